@@ -1,19 +1,21 @@
 //! Who asks, and what that caller may do.
 //!
-//! Numbers are for everybody who reaches the listener. What changes something, and payloads, are for callers with a token: in the
-//! `Authorization` header, or in a session of the page. Without a file of tokens they are for callers on this machine.
+//! Numbers are for everybody who reaches the listener and calls it by its address. What changes something, payloads, and what reads a whole
+//! stream are for callers with a token: in the `Authorization` header, or in a session of the page. Without a file of tokens they are for
+//! callers on this machine.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
-use hyper::header::{COOKIE, HOST, HeaderName, ORIGIN};
+use hyper::header::COOKIE;
 
 use super::failures::Failures;
 use super::sessions::Sessions;
+use crate::api::call::Named;
 use crate::api::dispatch::bearer;
 use crate::api::file::Reread;
 use crate::api::named::{NamedTokens, hash};
+use crate::api::origin::{is_called_by_address, is_local};
 use crate::api::problem::{Kind, Problem};
 use crate::config::AdminSpec;
 use crate::telemetry::events::admin::AdminEvents;
@@ -24,15 +26,16 @@ use crate::telemetry::peer::Peer;
 const LOCAL: &str = "local";
 /// The cookie of a session.
 pub const COOKIE_NAME: &str = "delaybridge-session";
-/// Headers of a request that a proxy has passed on: it is not from this machine, although its connection is.
-const PROXIED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// What an endpoint asks of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Nothing.
+    /// Nothing: it shows nothing of the queues.
     Nothing,
+    /// A token, unless the listener is called by its address: a page of another name may be pointed here.
+    ToLook,
+    /// A token, because it reads everything that there is.
+    ToSearch,
     /// A token, because it shows payloads.
     ToSee,
     /// A token, because it changes something.
@@ -46,6 +49,12 @@ pub struct Caller {
     pub name: Option<Arc<str>>,
     /// Whether a session of the page says so.
     pub by_session: bool,
+}
+
+impl Named for Caller {
+    fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
+    }
 }
 
 /// The tokens and what hangs on them.
@@ -97,13 +106,14 @@ impl Access {
 
     /// The name of the token.
     fn owner(&self, tokens: &NamedTokens, token: &str, peer: Peer, events: &AdminEvents) -> Result<Arc<str>, Problem> {
+        // Whoever has a token is served: others behind the same proxy may guess.
+        if let Some(name) = tokens.owner(&hash(token)) {
+            return Ok(name);
+        }
         let ip = peer.ip();
         if let Some(wait) = self.failures.locked(ip) {
             let detail = "authenticate: too many wrong tokens came from your address; wait";
             return Err(Problem::new(Kind::TooMany, detail).retry_after(wait));
-        }
-        if let Some(name) = tokens.owner(&hash(token)) {
-            return Ok(name);
         }
         if let Some((failures, wait)) = self.failures.note(ip) {
             events.locked_out(peer, failures, wait.as_secs());
@@ -134,42 +144,38 @@ impl Access {
         }
     }
 
+    /// Whether a caller has what an endpoint needs.
+    ///
+    /// # Errors
+    /// What the caller lacks.
+    pub fn check(&self, need: Need, caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
+        match need {
+            Need::Nothing => Ok(()),
+            Need::ToLook if is_called_by_address(headers) => Ok(()),
+            _ if caller.name.is_some() => Ok(()),
+            _ => Err(self.refusal(need)),
+        }
+    }
+
     /// What a caller hears that has not what the endpoint needs.
     pub fn refusal(&self, need: Need) -> Problem {
         let what = match need {
             Need::ToChange => "this changes something",
+            Need::ToSearch => "this reads all dead letters",
+            Need::ToLook => "a page of another site could have asked for this by a name that was pointed here",
             Need::Nothing | Need::ToSee => "this shows payloads",
         };
         if self.has_tokens() {
-            let detail = format!("authenticate: {what}; send `Authorization: Bearer TOKEN`");
+            let or = if need == Need::ToLook { ", or call it by its address" } else { "" };
+            let detail = format!("authenticate: {what}; send `Authorization: Bearer TOKEN`{or}");
             return Problem::new(Kind::Unauthorized, detail);
         }
+        let whom = if need == Need::ToLook { "clients that" } else { "clients on this machine, which" };
         let detail = format!(
-            "authenticate: {what}; without `http.admin.token_file` that is for clients on this machine, which call it by its \
-             address or `localhost`"
+            "authenticate: {what}; without `http.admin.token_file` that is for {whom} call it by its address or `localhost`"
         );
         Problem::new(Kind::Forbidden, detail)
     }
-}
-
-/// Whether the request comes from this machine, and from no page that only calls itself so.
-fn is_local(headers: &HeaderMap, peer: Peer) -> bool {
-    let proxied = PROXIED.iter().any(|name| headers.contains_key(*name));
-    peer.ip().is_loopback() && !proxied && host(headers).is_some_and(names_this_machine)
-}
-
-/// A name of the Internet can be pointed at this machine by its owner, whose page would then be of the same origin.
-fn names_this_machine(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
-}
-
-fn host(headers: &HeaderMap) -> Option<&str> {
-    headers.get(HOST)?.to_str().ok()
 }
 
 fn cookie(headers: &HeaderMap) -> Option<&str> {
@@ -178,84 +184,34 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value)
 }
 
-/// Refuses a change that a page of another origin asks for. What no browser sent has neither header: a program, which another page
-/// cannot make send anything. A form always comes from a browser, and says where from.
-///
-/// # Errors
-/// It comes from elsewhere, or from a form that does not say.
-pub fn same_origin(headers: &HeaderMap, form: bool) -> Result<(), Problem> {
-    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let refused = |why: &str| Err(Problem::new(Kind::Forbidden, format!("check the origin of the request: {why}")));
-    if let Some(site) = text(&FETCH_SITE)
-        && !matches!(site, "same-origin" | "none")
-    {
-        return refused("it comes from a page of another site");
-    }
-    match (text(&ORIGIN), host(headers)) {
-        (Some(origin), Some(host)) => {
-            let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
-            match authority.eq_ignore_ascii_case(host) {
-                true => Ok(()),
-                false => refused("it comes from another page; a proxy has to pass on the header `Host`"),
-            }
-        }
-        (Some(_), None) => refused("it has no `Host`"),
-        (None, _) if form && text(&FETCH_SITE) != Some("same-origin") => refused("the form does not say where it was"),
-        (None, _) => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use hyper::header::HeaderName;
+
     use super::*;
+
+    fn spec() -> AdminSpec {
+        AdminSpec { listen: crate::settings::Listen::Tcp(([127, 0, 0, 1], 0).into()), token_file: None }
+    }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
     }
 
-    fn address(text: &str) -> Peer {
-        Peer::Tcp(text.parse().unwrap())
-    }
-
     #[test]
-    fn over_a_unix_socket_every_caller_is_of_this_machine_unless_a_proxy_is_between() {
-        assert!(is_local(&headers(&[("host", "localhost")]), Peer::Unix));
-        assert!(!is_local(&headers(&[("host", "ops.example")]), Peer::Unix));
-        assert!(!is_local(&headers(&[("host", "localhost"), ("forwarded", "for=10.0.0.7")]), Peer::Unix));
-    }
-
-    #[test]
-    fn only_names_that_no_other_machine_can_have_are_this_machine() {
-        let check = |host: &str, peer: &str, local: bool| {
-            assert_eq!(is_local(&headers(&[("host", host)]), address(peer)), local, "{host} {peer}");
+    fn numbers_are_for_those_who_call_by_address_or_have_a_token() {
+        let spec = AdminSpec { token_file: None, ..spec() };
+        let access = Access::new(&spec).unwrap();
+        let caller = |name: Option<&str>| Caller { name: name.map(Into::into), by_session: false };
+        let check = |host: &'static str, name: Option<&str>, need: Need, good: bool| {
+            let met = access.check(need, &caller(name), &headers(&[("host", host)]));
+            assert_eq!(met.is_ok(), good, "{host} {name:?} {need:?}");
         };
-        check("127.0.0.1:9465", "127.0.0.1:5000", true);
-        check("localhost:9465", "127.0.0.1:5000", true);
-        check("[::1]:9465", "[::1]:5000", true);
-        check("[::1]", "[::ffff:127.0.0.1]:5000", true);
-        check("evil.example:9465", "127.0.0.1:5000", false);
-        check("127.0.0.1:9465", "10.0.0.7:5000", false);
-        let proxied = headers(&[("host", "localhost"), ("x-forwarded-for", "10.0.0.7")]);
-        assert!(!is_local(&proxied, address("127.0.0.1:5000")));
-        assert!(!is_local(&HeaderMap::new(), address("127.0.0.1:5000")));
-    }
-
-    #[test]
-    fn a_page_of_another_origin_changes_nothing() {
-        let check = |pairs: &[(&'static str, &str)], form: bool, good: bool| {
-            assert_eq!(same_origin(&headers(pairs), form).is_ok(), good, "{pairs:?} {form}");
-        };
-        check(&[("host", "h:9465")], false, true);
-        check(&[("host", "h:9465")], true, false);
-        check(&[("host", "h:9465"), ("origin", "http://h:9465")], true, true);
-        check(&[("host", "h:9465"), ("origin", "https://h:9465")], true, true);
-        check(&[("host", "h:9465"), ("origin", "http://h:80")], false, false);
-        check(&[("host", "h:9465"), ("origin", "http://evil.example")], true, false);
-        check(&[("host", "h:9465"), ("origin", "null")], true, false);
-        check(&[("host", "h"), ("origin", "http://h"), ("sec-fetch-site", "cross-site")], true, false);
-        check(&[("host", "h"), ("sec-fetch-site", "same-site")], false, false);
-        check(&[("host", "h"), ("sec-fetch-site", "same-origin")], true, true);
-        check(&[("origin", "http://h")], true, false);
+        check("127.0.0.1:9465", None, Need::ToLook, true);
+        check("evil.example:9465", None, Need::ToLook, false);
+        check("ops.example", Some("ann"), Need::ToLook, true);
+        check("evil.example", None, Need::Nothing, true);
+        check("127.0.0.1:9465", None, Need::ToSee, false);
     }
 
     #[test]

@@ -10,15 +10,17 @@ use hyper::header::{CACHE_CONTROL, ETAG, HeaderName, HeaderValue, REFERRER_POLIC
 use hyper::{Method, Request, Response};
 use tokio::time::timeout;
 
-use super::access::{Caller, Need, same_origin};
+use super::access::Caller;
 use super::routes::{Route, is_api};
 use super::{Admin, pages};
 use crate::api::call::{Call, Query};
 use crate::api::dispatch::{Connection, allow, finish, request_id};
 use crate::api::handover::ReplyBody;
+use crate::api::origin::{may_look, same_origin};
 use crate::api::problem::Page;
 use crate::api::problem::{Kind, Problem};
 use crate::api::reply::Reply;
+use crate::api::room::Room;
 use crate::clock::Instant;
 use crate::telemetry::events::api::Answered;
 
@@ -41,19 +43,25 @@ pub async fn respond(admin: Arc<Admin>, connection: Connection, request: Request
     let (method, path) = (head.method.clone(), head.uri.path().to_owned());
     let mut token = None;
     let (label, result) = match admin.router.find(&method, &path) {
-        Err(missing) => ("admin_none", Err(missing.problem(&method))),
+        Err(missing) => ("admin_none", Err(missing.problem(&method, &path))),
         Ok((route, parts)) => {
-            let call = Call {
-                peer: connection.peer,
-                caller: Caller { name: None, by_session: false },
-                headers: head.headers,
-                path: parts,
-                query: Query::parse(head.uri.query().unwrap_or_default()),
-                body: Some(body),
-                memory: admin.memory.clone(),
-                room: None,
+            let result = match Query::parse(head.uri.query().unwrap_or_default()) {
+                Ok(query) => {
+                    let call = Call {
+                        peer: connection.peer,
+                        caller: Caller { name: None, by_session: false },
+                        headers: head.headers,
+                        path: parts,
+                        query,
+                        body: Some(body),
+                        memory: admin.memory.clone(),
+                        room: Room::default(),
+                    };
+                    handle(&admin, route, call, &mut token).await
+                }
+                Err(problem) => Err(problem),
             };
-            (route.label, handle(&admin, route, call, &mut token).await)
+            (route.label, result)
         }
     };
     let problem = result.as_ref().err().map(|problem| problem.detail.clone());
@@ -98,14 +106,13 @@ async fn handle(
     token: &mut Option<Arc<str>>,
 ) -> Result<Reply, Problem> {
     let changes = route.method != Method::GET;
-    if changes {
-        same_origin(&call.headers, !route.is_api())?;
+    match changes {
+        true => same_origin(&call.headers, !route.is_api())?,
+        false => may_look(&call.headers)?,
     }
     call.caller = admin.access.caller(&call.headers, call.peer, &admin.events)?;
     token.clone_from(&call.caller.name);
-    if route.need != Need::Nothing && call.caller.name.is_none() {
-        return Err(admin.access.refusal(route.need));
-    }
+    admin.access.check(route.need, &call.caller, &call.headers)?;
     // A panic in a handler is an answer, and not the end of all requests of the connection.
     let answer = AssertUnwindSafe((route.handler)(admin.clone(), call)).catch_unwind();
     let answer = match changes {

@@ -13,7 +13,9 @@ pub async fn form(call: &mut Call<Caller>) -> Result<Query, Problem> {
     if media_type != "application/x-www-form-urlencoded" {
         return Err(Problem::new(Kind::MediaType, "read the form: it is not sent as a form"));
     }
-    let body = call.body().await?;
-    let text = std::str::from_utf8(&body).map_err(|_| Problem::bad("read the form: it is not UTF-8 text"))?;
-    Ok(Query::parse(text))
+    call.read(|body| match std::str::from_utf8(&body) {
+        Ok(text) => Query::parse(text),
+        Err(_) => Err(Problem::bad("read the form: it is not UTF-8 text")),
+    })
+    .await
 }

@@ -53,7 +53,7 @@ pub fn document() -> Value {
 }
 
 fn of(route: &Route, operation: Operation) -> Value {
-    let open = route.need == Need::Nothing;
+    let open = matches!(route.need, Need::Nothing | Need::ToLook);
     let always = if route.name == "openapi" { &[] } else { ALWAYS };
     described(&Place { name: route.name, path: route.path, open, tag: "admin", always }, parameter, operation)
 }

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
+use super::call::Named;
+use crate::jobs::TokenLimits;
 use crate::settings::keys::tables;
 use crate::settings::problem::{ConfigErrors, Report, Spot};
 use crate::settings::reader::{Context, Needs, Section};
@@ -68,6 +70,12 @@ struct Token {
     grants: Arc<[Grant]>,
 }
 
+impl Token {
+    fn caller(&self) -> Caller {
+        Caller { name: Some(self.name.clone()), grants: Some(self.grants.clone()), made: None }
+    }
+}
+
 /// Not even the hash: a weak token could be guessed from it.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,18 +94,40 @@ pub struct Caller {
     pub name: Option<Arc<str>>,
     /// `None`: everything.
     grants: Option<Arc<[Grant]>>,
+    /// The token, if it was made at run time.
+    pub made: Option<Made>,
+}
+
+/// A token that was made at run time.
+#[derive(Debug, Clone)]
+pub struct Made {
+    /// Its hash, in hexadecimal digits.
+    pub hash: Arc<str>,
+    /// How often it may be used.
+    pub limits: Option<TokenLimits>,
 }
 
 impl Caller {
     /// A caller on the same machine, where there are no tokens.
     pub fn local() -> Caller {
-        Caller { name: None, grants: None }
+        Caller { name: None, grants: None, made: None }
     }
 
-    /// A caller whose one right is on topics of this pattern.
-    pub fn of_pattern(name: &str, pattern: &str) -> Caller {
+    /// The owner of a token that was made at run time, with all rights on topics of this pattern.
+    pub fn of_made(name: &str, pattern: &str, made: Made) -> Caller {
         let grant = Grant { patterns: vec![pattern.to_owned()], rights: vec![Right::Add, Right::Pop, Right::Admin] };
-        Caller { name: Some(name.into()), grants: Some([grant].into()) }
+        Caller { name: Some(name.into()), grants: Some([grant].into()), made: Some(made) }
+    }
+
+    /// What the topics begin with that the caller may add jobs to; `None`: any.
+    pub fn prefixes(&self) -> Option<Vec<&str>> {
+        let adds = |grant: &&Grant| grant.rights.iter().any(|right| matches!(right, Right::Add | Right::Admin));
+        let patterns = self.grants.as_ref()?.iter().filter(adds).flat_map(|grant| &grant.patterns);
+        let mut prefixes: Vec<_> = patterns.filter_map(|pattern| pattern.split('*').next()).collect();
+        // What begins with another one is counted there.
+        prefixes.sort_unstable();
+        prefixes.dedup_by(|later, first| later.starts_with(&**first));
+        Some(prefixes)
     }
 
     /// Whether the caller may do this with the topic.
@@ -107,6 +137,12 @@ impl Caller {
             let has = grant.rights.contains(&right) || grant.rights.contains(&Right::Admin);
             has && grant.patterns.iter().any(|pattern| matches(pattern, topic))
         })
+    }
+}
+
+impl Named for Caller {
+    fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
     }
 }
 
@@ -121,7 +157,12 @@ impl Tokens {
                 owner = Some(token);
             }
         }
-        owner.map(|token| Caller { name: Some(token.name.clone()), grants: Some(token.grants.clone()) })
+        owner.map(Token::caller)
+    }
+
+    /// The owner of the token of this name.
+    pub fn named(&self, name: &str) -> Option<Caller> {
+        self.0.iter().find(|token| *token.name == *name).map(Token::caller)
     }
 
     /// How many there are.
@@ -250,7 +291,10 @@ mod tests {
         let tokens = parse(text).unwrap();
         assert!(tokens.owner("other").is_none());
         let caller = tokens.owner("geheim").unwrap();
-        assert_eq!(caller.name.as_deref(), Some("shop"));
+        assert_eq!(
+            (caller.name.as_deref(), caller.prefixes()),
+            (Some("shop"), Some(vec!["audit", "billing.", "orders"]))
+        );
         assert!(caller.may(Right::Add, "orders") && caller.may(Right::Add, "billing.eu"));
         assert!(!caller.may(Right::Pop, "orders") && !caller.may(Right::Add, "other"));
         assert!(caller.may(Right::Pop, "audit"));

@@ -3,20 +3,20 @@
 //! A topic comes out of it only together with the right to use it, so no handler can forget to ask.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use hyper::header::CONTENT_TYPE;
 use tokio::time::timeout;
 
 use super::access::{Caller, Right};
 use super::fields::clip;
 use super::gzip;
 use super::problem::{Kind, Problem};
+use super::room::{FREE, Memory, Room, Who};
 use crate::jobs::{JobId, Topic};
 use crate::settings::units;
 use crate::telemetry::peer::Peer;
@@ -25,24 +25,13 @@ use crate::telemetry::peer::Peer;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most topics of one `pop`.
 const MAX_TOPICS: usize = 16;
+/// Most pairs of a query or a form.
+const MAX_PAIRS: usize = 100;
 
-/// The memory that bodies of requests may take together, in KiB.
-#[derive(Clone, Debug)]
-pub struct Memory {
-    room: Arc<Semaphore>,
-    /// Largest body, in bytes.
-    pub max_body: usize,
-}
-
-impl Memory {
-    /// Room for the largest body, and for many usual ones.
-    pub fn new(max_body: usize) -> Memory {
-        Memory { room: Arc::new(Semaphore::new(kib(max_body.saturating_mul(2).max(64 << 20)) as usize)), max_body }
-    }
-}
-
-fn kib(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX >> 3).min(u32::MAX >> 3)
+/// A caller who may have a name.
+pub trait Named {
+    /// The name of the token.
+    fn name(&self) -> Option<&Arc<str>>;
 }
 
 /// One request, from a caller of this kind.
@@ -62,7 +51,7 @@ pub struct Call<C = Caller> {
     /// Where the room for the body comes from.
     pub memory: Memory,
     /// The room that the body takes, until the request is answered.
-    pub room: Option<OwnedSemaphorePermit>,
+    pub room: Room,
 }
 
 impl<C> Call<C> {
@@ -77,18 +66,60 @@ impl<C> Call<C> {
         value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// Whether the body is JSON by its media type; no media type means JSON too, as `curl -d` says something else.
+    /// Whether the body is JSON by its media type, or may be: no media type says nothing, and `curl -d` says that it is a form.
     pub fn is_json(&self) -> bool {
-        let media_type = self.media_type();
-        media_type.is_empty() || media_type == "application/json" || media_type == "application/x-www-form-urlencoded"
+        self.says_json() || matches!(self.media_type().as_str(), "" | "application/x-www-form-urlencoded")
     }
 
-    /// The body, unpacked, within `max_body` and in time.
+    /// Whether the body is JSON by its media type.
+    pub fn says_json(&self) -> bool {
+        self.media_type() == "application/json"
+    }
+}
+
+impl<C: Named> Call<C> {
+    /// What `parse` makes of the body, which is unpacked, within `max_body`, and there in time. A large one is unpacked and parsed
+    /// on another thread.
     ///
     /// # Errors
-    /// It is larger, too slow, cut off, or in a coding that is not read; or there is no room for it now.
-    pub async fn body(&mut self) -> Result<Bytes, Problem> {
-        let Some(incoming) = self.body.take() else { return Ok(Bytes::new()) };
+    /// It is larger, too slow, cut off, or in a coding that is not read; there is no room for it now; or those of `parse`.
+    pub async fn read<T: Send + 'static>(
+        &mut self,
+        parse: impl FnOnce(Bytes) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let packed = gzip::is_packed(&self.headers)?;
+        let sent = timeout(BODY_TIMEOUT, self.arrived(packed)).await.map_err(|_| {
+            Problem::new(Kind::TooSlow, "read the body: it did not arrive within 30 s")
+                .retry_after(Duration::from_secs(1))
+        })??;
+        if !packed {
+            return match sent.len() {
+                ..=FREE => parse(sent),
+                _ => self.memory.aside(move || parse(sent)).await?,
+            };
+        }
+        let limit = self.memory.max_body;
+        // What is packed says at its end how much it is. Where that is not so, all of the limit has to be there.
+        for most in [gzip::claimed(&sent).min(limit), limit] {
+            if most > FREE {
+                self.room.hold(&self.memory, &who(self.peer, &self.caller), most, most).await?;
+            }
+            let packed = sent.clone();
+            let unpack = move || gzip::unpack(&packed, most);
+            let unpacked = if most > FREE { self.memory.aside(unpack).await?? } else { unpack()? };
+            if let Some(body) = unpacked {
+                return if most > FREE { self.memory.aside(move || parse(body)).await? } else { parse(body) };
+            }
+        }
+        Err(Problem::new(
+            Kind::TooLarge,
+            format!("read the body: unpacked it is larger than max_body, {limit} bytes; send fewer jobs at once"),
+        ))
+    }
+
+    /// The bytes that were sent.
+    async fn arrived(&mut self, packed: bool) -> Result<Bytes, Problem> {
+        let Some(mut incoming) = self.body.take() else { return Ok(Bytes::new()) };
         let limit = self.memory.max_body;
         let too_large = || {
             let detail = format!("read the body: it is larger than max_body, {limit} bytes; send fewer jobs at once");
@@ -99,25 +130,30 @@ impl<C> Call<C> {
         if declared.is_some_and(|length| length > limit) {
             return Err(too_large());
         }
-        let packed = self.headers.contains_key(CONTENT_ENCODING);
-        let needed = if packed { limit } else { declared.unwrap_or(limit) };
-        let read = async {
-            let room = self.memory.room.clone().acquire_many_owned(kib(needed)).await;
-            let body = Limited::new(incoming, limit).collect().await;
-            (room, body)
-        };
-        let (room, body) = timeout(BODY_TIMEOUT, read).await.map_err(|_| {
-            Problem::new(Kind::TooSlow, "read the body: it did not arrive within 30 s")
-                .retry_after(Duration::from_secs(1))
-        })?;
-        // The semaphore is never closed.
-        self.room = room.ok();
-        let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-            true => too_large(),
-            false => Problem::bad("read the body: the connection ended before it was complete"),
-        })?;
-        gzip::unpack(&self.headers, body.to_bytes(), limit)
+        let whole = declared.filter(|_| !packed).unwrap_or(limit);
+        let mut sent = Vec::new();
+        while let Some(frame) = incoming.frame().await {
+            let frame =
+                frame.map_err(|_| Problem::bad("read the body: the connection ended before it was complete"))?;
+            let Ok(data) = frame.into_data() else { continue };
+            let there = sent.len() + data.len();
+            if there > limit {
+                return Err(too_large());
+            }
+            if there > FREE {
+                self.room.hold(&self.memory, &who(self.peer, &self.caller), whole, there).await?;
+                // Once, so that no byte is copied again. What is not written takes no memory.
+                sent.reserve_exact(declared.unwrap_or(there).max(there) - sent.len());
+            }
+            sent.extend_from_slice(&data);
+        }
+        Ok(sent.into())
     }
+}
+
+/// Whose share of the room the bodies of this caller take.
+pub fn who(peer: Peer, caller: &impl Named) -> Who {
+    caller.name().map_or_else(|| Who::Address(peer.ip()), |name| Who::Token(name.clone()))
 }
 
 impl Call {
@@ -194,13 +230,20 @@ pub struct Query {
 }
 
 impl Query {
-    /// Parses what is behind the `?`.
-    pub fn parse(text: &str) -> Query {
+    /// Parses what is behind the `?`, or a form.
+    ///
+    /// # Errors
+    /// It has too many pairs.
+    pub fn parse(text: &str) -> Result<Query, Problem> {
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(&name.replace('+', " ")), decode(&value.replace('+', " ")))
         });
-        Query { pairs: pairs.collect() }
+        let pairs: Vec<_> = pairs.take(MAX_PAIRS + 1).collect();
+        match pairs.len() {
+            ..=MAX_PAIRS => Ok(Query { pairs }),
+            _ => Err(Problem::bad(format!("read the query or the form: it has more than {MAX_PAIRS} parameters"))),
+        }
     }
 
     /// The value of a name; the first one, if there are several.
@@ -270,6 +313,30 @@ pub fn time(text: &str) -> Result<Duration, String> {
     units::duration(&clip(text)).map_err(|bad| format!("{}; {}", bad.message, bad.help))
 }
 
+/// A point in time as RFC 3339 writes it, in milliseconds since 1970.
+///
+/// # Errors
+/// What to write.
+pub fn moment(text: &str) -> Result<i64, String> {
+    let help = || "write a time as 2027-01-31T09:00:00Z or 2027-01-31T09:00:00+08:00".to_owned();
+    // The parser below knows no offsets.
+    let zone = text.len().checked_sub("+08:00".len()).and_then(|at| text.split_at_checked(at));
+    let (local, ahead_ms) = match zone {
+        Some((local, zone)) if zone.starts_with(['+', '-']) => {
+            let minutes = || {
+                let (hours, minutes) = zone[1..].split_once(':')?;
+                let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+                let ahead = Some(hours * 60 + minutes).filter(|_| hours < 24 && minutes < 60)?;
+                Some(if zone.starts_with('-') { -ahead } else { ahead })
+            };
+            (format!("{local}Z"), minutes().ok_or_else(help)? * 60_000)
+        }
+        _ => (text.to_owned(), 0),
+    };
+    let since = humantime::parse_rfc3339(&local).ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since.and_then(|since| i64::try_from(since.as_millis()).ok()).map(|ms| ms - ahead_ms).ok_or_else(help)
+}
+
 /// Percent-decoded; what is no UTF-8 then becomes the replacement character, which no name has.
 pub fn decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
@@ -280,16 +347,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_moment_has_a_zone() {
+        assert_eq!(moment("2027-01-31T09:00:00Z"), Ok(1_801_386_000_000));
+        assert_eq!(moment("2027-01-31T17:00:00.250+08:00"), Ok(1_801_386_000_250));
+        assert_eq!(moment("2027-01-31T08:30:00-00:30"), Ok(1_801_386_000_000));
+        for bad in
+            ["", "soon", "2027-01-31", "2027-01-31T09:00:00", "2027-01-31T09:00:00+25:00", "äöüß+08:00", "+08:00", "1"]
+        {
+            assert!(moment(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn a_query_is_read_by_name() {
-        let query = Query::parse("delay_ms=5000&id=a%2Fb+c&flag&id=second&x=%ff");
+        let parse = |text: &str| Query::parse(text).unwrap();
+        let query = parse("delay_ms=5000&id=a%2Fb+c&flag&id=second&x=%ff");
         assert_eq!(query.number("delay_ms").unwrap(), Some(5000));
         assert_eq!((query.text("id"), query.text("flag"), query.text("gone")), (Some("a/b c"), Some(""), None));
         assert_eq!(query.text("x"), Some("\u{fffd}"));
         let problem = query.number("id").unwrap_err().detail;
         assert_eq!(problem, "read `id` in the query: expected a whole number from 0 on, found `a/b c`");
-        let problem = Query::parse("delay=5").only(&["delay_ms", "ttr_ms"]).unwrap_err().detail;
+        let problem = parse("delay=5").only(&["delay_ms", "ttr_ms"]).unwrap_err().detail;
         assert_eq!(problem, "read the query: unknown parameter `delay`; did you mean `delay_ms`?");
-        let delay = |text: &str| Query::parse(text).time(["delay", "delay_ms"]).map_err(|problem| problem.detail);
+        let delay = |text: &str| parse(text).time(["delay", "delay_ms"]).map_err(|problem| problem.detail);
         let millis = |millis| Ok(Some(Duration::from_millis(millis)));
         assert_eq!((delay("delay=1m30s"), delay("delay_ms=5"), delay("")), (millis(90_000), millis(5), Ok(None)));
         let problem = delay("delay=5").unwrap_err();
@@ -298,5 +378,7 @@ mod tests {
             "read `delay` in the query: `5` has no unit; write `5s` for seconds or `5ms` for milliseconds"
         );
         assert!(delay("delay=5s&delay_ms=5").unwrap_err().contains("both `delay` and `delay_ms`"));
+        assert!(Query::parse(&"a&".repeat(100)).is_ok());
+        assert_eq!(Query::parse(&"a&".repeat(1 << 20)).unwrap_err().kind, Kind::BadRequest);
     }
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::access::Tokens;
-use crate::settings::keys::{Key, Kind, count, key, now, tables};
+use super::rates::Rate;
+use crate::settings::keys::{Key, Kind, count, count_or, key, now, tables};
 use crate::settings::reader::Section;
 use crate::settings::units::show_size;
 
@@ -34,6 +35,18 @@ pub(crate) const MAX_CONNECTIONS: Key = key(
     "Connections at once, of each listener. Each waiting `pop` needs one; further clients wait.",
 )
 .default("1024");
+pub(crate) const MAX_TOPICS_PER_TOKEN: Key = key(
+    "max_topics_per_token",
+    count_or("none", 1, 10_000_000),
+    "Topics that a token may add jobs to, by the beginning of its patterns, at which it makes no further ones. Topics that are there may be used.",
+)
+.default("1000");
+pub(crate) const MAX_RATE_PER_TOKEN: Key = key(
+    "max_rate_per_token",
+    Kind::Rate,
+    "Requests of a token, or of an address where there is no token; `100/s` is at most a hundred at once. More are answered with 429. Each daemon counts for itself.",
+)
+.default("none");
 pub(crate) const COMPAT: Key = key(
     "compat",
     Kind::Words(&[now("lmstfy"), now("ouqiang")]),
@@ -86,6 +99,10 @@ pub struct ApiSpec {
     pub max_body: usize,
     /// Connections at once.
     pub max_connections: usize,
+    /// Topics of a token; `None` is no limit.
+    pub max_topics_per_token: Option<u64>,
+    /// Requests of a token; `None` is no limit.
+    pub max_rate: Option<Rate>,
 }
 
 impl ApiSpec {
@@ -105,6 +122,11 @@ pub fn shown(listeners: &[ApiSpec]) -> Map<String, Value> {
     let path = |path: &PathBuf| json!(path.display().to_string());
     shown.insert("max_body".to_owned(), json!(show_size(first.max_body as u64)));
     shown.insert("max_connections".to_owned(), json!(first.max_connections));
+    shown.insert(
+        "max_topics_per_token".to_owned(),
+        first.max_topics_per_token.map_or(json!("none"), |most| json!(most)),
+    );
+    shown.insert("max_rate_per_token".to_owned(), first.max_rate.map_or(json!("none"), |rate| json!(rate.to_string())));
     if let Some([certificate, key]) = &first.tls {
         shown.insert("tls".to_owned(), json!({ "cert_file": path(certificate), "key_file": path(key) }));
     }
@@ -152,6 +174,8 @@ pub(crate) fn read(section: &Section<'_>) -> Vec<ApiSpec> {
     }
     let max_body = usize::try_from(section.size(&MAX_BODY)).unwrap_or(usize::MAX);
     let max_connections = section.count(&MAX_CONNECTIONS).and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
+    let (max_topics_per_token, max_rate) =
+        (section.count(&MAX_TOPICS_PER_TOKEN), section.rate(&MAX_RATE_PER_TOKEN).map(Rate::per_second));
     let mut own = vec![Face::Own];
     if section.has(&COMPAT) {
         own.extend(section.words(&COMPAT, &COMPATIBLE).into_iter().flatten());
@@ -166,7 +190,18 @@ pub(crate) fn read(section: &Section<'_>) -> Vec<ApiSpec> {
     ];
     let listeners = listeners.into_iter().filter_map(|(key, faces, listen)| {
         let (tls, tokens_file) = (tls.clone(), tokens_file.clone());
-        Some(ApiSpec { key, listen: listen?, faces, tls, tokens_file, max_body, max_connections })
+        let spec = ApiSpec {
+            key,
+            listen: listen?,
+            faces,
+            tls,
+            tokens_file,
+            max_body,
+            max_connections,
+            max_topics_per_token,
+            max_rate,
+        };
+        Some(spec)
     });
     let listeners: Vec<_> = listeners.collect();
     let outside = listeners.iter().find(|spec| spec.tokens_file.is_none() && !spec.listen.ip().is_loopback());
@@ -176,8 +211,9 @@ pub(crate) fn read(section: &Section<'_>) -> Vec<ApiSpec> {
         report.warning(&section.spot, message, help);
     }
     if !section.has(&LISTEN) && lmstfy.is_none() {
-        for key in [&TLS, &TOKENS_FILE, &MAX_BODY, &MAX_CONNECTIONS, &COMPAT].into_iter().filter(|key| section.has(key))
-        {
+        let all =
+            [&TLS, &TOKENS_FILE, &MAX_BODY, &MAX_CONNECTIONS, &MAX_TOPICS_PER_TOKEN, &MAX_RATE_PER_TOKEN, &COMPAT];
+        for key in all.into_iter().filter(|key| section.has(key)) {
             let message = format!("`{}` has no effect without `listen`", key.name);
             report.problem(&section.spot(key), message, "write `listen`, for example 127.0.0.1:7777");
         }

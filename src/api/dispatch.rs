@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_ENCODING, HeaderName, HeaderValue, ORIGIN, VARY};
+use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_ENCODING, HeaderName, HeaderValue, VARY};
 use hyper::{HeaderMap, Method, Request, Response};
 
 use super::Api;
 use super::access::Caller;
-use super::call::{Call, Query, decode};
+use super::call::{Call, Query, decode, who};
 use super::gzip;
 use super::handover::{ReplyBody, Unflushed};
+use super::origin::{is_from_page, is_local};
 use super::problem::{Kind, Problem};
 use super::reply::Reply;
+use super::room::Room;
 use super::routes::{Dialect, Route};
 use crate::clock::Instant;
 use crate::telemetry::events::api::Answered;
@@ -99,8 +101,14 @@ pub enum Missing {
 
 impl Missing {
     /// What the client hears.
-    pub fn problem(self, method: &Method) -> Problem {
+    pub fn problem(self, method: &Method, path: &str) -> Problem {
         match self {
+            Missing::Path if matches!(path, "/metrics" | "/livez" | "/readyz" | "/startupz") => Problem::new(
+                Kind::NoSuchPath,
+                format!(
+                    "find the path: {path} is at the address of `http.listen`, 127.0.0.1:9464 if nothing else is written there"
+                ),
+            ),
             Missing::Path => Problem::new(
                 Kind::NoSuchPath,
                 "find the path: there is none of this name; GET /v1/openapi.json lists them",
@@ -126,20 +134,23 @@ pub async fn respond(api: Arc<Api>, connection: Connection, request: Request<Inc
     };
     let mut token = None;
     let result = match found {
-        Ok((route, path)) => {
-            let call = Call {
-                peer: connection.peer,
-                caller: Caller::local(),
-                headers: head.headers,
-                path,
-                query: Query::parse(head.uri.query().unwrap_or_default()),
-                body: Some(body),
-                memory: api.memory.clone(),
-                room: None,
-            };
-            handle(&api, route, call, &mut token).await
-        }
-        Err(missing) => Err(missing.problem(&head.method)),
+        Ok((route, path)) => match Query::parse(head.uri.query().unwrap_or_default()) {
+            Ok(query) => {
+                let call = Call {
+                    peer: connection.peer,
+                    caller: Caller::local(),
+                    headers: head.headers,
+                    path,
+                    query,
+                    body: Some(body),
+                    memory: api.memory.clone(),
+                    room: Room::default(),
+                };
+                handle(&api, route, call, &mut token).await
+            }
+            Err(problem) => Err(problem),
+        },
+        Err(missing) => Err(missing.problem(&head.method, head.uri.path())),
     };
     let problem = result.as_ref().err().map(|problem| problem.detail.clone());
     let reply = result.unwrap_or_else(|problem| dialect.reply(problem));
@@ -166,6 +177,9 @@ async fn handle(
     if !route.open {
         call.caller = caller(api, route.dialect, &call).await?;
         token.clone_from(&call.caller.name);
+        if let Some(rate) = api.max_rate {
+            api.requests.admit(who(call.peer, &call.caller), rate)?;
+        }
     }
     // A panic in a handler is an answer, and not the end of all requests of the connection.
     match AssertUnwindSafe((route.handler)(api.clone(), call)).catch_unwind().await {
@@ -194,24 +208,24 @@ async fn caller(api: &Api, dialect: Dialect, call: &Call) -> Result<Caller, Prob
             Some(caller) => Ok(caller),
             None => dialect.owner(api, token, call).await,
         },
-        (Some(_), None) if api.trusts_the_machine && of_the_machine(call) => Ok(Caller::local()),
+        (Some(_), None)
+            if api.trusts_the_machine && is_local(&call.headers, call.peer) && !is_from_page(&call.headers) =>
+        {
+            Ok(Caller::local())
+        }
         (Some(_), None) => Err(dialect.no_token()),
-        (None, _) if !call.peer.ip().is_loopback() => Err(Problem::new(
+        (None, _) if !is_local(&call.headers, call.peer) => Err(Problem::new(
             Kind::Forbidden,
-            "authenticate: without `jobs.tokens_file` only clients on the same machine are served",
+            "authenticate: without `jobs.tokens_file` only clients on the same machine are served, which call it by its address or \
+             `localhost` and not through a proxy",
         )),
-        // A page in a browser on this machine can reach a local port, and must not add jobs.
-        (None, _) if call.headers.contains_key(ORIGIN) => Err(Problem::new(
+        // A page reaches a local port, and must neither add jobs nor take any.
+        (None, _) if is_from_page(&call.headers) => Err(Problem::new(
             Kind::Forbidden,
             "authenticate: the request comes from a page in a browser; set `jobs.tokens_file` and send a token",
         )),
         (None, _) => Ok(Caller::local()),
     }
-}
-
-/// Whether the client is on this machine, and no page in its browser: one that reaches a local port is not trusted.
-fn of_the_machine(call: &Call) -> bool {
-    call.peer.ip().is_loopback() && !call.headers.contains_key(ORIGIN)
 }
 
 /// The client's own id of the request, if it is harmless, else a new one.

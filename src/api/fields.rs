@@ -1,22 +1,34 @@
 //! Reading the fields of a JSON object by hand: each with its place, each mistake with what to write instead.
 //!
-//! The parser of `serde_json` bounds the depth, the body's limit bounds the rest. Values are not quoted in messages: they
+//! Fields are spans of the body ([`Json`]): no values are made of what is not asked for. Values are not quoted in messages: they
 //! may be payload.
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use bytes::Bytes;
 
 use super::call;
 use super::problem::Problem;
+use crate::json::{Json, NoParts};
 use crate::settings::keys::nearest;
+
+/// Most fields of an object.
+const MOST: usize = 64;
 
 /// The fields of one object; a field is taken when it is read, so that what is left is unknown.
 pub struct Fields {
     /// Where the object is, for messages: `jobs[2].` or nothing.
     place: String,
-    fields: Map<String, Value>,
+    fields: Vec<(String, Json)>,
     known: Vec<&'static str>,
+}
+
+/// A body that is one JSON value.
+///
+/// # Errors
+/// It is not.
+pub fn json(body: Bytes) -> Result<Json, Problem> {
+    Json::read(body).map_err(|problem| Problem::bad(format!("read the body: {problem}")))
 }
 
 impl Fields {
@@ -24,35 +36,54 @@ impl Fields {
     ///
     /// # Errors
     /// It is not a JSON object.
-    pub fn parse(body: &[u8]) -> Result<Fields, Problem> {
-        if body.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Fields { place: String::new(), fields: Map::new(), known: Vec::new() });
+    pub fn parse(body: Bytes) -> Result<Fields, Problem> {
+        if body.trim_ascii().is_empty() {
+            return Ok(Fields { place: String::new(), fields: Vec::new(), known: Vec::new() });
         }
-        let value = serde_json::from_slice(body).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            Problem::bad(format!("read the body: it is not valid JSON, at line {line}, column {column}"))
-        })?;
-        Fields::of(String::new(), value)
+        Fields::of(String::new(), &json(body)?)
     }
 
     /// The fields of a value at a place.
     ///
     /// # Errors
-    /// It is not an object.
-    pub fn of(place: String, value: Value) -> Result<Fields, Problem> {
-        match value {
-            Value::Object(fields) => Ok(Fields { place, fields, known: Vec::new() }),
-            other => {
-                let what = if place.is_empty() { "the body" } else { place.trim_end_matches('.') };
-                Err(Problem::bad(format!("read {what}: expected a JSON object, found {}", kind(&other))))
+    /// It is not an object, or has too many fields.
+    pub fn of(place: String, value: &Json) -> Result<Fields, Problem> {
+        let what = || if place.is_empty() { "the body" } else { place.trim_end_matches('.') };
+        match value.members(MOST) {
+            Ok(fields) => Ok(Fields { place, fields, known: Vec::new() }),
+            Err(NoParts::Kind) => {
+                Err(Problem::bad(format!("read {}: expected a JSON object, found {}", what(), value.kind())))
+            }
+            Err(NoParts::Many(found)) => {
+                Err(Problem::bad(format!("read {}: expected at most {MOST} fields, found {found}", what())))
             }
         }
     }
 
-    /// The field, whatever it is; `null` is as good as none.
-    pub fn value(&mut self, name: &'static str) -> Option<Value> {
+    /// The names of the fields that were not read yet.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The field, whatever it is.
+    pub fn any(&mut self, name: &'static str) -> Option<Json> {
         self.known.push(name);
-        self.fields.shift_remove(name).filter(|value| !value.is_null())
+        let at = self.fields.iter().position(|(field, _)| field == name)?;
+        Some(self.fields.remove(at).1)
+    }
+
+    /// The field, unless it is `null`, which is as good as none.
+    pub fn value(&mut self, name: &'static str) -> Option<Json> {
+        self.any(name).filter(|value| !value.is_null())
+    }
+
+    /// A text, as its bytes in UTF-8.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn bytes(&mut self, name: &'static str) -> Result<Option<Bytes>, Problem> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        value.text().map(Some).ok_or_else(|| self.wrong(name, "a text", &value))
     }
 
     /// A text.
@@ -60,11 +91,7 @@ impl Fields {
     /// # Errors
     /// It is something else.
     pub fn text(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
-        match self.value(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(self.wrong(name, "a text", &other)),
-        }
+        Ok(self.bytes(name)?.map(|text| String::from_utf8_lossy(&text).into_owned()))
     }
 
     /// A whole number, not negative.
@@ -72,13 +99,8 @@ impl Fields {
     /// # Errors
     /// It is something else, or too large.
     pub fn number(&mut self, name: &'static str) -> Result<Option<u64>, Problem> {
-        match self.value(name) {
-            None => Ok(None),
-            Some(value) => match value.as_u64() {
-                Some(number) => Ok(Some(number)),
-                None => Err(self.wrong(name, "a whole number from 0 on", &value)),
-            },
-        }
+        let Some(value) = self.value(name) else { return Ok(None) };
+        value.number().map(Some).ok_or_else(|| self.wrong(name, "a whole number from 0 on", &value))
     }
 
     /// A time: a duration with its unit, or milliseconds under the name that ends in `_ms`.
@@ -103,27 +125,24 @@ impl Fields {
     /// # Errors
     /// It is something else.
     pub fn flag(&mut self, name: &'static str) -> Result<Option<bool>, Problem> {
-        match self.value(name) {
-            None => Ok(None),
-            Some(Value::Bool(flag)) => Ok(Some(flag)),
-            Some(other) => Err(self.wrong(name, "true or false", &other)),
-        }
+        let Some(value) = self.value(name) else { return Ok(None) };
+        value.flag().map(Some).ok_or_else(|| self.wrong(name, "true or false", &value))
     }
 
     /// A list of at most `most` values.
     ///
     /// # Errors
     /// It is something else, empty, or longer.
-    pub fn list(&mut self, name: &'static str, most: usize) -> Result<Option<Vec<Value>>, Problem> {
-        match self.value(name) {
-            None => Ok(None),
-            Some(Value::Array(items)) if (1..=most).contains(&items.len()) => Ok(Some(items)),
-            Some(Value::Array(items)) => {
-                let (place, found) = (&self.place, items.len());
-                Err(Problem::bad(format!("read `{place}{name}`: expected 1 to {most} items, found {found}")))
-            }
-            Some(other) => Err(self.wrong(name, "a list", &other)),
-        }
+    pub fn list(&mut self, name: &'static str, most: usize) -> Result<Option<Vec<Json>>, Problem> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let found = match value.items(most) {
+            Ok(items) if !items.is_empty() => return Ok(Some(items)),
+            Ok(_) => 0,
+            Err(NoParts::Many(found)) => found,
+            Err(NoParts::Kind) => return Err(self.wrong(name, "a list", &value)),
+        };
+        let place = &self.place;
+        Err(Problem::bad(format!("read `{place}{name}`: expected 1 to {most} items, found {found}")))
     }
 
     /// All fields were read.
@@ -131,7 +150,7 @@ impl Fields {
     /// # Errors
     /// One is there that is not known; the one that was probably meant.
     pub fn finish(self) -> Result<(), Problem> {
-        let Some(unknown) = self.fields.keys().next() else { return Ok(()) };
+        let Some((unknown, _)) = self.fields.first() else { return Ok(()) };
         let help = match nearest(unknown, self.known.iter().copied()) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("known are {}", self.known.join(", ")),
@@ -147,20 +166,8 @@ impl Fields {
         Problem::bad(format!("read {}: {detail}", if place.is_empty() { "the body" } else { place }))
     }
 
-    fn wrong(&self, name: &str, expected: &str, found: &Value) -> Problem {
-        Problem::bad(format!("read `{}{name}`: expected {expected}, found {}", self.place, kind(found)))
-    }
-}
-
-/// The kind of a value, as messages call it.
-pub fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "another number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
+    fn wrong(&self, name: &str, expected: &str, found: &Json) -> Problem {
+        Problem::bad(format!("read `{}{name}`: expected {expected}, found {}", self.place, found.kind()))
     }
 }
 
@@ -177,7 +184,7 @@ mod tests {
     fn mistakes_are_answered_with_what_to_write() {
         let check = |body: &str, expected: &str| {
             let read = || {
-                let mut fields = Fields::parse(body.as_bytes())?;
+                let mut fields = Fields::parse(Bytes::copy_from_slice(body.as_bytes()))?;
                 fields.text("id")?;
                 fields.number("delay_ms")?;
                 fields.list("jobs", 2)?;
@@ -192,8 +199,10 @@ mod tests {
         check(r#"{"delay":1}"#, "read the body: unknown field `delay`; did you mean `delay_ms`?");
         check(r#"{"jobs":[1,2,3]}"#, "read `jobs`: expected 1 to 2 items, found 3");
         check(r#"{"jobs":[]}"#, "read `jobs`: expected 1 to 2 items, found 0");
-        assert!(Fields::parse(b" ").unwrap().finish().is_ok());
+        assert!(Fields::parse(Bytes::from_static(b" ")).unwrap().finish().is_ok());
         // Deep nesting ends the parser, not the process.
-        check(&"[".repeat(100_000), "read the body: it is not valid JSON, at line 1, column 128");
+        check(&"[".repeat(100_000), "read the body: it is nested deeper than 128 levels");
+        let many: Vec<_> = (0..65).map(|n| format!("\"{n}\":1")).collect();
+        check(&format!("{{{}}}", many.join(",")), "read the body: expected at most 64 fields, found 65");
     }
 }

@@ -14,31 +14,38 @@ use super::problem::{Kind, Problem};
 /// Shorter answers are not worth the time: they fit into one packet as they are.
 const WORTH_IT: usize = 1024;
 
-/// The body as the client meant it, at most `limit` bytes.
+/// Whether a body is packed.
 ///
 /// # Errors
-/// A coding that is not read, a body that is not gzip, or that is larger unpacked.
-pub fn unpack(headers: &HeaderMap, body: Bytes, limit: usize) -> Result<Bytes, Problem> {
-    let Some(coding) = headers.get(CONTENT_ENCODING) else { return Ok(body) };
-    match coding.as_bytes() {
-        coding if coding.eq_ignore_ascii_case(b"identity") => return Ok(body),
-        coding if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") => {}
-        _ => {
+/// A coding that is not read.
+pub fn is_packed(headers: &HeaderMap) -> Result<bool, Problem> {
+    match headers.get(CONTENT_ENCODING).map(|coding| coding.as_bytes().to_ascii_lowercase()).as_deref() {
+        None | Some(b"identity") => Ok(false),
+        Some(b"gzip" | b"x-gzip") => Ok(true),
+        Some(_) => {
             let detail = "read the body: its content-encoding is not supported; send it as gzip, or without a coding";
-            return Err(Problem::new(Kind::MediaType, detail));
+            Err(Problem::new(Kind::MediaType, detail))
         }
     }
-    let mut unpacked = Vec::new();
+}
+
+/// The length that a packed body says it has: its last four bytes. It need not be true.
+pub fn claimed(packed: &[u8]) -> usize {
+    packed.last_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize)
+}
+
+/// The body as the client meant it, if it has at most `most` bytes.
+///
+/// # Errors
+/// A body that is not gzip.
+pub fn unpack(packed: &[u8], most: usize) -> Result<Option<Bytes>, Problem> {
     // One byte more than allowed tells a body that is too large from one that just fits.
-    let mut reader = MultiGzDecoder::new(&*body).take(limit as u64 + 1);
+    let mut unpacked = Vec::with_capacity(most.saturating_add(1));
+    let mut reader = MultiGzDecoder::new(packed).take(most as u64 + 1);
     if reader.read_to_end(&mut unpacked).is_err() {
         return Err(Problem::bad("read the body: it is not gzip, or it is cut off; content-encoding says gzip"));
     }
-    if unpacked.len() > limit {
-        let detail = format!("read the body: unpacked it is larger than max_body, {limit} bytes");
-        return Err(Problem::new(Kind::TooLarge, detail));
-    }
-    Ok(unpacked.into())
+    Ok(Some(unpacked).filter(|unpacked| unpacked.len() <= most).map(Bytes::from))
 }
 
 /// The body packed, if the client takes gzip and it is worth it.
@@ -78,19 +85,27 @@ mod tests {
 
     #[test]
     fn a_body_is_unpacked_up_to_its_bound() {
-        let gzip = headers(CONTENT_ENCODING, "gzip");
         let body = vec![b'a'; 1000];
-        assert_eq!(unpack(&gzip, packed(&body), 1000).unwrap(), body);
-        assert_eq!(unpack(&gzip, packed(&body), 999).unwrap_err().kind, Kind::TooLarge);
+        assert_eq!(claimed(&packed(&body)), 1000);
+        assert_eq!(unpack(&packed(&body), 1000).unwrap().unwrap(), body);
+        assert_eq!(unpack(&packed(&body), 999), Ok(None));
         // A hundred megabytes in a hundred kilobytes: not one of them is made beyond the bound.
         let bomb = packed(&vec![0; 100 << 20]);
         assert!(bomb.len() < 200_000);
-        assert_eq!(unpack(&gzip, bomb, 1 << 20).unwrap_err().kind, Kind::TooLarge);
-        assert_eq!(unpack(&gzip, packed(&body).slice(..20), 1000).unwrap_err().kind, Kind::BadRequest);
-        assert_eq!(unpack(&gzip, Bytes::from_static(b"plain"), 1000).unwrap_err().kind, Kind::BadRequest);
-        let other = headers(CONTENT_ENCODING, "br");
-        assert_eq!(unpack(&other, Bytes::new(), 1000).unwrap_err().kind, Kind::MediaType);
-        assert_eq!(unpack(&HeaderMap::new(), Bytes::from_static(b"plain"), 1000).unwrap(), "plain");
+        assert_eq!(unpack(&bomb, 1 << 20), Ok(None));
+        assert_eq!(unpack(&packed(&body)[..20], 1000).unwrap_err().kind, Kind::BadRequest);
+        assert_eq!(unpack(b"plain", 1000).unwrap_err().kind, Kind::BadRequest);
+        // Two in a row are one; only the last says how much it is.
+        let two = [packed(&body), packed(b"b")].concat();
+        assert_eq!((claimed(&two), unpack(&two, 1001).unwrap().unwrap().len()), (1, 1001));
+    }
+
+    #[test]
+    fn a_coding_is_known_or_refused() {
+        let check =
+            |coding: &'static str| is_packed(&headers(CONTENT_ENCODING, coding)).map_err(|problem| problem.kind);
+        assert_eq!((check("gzip"), check("X-GZip"), check("identity")), (Ok(true), Ok(true), Ok(false)));
+        assert_eq!((check("br"), is_packed(&HeaderMap::new())), (Err(Kind::MediaType), Ok(false)));
     }
 
     #[test]

@@ -24,10 +24,14 @@ pub mod listener;
 mod lmstfy;
 pub mod named;
 pub mod openapi;
+pub mod origin;
 mod ouqiang;
 pub mod places;
 pub mod problem;
+pub mod put;
+pub mod rates;
 pub mod reply;
+pub mod room;
 mod routes;
 pub mod server;
 mod stream;
@@ -43,14 +47,15 @@ use hyper::{Request, Response};
 use tokio_util::sync::CancellationToken;
 
 use self::access::Tokens;
-use self::call::Memory;
 use self::config::{ApiSpec, Face};
 use self::dispatch::{Connection, Router};
 use self::file::Reread;
 use self::handover::ReplyBody;
+use self::rates::{Rate, Rates};
+use self::room::{Memory, Who};
 use self::routes::Route;
 use self::server::Served;
-use crate::jobs::{Dispenser, JobQueue};
+use crate::jobs::{Dispenser, JobQueue, TokenLimits};
 use crate::settings::problem::ConfigErrors;
 use crate::telemetry::events::api::ApiEvents;
 
@@ -61,14 +66,20 @@ pub struct Api {
     access: Access,
     memory: Memory,
     max_connections: usize,
+    /// Most topics that a token may add to before it makes no further ones.
+    max_topics_per_token: Option<u64>,
+    /// How often a token may ask, or an address where there is none.
+    max_rate: Option<Rate>,
+    /// Requests by token and address.
+    requests: Rates<Who>,
+    /// Requests by the hash of a token with limits of its own, and these limits: changed ones count anew.
+    uses: Rates<(Arc<str>, TokenLimits, lmstfy::tokens::Use)>,
     router: Router<Route>,
     faces: Vec<Face>,
     /// Whether clients on the same machine need no token although there is a file of them.
     trusts_the_machine: bool,
     /// Tokens of lmstfy that were looked up lately.
     known: lmstfy::tokens::Known,
-    /// Topics of ouqiang's jobs.
-    seen: ouqiang::Seen,
     events: ApiEvents,
     /// The daemon stops: nothing is popped any more, long polls end.
     stopping: CancellationToken,
@@ -91,11 +102,14 @@ impl Api {
             access: Access::new(spec.tokens_file.clone())?,
             memory: Memory::new(spec.max_body),
             max_connections: spec.max_connections,
+            max_topics_per_token: spec.max_topics_per_token,
+            max_rate: spec.max_rate,
+            requests: Rates::default(),
+            uses: Rates::default(),
             router: Router::new(routes::of(spec)),
             faces: spec.faces.clone(),
             trusts_the_machine: spec.trusts_the_machine(),
             known: Default::default(),
-            seen: Default::default(),
             events,
             stopping,
         })

@@ -1,24 +1,25 @@
 //! The five endpoints of ouqiang/delay-queue, so that its clients work unchanged. The method does not matter, the status is
 //! always 200, and `code` says whether it worked.
 //!
-//! An id has no topic there. A job is looked for in the topics that this process has seen it in, then in all; see
+//! An id has no topic there. A job is looked for in all topics, and a request that may mean jobs of two of them is refused; see
 //! `docs/lmstfy.md` for what differs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use hyper::{Method, StatusCode};
-use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Api;
 use super::access::Right;
 use super::call::Call;
+use super::fields::Fields;
 use super::problem::{Kind, Problem};
 use super::reply::Reply;
 use super::routes::{Dialect, Route, routes};
 use super::v1::errors::problem;
-use crate::jobs::{Due, JobError, JobId, JobInfo, LocalId, NewJob, PopRequest, Topic};
+use crate::jobs::{Due, JobError, JobId, LocalId, NewJob, PopRequest, Topic};
 
 /// The endpoints. Clients send `POST`; any other method is served as well.
 pub static ROUTES: &[Route] = routes! { Dialect::Ouqiang;
@@ -37,27 +38,15 @@ const NO_TOPIC: &str = "topic不能为空";
 const WRONG_DELAY: &str = "delay 取值范围1 - (2^31 - 1)";
 const WRONG_TTR: &str = "ttr 取值范围1 - 86400";
 const TAKEN: &str = "job id已存在";
+const MANY: &str = "job id不唯一";
+const NAME_IT: &str = "send the `topic` beside the `id`";
 
 /// How long its `pop` waits for a job.
 const WAIT: Duration = Duration::from_secs(178);
 /// Topics that a job is looked for in.
-const TOPICS: usize = 100;
-/// Jobs whose topic is known.
-const KNOWN: usize = 10_000;
-
-/// Topics of jobs that this process has seen.
-#[derive(Debug, Default)]
-pub struct Seen(Mutex<std::collections::HashMap<LocalId, Topic>>);
-
-impl Seen {
-    fn note(&self, id: &JobId) {
-        let mut seen = self.0.lock();
-        if seen.len() >= KNOWN {
-            seen.clear();
-        }
-        seen.insert(id.local.clone(), id.topic.clone());
-    }
-}
+const TOPICS: usize = 1_000;
+/// Topics that are looked at side by side.
+const SIDE_BY_SIDE: usize = 32;
 
 /// A problem as these clients expect it.
 pub(super) fn reply(problem: &Problem) -> Reply {
@@ -70,13 +59,13 @@ fn answer(code: u8, message: &str, data: Value) -> Reply {
         .unwrap_or_else(|_| Reply::empty(StatusCode::INTERNAL_SERVER_ERROR))
 }
 
-/// A job is added under the client's id.
+/// A job is added under the client's id, if no other topic has the id.
 async fn push(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
-    let fields = fields(&mut call).await?;
-    let (id, topic) = (text(&fields, "id")?, text(&fields, "topic")?);
-    let seconds = |name: &str, most: u64| match fields.get(name).map_or(Some(0), Value::as_u64) {
-        Some(seconds) if (1..=most).contains(&seconds) => Some(Duration::from_secs(seconds)),
-        _ => None,
+    let mut fields = fields(&mut call).await?;
+    let (id, topic) = (text(&mut fields, "id")?, text(&mut fields, "topic")?);
+    let mut seconds = |name: &'static str, most: u64, wrong: &str| match fields.number(name) {
+        Ok(Some(seconds)) if (1..=most).contains(&seconds) => Ok(Duration::from_secs(seconds)),
+        _ => Err(Problem::bad(wrong)),
     };
     if id.is_empty() {
         return Err(Problem::bad(NO_ID));
@@ -84,46 +73,45 @@ async fn push(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     if topic.is_empty() {
         return Err(Problem::bad(NO_TOPIC));
     }
-    let delay = seconds("delay", 1 << 31).ok_or_else(|| Problem::bad(WRONG_DELAY))?;
-    let ttr = seconds("ttr", 86_400).ok_or_else(|| Problem::bad(WRONG_TTR))?;
-    let body = text(&fields, "body")?.to_owned();
-    let topic = call.topic_named(Right::Add, topic)?;
+    let (delay, ttr) = (seconds("delay", 1 << 31, WRONG_DELAY)?, seconds("ttr", 86_400, WRONG_TTR)?);
+    let body = text(&mut fields, "body")?;
+    let topic = call.topic_named(Right::Add, &topic)?;
     let local: LocalId = id.parse().map_err(|error| Problem::bad(format!("push the job: {error}")))?;
+    if let Some(other) = topics_of(&api, &call, &local).await?.into_iter().find(|other| *other != topic) {
+        return Err(Problem::new(Kind::IdTaken, format!("{TAKEN}: topic {other} has a job of this id")));
+    }
     let job = NewJob { id: Some(local.clone()), due: Due::After(delay), ttr: Some(ttr), ..NewJob::new(body.clone()) };
-    let added = api.queue.add(&topic, vec![job]).await.map_err(|error| problem("push the job", error))?;
-    let id = JobId { topic, local };
+    let added = api.add("push the job", &call, &topic, vec![job]).await?;
     if !added.iter().all(|added| added.created) {
+        let id = JobId { topic, local };
         let there = api.queue.get(&id).await.map_err(|error| problem("look at the job of this id", error))?;
         // The same again is what a client sends that got no answer. Another body under the id would be lost.
         if there.is_some_and(|there| there.body != body) {
             return Err(Problem::new(Kind::IdTaken, TAKEN));
         }
     }
-    api.seen.note(&id);
     Ok(answer(0, ADDED, Value::Null))
 }
 
 /// A job of one of the topics, which commas separate, as soon as there is one.
 async fn pop(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
-    let fields = fields(&mut call).await?;
-    let names = text(&fields, "topic")?;
+    let names = text(&mut fields(&mut call).await?, "topic")?;
     let names = names.split(',').map(str::trim).filter(|name| !name.is_empty()).take(super::lmstfy::QUEUES);
     let topics = names.map(|name| call.topic_named(Right::Pop, name)).collect::<Result<Vec<_>, _>>()?;
     if topics.is_empty() {
         return Err(Problem::bad(NO_TOPIC));
     }
     let (jobs, reserved) = api.take(PopRequest { topics, count: 1, ttr: None, wait: WAIT }).await?;
-    let data = jobs.first().map_or(Value::Null, |job| {
-        api.seen.note(&job.id);
-        json!({ "id": job.id.local.as_str(), "body": String::from_utf8_lossy(&job.body) })
-    });
+    let data = jobs
+        .first()
+        .map_or(Value::Null, |job| json!({ "id": job.id.local.as_str(), "body": String::from_utf8_lossy(&job.body) }));
     Ok(answer(0, DONE, data).hands_over(reserved))
 }
 
 /// The job is gone, whoever has it.
 async fn remove(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
-    if let Some(job) = find(&api, &mut call, Right::Pop).await? {
-        match api.queue.delete(&job.id).await {
+    if let Some(job) = find(&api, &mut call).await? {
+        match api.queue.delete(&job).await {
             Ok(()) | Err(JobError::NotFound) => {}
             Err(error) => return Err(problem("delete the job", error)),
         }
@@ -133,7 +121,11 @@ async fn remove(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 
 /// The job.
 async fn get(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
-    let data = find(&api, &mut call, Right::Pop).await?.map_or(Value::Null, |job| {
+    let job = match find(&api, &mut call).await? {
+        Some(id) => api.queue.get(&id).await.map_err(|error| problem("look at the job", error))?,
+        None => None,
+    };
+    let data = job.map_or(Value::Null, |job| {
         json!({
             "topic": job.id.topic.as_str(),
             "id": job.id.local.as_str(),
@@ -145,44 +137,55 @@ async fn get(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Ok(answer(0, DONE, data))
 }
 
-/// The job with the id of the request: in the topic of the request, if it names one; in the one where it was seen; in any.
-async fn find(api: &Api, call: &mut Call, right: Right) -> Result<Option<JobInfo>, Problem> {
-    let fields = fields(call).await?;
-    let id = text(&fields, "id")?;
+/// The job with the id of the request: in the topic of the request, if it names one; else in the one topic that has the id.
+async fn find(api: &Api, call: &mut Call) -> Result<Option<JobId>, Problem> {
+    let mut fields = fields(call).await?;
+    let (id, said) = (text(&mut fields, "id")?, text(&mut fields, "topic")?);
     if id.is_empty() {
         return Err(Problem::bad(NO_ID));
     }
     let Ok(local) = id.parse::<LocalId>() else { return Ok(None) };
-    let said = text(&fields, "topic")?;
-    let topics = if said.is_empty() {
-        let seen = api.seen.0.lock().get(&local).cloned();
-        let all = api.queue.topics(None, TOPICS).await.map_err(|error| problem("list the topics", error))?;
-        seen.into_iter().chain(all).collect()
-    } else {
-        vec![call.topic_named(right, said)?]
-    };
-    for topic in topics.into_iter().filter(|topic| call.caller.may(right, topic.as_str())) {
-        let id = JobId { topic, local: local.clone() };
-        if let Some(job) = api.queue.get(&id).await.map_err(|error| problem("look for the job", error))? {
-            return Ok(Some(job));
+    if !said.is_empty() {
+        return Ok(Some(JobId { topic: call.topic_named(Right::Pop, &said)?, local }));
+    }
+    let mut topics = topics_of(api, call, &local).await?;
+    match topics.len() {
+        0 | 1 => Ok(topics.pop().map(|topic| JobId { topic, local })),
+        n => {
+            topics.sort();
+            let detail =
+                format!("{MANY}: {n} topics have a job of this id, {} and {}; {NAME_IT}", topics[0], topics[1]);
+            Err(Problem::new(Kind::Conflict, detail))
         }
     }
-    Ok(None)
 }
 
-async fn fields(call: &mut Call) -> Result<Map<String, Value>, Problem> {
-    let body = call.body().await?;
-    match serde_json::from_slice(&body) {
-        Ok(Value::Object(fields)) => Ok(fields),
-        _ => Err(Problem::bad(NO_JSON)),
+/// The topics that have a job of this id, of those that the caller may pop from.
+async fn topics_of(api: &Api, call: &Call, id: &LocalId) -> Result<Vec<Topic>, Problem> {
+    let failed = |error| problem("look for the job in all topics", error);
+    let mut all = api.queue.topics(None, TOPICS + 1).await.map_err(failed)?;
+    if all.len() > TOPICS {
+        let detail = format!("look for the job: there are more than {TOPICS} topics; {NAME_IT}");
+        return Err(Problem::new(Kind::TooMany, detail));
     }
+    all.retain(|topic| call.caller.may(Right::Pop, topic.as_str()));
+    let look = |topic: Topic| async move {
+        let id = JobId { topic, local: id.clone() };
+        Ok::<_, JobError>(api.queue.has(&id).await?.then_some(id.topic))
+    };
+    let found = stream::iter(all).map(look).buffer_unordered(SIDE_BY_SIDE);
+    found.try_filter_map(async |topic| Ok(topic)).try_collect().await.map_err(failed)
+}
+
+async fn fields(call: &mut Call) -> Result<Fields, Problem> {
+    call.read(Fields::parse).await.map_err(|problem| match problem.kind {
+        Kind::BadRequest => Problem::bad(NO_JSON),
+        _ => problem,
+    })
 }
 
 /// A text without the space around it; empty if there is none.
-fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a str, Problem> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(""),
-        Some(Value::String(text)) => Ok(text.trim()),
-        Some(_) => Err(Problem::bad(NO_JSON)),
-    }
+fn text(fields: &mut Fields, name: &'static str) -> Result<String, Problem> {
+    let text = fields.text(name).map_err(|_| Problem::bad(NO_JSON))?.unwrap_or_default();
+    Ok(text.trim().to_owned())
 }

@@ -76,15 +76,22 @@ impl Reply {
     }
 }
 
+impl Problem {
+    /// The answer with the time after which another attempt makes sense.
+    pub fn waits(&self, reply: Reply) -> Reply {
+        match self.retry_after {
+            // Whole seconds, never before the time has come.
+            Some(after) => reply.header(header::RETRY_AFTER, after.as_millis().div_ceil(1000).max(1).to_string()),
+            None => reply,
+        }
+    }
+}
+
 impl From<Problem> for Reply {
     fn from(problem: Problem) -> Reply {
         let body = format!("{}\n", problem.body());
         let reply = Reply::bytes(problem.kind.status(), PROBLEM, body);
-        let reply = match problem.retry_after {
-            // Whole seconds, never before the time has come.
-            Some(after) => reply.header(header::RETRY_AFTER, after.as_millis().div_ceil(1000).max(1).to_string()),
-            None => reply,
-        };
+        let reply = problem.waits(reply);
         match problem.kind {
             Kind::Unauthorized => reply.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
             _ => reply,

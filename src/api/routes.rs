@@ -132,6 +132,7 @@ pub(super) use routes;
 /// Our own API.
 pub static OWN: &[Route] = routes! { Dialect::Own;
     GET "/v1/openapi.json" openapi open => v1::meta::openapi;
+    GET "/v1/openapi-3.0.json" openapi_3_0 open => v1::meta::openapi_3_0;
     POST "/v1/topics/{topic}/jobs" add => v1::add::one;
     POST "/v1/topics/{topic}/jobs/batch" add_batch => v1::add::batch;
     GET "/v1/topics/{topic}/jobs" peek => v1::topics::peek;

@@ -33,6 +33,8 @@ tables! {
         TLS = api::TLS;
         MAX_BODY = api::MAX_BODY;
         MAX_CONNECTIONS = api::MAX_CONNECTIONS;
+        MAX_TOPICS_PER_TOKEN = api::MAX_TOPICS_PER_TOKEN;
+        MAX_RATE_PER_TOKEN = api::MAX_RATE_PER_TOKEN;
         REDIS = key("redis", Kind::Text, "Name of the Redis with the jobs, where there are several.");
     } + job_queue::KEYS
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {

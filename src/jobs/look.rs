@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::error::JobError;
-use super::keys::TOPICS;
+use super::keys::{Keys, TOPICS};
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, number, text};
 use super::record::{Record, State, Unreadable};
@@ -143,6 +143,18 @@ impl JobQueue {
             "?" | "g" => Ok(None),
             letter => Ok(Some(info("jobs_get", id.topic.clone(), id.local.clone(), now, letter, &mut fields)?)),
         }
+    }
+
+    /// Whether there is a job of this id.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub async fn has(&self, id: &JobId) -> Result<bool, JobError> {
+        let records = Keys::of(&id.topic).records().clone();
+        let mut command = redis::cmd("HEXISTS");
+        command.arg(&records[..]).arg(id.local.as_str());
+        Ok(self.conn(&records).await?.query(&command).await?)
     }
 
     /// Jobs of one state in the order of their times: at most `count`, after the first `skip`.

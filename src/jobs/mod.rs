@@ -49,3 +49,4 @@ pub use reserve::{Aged, MAX_POP, Popped, Release};
 pub use rights::rights;
 pub use scripts::{Patch, SCRIPTS, Scripts};
 pub use settings::{JobSettings, MAX_DELAY, MAX_TRIES, MAX_TTR, TopicSettings};
+pub use tokens::{MadeToken, TokenLimits};

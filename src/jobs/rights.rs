@@ -48,7 +48,7 @@ pub fn rights() -> Vec<Grant> {
         Grant::on(keys(&[TOPIC]), [HDEL, HEXISTS, HGET, HLEN, HMGET, HSET]),
         Grant::on(index(), [ZADD, ZLEXCOUNT, ZRANGE, ZREM, ZSCORE]),
         // Tokens of namespaces, which the API of lmstfy makes: see `tokens.rs`.
-        Grant::on(tokens(), [HDEL, HEXISTS, HGETALL, HLEN, HSETNX]),
+        Grant::on(tokens(), [HDEL, HGET, HGETALL, HLEN, HSET, HSETNX]),
         Grant::channels([Pattern::exact(WAKE)], [PUBLISH, SUBSCRIBE]),
         Grant::plain([TIME]),
     ]

@@ -37,7 +37,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
         }
         h1 { (id) ": dead letters" }
         @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (clip(done)) } } }
-        (filters(&call.query, view.name.is_some()))
+        // To find what fits, all letters are read.
+        @if view.name.is_some() { (filters(&call.query)) }
         div.head {
             p.muted { "The latest first. There are " (all) " in all." }
             @if view.name.is_some() && !found.dead_letters.is_empty() {
@@ -74,12 +75,11 @@ pub fn query_of(query: &Query) -> String {
     pairs.map(|(name, text)| format!("{name}={}", encoded(text))).collect::<Vec<_>>().join("&")
 }
 
-fn filters(query: &Query, payloads: bool) -> Markup {
+fn filters(query: &Query) -> Markup {
     let hints = ["expired", "unknown", "timeout", "", "2h", "1d", "", "orderId=7"];
-    let shown = NAMES.iter().zip(hints).filter(|(name, _)| payloads || **name != "field");
     html! {
         form.filters method="get" action="dead" role="search" {
-            @for (name, hint) in shown {
+            @for (name, hint) in NAMES.iter().zip(hints) {
                 label {
                     span { (name.replace('_', " ")) }
                     input name=(name) value=(query.text(name).unwrap_or_default()) placeholder=(hint) size="12" autocomplete="off" spellcheck="false";

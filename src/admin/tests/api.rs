@@ -117,12 +117,66 @@ async fn what_changes_something_needs_a_token_and_no_foreign_page() {
         Some("forbidden")
     );
     assert_eq!(world.get("/v1/queues").await["queues"][0]["paused"], json!([]));
-    assert_eq!(pause(&[("authorization", &token), ("origin", "http://test")]).await, None);
-    // Whoever guesses has to wait, even with the right one.
+    assert_eq!(pause(&[("authorization", &token), ("origin", "http://localhost")]).await, None);
+    // Whoever guesses has to wait. Whoever has a token need not, from the same address.
+    let guess = ("authorization", "Bearer guessed-guessed-guessed");
     for _ in 0..9 {
-        pause(&[("authorization", "Bearer guessed-guessed-guessed")]).await;
+        pause(&[guess]).await;
     }
-    assert_eq!(pause(&[("authorization", &token)]).await.as_deref(), Some("too-many"));
+    assert_eq!(pause(&[guess]).await.as_deref(), Some("too-many"));
+    assert_eq!(pause(&[("authorization", &token)]).await, None);
+}
+
+#[tokio::test]
+async fn a_page_of_a_name_that_was_pointed_here_reads_nothing() {
+    for tokens in [false, true] {
+        let world = World::start(tokens).await;
+        let kind = async |path: &str, headers: &[(&str, &str)]| {
+            let answer = world.send("GET", path, headers, "").await;
+            (answer.status != 200).then_some(answer.status)
+        };
+        let refused = Some(if tokens { 401 } else { 403 });
+        for path in
+            ["/v1/queues", "/v1/queues/orders", "/v1/queues/orders/dead", "/v1/sinks", "/v1/topics", "/v1/events", "/"]
+        {
+            assert_eq!(kind(path, &[("host", "evil.example:9465")]).await, refused, "{path}");
+            // What an image, a script or a stream of another page asks for.
+            let elsewhere = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")];
+            assert_eq!(kind(path, &elsewhere).await, Some(403), "{path}");
+        }
+        assert_eq!(kind("/v1/queues", &[]).await, None);
+        let token = format!("Bearer {TOKEN}");
+        if tokens {
+            assert_eq!(kind("/v1/queues", &[("host", "ops.example"), ("authorization", &token)]).await, None);
+            assert_eq!(kind("/login", &[("host", "ops.example")]).await, None, "there a token is asked for");
+        }
+        let link = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
+        assert_eq!(kind("/v1/queues", &link).await, None, "a person may follow a link");
+    }
+}
+
+#[tokio::test]
+async fn what_reads_all_dead_letters_needs_a_token() {
+    let world = World::start(true).await;
+    for path in ["/v1/queues/orders/dead/count", "/v1/queues/orders/dead?code=x", "/queues/orders/dead?sink=x"] {
+        assert_eq!(world.send("GET", path, &[], "").await.status, 401, "{path}");
+        assert_eq!(world.ask("GET", path, "").await.status, 200, "{path}");
+    }
+    assert_eq!(world.send("GET", "/v1/queues/orders/dead", &[], "").await.status, 200);
+}
+
+/// A form of a megabyte of nothing is a hundred times that once it is taken apart.
+#[tokio::test]
+async fn bodies_of_strangers_stay_small() {
+    let world = World::start(true).await;
+    let form = [("content-type", "application/x-www-form-urlencoded"), ("origin", "http://localhost")];
+    let answer = world.send("POST", "/login", &form, &"a&".repeat(500_000)).await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert!(answer.text().contains("more than 100 parameters"), "{}", answer.text());
+    let deep = format!(r#"{{"ids":{}}}"#, "[".repeat(500_000));
+    assert!(world.ask("POST", "/v1/queues/orders/dead/purge", &deep).await.problem().2.contains("128 levels"));
+    let wide = format!(r#"{{"ids":["x"],"filter":{{"code":[{}]}}}}"#, "[0],".repeat(200_000) + "0");
+    assert_eq!(world.ask("POST", "/v1/queues/orders/dead/purge", &wide).await.problem().0, 400);
 }
 
 #[tokio::test]
@@ -130,8 +184,9 @@ async fn without_a_file_of_tokens_only_this_machine_changes_something() {
     let world = World::start(false).await;
     let pause =
         async |headers: &[(&str, &str)]| world.send("POST", "/v1/queues/orders/pause", headers, r#"{"why":"x"}"#).await;
-    // The client of the tests calls itself by a name that anybody could point here.
-    assert_eq!(pause(&[]).await.problem().1, "forbidden");
+    // A name that anybody could point here, and a proxy.
+    assert_eq!(pause(&[("host", "evil.example")]).await.problem().1, "forbidden");
+    assert_eq!(pause(&[("x-forwarded-for", "10.0.0.7")]).await.problem().1, "forbidden");
     let mut client = crate::api::tests::Client::connect(world.address).await;
     let request =
         "POST /v1/queues/orders/pause HTTP/1.1\r\nhost: localhost:9465\r\ncontent-length: 11\r\n\r\n{\"why\":\"x\"}";

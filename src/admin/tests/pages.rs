@@ -4,7 +4,7 @@ use super::{TOKEN, World};
 use crate::api::tests::Answer;
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
-const ORIGIN: (&str, &str) = ("origin", "http://test");
+const ORIGIN: (&str, &str) = ("origin", "http://localhost");
 
 async fn page(world: &World, path: &str, cookie: &str) -> Answer {
     world.send("GET", path, &[("cookie", cookie)], "").await

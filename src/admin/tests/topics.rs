@@ -76,7 +76,7 @@ async fn the_page_shows_topics_and_their_jobs() {
     assert!(topic.contains("action=\"orders/pause\""), "{topic}");
     let jobs = text("/topics/orders/jobs?state=ready").await;
     assert!(jobs.contains("&lt;script&gt;alert(1)") && !jobs.contains("<script>alert"), "{jobs}");
-    let paused = world.send("POST", "/topics/orders/pause", &[token, FORM, ("origin", "http://test")], "").await;
+    let paused = world.send("POST", "/topics/orders/pause", &[token, FORM, ("origin", "http://localhost")], "").await;
     assert_eq!((paused.status, paused.headers["location"].as_str()), (303, "../orders"), "{}", paused.text());
     assert!(text("/topics/orders").await.contains("Resume") && text("/").await.contains("Nothing is handed out"));
     // Without a token there are numbers, and neither jobs nor changes.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::Value;
 
 use super::errors::problem;
 use super::{filter, limit};
@@ -14,6 +13,7 @@ use crate::api::call::{Call, Query};
 use crate::api::fields::Fields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
+use crate::json::Json;
 use crate::operate::dead::{self, Filter, Pace, Purged, Redriven, Which};
 use crate::operate::progress::Unwatched;
 use crate::operate::{Queue, words};
@@ -44,14 +44,14 @@ pub async fn count(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Probl
     Reply::json(StatusCode::OK, &counted)
 }
 
-/// The filter of a query. One on the payload needs a token, because its answer tells what is in it.
+/// The filter of a query. It needs a token: to find what fits, all letters are read, and what is in payloads is told.
 pub fn asked(admin: &Admin, call: &Call<Caller>, more: &[&'static str]) -> Result<Filter, Problem> {
     let known: Vec<&str> = filter::NAMES.iter().chain(more).copied().collect();
     call.query.only(&known)?;
     let filter = filter::of_query(&call.query)?;
-    match filter.fields.is_empty() || call.caller.name.is_some() {
+    match filter.is_empty() || call.caller.name.is_some() {
         true => Ok(filter),
-        false => Err(admin.access.refusal(Need::ToSee)),
+        false => Err(admin.access.refusal(Need::ToSearch)),
     }
 }
 
@@ -90,17 +90,17 @@ pub async fn purge(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, P
 /// Which letters the body means: `ids`, a `filter`, or `all: true`; and how.
 async fn wish(call: &mut Call<Caller>) -> Result<(Which, Pace), Problem> {
     call.query.only(&[])?;
-    let mut fields = Fields::parse(&call.body().await?)?;
+    let mut fields = call.read(Fields::parse).await?;
     let ids = fields.list("ids", IDS)?.unwrap_or_default();
     let (all, dry_run) = (flag(&mut fields, "all")?, flag(&mut fields, "dry_run")?);
-    let given = fields.value("filter").map(filter::of_json).transpose()?;
+    let given = fields.value("filter").map(|filter| filter::of_json(&filter)).transpose()?;
     let rate = fields.number("rate")?.map(|rate| rate as f64);
     fields.finish()?;
-    let text = |id: Value| match id {
-        Value::String(id) => Ok(id),
-        _ => Err(Problem::bad("read `ids`: expected texts")),
+    let text = |id: &Json| match id.text() {
+        Some(id) => Ok(String::from_utf8_lossy(&id).into_owned()),
+        None => Err(Problem::bad("read `ids`: expected texts")),
     };
-    let ids = ids.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    let ids = ids.iter().map(text).collect::<Result<Vec<_>, _>>()?;
     let filtered = given.as_ref().is_some_and(|filter| !filter.is_empty());
     match [!ids.is_empty(), all, filtered].iter().filter(|one| **one).count() {
         0 => return Err(Problem::bad("read the body: say which letters: by `ids`, by a `filter`, or by `all: true`")),
@@ -115,11 +115,7 @@ async fn wish(call: &mut Call<Caller>) -> Result<(Which, Pace), Problem> {
 }
 
 fn flag(fields: &mut Fields, name: &'static str) -> Result<bool, Problem> {
-    match fields.value(name) {
-        None | Some(Value::Bool(false)) => Ok(false),
-        Some(Value::Bool(true)) => Ok(true),
-        Some(_) => Err(Problem::bad(format!("read `{name}`: expected true or false"))),
-    }
+    Ok(fields.flag(name)?.unwrap_or(false))
 }
 
 impl Admin {

@@ -70,7 +70,7 @@ pub async fn run_now(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Pro
 /// Due at another time: `in` or `at_ms`.
 pub async fn reschedule(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
     call.query.only(&[])?;
-    let mut fields = Fields::parse(&call.body().await?)?;
+    let mut fields = call.read(Fields::parse).await?;
     let (after, at) = (fields.text("in")?, fields.number("at_ms")?);
     fields.finish()?;
     answer(&admin.act(&call, call.part("id"), Deed::Reschedule(when(after.as_deref(), at)?)).await?)
@@ -79,7 +79,7 @@ pub async fn reschedule(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Rep
 /// To the dead letters.
 pub async fn kill(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
     call.query.only(&[])?;
-    let mut fields = Fields::parse(&call.body().await?)?;
+    let mut fields = call.read(Fields::parse).await?;
     let (by, why) = (fields.text("by")?, fields.text("why")?);
     fields.finish()?;
     let why = why.unwrap_or_else(|| "no reason given".to_owned());

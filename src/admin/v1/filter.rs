@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::api::call::Query;
 use crate::api::fields::Fields;
 use crate::api::problem::Problem;
+use crate::json::Json;
 use crate::operate::dead::Filter;
 use crate::operate::pause::length;
 
@@ -43,19 +42,16 @@ pub fn of_query(query: &Query) -> Result<Filter, Problem> {
 ///
 /// # Errors
 /// What cannot be read.
-pub fn of_json(value: Value) -> Result<Filter, Problem> {
+pub fn of_json(value: &Json) -> Result<Filter, Problem> {
     let mut fields = Fields::of("filter.".to_owned(), value)?;
     let mut texts = |name: &'static str| -> Result<Vec<String>, Problem> {
-        let values = match fields.value(name) {
-            None => Vec::new(),
-            Some(Value::Array(values)) if values.len() <= MOST => values,
-            Some(value) => vec![value],
+        let Some(value) = fields.value(name) else { return Ok(Vec::new()) };
+        let values = value.items(MOST).unwrap_or_else(|_| vec![value]);
+        let text = |value: &Json| match value.text() {
+            Some(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+            None => Err(Problem::bad(format!("read `filter.{name}`: expected a text, or a list of at most {MOST}"))),
         };
-        let text = |value: Value| match value {
-            Value::String(text) => Ok(text),
-            _ => Err(Problem::bad(format!("read `filter.{name}`: expected a text, or a list of at most {MOST}"))),
-        };
-        values.into_iter().map(text).collect()
+        values.iter().map(text).collect()
     };
     let (reasons, classes, codes, sinks) = (texts("reason")?, texts("class")?, texts("code")?, texts("sink")?);
     let payload = texts("field")?.iter().map(|field| read_field(field)).collect::<Result<_, _>>()?;
@@ -111,22 +107,27 @@ pub fn words(filter: &Filter) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
+    fn span(value: &Value) -> Json {
+        Json::read(value.to_string().into()).unwrap()
+    }
+
     #[test]
     fn query_and_json_mean_the_same() {
-        let query = of_query(&Query::parse("reason=expired,junk&older_than=1h&field=a.b%3D7,8&sink=")).unwrap();
+        let read = |text: &str| of_query(&Query::parse(text).unwrap()).unwrap();
+        let query = read("reason=expired,junk&older_than=1h&field=a.b%3D7,8&sink=");
         let object = json!({ "reason": ["expired", "junk"], "older_than": "1h", "field": "a.b=7,8" });
-        assert_eq!(query, of_json(object).unwrap());
+        assert_eq!(query, of_json(&span(&object)).unwrap());
         assert_eq!(words(&query), "dead letters with reason expired or junk, older than 1h, a field of the payload");
-        assert_eq!(words(&of_query(&Query::parse("")).unwrap()), "all dead letters");
+        assert_eq!(words(&read("")), "all dead letters");
     }
 
     #[test]
     fn mistakes_are_explained_and_no_value_of_a_payload_is_quoted() {
-        let bad = |value| of_json(value).unwrap_err().detail;
+        let bad = |value| of_json(&span(&value)).unwrap_err().detail;
         assert!(bad(json!({ "reasn": "x" })).contains("did you mean `reason`?"));
         assert!(bad(json!({ "older_than": "soon" })).contains("read `older_than`"));
         assert!(bad(json!({ "code": [7] })).contains("expected a text"));

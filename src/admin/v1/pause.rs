@@ -76,7 +76,7 @@ pub async fn resume_sink(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply,
 
 async fn wish(call: &mut Call<Caller>) -> Result<Wish, Problem> {
     call.query.only(&[])?;
-    let mut fields = Fields::parse(&call.body().await?)?;
+    let mut fields = call.read(Fields::parse).await?;
     let (by, why) = (fields.text("by")?, fields.text("why")?);
     let (length, until) = (fields.text("for")?, fields.number("until_ms")?);
     fields.finish()?;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::answer;
 use super::names::{job, namespace, number, seconds, topics};
 use super::shapes::consumed;
+use super::tokens::{Use, throttle};
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::Call;
@@ -22,13 +23,16 @@ pub const QUEUES: usize = 16;
 const COUNT: u32 = 100;
 /// Time to run of a request that does not say, in seconds.
 const TTR: u32 = 120;
+/// Without a time to run a job comes back at once.
+const LEAST_TTR: Duration = Duration::from_millis(1);
 /// Clients of lmstfy wait no longer for an answer.
 const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// Jobs, or 404.
 pub async fn consume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topics = topics(&call, Right::Pop)?;
-    let (ttr, wait) = (seconds(&call, "ttr", TTR)?, seconds(&call, "timeout", 0)?.min(MAX_WAIT));
+    throttle(&api, &call, Use::Read)?;
+    let (ttr, wait) = (seconds(&call, "ttr", TTR)?.max(LEAST_TTR), seconds(&call, "timeout", 0)?.min(MAX_WAIT));
     let count = match number(&call, "count", 1)? {
         count @ 1..=COUNT => count as usize,
         _ => return Err(Problem::bad("invalid count")),

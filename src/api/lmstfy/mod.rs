@@ -5,7 +5,6 @@
 
 mod consume;
 mod dead;
-mod items;
 mod looks;
 mod names;
 mod publish;
@@ -43,6 +42,10 @@ pub static ADMIN: &[Route] = routes! { Dialect::Lmstfy;
     GET "/token/{namespace}" lmstfy_tokens => tokens::list;
     POST "/token/{namespace}" lmstfy_new_token => tokens::new;
     DELETE "/token/{namespace}/{token}" lmstfy_delete_token => tokens::delete;
+    GET "/token/{namespace}/{token}/limit" lmstfy_limits => tokens::limits;
+    POST "/token/{namespace}/{token}/limit" lmstfy_add_limits => tokens::add_limits;
+    PUT "/token/{namespace}/{token}/limit" lmstfy_set_limits => tokens::set_limits;
+    DELETE "/token/{namespace}/{token}/limit" lmstfy_delete_limits => tokens::delete_limits;
 };
 
 /// A problem as lmstfy's clients expect it. What they cannot know is an internal error to them.
@@ -56,7 +59,10 @@ pub(super) fn reply(problem: &Problem) -> Reply {
         _ if status.is_server_error() => (StatusCode::INTERNAL_SERVER_ERROR, "internal error"),
         _ => (status, problem.detail.as_str()),
     };
-    answer(status, json!({ "error": error }))
+    // Its clients read why they are throttled from another field.
+    let body =
+        if problem.kind == Kind::TooMany { json!({ "error": error, "msg": error }) } else { json!({ "error": error }) };
+    problem.waits(answer(status, body))
 }
 
 fn answer(status: StatusCode, value: serde_json::Value) -> Reply {

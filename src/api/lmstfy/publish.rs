@@ -7,9 +7,9 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use super::answer;
-use super::items::items;
 use super::names::{job, number, seconds, topic};
 use super::shapes::{Attributes, envelope};
+use super::tokens::{Use, throttle};
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::Call;
@@ -17,6 +17,7 @@ use crate::api::problem::{Kind, Problem};
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
 use crate::jobs::{Added, Due, JobError, JobId, NewJob, Topic};
+use crate::json::{Json, NoParts};
 
 /// Largest body of a job.
 const BODY: usize = 1 << 20;
@@ -47,11 +48,11 @@ pub async fn again(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 async fn publish(api: &Api, call: &mut Call, topic: &Topic) -> Result<JobId, Problem> {
+    throttle(api, call, Use::Write)?;
     let settings = Settings::of(call)?;
     let attributes = Attributes::of(&call.headers)?;
-    let body = call.body().await?;
-    let job = settings.job(body, &attributes)?;
-    let added = api.queue.add(topic, vec![job]).await.map_err(|error| problem("publish the job", error))?;
+    let job = call.read(move |body| settings.job(body, &attributes)).await?;
+    let added = api.add("publish the job", call, topic, vec![job]).await?;
     let added = added.into_iter().next().map(|added| added.id);
     added.ok_or_else(|| Problem::new(Kind::Unexpected, "publish the job: the answer has none"))
 }
@@ -59,22 +60,23 @@ async fn publish(api: &Api, call: &mut Call, topic: &Topic) -> Result<JobId, Pro
 /// Many jobs: all of them, or none.
 pub async fn bulk(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Add)?;
+    throttle(&api, &call, Use::Write)?;
     let settings = Settings::of(&call)?;
     let attributes = Attributes::of(&call.headers)?;
-    let body = call.body().await?;
-    // Only to know that it is a valid array: the elements are taken as they were written.
-    if !matches!(serde_json::from_slice(&body), Ok(serde_json::Value::Array(_))) {
-        return Err(Problem::bad("request body should be an array of objects"));
-    }
-    let items = items(&body);
-    match items.len() {
-        0 => return Err(Problem::bad("no jobs")),
-        1..=BULK => {}
-        _ => return Err(Problem::bad("too many jobs")),
-    }
-    let job = |item: &[u8]| settings.job(body.slice_ref(item), &attributes);
-    let jobs = items.into_iter().map(job).collect::<Result<Vec<_>, _>>()?;
-    let added = api.queue.add(&topic, jobs).await.map_err(|error| problem("publish the jobs", error))?;
+    let jobs = call.read(move |body| {
+        let items = match Json::read(body).map(|list| list.items(BULK)) {
+            Ok(Ok(items)) if items.is_empty() => return Err(Problem::bad("no jobs")),
+            Ok(Ok(items)) => items,
+            Ok(Err(NoParts::Many(_))) => return Err(Problem::bad("too many jobs")),
+            Ok(Err(NoParts::Kind)) | Err(_) => {
+                return Err(Problem::bad("request body should be an array of objects"));
+            }
+        };
+        // Each job has the bytes that were sent.
+        items.iter().map(|item| settings.job(item.bytes().clone(), &attributes)).collect::<Result<Vec<_>, _>>()
+    });
+    let jobs = jobs.await?;
+    let added = api.add("publish the jobs", &call, &topic, jobs).await?;
     let ids: Vec<_> = added.iter().map(|Added { id, .. }| id.local.as_str()).collect();
     Ok(answer(StatusCode::CREATED, json!({ "msg": "published", "job_ids": ids })))
 }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::problem::Problem;
 use crate::jobs::{JobInfo, Reserved};
+use crate::json::Json;
 
 /// The content type of the envelope.
 const ENVELOPE: &str = "application/vnd.lmstfy.job+json";
@@ -54,17 +55,23 @@ pub fn envelope(body: Bytes, attributes: &Attributes) -> (Bytes, &'static str) {
     (envelope.to_string().into(), ENVELOPE)
 }
 
-/// The opposite: the body in base64, and the attributes or `null`. What claims to be an envelope and is none is a body.
+/// The opposite: the body in base64, and the attributes or `null`. What claims to be an envelope and is none is a body: any client
+/// may say so of any bytes.
 fn opened(body: &Bytes, content_type: &str) -> (String, Value) {
-    if content_type == ENVELOPE
-        && let Ok(Value::Object(mut fields)) = serde_json::from_slice(body)
-        && let (Some(Value::String(body)), Some(attributes)) = (fields.remove("body"), fields.remove("attributes"))
-        && STANDARD.decode(&body).is_ok()
-        && attributes.is_object()
-    {
-        return (body, attributes);
+    let envelope = if content_type == ENVELOPE { read_envelope(body) } else { None };
+    envelope.unwrap_or_else(|| (STANDARD.encode(body), Value::Null))
+}
+
+fn read_envelope(body: &Bytes) -> Option<(String, Value)> {
+    let members = Json::read(body.clone()).ok()?.members(2).ok()?;
+    let member = |name: &str| members.iter().find(|(member, _)| member == name).map(|(_, value)| value);
+    let inner = String::from_utf8(member("body")?.text()?.to_vec()).ok()?;
+    STANDARD.decode(&inner).ok()?;
+    let mut attributes = Map::new();
+    for (name, value) in member("attributes")?.members(MOST).ok()? {
+        attributes.insert(name, String::from_utf8_lossy(&value.text()?).into());
     }
-    (STANDARD.encode(body), Value::Null)
+    Some((inner, attributes.into()))
 }
 
 /// A job that was consumed.

@@ -96,7 +96,11 @@ pub fn all() -> Value {
         ("?content_type", text("What the body is; handed out with it")),
         ("?delay", time()),
         ("?delay_ms", whole("How long it waits")),
-        ("?due_ms", whole("When it becomes ready, instead of a delay")),
+        (
+            "?due",
+            json!({ "type": "string", "format": "date-time", "description": "When it becomes ready, instead of a delay" }),
+        ),
+        ("?due_ms", whole("The same in milliseconds since 1970")),
         ("?ttr", time()),
         ("?ttr_ms", whole("How long a consumer may have it")),
         ("?tries", whole("How often it is handed out before it is dead")),

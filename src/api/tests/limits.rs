@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use tempfile::TempDir;
 
 use super::{Client, World};
-use crate::jobs::JobSettings;
+use crate::jobs::{JobSettings, TopicSettings};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -25,7 +25,7 @@ async fn bodies_are_bounded_packed_and_unpacked() {
     assert_eq!(world.add("a", &large).await.problem().1, "too-large");
     // Without a length: the bound holds while it is read.
     let mut client = world.client().await;
-    client.raw(b"POST /v1/topics/a/jobs HTTP/1.1\r\nhost: a\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n").await;
+    client.raw(b"POST /v1/topics/a/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n").await;
     for _ in 0..20 {
         client.raw(b"3e8\r\n").await;
         client.raw(&[b'x'; 1000]).await;
@@ -61,16 +61,16 @@ async fn junk_gets_an_answer_or_a_closed_connection_and_harms_nobody() {
         (b"NONSENSE\r\n\r\n", Some(400)),
         (long.as_bytes(), Some(431)),
         (many.as_bytes(), Some(431)),
-        (b"GET /%00%ff/..//v1 HTTP/1.1\r\nhost: a\r\n\r\n", Some(404)),
-        (b"BREW /v1/topics HTTP/1.1\r\nhost: a\r\n\r\n", Some(405)),
-        (b"POST /v1/topics/%ff/jobs HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}", Some(400)),
-        (b"POST /v1/topics/a/jobs HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n", Some(400)),
+        (b"GET /%00%ff/..//v1 HTTP/1.1\r\nhost: localhost\r\n\r\n", Some(404)),
+        (b"BREW /v1/topics HTTP/1.1\r\nhost: localhost\r\n\r\n", Some(405)),
+        (b"POST /v1/topics/%ff/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}", Some(400)),
+        (b"POST /v1/topics/a/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n", Some(400)),
         (
-            b"POST /v1/topics/a/jobs HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n",
+            b"POST /v1/topics/a/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n",
             None,
         ),
-        (b"GET http://other/v1/topics?a=%zz&&=&b HTTP/1.1\r\nhost: a\r\n\r\n", Some(400)),
-        (b"HEAD /v1/topics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", None),
+        (b"GET http://other/v1/topics?a=%zz&&=&b HTTP/1.1\r\nhost: localhost\r\n\r\n", Some(400)),
+        (b"HEAD /v1/topics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n", None),
         (b"GET /v1/topics HTTP/0.3\r\n\r\n", Some(400)),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", None),
     ];
@@ -100,6 +100,53 @@ async fn junk_gets_an_answer_or_a_closed_connection_and_harms_nobody() {
     assert_eq!(world.add("a", r#"{"body":1}"#).await.status, 201);
 }
 
+/// The resident memory of this process.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// A few kilobytes that are four megabytes of the smallest values there are. A tree of them would be half a gigabyte, for each of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_bodies_of_many_values_stay_small() {
+    let most = TopicSettings { max_body: 8 << 20, ..TopicSettings::default() };
+    let settings = JobSettings { topics: [("large".parse().unwrap(), most)].into(), ..JobSettings::default() };
+    let world = World::with(|_| {}, settings).await;
+    let values = "[0],".repeat((4 << 20) / 4 - 16);
+    let rows = [
+        ("POST", "/v1/topics/large/jobs", format!(r#"{{"body":[{values}0]}}"#), 201),
+        ("POST", "/v1/topics/large/jobs", format!(r#"{{"bdoy":[{values}0]}}"#), 400),
+        ("POST", "/v1/topics/large/jobs/batch", format!(r#"{{"jobs":[{values}0]}}"#), 400),
+        ("POST", "/v1/topics/large/dead/purge", format!(r#"{{"ids":[{values}0]}}"#), 400),
+        ("PUT", "/v1/topics/large/limits", format!(r#"{{"ttr_ms":[{values}0]}}"#), 400),
+        ("PUT", "/v1/jobs/large~a/finish", format!(r#"{{"token":[{values}0]}}"#), 400),
+        ("PUT", "/api/n/q/bulk", format!("[{values}0]"), 400),
+        ("POST", "/push", format!(r#"{{"id":[{values}0]}}"#), 200),
+    ];
+    let before = resident();
+    for (method, path, body, status) in rows {
+        let body = packed(body.as_bytes());
+        assert!(body.len() < 10_000, "{} bytes", body.len());
+        let sent = (0..16).map(|_| async {
+            let gzip = [JSON, ("content-encoding", "gzip")];
+            world.client().await.ask(method, path, &gzip, &body).await.status
+        });
+        let (statuses, grown) = tokio::join!(futures_util::future::join_all(sent), async {
+            let mut grown = 0;
+            for _ in 0..20 {
+                grown = grown.max(resident().saturating_sub(before));
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            grown
+        });
+        assert!(statuses.iter().all(|got| *got == status || *got == 429), "{path}: {statuses:?}");
+        // Other tests run in this process too.
+        assert!(grown < 400 << 20, "{path}: {} MiB more", grown >> 20);
+    }
+    let popped = world.ask("POST", "/v1/topics/large/pop", "").await.json();
+    assert_eq!(popped["jobs"][0]["body"].as_str().unwrap(), format!("[{values}0]"), "the bytes that were sent");
+}
+
 #[tokio::test]
 async fn the_oldest_connection_without_a_request_makes_room() {
     let world = World::with(|spec| spec.max_connections = 2, JobSettings::default()).await;
@@ -127,6 +174,70 @@ async fn the_oldest_connection_without_a_request_makes_room() {
     let popped = tokio::select! { answer = one.answer() => answer, answer = two.answer() => answer };
     assert_eq!(popped.unwrap().status, 200, "a whole answer");
     assert_eq!(three.answer().await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn bodies_that_are_announced_and_do_not_come_keep_nobody_out() {
+    let world = World::with(|spec| spec.max_body = 60 << 20, JobSettings::default()).await;
+    let mut announced = Vec::new();
+    for _ in 0..8 {
+        let mut client = world.client().await;
+        let head =
+            format!("POST /v1/topics/a/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", 60 << 20);
+        client.raw(head.as_bytes()).await;
+        client.raw(b"{").await;
+        announced.push(client);
+    }
+    let body = format!(r#"{{"body":"{}"}}"#, "x".repeat(500_000));
+    assert_eq!(world.add("a", &body).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_token_makes_only_so_many_topics() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = tokens(&dir, "shop");
+    let bounds = |spec: &mut crate::api::config::ApiSpec| {
+        spec.tokens_file = Some(file.clone());
+        spec.max_topics_per_token = Some(3);
+    };
+    let settings = JobSettings { max_topics: Some(6), ..JobSettings::default() };
+    let world = World::with(bounds, settings).await;
+    let add = async |topic: &str| {
+        let path = format!("/v1/topics/{topic}/jobs");
+        let headers = [JSON, ("authorization", "Bearer geheim")];
+        world.client().await.ask("POST", &path, &headers, br#"{"body":1}"#).await
+    };
+    for topic in ["eu.a", "eu.b", "orders"] {
+        assert_eq!(add(topic).await.status, 201, "{topic}");
+    }
+    let (status, kind, detail) = add("eu.c").await.problem();
+    assert!((status, kind.as_str()) == (429, "too-many") && detail.contains("max_topics_per_token"), "{detail}");
+    assert_eq!(add("eu.a").await.status, 201, "those that are there may be used");
+    let pause = [("authorization", "Bearer geheim")];
+    let made = world.client().await.ask("PUT", "/v1/topics/audit/pause", &pause, b"").await;
+    assert_eq!(made.problem().0, 429);
+    // All callers together, whoever they are.
+    for topic in ["x1", "x2", "x3"] {
+        world.add_directly(topic).await;
+    }
+    let full = world.queue.add(&"x4".parse().unwrap(), vec![crate::jobs::NewJob::new("x")]).await.unwrap_err();
+    assert!(full.to_string().contains("6 topics"), "{full}");
+    assert_eq!(world.queue.topics(None, 100).await.unwrap().len(), 6);
+}
+
+#[tokio::test]
+async fn a_caller_may_ask_so_often() {
+    let world =
+        World::with(|spec| spec.max_rate = Some(crate::api::rates::Rate::per_second(5.0)), JobSettings::default())
+            .await;
+    let mut client = world.client().await;
+    for _ in 0..5 {
+        assert_eq!(client.ask("GET", "/v1/topics", &[], b"").await.status, 200);
+    }
+    let refused = client.ask("GET", "/v1/topics", &[], b"").await;
+    assert_eq!((refused.problem().1.as_str(), refused.headers["retry-after"].as_str()), ("too-many", "1"));
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    assert_eq!(client.ask("GET", "/v1/topics", &[], b"").await.status, 200);
 }
 
 /// A file with a token that may add to `orders` and one for everything; `printf %s geheim | sha256sum`.
@@ -192,10 +303,69 @@ async fn a_token_may_do_what_its_grants_say() {
 #[tokio::test]
 async fn a_page_in_a_browser_cannot_reach_a_server_without_tokens() {
     let world = World::start().await;
-    let headers = [("content-type", "text/plain"), ("origin", "http://evil.example")];
-    let answer = world.client().await.ask("POST", "/v1/topics/a/jobs", &headers, b"x").await;
-    assert_eq!(answer.problem().0, 403);
-    assert_eq!(world.sizes("a").await, [0; 4]);
+    world.add("shop.orders", r#"{"body":"secret"}"#).await;
+    let pages: [&[(&str, &str)]; 7] = [
+        &[("content-type", "text/plain"), ("origin", "http://evil.example")],
+        // An image, and what a page does whose name was pointed here.
+        &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")],
+        &[("sec-fetch-site", "same-site")],
+        &[("host", "evil.example:7777")],
+        &[("host", "evil.example"), ("sec-fetch-site", "same-origin")],
+        // Somebody behind a proxy on this machine.
+        &[("x-forwarded-for", "10.0.0.7")],
+        &[("forwarded", "for=10.0.0.7")],
+    ];
+    let requests = [
+        ("GET", "/api/shop/orders?ttr=1"),
+        ("GET", "/api/shop/orders/peek"),
+        ("GET", "/v1/topics"),
+        ("GET", "/v1/topics/shop.orders/jobs"),
+        ("POST", "/v1/topics/shop.orders/pop"),
+        ("POST", "/v1/topics/shop.orders/jobs"),
+        ("GET", "/pop"),
+        ("GET", "/info"),
+        ("POST", "/token/shop?description=x"),
+    ];
+    for headers in pages {
+        for (method, path) in requests {
+            let answer = world.client().await.ask(method, path, headers, br#"{"body":1,"topic":"shop.orders"}"#).await;
+            // ouqiang's clients get 200 and a code; lmstfy's know no 403.
+            let refused = match path {
+                "/pop" => answer.json()["code"] == 1,
+                _ => matches!(answer.status, 401 | 403),
+            };
+            assert!(refused && !answer.text().contains("secret"), "{method} {path} {headers:?}: {}", answer.text());
+        }
+    }
+    assert_eq!(world.sizes("shop.orders").await, [0, 1, 0, 0]);
+    // What a person types is from no page.
+    let typed = [("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")];
+    assert_eq!(world.client().await.ask("GET", "/v1/topics", &typed, b"").await.status, 200);
+}
+
+/// The address of lmstfy's administrators needs no token on this machine: pages and proxies are not of it.
+#[tokio::test]
+async fn a_page_in_a_browser_makes_no_tokens() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = tokens(&dir, "shop");
+    let admin = |spec: &mut crate::api::config::ApiSpec| {
+        spec.tokens_file = Some(file);
+        spec.faces = vec![crate::api::config::Face::LmstfyAdmin];
+    };
+    let world = World::with(admin, JobSettings::default()).await;
+    let make = async |headers: &[(&str, &str)]| {
+        world.client().await.ask("POST", "/token/ns?description=x", headers, b"").await.status
+    };
+    let pages: [&[(&str, &str)]; 4] = [
+        &[("origin", "http://evil.example")],
+        &[("sec-fetch-site", "cross-site")],
+        &[("host", "evil.example")],
+        &[("x-real-ip", "10.0.0.7")],
+    ];
+    for headers in pages {
+        assert_eq!(make(headers).await, 401, "{headers:?}");
+    }
+    assert_eq!(make(&[]).await, 201);
 }
 
 #[tokio::test]

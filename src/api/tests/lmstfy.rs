@@ -17,6 +17,8 @@ use crate::jobs::JobSettings;
 struct Lmstfy {
     world: World,
     token: String,
+    /// With `tokens.yaml`.
+    dir: tempfile::TempDir,
 }
 
 /// A job as the client sees it.
@@ -55,11 +57,11 @@ impl Lmstfy {
         let text =
             format!("tokens: {{ root: {{ sha256: {hash}, grants: [{{ topics: ['*'], rights: [admin] }}] }} }}\n");
         std::fs::write(&file, text).unwrap();
-        let world = World::with(|spec| spec.tokens_file = Some(file), JobSettings::default()).await;
+        let world = World::with(|spec| spec.tokens_file = Some(file.clone()), JobSettings::default()).await;
         let headers = [("x-token", "geheim"), ("content-type", "application/x-www-form-urlencoded")];
         let made = world.client().await.ask("POST", "/token/test-ns", &headers, b"description=the+tests").await;
         assert_eq!(made.status, 201, "{}", made.text());
-        Lmstfy { world, token: made.json()["token"].as_str().unwrap().to_owned() }
+        Lmstfy { world, dir, token: made.json()["token"].as_str().unwrap().to_owned() }
     }
 
     async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
@@ -293,7 +295,7 @@ async fn cases_22_23_28_a_request_that_was_given_up_is_done_or_not_and_nothing_e
     // Given up before its body was sent.
     let mut client = lmstfy.world.client().await;
     let head = format!(
-        "PUT /api/test-ns/given-up HTTP/1.1\r\nhost: a\r\nx-token: {}\r\ncontent-length: 5\r\n\r\nhel",
+        "PUT /api/test-ns/given-up HTTP/1.1\r\nhost: localhost\r\nx-token: {}\r\ncontent-length: 5\r\n\r\nhel",
         lmstfy.token
     );
     lmstfy.world.until_connected(1).await;
@@ -370,7 +372,9 @@ async fn tokens_belong_to_a_namespace_and_can_be_taken_away() {
     assert_eq!(ask(own, "/token/test-ns/x").await.0, 404, "there is no PUT");
     let refused =
         lmstfy.world.client().await.ask("POST", "/token/test-ns?description=a", &[("x-token", own)], b"").await;
-    assert_eq!(refused.status, 201, "a token of a namespace has all rights on it, as in lmstfy");
+    assert_eq!(refused.status, 401, "a token that was made makes no others");
+    let refused = lmstfy.world.client().await.ask("GET", "/token/test-ns", &[("x-token", own)], b"").await;
+    assert_eq!(refused.status, 401, "and lists none");
     assert_eq!(admin("DELETE", &format!("/token/test-ns/{own}")).await.status, 204);
     assert_eq!(ask(own, "/api/test-ns/q").await, (401, "invalid token".to_owned()));
 }
@@ -401,4 +405,83 @@ async fn clients_and_administrators_may_have_addresses_of_their_own() {
     let page = [("origin", "http://evil.example")];
     assert_eq!(client.ask("POST", "/token/ns?description=y", &page, b"").await.status, 401);
     assert_eq!(client.ask("GET", "/api/ns/q/size", &root, b"").await.status, 404);
+}
+
+#[tokio::test]
+async fn what_a_token_made_ends_with_it() {
+    let lmstfy = Lmstfy::start().await;
+    let publish = async || lmstfy.ask("PUT", "q", &[], b"x").await.status;
+    assert_eq!(publish().await, 201);
+    // Another owner has no right to the namespace.
+    let hash = "addb0f5e7826c857d7376d1bd9bc33c0c544790a2eac96144a8af22b1298c940";
+    let write = |name: &str, topics: &str| {
+        let text = format!(
+            "tokens: {{ {name}: {{ sha256: {hash}, grants: [{{ topics: ['{topics}'], rights: [admin] }}] }} }}\n"
+        );
+        std::fs::write(lmstfy.dir.path().join("tokens.yaml"), text).unwrap();
+    };
+    let until = async |expected: u16| {
+        crate::link::test_server::eventually("the tokens are read again", async || publish().await == expected).await;
+    };
+    write("other", "*");
+    until(401).await;
+    write("root", "test-ns.*");
+    until(201).await;
+    write("root", "elsewhere.*");
+    until(401).await;
+}
+
+/// The limiter's cases of lmstfy's own server tests, in our words.
+#[tokio::test]
+async fn a_token_may_be_used_so_often() {
+    let lmstfy = Lmstfy::start().await;
+    let path = format!("/token/test-ns/{}/limit", lmstfy.token);
+    let admin = async |method: &str, body: &str| {
+        lmstfy.world.client().await.ask(method, &path, &[("x-token", "geheim")], body.as_bytes()).await
+    };
+    assert_eq!(admin("GET", "").await.status, 404);
+    assert_eq!(admin("POST", r#"{"read":0,"write":0,"interval":2}"#).await.status, 400);
+    assert_eq!(admin("POST", r#"{"read":1,"write":0,"interval":0}"#).await.status, 400);
+    let limits = json!({ "read": 2, "write": 3, "interval": 2 });
+    let added = admin("POST", &limits.to_string()).await;
+    assert_eq!((added.status, added.json()), (201, json!({ "limiter": limits })));
+    assert_eq!(admin("POST", &limits.to_string()).await.status, 409, "it has one");
+    assert_eq!((admin("GET", "").await.status, admin("GET", "").await.json()), (200, limits.clone()));
+    let listed = lmstfy.world.client().await.ask("GET", "/token/test-ns", &[("x-token", "geheim")], b"").await.json();
+    assert_eq!(listed["tokens"].as_object().unwrap().values().collect::<Vec<_>>(), ["the tests"]);
+
+    let publish = async || lmstfy.ask("PUT", "q", &[], b"x").await;
+    let consume = async || lmstfy.ask("GET", "q?ttr=10&timeout=0", &[], b"").await;
+    for _ in 0..3 {
+        assert_eq!(publish().await.status, 201);
+    }
+    let throttled = publish().await;
+    assert_eq!((throttled.status, throttled.headers["retry-after"].as_str()), (429, "1"));
+    assert!(throttled.json()["msg"].as_str().unwrap().contains("3 in 2s"), "{}", throttled.text());
+    assert_eq!([consume().await.status, consume().await.status, consume().await.status], [200, 200, 429]);
+    let again = "as many are allowed after a while";
+    crate::link::test_server::eventually(again, async || publish().await.status == 201).await;
+
+    let more = json!({ "read": 0, "write": 1000, "interval": 1 });
+    assert_eq!(admin("PUT", &more.to_string()).await.status, 200);
+    for _ in 0..10 {
+        assert_eq!((publish().await.status, consume().await.status), (201, 200), "zero is no limit");
+    }
+    assert_eq!((admin("DELETE", "").await.status, admin("GET", "").await.status), (200, 404));
+    let own = [("x-token", lmstfy.token.as_str())];
+    let own = lmstfy.world.client().await.ask("POST", &path, &own, limits.to_string().as_bytes()).await;
+    assert_eq!(own.status, 401, "a token does not lift its own limits");
+}
+
+/// As in the server's own tests: without a time to run a job is dead after its only try.
+#[tokio::test]
+async fn a_job_without_a_time_to_run_comes_back_at_once() {
+    let lmstfy = Lmstfy::start().await;
+    lmstfy.publish("q", b"x", 60, 2, 0).await;
+    let first = lmstfy.ask("GET", "q?ttr=0&timeout=1", &[], b"").await.json();
+    let second = lmstfy.ask("GET", "q?ttr=0&timeout=1", &[], b"").await.json();
+    assert_eq!(
+        (&first["job_id"], &first["remain_tries"], &second["remain_tries"]),
+        (&second["job_id"], &json!(1), &json!(0))
+    );
 }

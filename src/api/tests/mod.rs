@@ -128,6 +128,8 @@ pub(super) fn spec(tokens_file: Option<PathBuf>) -> ApiSpec {
         tokens_file,
         max_body: 4 << 20,
         max_connections: 64,
+        max_topics_per_token: Some(1000),
+        max_rate: None,
         faces: vec![Face::Own, Face::Lmstfy, Face::LmstfyAdmin, Face::Ouqiang],
     }
 }

@@ -61,3 +61,29 @@ async fn mistakes_have_a_code_and_a_message() {
     check("/finish", json!({ "id": "" }), "job id不能为空").await;
     assert_eq!(world.sizes("t").await, [0; 4]);
 }
+
+/// An id that two topics have means neither: the wrong job would be gone, and its client told that it is done.
+#[tokio::test]
+async fn an_id_in_two_topics_is_refused_until_a_topic_is_named() {
+    let world = World::start().await;
+    for topic in ["mine", "theirs"] {
+        world.add(topic, r#"{"id":"7","body":"x"}"#).await;
+    }
+    for path in ["/finish", "/delete", "/get"] {
+        let refused = post(&world, path, json!({ "id": "7" })).await;
+        let message = refused["message"].as_str().unwrap();
+        assert!(
+            refused["code"] == 1 && message.contains("mine and theirs") && message.contains("`topic`"),
+            "{message}"
+        );
+    }
+    assert_eq!((world.sizes("mine").await[1], world.sizes("theirs").await[1]), (1, 1));
+    assert_eq!(post(&world, "/finish", json!({ "id": "7", "topic": "mine" })).await["code"], 0);
+    assert_eq!((world.sizes("mine").await[1], world.sizes("theirs").await[1]), (0, 1));
+    let job = json!({ "topic": "mine", "id": "7", "delay": 1, "ttr": 3, "body": "x" });
+    let refused = post(&world, "/push", job.clone()).await;
+    assert!(refused["code"] == 1 && refused["message"].as_str().unwrap().contains("theirs"), "{refused}");
+    assert_eq!(world.sizes("mine").await, [0; 4]);
+    assert_eq!(post(&world, "/finish", json!({ "id": "7" })).await["code"], 0, "one topic has it");
+    assert_eq!(world.sizes("theirs").await, [0; 4]);
+}

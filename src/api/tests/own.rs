@@ -238,7 +238,7 @@ async fn mistakes_are_explained() {
     check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay":5}"#, "expected a text").await;
     check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay":"5"}"#, "`5` has no unit; write `5s`").await;
     check("POST", "/v1/topics/a/jobs", r#"{"body":1,"ttr":"5s","ttr_ms":5}"#, "both `ttr` and `ttr_ms`").await;
-    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay_ms":5,"due_ms":6}"#, "both a delay and `due_ms`").await;
+    check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay_ms":5,"due_ms":6}"#, "both a delay and a due time").await;
     check("POST", "/v1/topics/a/jobs", r#"{"body":1,"delay_ms":"5"}"#, "expected a whole number").await;
     check("POST", "/v1/topics/a/jobs", r#"{"body":1,"id":"a b"}"#, "letters, digits").await;
     check("POST", "/v1/topics/a/jobs", r#"{"body":1,"tries":0}"#, "tries must be 1 to 1000000").await;
@@ -280,4 +280,73 @@ async fn an_outage_is_told_from_an_unknown_outcome() {
         }
     };
     assert_eq!(away, "unavailable");
+}
+
+/// A body of no bytes is handed out once, as any other: an answer without a body is an answer.
+#[tokio::test]
+async fn an_empty_body_is_popped_once() {
+    let world = World::start().await;
+    world.add("empty", r#"{"id":"e","body":"","ttr":"10m"}"#).await;
+    let accept = [("accept", "application/octet-stream")];
+    let mut client = world.client().await;
+    let popped = client.ask("POST", "/v1/topics/empty/pop", &accept, b"").await;
+    assert_eq!((popped.status, popped.body.len(), popped.headers["delaybridge-attempt"].as_str()), (200, 0, "1"));
+    drop(client);
+    world.until_connected(0).await;
+    assert_eq!(world.sizes("empty").await, [0, 0, 1, 0]);
+    assert_eq!(world.client().await.ask("POST", "/v1/topics/empty/pop", &accept, b"").await.status, 204);
+    let token = &popped.headers["delaybridge-token"];
+    assert_eq!(world.ask("PUT", &format!("/v1/jobs/empty~e/finish?token={token}"), "").await.status, 204);
+}
+
+/// What is no JSON is the body, unless its client says that it is JSON.
+#[tokio::test]
+async fn a_body_without_a_type_is_what_it_looks_like() {
+    let world = World::start().await;
+    const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+    let add = async |query: &str, headers: &[(&str, &str)], body: &[u8]| {
+        let added = world.client().await.ask("POST", &format!("/v1/topics/t/jobs{query}"), headers, body).await;
+        if added.status != 201 {
+            return Err(added.problem().2);
+        }
+        let popped = world.ask("POST", "/v1/topics/t/pop", "").await.json();
+        Ok(popped["jobs"][0]["body"].as_str().unwrap().to_owned())
+    };
+    for headers in [&[FORM][..], &[]] {
+        assert_eq!(add("", headers, b"plain text").await.unwrap(), "plain text");
+        assert_eq!(add("", headers, b"name=value&x=1").await.unwrap(), "name=value&x=1");
+        assert_eq!(add("", headers, b"{not json").await.unwrap(), "{not json");
+        assert_eq!(add("", headers, b"[1, 2]").await.unwrap(), "[1, 2]");
+        assert_eq!(add("", headers, br#"{"body":"x"}"#).await.unwrap(), "x");
+        assert!(add("", headers, br#"{"bdoy":"x"}"#).await.unwrap_err().contains("`body` is missing"));
+    }
+    let json = [("content-type", "application/json")];
+    assert!(add("", &json, b"plain text").await.unwrap_err().contains("not valid JSON"));
+    assert_eq!(add("", &json, br#"{"body":null}"#).await.unwrap(), "null");
+    assert_eq!(add("", &json, br#"{"body":{ "a" : 1.0 }}"#).await.unwrap(), r#"{ "a" : 1.0 }"#);
+    // Settings at two places, one of which would be lost without a word.
+    let both = add("?delay=0s", &json, br#"{"id":"mine","body":"x"}"#).await.unwrap_err();
+    assert!(both.contains("settings in the query"), "{both}");
+    assert_eq!(add("?delay=0s", &json, br#"{"id":"mine","text":"x"}"#).await.unwrap(), r#"{"id":"mine","text":"x"}"#);
+    let bytes = [("content-type", "application/octet-stream")];
+    assert_eq!(add("?delay=0s", &bytes, br#"{"body":"x"}"#).await.unwrap(), r#"{"body":"x"}"#);
+}
+
+#[tokio::test]
+async fn a_due_time_may_be_written_as_people_do() {
+    let world = World::start().await;
+    let added = world.add("t", r#"{"body":"x","due":"2100-01-01T00:00:00Z"}"#).await.json();
+    assert_eq!(added["due_ms"], 4_102_444_800_000_i64);
+    let added = world.ask("POST", "/v1/topics/t/jobs?due=2100-01-01T08:00:00%2B08:00", r#"{"a":1}"#).await.json();
+    assert_eq!(added["due_ms"], 4_102_444_800_000_i64);
+    for (job, expected) in [
+        (r#"{"body":1,"due":"soon"}"#, "write a time as"),
+        (r#"{"body":1,"due":"2100-01-01T00:00:00Z","due_ms":5}"#, "both `due` and `due_ms`"),
+        (r#"{"body":1,"due":"2100-01-01T00:00:00Z","delay":"5s"}"#, "both a delay and a due time"),
+    ] {
+        let problem = world.add("t", job).await.problem().2;
+        assert!(problem.contains(expected), "{problem}");
+    }
+    let (status, _, hint) = world.ask("GET", "/metrics", "").await.problem();
+    assert!(status == 404 && hint.contains("http.listen"), "{hint}");
 }

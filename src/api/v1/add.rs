@@ -11,39 +11,51 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::CONTENT_TYPE;
-use serde_json::Value;
 
 use super::errors::problem;
 use super::shapes::{AddedJob, AddedJobs};
 use crate::api::Api;
 use crate::api::access::Right;
-use crate::api::call::{Call, Query};
+use crate::api::call::{Call, Query, moment};
 use crate::api::fields::Fields;
 use crate::api::problem::{Kind, Problem};
 use crate::api::reply::Reply;
 use crate::jobs::{Due, NewJob};
+use crate::json::Json;
 
 /// Most jobs of one request.
 pub const BATCH: usize = 1000;
 /// The settings of a job, as its query may have them.
-pub const SETTINGS: [&str; 9] = ["id", "delay", "delay_ms", "due_ms", "ttr", "ttr_ms", "tries", "ttl", "ttl_ms"];
+pub const SETTINGS: [&str; 10] =
+    ["id", "delay", "delay_ms", "due", "due_ms", "ttr", "ttr_ms", "tries", "ttl", "ttl_ms"];
+/// The fields of a job that are its body.
+const BODY: [&str; 2] = ["body", "body_base64"];
+/// The field of a job that says what its body is.
+const CONTENT: &str = "content_type";
 /// What `curl -d` says of any body.
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// One job.
 pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Add)?;
-    let body = call.body().await?;
     call.query.only(&SETTINGS)?;
-    let job = if call.is_json() && call.query.is_empty() {
-        job(Fields::parse(&body)?)?
-    } else {
-        let content_type = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let content_type = if call.media_type() == FORM { "" } else { content_type };
-        let job = NewJob { content_type: content_type.to_owned(), ..NewJob::new(body) };
-        with_settings(job, &mut FromQuery(&call.query))?
-    };
-    let mut added = api.queue.add(&topic, vec![job]).await.map_err(|error| problem("add the job", error))?;
+    let content_type = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = if call.media_type() == FORM { "" } else { content_type }.to_owned();
+    let (query, is_json, says_json) = (call.query.clone(), call.is_json(), call.says_json());
+    let job = call.read(move |body| {
+        if is_json && query.is_empty() && (says_json || is_object(&body)) {
+            return job(Fields::parse(body)?);
+        }
+        if is_json && is_job(&body) {
+            return Err(Problem::bad(
+                "add the job: there are settings in the query, and the body looks like a job with settings of its own; send one of \
+                 them, or a body like this one with another content-type",
+            ));
+        }
+        with_settings(NewJob { content_type, ..NewJob::new(body) }, &mut FromQuery(&query))
+    });
+    let job = job.await?;
+    let mut added = api.add("add the job", &call, &topic, vec![job]).await?;
     let Some(added) = added.pop() else {
         return Err(Problem::new(Kind::Unexpected, "add the job: the answer has none"));
     };
@@ -69,32 +81,51 @@ pub async fn batch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
         let detail = "add jobs: several jobs are sent as JSON, with content-type application/json";
         return Err(Problem::new(Kind::MediaType, detail));
     }
-    let body = call.body().await?;
-    let mut fields = Fields::parse(&body)?;
+    let jobs = call.read(jobs).await?;
+    let added = api.add("add the jobs", &call, &topic, jobs).await?;
+    Reply::json(StatusCode::OK, &AddedJobs { jobs: added.into_iter().map(AddedJob::from).collect() })
+}
+
+/// Whether a body of which nobody said that it is JSON is to be read as a job: an object is, and nothing at all.
+fn is_object(body: &Bytes) -> bool {
+    body.trim_ascii().is_empty() || body.trim_ascii_start().starts_with(b"{") && Json::read(body.clone()).is_ok()
+}
+
+/// Whether a body is a job with its settings, and not the body of one.
+fn is_job(body: &Bytes) -> bool {
+    Fields::parse(body.clone()).is_ok_and(|fields| {
+        fields.names().any(|name| BODY.contains(&name))
+            && fields.names().all(|name| BODY.contains(&name) || name == CONTENT || SETTINGS.contains(&name))
+    })
+}
+
+/// The jobs of a batch.
+fn jobs(body: Bytes) -> Result<Vec<NewJob>, Problem> {
+    let mut fields = Fields::parse(body)?;
     let items = fields.list("jobs", BATCH)?;
     fields.finish()?;
     let items = items.ok_or_else(|| Problem::bad("read the body: `jobs` is missing: a list of jobs"))?;
-    let read = |(at, item): (usize, Value)| job(Fields::of(format!("jobs[{at}]."), item)?);
-    let jobs = items.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
-    let added = api.queue.add(&topic, jobs).await.map_err(|error| problem("add the jobs", error))?;
-    Reply::json(StatusCode::OK, &AddedJobs { jobs: added.into_iter().map(AddedJob::from).collect() })
+    let read = |(at, item): (usize, &Json)| job(Fields::of(format!("jobs[{at}]."), item)?);
+    items.iter().enumerate().map(read).collect()
 }
 
 /// A job as a JSON object.
 fn job(mut fields: Fields) -> Result<NewJob, Problem> {
     let (body, default_type) = body(&mut fields)?;
-    let content_type = fields.text("content_type")?.unwrap_or_else(|| default_type.to_owned());
+    let content_type = fields.text(CONTENT)?.unwrap_or_else(|| default_type.to_owned());
     let job = with_settings(NewJob { content_type, ..NewJob::new(body) }, &mut fields)?;
     fields.finish()?;
     Ok(job)
 }
 
-/// The body: a text is its characters, any other value its JSON.
+/// The body: a text is its characters, any other value its JSON as it was sent.
 fn body(fields: &mut Fields) -> Result<(Bytes, &'static str), Problem> {
-    match (fields.value("body"), fields.text("body_base64")?) {
+    match (fields.any("body"), fields.bytes("body_base64")?) {
         (Some(_), Some(_)) => Err(fields.problem("there are both `body` and `body_base64`; send one of them")),
-        (Some(Value::String(text)), None) => Ok((text.into(), "")),
-        (Some(value), None) => Ok((value.to_string().into(), "application/json")),
+        (Some(value), None) => match value.text() {
+            Some(text) => Ok((text, "")),
+            None => Ok((value.bytes().clone(), "application/json")),
+        },
         (None, Some(text)) => match STANDARD.decode(&text) {
             Ok(bytes) => Ok((bytes.into(), "")),
             Err(_) => Err(fields.problem("`body_base64` is not base64 with the usual letters and padding")),
@@ -152,10 +183,15 @@ impl Settings for FromQuery<'_> {
 fn with_settings(job: NewJob, from: &mut impl Settings) -> Result<NewJob, Problem> {
     let id = from.word("id")?.map(|id| id.parse()).transpose();
     let id = id.map_err(|error: crate::jobs::InvalidName| from.refused(&format!("`id`: {error}")))?;
-    let due = match (from.time(["delay", "delay_ms"])?, from.whole("due_ms")?) {
-        (Some(_), Some(_)) => return Err(from.refused("there are both a delay and `due_ms`; send one of them")),
+    let at = match (from.word("due")?, from.whole("due_ms")?) {
+        (Some(_), Some(_)) => return Err(from.refused("there are both `due` and `due_ms`; send one of them")),
+        (Some(text), None) => Some(moment(&text).map_err(|problem| from.refused(&format!("`due`: {problem}")))?),
+        (None, ms) => ms.map(i64::try_from).transpose().map_err(|_| from.refused("`due_ms` is beyond all times"))?,
+    };
+    let due = match (from.time(["delay", "delay_ms"])?, at) {
+        (Some(_), Some(_)) => return Err(from.refused("there are both a delay and a due time; send one of them")),
         (Some(delay), None) => Due::After(delay),
-        (None, Some(due)) => Due::At(i64::try_from(due).map_err(|_| from.refused("`due_ms` is beyond all times"))?),
+        (None, Some(at)) => Due::At(at),
         (None, None) => Due::After(Duration::ZERO),
     };
     let ttr = from.time(["ttr", "ttr_ms"])?;

@@ -63,8 +63,7 @@ impl Meant {
 async fn meant(mut call: Call, with_ttl: bool) -> Result<(Topic, Meant, Option<Duration>), Problem> {
     call.query.only(&[])?;
     let name = call.topic(Right::Admin)?;
-    let body = call.body().await?;
-    let mut fields = Fields::parse(&body)?;
+    let mut fields = call.read(Fields::parse).await?;
     let ids = fields.list("ids", MAX_SWEEP)?;
     let limit = fields.number("limit")?;
     let ttl = if with_ttl { fields.number("ttl_ms")?.map(Duration::from_millis) } else { None };
@@ -75,7 +74,8 @@ async fn meant(mut call: Call, with_ttl: bool) -> Result<(Topic, Meant, Option<D
         }
         (Some(ids), None) => {
             let ids = ids.iter().map(|id| {
-                let job = call.job_named(Right::Admin, id.as_str().unwrap_or_default())?;
+                let id = id.text().unwrap_or_default();
+                let job = call.job_named(Right::Admin, &String::from_utf8_lossy(&id))?;
                 match job.topic == name {
                     true => Ok(job.local),
                     false => Err(fields.problem("`ids`: a job is of another topic")),

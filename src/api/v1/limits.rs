@@ -24,8 +24,7 @@ pub async fn of(api: &Api, topic: &Topic) -> Result<Allowed, Problem> {
 pub async fn set(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     call.query.only(&[])?;
     let topic = call.topic(Right::Admin)?;
-    let body = call.body().await?;
-    let mut fields = Fields::parse(&body)?;
+    let mut fields = call.read(Fields::parse).await?;
     // Zero lifts a limit where there may be none; elsewhere it is refused.
     let mut or_none = |name| Ok::<_, Problem>(fields.number(name)?.map(|n| Some(n).filter(|n| *n > 0)));
     let (ttl, dead_ttl) = (or_none("ttl_ms")?, or_none("dead_ttl_ms")?);
@@ -41,6 +40,7 @@ pub async fn set(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
         dead_ttl: dead_ttl.map(|ttl| ttl.map(Duration::from_millis)),
     };
     fields.finish()?;
+    api.may_make("set the limits", &call, &topic).await?;
     api.queue.set_limits(&topic, &limits).await.map_err(|error| problem("set the limits", error))?;
     Reply::json(StatusCode::OK, &of(&api, &topic).await?)
 }

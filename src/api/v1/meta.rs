@@ -1,4 +1,4 @@
-//! `GET /v1/openapi.json`.
+//! `GET /v1/openapi.json`, and the same as OpenAPI 3.0.
 
 use std::sync::Arc;
 
@@ -6,11 +6,16 @@ use hyper::StatusCode;
 
 use crate::api::Api;
 use crate::api::call::Call;
-use crate::api::openapi::document;
+use crate::api::openapi::{document, document_3_0};
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 
 /// The OpenAPI document of our own API. Everybody may read it.
 pub async fn openapi(_api: Arc<Api>, _call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &document())
+}
+
+/// The same as OpenAPI 3.0.
+pub async fn openapi_3_0(_api: Arc<Api>, _call: Call) -> Result<Reply, Problem> {
+    Reply::json(StatusCode::OK, &document_3_0())
 }

@@ -77,11 +77,13 @@ struct Said {
 /// The job, the proof that the consumer has it, and what it says: in the query, or as JSON in the body.
 async fn said(call: &mut Call, names: &[&'static str]) -> Result<(JobId, Token, Said), Problem> {
     let id = call.job(Right::Pop)?;
-    let body = call.body().await?;
-    let (token, said) = match (call.query.is_empty(), body.is_empty()) {
-        (false, false) => return Err(Problem::bad("read the request: there are a query and a body; send one of them")),
-        (true, false) => in_body(Fields::parse(&body)?, names)?,
-        (_, true) => in_query(&call.query, names)?,
+    let in_the_body = call.read(|body| if body.is_empty() { Ok(None) } else { Fields::parse(body).map(Some) }).await?;
+    let (token, said) = match in_the_body {
+        Some(_) if !call.query.is_empty() => {
+            return Err(Problem::bad("read the request: there are a query and a body; send one of them"));
+        }
+        Some(fields) => in_body(fields, names)?,
+        None => in_query(&call.query, names)?,
     };
     if token.is_empty() {
         return Err(Problem::bad("read the request: `token` is missing: the one that `pop` answered with the job"));

@@ -76,6 +76,7 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 pub async fn pause(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     call.query.only(&[])?;
     let name = call.topic(Right::Admin)?;
+    api.may_make("pause the topic", &call, &name).await?;
     api.queue.pause(&name).await.map_err(|error| problem("pause the topic", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }

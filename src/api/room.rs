@@ -1,0 +1,200 @@
+//! The memory that bodies of requests may take, and the threads that read large ones.
+//!
+//! The first [`FREE`] bytes of a body belong to its connection, of which there are only so many. What is larger takes room of a total
+//! as its bytes arrive, [`TIMES`] as much as they are: the bytes, what is made of them, and what is on its way to Redis. Before that it
+//! takes its whole length of the share of its token, or of its address where there is no token: so bodies that are announced and do not
+//! come keep nobody else waiting, and those of one caller never wait for each other half way.
+//!
+//! A large body is read on a thread of its own, few at a time, so that the workers answer other callers meanwhile.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::problem::{Kind, Problem};
+
+/// Bytes of a body that need no room.
+pub const FREE: usize = 16 << 10;
+/// Bytes of room for a byte of a body.
+const TIMES: usize = 3;
+/// Least room of all bodies together.
+const LEAST: usize = 64 << 20;
+/// Part of the room that is one caller's share.
+const SHARES: usize = 4;
+/// How long a body waits for room.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whose share a body takes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Who {
+    /// A token, by its name.
+    Token(Arc<str>),
+    /// An address, where there is no token.
+    Address(IpAddr),
+}
+
+/// The memory for bodies. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// Largest body, in bytes.
+    pub max_body: usize,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Room for all, in KiB.
+    room: Arc<Semaphore>,
+    /// Room of one caller, in KiB.
+    share: usize,
+    /// The shares that are in use.
+    shares: Mutex<HashMap<Who, Weak<Semaphore>>>,
+    /// Threads that may read bodies at the same time.
+    readers: Arc<Semaphore>,
+}
+
+/// The room of one body, until it is dropped.
+#[derive(Debug, Default)]
+pub struct Room {
+    /// The caller's share, which lives as long as this.
+    share: Option<(Arc<Semaphore>, OwnedSemaphorePermit)>,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+/// Room for a body of so many bytes.
+fn kib(bytes: usize) -> usize {
+    bytes.saturating_mul(TIMES).div_ceil(1024)
+}
+
+impl Memory {
+    /// Room for the largest body, and for many usual ones.
+    pub fn new(max_body: usize) -> Memory {
+        let room = (LEAST / 1024).max(kib(max_body)).min(Semaphore::MAX_PERMITS);
+        let readers = std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2));
+        let shared = Shared {
+            room: Arc::new(Semaphore::new(room)),
+            share: (room / SHARES).max(kib(max_body)).min(room),
+            shares: Mutex::default(),
+            readers: Arc::new(Semaphore::new(readers)),
+        };
+        Memory { max_body, shared: Arc::new(shared) }
+    }
+
+    /// Does what takes long on a thread of its own, when it is its turn.
+    ///
+    /// # Errors
+    /// It panicked: a defect of this program.
+    pub async fn aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+        // The semaphore is never closed. The turn goes along: the work goes on if its request is given up.
+        let turn = self.shared.readers.clone().acquire_owned().await;
+        let done = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        done.await.map_err(|_| {
+            Problem::new(Kind::Unexpected, "read the body: this program has a defect; its log has the place")
+        })
+    }
+
+    fn share_of(&self, who: &Who) -> Arc<Semaphore> {
+        let mut shares = self.shared.shares.lock();
+        if let Some(share) = shares.get(who).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Semaphore::new(self.shared.share));
+        shares.insert(who.clone(), Arc::downgrade(&share));
+        share
+    }
+}
+
+impl Room {
+    /// Takes room for the bytes that are there, of a body that may have `whole` bytes; `whole` counts at the first call.
+    ///
+    /// # Errors
+    /// There is none for a while.
+    pub async fn hold(&mut self, memory: &Memory, who: &Who, whole: usize, there: usize) -> Result<(), Problem> {
+        if self.share.is_none() {
+            let share = memory.share_of(who);
+            let permit = take(&share, kib(whole).min(memory.shared.share)).await?;
+            self.share = Some((share, permit));
+        }
+        let more = kib(there).saturating_sub(self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
+        if more > 0 {
+            let taken = take(&memory.shared.room, more).await?;
+            match &mut self.held {
+                Some(held) => held.merge(taken),
+                None => self.held = Some(taken),
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn take(from: &Arc<Semaphore>, permits: usize) -> Result<OwnedSemaphorePermit, Problem> {
+    let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+    match timeout(PATIENCE, from.clone().acquire_many_owned(permits)).await {
+        // The semaphore is never closed.
+        Ok(Ok(permit)) => Ok(permit),
+        Ok(Err(_)) | Err(_) => {
+            let detail =
+                "read the body: there is no room for it beside the large bodies that are under way; send it again";
+            Err(Problem::new(Kind::TooMany, detail).retry_after(Duration::from_secs(1)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(name: &str) -> Who {
+        Who::Token(name.into())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_caller_takes_its_share_and_not_the_room_of_all() {
+        let memory = Memory::new(4 << 20);
+        let mut rooms: Vec<Room> = Vec::new();
+        // It announces much, and sends little.
+        for _ in 0..2 {
+            let mut room = Room::default();
+            let held = room.hold(&memory, &who("greedy"), 4 << 20, FREE + 1).await;
+            rooms.push(room);
+            assert_eq!(held.is_ok(), rooms.len() == 1, "{held:?}");
+        }
+        let left = memory.shared.room.available_permits();
+        assert!(left > 63 << 10, "{left} KiB are left: only what is there is charged");
+        for n in 0..5 {
+            let mut room = Room::default();
+            room.hold(&memory, &who(&n.to_string()), 4 << 20, 4 << 20).await.unwrap();
+            rooms.push(room);
+        }
+        let full = Room::default().hold(&memory, &who("late"), 4 << 20, 4 << 20).await.unwrap_err();
+        assert_eq!((full.kind, full.retry_after), (Kind::TooMany, Some(Duration::from_secs(1))));
+        drop(rooms);
+        assert!(Room::default().hold(&memory, &who("greedy"), 4 << 20, 4 << 20).await.is_ok());
+        assert!(memory.shared.shares.lock().len() <= 3, "shares that nobody uses are forgotten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_grows_takes_what_it_needs_and_gives_all_back() {
+        let memory = Memory::new(1 << 20);
+        let all = memory.shared.room.available_permits();
+        let mut room = Room::default();
+        for there in [20_000, 100_000, 100_000, 1 << 20] {
+            room.hold(&memory, &who("a"), 1 << 20, there).await.unwrap();
+            assert_eq!(all - memory.shared.room.available_permits(), kib(there));
+        }
+        drop(room);
+        assert_eq!(memory.shared.room.available_permits(), all);
+        // The largest body always has room.
+        let large = Memory::new(512 << 20);
+        assert!(Room::default().hold(&large, &who("a"), 512 << 20, 512 << 20).await.is_ok());
+    }
+}
