@@ -217,7 +217,7 @@ catalogue! {
         "How far this machine's clock is ahead of Redis's; negative if it is behind. Exact to half of a round trip. \
          Producers on the same machine, as beside a sidecar, have the same clock.";
     jobs: IntGaugeVec, "delaybridge_jobs", "jobs", ["topic", "place"], &[],
-        "Jobs of the job queue by place. Every job is in exactly one place. Of 200 topics at most. Read from Redis, the same for all daemons: aggregate with max by (topic, place).";
+        "Jobs of the job queue by place. Every job is in exactly one place. Of 200 topics at most, those of the configuration first. Read from Redis, the same for all daemons: aggregate with max by (topic, place).";
     oldest_ready_age: GaugeVec, "delaybridge_jobs_oldest_ready_age_seconds", "seconds", ["topic"], &[],
         "Time since the first ready job became ready; 0 when none is. It grows while no consumer takes jobs. Read from Redis, the same for all daemons: aggregate with max by (topic).";
     jobs_ended: IntCounterVec, "delaybridge_jobs_ended_total", "jobs", ["topic", "how"], &[],
