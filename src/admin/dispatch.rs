@@ -76,7 +76,7 @@ pub async fn respond(admin: Arc<Admin>, connection: Connection, request: Request
         request: id.to_str().unwrap_or_default(),
         problem: problem.as_deref(),
     });
-    let mut response = finish(reply, &asked, id, connection.unflushed);
+    let mut response = finish(reply, &asked, id, connection.unflushed, &admin.memory).await;
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));

@@ -56,6 +56,8 @@ const CLIENT: &str = "delaybridge-admin";
 const CONNECTIONS: usize = 128;
 /// Largest body of a request: forms and lists of ids.
 const MAX_BODY: usize = 1 << 20;
+/// Memory for large bodies together.
+const ROOM: usize = 16 << 20;
 /// How long changes under way may take once the daemon stops.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -99,7 +101,7 @@ impl Admin {
             session: Mutex::new((config, Arc::new(session))),
             access: Access::new(spec)?,
             router: Router::new(ROUTES),
-            memory: Memory::new(MAX_BODY),
+            memory: Memory::new(MAX_BODY, ROOM),
             looks: Looks::default(),
             status: events.status().clone(),
             recent: Recent::new(events.metrics().clone()),

@@ -17,7 +17,7 @@ use super::handover::{ReplyBody, Unflushed};
 use super::origin::{is_from_page, is_local};
 use super::problem::{Kind, Problem};
 use super::reply::Reply;
-use super::room::Room;
+use super::room::{Memory, Room};
 use super::routes::{Dialect, Route};
 use crate::clock::Instant;
 use crate::telemetry::events::api::Answered;
@@ -25,6 +25,8 @@ use crate::telemetry::peer::Peer;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TOKEN: HeaderName = HeaderName::from_static("x-token");
+/// Longest answer that is packed where it is made: that takes a few milliseconds.
+const PACKED_HERE: usize = 256 << 10;
 
 /// What all requests of one connection share.
 #[derive(Clone, Debug)]
@@ -165,7 +167,7 @@ pub async fn respond(api: Arc<Api>, connection: Connection, request: Request<Inc
         problem: problem.as_deref(),
     };
     api.events.answered(&answered);
-    finish(reply, &asked, id, connection.unflushed)
+    finish(reply, &asked, id, connection.unflushed, &api.memory).await
 }
 
 async fn handle(
@@ -241,10 +243,24 @@ pub fn request_id(headers: &HeaderMap) -> HeaderValue {
     given.cloned().unwrap_or_else(new)
 }
 
-/// The answer as it leaves.
-pub fn finish(reply: Reply, asked: &HeaderMap, id: HeaderValue, unflushed: Unflushed) -> Response<ReplyBody> {
+/// The answer as it leaves. A large one is packed on another thread.
+pub async fn finish(
+    reply: Reply,
+    asked: &HeaderMap,
+    id: HeaderValue,
+    unflushed: Unflushed,
+    memory: &Memory,
+) -> Response<ReplyBody> {
     let Reply { status, headers, body, reserved, feed } = reply;
-    let packed = gzip::pack(asked, &body);
+    let packed = match body.len() {
+        length if !gzip::is_wanted(asked, length) => None,
+        ..=PACKED_HERE => gzip::pack(&body),
+        _ => {
+            let body = body.clone();
+            // Not packed, it is right as well.
+            memory.aside(move || gzip::pack(&body)).await.unwrap_or_default()
+        }
+    };
     let coded = packed.is_some();
     let mut response = Response::new(ReplyBody::new(packed.unwrap_or(body), reserved, unflushed).followed_by(feed));
     *response.status_mut() = status;

@@ -48,11 +48,13 @@ pub fn unpack(packed: &[u8], most: usize) -> Result<Option<Bytes>, Problem> {
     Ok(Some(unpacked).filter(|unpacked| unpacked.len() <= most).map(Bytes::from))
 }
 
-/// The body packed, if the client takes gzip and it is worth it.
-pub fn pack(asked: &HeaderMap, body: &[u8]) -> Option<Bytes> {
-    if body.len() < WORTH_IT || !accepts(asked) {
-        return None;
-    }
+/// Whether the client takes gzip, and a body of so many bytes is worth it.
+pub fn is_wanted(asked: &HeaderMap, length: usize) -> bool {
+    length >= WORTH_IT && accepts(asked)
+}
+
+/// The body packed, if that makes it shorter.
+pub fn pack(body: &[u8]) -> Option<Bytes> {
     let mut packed = GzEncoder::new(Vec::with_capacity(body.len() / 2), Compression::fast());
     // Writing to memory does not fail; if it did, the plain body would be right.
     packed.write_all(body).ok()?;
@@ -112,7 +114,8 @@ mod tests {
     fn an_answer_is_packed_for_those_who_take_it() {
         let check = |accepted: &'static str, length: usize, expected: bool| {
             let body = vec![b'a'; length];
-            assert_eq!(pack(&headers(ACCEPT_ENCODING, accepted), &body).is_some(), expected, "{accepted} {length}");
+            assert_eq!(is_wanted(&headers(ACCEPT_ENCODING, accepted), body.len()), expected, "{accepted} {length}");
+            assert!(!expected || pack(&body).is_some_and(|packed| packed.len() < length));
         };
         check("gzip", 2000, true);
         check("br, gzip;q=0.5", 2000, true);

@@ -93,6 +93,7 @@ impl Api {
     pub fn new(
         spec: &ApiSpec,
         (queue, dispenser): (JobQueue, Dispenser),
+        memory: Memory,
         events: ApiEvents,
         stopping: CancellationToken,
     ) -> Result<Api, ConfigErrors> {
@@ -100,7 +101,7 @@ impl Api {
             queue,
             dispenser,
             access: Access::new(spec.tokens_file.clone())?,
-            memory: Memory::new(spec.max_body),
+            memory,
             max_connections: spec.max_connections,
             max_topics_per_token: spec.max_topics_per_token,
             max_rate: spec.max_rate,

@@ -77,7 +77,9 @@ async fn push(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let body = text(&mut fields, "body")?;
     let topic = call.topic_named(Right::Add, &topic)?;
     let local: LocalId = id.parse().map_err(|error| Problem::bad(format!("push the job: {error}")))?;
-    if let Some(other) = topics_of(&api, &call, &local).await?.into_iter().find(|other| *other != topic) {
+    if let Some(other) =
+        topics_of(&api, &call, &[Right::Add, Right::Pop], &local).await?.into_iter().find(|other| *other != topic)
+    {
         return Err(Problem::new(Kind::IdTaken, format!("{TAKEN}: topic {other} has a job of this id")));
     }
     let job = NewJob { id: Some(local.clone()), due: Due::After(delay), ttr: Some(ttr), ..NewJob::new(body.clone()) };
@@ -148,7 +150,7 @@ async fn find(api: &Api, call: &mut Call) -> Result<Option<JobId>, Problem> {
     if !said.is_empty() {
         return Ok(Some(JobId { topic: call.topic_named(Right::Pop, &said)?, local }));
     }
-    let mut topics = topics_of(api, call, &local).await?;
+    let mut topics = topics_of(api, call, &[Right::Pop], &local).await?;
     match topics.len() {
         0 | 1 => Ok(topics.pop().map(|topic| JobId { topic, local })),
         n => {
@@ -160,15 +162,23 @@ async fn find(api: &Api, call: &mut Call) -> Result<Option<JobId>, Problem> {
     }
 }
 
-/// The topics that have a job of this id, of those that the caller may pop from.
-async fn topics_of(api: &Api, call: &Call, id: &LocalId) -> Result<Vec<Topic>, Problem> {
+/// The topics that have a job of this id, of those that the caller has one of these rights on.
+async fn topics_of(api: &Api, call: &Call, rights: &[Right], id: &LocalId) -> Result<Vec<Topic>, Problem> {
     let failed = |error| problem("look for the job in all topics", error);
-    let mut all = api.queue.topics(None, TOPICS + 1).await.map_err(failed)?;
-    if all.len() > TOPICS {
-        let detail = format!("look for the job: there are more than {TOPICS} topics; {NAME_IT}");
-        return Err(Problem::new(Kind::TooMany, detail));
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let page = api.queue.topics(after.as_ref(), TOPICS).await.map_err(failed)?;
+        after = page.last().cloned().filter(|_| page.len() == TOPICS);
+        let may = |topic: &Topic| rights.iter().any(|right| call.caller.may(*right, topic.as_str()));
+        all.extend(page.into_iter().filter(may));
+        if all.len() > TOPICS {
+            let detail = format!("look for the job: there are more than {TOPICS} topics; {NAME_IT}");
+            return Err(Problem::new(Kind::TooMany, detail));
+        }
+        if after.is_none() {
+            break;
+        }
     }
-    all.retain(|topic| call.caller.may(Right::Pop, topic.as_str()));
     let look = |topic: Topic| async move {
         let id = JobId { topic, local: id.clone() };
         Ok::<_, JobError>(api.queue.has(&id).await?.then_some(id.topic))

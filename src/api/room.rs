@@ -22,8 +22,8 @@ use super::problem::{Kind, Problem};
 pub const FREE: usize = 16 << 10;
 /// Bytes of room for a byte of a body.
 const TIMES: usize = 3;
-/// Least room of all bodies together.
-const LEAST: usize = 64 << 20;
+/// Room of all bodies of the job queue together, at the least.
+pub const ROOM: usize = 64 << 20;
 /// Part of the room that is one caller's share.
 const SHARES: usize = 4;
 /// How long a body waits for room.
@@ -72,9 +72,9 @@ fn kib(bytes: usize) -> usize {
 }
 
 impl Memory {
-    /// Room for the largest body, and for many usual ones.
-    pub fn new(max_body: usize) -> Memory {
-        let room = (LEAST / 1024).max(kib(max_body)).min(Semaphore::MAX_PERMITS);
+    /// So much room for bodies, or for the largest one.
+    pub fn new(max_body: usize, room: usize) -> Memory {
+        let room = (room / 1024).max(kib(max_body)).min(Semaphore::MAX_PERMITS);
         let readers = std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2));
         let shared = Shared {
             room: Arc::new(Semaphore::new(room)),
@@ -159,7 +159,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_caller_takes_its_share_and_not_the_room_of_all() {
-        let memory = Memory::new(4 << 20);
+        let memory = Memory::new(4 << 20, ROOM);
         let mut rooms: Vec<Room> = Vec::new();
         // It announces much, and sends little.
         for _ in 0..2 {
@@ -184,7 +184,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_grows_takes_what_it_needs_and_gives_all_back() {
-        let memory = Memory::new(1 << 20);
+        let memory = Memory::new(1 << 20, ROOM);
         let all = memory.shared.room.available_permits();
         let mut room = Room::default();
         for there in [20_000, 100_000, 100_000, 1 << 20] {
@@ -194,7 +194,7 @@ mod tests {
         drop(room);
         assert_eq!(memory.shared.room.available_permits(), all);
         // The largest body always has room.
-        let large = Memory::new(512 << 20);
+        let large = Memory::new(512 << 20, ROOM);
         assert!(Room::default().hold(&large, &who("a"), 512 << 20, 512 << 20).await.is_ok());
     }
 }

@@ -10,19 +10,33 @@ use super::tasks::named;
 use crate::api::Api;
 use crate::api::config::ApiSpec;
 use crate::api::listener::Listener;
+use crate::api::room::{Memory, ROOM};
 use crate::api::server::{Served, serve};
 use crate::api::tls::Certificates;
 use crate::pipeline::process::Process;
 
-/// Binds the address of a listener and starts the task that serves it.
+/// Starts all listeners, which share the memory for bodies.
 pub(super) fn start(
-    spec: &ApiSpec,
+    listeners: &[ApiSpec],
     jobs: &Jobs,
     process: &Arc<Process>,
     tasks: &mut JoinSet<&'static str>,
 ) -> anyhow::Result<()> {
+    let Some(first) = listeners.first() else { return Ok(()) };
+    let memory = Memory::new(first.max_body, ROOM);
+    listeners.iter().try_for_each(|spec| one(spec, jobs, memory.clone(), process, tasks))
+}
+
+/// Binds the address of a listener and starts the task that serves it.
+fn one(
+    spec: &ApiSpec,
+    jobs: &Jobs,
+    memory: Memory,
+    process: &Arc<Process>,
+    tasks: &mut JoinSet<&'static str>,
+) -> anyhow::Result<()> {
     let parts = (jobs.queue.clone(), jobs.dispenser.clone());
-    let api = Api::new(spec, parts, process.events.api(), process.stopping.clone())?;
+    let api = Api::new(spec, parts, memory, process.events.api(), process.stopping.clone())?;
     let certificates = spec.tls.clone().map(Certificates::read).transpose().map_err(|problem| anyhow!(problem))?;
     let listener = Listener::bind(&spec.listen.into())
         .with_context(|| format!("listen for the job queue on {}; choose another {}", spec.listen, spec.key))?;

@@ -145,8 +145,8 @@ impl App {
         }
         let of_jobs = named(&config.jobs_redis);
         let jobs = jobs::start(config, of_jobs, &process, &mut tasks, stuck(of_jobs));
-        for (jobs, spec) in jobs.iter().flat_map(|jobs| config.api.iter().map(move |spec| (jobs, spec))) {
-            api::start(spec, jobs, &process, &mut tasks)?;
+        if let Some(jobs) = &jobs {
+            api::start(&config.api, jobs, &process, &mut tasks)?;
         }
         Ok(App { servers, process, groups: Arc::new(groups), sinks, _jobs: jobs, traces, tasks })
     }

@@ -254,3 +254,27 @@ async fn scores_at_the_ends_of_all_times_are_times() {
         jobs.destroy(&topic()).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_topic_in_which_nothing_is_is_forgotten_and_comes_back_with_its_next_job() {
+    let server = TestServer::start();
+    let jobs = queue(&server).await;
+    let id: LocalId = "mine".parse().unwrap();
+    jobs.add(&topic(), vec![NewJob { id: Some(id), ..NewJob::new("x") }]).await.unwrap();
+    assert!(!jobs.forget(&topic()).await.unwrap(), "it has a job");
+    let job = jobs.pop_now(&topic(), 1, None).await.unwrap().jobs.remove(0);
+    jobs.finish(&job.id, job.token).await.unwrap();
+    assert!(!jobs.forget(&topic()).await.unwrap(), "the job's id is remembered");
+    set_clock(&server, NOW + 600_001).await;
+    jobs.tick(&topic(), 100).await.unwrap();
+    jobs.pause(&topic()).await.unwrap();
+    assert!(!jobs.forget(&topic()).await.unwrap(), "it is paused");
+    jobs.resume(&topic()).await.unwrap();
+    assert!(jobs.forget(&topic()).await.unwrap());
+    assert!(!jobs.forget(&topic()).await.unwrap());
+    assert_eq!(jobs.topics(None, 10).await.unwrap(), []);
+    // Also for a process that had entered it.
+    jobs.add(&topic(), vec![NewJob::new("y")]).await.unwrap();
+    assert_eq!(jobs.topics(None, 10).await.unwrap(), [topic()]);
+    assert!(jobs.stirred().contains(&topic()) && jobs.stirred().is_empty());
+}

@@ -57,7 +57,8 @@ impl World {
         let (subscriber, heard) = Subscriber::start(endpoint, vec![WAKE.into()]);
         let (dispenser, dispensing) = Dispenser::new(queue.clone());
         let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));
-        let api = Api::new(&spec, (queue.clone(), dispenser), events.api(), stop.clone()).unwrap();
+        let memory = super::room::Memory::new(spec.max_body, super::room::ROOM);
+        let api = Api::new(&spec, (queue.clone(), dispenser), memory, events.api(), stop.clone()).unwrap();
         let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files).unwrap()));
         let listener = Listener::bind(&spec.listen.into()).unwrap();
         let address = listener.address.tcp().unwrap();

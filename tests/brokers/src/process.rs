@@ -164,6 +164,8 @@ fn runs(pid: u32) -> bool {
 pub struct Usage {
     /// Resident memory in bytes.
     pub resident: u64,
+    /// The most that it ever was.
+    pub peak: u64,
     /// CPU time, user and system together.
     pub cpu: Duration,
 }
@@ -176,18 +178,19 @@ impl Usage {
                 .unwrap_or_else(|e| panic!("read /proc/{pid}/{file}: {e}"))
         };
         let status = read("status");
-        let resident_kib: u64 = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .and_then(|rest| rest.trim().strip_suffix("kB"))
-            .and_then(|number| number.trim().parse().ok())
-            .unwrap_or(0);
+        let bytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let kib =
+                line.and_then(|rest| rest.trim().strip_suffix("kB")).and_then(|number| number.trim().parse().ok());
+            kib.unwrap_or(0_u64) * 1024
+        };
         let stat = read("stat");
         // The command's name is in parentheses and may hold anything, so the fields are counted after the last one.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
         let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         // A tick is 10 ms on every Linux that this runs on (USER_HZ); utime and stime are fields 14 and 15.
-        Usage { resident: resident_kib * 1024, cpu: Duration::from_millis((ticks(11) + ticks(12)) * 10) }
+        let cpu = Duration::from_millis((ticks(11) + ticks(12)) * 10);
+        Usage { resident: bytes("VmRSS:"), peak: bytes("VmHWM:"), cpu }
     }
 }
 
