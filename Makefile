@@ -38,12 +38,12 @@ test: check ## check, then all tests against real servers
 # A crate of its own, outside of the workspace.
 run_fuzz = $(CARGO) run --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --
 MINUTES ?= 10
-# Ten targets of the integration tests and five of the replies of Redis, one after the other, beside the payloads: half of the
+# Eleven targets of the integration tests and five of the replies of Redis, one after the other, beside the payloads: half of the
 # time is theirs.
 fuzz: ## damaged and made-up input: payloads of every codec, elements, keys, files, requests, replies of Redis; MINUTES=10 in all, `make test` takes 20 s
 	$(run_fuzz) $$(($(MINUTES) * 30))
-	DELAYBRIDGE_FUZZ=$$(($(MINUTES) * 30 / 15)) $(CARGO) test --locked --test it fuzz:: -- --test-threads 1 --nocapture
-	DELAYBRIDGE_FUZZ=$$(($(MINUTES) * 30 / 15)) $(CARGO) test --locked --lib fuzz_ -- --test-threads 1 --nocapture
+	DELAYBRIDGE_FUZZ=$$(($(MINUTES) * 30 / 16)) $(CARGO) test --locked --test it fuzz:: -- --test-threads 1 --nocapture
+	DELAYBRIDGE_FUZZ=$$(($(MINUTES) * 30 / 16)) $(CARGO) test --locked --lib fuzz_ -- --test-threads 1 --nocapture
 
 # No part of `make test`, which checks the links and the list of pages without mdBook.
 docs: ## the documentation as a site with search, target/docs/site; fetches mdBook the first time

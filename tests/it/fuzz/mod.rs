@@ -4,6 +4,7 @@
 //! Each target runs for a moment, and for `DELAYBRIDGE_FUZZ` seconds where that is set (`make fuzz`). It prints its seed. No input
 //! may make it panic; what else must hold is said with each target.
 
+mod bodies;
 mod elements;
 mod files;
 mod keys;
