@@ -112,9 +112,10 @@ pub trait Sink: Send + Sync + 'static {
         0
     }
 
-    /// Connects, authenticates and asks whether delivery to these destinations could work now, without delivering
-    /// anything (`check --live`).
-    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>>;
+    /// Connects, authenticates and asks whether delivery to these destinations could work now, without delivering or making
+    /// anything (`check --live`). Returns what does not exist yet and what the sink makes when it connects for delivery,
+    /// destinations by their [`Fixed::name`].
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>>;
 
     /// Asks whether the sink answers, at next to no cost and without delivering anything; it ends within
     /// [`timeout`](Sink::timeout). `None` for a sink that has nothing to ask: it counts as up. An answer proves less than

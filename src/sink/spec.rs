@@ -33,6 +33,11 @@ impl SinkSpec {
         self.connector.connect(self.timeout, source)
     }
 
+    /// Builds the sink for [`Sink::check`]: it makes nothing at the destination.
+    pub fn connect_to_check(&self, source: &Redis) -> Arc<dyn Sink> {
+        self.connector.connect_to_check(self.timeout, source)
+    }
+
     /// Whether the client that [`connect`](Self::connect) would start takes its settings. Connects nowhere.
     ///
     /// # Errors
@@ -55,6 +60,12 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
     /// Builds the sink; its deliveries answer within `timeout`. It begins to connect. `source` is the link of the Redis
     /// that holds the queues.
     fn connect(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink>;
+
+    /// Builds the sink for [`Sink::check`] alone. A kind that makes anything at its destination while it connects builds one
+    /// here that does not.
+    fn connect_to_check(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink> {
+        self.connect(timeout, source)
+    }
 
     /// Whether the client takes the settings. Connects nowhere.
     ///

@@ -25,14 +25,15 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, sourc
         }
     };
     let destinations = destinations(config, spec);
-    let sink = spec.connect(source);
+    let sink = spec.connect_to_check(source);
     let wanted: Vec<_> = destinations.iter().map(|fixed| fixed.destination.clone()).collect();
     let checked = sink.check(&wanted).await;
     sink.close().await;
     let place = place(spec, conn.as_ref());
-    if let Err(failure) = checked {
-        return finding(what, State::Failed, format!("{place}: {failure}"));
-    }
+    let undeclared = match checked {
+        Ok(undeclared) => undeclared,
+        Err(failure) => return finding(what, State::Failed, format!("{place}: {failure}")),
+    };
     let missing = match &conn {
         Some(conn) => missing_rights(conn, &acl::of_sink(config, &spec.name)).await,
         None => Ok(None),
@@ -46,7 +47,7 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, sourc
             finding(what, State::Failed, remedy(&user, missing))
         }
         Err(error) => finding(what, State::Failed, error.to_string()),
-        Ok(_) => finding(what, State::Well, format!("{place}{}", asked(spec, &destinations))),
+        Ok(_) => finding(what, State::Well, format!("{place}{}", asked(spec, &destinations, &undeclared))),
     };
     // Only now: the connection ends with its link.
     drop(own);
@@ -59,13 +60,21 @@ fn place(spec: &SinkSpec, conn: Option<&Conn>) -> String {
     format!("{} {address}", spec.kind()).trim_end().to_owned()
 }
 
-/// What the sink was asked for; of the rest nothing can be known before there is an element.
-fn asked(spec: &SinkSpec, destinations: &[Fixed]) -> String {
-    match destinations {
+/// What the sink was asked for, and what of it the daemon would make; of the rest nothing can be known before there is an
+/// element.
+fn asked(spec: &SinkSpec, destinations: &[Fixed], undeclared: &[String]) -> String {
+    let found: Vec<_> = destinations.iter().map(|fixed| &*fixed.name).collect();
+    let found: Vec<_> = found.into_iter().filter(|name| !undeclared.iter().any(|other| other == name)).collect();
+    let mut text = match (destinations, found.is_empty()) {
         _ if !spec.connector.looks_for_destinations() => String::new(),
-        [] => "; connected and logged in, every destination is a template".to_owned(),
-        some => format!("; found {}", some.iter().map(|fixed| &*fixed.name).collect::<Vec<_>>().join(", ")),
+        ([], _) => "; connected and logged in, every destination is a template".to_owned(),
+        (_, true) => String::new(),
+        (_, false) => format!("; found {}", found.join(", ")),
+    };
+    if !undeclared.is_empty() {
+        text.push_str(&format!("; would declare {}", undeclared.join(", ")));
     }
+    text
 }
 
 /// Destinations in the sink that are the same for every element, each once; those of dead letters too.
@@ -119,10 +128,14 @@ queues:
         let config = load_str(text, "c.yaml", &env).unwrap_or_else(|errors| panic!("{errors}")).config;
         let shown = |sink: usize| {
             let spec = &config.sinks[sink];
-            place(spec, None) + &asked(spec, &destinations(&config, spec))
+            place(spec, None) + &asked(spec, &destinations(&config, spec), &[])
         };
         assert_eq!(shown(0), "kafka k0:9092, k1:1; found topic t, topic dead");
         assert_eq!(shown(1), "amqp r:5672, vhost shop; found exchange x, queue q");
         assert_eq!(shown(2), "amqp s:5672, vhost /; connected and logged in, every destination is a template");
+        let spec = &config.sinks[1];
+        let undeclared = ["exchange x".to_owned(), "binding b".to_owned()];
+        let text = asked(spec, &destinations(&config, spec), &undeclared);
+        assert_eq!(text, "; found queue q; would declare exchange x, binding b");
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, TryFutureExt};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
@@ -220,14 +220,14 @@ impl Sink for FakeSink {
         .boxed()
     }
 
-    fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
+    fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
         let outage = self.script().outage.clone();
-        std::future::ready(outage.map_or(Ok(()), Err)).boxed()
+        std::future::ready(outage.map_or(Ok(Vec::new()), Err)).boxed()
     }
 
     fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
         self.script().probes += 1;
-        Some(self.check(&[]))
+        Some(self.check(&[]).map_ok(drop).boxed())
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {

@@ -15,8 +15,8 @@ mod tests;
 
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, TryFutureExt};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
@@ -98,11 +98,11 @@ impl Sink for RedisSink {
         if bytes > worker::MAX_BYTES { 2 } else { 0 }
     }
 
-    fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
+    fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
         let check = async {
             let conn = worker::connection(&self.redis, self.redis.first().await)?;
             let ping = conn.query::<::redis::Value>(&::redis::cmd("PING")).await;
-            ping.map(drop).map_err(|error| errors::classify("PING", &error))
+            ping.map(|_| Vec::new()).map_err(|error| errors::classify("PING", &error))
         };
         async move {
             tokio::time::timeout(self.timeout(), check).await.unwrap_or_else(|_elapsed| {
@@ -115,7 +115,7 @@ impl Sink for RedisSink {
     }
 
     fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
-        Some(self.check(&[]))
+        Some(self.check(&[]).map_ok(drop).boxed())
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {

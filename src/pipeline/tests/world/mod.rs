@@ -258,7 +258,7 @@ impl Sink for SinkOfProcess {
         .boxed()
     }
 
-    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
         self.sink.check(destinations)
     }
 

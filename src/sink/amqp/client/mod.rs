@@ -110,13 +110,24 @@ pub struct AmqpSink {
 }
 
 impl AmqpSink {
-    /// A sink that answers within `timeout`. It begins to connect at once.
+    /// A sink that answers within `timeout`. It begins to connect at once, and declares what the configuration says.
     pub fn new(spec: Arc<AmqpSpec>, timeout: Duration) -> AmqpSink {
+        AmqpSink::start(spec.clone(), spec, timeout)
+    }
+
+    /// A sink for [`Sink::check`]: it declares nothing.
+    pub fn to_check(spec: Arc<AmqpSpec>, timeout: Duration) -> AmqpSink {
+        let connection = Arc::new(AmqpSpec { declare: None, ..(*spec).clone() });
+        AmqpSink::start(spec, connection, timeout)
+    }
+
+    /// `connection` has what is done at every connect.
+    fn start(spec: Arc<AmqpSpec>, connection: Arc<AmqpSpec>, timeout: Duration) -> AmqpSink {
         let (jobs, taken) = JobQueue::new("amqp", timeout, QUEUE);
         let (sender, state) = watch::channel(State::Connecting { failure: None });
         let stop = CancellationToken::new();
-        let supervisor = tokio::spawn(supervisor::run(spec.clone(), sender, stop.clone()));
-        let aside = Aside::new(spec.clone(), stop.clone());
+        let supervisor = tokio::spawn(supervisor::run(connection.clone(), sender, stop.clone()));
+        let aside = Aside::new(connection, stop.clone());
         let context = Arc::new(Context { spec, timeout, ids: Ids::new(), aside });
         let worker = tokio::spawn(worker::run(context.clone(), taken, state.clone()));
         AmqpSink {
@@ -132,7 +143,7 @@ impl AmqpSink {
 
 impl AmqpSink {
     /// What comes of asking the broker, within the sink's time-out.
-    async fn in_time(&self, asking: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    async fn in_time<T>(&self, asking: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         tokio::time::timeout(self.timeout(), asking).await.unwrap_or_else(|_elapsed| {
             let address = connect::address(&self.context.spec, 0);
             let text = format!("connect to AMQP {address}: not connected within {:?}", self.timeout());
@@ -168,11 +179,11 @@ impl Sink for AmqpSink {
         1
     }
 
-    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
         let mut state = self.state.clone();
         let check = async move {
             let session = supervisor::session(&mut state).await?;
-            topology::look(&session, destinations, self.timeout()).await
+            topology::look(&session, self.context.spec.declare.as_ref(), destinations, self.timeout()).await
         };
         self.in_time(check).boxed()
     }

@@ -1,19 +1,20 @@
 //! Exchanges, queues and bindings: declared where the configuration says so, looked for by `check --live`.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use lapin::{ErrorKind, ExchangeKind};
+use lapin::{Channel, ErrorKind, ExchangeKind};
 
 use super::channels;
 use super::session::Session;
 use crate::message::{Class, Failure};
 use crate::sink::Destination;
 use crate::sink::amqp::errors;
-use crate::sink::amqp::{AmqpArgument, AmqpDestination, AmqpTopology};
+use crate::sink::amqp::{AmqpArgument, AmqpDestination, AmqpQueue, AmqpTopology};
 
 /// Declares exchange, queue and binding; what is there already must be the same.
 ///
@@ -22,24 +23,14 @@ use crate::sink::amqp::{AmqpArgument, AmqpDestination, AmqpTopology};
 /// What was declared, what the broker said, and what to do.
 pub(super) async fn declare(session: &Session, topology: &AmqpTopology, time: Duration) -> Result<(), Failure> {
     let channel = channels::open(session, time).await?;
-    let AmqpTopology { exchange, exchange_kind, durable, queue } = topology;
+    let AmqpTopology { exchange, queue, .. } = topology;
     // The default exchange is always there, and every queue is bound to it.
     let named = !exchange.is_empty();
     if named {
-        let what = format!("declare exchange {exchange}");
-        let options = ExchangeDeclareOptions { durable: *durable, ..ExchangeDeclareOptions::default() };
-        let kind = ExchangeKind::Custom(exchange_kind.clone());
-        let declare = channel.exchange_declare(short(exchange)?, kind, options, FieldTable::default());
-        within(time, &what, declare).await?;
+        declare_exchange(&channel, topology, time).await?;
     }
     let Some(queue) = queue else { return Ok(()) };
-    let what = format!("declare queue {}", queue.name);
-    let mut arguments = FieldTable::default();
-    for (name, value) in &queue.arguments {
-        arguments.insert(short(name)?, argument(value));
-    }
-    let options = QueueDeclareOptions { durable: *durable, ..QueueDeclareOptions::default() };
-    within(time, &what, channel.queue_declare(short(&queue.name)?, options, arguments)).await?;
+    declare_queue(&channel, queue, topology.durable, time).await?;
     if named {
         let what = format!("bind queue {} to exchange {exchange}", queue.name);
         let key = short(&queue.binding_key)?;
@@ -50,58 +41,153 @@ pub(super) async fn declare(session: &Session, topology: &AmqpTopology, time: Du
     Ok(())
 }
 
-/// Asks whether the exchanges of these destinations exist; for the default exchange, whether the queue does.
+async fn declare_exchange(channel: &Channel, topology: &AmqpTopology, time: Duration) -> Result<(), Failure> {
+    let AmqpTopology { exchange, exchange_kind, durable, .. } = topology;
+    let options = ExchangeDeclareOptions { durable: *durable, ..ExchangeDeclareOptions::default() };
+    let kind = ExchangeKind::Custom(exchange_kind.clone());
+    let declare = channel.exchange_declare(short(exchange)?, kind, options, FieldTable::default());
+    within(time, &format!("declare exchange {exchange}"), declare).await
+}
+
+async fn declare_queue(channel: &Channel, queue: &AmqpQueue, durable: bool, time: Duration) -> Result<(), Failure> {
+    let mut arguments = FieldTable::default();
+    for (name, value) in &queue.arguments {
+        arguments.insert(short(name)?, argument(value));
+    }
+    let options = QueueDeclareOptions { durable, ..QueueDeclareOptions::default() };
+    let declare = channel.queue_declare(short(&queue.name)?, options, arguments);
+    within(time, &format!("declare queue {}", queue.name), declare).await.map(drop)
+}
+
+/// An object at the broker that can be looked for by its name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Named {
+    Exchange(Arc<str>),
+    Queue(Arc<str>),
+}
+
+impl Named {
+    const KINDS: [&str; 2] = ["exchange", "queue"];
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Named::Exchange(_) => Named::KINDS[0],
+            Named::Queue(_) => Named::KINDS[1],
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Named::Exchange(name) | Named::Queue(name) => name,
+        }
+    }
+
+    /// Looks for it: `None` if it exists, else why it was not found. On a channel of its own, because the broker closes the
+    /// channel where something is missing.
+    async fn look(&self, session: &Arc<Session>, time: Duration) -> Result<Option<Failure>, Failure> {
+        let channel = channels::open(session, time).await?;
+        let what = format!("look for {self}");
+        let looked = match self {
+            Named::Queue(name) => {
+                let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+                let declare = channel.queue_declare(short(name)?, options, FieldTable::default());
+                within(time, &what, declare).await.map(drop)
+            }
+            Named::Exchange(name) => {
+                let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
+                let kind = ExchangeKind::Direct;
+                let declare = channel.exchange_declare(short(name)?, kind, options, FieldTable::default());
+                within(time, &what, declare).await
+            }
+        };
+        match looked {
+            Ok(()) => Ok(None),
+            Err(failure) if failure.code == errors::name(errors::NOT_FOUND) => Ok(Some(failure)),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind(), self.name())
+    }
+}
+
+/// Asks whether the exchanges of these destinations exist; for the default exchange, whether the queue does. Returns what
+/// does not exist and what [`declare`] makes.
 ///
 /// # Errors
 ///
-/// What is missing, and what to do.
-pub(super) async fn look(session: &Arc<Session>, destinations: &[Destination], time: Duration) -> Result<(), Failure> {
+/// What is missing or differs from what would be declared, and what to do.
+pub(super) async fn look(
+    session: &Arc<Session>,
+    topology: Option<&AmqpTopology>,
+    destinations: &[Destination],
+    time: Duration,
+) -> Result<Vec<String>, Failure> {
+    let undeclared = match topology {
+        Some(topology) => undeclared(session, topology, time).await?,
+        None => Vec::new(),
+    };
     let mut wanted = BTreeSet::new();
     for destination in destinations {
-        match destination {
+        wanted.insert(match destination {
             Destination::Amqp(AmqpDestination { exchange, routing_key, .. }) if exchange.is_empty() => {
-                wanted.insert((true, routing_key.clone()));
+                Named::Queue(routing_key.clone())
             }
-            Destination::Amqp(AmqpDestination { exchange, .. }) => {
-                wanted.insert((false, exchange.clone()));
-            }
+            Destination::Amqp(AmqpDestination { exchange, .. }) => Named::Exchange(exchange.clone()),
             other => return Err(crate::sink::wrong_destination("amqp", other)),
-        }
+        });
     }
+    wanted.retain(|named| !undeclared.contains(&named.to_string()));
     // What is missing is gathered: a person creates all of it at once.
-    let mut missing: [Vec<(Arc<str>, Failure)>; 2] = Default::default();
-    for (is_queue, name) in wanted {
-        // A channel of its own for each: the broker closes it where something is missing.
-        let channel = channels::open(session, time).await?;
-        let what = format!("look for {} {name}", if is_queue { "queue" } else { "exchange" });
-        let looked = if is_queue {
-            let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-            let declare = channel.queue_declare(short(&name)?, options, FieldTable::default());
-            within(time, &what, declare).await.map(drop)
-        } else {
-            let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
-            let declare = channel.exchange_declare(short(&name)?, ExchangeKind::Direct, options, FieldTable::default());
-            within(time, &what, declare).await
-        };
-        match looked {
-            Ok(()) => {}
-            Err(failure) if failure.code == errors::name(errors::NOT_FOUND) => {
-                missing[usize::from(is_queue)].push((name, failure));
-            }
-            Err(failure) => return Err(failure),
+    let mut missing = Vec::new();
+    for named in wanted {
+        if let Some(failure) = named.look(session, time).await? {
+            missing.push((named, failure));
         }
     }
-    let failures =
-        ["exchange", "queue"].into_iter().zip(missing).filter_map(|(kind, missing)| match missing.as_slice() {
+    let of_kind = |kind: &str| {
+        let missing: Vec<_> = missing.iter().filter(|(named, _)| named.kind() == kind).collect();
+        match missing.as_slice() {
             [] => None,
             [(_, failure)] => Some(failure.clone()),
             [(_, first), ..] => {
-                let names: Vec<_> = missing.iter().map(|(name, _)| &**name).collect();
+                let names: Vec<_> = missing.iter().map(|(named, _)| named.name()).collect();
                 let text = format!("look for {kind}s {}: the broker has none of them; {CREATE}", names.join(", "));
                 Some(Failure::new(first.class, first.code, text))
             }
-        });
-    crate::sink::together(failures.collect())
+        }
+    };
+    crate::sink::together(Named::KINDS.into_iter().filter_map(of_kind).collect())?;
+    Ok(undeclared)
+}
+
+/// What [`declare`] would make, without making it. What exists is declared once more, which changes nothing and is refused if
+/// it has other properties. A binding is always listed, because AMQP has no way to look for one.
+async fn undeclared(session: &Arc<Session>, topology: &AmqpTopology, time: Duration) -> Result<Vec<String>, Failure> {
+    let AmqpTopology { exchange, durable, queue, .. } = topology;
+    let mut undeclared = Vec::new();
+    if !exchange.is_empty() {
+        let named = Named::Exchange(exchange.as_str().into());
+        match named.look(session, time).await? {
+            Some(_) => undeclared.push(named.to_string()),
+            None => declare_exchange(&channels::open(session, time).await?, topology, time).await?,
+        }
+    }
+    if let Some(queue) = queue {
+        let named = Named::Queue(queue.name.as_str().into());
+        match named.look(session, time).await? {
+            Some(_) => undeclared.push(named.to_string()),
+            None => declare_queue(&channels::open(session, time).await?, queue, *durable, time).await?,
+        }
+        if !exchange.is_empty() {
+            let key = &queue.binding_key;
+            undeclared.push(format!("binding of queue {} to exchange {exchange} with key `{key}`", queue.name));
+        }
+    }
+    Ok(undeclared)
 }
 
 /// What to do about what is missing.

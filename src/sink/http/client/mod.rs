@@ -138,11 +138,11 @@ impl Sink for HttpSink {
         async move { self.deliver_in_time(&message).await }.boxed()
     }
 
-    fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
+    fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
         // Name, TCP, TLS and the files. No request: even a HEAD may do something there.
         async move {
             self.credentials.current().await.map_err(|why| errors::secret(&self.client.spec, &why))?;
-            self.client.pool.check().await
+            self.client.pool.check().await.map(|()| Vec::new())
         }
         .boxed()
     }

@@ -22,8 +22,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, TryFutureExt};
 use tokio::sync::Semaphore;
 
 pub(super) use backlog::KafkaBacklog;
@@ -99,8 +99,8 @@ impl Sink for KafkaSink {
         self.topics.partition(topic, key.as_deref()?)
     }
 
-    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
-        check::check(self.spec.clone(), self.timeout, destinations).boxed()
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
+        check::check(self.spec.clone(), self.timeout, destinations).map_ok(|()| Vec::new()).boxed()
     }
 
     fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {

@@ -206,7 +206,7 @@ async fn a_login_that_cannot_work_holds_and_says_what_to_fix() {
     ];
     for (spec, code, words) in rows {
         let sink = patient_sink(spec);
-        let said = assert_failure(sink.check(&[]).await, Class::TargetPermanent, code);
+        let said = assert_failure(sink.check(&[]).await.map(drop), Class::TargetPermanent, code);
         assert!(said.contains(words) && !said.contains("s3cret"), "{said}");
         let outcome = sink.deliver(outbound(1, queue_of("q"), "x")).await;
         assert!(!outcome.as_ref().is_err_and(|failure| failure.about != About::Sink), "{outcome:?}");
@@ -223,7 +223,7 @@ async fn a_password_file_is_read_again_at_every_connect() {
     std::fs::write(&path, "wrong\n").unwrap();
     let login = AmqpLogin::Plain { username: "guest".into(), password: Secret::File(path.clone()) };
     let sink = patient_sink(AmqpSpec { login, ..node.spec() });
-    assert_failure(sink.check(&[]).await, Class::TargetPermanent, "ACCESS_REFUSED");
+    assert_failure(sink.check(&[]).await.map(drop), Class::TargetPermanent, "ACCESS_REFUSED");
     std::fs::write(&path, "guest\n").unwrap();
     eventually("the new password to be used", async || sink.check(&[]).await.is_ok()).await;
 }
@@ -247,7 +247,7 @@ async fn a_port_with_another_protocol_is_reported_in_time() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let spec = AmqpSpec { connect_timeout: Duration::from_millis(300), ..spec_on(port) };
-    let said = assert_failure(patient_sink(spec).check(&[]).await, Class::Transient, "timeout");
+    let said = assert_failure(patient_sink(spec).check(&[]).await.map(drop), Class::Transient, "timeout");
     assert!(said.contains("does not ask for TLS"), "{said}");
 }
 
@@ -289,12 +289,15 @@ async fn topology_is_declared_where_it_is_asked_for_and_looked_for_else() {
     let expecting = patient_sink(node.spec());
     let both = [destination(&exchange, "key"), queue_of(&queue)];
     for missing in &both {
-        let said =
-            assert_failure(expecting.check(std::slice::from_ref(missing)).await, Class::TargetPermanent, "NOT_FOUND");
+        let said = assert_failure(
+            expecting.check(std::slice::from_ref(missing)).await.map(drop),
+            Class::TargetPermanent,
+            "NOT_FOUND",
+        );
         assert!(said.contains("declare") && said.starts_with("look for "), "{said}");
     }
     let three = [both[0].clone(), destination(&node.name("another"), "key"), both[1].clone()];
-    let said = assert_failure(expecting.check(&three).await, Class::TargetPermanent, "NOT_FOUND");
+    let said = assert_failure(expecting.check(&three).await.map(drop), Class::TargetPermanent, "NOT_FOUND");
     assert!(said.contains("look for exchanges ") && said.contains(&format!("look for queue {queue}")), "{said}");
     let arguments = vec![
         ("x-queue-type".to_owned(), AmqpArgument::Text("quorum".to_owned())),
@@ -307,15 +310,25 @@ async fn topology_is_declared_where_it_is_asked_for_and_looked_for_else() {
         durable: true,
         queue: Some(AmqpQueue { name: queue.clone(), arguments, binding_key: "key.#".to_owned() }),
     };
-    let declaring = patient_sink(AmqpSpec { declare: Some(topology.clone()), ..node.spec() });
+    let spec = Arc::new(AmqpSpec { declare: Some(topology.clone()), ..node.spec() });
+    let looking = AmqpSink::to_check(spec.clone(), rabbit::PATIENCE);
+    let binding = format!("binding of queue {queue} to exchange {exchange} with key `key.#`");
+    let undeclared = [format!("exchange {exchange}"), format!("queue {queue}"), binding.clone()];
+    assert_eq!(looking.check(&both).await.unwrap(), undeclared);
+    let failure = expecting.check(&both).await.expect_err("a look declares nothing");
+    assert!(failure.message.contains(&exchange) && failure.message.contains(&queue), "{failure}");
+    let declaring = patient_sink((*spec).clone());
     declaring.check(&both).await.unwrap();
     declaring.deliver(outbound(1, destination(&exchange, "key.a.b"), "x")).await.unwrap();
     assert_eq!(admin.length(&queue).await, 1);
     expecting.check(&both).await.unwrap();
+    assert_eq!(looking.check(&both).await.unwrap(), [binding]);
     let other = AmqpTopology { exchange_kind: "fanout".to_owned(), ..topology };
-    let clashing = patient_sink(AmqpSpec { declare: Some(other), ..node.spec() });
-    let said = assert_failure(clashing.check(&[]).await, Class::TargetPermanent, "PRECONDITION_FAILED");
-    assert!(said.contains("declare exchange") && said.contains("other settings"), "{said}");
+    let clashing = AmqpSpec { declare: Some(other), ..node.spec() };
+    for sink in [patient_sink(clashing.clone()), Arc::new(AmqpSink::to_check(Arc::new(clashing), rabbit::PATIENCE))] {
+        let said = assert_failure(sink.check(&[]).await.map(drop), Class::TargetPermanent, "PRECONDITION_FAILED");
+        assert!(said.contains("declare exchange") && said.contains("other settings"), "{said}");
+    }
 }
 
 #[tokio::test]
