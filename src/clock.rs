@@ -149,6 +149,15 @@ impl Asked {
     }
 }
 
+/// Seconds from which on two clocks differ so much that a person has to know.
+const GREAT: f64 = 30.0;
+
+/// Whether the clocks differ so much that a person has to know; `known` where that was said already, so that a difference at the
+/// bound is not news again and again.
+pub fn is_great_skew(seconds: f64, known: bool) -> bool {
+    seconds.abs() >= if known { GREAT / 2.0 } else { GREAT }
+}
+
 impl Skew {
     /// Takes over an answer that was read just now.
     pub fn observe(&mut self, asked: &Asked, redis_ms: i64) {

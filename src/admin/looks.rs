@@ -13,7 +13,7 @@ use super::v1::errors::problem;
 use crate::api::problem::Problem;
 use crate::clock::Instant;
 use crate::operate::jobs::TopicPage;
-use crate::operate::overview::{Here, Hold, Overview, Row, SinkRow, Sinks, Trouble, Which, overview};
+use crate::operate::overview::{ClockSkew, Here, Hold, Overview, Row, SinkRow, Sinks, Trouble, Which, overview};
 use crate::telemetry::recent::Lately;
 use crate::telemetry::status::{self, Look};
 
@@ -84,8 +84,11 @@ impl Admin {
         }
         let mut page = overview(&self.session(), &which).await.map_err(|error| problem(&error))?;
         let (look, lately) = (self.status.look(), self.recent.lately());
+        let clock =
+            |(redis, ahead): &(Arc<str>, f64)| ClockSkew { redis: redis.to_string(), ahead_seconds: ahead.round() };
+        page.clocks = look.clocks.iter().map(clock).collect();
         for row in &mut page.queues {
-            row.here = Some(here(&row.state.queue, &look, lately.get(&row.state.queue).copied()));
+            row.add(here(&row.state.queue, &look, lately.get(row.state.queue.as_str()).copied()));
         }
         let page = Arc::new(page);
         self.looks.queues.keep(which, &page);
@@ -118,7 +121,7 @@ impl Admin {
     pub async fn row(&self, queue: &crate::operate::Queue) -> Result<Row, Problem> {
         let mut row = crate::operate::overview::row_of(queue).await.map_err(|error| problem(&error))?;
         let lately = self.recent.lately().get(queue.id()).copied();
-        row.here = Some(here(queue.id(), &self.status.look(), lately));
+        row.add(here(queue.id(), &self.status.look(), lately));
         Ok(row)
     }
 

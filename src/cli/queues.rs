@@ -83,8 +83,8 @@ async fn once(global: &Global, place: &Place, out: &mut dyn Write) -> Result<u8,
         Place::Redis(session) => queues(session).await,
         Place::Daemon(daemon) => {
             let (found, sinks) = tokio::join!(remote::overview(daemon, ""), remote::sinks(daemon));
-            let Overview { queues, errors, .. } = found?;
-            Queues { queues, topics: None, sinks: Some(sinks?.sinks), errors }
+            let Overview { queues, errors, clocks, .. } = found?;
+            Queues { queues, topics: None, sinks: Some(sinks?.sinks), errors, clocks }
         }
     };
     answer(global, out, &found, text)?;
@@ -108,7 +108,7 @@ fn text(found: &Queues) -> String {
         let numbers: [&dyn Display; 8] =
             [&s.scheduled, &s.due, &in_flight, &s.retry, &s.dead, &s.ready, &s.ghosts, &s.orphans];
         let next = s.next_due_ms.map_or("-".to_owned(), |ms| show::relative(ms.max(s.now_ms), s.now_ms));
-        let oldest = row.oldest_due_age_ms().map_or("-".to_owned(), words::duration);
+        let oldest = s.oldest_overdue_ms.map_or("-".to_owned(), words::duration);
         let daemons = s.daemons.map_or("?".to_owned(), |daemons| daemons.to_string());
         let hold = match row.here.as_ref().map(|here| &here.held) {
             None => "?".to_owned(),
@@ -124,7 +124,9 @@ fn text(found: &Queues) -> String {
     let obstacles: String = found.queues.iter().map(obstacles).collect();
     let sinks: String = found.sinks.iter().flatten().filter(|sink| sink.state != "up").map(in_trouble).collect();
     let troubled: String = found.sinks.iter().flatten().map(troubled).collect();
-    let notes = obstacles + &sinks + &troubled;
+    let machine = if found.sinks.is_some() { "the daemon's machine" } else { "this machine" };
+    let clocks: String = found.clocks.iter().map(|clock| format!("clock of {machine}: {}\n", clock.line())).collect();
+    let notes = obstacles + &sinks + &troubled + &clocks;
     let notes = if notes.is_empty() { notes } else { format!("\n{notes}") };
     match &found.topics {
         None => table.render() + &notes,
@@ -166,7 +168,7 @@ fn lasted(seconds: u64) -> String {
 mod tests {
     use super::*;
     use crate::operate::QueueError;
-    use crate::operate::overview::{Here, Hold};
+    use crate::operate::overview::{ClockSkew, Here, Hold};
     use crate::operate::queues::QueueState;
 
     fn cells(found: &Queues) -> (Vec<Vec<String>>, Vec<String>) {
@@ -192,7 +194,6 @@ mod tests {
             dead: 1,
             next_due_ms: Some(4_000),
             oldest_overdue_ms: Some(6_000),
-            oldest_due_age_ms: Some(6_000),
             daemons: Some(2),
             mode: "deliver".to_owned(),
             sinks: vec!["events".to_owned()],
@@ -201,7 +202,7 @@ mod tests {
         let many = QueueState { queue: "m".to_owned(), in_flight: 1_000, in_flight_at_least: true, ..ahead.clone() };
         let error = QueueError { queue: "c".to_owned(), message: "x".to_owned() };
         let queues = [ahead, late, many].map(|state| Row { state, here: None }).into();
-        let (cells, _) = cells(&Queues { queues, topics: None, sinks: None, errors: vec![error] });
+        let (cells, _) = cells(&Queues { queues, topics: None, sinks: None, errors: vec![error], clocks: Vec::new() });
         assert_eq!(cells[0], ["a", "3", "0", "0", "0", "0", "0", "0", "0", "in", "5s", "-", "?", "?"]);
         assert_eq!(cells[1], ["b", "1", "2", "0", "0", "1", "0", "0", "0", "now", "6s", "2", "?", "deliver", "events"]);
         assert_eq!(cells[2][..4], ["m", "3", "0", ">=1000"]);
@@ -212,12 +213,12 @@ mod tests {
     fn a_daemon_says_why_nothing_moves() {
         let state = QueueState {
             queue: "a".to_owned(),
-            oldest_due_age_ms: Some(6_000),
+            oldest_overdue_ms: Some(6_000),
             daemons: Some(1),
             ..Default::default()
         };
         let hold = Hold { reason: "sink events: no\ntopic".to_owned(), seconds: 240 };
-        let here = Here { held: Some(hold), in_flight_oldest_due_age_ms: 9_000, ..Here::default() };
+        let here = Here { held: Some(hold), ..Here::default() };
         let free = Row { state: QueueState { queue: "b".to_owned(), ..state.clone() }, here: Some(Here::default()) };
         let sink = |name: &str, state: &str, reason: Option<&str>| SinkRow {
             sink: name.to_owned(),
@@ -231,13 +232,16 @@ mod tests {
         let partly = SinkRow { destinations: vec![trouble], ..sink("partly", "up", None) };
         let sinks = Some(vec![sink("events", "down", Some("no broker")), sink("good", "up", None), partly]);
         let queues = vec![Row { state, here: Some(here) }, free];
-        let (cells, notes) = cells(&Queues { queues, topics: None, sinks, errors: Vec::new() });
-        assert_eq!(cells[0][9..], ["-", "9s", "1", "4m"], "what is in flight is the oldest");
+        let clocks = vec![ClockSkew { redis: "default".to_owned(), ahead_seconds: 3_600.0 }];
+        let (cells, notes) = cells(&Queues { queues, topics: None, sinks, errors: Vec::new(), clocks });
+        assert_eq!(cells[0][9..], ["-", "6s", "1", "4m"]);
         assert_eq!(cells[1][9..], ["-", "6s", "1", "-"]);
         let expected = [
             r"a: on hold for 4m: sink events: no\ntopic",
             "sink events: down for 3s: no broker",
             "sink partly, list due:${payload.shop} (3 of them): in trouble for 1m: NOPERM",
+            "clock of the daemon's machine: 1h ahead of that of Redis `default`, by which elements are due; check the time \
+             synchronization of both",
         ];
         assert_eq!(notes, expected);
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::error::{Attempt, Error, QueueError, explained};
 use super::queues::{QueueState, state};
 use super::session::{Queue, Session, find};
+use super::words::duration;
 use crate::config::QueueSpec;
 
 /// Queues that are read at the same time.
@@ -25,9 +26,54 @@ pub struct Overview {
     pub queues: Vec<Row>,
     /// Queues that could not.
     pub errors: Vec<QueueError>,
+    /// Clocks that are far from Redis's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<ClockSkew>,
     /// Where the next page begins: `after` this queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+}
+
+/// A clock that is far from that of a Redis.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockSkew {
+    /// The name of the Redis in the configuration.
+    pub redis: String,
+    /// Seconds by which the clock of the machine that answers is ahead; negative if it is behind.
+    pub ahead_seconds: f64,
+}
+
+impl ClockSkew {
+    /// In one line.
+    pub fn line(&self) -> String {
+        let ClockSkew { redis, ahead_seconds } = self;
+        let way = if *ahead_seconds < 0.0 { "behind" } else { "ahead of" };
+        let by = duration((ahead_seconds.abs() * 1_000.0) as u64);
+        format!("{by} {way} that of Redis `{redis}`, by which elements are due; check the time synchronization of both")
+    }
+}
+
+/// The numbers of several queues together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sums {
+    /// Elements that are not due yet.
+    pub scheduled: i64,
+    /// Elements that are due and not claimed.
+    pub due: i64,
+    /// Elements under a lease.
+    pub in_flight: i64,
+    /// Elements that wait for another attempt.
+    pub retry: i64,
+    /// Dead letters.
+    pub dead: i64,
+    /// How long the oldest element is due.
+    pub oldest_overdue_ms: Option<u64>,
+    /// Elements that the daemon delivered by second, over the last minute.
+    pub delivered_per_second: f64,
+    /// Queues are missing that could not be read: there is at least so much.
+    pub at_least: bool,
+    /// More elements may be in flight.
+    pub in_flight_at_least: bool,
 }
 
 /// One queue.
@@ -178,21 +224,44 @@ pub async fn row_of(queue: &Queue) -> Result<Row, Error> {
 }
 
 impl Overview {
+    /// The sums of the queues that could be read; `None` where none could: then they are unknown, and not 0.
+    pub fn sums(&self) -> Option<Sums> {
+        if self.queues.is_empty() && !self.errors.is_empty() {
+            return None;
+        }
+        let at_least = !self.errors.is_empty();
+        let mut sums = Sums { at_least, in_flight_at_least: at_least, ..Sums::default() };
+        for Row { state, here } in &self.queues {
+            sums.scheduled += state.scheduled;
+            sums.due += state.due;
+            sums.in_flight += state.in_flight;
+            sums.retry += state.retry;
+            sums.dead += state.dead;
+            sums.oldest_overdue_ms = sums.oldest_overdue_ms.max(state.oldest_overdue_ms);
+            sums.delivered_per_second += here.as_ref().map_or(0.0, |here| here.delivered_per_second);
+            sums.in_flight_at_least |= state.in_flight_at_least;
+        }
+        Some(sums)
+    }
+
     /// What a daemon answered; `None` if that is something else.
     pub fn read(answer: &Value) -> Option<Overview> {
         let list = |name: &str| answer.get(name)?.as_array();
         // Field by field and not flattened: numbers of any precision do not survive serde's buffer.
         let queues = list("queues")?.iter().map(Row::read).collect::<Option<_>>()?;
         let errors = list("errors")?.iter().map(|error| QueueError::deserialize(error).ok()).collect::<Option<_>>()?;
-        Some(Overview { queues, errors, next: answer.get("next").and_then(Value::as_str).map(str::to_owned) })
+        let clocks =
+            list("clocks").into_iter().flatten().filter_map(|clock| ClockSkew::deserialize(clock).ok()).collect();
+        Some(Overview { queues, errors, clocks, next: answer.get("next").and_then(Value::as_str).map(str::to_owned) })
     }
 }
 
 impl Row {
-    /// How long the oldest of its elements is due, in whatever state. What is in flight only its daemon knows.
-    pub fn oldest_due_age_ms(&self) -> Option<u64> {
-        let in_flight = self.here.as_ref().map(|here| here.in_flight_oldest_due_age_ms).filter(|age| *age > 0);
-        self.state.oldest_due_age_ms.max(in_flight)
+    /// Adds what a daemon knows: also how long the oldest element is due that it has in flight, which nobody else knows.
+    pub fn add(&mut self, here: Here) {
+        let in_flight = Some(here.in_flight_oldest_due_age_ms).filter(|age| *age > 0);
+        self.state.oldest_overdue_ms = self.state.oldest_overdue_ms.max(in_flight);
+        self.here = Some(here);
     }
 
     /// What a daemon answered; `None` if that is something else.
@@ -226,10 +295,45 @@ mod tests {
         let here = Here { held, delivered_per_second: 12.5, lateness_p99_ms: Some(0.25), ..Here::default() };
         let row = Row { state, here: Some(here) };
         let error = QueueError { queue: "b".to_owned(), message: "gone".to_owned() };
-        let page = Overview { queues: vec![row], errors: vec![error], next: Some("b".to_owned()) };
+        let clocks = vec![ClockSkew { redis: "default".to_owned(), ahead_seconds: -3_600.0 }];
+        assert!(clocks[0].line().starts_with("1h behind that of Redis `default`"), "{}", clocks[0].line());
+        let page = Overview { queues: vec![row], errors: vec![error], clocks, next: Some("b".to_owned()) };
         let text = serde_json::to_string(&page).unwrap();
         let read = Overview::read(&serde_json::from_str(&text).unwrap()).unwrap();
-        assert_eq!((read.queues, read.errors, read.next), (page.queues, page.errors, page.next));
+        assert_eq!((read.queues, read.errors, read.clocks), (page.queues, page.errors, page.clocks));
+        assert_eq!(read.next, page.next);
         assert!(Overview::read(&serde_json::json!({ "queues": [7], "errors": [] })).is_none());
+    }
+
+    #[test]
+    fn sums_of_queues_that_cannot_be_read_are_unknown() {
+        let read = |due, oldest_overdue_ms| {
+            let state = QueueState { due, oldest_overdue_ms, ..QueueState::default() };
+            Row { state, here: None }
+        };
+        let error = QueueError { queue: "b".to_owned(), message: "gone".to_owned() };
+        let sums = |queues: &[Row], errors: &[QueueError]| {
+            let page = Overview { queues: queues.to_vec(), errors: errors.to_vec(), ..Overview::default() };
+            page.sums().map(|sums| (sums.due, sums.oldest_overdue_ms, sums.at_least, sums.in_flight_at_least))
+        };
+        assert_eq!(sums(&[], &[]), Some((0, None, false, false)));
+        assert_eq!(sums(&[], std::slice::from_ref(&error)), None);
+        let two = [read(2, Some(6_000)), read(1, None)];
+        assert_eq!(sums(&two, &[]), Some((3, Some(6_000), false, false)));
+        assert_eq!(sums(&two, &[error]), Some((3, Some(6_000), true, true)));
+    }
+
+    #[test]
+    fn what_is_in_flight_may_be_the_oldest() {
+        let oldest = |in_redis, in_flight_oldest_due_age_ms| {
+            let state = QueueState { oldest_overdue_ms: in_redis, ..QueueState::default() };
+            let mut row = Row { state, here: None };
+            row.add(Here { in_flight_oldest_due_age_ms, ..Here::default() });
+            row.state.oldest_overdue_ms
+        };
+        assert_eq!(oldest(None, 0), None);
+        assert_eq!(oldest(Some(6_000), 0), Some(6_000));
+        assert_eq!(oldest(Some(6_000), 9_000), Some(9_000));
+        assert_eq!(oldest(None, 9_000), Some(9_000));
     }
 }

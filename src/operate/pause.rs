@@ -218,9 +218,19 @@ impl PauseState {
     /// `paused 5m ago by ann: a deployment; until 2026-11-23T10:00:00Z`.
     pub fn line(&self, now_ms: i64) -> String {
         let of_sink = self.sink.as_ref().map(|sink| format!("sink {sink} ")).unwrap_or_default();
+        format!("{of_sink}paused {}", self.since(now_ms))
+    }
+
+    /// The same behind a word for it: `5m ago by ann: a deployment; until 2026-11-23T10:00:00Z`, of a sink behind its name.
+    pub fn words(&self, now_ms: i64) -> String {
+        let of_sink = self.sink.as_ref().map(|sink| format!("{sink}, ")).unwrap_or_default();
+        of_sink + &self.since(now_ms)
+    }
+
+    fn since(&self, now_ms: i64) -> String {
         let since = words::duration(now_ms.abs_diff(self.since_ms));
         let until = self.until_ms.map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {}", utc(at)));
-        format!("{of_sink}paused {since} ago by {}: {}; {until}", self.by, self.why)
+        format!("{since} ago by {}: {}; {until}", self.by, self.why)
     }
 }
 

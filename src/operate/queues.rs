@@ -1,13 +1,16 @@
 //! The numbers of every queue.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::error::{QueueError, explained};
 use super::jobs::Topics;
-use super::overview::{Row, SinkRow};
+use super::overview::{ClockSkew, Row, SinkRow};
 use super::pause::{PauseState, paused};
 use super::session::{Queue, Session};
-use crate::message::LATEST_MS;
+use crate::clock::{Asked, Skew, is_great_skew};
 use crate::source::ledger::Stats;
 use crate::source::{SourceError, millis};
 
@@ -24,6 +27,9 @@ pub struct Queues {
     pub sinks: Option<Vec<SinkRow>>,
     /// Queues that could not.
     pub errors: Vec<QueueError>,
+    /// Clocks that are far from Redis's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<ClockSkew>,
 }
 
 /// The numbers of one queue. The states exclude each other: what is due is not counted as scheduled.
@@ -57,10 +63,9 @@ pub struct QueueState {
     pub orphans: i64,
     /// Due time of the first element, also where it is overdue.
     pub next_due_ms: Option<i64>,
-    /// How long the first element is overdue.
+    /// How long the oldest of its elements is due: scheduled, waiting for a retry (as far as was looked there), or in flight
+    /// at the daemon that answers.
     pub oldest_overdue_ms: Option<u64>,
-    /// How long the oldest of its elements is due: scheduled, or waiting for a retry (as far as was looked there).
-    pub oldest_due_age_ms: Option<u64>,
     /// What is done with its elements: deliver, shadow or rescue.
     pub mode: String,
     /// The sinks that it delivers to.
@@ -73,17 +78,28 @@ pub struct QueueState {
 
 /// Reads every queue; one that cannot be read does not keep the others from being read.
 pub async fn queues(session: &Session) -> Queues {
-    let mut answer = Queues { queues: Vec::new(), topics: None, sinks: None, errors: Vec::new() };
+    let (queues, errors, clocks) = Default::default();
+    let mut answer = Queues { queues, topics: None, sinks: None, errors, clocks };
+    let mut skews: BTreeMap<Arc<str>, Skew> = BTreeMap::new();
     for spec in &session.config.queues {
+        let asked = Asked::now();
         let found = match session.queue(spec.clone()).await {
             Ok(queue) => state(&queue).await.map_err(|error| explained(&error)),
             Err(error) => Err(error.to_string()),
         };
         match found {
-            Ok(state) => answer.queues.push(Row { state, here: None }),
+            Ok(state) => {
+                skews.entry(spec.redis.clone()).or_default().observe(&asked, state.now_ms);
+                answer.queues.push(Row { state, here: None });
+            }
             Err(message) => answer.errors.push(QueueError { queue: spec.id.to_string(), message }),
         }
     }
+    let great = |(redis, skew): (Arc<str>, Skew)| {
+        let ahead = skew.seconds().filter(|ahead| is_great_skew(*ahead, false))?;
+        Some(ClockSkew { redis: redis.to_string(), ahead_seconds: ahead.round() })
+    };
+    answer.clocks = skews.into_iter().filter_map(great).collect();
     if let Some(jobs) = session.jobs() {
         match jobs.topics(&[]).await {
             Ok(found) => answer.topics = Some(found),
@@ -122,13 +138,7 @@ impl QueueState {
             oldest_ghost_age_ms: (s.source.leftovers.count > 0).then_some(millis(s.source.leftovers.oldest)),
             orphans: s.source.orphans,
             next_due_ms: s.source.head_ms,
-            oldest_overdue_ms: s.source.head_ms.filter(|head| *head <= s.now_ms).map(|head| overdue_ms(head, s.now_ms)),
-            oldest_due_age_ms: [s.source.head_ms, s.retry_oldest_ms]
-                .into_iter()
-                .flatten()
-                .filter(|due| *due <= s.now_ms)
-                .map(|due| overdue_ms(due, s.now_ms))
-                .max(),
+            oldest_overdue_ms: s.oldest_overdue_ms(),
             mode: String::new(),
             sinks: Vec::new(),
             daemons: None,
@@ -137,14 +147,10 @@ impl QueueState {
     }
 }
 
-/// How long ago it was due, bounded: a score of -inf is not centuries late.
-fn overdue_ms(head_ms: i64, now_ms: i64) -> u64 {
-    head_ms.abs_diff(now_ms).min(LATEST_MS.unsigned_abs())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::LATEST_MS;
     use crate::source::Depths;
 
     #[test]
@@ -156,8 +162,9 @@ mod tests {
         let late = QueueState::of("q", &stats(2, Some(4_000)));
         assert_eq!((late.scheduled, late.due, late.oldest_overdue_ms), (1, 2, Some(6_000)));
         assert_eq!(QueueState::of("q", &stats(0, Some(15_000))).oldest_overdue_ms, None);
+        assert_eq!(QueueState::of("q", &stats(1, Some(i64::MIN))).oldest_overdue_ms, Some(LATEST_MS.unsigned_abs()));
         // What waits for a retry is due for longer than what was never tried.
         let tried = Stats { retry_oldest_ms: Some(1_000), ..stats(2, Some(4_000)) };
-        assert_eq!(QueueState::of("q", &tried).oldest_due_age_ms, Some(9_000));
+        assert_eq!(QueueState::of("q", &tried).oldest_overdue_ms, Some(9_000));
     }
 }

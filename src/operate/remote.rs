@@ -21,7 +21,7 @@ use tokio::time::timeout;
 pub use self::dead::{count, letters, purge, redrive, show};
 pub use self::elements::{act, find, peek};
 use super::error::{Error, Kind};
-use super::overview::{MOST, Overview, Sinks};
+use super::overview::{Hold, MOST, Overview, Row, Sinks};
 use super::pause::{PauseChanges, PauseEnd, Reason, Target};
 
 /// For the connection, and for an answer.
@@ -241,6 +241,7 @@ pub async fn overview(daemon: &Daemon, like: &str) -> Result<Overview, Error> {
         let page = Overview::read(&answer).ok_or_else(|| strange(daemon))?;
         all.queues.extend(page.queues);
         all.errors.extend(page.errors);
+        all.clocks = page.clocks;
         match page.next {
             Some(next) if all.queues.len() + all.errors.len() < QUEUES => after = part(&next),
             next => {
@@ -249,6 +250,17 @@ pub async fn overview(daemon: &Daemon, like: &str) -> Result<Overview, Error> {
             }
         }
     }
+}
+
+/// Why it claims nothing from a queue, if it does not.
+///
+/// # Errors
+///
+/// When the daemon does not answer, or has no such queue.
+pub async fn hold(daemon: &Daemon, queue: &str) -> Result<Option<Hold>, Error> {
+    let answer = daemon.get(&format!("/v1/queues/{}", part(queue))).await?;
+    let row = Row::read(&answer).ok_or_else(|| strange(daemon))?;
+    Ok(row.here.and_then(|here| here.held))
 }
 
 /// Its sinks.

@@ -22,6 +22,7 @@ use super::labels::Stage;
 use super::metrics::Metrics;
 use super::status::{LeftOut, Reason, Refusal, Status};
 use super::tail::Tail;
+use crate::clock::is_great_skew;
 use crate::message::Failure;
 
 /// Shortest time between two lines of one kind about one queue.
@@ -152,6 +153,27 @@ impl Events {
                 problem,
                 "cannot reach Redis; trying again until it answers"
             );
+        }
+    }
+
+    /// How many seconds this machine's clock is ahead of that of this Redis; `None` while it is away.
+    pub fn clock_skew(&self, name: &str, ahead: Option<f64>) {
+        match ahead {
+            Some(ahead) => self.metrics.clock_skew(name, ahead),
+            None => self.metrics.clear_clock_skew(name),
+        }
+        let news = self.status.clock(name, ahead);
+        let Some(ahead) = ahead.filter(|_| news) else { return };
+        let name = self.shown(name);
+        if is_great_skew(ahead, false) {
+            let ahead_seconds = ahead.round();
+            warn!(
+                name,
+                ahead_seconds,
+                "this machine's clock and Redis's differ; elements are due by Redis's clock: check the time synchronization of both"
+            );
+        } else {
+            info!(name, "this machine's clock and Redis's agree again");
         }
     }
 

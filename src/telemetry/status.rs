@@ -26,7 +26,7 @@ pub use self::look::{Away, Look, SinkLook};
 pub use self::reload::Refusal;
 use self::reload::Reload;
 use super::events::{Paused, Stalled};
-use crate::clock::Instant;
+use crate::clock::{Instant, is_great_skew};
 
 /// How many queues and sinks a readiness answer names; the rest is counted.
 const LISTED: usize = 100;
@@ -98,6 +98,8 @@ struct Board {
     reload: Reload,
     /// None without a job queue, and before the first look.
     topics: Option<Topics>,
+    /// How many seconds this machine's clock is ahead of that of a Redis, where that is much.
+    clocks: BTreeMap<Arc<str>, f64>,
 }
 
 /// What a round over the topics of the job queue found.
@@ -332,6 +334,18 @@ impl Status {
             board.last_problems.insert(sink.clone(), (text, Instant::now()));
         }
         !same && !expected
+    }
+
+    /// How many seconds this machine's clock is ahead of that of this Redis; `None` where that is not known now. Returns
+    /// whether it is news that they differ much, or that they do not any more.
+    pub(super) fn clock(&self, redis: &str, ahead: Option<f64>) -> bool {
+        let mut board = self.board();
+        let known = board.clocks.contains_key(redis);
+        match ahead {
+            Some(ahead) if is_great_skew(ahead, known) => board.clocks.insert(redis.into(), ahead).is_none(),
+            Some(_) => board.clocks.remove(redis).is_some(),
+            None => false,
+        }
     }
 
     /// The queues of this Redis from which nothing is claimed, for no known reason. Returns whether there were some before,

@@ -50,7 +50,12 @@ fn of_queue() -> Vec<(&'static str, Value)> {
         ("dead", whole("Dead letters")),
         ("ready", whole("Elements on the ready list")),
         ("next_due_ms", or_null(whole("Due time of the first element, also where it is overdue"))),
-        ("oldest_overdue_ms", or_null(whole("How long the first element is overdue"))),
+        (
+            "oldest_overdue_ms",
+            or_null(whole(
+                "How long the oldest element is due: scheduled, waiting for a retry, or in flight at this daemon",
+            )),
+        ),
         ("paused", list("PauseState")),
         ("mode", text("deliver, shadow or rescue")),
         ("sinks", texts("The sinks that it delivers to")),
@@ -84,7 +89,12 @@ pub fn all() -> Value {
         "Queues": object(&[
             ("queues", list("Row")),
             ("errors", list("QueueError")),
+            ("?clocks", list("ClockSkew")),
             ("?next", text("There may be more: ask for those after it")),
+        ]),
+        "ClockSkew": object(&[
+            ("redis", text("The name of the Redis in the configuration")),
+            ("ahead_seconds", rate("By how much the clock of this daemon's machine is ahead; negative if it is behind")),
         ]),
         "QueueError": object(&[("queue", text("The queue")), ("message", text("Why it could not be read"))]),
         "Here": object(&[

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
-use maud::html;
+use maud::{Markup, html};
 
 use super::layout::{View, page};
 use super::problem::see_other;
@@ -24,6 +24,14 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
     to.clone_into(&mut view.here);
     let body = html! {
         h1 { "Log in" }
+        (form_for(to))
+    };
+    Ok(page(StatusCode::OK, &view, "Log in", &body))
+}
+
+/// The form; afterwards the browser goes on to this path.
+pub fn form_for(to: &str) -> Markup {
+    html! {
         form.login method="post" action="login" {
             p.muted { "With a token of the file " code { "http.admin.token_file" } ". The session ends after 12 hours, and with the daemon." }
             input type="hidden" name="to" value=(to);
@@ -31,8 +39,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
             input #token type="password" name="token" required autocomplete="current-password" autofocus;
             button type="submit" { "Log in" }
         }
-    };
-    Ok(page(StatusCode::OK, &view, "Log in", &body))
+    }
 }
 
 /// Begins a session.

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 
 use super::layout::{View, encoded, page};
-use super::show::{count, late, number, obstacles, rate, when};
+use super::show::{at_least, count, late, number, obstacles, rate, when};
 use super::topics;
 use crate::admin::Admin;
 use crate::admin::access::Caller;
@@ -14,7 +14,7 @@ use crate::admin::v1::queues::which;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::operate::overview::{Overview, Row, SinkRow, Sinks};
+use crate::operate::overview::{Overview, Row, SinkRow, Sinks, Sums};
 use crate::operate::words::{count as count_of, duration};
 use crate::telemetry::status::Look;
 
@@ -29,7 +29,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
     let of = admin.session().config.queues.len();
     let topics = topics::section(&admin).await;
     let body = html! {
-        (state(&look))
+        (state(&look, &found))
         (sums(&found))
         section aria-labelledby="queues" {
             div.head {
@@ -55,7 +55,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
 }
 
 /// The daemon in one line; what is in the way comes first.
-fn state(look: &Look) -> Markup {
+fn state(look: &Look, found: &Overview) -> Markup {
     let held = count_of(look.held.len(), "queue");
     let down = look.sinks.values().filter(|sink| matches!(sink.state, "down" | "unknown")).count();
     let down = count_of(down, "sink");
@@ -69,6 +69,7 @@ fn state(look: &Look) -> Markup {
                     li.bad { strong { "Redis " (name) } " is away for " (duration(seconds * 1_000)) ": " (reason) }
                 }
             }
+            @for clock in &found.clocks { li.warn { strong { "Clock" } " This machine's is " (clock.line()) "." } }
             @if look.ready { li.good { strong { "Ready" } " Everything that is due can be delivered." } }
             @else if look.started && !look.stopping {
                 li.warn { strong { "Not ready" } " " (held) " on hold, " (down) " down or unknown. The reasons are below." }
@@ -79,21 +80,19 @@ fn state(look: &Look) -> Markup {
 
 /// The sums of the page.
 fn sums(found: &Overview) -> Markup {
-    let sum = |of: fn(&Row) -> i64| -> i64 { found.queues.iter().map(of).sum() };
-    let rates: f64 =
-        found.queues.iter().filter_map(|row| row.here.as_ref()).map(|here| here.delivered_per_second).sum();
-    let oldest = found.queues.iter().filter_map(|row| row.state.oldest_overdue_ms).max();
+    let sums = found.sums();
     let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (class) } { dt { (label) } dd { (value) } } };
-    let dead = sum(|row| row.state.dead);
+    let known = |text: fn(&Sums) -> String| sums.as_ref().map_or_else(|| "–".to_owned(), text);
+    let dead = sums.as_ref().is_some_and(|sums| sums.dead > 0);
     html! {
         dl.tiles {
-            (tile("Scheduled", number(sum(|row| row.state.scheduled)), ""))
-            (tile("Due", number(sum(|row| row.state.due)), ""))
-            (tile("In flight", number(sum(|row| row.state.in_flight)), ""))
-            (tile("Retry", number(sum(|row| row.state.retry)), ""))
-            (tile("Dead", number(dead), if dead > 0 { "bad" } else { "" }))
-            (tile("Oldest overdue", oldest.map_or("–".to_owned(), duration), ""))
-            (tile("Delivered", rate(rates), ""))
+            (tile("Scheduled", known(|sums| at_least(sums.at_least, sums.scheduled)), ""))
+            (tile("Due", known(|sums| at_least(sums.at_least, sums.due)), ""))
+            (tile("In flight", known(|sums| at_least(sums.in_flight_at_least, sums.in_flight)), ""))
+            (tile("Retry", known(|sums| at_least(sums.at_least, sums.retry)), ""))
+            (tile("Dead", known(|sums| at_least(sums.at_least, sums.dead)), if dead { "bad" } else { "" }))
+            (tile("Oldest overdue", known(|sums| sums.oldest_overdue_ms.map_or("–".to_owned(), duration)), ""))
+            (tile("Delivered", known(|sums| rate(sums.delivered_per_second)), ""))
         }
     }
 }
@@ -142,7 +141,7 @@ fn queue(row: &Row, sinks: &Sinks) -> Markup {
             }
             (count("Scheduled", s.scheduled, "n"))
             (count("Due", s.due, "n"))
-            @if s.in_flight_at_least { td.n data-label="In flight" { "≥ " (number(s.in_flight)) } }
+            @if s.in_flight_at_least { td.n data-label="In flight" { (at_least(true, s.in_flight)) } }
             @else { (count("In flight", s.in_flight, "n")) }
             (count("Retry", s.retry, "n warn"))
             td class=(if s.dead == 0 { "n zero" } else { "n bad" }) data-label="Dead" {

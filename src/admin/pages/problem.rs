@@ -4,6 +4,7 @@ use hyper::header::{LOCATION, RETRY_AFTER};
 use maud::html;
 
 use super::layout::{View, encoded, page};
+use super::login;
 use crate::api::problem::{Kind, Problem};
 use crate::api::reply::Reply;
 
@@ -14,7 +15,11 @@ pub fn show(problem: &Problem, path: &str, name: Option<&str>, tokens: bool) -> 
         h1 { (problem.kind.title()) }
         p.problem role="alert" { (problem.detail) }
         @if problem.kind == Kind::Unauthorized && tokens {
-            p { a.button href={ (view.up) "login?to=" (encoded(&view.here)) } { "Log in" } }
+            @match path {
+                // A wrong token: the form again, and not a way to it.
+                "/login" => (login::form_for("")),
+                _ => p { a.button href={ (view.up) "login?to=" (encoded(&view.here)) } { "Log in" } }
+            }
         }
         p { a href=(view.up) { "All queues" } }
     };

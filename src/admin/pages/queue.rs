@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::bars::schedule;
 use super::layout::{View, encoded, page};
 use super::problem::see_other;
-use super::show::{late, number, obstacles, rate, when};
+use super::show::{at_least, late, number, obstacles, rate, when};
 use crate::admin::Admin;
 use crate::admin::access::Caller;
 use crate::admin::changes::Asker;
@@ -88,12 +88,11 @@ fn in_the_way(row: &Row, sinks: &Sinks) -> Markup {
 fn numbers(row: &Row) -> Markup {
     let (s, here) = (&row.state, row.here.clone().unwrap_or_default());
     let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (class) } { dt { (label) } dd { (value) } } };
-    let in_flight = format!("{}{}", if s.in_flight_at_least { "≥ " } else { "" }, number(s.in_flight));
     html! {
         dl.tiles {
             (tile("Scheduled", number(s.scheduled), ""))
             (tile("Due", number(s.due), ""))
-            (tile("In flight", in_flight, ""))
+            (tile("In flight", at_least(s.in_flight_at_least, s.in_flight), ""))
             (tile("Retry", number(s.retry), ""))
             (tile("Dead", number(s.dead), if s.dead > 0 { "bad" } else { "" }))
             (tile("Oldest overdue", s.oldest_overdue_ms.map_or("–".to_owned(), duration), ""))

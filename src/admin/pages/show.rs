@@ -23,6 +23,11 @@ pub fn number(number: impl Into<i128>) -> String {
     text
 }
 
+/// A count, or what it is at least.
+pub fn at_least(more: bool, n: i64) -> String {
+    format!("{}{}", if more { "≥ " } else { "" }, number(n))
+}
+
 /// A cell with a count: nothing is quiet.
 pub fn count(label: &str, n: i64, class: &str) -> Markup {
     let class = if n == 0 { "n zero" } else { class };
@@ -95,7 +100,7 @@ pub fn obstacles(row: &Row, sinks: &Sinks) -> Vec<(&'static str, &'static str, S
     }
     for pause in &row.state.paused {
         let what = if pause.sink.is_some() { "sink paused" } else { "paused" };
-        all.push(("warn", what, pause.line(row.state.now_ms)));
+        all.push(("warn", what, pause.words(row.state.now_ms)));
     }
     if row.state.mode != "deliver" {
         let text = match row.state.mode.as_str() {

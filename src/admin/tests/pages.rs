@@ -101,9 +101,29 @@ async fn forms_change_something_with_a_session_and_from_this_page_only() {
     assert_eq!(pause(&[FORM, session, ORIGIN]).await, 303);
     let shown = page(&world, "/queues/orders", &cookie).await.text();
     assert!(shown.contains("by ann: a deployment") && shown.contains("orders/resume"), "{shown}");
+    assert!(shown.contains("paused") && !shown.contains("</strong> paused"), "the word is there once: {shown}");
     assert!(page(&world, "/", "").await.text().contains("by ann: a deployment"));
     assert_eq!(world.send("POST", "/queues/orders/resume", &[FORM, session, ORIGIN], "").await.status, 303);
-    assert_eq!(world.send("POST", "/login", &[FORM, ORIGIN], "token=guess").await.status, 401);
+    let wrong = world.send("POST", "/login", &[FORM, ORIGIN], "token=guess").await;
+    assert_eq!(wrong.status, 401);
+    assert!(wrong.text().contains("<form class=\"login\"") && !wrong.text().contains("guess"), "{}", wrong.text());
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_unknown_and_not_nothing() {
+    let world = World::start(false).await;
+    let tile = |text: &str, label: &str| {
+        let from = text.find(&format!("<dt>{label}</dt><dd>")).unwrap_or_else(|| panic!("{label} in {text}"));
+        let rest = &text[from + label.len() + 13..];
+        rest[..rest.find('<').unwrap()].to_owned()
+    };
+    world.redis(&["SET", "due", "of another type"]).await;
+    let text = page(&world, "/", "").await.text();
+    assert_eq!((tile(&text, "Due"), tile(&text, "Oldest overdue")), ("≥ 0".to_owned(), "–".to_owned()));
+    let text = page(&world, "/?like=orders", "").await.text();
+    for label in ["Scheduled", "Due", "In flight", "Retry", "Dead", "Oldest overdue", "Delivered"] {
+        assert_eq!(tile(&text, label), "–", "{label}");
+    }
 }
 
 #[tokio::test]

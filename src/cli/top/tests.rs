@@ -7,6 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::every;
 use super::screen::{Mode, Screen, Wish};
 use super::view::draw;
+use crate::operate::QueueError;
 use crate::operate::overview::{Here, Hold, Overview, Row, SinkRow, Sinks};
 use crate::operate::pause::PauseState;
 use crate::operate::queues::QueueState;
@@ -84,9 +85,15 @@ fn every_queue_has_a_line_that_says_why_it_does_not_move() {
 }
 
 #[test]
-fn a_narrow_terminal_shows_the_names_and_the_first_numbers() {
-    let lines = lines(&screen(), 60);
-    assert!(lines[3].starts_with("orders"), "{lines:?}");
+fn a_narrow_terminal_shows_the_names_and_why_nothing_moves_and_says_what_is_left_out() {
+    let narrow = lines(&screen(), 60);
+    assert!(narrow[3].starts_with("orders"), "{narrow:?}");
+    let shown = lines(&screen(), 110);
+    for lines in [&narrow, &shown] {
+        assert!(lines[2].contains("WHY NOT") && lines[3].contains("held: no"), "the reason stays: {lines:?}");
+        assert!(lines[0].contains("no room for"), "{lines:?}");
+    }
+    assert!(shown[2].contains("OVERDUE") && shown[2].contains("RETRY"), "{shown:?}");
 }
 
 #[test]
@@ -131,6 +138,9 @@ fn what_is_old_says_so_and_the_cursor_stays_with_its_queue() {
     assert_eq!(screen.current().unwrap().state.queue, "mails");
     screen.saw(Ok((Overview { queues: vec![row("a", 0, 0)], ..Overview::default() }, None)));
     assert_eq!(screen.current().unwrap().state.queue, "a");
+    let error = QueueError { queue: "a".to_owned(), message: "Redis is away".to_owned() };
+    screen.saw(Ok((Overview { errors: vec![error], ..Overview::default() }, None)));
+    assert!(lines(&screen, 100)[1].starts_with("scheduled -  due -  in flight -  retry -  dead -  not read 1"));
 }
 
 #[test]

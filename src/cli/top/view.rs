@@ -9,7 +9,7 @@ use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState, Wrap};
 use super::screen::{Mode, Screen, Wish};
 use crate::cli::show::{absolute, relative};
 use crate::operate::content::escaped;
-use crate::operate::overview::Row;
+use crate::operate::overview::{Row, Sums};
 use crate::operate::words::{count, duration};
 
 const BAD: Style = Style::new().fg(Color::Red);
@@ -29,7 +29,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    frame.render_widget(Paragraph::new(title(screen)), head);
+    frame.render_widget(Paragraph::new(title(screen, head.width)), head);
     match (&screen.mode, screen.current()) {
         (Mode::Queue, Some(row)) => queue(frame, body, screen, row),
         _ => list(frame, body, screen),
@@ -38,30 +38,39 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     frame.render_widget(Paragraph::new(keys(screen)), foot);
 }
 
-fn title(screen: &Screen) -> Vec<Line<'static>> {
-    let sum = |of: fn(&Row) -> i64| -> i64 { screen.found.queues.iter().map(of).sum() };
-    let dead = sum(|row| row.state.dead);
-    let mut sums = vec![
+fn title(screen: &Screen, width: u16) -> Vec<Line<'static>> {
+    let sums = screen.found.sums();
+    let known = |of: fn(&Sums) -> i64| sums.as_ref().map_or_else(|| "-".to_owned(), |sums| of(sums).to_string());
+    let dead = sums.as_ref().is_some_and(|sums| sums.dead > 0);
+    let mut second = vec![
         Span::raw(format!(
             "scheduled {}  due {}  in flight {}  retry {}  ",
-            sum(|row| row.state.scheduled),
-            sum(|row| row.state.due),
-            sum(|row| row.state.in_flight),
-            sum(|row| row.state.retry),
+            known(|sums| sums.scheduled),
+            known(|sums| sums.due),
+            known(|sums| sums.in_flight),
+            known(|sums| sums.retry),
         )),
-        Span::styled(format!("dead {dead}"), if dead > 0 { BAD } else { Style::new() }),
+        Span::styled(format!("dead {}", known(|sums| sums.dead)), if dead { BAD } else { Style::new() }),
     ];
     if !screen.found.errors.is_empty() {
-        sums.push(Span::styled(format!("  not read {}", screen.found.errors.len()), BAD));
+        second.push(Span::styled(format!("  not read {}", screen.found.errors.len()), BAD));
     }
     let mut first = vec![
         Span::styled("delaybridge top", STRONG),
         Span::raw(format!("  {}  {}", screen.name, count(screen.found.queues.len(), "queue"))),
     ];
+    let fit = columns(name_width(screen), width);
+    let hidden: Vec<_> = (0..COLUMNS.len()).filter(|at| !fit.contains(at)).map(|at| COLUMNS[at].0).collect();
+    if screen.mode == Mode::List && !hidden.is_empty() {
+        first.push(Span::styled(format!("  no room for {}", hidden.join(", ")), QUIET));
+    }
+    for clock in &screen.found.clocks {
+        first.push(Span::styled(format!("  clock of the machine {}", escaped(&clock.line())), WARN));
+    }
     if let Some(problem) = &screen.lost {
         first.push(Span::styled(format!("  old: {}", escaped(problem)), BAD));
     }
-    vec![Line::from(first), Line::from(sums)]
+    vec![Line::from(first), Line::from(second)]
 }
 
 fn number(n: i64, style: Style) -> Cell<'static> {
@@ -92,26 +101,54 @@ fn obstacle(row: &Row) -> (String, Style) {
     }
 }
 
+/// Head and width of each column.
+const COLUMNS: [(&str, u16); 11] = [
+    ("QUEUE", 5),
+    ("SCHEDULED", 9),
+    ("DUE", 8),
+    ("IN FLIGHT", 9),
+    ("RETRY", 7),
+    ("DEAD", 7),
+    ("p50", 7),
+    ("p99", 7),
+    ("RATE/s", 8),
+    ("OVERDUE", 8),
+    ("WHY NOT", 24),
+];
+/// The columns that make room for the others, the least important one first. Name and reason always stay.
+const GO_FIRST: [usize; 9] = [6, 8, 7, 1, 3, 4, 9, 5, 2];
+const WHY_NOT: usize = 10;
+
+/// The width of the first column.
+fn name_width(screen: &Screen) -> u16 {
+    let longest = screen.rows().iter().map(|row| row.state.queue.chars().count()).max().unwrap_or(5).clamp(5, 40);
+    u16::try_from(longest).unwrap_or(40)
+}
+
+/// Which columns fit: half of a number says something else.
+fn columns(name: u16, width: u16) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..COLUMNS.len()).collect();
+    let needs = |all: &[usize]| all.iter().map(|at| if *at == 0 { name } else { COLUMNS[*at].1 } + 1).sum::<u16>();
+    for least in GO_FIRST {
+        if needs(&all) <= width + 1 {
+            break;
+        }
+        all.retain(|at| *at != least);
+    }
+    all
+}
+
 fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
-    let heads =
-        ["QUEUE", "SCHEDULED", "DUE", "IN FLIGHT", "RETRY", "DEAD", "p50", "p99", "RATE/s", "OVERDUE", "WHY NOT"];
-    let rows = screen.rows();
-    // As many columns as fit: half of a number says something else.
-    let name = rows.iter().map(|row| row.state.queue.chars().count()).max().unwrap_or(5).clamp(5, 40);
-    let widths = [u16::try_from(name).unwrap_or(40), 9, 8, 9, 7, 7, 7, 7, 8, 8, 8];
-    let mut end = 0;
-    let fit = widths.iter().take_while(|width| {
-        end += **width + 1;
-        end <= area.width + 1
+    let (rows, name) = (screen.rows(), name_width(screen));
+    let columns = columns(name, area.width);
+    let widths = columns.iter().map(|at| match *at {
+        0 => Constraint::Length(name),
+        WHY_NOT => Constraint::Min(COLUMNS[WHY_NOT].1),
+        at => Constraint::Length(COLUMNS[at].1),
     });
-    let columns = fit.count().max(1);
-    let widths = widths.iter().take(columns).enumerate().map(|(at, width)| match at {
-        10 => Constraint::Min(*width),
-        _ => Constraint::Length(*width),
-    });
-    let header = heads.iter().take(columns).enumerate().map(|(at, name)| match at {
-        0 | 10 => Cell::from(*name),
-        _ => right((*name).to_owned()),
+    let header = columns.iter().map(|at| match *at {
+        at @ (0 | WHY_NOT) => Cell::from(COLUMNS[at].0),
+        at => right(COLUMNS[at].0.to_owned()),
     });
     let lines = rows.iter().map(|row| {
         let s = &row.state;
@@ -134,7 +171,8 @@ fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
             right(s.oldest_overdue_ms.map_or_else(|| "-".to_owned(), duration)),
             Cell::from(why).style(style),
         ];
-        Cells::new(cells.into_iter().take(columns))
+        let shown = cells.into_iter().enumerate().filter(|(at, _)| columns.contains(at));
+        Cells::new(shown.map(|(_, cell)| cell))
     });
     let table = Table::new(lines, widths)
         .header(Cells::new(header).style(QUIET))

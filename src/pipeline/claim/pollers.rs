@@ -10,7 +10,6 @@ use futures_util::future::join_all;
 
 use crate::clock::{Asked, Instant, Skew};
 use crate::config::Mode;
-use crate::message::LATEST_MS;
 use crate::pipeline::process::Process;
 use crate::pipeline::seats::Seats;
 use crate::source::Read;
@@ -178,7 +177,7 @@ pub async fn gauges(seats: Arc<Seats>) {
         process.events.sum_up(false);
         if !seats.server().is_up() {
             places.iter().for_each(|place| clear_gauges(&seats, *place));
-            process.events.metrics().clear_clock_skew(seats.server().name());
+            process.events.clock_skew(seats.server().name(), None);
             continue;
         }
         // Without an answer what was known stays.
@@ -210,9 +209,7 @@ pub async fn gauges(seats: Arc<Seats>) {
                 skew.observe(&asked, now_ms);
             }
         }
-        if let Some(seconds) = skew.seconds() {
-            process.events.metrics().clock_skew(seats.server().name(), seconds);
-        }
+        process.events.clock_skew(seats.server().name(), skew.seconds());
     }
 }
 
@@ -236,8 +233,7 @@ fn show_gauges(seats: &Seats, place: usize, store: &dyn Store, stats: &Stats) {
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     let source = &stats.source;
     let ready = if spec.source.consumes_ready() { source.ready } else { 0 };
-    let overdue = |due_ms: i64| stats.now_ms.saturating_sub(due_ms).clamp(0, LATEST_MS);
-    let age = |due_ms: Option<i64>| Duration::from_millis(due_ms.map_or(0, |due_ms| count(overdue(due_ms))));
+    let age = |due_ms: Option<i64>| Duration::from_millis(due_ms.and_then(|ms| stats.overdue_ms(ms)).unwrap_or(0));
     metrics.sizes(&QueueSizes {
         messages: MessageState::ALL.map(|state| {
             count(match state {

@@ -3,6 +3,7 @@
 use super::claims::Header;
 use super::{Fields, Ledger};
 use crate::link::Conn;
+use crate::message::LATEST_MS;
 use crate::source::store::InFlight;
 use crate::source::{Depths, SourceError};
 
@@ -31,6 +32,17 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// How long ago this time was, in ms; `None` for a time to come. Bounded: a score of -inf is not centuries late.
+    pub fn overdue_ms(&self, due_ms: i64) -> Option<u64> {
+        (due_ms <= self.now_ms).then(|| due_ms.abs_diff(self.now_ms).min(LATEST_MS.unsigned_abs()))
+    }
+
+    /// How long the oldest element is due that is scheduled or waits for a retry, in ms; `None` if none is due.
+    pub fn oldest_overdue_ms(&self) -> Option<u64> {
+        let oldest = [self.source.head_ms, self.retry_oldest_ms];
+        oldest.into_iter().flatten().filter_map(|due_ms| self.overdue_ms(due_ms)).max()
+    }
+
     /// Whether nothing of the queue was there at all.
     pub fn is_empty(&self) -> bool {
         let Stats { in_flight, retry, dead, source, .. } = *self;

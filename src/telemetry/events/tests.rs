@@ -263,3 +263,28 @@ fn a_hold_that_moves_to_another_topic_with_the_same_code_says_so() {
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[1].contains("now for another reason") && lines[1].contains("topic b"), "{lines:?}");
 }
+
+#[test]
+fn a_clock_that_differs_much_is_one_line_until_it_agrees() {
+    let (events, lines) = logged(|events| {
+        for ahead in [0.2, 29.0, 3_600.4, 3_601.0, 20.0] {
+            events.clock_skew("default", Some(ahead));
+        }
+    });
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("WARN") && lines[0].contains("ahead_seconds=3600"), "{lines:?}");
+    has(&events, r#"delaybridge_clock_skew_seconds{redis="default"} 20"#);
+    assert_eq!(
+        events.status.look().clocks,
+        [("default".into(), 20.0)],
+        "20 s are not enough to agree again, and no news"
+    );
+    let (events, lines) = logged(|events| {
+        for ahead in [Some(-40.0), None, Some(-40.0), Some(1.0)] {
+            events.clock_skew("default", ahead);
+        }
+    });
+    assert_eq!(lines.len(), 2, "an outage is no news: {lines:?}");
+    assert!(lines[0].contains("ahead_seconds=-40") && lines[1].contains("agree again"), "{lines:?}");
+    assert!(events.status.look().clocks.is_empty());
+}

@@ -16,6 +16,8 @@ pub struct Look {
     pub ready: bool,
     /// Every Redis, and whether it is away.
     pub redis: Vec<(Arc<str>, Option<Away>)>,
+    /// How many seconds this machine's clock is ahead of that of a Redis, where that is much.
+    pub clocks: Vec<(Arc<str>, f64)>,
     /// Queues on hold, why, and for how many seconds.
     pub held: BTreeMap<Arc<str>, (String, u64)>,
     /// Sinks by name.
@@ -72,6 +74,7 @@ impl Status {
             stopping: board.stopping,
             ready,
             redis: redis.collect(),
+            clocks: board.clocks.iter().map(|(redis, ahead)| (redis.clone(), *ahead)).collect(),
             held: held.collect(),
             sinks: sinks.collect(),
             destinations: board.destinations.listed().0,
