@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use super::metrics::shares::OWN;
 pub use crate::metric::{Definition, SourceTerms};
 use prometheus::core::Collector;
 use prometheus::{CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
@@ -242,6 +243,23 @@ catalogue! {
         "Always 1; the labels have the running version.";
 }
 
+/// Which series there are of thousands of queues.
+const MANY: &str = "\
+The memory of the metrics and the size of a scrape are bounded, however many queues the configuration has:
+
+- Up to OWN queues have series of their own: those that were first to have anything to show. A queue keeps them until a reload
+  removes it, or the daemon restarts.
+- The others share the label `queue=\"other queues\"`. Their counters and histograms add up. Of their gauges the sum is shown
+  (messages, entries), the greatest (ages, and those of 0 or 1: 1 if it is 1 for any of them), or the earliest (the next due time).
+- A configuration of more than OWN queues shows no gauges of queues that are empty and from which nothing was ever claimed. With
+  fewer queues, all gauges are there.
+- Each queue with series of its own has one histogram of the lateness for each of its sinks.
+
+`delaybridge queues`, `top`, the page of operators and `/readyz` show every queue by its name, also those that share the label. Daemons
+of the same queues may choose different ones: above OWN used queues, add up over the queues within one daemon, not across daemons.
+Topics of the job queue are a label too, of 200 at most; the counters of the rest are under `other topics`.
+";
+
 /// Every metric, those of these sources behind our own.
 pub fn all(sources: &[&SourceTerms]) -> Vec<Definition> {
     CATALOGUE.iter().copied().chain(sources.iter().flat_map(|terms| terms.metrics())).collect()
@@ -270,6 +288,7 @@ pub fn reference(sources: &[&SourceTerms]) -> String {
         let words = words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
         let _ = writeln!(page, "- {label}: {words}");
     }
+    page.push_str(&format!("\n## Many queues\n\n{}", MANY.replace("OWN", &OWN.to_string())));
     page.push_str("\n## Buckets\n\n");
     for metric in CATALOGUE.iter().filter(|metric| !metric.buckets.is_empty()) {
         let bounds = metric.buckets.iter().map(f64::to_string).collect::<Vec<_>>().join(", ");

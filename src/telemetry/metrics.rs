@@ -1,24 +1,29 @@
 //! Handles on the metrics: labels are bound once, counting afterwards is one atomic operation.
 //!
 //! A handle costs nothing until it is used: its series is made by the first increment, and the gauges of a queue when
-//! something was first seen there, so ten thousand idle queues expose nothing. Knows no log and no pipeline type. What
+//! something was first seen there, so ten thousand idle queues expose nothing. Of the others, [`shares::OWN`] have series of
+//! their own, and the rest counts together. Knows no log and no pipeline type. What
 //! has a line in the log as well is counted by [`events`](super::events) only, which is why those methods are not public.
 
 pub mod api;
 mod gauges;
 mod process;
+pub mod shares;
 pub mod spans;
+mod tally;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, Registry, TextEncoder};
+use prometheus::{GaugeVec, Histogram, IntCounter, Registry, TextEncoder};
 
-use self::gauges::Gauges;
 pub use self::gauges::QueueSizes;
 use self::process::OwnProcess;
+use self::shares::{OTHERS, Shares, Together};
+pub(super) use self::tally::{Counts, Tally};
 use super::catalogue::{Families, Family, forget};
 use super::labels::{ClaimLabel, Fate, OK, ReleaseReason, Stage, Wakeup};
 use crate::message::{Class, Failure, Outcome};
@@ -33,6 +38,9 @@ struct Inner {
     families: Families,
     /// By name: those that sources bring.
     of_sources: Mutex<HashMap<&'static str, (&'static Definition, GaugeVec)>>,
+    shares: Shares,
+    /// Of every queue that was used.
+    tallies: Mutex<HashMap<Arc<str>, Arc<Tally>>>,
 }
 
 impl Metrics {
@@ -46,12 +54,14 @@ impl Metrics {
         registry.register(Box::new(process)).expect("no other metric is called process_*");
         let revision = option_env!("DELAYBRIDGE_REVISION").unwrap_or("unknown");
         families.build_info.with_label_values(&[env!("CARGO_PKG_VERSION"), revision]).set(1);
-        Metrics(Arc::new(Inner { registry, families, of_sources: Mutex::default() }))
+        let (of_sources, shares, tallies) = Default::default();
+        Metrics(Arc::new(Inner { registry, families, of_sources, shares, tallies }))
     }
 
     /// The handles of a queue; ask once and keep them.
     pub fn queue(&self, queue: &Arc<str>) -> QueueMetrics {
-        QueueMetrics(Arc::new(QueueInner { metrics: self.clone(), queue: queue.clone(), bound: OnceLock::new() }))
+        let (metrics, queue) = (self.clone(), queue.clone());
+        QueueMetrics(Arc::new(QueueInner { metrics, queue, is_own: OnceLock::new(), bound: OnceLock::new() }))
     }
 
     /// The handles of a sink; ask once and keep them.
@@ -65,13 +75,13 @@ impl Metrics {
     }
 
     /// Redis is away: how wrong this machine's clock is cannot be known.
-    pub fn clear_clock_skew(&self, redis: &str) {
+    pub(super) fn clear_clock_skew(&self, redis: &str) {
         // It may never have been set.
         let _ = self.families().clock_skew.remove_label_values(&[redis]);
     }
 
     /// By how many seconds this machine's clock is ahead of Redis's.
-    pub fn clock_skew(&self, redis: &str, seconds: f64) {
+    pub(super) fn clock_skew(&self, redis: &str, seconds: f64) {
         self.families().clock_skew.with_label_values(&[redis]).set(seconds);
     }
 
@@ -86,7 +96,12 @@ impl Metrics {
 
     /// What is counted of a queue that is about to be removed; not counted from here on.
     pub(super) fn take_possible_duplicates(&self, queue: &str) -> u64 {
-        let counter = self.families().possible_duplicates.with_label_values(&[queue]);
+        let label = self.0.shares.label(queue);
+        if label == OTHERS {
+            // Counted with others, who stay.
+            return 0;
+        }
+        let counter = self.families().possible_duplicates.with_label_values(&[label]);
         let count = counter.get();
         counter.reset();
         count
@@ -102,15 +117,25 @@ impl Metrics {
         for (definition, family) in self.0.of_sources.lock().values() {
             forget(family, Some(definition), label, names);
         }
+        if label == "queue" {
+            self.0.shares.forget(names);
+            self.0.tallies.lock().retain(|queue, _| !names.contains(&**queue));
+        }
+    }
+
+    /// What was counted of every queue that was used.
+    pub(super) fn tallies(&self) -> Vec<(Arc<str>, Arc<Tally>)> {
+        self.0.tallies.lock().iter().map(|(queue, tally)| (queue.clone(), tally.clone())).collect()
     }
 
     /// Everything in the Prometheus text format, version 0.0.4.
     pub fn render(&self) -> Result<String, prometheus::Error> {
+        self.0.shares.show();
         TextEncoder::new().encode_to_string(&self.0.registry.gather())
     }
 
     pub(super) fn stalled(&self, queue: &str, waits_for: Stage) {
-        self.families().stalls.with_label_values(&[queue, waits_for.as_str()]).inc();
+        self.families().stalls.with_label_values(&[self.0.shares.label(queue), waits_for.as_str()]).inc();
     }
 
     pub(super) fn redis_up(&self, redis: &str, up: bool) {
@@ -147,21 +172,23 @@ pub struct QueueMetrics(Arc<QueueInner>);
 struct QueueInner {
     metrics: Metrics,
     queue: Arc<str>,
+    /// Whether it has series of its own: known from the first of them on.
+    is_own: OnceLock<bool>,
     /// Most of ten thousand queues never have a series.
     bound: OnceLock<Box<Bound>>,
 }
 
 /// Bound are the series that move with every element or every look at Redis. The others are looked up when they
 /// are counted, which is rare, so that a queue stays small.
-#[derive(Default)]
 struct Bound {
     claimed: [OnceLock<IntCounter>; 4],
     released: [OnceLock<IntCounter>; ReleaseReason::ALL.len()],
     wakeups: [OnceLock<IntCounter>; 6],
     recovered: OnceLock<IntCounter>,
     delivered: OnceLock<IntCounter>,
-    /// What Redis says; none before the first look, and while Redis is away.
-    gauges: Mutex<Option<Box<Gauges>>>,
+    /// Whether the gauges are there: not before the first look, and not while Redis is away.
+    has_gauges: AtomicBool,
+    tally: Arc<Tally>,
 }
 
 impl QueueMetrics {
@@ -171,8 +198,8 @@ impl QueueMetrics {
         if from == ClaimLabel::Expired && n > 0 {
             self.families().leases_expired.with_label_values(&[self.label()]).inc_by(n);
         }
-        let bound = &self.bound().claimed[from as usize];
-        self.add(bound, n, || self.families().claimed.with_label_values(&[self.label(), from.as_str()]));
+        let make = || self.families().claimed.with_label_values(&[self.label(), from.as_str()]);
+        self.add(|bound| &bound.claimed[from as usize], n, make);
     }
 
     /// Whether it has a series that moves with every element.
@@ -182,7 +209,7 @@ impl QueueMetrics {
 
     /// `n` elements of a claim with a lost reply were found again.
     pub fn recovered(&self, n: u64) {
-        self.add(&self.bound().recovered, n, || self.families().recovered.with_label_values(&[self.label()]));
+        self.add(|bound| &bound.recovered, n, || self.families().recovered.with_label_values(&[self.label()]));
     }
 
     /// `n` elements were under the name of a claim again that they had left.
@@ -201,19 +228,20 @@ impl QueueMetrics {
 
     /// `n` elements were settled as confirmed.
     pub fn delivered(&self, n: u64) {
-        self.add(&self.bound().delivered, n, || self.families().delivered.with_label_values(&[self.label()]));
+        self.add(|bound| &bound.delivered, n, || self.families().delivered.with_label_values(&[self.label()]));
+        self.bound().tally.delivered(n);
     }
 
     /// `n` elements were released uncounted.
     pub fn released(&self, reason: ReleaseReason, n: u64) {
-        let bound = &self.bound().released[reason as usize];
-        self.add(bound, n, || self.families().released.with_label_values(&[self.label(), reason.as_str()]));
+        let make = || self.families().released.with_label_values(&[self.label(), reason.as_str()]);
+        self.add(|bound| &bound.released[reason as usize], n, make);
     }
 
     /// The claimer woke up.
     pub fn woke(&self, reason: Wakeup) {
-        let bound = &self.bound().wakeups[reason as usize];
-        self.add(bound, 1, || self.families().wakeups.with_label_values(&[self.label(), reason.as_str()]));
+        let make = || self.families().wakeups.with_label_values(&[self.label(), reason.as_str()]);
+        self.add(|bound| &bound.wakeups[reason as usize], 1, make);
     }
 
     /// `n` deliveries are tried again although the sink may have taken them.
@@ -308,7 +336,7 @@ impl QueueMetrics {
         if moved > 0 {
             self.families().rescued.with_label_values(&[self.label()]).inc_by(moved);
         }
-        self.source_gauge(&terms.unreadable).set(junk as f64);
+        self.source_gauge(&terms.unreadable, Together::Sum, junk as f64);
     }
 
     pub(super) fn dead_lettered(&self, reason: &'static str) {
@@ -328,11 +356,11 @@ impl QueueMetrics {
     }
 
     pub(super) fn held(&self, held: bool) {
-        self.families().queue_held.with_label_values(&[self.label()]).set(held.into());
+        self.gauge(&self.families().queue_held, None, (Together::Max, held.into()));
     }
 
     pub(super) fn active(&self, active: bool) {
-        self.families().queue_active.with_label_values(&[self.label()]).set(active.into());
+        self.gauge(&self.families().queue_active, None, (Together::Max, active.into()));
     }
 
     pub(super) fn slot_migrates(&self) {
@@ -340,19 +368,19 @@ impl QueueMetrics {
     }
 
     pub(super) fn paused(&self, paused: bool) {
-        self.families().queue_paused.with_label_values(&[self.label()]).set(paused.into());
+        self.gauge(&self.families().queue_paused, None, (Together::Max, paused.into()));
     }
 
     pub(super) fn orphans(&self, terms: &'static SourceTerms, n: u64) {
-        self.source_gauge(&terms.orphans).set(n as f64);
+        self.source_gauge(&terms.orphans, Together::Sum, n as f64);
     }
 
-    fn source_gauge(&self, definition: &'static Definition) -> Gauge {
-        self.0.metrics.source_family(definition).with_label_values(&[self.label()])
+    fn source_gauge(&self, definition: &'static Definition, together: Together, value: f64) {
+        self.gauge(&self.0.metrics.source_family(definition), None, (together, value));
     }
 
     pub(super) fn unknown_entries(&self, n: u64) {
-        self.families().unknown_entries.with_label_values(&[self.label()]).set(n.try_into().unwrap_or(i64::MAX));
+        self.gauge(&self.families().unknown_entries, None, (Together::Sum, n as f64));
     }
 
     pub(super) fn unknown_claims(&self, n: u64) {
@@ -360,12 +388,24 @@ impl QueueMetrics {
     }
 
     fn bound(&self) -> &Bound {
-        self.0.bound.get_or_init(Box::default)
+        self.0.bound.get_or_init(|| {
+            let tally = self.0.metrics.0.tallies.lock().entry(self.0.queue.clone()).or_default().clone();
+            Box::new(Bound {
+                claimed: Default::default(),
+                released: Default::default(),
+                wakeups: Default::default(),
+                recovered: OnceLock::new(),
+                delivered: OnceLock::new(),
+                has_gauges: AtomicBool::new(false),
+                tally,
+            })
+        })
     }
 
-    fn add(&self, bound: &OnceLock<IntCounter>, n: u64, make: impl FnOnce() -> IntCounter) {
+    /// Counts in one of the bound series.
+    fn add(&self, which: impl FnOnce(&Bound) -> &OnceLock<IntCounter>, n: u64, make: impl FnOnce() -> IntCounter) {
         if n > 0 {
-            bound.get_or_init(make).inc_by(n);
+            which(self.bound()).get_or_init(make).inc_by(n);
         }
     }
 
@@ -373,8 +413,13 @@ impl QueueMetrics {
         self.0.metrics.families()
     }
 
+    /// The value of the label `queue`.
     fn label(&self) -> &str {
-        &self.0.queue
+        if self.is_own() { &self.0.queue } else { OTHERS }
+    }
+
+    fn is_own(&self) -> bool {
+        *self.0.is_own.get_or_init(|| self.0.metrics.0.shares.is_own(&self.0.queue))
     }
 }
 
@@ -399,12 +444,16 @@ impl DeliveryMetrics {
         };
         let make = || self.families().attempts.with_label_values(&[self.0.queue.label(), &self.0.sink, class]);
         bound.get_or_init(make).inc();
+        if outcome.is_err() {
+            self.0.queue.bound().tally.failed();
+        }
     }
 
     /// An element with a due time was acknowledged this long after it.
     pub fn late(&self, lateness: Duration) {
         let make = || self.families().lateness.with_label_values(&[self.0.queue.label(), &self.0.sink]);
         self.0.lateness.get_or_init(make).observe(lateness.as_secs_f64());
+        self.0.queue.bound().tally.late(lateness);
     }
 
     /// Elements waited this long for the sink's `max_rate`.

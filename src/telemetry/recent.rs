@@ -1,15 +1,14 @@
-//! What happened lately, out of the counters: rates, and quantiles of the lateness, over the last minute.
+//! What happened lately, out of the tallies: rates, and quantiles of the lateness, over the last minute.
 //!
-//! Counters and histograms only grow. So two samples tell what lies between them, and nothing is counted twice for it.
+//! Tallies only grow. So two samples tell what lies between them.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus::core::Collector;
 
-use super::labels::{LateState, OK};
-use super::metrics::Metrics;
+use super::metrics::{Counts, Metrics, Tally};
 use crate::clock::Instant;
 
 /// Time between two samples.
@@ -17,22 +16,20 @@ pub const STEP: Duration = Duration::from_secs(10);
 /// Samples that are kept: the oldest is a minute old.
 const KEPT: usize = 7;
 
-/// Counters of one queue.
-#[derive(Debug, Clone, Default)]
-struct Counters {
-    delivered: u64,
-    failed: u64,
-    /// Cumulative counts of the histogram's buckets, over all sinks.
-    late: Vec<u64>,
-    /// Seconds since the oldest element in flight was due. No counter: only the latest look counts.
-    oldest_in_flight: f64,
+/// What happened between two samples, of the queues where anything did.
+#[derive(Debug)]
+struct Step {
+    /// Its end.
+    at: Instant,
+    queues: Vec<(Arc<str>, Counts)>,
 }
 
-/// All queues at one time.
-#[derive(Debug)]
-struct Sample {
-    at: Instant,
-    queues: HashMap<String, Counters>,
+/// The steps of the last minute; the first one only tells when it begins.
+#[derive(Debug, Default)]
+struct Samples {
+    steps: VecDeque<Step>,
+    /// What was counted until the last sample.
+    last: HashMap<Arc<str>, Counts>,
 }
 
 /// What one queue did lately.
@@ -53,7 +50,7 @@ pub struct Lately {
 /// The samples of the last minute.
 pub struct Recent {
     metrics: Metrics,
-    samples: Mutex<VecDeque<Sample>>,
+    samples: Mutex<Samples>,
 }
 
 impl Recent {
@@ -66,86 +63,55 @@ impl Recent {
 
     /// Takes a sample; to be called every [`STEP`].
     pub fn sample(&self) {
-        let sample = self.now();
+        let now: HashMap<_, _> =
+            self.metrics.tallies().into_iter().map(|(queue, tally)| (queue, tally.counts())).collect();
         let mut samples = self.samples.lock();
-        samples.push_back(sample);
-        if samples.len() > KEPT {
-            samples.pop_front();
+        let since = |(queue, counts): (&Arc<str>, &Counts)| {
+            let counts = samples.last.get(queue).map_or(*counts, |before| counts.since(before));
+            (counts != Counts::default()).then(|| (queue.clone(), counts))
+        };
+        let queues = now.iter().filter_map(since).collect();
+        samples.steps.push_back(Step { at: Instant::now(), queues });
+        samples.last = now;
+        if samples.steps.len() > KEPT {
+            samples.steps.pop_front();
         }
     }
 
-    /// What each queue with any delivery did since the oldest sample.
-    pub fn lately(&self) -> HashMap<String, Lately> {
-        let now = self.now();
+    /// What each queue that was ever used did since the oldest sample.
+    pub fn lately(&self) -> HashMap<Arc<str>, Lately> {
         let samples = self.samples.lock();
-        let Some(then) = samples.front() else { return HashMap::new() };
-        let seconds = now.at.since(then.at).as_secs_f64().max(0.001);
-        let none = Counters::default();
-        let of_queue = |(queue, counters): (&String, &Counters)| {
-            let before = then.queues.get(queue).unwrap_or(&none);
-            (queue.clone(), lately(before, counters, seconds))
+        let Some(first) = samples.steps.front() else { return HashMap::new() };
+        let seconds = Instant::now().since(first.at).as_secs_f64().max(0.001);
+        let mut before: HashMap<&str, Counts> = HashMap::new();
+        for (queue, counts) in samples.steps.iter().skip(1).flat_map(|step| &step.queues) {
+            let sum = before.entry(queue).or_default();
+            *sum = sum.and(counts);
+        }
+        let none = Counts::default();
+        let of_queue = |(queue, tally): (Arc<str>, Arc<Tally>)| {
+            let now = tally.counts().since(samples.last.get(&queue).unwrap_or(&none));
+            let counts = now.and(before.get(&*queue).unwrap_or(&none));
+            let lately = lately(&counts, seconds, tally.oldest_in_flight());
+            (queue, lately)
         };
-        now.queues.iter().map(of_queue).collect()
-    }
-
-    fn now(&self) -> Sample {
-        let mut queues: HashMap<String, Counters> = HashMap::new();
-        let families = self.metrics.families();
-        let label = |metric: &prometheus::proto::Metric, name: &str| {
-            metric.get_label().iter().find(|pair| pair.name() == name).map(|pair| pair.value().to_owned())
-        };
-        for family in families.delivered.collect() {
-            for metric in family.get_metric() {
-                let queue = label(metric, "queue").unwrap_or_default();
-                queues.entry(queue).or_default().delivered += metric.get_counter().get_value() as u64;
-            }
-        }
-        for family in families.attempts.collect() {
-            for metric in family.get_metric().iter().filter(|metric| label(metric, "class").as_deref() != Some(OK)) {
-                let queue = label(metric, "queue").unwrap_or_default();
-                queues.entry(queue).or_default().failed += metric.get_counter().get_value() as u64;
-            }
-        }
-        for family in families.lateness.collect() {
-            for metric in family.get_metric() {
-                let late = &mut queues.entry(label(metric, "queue").unwrap_or_default()).or_default().late;
-                let buckets = metric.get_histogram().get_bucket();
-                late.resize(late.len().max(buckets.len() + 1), 0);
-                for (sum, bucket) in late.iter_mut().zip(buckets) {
-                    *sum += bucket.cumulative_count();
-                }
-                if let Some(last) = late.last_mut() {
-                    *last += metric.get_histogram().get_sample_count();
-                }
-            }
-        }
-        let in_flight = LateState::InFlight.as_str();
-        for family in families.oldest_due_age_by_state.collect() {
-            let of_state = |metric: &&prometheus::proto::Metric| label(metric, "state").as_deref() == Some(in_flight);
-            for metric in family.get_metric().iter().filter(of_state) {
-                let queue = label(metric, "queue").unwrap_or_default();
-                queues.entry(queue).or_default().oldest_in_flight = metric.get_gauge().get_value();
-            }
-        }
-        Sample { at: Instant::now(), queues }
+        self.metrics.tallies().into_iter().map(of_queue).collect()
     }
 }
 
-/// What lies between two samples.
-fn lately(before: &Counters, now: &Counters, seconds: f64) -> Lately {
-    let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
-    let late: Vec<u64> = now
-        .late
-        .iter()
-        .enumerate()
-        .map(|(at, now)| now.saturating_sub(before.late.get(at).copied().unwrap_or(0)))
-        .collect();
+/// What these counts of so many seconds tell.
+fn lately(counts: &Counts, seconds: f64, oldest_in_flight: Duration) -> Lately {
+    let mut sum = 0;
+    let late = counts.late.map(|count| {
+        sum += count;
+        sum
+    });
     Lately {
-        delivered_per_second: rate(before.delivered, now.delivered),
-        failed_per_second: rate(before.failed, now.failed),
+        delivered_per_second: counts.delivered as f64 / seconds,
+        failed_per_second: counts.failed as f64 / seconds,
         late_p50: quantile(&late, 0.5),
         late_p99: quantile(&late, 0.99),
-        oldest_in_flight: now.oldest_in_flight,
+        oldest_in_flight: oldest_in_flight.as_secs_f64(),
     }
 }
 
@@ -169,6 +135,7 @@ fn quantile(cumulative: &[u64], q: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::telemetry::events::Events;
+    use crate::telemetry::labels::LateState;
     use crate::telemetry::metrics::QueueSizes;
 
     #[test]
@@ -181,13 +148,18 @@ mod tests {
         queue.delivered(50);
         (0..99).for_each(|_| to.late(Duration::from_millis(3)));
         to.late(Duration::from_secs(40));
-        let counters = recent.now();
+        let step = Instant::now();
+        recent.sample();
+        to.late(Duration::from_millis(3));
         let samples = recent.samples.lock();
-        let found = lately(&samples[0].queues["orders"], &counters.queues["orders"], 10.0);
+        assert!(samples.steps[0].at <= step, "what was counted before it is in no later step");
+        let [(_, counts)] = samples.steps[1].queues.as_slice() else { panic!("{samples:?}") };
+        let found = lately(counts, 10.0, Duration::ZERO);
         assert_eq!((found.delivered_per_second, found.failed_per_second), (5.0, 0.0));
         assert!(found.late_p50.unwrap() < 0.01 && found.late_p99.unwrap() < 0.01, "{found:?}");
         drop(samples);
-        assert!(recent.lately()["orders"].late_p50.is_some());
+        let found = recent.lately()["orders"];
+        assert!(found.late_p50.is_some() && found.delivered_per_second > 0.0, "{found:?}");
     }
 
     #[test]
@@ -205,7 +177,7 @@ mod tests {
 
     #[test]
     fn nothing_delivered_has_no_lateness() {
-        let found = lately(&Counters::default(), &Counters { late: vec![0; 20], ..Counters::default() }, 10.0);
+        let found = lately(&Counts::default(), 10.0, Duration::ZERO);
         assert_eq!(found, Lately::default());
     }
 
@@ -221,6 +193,6 @@ mod tests {
     fn samples_are_of_a_minute_at_most() {
         let recent = Recent::new(Events::default().metrics().clone());
         (0..20).for_each(|_| recent.sample());
-        assert_eq!(recent.samples.lock().len(), KEPT);
+        assert_eq!(recent.samples.lock().steps.len(), KEPT);
     }
 }

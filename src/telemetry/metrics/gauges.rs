@@ -1,11 +1,11 @@
 //! What the gauges of a queue show. They are read from Redis, so they go when Redis is away: a number of yesterday looks as
 //! good as one of now.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use prometheus::{Gauge, IntGauge};
-
 use super::QueueMetrics;
+use super::shares::{GaugeFamily, Together, labels};
 use crate::metric::SourceTerms;
 use crate::telemetry::labels::{LateState, MessageState};
 
@@ -20,48 +20,10 @@ pub struct QueueSizes {
     pub next_due_ms: Option<i64>,
 }
 
-/// The series of one queue.
-pub(super) struct Gauges {
-    messages: [IntGauge; MessageState::ALL.len()],
-    oldest: Gauge,
-    oldest_by_state: [Gauge; LateState::ALL.len()],
-    next_due: Gauge,
-    /// How many, and the age of the oldest.
-    leftovers: Option<[Gauge; 2]>,
-}
-
-impl Gauges {
-    fn new(queue: &QueueMetrics) -> Self {
-        let (families, label) = (queue.families(), queue.label());
-        let all = |index: usize| MessageState::ALL[index].as_str();
-        let late = |index: usize| LateState::ALL[index].as_str();
-        Gauges {
-            messages: std::array::from_fn(|index| families.messages.with_label_values(&[label, all(index)])),
-            oldest: families.oldest_due_age.with_label_values(&[label]),
-            oldest_by_state: std::array::from_fn(|index| {
-                families.oldest_due_age_by_state.with_label_values(&[label, late(index)])
-            }),
-            next_due: families.next_due.with_label_values(&[label]),
-            leftovers: None,
-        }
-    }
-
-    fn set(&self, sizes: &QueueSizes) {
-        for (gauge, n) in self.messages.iter().zip(sizes.messages) {
-            gauge.set(n.try_into().unwrap_or(i64::MAX));
-        }
-        for (gauge, age) in self.oldest_by_state.iter().zip(sizes.oldest) {
-            gauge.set(age.as_secs_f64());
-        }
-        self.oldest.set(sizes.oldest.iter().max().copied().unwrap_or_default().as_secs_f64());
-        self.next_due.set(sizes.next_due_ms.unwrap_or(0) as f64 / 1000.0);
-    }
-}
-
 impl QueueMetrics {
     /// Whether the queue's gauges are there.
     pub fn has_gauges(&self) -> bool {
-        self.0.bound.get().is_some_and(|bound| bound.gauges.lock().is_some())
+        self.0.bound.get().is_some_and(|bound| bound.has_gauges.load(Ordering::Relaxed))
     }
 
     /// Whether anything was ever claimed from the queue.
@@ -71,8 +33,23 @@ impl QueueMetrics {
 
     /// What a look at the queue found.
     pub fn sizes(&self, sizes: &QueueSizes) {
-        let mut gauges = self.bound().gauges.lock();
-        gauges.get_or_insert_with(|| Box::new(Gauges::new(self))).set(sizes);
+        let QueueSizes { messages, oldest, next_due_ms } = sizes;
+        let families = self.families();
+        for (state, n) in MessageState::ALL.into_iter().zip(messages) {
+            self.gauge(&families.messages, Some(state.as_str()), (Together::Sum, *n as f64));
+        }
+        for (state, age) in LateState::ALL.into_iter().zip(oldest) {
+            let shown = (Together::Max, age.as_secs_f64());
+            self.gauge(&families.oldest_due_age_by_state, Some(state.as_str()), shown);
+            if state == LateState::InFlight {
+                self.bound().tally.in_flight(*age);
+            }
+        }
+        let oldest = oldest.iter().max().copied().unwrap_or_default().as_secs_f64();
+        self.gauge(&families.oldest_due_age, None, (Together::Max, oldest));
+        let next_due = next_due_ms.unwrap_or(0) as f64 / 1000.0;
+        self.gauge(&families.next_due, None, (Together::Earliest, next_due));
+        self.bound().has_gauges.store(true, Ordering::Relaxed);
     }
 
     /// What claims have left behind at the source, and an upper bound for the age of the oldest. Before there are gauges it
@@ -81,32 +58,46 @@ impl QueueMetrics {
         if n == 0 && !self.has_gauges() {
             return;
         }
-        let mut gauges = self.bound().gauges.lock();
-        let gauges = gauges.get_or_insert_with(|| Box::new(Gauges::new(self)));
-        let make = || [&terms.leftovers, &terms.oldest_leftover].map(|gauge| self.source_gauge(gauge));
-        let [count, age] = gauges.leftovers.get_or_insert_with(make);
-        count.set(n as f64);
-        age.set(oldest.as_secs_f64());
+        self.source_gauge(&terms.leftovers, Together::Sum, n as f64);
+        self.source_gauge(&terms.oldest_leftover, Together::Max, oldest.as_secs_f64());
+        self.bound().has_gauges.store(true, Ordering::Relaxed);
     }
 
     /// Redis cannot be asked: what is shown is not true any more.
     pub fn clear_gauges(&self, terms: Option<&'static SourceTerms>) {
         let Some(bound) = self.0.bound.get() else { return };
-        if bound.gauges.lock().take().is_none() {
+        if !bound.has_gauges.swap(false, Ordering::Relaxed) {
             return;
         }
-        let (families, label) = (self.families(), self.label());
-        // Nothing to remove where nothing was ever set.
+        let families = self.families();
         for state in MessageState::ALL {
-            let _ = families.messages.remove_label_values(&[label, state.as_str()]);
+            self.clear(&families.messages, Some(state.as_str()));
         }
         for state in LateState::ALL {
-            let _ = families.oldest_due_age_by_state.remove_label_values(&[label, state.as_str()]);
+            self.clear(&families.oldest_due_age_by_state, Some(state.as_str()));
         }
-        let _ = families.oldest_due_age.remove_label_values(&[label]);
-        let _ = families.next_due.remove_label_values(&[label]);
+        self.clear(&families.oldest_due_age, None);
+        self.clear(&families.next_due, None);
+        bound.tally.in_flight(Duration::ZERO);
         for definition in terms.iter().flat_map(|terms| [&terms.leftovers, &terms.oldest_leftover, &terms.orphans]) {
-            let _ = self.0.metrics.source_family(definition).remove_label_values(&[label]);
+            self.clear(&self.0.metrics.source_family(definition), None);
+        }
+    }
+
+    /// Sets a gauge of the queue; `state` is the second label, where the family has one.
+    pub(super) fn gauge<F: GaugeFamily>(&self, family: &F, state: Option<&'static str>, shown: (Together, f64)) {
+        if self.is_own() {
+            family.show(&labels(self.label(), state), shown.1);
+        } else {
+            self.0.metrics.0.shares.set(family, state, self.id(), shown);
+        }
+    }
+
+    fn clear<F: GaugeFamily>(&self, family: &F, state: Option<&'static str>) {
+        if self.is_own() {
+            family.remove(&labels(self.label(), state));
+        } else {
+            self.0.metrics.0.shares.clear(family, state, self.id());
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::catalogue::all;
+use super::shares::OWN;
 use super::*;
 use crate::metric::tests::TERMS;
 use crate::telemetry::jobs::{JobEvents, JobSizes};
@@ -106,6 +107,58 @@ fn of_topics_that_clients_make_only_some_have_series() {
     assert_eq!((series(&text, "delaybridge_jobs{"), series(&text, "delaybridge_jobs_ended_total{")), (800, 201));
     jobs.keep(&["topic-7".into()].into());
     assert_eq!(series(&metrics.render().unwrap(), "delaybridge_jobs{"), 4, "topics that are gone have no gauges");
+}
+
+#[test]
+fn of_thousands_of_queues_a_thousand_have_series_and_the_rest_counts_together() {
+    let metrics = Metrics::new();
+    let queues: Vec<_> = (0..OWN + 200).map(|n| metrics.queue(&format!("queue-{n}").into())).collect();
+    let use_all = || {
+        for (n, queue) in (0_u64..).zip(&queues) {
+            queue.delivered(2);
+            queue.to(&"events".into()).late(Duration::from_millis(3));
+            let oldest = [n, 0, 0].map(Duration::from_secs);
+            let next_due_ms = Some(5_000_000 - i64::try_from(n).unwrap());
+            queue.sizes(&QueueSizes { messages: [1, 0, 0, 0, 3], oldest, next_due_ms });
+            queue.leftovers(&TERMS, 4, Duration::from_secs(n));
+            queue.held(n == 1_100);
+        }
+    };
+    use_all();
+    let text = metrics.render().unwrap();
+    let series = |text: &str, start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(series(&text, "delaybridge_delivered_messages_total{"), OWN + 1);
+    assert_eq!(series(&text, "delaybridge_delivery_lateness_seconds_count{"), OWN + 1);
+    assert_eq!(series(&text, "delaybridge_queue_messages{"), 5 * (OWN + 1));
+    let own = r#"delaybridge_delivered_messages_total{queue="queue-999"} 2"#;
+    let together = [
+        r#"delaybridge_delivered_messages_total{queue="other queues"} 400"#,
+        r#"delaybridge_delivery_lateness_seconds_count{queue="other queues",sink="events"} 200"#,
+        r#"delaybridge_queue_messages{queue="other queues",state="scheduled"} 200"#,
+        r#"delaybridge_queue_messages{queue="other queues",state="dead"} 600"#,
+        r#"delaybridge_queue_oldest_due_age_seconds{queue="other queues"} 1199"#,
+        r#"delaybridge_queue_next_due_timestamp_seconds{queue="other queues"} 4998.801"#,
+        r#"delaybridge_test_leftovers{queue="other queues"} 800"#,
+        r#"delaybridge_test_oldest_leftover_age_seconds{queue="other queues"} 1199"#,
+        r#"delaybridge_queue_held{queue="other queues"} 1"#,
+    ];
+    for line in std::iter::once(own).chain(together) {
+        assert!(text.lines().any(|found| found == line), "{line} is missing");
+    }
+    let size = text.len();
+    use_all();
+    assert!(metrics.render().unwrap().len() < size + size / 20, "more use makes no more series");
+    assert_eq!(metrics.tallies().len(), OWN + 200, "the pages show every queue");
+
+    queues[OWN..].iter().for_each(|queue| queue.clear_gauges(Some(&TERMS)));
+    let text = metrics.render().unwrap();
+    assert!(!text.contains(r#"messages{queue="other queues""#), "Redis is away");
+    assert!(text.contains(r#"delivered_messages_total{queue="other queues"} 800"#), "counters stay");
+    metrics.forget("queue", &["queue-7".into(), "queue-1100".into()]);
+    metrics.queue(&"new".into()).delivered(1);
+    let text = metrics.render().unwrap();
+    assert!(text.contains(r#"delivered_messages_total{queue="new"} 1"#), "its place is free");
+    assert!(!text.contains(r#"queue_held{queue="other queues"} 1"#) && !text.contains("queue-7\""));
 }
 
 #[test]
