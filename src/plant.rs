@@ -34,7 +34,7 @@ pub enum Lie {
     ResentScript,
     /// In a queue in order, what has to wait holds up nothing.
     OvertakenRetry,
-    /// A claim is removed by its name whatever has left it.
+    /// A claim is removed by its name whatever has left it, and not compared after a failover.
     NeighbourTakenAlong,
 }
 

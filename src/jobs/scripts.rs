@@ -128,8 +128,8 @@ impl Scripts {
             forget,
         } = self;
         [
-            add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover, limits, unreadable,
-            forget,
+            add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover, limits,
+            unreadable, forget,
         ]
     }
 }

@@ -12,6 +12,7 @@ use crate::link::History;
 use crate::pipeline::claim::Claim;
 use crate::pipeline::claim::record::Differences;
 use crate::pipeline::queue::Queue;
+use crate::plant::{Lie, planted};
 use crate::source::SourceError;
 use crate::source::ledger::claims::{Element, Move, Verdict};
 use crate::telemetry::labels::Wakeup;
@@ -29,7 +30,7 @@ pub enum Reconciled {
 /// none.
 pub async fn reconcile(queue: &Arc<Queue>) -> Reconciled {
     let Some(history) = queue.home().history() else { return Reconciled::Again };
-    if queue.leases.are_known_in(history) {
+    if queue.leases.are_known_in(history) || planted(Lie::NeighbourTakenAlong) {
         return Reconciled::Known;
     }
     // Boxed, because it is rare.

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use redis::Value;
 
 use super::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Extended, Scripts, Settled,
-    TakeOverReply, TakeOverRequest, Verdict, Whole, reply, verdict,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Extended, Scripts, Settled, TakeOverReply,
+    TakeOverRequest, Verdict, Whole, reply, verdict,
 };
 use crate::link::{Conn, Script};
 use crate::source::ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, Keys, Ledger, truth};
