@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::model::*;
-use crate::route::MessageSpec;
+use crate::route::{Envelope, MessageSpec};
 use crate::settings::shown;
 use crate::settings::units::{show_duration, show_size};
 use crate::sink::SinkSpec;
@@ -217,7 +217,10 @@ fn route(route: &RouteSpec) -> Value {
         let headers = headers.iter().map(|(name, template)| (name.to_string(), json!(template)));
         fields.insert("headers".to_owned(), headers.collect::<Map<_, _>>().into());
     }
-    fields.insert("envelope".to_owned(), json!(envelope));
+    fields.insert("envelope".to_owned(), json!(envelope.as_str()));
+    if let Envelope::CloudEvents(event) = envelope {
+        fields.insert("cloudevents".to_owned(), json!(event));
+    }
     fields.into()
 }
 

@@ -101,8 +101,16 @@ tables! {
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
-        ENVELOPE = key("envelope", Kind::Word(&[now("raw"), now("decoded"), now("json"), now("cloudevents")]), "`raw`: the payload's bytes. `decoded`: the decoded value, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: the payload's bytes, and CloudEvents 1.0 in binary mode as headers `ce_*` and `content-type`; not for a list.").default("raw");
+        ENVELOPE = key("envelope", Kind::Word(&[now("raw"), now("decoded"), now("json"), now("cloudevents")]), "`raw`: the payload's bytes. `decoded`: the decoded value, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: an event of CloudEvents 1.0.").default("raw");
+        CLOUDEVENTS = key("cloudevents", Kind::Section(&cloud_events::TABLE), "What the event is like, with `envelope: cloudevents`.");
     } + sink::DESTINATION_KEYS
+    mod cloud_events at "queues.NAME.to[].cloudevents", "An event of CloudEvents 1.0. Its `id` is the element's, its `time` the due time." {
+        MODE = key("mode", Kind::Word(&[now("binary"), now("structured")]), "`binary`: the attributes are headers `ce_*` and `content-type`, the body is the data; not for a list. `structured`: the body is one JSON object with the attributes and the data.").default("binary");
+        DATA = key("data", Kind::Word(&[now("raw"), now("decoded")]), "`raw`: the payload's bytes, only with `mode: binary`. `decoded`: the decoded value, as JSON or plain text. Default: `raw`, but `decoded` with `mode: structured` and with `java_types: strip`.");
+        TYPE = key("type", Kind::Template, "The attribute `type`.").default("delaybridge.element.due");
+        SOURCE = key("source", Kind::Template, "The attribute `source`: a URI or a path.").default("/delaybridge/${queue}");
+        SUBJECT = key("subject", Kind::Template, "The attribute `subject`. Without it, and where it comes out empty, there is none.");
+    }
     mod dead_letter at "queues.NAME.dead_letter", "Dead letters are kept in the stream `delaybridge:dead:{NAME}` beside the queue. With `sink` they are forwarded: each stays in the stream until that sink has confirmed it. The message is the original payload, with cause and attempts in headers. Templates may use `id`, `queue`, `due_ms` and `attempt`, but not the payload, which may be undecodable." {
         STREAM = key("stream", Kind::Section(&dead_stream::TABLE), "Settings of the stream.");
         SINK = key("sink", Kind::Text, "Name of a sink that dead letters are moved on to. It may be one that the queue delivers to, at another place. Where it is a Redis stream, the stream is named on the sink. A list carries no cause.");

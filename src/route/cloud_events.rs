@@ -1,29 +1,169 @@
-//! CloudEvents 1.0 in binary mode: its attributes are headers, the body stays the payload.
+//! CloudEvents 1.0. In binary mode the attributes are headers and the body is the data; in structured mode the body is one
+//! JSON object with both.
 
 use std::sync::{Arc, LazyLock};
 
-use redisson_codecs::Payload;
+use bytes::Bytes;
+use redisson_codecs::{Payload, View};
+use serde::Serialize;
 
-use super::ElementInfo;
+use super::{ElementInfo, Message, envelope};
+use crate::template::{FillError, Filler, Template};
 
 /// Names of the headers, made once and shared by all elements.
-static NAMES: LazyLock<[Arc<str>; 6]> =
-    LazyLock::new(|| ["ce_specversion", "ce_id", "ce_source", "ce_type", "ce_time", "content-type"].map(Arc::from));
+static NAMES: LazyLock<[Arc<str>; 7]> = LazyLock::new(|| {
+    ["ce_specversion", "ce_id", "ce_source", "ce_type", "ce_subject", "ce_time", "content-type"].map(Arc::from)
+});
 
-/// The type of every event: what has happened is that an element fell due.
-const TYPE: &str = "delaybridge.element.due";
+/// The default type: what has happened is that an element fell due.
+pub const TYPE: &str = "delaybridge.element.due";
+/// The default source.
+pub const SOURCE: &str = "/delaybridge/${queue}";
 
-/// The headers of the element, in front of the user's.
-pub(super) fn headers(element: &ElementInfo<'_>, payload: &Payload) -> Vec<(Arc<str>, String)> {
-    let values = [
-        Some("1.0".to_owned()),
-        Some(element.id.to_string()),
-        Some(format!("/delaybridge/{}", element.queue)),
-        Some(TYPE.to_owned()),
-        element.due_ms.and_then(rfc3339),
-        Some(payload.media_type().to_owned()),
-    ];
+const STRUCTURED: &str = "application/cloudevents+json; charset=utf-8";
+const VERSION: &str = "1.0";
+
+/// How an element becomes an event.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EventSpec {
+    /// Where the attributes are.
+    pub mode: EventMode,
+    /// What the data is.
+    pub data: EventData,
+    /// The attribute `type`.
+    #[serde(rename = "type")]
+    pub kind: Template,
+    /// The attribute `source`.
+    pub source: Template,
+    /// The attribute `subject`; an empty text leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Template>,
+}
+
+/// Where the attributes of an event are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EventMode {
+    /// In headers.
+    Binary,
+    /// In the body.
+    Structured,
+}
+
+/// What the data of an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EventData {
+    /// The payload's bytes exactly as they came. Only in binary mode.
+    Raw,
+    /// The decoded value: JSON, or a plain string as its text.
+    Decoded,
+}
+
+/// The attributes of one event.
+struct Attributes<'a> {
+    id: String,
+    source: String,
+    kind: String,
+    subject: Option<String>,
+    time: Option<String>,
+    /// The media type of the data.
+    content_type: &'a str,
+}
+
+impl EventSpec {
+    /// The media type of the body.
+    pub(super) fn content_type(&self, payload: &Payload) -> &'static str {
+        match self.mode {
+            EventMode::Binary => self.data_type(payload),
+            EventMode::Structured => STRUCTURED,
+        }
+    }
+
+    /// The body, and the headers in front of the user's.
+    ///
+    /// # Errors
+    /// When a template has nothing to put in, or makes an empty type or source.
+    pub(super) fn event(
+        &self,
+        filler: &Filler<'_>,
+        element: &ElementInfo<'_>,
+        payload: &Payload,
+    ) -> Result<Message, FillError> {
+        let attributes = self.attributes(filler, element, payload)?;
+        Ok(match (self.mode, self.data) {
+            (EventMode::Binary, EventData::Raw) => {
+                Message { headers: headers(attributes), body: payload.bytes().clone() }
+            }
+            (EventMode::Binary, EventData::Decoded) => {
+                Message { headers: headers(attributes), body: payload.decoded() }
+            }
+            (EventMode::Structured, _) => {
+                let [.., name] = &*NAMES;
+                let headers = vec![(name.clone(), STRUCTURED.to_owned())];
+                Message { headers, body: object(&attributes, payload) }
+            }
+        })
+    }
+
+    fn attributes(
+        &self,
+        filler: &Filler<'_>,
+        element: &ElementInfo<'_>,
+        payload: &Payload,
+    ) -> Result<Attributes<'static>, FillError> {
+        let text = |template: &Template, place: &str| filler.text(template, &place);
+        let some = |template: &Template, place: &str| match text(template, place)? {
+            text if text.is_empty() => Err(FillError::empty(place)),
+            text => Ok(text),
+        };
+        let subject = self.subject.as_ref().map(|subject| text(subject, "cloudevents.subject")).transpose()?;
+        Ok(Attributes {
+            id: element.id.to_string(),
+            source: some(&self.source, "cloudevents.source")?,
+            kind: some(&self.kind, "cloudevents.type")?,
+            subject: subject.filter(|subject| !subject.is_empty()),
+            time: element.due_ms.and_then(rfc3339),
+            content_type: self.data_type(payload),
+        })
+    }
+
+    /// The media type of the data.
+    fn data_type(&self, payload: &Payload) -> &'static str {
+        match (self.mode, self.data, payload.view()) {
+            (EventMode::Binary, EventData::Raw, _) => payload.media_type(),
+            (_, _, View::Json(_)) => "application/json",
+            (_, _, View::Text(_)) => "text/plain; charset=utf-8",
+            (_, _, View::Opaque) => "application/octet-stream",
+        }
+    }
+}
+
+fn headers(attributes: Attributes<'_>) -> Vec<(Arc<str>, String)> {
+    let Attributes { id, source, kind, subject, time, content_type } = attributes;
+    let values =
+        [Some(VERSION.to_owned()), Some(id), Some(source), Some(kind), subject, time, Some(content_type.to_owned())];
     NAMES.iter().cloned().zip(values).filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// The event format of JSON, on one line.
+fn object(attributes: &Attributes<'_>, payload: &Payload) -> Bytes {
+    let Attributes { id, source, kind, subject, time, content_type } = attributes;
+    let fields = [
+        ("id", Some(id)),
+        ("source", Some(source)),
+        ("type", Some(kind)),
+        ("subject", subject.as_ref()),
+        ("time", time.as_ref()),
+    ];
+    let mut body = format!("{{\"specversion\":\"{VERSION}\"").into_bytes();
+    for (name, value) in fields.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        envelope::field(&mut body, name, value);
+    }
+    envelope::field(&mut body, "datacontenttype", content_type);
+    envelope::value(&mut body, "data", payload);
+    body.push(b'}');
+    body.into()
 }
 
 /// `2023-11-14T22:13:20.123Z`; absent outside of the years 0 to 9999, which the format cannot name.

@@ -12,15 +12,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use redisson_codecs::Payload;
-use serde::Serialize;
 
 use crate::template::{FillError, Filler, Template};
 
+pub use self::cloud_events::{EventData, EventMode, EventSpec, SOURCE as EVENT_SOURCE, TYPE as EVENT_TYPE};
 pub use crate::template::ElementInfo;
 
 /// What the body of a delivered message is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Envelope {
     /// The payload's bytes exactly as they came.
     Raw,
@@ -28,8 +27,29 @@ pub enum Envelope {
     Decoded,
     /// One JSON object with `id`, `queue`, `due_ms`, `attempt`, `payload`.
     Json,
-    /// CloudEvents 1.0 in binary mode: the payload's bytes, and headers `ce_*`.
-    CloudEvents,
+    /// An event of CloudEvents 1.0.
+    CloudEvents(Arc<EventSpec>),
+}
+
+impl Envelope {
+    /// The name in the configuration.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Envelope::Raw => "raw",
+            Envelope::Decoded => "decoded",
+            Envelope::Json => "json",
+            Envelope::CloudEvents(_) => "cloudevents",
+        }
+    }
+
+    /// Whether the body is the decoded value and nothing else: then its consumers do not expect any other bytes.
+    pub fn is_decoded(&self) -> bool {
+        match self {
+            Envelope::Decoded => true,
+            Envelope::CloudEvents(event) => event.mode == EventMode::Binary && event.data == EventData::Decoded,
+            Envelope::Raw | Envelope::Json => false,
+        }
+    }
 }
 
 /// What a route makes of a payload.
@@ -53,7 +73,10 @@ pub struct Message {
 impl MessageSpec {
     /// What fills the templates of a message of this kind, those of its target too.
     pub fn filler<'a>(&self, element: &'a ElementInfo<'a>, payload: &'a Payload) -> Filler<'a> {
-        let content_type = (self.envelope == Envelope::CloudEvents).then(|| payload.media_type());
+        let content_type = match &self.envelope {
+            Envelope::CloudEvents(event) => Some(event.content_type(payload)),
+            Envelope::Raw | Envelope::Decoded | Envelope::Json => None,
+        };
         Filler::new(element, payload, content_type)
     }
 
@@ -67,14 +90,19 @@ impl MessageSpec {
     /// When a template has nothing to put in.
     pub fn message(&self, element: &ElementInfo<'_>, payload: &Payload) -> Result<Message, FillError> {
         let filler = self.filler(element, payload);
-        let mut headers = match self.envelope {
-            Envelope::CloudEvents => cloud_events::headers(element, payload),
-            Envelope::Raw | Envelope::Decoded | Envelope::Json => Vec::with_capacity(self.headers.len()),
+        let bare = |body| Message { headers: Vec::new(), body };
+        let mut message = match &self.envelope {
+            Envelope::Raw => bare(payload.bytes().clone()),
+            Envelope::Decoded => bare(payload.decoded()),
+            Envelope::Json => bare(envelope::object(element, payload)),
+            Envelope::CloudEvents(event) => event.event(&filler, element, payload)?,
         };
+        message.headers.reserve_exact(self.headers.len());
         for (name, template) in &self.headers {
-            headers.push((name.clone(), filler.text(template, &format_args!("headers.{name}"))?));
+            let text = filler.text(template, &format_args!("headers.{name}"))?;
+            message.headers.push((name.clone(), text));
         }
-        Ok(Message { headers, body: envelope::wrap(self.envelope, element, payload) })
+        Ok(message)
     }
 }
 

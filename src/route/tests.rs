@@ -1,6 +1,6 @@
 //! Templates, envelopes and what each refuses.
 
-use redisson_codecs::{Codec, Coding, decode};
+use redisson_codecs::{Codec, Coding, JavaTypes, decode};
 
 use super::*;
 use crate::message::{Identity, MessageId};
@@ -147,10 +147,12 @@ fn a_value_that_is_not_its_bytes_goes_into_every_envelope() {
         let coding: Coding = codec.parse().unwrap();
         let payload = decode(coding, &Bytes::from_static(bytes)).unwrap();
         let body = |envelope| spec(envelope).message(&element(), &payload).unwrap().body;
-        for envelope in [Envelope::Raw, Envelope::CloudEvents] {
+        for envelope in [Envelope::Raw, event(EventMode::Binary, EventData::Raw)] {
             assert_eq!(body(envelope).as_ptr(), payload.bytes().as_ptr(), "{codec}");
         }
-        assert_eq!(body(Envelope::Decoded), decoded, "{codec}");
+        for envelope in [Envelope::Decoded, event(EventMode::Binary, EventData::Decoded)] {
+            assert_eq!(body(envelope), decoded, "{codec}");
+        }
         let head = r#"{"id":"52414e444f4d3842","queue":"orders","due_ms":1700000000123,"attempt":2,"#;
         assert_eq!(body(Envelope::Json), format!("{head}{in_json}}}"), "{codec}");
         assert_eq!(fill(&template("${payload}"), &payload).ok().as_deref(), filled, "{codec}");
@@ -188,10 +190,79 @@ fn template(text: &str) -> Template {
     Template::compile(text).unwrap()
 }
 
+fn event_with(mode: EventMode, data: EventData, texts: [&str; 3]) -> Envelope {
+    let [kind, source, subject] = texts.map(template);
+    let subject = Some(subject).filter(|subject| !subject.source().is_empty());
+    Envelope::CloudEvents(Arc::new(EventSpec { mode, data, kind, source, subject }))
+}
+
+fn event(mode: EventMode, data: EventData) -> Envelope {
+    event_with(mode, data, [EVENT_TYPE, EVENT_SOURCE, ""])
+}
+
+#[test]
+fn a_structured_event_is_one_json_object() {
+    fn check(payload: Payload, due_ms: Option<i64>, texts: [&str; 3], expected: &str) {
+        let spec = spec(event_with(EventMode::Structured, EventData::Decoded, texts));
+        let element = ElementInfo { due_ms, ..element() };
+        let message = spec.message(&element, &payload).unwrap();
+        assert_eq!(std::str::from_utf8(&message.body).unwrap(), expected);
+        let content_type = "application/cloudevents+json; charset=utf-8";
+        assert_eq!(message.headers, [("content-type".into(), content_type.to_owned())]);
+        assert_eq!(spec.filler(&element, &payload).content_type(), Some(content_type));
+    }
+    let head = r#"{"specversion":"1.0","id":"52414e444f4d3842","#;
+    check(
+        payload(Codec::Json, "{\"a\":\n1.10}"),
+        Some(1_700_000_000_123),
+        ["order.due", "/shop/${queue}", "${payload.a}\""],
+        &format!(
+            r#"{head}"source":"/shop/orders","type":"order.due","subject":"1.10\"","time":"2023-11-14T22:13:20.123Z","datacontenttype":"application/json","data":{{"a": 1.10}}}}"#
+        ),
+    );
+    let rest = r#""source":"/delaybridge/orders","type":"delaybridge.element.due","datacontenttype":"#;
+    let of = |value: &str| format!("{head}{rest}{value}}}");
+    let texts = [EVENT_TYPE, EVENT_SOURCE, ""];
+    check(payload(Codec::String, "x"), None, texts, &of(r#""text/plain; charset=utf-8","data":"x""#));
+    let bytes = Payload::opaque(Bytes::from_static(b"\xff\x00"));
+    check(bytes, None, texts, &of(r#""application/octet-stream","data_base64":"/wA=""#));
+    let long = decode(Codec::Jackson, &Bytes::from_static(br#"["java.lang.Long",7]"#)).unwrap();
+    check(long, None, texts, &of(r#""application/json","data":["java.lang.Long",7]"#));
+}
+
+#[test]
+fn attributes_are_filled_from_the_element() {
+    let headers = |texts| {
+        let spec = spec(event_with(EventMode::Binary, EventData::Decoded, texts));
+        let message = spec.message(&element(), &payload(Codec::Json, ORDER));
+        message.map(|message| message.headers.into_iter().map(|(name, value)| format!("{name}: {value}")).collect())
+    };
+    let found: Vec<String> = headers(["order.${payload.vip}", "/${queue}", "${payload.orderId}"]).unwrap();
+    assert_eq!(found[2..5], ["ce_source: /orders", "ce_type: order.true", "ce_subject: A-7"]);
+    let found = headers(["a", "b", "${payload.gone:-}"]).unwrap();
+    assert!(!found.iter().any(|line| line.starts_with("ce_subject")), "{found:?}");
+    let code = |texts| headers(texts).unwrap_err().code();
+    assert_eq!(code(["${payload.e}", "b", ""]), "template_result_empty");
+    assert_eq!(code(["a", "${payload.gone}", ""]), "template_field_missing");
+}
+
+#[test]
+fn java_types_are_stripped_from_the_data() {
+    let coding = Coding { java_types: JavaTypes::Strip, ..Codec::Jackson.into() };
+    let bytes = Bytes::from_static(br#"{"@class":"com.example.Order","id":["java.lang.Long",7]}"#);
+    let payload = decode(coding, &bytes).unwrap();
+    let binary = spec(event(EventMode::Binary, EventData::Decoded)).message(&element(), &payload).unwrap();
+    assert_eq!(binary.body, r#"{"id":7}"#);
+    let media = binary.headers.last().map(|(name, value)| (&**name, value.as_str()));
+    assert_eq!(media, Some(("content-type", "application/json")));
+    let structured = spec(event(EventMode::Structured, EventData::Decoded)).message(&element(), &payload).unwrap();
+    assert!(structured.body.ends_with(br#""data":{"id":7}}"#), "{structured:?}");
+}
+
 #[test]
 fn cloudevents_are_headers_in_front_of_the_users() {
     fn check(payload: Payload, due_ms: Option<i64>, expected: &[&str]) {
-        let mut spec = spec(Envelope::CloudEvents);
+        let mut spec = spec(event(EventMode::Binary, EventData::Raw));
         spec.headers = vec![("tenant".into(), template("a"))];
         let element = ElementInfo { due_ms, ..element() };
         let routed = spec.message(&element, &payload).unwrap();

@@ -90,8 +90,10 @@ pub struct RouteHeaders<'a, 's> {
     pub names: &'a [(&'a str, &'a Spot)],
     /// Where `headers` is written.
     pub spot: Spot,
-    /// Where `envelope` is written, if it adds headers and a content type of its own (`cloudevents`).
+    /// Where `envelope` is written, if it adds a content type of its own (`cloudevents`).
     pub envelope: Option<Spot>,
+    /// Whether the envelope adds headers without which the body says too little.
+    pub needs_headers: bool,
 }
 
 impl RouteHeaders<'_, '_> {

@@ -21,6 +21,12 @@ pub struct Template {
     body: Body,
 }
 
+impl PartialEq for Template {
+    fn eq(&self, other: &Template) -> bool {
+        self.source == other.source
+    }
+}
+
 /// The text that was compiled.
 impl serde::Serialize for Template {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -27,7 +27,7 @@ fn a_sink_for_dead_letters_alone_is_used() {
     let queue = &config.queues[1];
     let to = queue.dead_letter_to.as_ref().unwrap();
     assert_eq!(
-        (&*to.sink, to.message.envelope, to.message.headers.len(), queue.dead_letter_max_len),
+        (&*to.sink, to.message.envelope.clone(), to.message.headers.len(), queue.dead_letter_max_len),
         ("grave", crate::route::Envelope::Raw, 0, Some(5))
     );
     let RedisTarget::Stream { stream, .. } = target(to) else { panic!("{to:?}") };

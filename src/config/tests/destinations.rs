@@ -208,3 +208,49 @@ fn a_template_needs_a_codec_that_can_answer_it() {
         &[],
     );
 }
+
+#[test]
+fn an_event_has_templates_and_one_of_two_modes() {
+    let with =
+        |keys: &str| format!("      - sink: out\n        envelope: cloudevents\n        cloudevents: {{ {keys} }}");
+    let event = |codec: &str, keys: &str| {
+        let text = GOOD.replace("codec: json", codec).replace("      - sink: out", &with(keys));
+        let config = load(&text).unwrap_or_else(|errors| panic!("{errors}")).config;
+        let found = config.queues[1].to[0].message.envelope.clone();
+        match found {
+            crate::route::Envelope::CloudEvents(event) => event,
+            other => panic!("{other:?}"),
+        }
+    };
+    use crate::route::{EventData, EventMode};
+    let plain = event("codec: json", "mode: binary");
+    assert_eq!((plain.mode, plain.data), (EventMode::Binary, EventData::Raw));
+    assert_eq!((plain.kind.source(), plain.source.source()), ("delaybridge.element.due", "/delaybridge/${queue}"));
+    assert_eq!(event("codec: json", "mode: structured").data, EventData::Decoded);
+    assert_eq!(event("codec: jackson\n    java_types: strip", "mode: binary").data, EventData::Decoded);
+    assert_eq!(event("codec: jackson\n    java_types: strip", "data: raw").data, EventData::Raw);
+    let own = event("codec: json", "type: 'a.${payload.b}', source: /c, subject: '${id}'");
+    let texts = [Some(&own.kind), Some(&own.source), own.subject.as_ref()].map(|text| text.map(|text| text.source()));
+    assert_eq!(texts, [Some("a.${payload.b}"), Some("/c"), Some("${id}")]);
+
+    let refused = |keys: &str, message: &str| {
+        check_words(&GOOD.replace("      - sink: out", &with(keys)), &[message]);
+    };
+    refused("mode: structured, data: raw", "queues.mails.to[0].cloudevents.data: the data of a structured event");
+    refused("type: ''", "queues.mails.to[0].cloudevents.type: ");
+    refused("mod: binary", "queues.mails.to[0].cloudevents.mod: unknown key");
+    let text = GOOD.replace("codec: json", "codec: raw").replace("      - sink: out", &with("data: decoded"));
+    check_words(&text, &["queues.mails.to[0].cloudevents: codec raw decodes nothing that data decoded could send"]);
+    let text = GOOD.replace("      - sink: out", "      - sink: out\n        cloudevents: { mode: structured }");
+    check_words(
+        &text,
+        &["queues.mails.to[0].cloudevents: `cloudevents` has no effect without `envelope: cloudevents`"],
+    );
+    let list = |mode: &str| {
+        let keys =
+            format!("      - sink: ready\n        envelope: cloudevents\n        cloudevents: {{ mode: {mode} }}");
+        GOOD.replace("      - sink: ready", &keys)
+    };
+    check_words(&list("structured"), &[]);
+    check_words(&list("binary"), &["queues.orders.to[0].envelope: a list holds bare payloads, without headers"]);
+}

@@ -16,7 +16,6 @@ use crate::config::model::{
 use crate::config::tables::{queue, source as table, top};
 use crate::link::config::durability;
 use crate::link::{Durability, hashed};
-use crate::route::Envelope;
 use crate::settings::keys::{Key, nearest};
 use crate::settings::problem::{Report, Spot};
 use crate::settings::reader::{Scalar, Section, clip};
@@ -173,7 +172,9 @@ fn unroutable(section: &Section<'_>) -> Unroutable {
 
 fn coding(section: &Section<'_>) -> Coding {
     let named = section.name(&queue::CODEC).and_then(|name| name.value.parse().ok());
-    let coding: Coding = named.unwrap_or_else(|| Codec::Raw.into());
+    // In place of one that is not known, whose problem is reported: a codec that nothing else is wrong with.
+    let unknown = if section.has(&queue::CODEC) { Codec::Jackson } else { Codec::Raw };
+    let coding: Coding = named.unwrap_or_else(|| unknown.into());
     let types = section.word(&queue::JAVA_TYPES, &[("keep", JavaTypes::Keep), ("strip", JavaTypes::Strip)]);
     if section.has(&queue::JAVA_TYPES) && !coding.codec.has_java_types() {
         let message = format!("codec {coding} finds no names of Java classes");
@@ -192,7 +193,7 @@ fn coding(section: &Section<'_>) -> Coding {
 
 /// A consumer that was promised decoded values does not get the bytes of an object instead.
 fn opaque(to: &[RouteSpec]) -> OnDecodeError {
-    match to.iter().any(|route| route.message.envelope == Envelope::Decoded) {
+    match to.iter().any(|route| route.message.envelope.is_decoded()) {
         true => OnDecodeError::DeadLetter,
         false => OnDecodeError::ForwardRaw,
     }

@@ -1,12 +1,15 @@
 //! One destination of a queue: the route's own keys first, then those of its sink.
 
-use redisson_codecs::Coding;
+use std::sync::Arc;
+
+use redisson_codecs::JavaTypes;
 
 use super::destination::Destination;
 use super::sink::{self, Sink};
 use crate::config::model::RouteSpec;
-use crate::config::tables::to;
-use crate::route::{Envelope, MessageSpec};
+use crate::config::tables::{cloud_events, to};
+use crate::route::{EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, MessageSpec};
+use crate::settings::keys::Key;
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
 use crate::sink::{RouteHeaders, Target};
@@ -24,7 +27,7 @@ pub(super) struct Route {
 pub(super) fn read(at: &Destination<'_, '_>, sinks: &[Sink<'_>]) -> Option<Route> {
     let section = at.section;
     let headers = section.headers(&to::HEADERS);
-    let envelope = envelope(section, at.codec);
+    let envelope = envelope(at);
     for (_, template, spot) in &headers {
         at.fits(template, spot);
     }
@@ -35,7 +38,7 @@ pub(super) fn read(at: &Destination<'_, '_>, sinks: &[Sink<'_>]) -> Option<Route
     };
     let route = Route { sink: name.value, sink_spot: name.spot, spec: None };
     let Some((target, spot)) = at.read(sink, &route.sink_spot) else { return Some(route) };
-    check_headers(section, &headers, &*target, envelope);
+    check_headers(section, &headers, &*target, &envelope);
     let headers = headers.into_iter().map(|(name, template, _)| (name.into(), template)).collect();
     // Its name is there once, for ten thousand queues too.
     let name = sink.known.as_ref().map_or_else(|| route.sink.as_str().into(), |known| known.spec.name.clone());
@@ -43,30 +46,87 @@ pub(super) fn read(at: &Destination<'_, '_>, sinks: &[Sink<'_>]) -> Option<Route
     Some(Route { spec: Some((spec, spot)), ..route })
 }
 
-fn envelope(section: &Section<'_>, codec: Coding) -> Envelope {
-    let envelopes = [
-        ("raw", Envelope::Raw),
-        ("decoded", Envelope::Decoded),
-        ("json", Envelope::Json),
-        ("cloudevents", Envelope::CloudEvents),
-    ];
-    let envelope = section.word(&to::ENVELOPE, &envelopes).unwrap_or(Envelope::Raw);
-    if envelope == Envelope::Decoded && codec.is_raw() {
-        let message = "codec raw decodes nothing that envelope decoded could send";
-        let help = "name the codec, or write `envelope: raw`";
-        section.cx.report.problem(&section.spot(&to::ENVELOPE), message, help);
+fn envelope(at: &Destination<'_, '_>) -> Envelope {
+    let (section, codec) = (at.section, at.codec);
+    let report = &section.cx.report;
+    let envelopes = ["raw", "decoded", "json", "cloudevents"].map(|name| (name, name));
+    let envelope = match section.word(&to::ENVELOPE, &envelopes) {
+        Some("decoded") => Envelope::Decoded,
+        Some("json") => Envelope::Json,
+        Some("cloudevents") => Envelope::CloudEvents(Arc::new(event(at))),
+        _ => Envelope::Raw,
+    };
+    if section.has(&to::CLOUDEVENTS) && !matches!(envelope, Envelope::CloudEvents(_)) {
+        let message = "`cloudevents` has no effect without `envelope: cloudevents`";
+        report.problem(&section.spot(&to::CLOUDEVENTS), message, "write `envelope: cloudevents`, or remove it");
+        // Its mistakes are reported too.
+        drop(event(at));
+    }
+    if envelope.is_decoded() && codec.is_raw() {
+        let (what, spot) = match &envelope {
+            Envelope::CloudEvents(_) => ("data", section.spot(&to::CLOUDEVENTS)),
+            _ => ("envelope", section.spot(&to::ENVELOPE)),
+        };
+        let message = format!("codec raw decodes nothing that {what} decoded could send");
+        report.problem(&spot, message, format!("name the codec, or write `{what}: raw`"));
     }
     envelope
 }
 
-fn check_headers(section: &Section<'_>, headers: &[(String, Template, Spot)], target: &dyn Target, envelope: Envelope) {
+/// What the event of `envelope: cloudevents` is like.
+fn event(at: &Destination<'_, '_>) -> EventSpec {
+    let section = at.section.section(&to::CLOUDEVENTS);
+    let modes = [("binary", EventMode::Binary), ("structured", EventMode::Structured)];
+    let mode = section.word(&cloud_events::MODE, &modes).unwrap_or(EventMode::Binary);
+    let data = section.word(&cloud_events::DATA, &[("raw", EventData::Raw), ("decoded", EventData::Decoded)]);
+    if (mode, data) == (EventMode::Structured, Some(EventData::Raw)) {
+        let message = "the data of a structured event is a part of its JSON, and no bytes";
+        let help = "write `data: decoded`, or `mode: binary`";
+        section.cx.report.problem(&section.spot(&cloud_events::DATA), message, help);
+    }
+    // Of decoded values only can the types be gone.
+    let data = data.unwrap_or(match (mode, at.codec.java_types) {
+        (EventMode::Binary, JavaTypes::Keep) => EventData::Raw,
+        (EventMode::Structured, _) | (_, JavaTypes::Strip) => EventData::Decoded,
+    });
+    let template = |key: &Key, needed: bool| {
+        let template = section.template(key)?;
+        at.fits(&template, &section.spot(key));
+        if needed && template.static_text() == Some("") {
+            let message = format!("an event has no empty `{}`", key.name);
+            section.cx.report.problem(&section.spot(key), message, "write a text, or remove it");
+        }
+        Some(template)
+    };
+    let default = |text: &str| Template::compile(text).expect("the text is a template");
+    EventSpec {
+        mode,
+        data,
+        kind: template(&cloud_events::TYPE, true).unwrap_or_else(|| default(EVENT_TYPE)),
+        source: template(&cloud_events::SOURCE, true).unwrap_or_else(|| default(EVENT_SOURCE)),
+        subject: template(&cloud_events::SUBJECT, false),
+    }
+}
+
+fn check_headers(
+    section: &Section<'_>,
+    headers: &[(String, Template, Spot)],
+    target: &dyn Target,
+    envelope: &Envelope,
+) {
     let names: Vec<_> = headers.iter().map(|(name, _, spot)| (name.as_str(), spot)).collect();
     for (_, spot) in names.iter().filter(|(name, _)| name.is_empty() || name.chars().any(char::is_control)) {
         let message = "the header's name is empty or has control characters";
         section.cx.report.problem(spot, message, "write a plain name");
     }
-    let events = (envelope == Envelope::CloudEvents).then(|| section.spot(&to::ENVELOPE));
-    let headers = RouteHeaders { section, names: &names, spot: section.spot(&to::HEADERS), envelope: events };
+    let event = match envelope {
+        Envelope::CloudEvents(event) => Some(event),
+        Envelope::Raw | Envelope::Decoded | Envelope::Json => None,
+    };
+    let needs_headers = event.is_some_and(|event| event.mode == EventMode::Binary);
+    let envelope = event.map(|_| section.spot(&to::ENVELOPE));
+    let spot = section.spot(&to::HEADERS);
+    let headers = RouteHeaders { section, names: &names, spot, envelope, needs_headers };
     target.check_headers(&headers);
     if headers.envelope.is_some() {
         headers.refuse("envelope cloudevents", |name| {

@@ -180,7 +180,8 @@ impl Target for RedisTarget {
             RedisTarget::Stream { .. } => headers.refuse("every stream entry", |name| STREAM_FIELDS.contains(&name)),
             RedisTarget::List { .. } => {
                 let written = (!headers.names.is_empty()).then_some(&headers.spot);
-                for spot in written.into_iter().chain(&headers.envelope) {
+                let envelope = headers.envelope.iter().filter(|_| headers.needs_headers);
+                for spot in written.into_iter().chain(envelope) {
                     let message = "a list holds bare payloads, without headers";
                     report.problem(spot, message, "use a stream, or `envelope: json`");
                 }
@@ -297,6 +298,12 @@ impl RedisKeys {
 fn check_key(at: &At<'_, '_>, key: &Template, spot: &Spot) {
     if key.static_text() == Some("") {
         at.report().problem(spot, "the key is empty", "write the name of a list or stream");
+    }
+    // As `acl` has it: the pattern begins with a star.
+    if matches!(key.outline("queue").next(), Some(None)) {
+        let message =
+            "elements choose the key, so that whoever offers one can write to any key that the daemon may write to";
+        at.report().warning(spot, message, "begin the key with a text, as in `due:${payload.shop}`");
     }
 }
 

@@ -116,8 +116,9 @@ fn own(spec: &HttpSpec, name: &str, value: &str) -> Result<(HeaderName, HeaderVa
     if names::is_framing(&written) {
         return Err(bad("it belongs to the connection"));
     }
+    let value = if name.starts_with("ce_") { encoded(value) } else { value.into() };
     let name = HeaderName::try_from(&*written).map_err(|_| bad("HTTP has no header of this name"))?;
-    Ok((name, checked(spec, &written, value)?))
+    Ok((name, checked(spec, &written, &value)?))
 }
 
 /// The name that is sent. In HTTP the attributes of CloudEvents are written with a hyphen; many servers drop names
@@ -127,6 +128,22 @@ fn sent(name: &str) -> Cow<'_, str> {
         Some(attribute) => format!("ce-{attribute}").into(),
         None => name.into(),
     }
+}
+
+/// The value of an attribute of CloudEvents: in HTTP all but printable ASCII is percent-encoded, and so are `"` and `%`.
+fn encoded(value: &str) -> Cow<'_, str> {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'%');
+    if value.bytes().all(plain) {
+        return value.into();
+    }
+    let mut text = String::with_capacity(value.len() + 8);
+    for byte in value.bytes() {
+        match plain(byte) {
+            true => text.push(char::from(byte)),
+            false => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text.into()
 }
 
 fn checked(spec: &HttpSpec, name: &str, value: &str) -> Result<HeaderValue, Failure> {
