@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Failed, Global, answer, load};
+use super::{Failed, Global, answer, read};
 use crate::config::{self, Config, Listen};
 use crate::operate::daemon;
 use crate::operate::differences::{Differing, MOST, differences};
@@ -67,10 +67,11 @@ struct Shown {
 
 pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn Write) -> Result<u8, Failed> {
     let ConfigCommand::Show(args) = command;
-    let config = load(global)?.config;
+    // Of the file alone: the daemon does not run with the connection that this command was given.
+    let config = read(global).map_err(|errors| Failed::usage(errors.to_string()))?.config;
     let (settings, hash) = (config::describe_json(&config), config::summary(&config));
     let running = match config.http_listen {
-        Some(listen) => daemon::running_hash(listen).await,
+        Some(listen) => daemon::running_hash(&global.config, listen).await,
         None => None,
     };
     let differs = running.as_ref().is_some_and(|running| *running != hash);

@@ -1,13 +1,15 @@
 //! `decode`: what is in an element, or in a payload. Offline, but for `--queue`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use clap::{ArgGroup, Args};
-use redisson_codecs::Coding;
+use redisson_codecs::{Classes, Coding};
 
-use super::{Failed, Global, answer, input, on_element, on_queue};
+use super::{DEFAULT_CONFIG, Failed, Global, answer, environment, input, on_element, on_queue};
+use crate::config::Needs;
+use crate::operate;
 use crate::operate::content::escaped;
 use crate::operate::decode::{Decoded, Options, Outcome, decode, decode_in};
 
@@ -15,8 +17,8 @@ use crate::operate::decode::{Decoded, Options, Outcome, decode, decode_in};
 ///
 /// Reads an element of Redisson in either layout, an entry of delaybridge, or a bare payload, and recognises which it
 /// is. Without --codec it guesses the codec and prints its confidence: `certain` if no other
-/// codec writes such bytes, `likely`, or `guess` if several codecs fit. It needs no configuration and no Redis,
-/// unless --queue is given.
+/// codec writes such bytes, `likely`, or `guess` if several codecs fit. It needs no Redis unless --queue is given, and
+/// no configuration but for the `classes` of objects in Kryo 5.
 ///
 /// bytes -> layout and id -> payload -> codec -> value as JSON
 #[derive(Debug, Args)]
@@ -75,13 +77,22 @@ pub(super) async fn run(global: &Global, args: &DecodeArgs, out: &mut dyn Write)
             };
             decode_in(&queue, args.id.as_deref(), options).await?
         }
-        (None, Some(bytes)) => decode(bytes.clone(), options),
-        (None, None) => decode(input("element", args.file.as_deref())?, options),
+        (None, Some(bytes)) => decode(bytes.clone(), options, &classes(global)?),
+        (None, None) => decode(input("element", args.file.as_deref())?, options, &classes(global)?),
     };
     answer(global, out, &decoded, text)?;
     // An object that only Java can read is an answer to a question; a codec that was named and does not fit is not.
     let refused = matches!(decoded.elements[0].outcome, Outcome::Error(_));
     Ok(u8::from(refused && args.codec.is_some()))
+}
+
+/// The `classes` of the configuration. None where there is no file at the default place: nothing of it is needed then.
+fn classes(global: &Global) -> Result<Classes, Failed> {
+    if global.config == Path::new(DEFAULT_CONFIG) && !global.config.exists() {
+        return Ok(Classes::default());
+    }
+    let read = operate::check::read_for(&global.config, &environment, Needs::Nothing);
+    Ok(read.map_err(|errors| Failed::usage(errors.to_string()))?.config.classes)
 }
 
 fn text(decoded: &Decoded) -> String {
@@ -117,7 +128,7 @@ mod tests {
 
     #[test]
     fn text_shows_nothing_that_a_terminal_obeys() {
-        let shown = text(&decode(Bytes::from_static(b"\x03\x1b[31\xed"), Options::default()));
+        let shown = text(&decode(Bytes::from_static(b"\x03\x1b[31\xed"), Options::default(), &Classes::default()));
         assert!(shown.contains("codec   kryo5\nsure    certain\n") && !shown.contains('\x1b'), "{shown}");
     }
 }

@@ -90,6 +90,9 @@ Exit codes:
   2  wrong arguments or configuration
   3  stopped, but some elements in flight could be neither settled nor released in time";
 
+/// Where the configuration is unless the command line or the environment says otherwise.
+const DEFAULT_CONFIG: &str = "/etc/delaybridge/delaybridge.yaml";
+
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub struct Global {
@@ -99,7 +102,7 @@ pub struct Global {
         global = true,
         env = "DELAYBRIDGE_CONFIG",
         value_name = "FILE",
-        default_value = "/etc/delaybridge/delaybridge.yaml"
+        default_value = DEFAULT_CONFIG
     )]
     pub config: PathBuf,
     /// How results are written: text, or json (one object)

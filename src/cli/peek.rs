@@ -109,7 +109,9 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
 /// What a daemon shows of a queue: up to 100 elements, each with up to 4 KiB of its payload.
 async fn of_daemon(global: &Global, args: &PeekArgs, daemon: &Daemon, out: &mut dyn Write) -> Result<u8, Failed> {
     if let Some(id) = &args.id {
-        answer(global, out, &remote::find(daemon, &args.queue, id).await?, element::found)?;
+        let mut found = remote::find(daemon, &args.queue, id).await?;
+        found.held = remote::hold(daemon, &args.queue).await?;
+        answer(global, out, &found, element::found)?;
         return Ok(0);
     }
     let ask = Peek { state: args.state, first: 0, limit: args.limit, payload_bytes: Some(START_TEXT), routes: false };

@@ -81,11 +81,17 @@ pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write
     match kept(&done.kept) {
         None => Ok(0),
         Some(kept) => Err(Failed::runtime(format!(
-            "restore `{}`: {kept} stayed where they were; `delaybridge peek {0} --state retry` and `--state in-flight` \
-             show them",
-            args.queue
+            "restore `{}`: {kept} stayed where they were; {}",
+            args.queue,
+            shown_by(&args.queue, args.dead)
         ))),
     }
+}
+
+/// The commands that list what stayed.
+fn shown_by(queue: &str, dead: bool) -> String {
+    let of_dead = if dead { format!(", dead letters by `delaybridge dead ls {queue}`") } else { String::new() };
+    format!("they are listed by `delaybridge peek {queue} --state retry` and `--state in-flight`{of_dead}")
 }
 
 async fn run_for_sets(global: &Global, args: &RestoreArgs, queue: &Queue, out: &mut dyn Write) -> Result<u8, Failed> {
@@ -102,7 +108,12 @@ async fn run_for_sets(global: &Global, args: &RestoreArgs, queue: &Queue, out: &
     answer(global, out, &done, back_to_set)?;
     match done.twins + done.unknown {
         0 => Ok(0),
-        stayed => Err(Failed::runtime(format!("restore `{}`: {} stayed", args.queue, words::count(stayed, "element")))),
+        stayed => Err(Failed::runtime(format!(
+            "restore `{}`: {} stayed where they were; {}",
+            args.queue,
+            words::count(stayed, "element"),
+            shown_by(&args.queue, args.dead)
+        ))),
     }
 }
 

@@ -132,9 +132,13 @@ const DIGITS_64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 
 impl Token {
     /// A new one, of 96 random bits.
+    ///
+    /// # Panics
+    /// Where the system has no random numbers: a token that can be guessed is none.
     pub fn random() -> Token {
-        let bits = fastrand::u128(..);
-        Token(std::array::from_fn(|place| DIGITS_64[(bits >> (6 * place)) as usize % 64]))
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).expect("the system has random numbers");
+        Token(bytes.map(|byte| DIGITS_64[usize::from(byte % 64)]))
     }
 
     /// The text.

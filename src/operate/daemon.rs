@@ -1,7 +1,8 @@
 //! The daemon that runs on this machine with a configuration: found in the table of processes, asked over its read-only HTTP
 //! server, and asked for a reload by SIGHUP.
 
-use std::net::SocketAddr;
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -52,8 +53,8 @@ pub async fn reload(
         Some(pid) => pid,
         None => find(config)?,
     };
-    let before = match listen {
-        Some(listen) => Some(configuration(listen).await?),
+    let found = match listen {
+        Some(listen) => Some(ask(Some(pid), listen).await?),
         None => None,
     };
     let began = Instant::now();
@@ -63,7 +64,7 @@ pub async fn reload(
         Error::failed(format!("signal process {pid}: {error}; run this as the daemon's user, or as root"))
     })?;
     let done = |successful, problems| Reloaded { pid, successful, problems, seconds: began.elapsed().as_secs_f64() };
-    let (Some(listen), Some(before)) = (listen, before) else { return Ok(done(None, Vec::new())) };
+    let Some((listen, before)) = found else { return Ok(done(None, Vec::new())) };
     let count = |value: &Value| value["reloads"].as_u64().unwrap_or(0);
     // One that was under way may have read the file before it was changed.
     let enough = count(&before) + 1 + u64::from(before["reloading"].as_bool() == Some(true));
@@ -82,10 +83,54 @@ pub async fn reload(
     }
 }
 
-/// A hash of the settings that the daemon behind this HTTP server runs with; none if there is no daemon.
-pub async fn running_hash(listen: SocketAddr) -> Option<String> {
-    let found = configuration(listen).await.ok()?;
+/// A hash of the settings that the daemon of this file runs with, or the one behind this HTTP server; none if there is no
+/// daemon.
+pub async fn running_hash(config: &Path, listen: SocketAddr) -> Option<String> {
+    let (_, found) = ask(find(config).ok(), listen).await.ok()?;
     found["hash"].as_str().map(str::to_owned)
+}
+
+/// Where the daemon answers, and what it says of the configuration. The file may say another `http.listen` than the one that runs: so
+/// where the process listens comes first, as far as this user may see that.
+async fn ask(pid: Option<u32>, listen: SocketAddr) -> Result<(SocketAddr, Value), Error> {
+    let mut places = pid.map(listening).unwrap_or_default();
+    places.sort_by_key(|place| place.port() != listen.port());
+    for place in places {
+        if let Ok(found) = configuration(place).await {
+            return Ok((place, found));
+        }
+    }
+    Ok((listen, configuration(listen).await?))
+}
+
+/// Where a process listens; nothing where this user may not see it.
+fn listening(pid: u32) -> Vec<SocketAddr> {
+    let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let inode = |link: PathBuf| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok();
+    let sockets = files.flatten().filter_map(|file| inode(std::fs::read_link(file.path()).ok()?)).collect();
+    let table = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+    ["tcp", "tcp6"].into_iter().flat_map(|name| listeners(&table(name), &sockets)).collect()
+}
+
+/// The addresses of these sockets that listen, in a table of the kernel's.
+fn listeners(table: &str, sockets: &HashSet<u64>) -> Vec<SocketAddr> {
+    const LISTENS: &str = "0A";
+    let line = |line: &str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let [_, local, _, LISTENS, .., inode] = fields.get(..10)? else { return None };
+        if !sockets.contains(&inode.parse().ok()?) {
+            return None;
+        }
+        let (address, port) = local.split_once(':')?;
+        // Words of 32 bits, in the byte order of the machine.
+        let word = |at: usize| u32::from_str_radix(address.get(8 * at..8 * at + 8)?, 16).ok().map(u32::to_ne_bytes);
+        let ip: IpAddr = match address.len() {
+            8 => IpAddr::from(word(0)?),
+            _ => IpAddr::from(<[u8; 16]>::try_from([word(0)?, word(1)?, word(2)?, word(3)?].concat()).ok()?),
+        };
+        Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+    };
+    table.lines().filter_map(line).collect()
 }
 
 /// What `/readyz` says of the configuration.
@@ -188,6 +233,21 @@ mod tests {
         assert_eq!(config_of(&words("--config=/b.yaml run")), Some("/b.yaml".into()));
         assert_eq!(config_of(&words("run --log info")), None);
         assert_eq!(config_of(&words("run --config")), None);
+    }
+
+    #[test]
+    fn a_process_is_found_where_it_listens() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+               0: 0100007F:24F8 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 77 1 0 100 0 0 10 0\n\
+               1: 0100007F:24F9 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 78 1 0 100 0 0 10 0\n\
+               2: 0100007F:24FA 0100007F:18EB 01 00000000:00000000 00:00000000 00000000     0        0 77 1 0 20 4 30 10 -1\n";
+        if cfg!(target_endian = "little") {
+            assert_eq!(listeners(table, &[77].into()), ["127.0.0.1:9464".parse().unwrap()]);
+            let table = "0: 00000000000000000000000001000000:24F8 0:0 0A 0:0 0:0 0 0 0 77 1";
+            assert_eq!(listeners(table, &[77].into()), ["[::1]:9464".parse().unwrap()]);
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(listening(std::process::id()).contains(&listener.local_addr().unwrap()));
     }
 
     #[test]

@@ -64,9 +64,10 @@ fn as_base64<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Er
     serializer.serialize_str(&content::base64(bytes))
 }
 
-/// Reads an element of Redisson in either layout, an entry of delaybridge, or a bare payload.
-pub fn decode(bytes: Bytes, options: Options) -> Decoded {
-    take_apart(bytes).read(options, None, &Classes::default())
+/// Reads an element of Redisson in either layout, an entry of delaybridge, or a bare payload, with these classes of the
+/// application.
+pub fn decode(bytes: Bytes, options: Options, classes: &Classes) -> Decoded {
+    take_apart(bytes).read(options, None, classes)
 }
 
 /// Reads the element of a queue with this id, or the one that falls due first.

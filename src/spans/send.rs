@@ -47,6 +47,21 @@ fn later(error: impl std::fmt::Display) -> NotTaken {
     NotTaken::Later(error.to_string())
 }
 
+/// The connection was made, and the exchange failed: mostly the port speaks the other protocol.
+fn foreign(protocol: Protocol, error: &hyper::Error) -> NotTaken {
+    let (speaks, other, port) = match protocol {
+        Protocol::Grpc => ("gRPC", "http", 4318),
+        Protocol::Http => ("OTLP over HTTP", "grpc", 4317),
+    };
+    // "http2 error" says less than what is behind it.
+    let cause = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source()).last();
+    let cause = cause.map(ToString::to_string).unwrap_or_default();
+    NotTaken::Later(format!(
+        "the collector does not answer as one that speaks {speaks} ({cause}); if the port is for the other protocol (mostly {port}), write \
+         `protocol: {other}`"
+    ))
+}
+
 async fn exchange(spec: &OtlpSpec, message: &[u8]) -> Result<(), NotTaken> {
     let stream = TcpStream::connect((spec.host.as_str(), spec.port)).await.map_err(later)?;
     let io = TokioIo::new(stream);
@@ -54,12 +69,14 @@ async fn exchange(spec: &OtlpSpec, message: &[u8]) -> Result<(), NotTaken> {
     // The connection moves only while it is polled: beside the request, and not after it.
     let (status, head, trailers) = match spec.protocol {
         Protocol::Grpc => {
-            let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.map_err(later)?;
-            beside(connection, async { answer(sender.send_request(request).await.map_err(later)?).await }).await?
+            let other = |error| foreign(spec.protocol, &error);
+            let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.map_err(other)?;
+            beside(connection, async { answer(sender.send_request(request).await.map_err(other)?).await }).await?
         }
         Protocol::Http => {
-            let (mut sender, connection) = http1::handshake(io).await.map_err(later)?;
-            beside(connection, async { answer(sender.send_request(request).await.map_err(later)?).await }).await?
+            let other = |error| foreign(spec.protocol, &error);
+            let (mut sender, connection) = http1::handshake(io).await.map_err(other)?;
+            beside(connection, async { answer(sender.send_request(request).await.map_err(other)?).await }).await?
         }
     };
     verdict(spec.protocol, status, &head, trailers.as_ref())
@@ -150,5 +167,37 @@ mod tests {
         assert!(matches!(grpc("14"), Err(NotTaken::Later(_))) && matches!(grpc("12"), Err(NotTaken::Refused(_))));
         assert!(matches!(grpc("what"), Err(NotTaken::Refused(_))));
         assert!(matches!(verdict(Protocol::Grpc, 200, &none, None), Err(NotTaken::Refused(_))));
+    }
+
+    #[tokio::test]
+    async fn a_port_of_the_other_protocol_is_named() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        for (protocol, answer, word) in [
+            (Protocol::Grpc, &b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..], "write `protocol: http`"),
+            (Protocol::Http, &b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0"[..], "write `protocol: grpc`"),
+        ] {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let spec = OtlpSpec {
+                endpoint: format!("http://127.0.0.1:{port}"),
+                host: "127.0.0.1".to_owned(),
+                port,
+                path: "/v1/traces".to_owned(),
+                protocol,
+                sample: 1.0,
+                timeout: Duration::from_secs(10),
+            };
+            let server = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut seen = [0; 64];
+                drop(stream.read(&mut seen).await);
+                drop(stream.write_all(answer).await);
+                drop(stream.shutdown().await);
+                stream
+            };
+            let (sent, _stream) = tokio::join!(send(&spec, b"x"), server);
+            let problem = sent.unwrap_err().to_string();
+            assert!(problem.contains(word) && !problem.contains("http2 error"), "{problem}");
+        }
     }
 }

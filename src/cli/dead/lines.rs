@@ -198,6 +198,12 @@ fn summary(done: &Imported, broken: Option<&Path>) -> String {
         None => text += &format!("; {} broken", done.broken),
     }
     text.push('\n');
+    if done.left > 0 {
+        text += &format!(
+            "{} had been there before and had left: if a redrive took them, the next one delivers their elements once more\n",
+            count(done.left, "letter")
+        );
+    }
     for Broken { place, problem } in &done.problems {
         text += &format!("  {}: {problem}\n", escaped(place));
     }

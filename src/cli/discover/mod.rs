@@ -31,8 +31,9 @@ Examples:
 Exit codes: 0 done, 1 no queue was found, or it failed, 2 wrong arguments or configuration";
 
 pub(super) async fn run(global: &Global, args: &DiscoverArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let endpoint = match &args.url {
-        Some(url) => endpoint(url, global.redis.password_file().as_deref(), "--url")?
+    let url = args.url.as_ref().map(|url| (url, "--url"));
+    let endpoint = match url.or(global.redis.redis_url.as_ref().map(|url| (url, "--redis-url"))) {
+        Some((url, flag)) => endpoint(url, global.redis.password_file().as_deref(), flag)?
             .with_login(global.redis.username.as_deref(), None),
         None => only(load_queues(global)?, "--url")?,
     };

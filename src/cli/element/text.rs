@@ -5,6 +5,7 @@ use crate::cli::show;
 use crate::operate::content::escaped;
 use crate::operate::element::{Detail, Found};
 use crate::operate::peek::State;
+use crate::operate::words::duration;
 
 /// Everything that is known of it.
 pub fn found(found: &Found) -> String {
@@ -12,7 +13,11 @@ pub fn found(found: &Found) -> String {
     let mut lines = Lines { text: String::new(), now_ms: found.now_ms };
     lines.facts(element);
     let paused: String = found.paused.iter().map(|pause| format!("{}\n", pause.line(found.now_ms))).collect();
-    lines.text + &paused
+    let held = found.held.iter().map(|hold| {
+        let lasts = duration(hold.seconds.saturating_mul(1_000));
+        format!("queue on hold for {lasts}: {}\n", escaped(&hold.reason))
+    });
+    lines.text + &paused + &held.collect::<String>()
 }
 
 struct Lines {

@@ -46,6 +46,8 @@ pub struct Config {
     pub redis: Servers,
     /// Sinks that at least one queue uses, in the order of the file.
     pub sinks: Vec<Arc<SinkSpec>>,
+    /// The application's classes.
+    pub classes: Classes,
     /// The job queue, if there is one.
     pub jobs: Option<JobSettings>,
     /// The Redis with the job queue.

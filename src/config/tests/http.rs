@@ -112,6 +112,7 @@ fn files_of_secrets_are_looked_into() {
     let write = |name: &str, text: &str| {
         let path = dir.path().join(name);
         fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         path.display().to_string()
     };
     let (token, secrets) = (write("token", "geheim\n"), write("secrets", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"));

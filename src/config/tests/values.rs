@@ -267,6 +267,7 @@ fn secrets_and_certificates_are_looked_for() {
     write("empty", "\n");
     write("ca.pem", "-----BEGIN CERTIFICATE-----\n");
     write("key.pem", "-----BEGIN EC PRIVATE KEY-----\n");
+    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let file = directory.path().join("c.yaml").display().to_string();
     let check = |line: &str, expected: &[&str]| {
         let text = GOOD.replace("  url: redis://127.0.0.1:6379/0", &format!("  url: {line}"));
@@ -390,4 +391,41 @@ fn the_operators_listener_says_what_is_wrong_with_its_tokens() {
     );
     assert!(problem("lisen: '127.0.0.1:1'").contains("did you mean `listen`?"));
     assert!(problem("token_file: /gone").contains("http.admin.token_file"));
+}
+
+#[test]
+fn an_unknown_codec_is_one_mistake() {
+    let text = GOOD.replace("codec: json", "codec: jsn\n    java_types: strip").replace(
+        "      - sink: out",
+        "      - sink: out\n        envelope: decoded\n        headers: { a: '${payload.b}' }",
+    );
+    check_words(&text, &["queues.mails.codec: "]);
+}
+
+#[test]
+fn a_secret_that_everybody_can_read_is_a_warning() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir().unwrap();
+    let file = directory.path().join("secret");
+    std::fs::write(&file, "x").unwrap();
+    let warnings = |mode, above| {
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+        std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(above)).unwrap();
+        let login = format!("redis:\n  password_file: {}\n", file.display());
+        let loaded = load(&GOOD.replace("redis:\n  url", &format!("{login}  url"))).unwrap();
+        lines(&loaded.warnings).into_iter().filter(|line| line.contains("every user of this machine can read")).count()
+    };
+    assert_eq!((warnings(0o644, 0o755), warnings(0o640, 0o755), warnings(0o600, 0o755)), (1, 0, 0));
+    assert_eq!(warnings(0o644, 0o700), 0, "nobody else can enter the directory");
+}
+
+#[test]
+fn a_key_that_elements_choose_alone_is_a_warning() {
+    let with = |key: &str| {
+        let text = GOOD.replace("    stdout: {}", &format!("    redis: {{ list: '{key}' }}"));
+        let loaded = load(&text).unwrap();
+        lines(&loaded.warnings).into_iter().filter(|line| line.contains("elements choose the key")).count()
+    };
+    assert_eq!(["${payload.k}", "${payload.k}:x", "${id}"].map(with), [1, 1, 1]);
+    assert_eq!(["due:${payload.k}", "${queue}:${payload.k}", "fixed"].map(with), [0, 0, 0]);
 }

@@ -102,6 +102,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         tracing,
         redis: redis?,
         sinks: sinks.into_iter().filter_map(|sink| Some(sink.known?.spec)).collect(),
+        classes,
         jobs,
         jobs_redis: jobs_redis.unwrap_or_else(|| ONLY.into()),
         api,

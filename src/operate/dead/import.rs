@@ -34,8 +34,11 @@ pub struct Imported {
     pub imported: u64,
     /// Lines that are done, those that were passed over among them: to go on, pass over so many.
     pub lines: u64,
-    /// Records of this queue that are letters of it already.
+    /// Lines and records of this queue that are letters of it already.
     pub known: u64,
+    /// Lines of letters that this queue had before, and that a redrive, a purge or its sink has taken away since. They are
+    /// imported; where it was a redrive, the next one delivers their elements once more.
+    pub left: u64,
     /// Records of other queues and programs.
     pub passed: u64,
     /// Lines or records that are no letters.
@@ -81,8 +84,10 @@ pub async fn import(
         }
         let line = Bytes::from(line);
         if done.lines >= skip && !line.trim_ascii().is_empty() {
-            match fields(&queue.spec.id, &line) {
-                Ok(fields) => {
+            match letter(&queue.spec.id, &line) {
+                Ok(Line { was: Some(id), .. }) if is_there(queue, &id).await? => done.known += 1,
+                Ok(Line { fields, was }) => {
+                    done.left += u64::from(was.is_some());
                     if !pace.dry_run {
                         rate.turn().await;
                         put(queue, Import { run, line: done.lines + 1 }, &fields).await.map_err(|error| Error {
@@ -118,8 +123,22 @@ pub(super) async fn put(queue: &Queue, import: Import, fields: &[(String, Bytes)
     }
 }
 
-/// The fields of a letter, which must be one that can be redriven. The words of an error quote none of it.
-fn fields(queue: &str, line: &Bytes) -> Result<Vec<(String, Bytes)>, String> {
+/// Whether the queue has this letter.
+async fn is_there(queue: &Queue, id: &str) -> Result<bool, Error> {
+    let found = queue.ledger.dead_letter(&queue.conn, id).await;
+    Ok(found.attempt(&format!("look for letter {id} of `{}`", queue.id()))?.is_some())
+}
+
+/// A line of an export.
+#[derive(Debug)]
+struct Line {
+    fields: Vec<(String, Bytes)>,
+    /// Its place in the stream, if it was a letter of this queue.
+    was: Option<String>,
+}
+
+/// The letter, which must be one that can be redriven. The words of an error quote none of it.
+fn letter(queue: &str, line: &Bytes) -> Result<Line, String> {
     let value = Json::read(line.clone()).map_err(|problem| match problem {
         NotJson::Invalid { column, .. } => {
             format!("not JSON at column {column}; each line is an object, as `dead export` writes it")
@@ -130,6 +149,9 @@ fn fields(queue: &str, line: &Bytes) -> Result<Vec<(String, Bytes)>, String> {
         NoParts::Kind => "not an object, as `dead export` writes it".to_owned(),
         NoParts::Many(_) => format!("more than {FIELDS} fields"),
     })?;
+    let text = |name: &str| object.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.text());
+    let place = |id: Bytes| String::from_utf8(id.to_vec()).ok().filter(|id| super::is_place(id));
+    let was = text("stream_id").and_then(place).filter(|_| text("queue").is_some_and(|of| of == queue.as_bytes()));
     let mut fields = Vec::with_capacity(object.len());
     for (name, value) in object {
         if name == "stream_id" {
@@ -154,7 +176,7 @@ fn fields(queue: &str, line: &Bytes) -> Result<Vec<(String, Bytes)>, String> {
     letter.reborn().map_err(|error| {
         format!("its field `{}` is missing or cannot be read; is the line of `dead export`?", error.field)
     })?;
-    Ok(letter.fields)
+    Ok(Line { fields: letter.fields, was })
 }
 
 #[cfg(test)]
@@ -174,11 +196,13 @@ mod tests {
             ("queue", b"q"),
         ];
         let all = fields_of.map(|(name, value)| (name.to_owned(), Bytes::copy_from_slice(value)));
-        let letter = DeadLetter { stream_id: "1-0".to_owned(), fields: all.to_vec() };
-        let line = serde_json::to_vec(&object(&letter)).unwrap();
+        let exported = DeadLetter { stream_id: "1-0".to_owned(), fields: all.to_vec() };
+        let line = serde_json::to_vec(&object(&exported)).unwrap();
         assert!(String::from_utf8_lossy(&line).contains("\"element_base64\":\"AP8=\""));
-        let mut read = fields("q", &line.into()).unwrap();
-        let mut expected = letter.fields;
+        assert_eq!(letter("q", &line.clone().into()).unwrap().was.as_deref(), Some("1-0"));
+        assert_eq!(letter("other", &line.clone().into()).unwrap().was, None, "a letter of another queue is new here");
+        let mut read = letter("q", &line.clone().into()).unwrap().fields;
+        let mut expected = exported.fields;
         read.sort();
         expected.sort();
         assert_eq!(read, expected);
@@ -193,7 +217,7 @@ mod tests {
             ("{\"element_base64\":\"geheim!\"}", "not base64"),
             ("{\"element_base64\":\"AP8=\",\"id\":[\"geheim\"]}", "neither a text nor a number"),
         ] {
-            let why = fields("q", &Bytes::from_static(line.as_bytes())).unwrap_err();
+            let why = letter("q", &Bytes::from_static(line.as_bytes())).unwrap_err();
             assert!(why.contains(words) && !why.contains("geheim"), "{line}: {why}");
         }
     }

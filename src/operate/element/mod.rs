@@ -10,6 +10,7 @@ pub use self::act::{Acted, ActedElement, Action, Fate, When, act, time_of};
 pub use self::detail::{Detail, Holder};
 pub use self::kill::KILLED;
 use super::error::{Attempt, Error};
+use super::overview::Hold;
 use super::pause::{PauseState, paused_of};
 use super::session::Queue;
 use crate::message::Identity;
@@ -29,6 +30,9 @@ pub struct Found {
     pub now_ms: i64,
     /// What a person has paused of the queue.
     pub paused: Vec<PauseState>,
+    /// Why the daemon that was asked claims nothing from the queue, if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Hold>,
     /// The element.
     pub elements: [Detail; 1],
 }
@@ -56,7 +60,7 @@ pub async fn find(queue: &Queue, id: &str) -> Result<Found, Error> {
         Met::Dead(letter) => Detail::dead(queue, *letter),
     };
     let paused = paused_of(queue, &what).await?;
-    Ok(Found { queue: queue.id().to_owned(), now_ms, paused, elements: [detail] })
+    Ok(Found { queue: queue.id().to_owned(), now_ms, paused, held: None, elements: [detail] })
 }
 
 /// The element that is meant, alive or dead.

@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -215,6 +216,10 @@ impl Section<'_> {
         let path = self.cx.base.join(&scalar.value);
         match read(&path) {
             Ok(content) => {
+                if holds_secret(key) && is_open_to_all(&path) {
+                    let help = "take that right away with `chmod o-rwx`; the file belongs to the user of the daemon";
+                    self.cx.report.warning(&scalar.spot, "every user of this machine can read the file", help);
+                }
                 let hash = content_hash(&content);
                 self.cx.files.borrow_mut().insert(scalar.spot.at, (path.clone(), hash));
                 Some((path, content))
@@ -348,4 +353,15 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     }
     std::fs::File::open(path)?.take(4 << 20).read_to_end(&mut content)?;
     Ok(content)
+}
+/// Whether the file of this key holds a password, tokens, or a private key.
+fn holds_secret(key: &Key) -> bool {
+    ["password", "token", "secret", "key_file"].iter().any(|word| key.name.contains(word))
+}
+
+/// Whether every user can read the file and enter the directories above it.
+fn is_open_to_all(path: &Path) -> bool {
+    let mode = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
+    let Ok(path) = path.canonicalize() else { return false };
+    mode(&path) & 0o004 != 0 && path.ancestors().skip(1).all(|above| mode(above) & 0o001 != 0)
 }

@@ -51,7 +51,7 @@ pub struct Element {
 
 /// The bytes fit neither layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read element: {len} bytes that fit neither layout of Redisson")]
+#[error("{len} bytes that fit neither layout of Redisson")]
 pub struct Junk {
     /// Length of what was found.
     pub len: usize,

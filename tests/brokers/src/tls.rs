@@ -1,6 +1,7 @@
 //! A private certificate authority with a server's and a client's certificate.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
@@ -43,7 +44,12 @@ impl Certificates {
 
         let write = |name: &str, text: &str| {
             let path = folder.join(name);
-            fs::write(&path, text).during(format_args!("write {}", path.display())).map(|()| path)
+            let written = fs::write(&path, text).and_then(|()| match name {
+                // The daemon warns of a key that everybody can read.
+                "client.key" => fs::set_permissions(&path, fs::Permissions::from_mode(0o600)),
+                _ => Ok(()),
+            });
+            written.during(format_args!("write {}", path.display())).map(|()| path)
         };
         let leaf = |name: &str, hosts: &[&str]| {
             let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();

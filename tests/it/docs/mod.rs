@@ -74,9 +74,9 @@ fn with_files(text: &str, pki: &Pki, password: &Path, secret: &Path) -> String {
 fn every_block_is_run_or_checked_or_says_why_not() {
     let directory = TempDir::with_prefix("delaybridge-docs-").expect("make a directory for certificates");
     let (pki, password) = (Pki::create(directory.path()), directory.path().join("password"));
-    std::fs::write(&password, "secret\n").expect("write a password");
+    crate::harness::write_secret(&password, "secret\n");
     let secret = directory.path().join("secret");
-    std::fs::write(&secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n").expect("write a secret");
+    crate::harness::write_secret(&secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
     let mut wrong = Vec::new();
     for page in pages() {
         for block in blocks(&read(&page)) {

@@ -45,4 +45,5 @@ pub use proxy::{Cut, Mode, Proxy};
 pub use redis_server::{RedisServer, ServerOptions};
 pub use redisson::{Element, Layout, RedissonQueue};
 pub use sentinels::Sentinels;
+pub use tls::write_secret;
 pub use vectors::{Vector, vectors};

@@ -37,7 +37,7 @@ impl Pki {
 
         let write = |name: &str, text: &str| {
             let path = dir.join(name);
-            std::fs::write(&path, text).unwrap_or_else(|e| panic!("write {}: {e}", path.display()));
+            write_secret(&path, text);
             path
         };
         let leaf = |name: &str, hosts: &[&str]| {
@@ -52,4 +52,11 @@ impl Pki {
         let (client_cert, client_key) = leaf("client", &["delaybridge-client"]);
         Pki { ca: write("ca.crt", &authority.pem()), server_cert, server_key, client_cert, client_key }
     }
+}
+
+/// Writes a file with a secret that its owner alone can read: else the daemon warns.
+pub fn write_secret(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, text).expect("write the secret");
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o600)).expect("keep the secret");
 }

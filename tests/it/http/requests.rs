@@ -30,8 +30,8 @@ async fn a_request_carries_what_is_known_of_the_element_and_is_signed() {
         let server = RedisServer::start().await;
         let receiver = Receiver::start(alpn).await;
         let (token, secrets) = (receiver.dir.path().join("token"), receiver.dir.path().join("secrets"));
-        std::fs::write(&token, "a-token\n").expect("write the token");
-        std::fs::write(&secrets, format!("{}\n{}\n", secret(2), secret(1))).expect("write the secrets");
+        crate::harness::write_secret(&token, "a-token\n");
+        crate::harness::write_secret(&secrets, &format!("{}\n{}\n", secret(2), secret(1)));
         let http = format!(
             ", bearer_token_file: '{}', signature: {{ secret_file: '{}' }}, headers: {{ content-type: application/json }}",
             token.display(),

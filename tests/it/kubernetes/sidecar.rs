@@ -26,7 +26,7 @@ async fn what_the_producer_offers_arrives_through_the_sidecar() {
     assert!(config.contains("redis://redis:6379/0") && config.contains("password_file: redis-password"));
     let mounted = tempfile::tempdir().expect("make a directory for what is mounted");
     let password = mounted.path().join("redis-password");
-    std::fs::write(&password, format!("{PASSWORD}\n")).expect("write the password");
+    crate::harness::write_secret(&password, &format!("{PASSWORD}\n"));
     let config = config.replace("redis://redis:6379/0", &address);
     let mut daemon = Daemon::start(&config.replace("redis-password", password.to_str().unwrap())).await;
 

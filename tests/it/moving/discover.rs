@@ -73,7 +73,7 @@ async fn a_password_is_taken_from_a_file_and_never_printed() {
     RedissonQueue::new("q").offer(&mut server.client().await, 1, "x").await;
     let file = ConfigFile::new("").write("password", "secret\n");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(&file, "secret\n").unwrap();
+    crate::harness::write_secret(&file, "secret\n");
     let url = format!("redis://poor@127.0.0.1:{}/0", server.port());
     let (code, out, err) = discover(&url, &["--password-file", &file.display().to_string()]);
     assert_eq!((code, err.as_str()), (0, ""));

@@ -245,7 +245,7 @@ async fn a_rotated_password_is_taken_up_by_the_watch_of_the_files() {
     let publish = |version: &str, password: &str| {
         let folder = secrets.path().join(version);
         std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("password"), format!("{password}\n")).unwrap();
+        crate::harness::write_secret(&folder.join("password"), &format!("{password}\n"));
         let link = secrets.path().join("..data_tmp");
         std::os::unix::fs::symlink(&folder, &link).unwrap();
         std::fs::rename(&link, &data).unwrap();

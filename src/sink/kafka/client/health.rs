@@ -39,6 +39,19 @@ fn shortened(text: &str) -> &str {
     &text[..end]
 }
 
+/// The text, where librdkafka takes a broker that answers nothing for a very old one.
+fn silent(text: &str) -> String {
+    match text.find("probably due to broker version") {
+        None => text.to_owned(),
+        Some(at) => {
+            let text = text[..at].trim_end_matches([' ', ':']);
+            format!(
+                "{text}: the broker accepts connections and does not answer; it is frozen or overloaded, or the port is not Kafka's"
+            )
+        }
+    }
+}
+
 /// What a disconnect in the middle of a greeting may mean. A broker that goes down does the same, so it stays a guess.
 fn hint(text: &str) -> Option<&'static str> {
     if !text.contains("Disconnected") {
@@ -94,7 +107,7 @@ impl Health {
         let text =
             line.split_once("]: ").filter(|(thread, _)| thread.starts_with("[thrd:")).map_or(line, |(_, text)| text);
         self.clean.store(false, Ordering::Release);
-        self.state().last = Some(text.to_owned());
+        self.state().last = Some(silent(text));
     }
 
     /// Takes in what the error callback says.
@@ -113,7 +126,7 @@ impl Health {
                 state.trouble = Some(Trouble { code, text: text.to_owned() });
             }
             Code::Fatal => {}
-            _ => state.last = Some(text.to_owned()),
+            _ => state.last = Some(silent(text)),
         }
         // No broker accepts the login, and a new producer reads password and certificates again. An error that is fatal to
         // librdkafka ends the producer in any case.
@@ -185,6 +198,21 @@ mod tests {
 
     const REFUSED: &str = "h:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused";
     const LOGIN: &str = "h:1/bootstrap: SASL authentication error: Invalid username or password";
+
+    #[test]
+    fn a_broker_that_does_not_answer_is_not_called_old() {
+        let health = Health::new();
+        health.lost(
+            "[thrd:h:1/bootstrap]: h:1/bootstrap: ApiVersionRequest failed: Local: Timed out: probably due to broker version < 0.10 \
+             (see api.version.request configuration) (after 10002ms in state APIVERSION_QUERY)",
+        );
+        let last = health.last().unwrap();
+        assert!(
+            last.starts_with("h:1/bootstrap: ApiVersionRequest failed: Local: Timed out: the broker accepts"),
+            "{last}"
+        );
+        assert!(!last.contains("0.10"), "{last}");
+    }
 
     #[test]
     fn an_outage_is_no_problem_that_a_person_must_fix() {
