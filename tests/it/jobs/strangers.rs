@@ -58,7 +58,7 @@ async fn a_name_that_is_no_utf8_stops_no_clock_and_what_cannot_be_read_is_shown(
     well("jobs add mails --id good --body good");
     let popped = well("jobs pop mails --count 10 --output json");
     assert!(popped.contains("mails~good") && !popped.contains("newer"), "{popped}");
-    let dead = well("peek mails --state dead");
+    let dead = well("jobs dead ls mails");
     assert!(dead.contains("mails~newer"), "{dead}");
     let (code, refused) = run("jobs add mails --id good --body other");
     assert!(code == Some(1) && refused.contains("other bodies"), "{code:?}: {refused}");

@@ -88,6 +88,7 @@ async fn leftovers(redis: &mut MultiplexedConnection) {
     newer[1] = 99;
     good.claim_for(redis, now - 500, &[(element.due_ms, &element.member)]).await;
     let _: () = redis.zadd(good.bridge_key("retry"), newer, 0).await.expect("leave an entry of a newer version");
+    let _: () = redis.zadd(good.bridge_key("leases"), "99.a newer claim", 0).await.expect("leave a claim of one");
     let _: () = redis.rpush(good.list, "an orphan").await.expect("leave an orphan");
     let _: () = redis.set("a_string", "where a stream is expected").await.expect("set a key of a wrong type");
 }
@@ -207,6 +208,7 @@ async fn every_panel_shows_data_and_every_rule_is_evaluated() {
         "dead letter",
         "entries of Redisson's list",
         "entries of a newer format",
+        "claims with names of another version",
         "cannot reach Redis",
         "elements dropped here",
         "send spans to the collector",

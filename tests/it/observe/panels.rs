@@ -153,6 +153,8 @@ pub fn rows() -> Vec<Row> {
                 gauge("Jobs by topic and place", "jobs", &["topic", "place"]),
                 gauge("Oldest ready job", "jobs_oldest_ready_age_seconds", &["topic"]),
                 total("Jobs whose time was over", "jobs_ended_total", &["topic", "how"]),
+                lines("Unreadable names of topics", "jobs_unreadable_topics", "short", &["instance"])
+                    .ask("max by (instance) ({})", "{{instance}}"),
                 rate("Requests by endpoint and status", "api_requests_total", &["route", "status"]),
                 quantiles("Time to the answer, by endpoint", "api_request_duration_seconds", &["route"]),
                 gauge("Connections to the API", "api_connections", &["instance"]),
