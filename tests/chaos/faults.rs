@@ -54,6 +54,12 @@ pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
     if settings.old.is_some() {
         strands.push((0..settings.daemons).map(What::Upgrade).collect());
     }
+    if settings.profile.is_hostile() {
+        // One for each queue, so that something is wrong with several of them at most times.
+        for queue in 0..QUEUES.len() {
+            strands.push(vec![What::Strangers(queue), What::OwnType(queue, 0)]);
+        }
+    }
     strands
 }
 
@@ -113,7 +119,7 @@ fn of_target(profile: Profile) -> Vec<What> {
             let all = [Ailment::Freeze, Ailment::Kill, Ailment::Full, Ailment::Disconnect];
             all.into_iter().chain([Ailment::Gone, Ailment::Rights]).map(What::Broker).collect()
         }
-        Profile::Jobs => vec![What::Consumers],
+        Profile::Jobs | Profile::HostileJobs => vec![What::Consumers],
         Profile::Webhook => [
             Manner::Slow { ms: 0, nth: 0 },
             Manner::Fail { status: 0, nth: 0 },
@@ -154,6 +160,9 @@ pub fn vary(what: What, random: &mut Rng) -> What {
     }
     if let What::Broker(Ailment::Half { .. }) = what {
         return What::Broker(Ailment::Half { node: random.usize(1..=2), killed: random.bool() });
+    }
+    if let What::OwnType(queue, _) = what {
+        return What::OwnType(queue, random.usize(..1_000));
     }
     let What::Link(daemon, side, trouble) = what else { return what };
     let nth = random.u64(1..=4);
@@ -211,8 +220,9 @@ pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
         What::MoveSlot(_) => millis(random, 0, 1_500),
         What::Pause(_) => millis(random, 500, 3_000),
         What::ForeignMembers(_) | What::ForeignKey(_) => millis(random, 300, 4_000),
+        What::OwnType(..) => millis(random, 300, 3_000),
         What::Large(_) => Duration::from_secs(5),
-        What::Junk(_) | What::Consumers => Duration::ZERO,
+        What::Junk(_) | What::Consumers | What::Strangers(_) => Duration::ZERO,
     }
 }
 

@@ -67,6 +67,7 @@ mod run;
 mod shrink;
 mod source;
 mod stage;
+mod strangers;
 mod suite;
 mod target;
 mod topics;

@@ -179,6 +179,10 @@ pub enum What {
     ForeignMembers(usize),
     /// A text where the retries of a queue should be, for some time.
     ForeignKey(usize),
+    /// What other programs, newer versions and broken disks leave in every key of a queue or a topic, until all is settled.
+    Strangers(usize),
+    /// A key of a queue or a topic holds a text, for some time: which one of them.
+    OwnType(usize, usize),
     /// An element of so many MB.
     Large(usize),
 }
@@ -248,6 +252,8 @@ impl What {
             What::Junk(_) => "junk",
             What::ForeignMembers(_) => "foreign-members",
             What::ForeignKey(_) => "foreign-key",
+            What::Strangers(_) => "strangers",
+            What::OwnType(..) => "own-type",
             What::Large(_) => "large",
         }
     }
@@ -273,6 +279,7 @@ impl What {
                     | What::Receiver(_)
                     | What::WrongType(_)
                     | What::ForeignKey(_)
+                    | What::OwnType(..)
                     | What::Large(_)
                     | What::MoveSlot(_)
             )
@@ -294,6 +301,7 @@ impl What {
                 | What::Reload(_)
                 | What::Junk(_)
                 | What::ForeignMembers(_)
+                | What::Strangers(_)
                 | What::Receiver(Manner::Busy { .. })
                 | What::Server(Side::Source, Ill::ScriptFlush | Ill::Disconnect | Ill::Full)
                 | What::Link(

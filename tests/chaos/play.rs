@@ -20,6 +20,7 @@ use crate::resp::Frame;
 use crate::rights;
 use crate::source::Guide;
 use crate::stage::Stage;
+use crate::strangers;
 
 /// How long a process may take until it is ready again, before the schedule goes on.
 const READY: Duration = Duration::from_secs(10);
@@ -150,6 +151,8 @@ async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
         What::Junk(queue) => junk(stage, book, queue).await,
         What::ForeignMembers(queue) => foreign::members(stage, queue, lasts).await,
         What::ForeignKey(queue) => foreign::key(stage, queue, lasts).await,
+        What::Strangers(queue) => strangers::come(stage, queue).await,
+        What::OwnType(queue, key) => strangers::wrong_type(stage, queue, key, lasts).await,
         What::Large(mb) => large(stage, book, mb << 20).await,
     }
 }

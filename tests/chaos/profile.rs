@@ -24,10 +24,14 @@ pub enum Profile {
     Clock,
     /// As `Fixed`, and the Redis with the queues restarts with older data.
     Older,
+    /// As `Fixed`, and other programs and versions write to every key of ours.
+    Hostile,
+    /// As `Jobs`, with the same.
+    HostileJobs,
 }
 
 /// All of them, as `--profile` names them.
-const NAMES: [(&str, Profile); 9] = [
+const NAMES: [(&str, Profile); 11] = [
     ("fixed", Profile::Fixed),
     ("sentinel", Profile::Sentinel),
     ("cluster", Profile::Cluster),
@@ -37,6 +41,8 @@ const NAMES: [(&str, Profile); 9] = [
     ("jobs", Profile::Jobs),
     ("clock", Profile::Clock),
     ("older", Profile::Older),
+    ("hostile", Profile::Hostile),
+    ("hostile-jobs", Profile::HostileJobs),
 ];
 
 impl Profile {
@@ -72,17 +78,22 @@ impl Profile {
 
     /// Whether daemons deliver elements of queues to destinations. Jobs are fetched by consumers.
     pub fn delivers(self) -> bool {
-        self != Profile::Jobs
+        !matches!(self, Profile::Jobs | Profile::HostileJobs)
     }
 
     /// Whether the destinations are streams of a Redis.
     pub fn has_streams(self) -> bool {
-        self.has_target_links() && !matches!(self, Profile::Webhook | Profile::Jobs)
+        self.has_target_links() && self.delivers() && self != Profile::Webhook
     }
 
     /// Whether daemons reach the destinations through proxies; in `Jobs`, whether clients reach the daemons so.
     pub fn has_target_links(self) -> bool {
         !self.has_broker()
+    }
+
+    /// Whether other programs write to our keys all the time.
+    pub fn is_hostile(self) -> bool {
+        matches!(self, Profile::Hostile | Profile::HostileJobs)
     }
 
     /// Whether daemons reach the Redis with the queues through proxies. Sentinels and clusters name addresses of their own.

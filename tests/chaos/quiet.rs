@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
 use crate::evidence::{Arrival, Dead};
@@ -11,6 +12,7 @@ use crate::payload::{number, payload};
 use crate::receiver::is_confirmed;
 use crate::redisson::RedissonQueue;
 use crate::source::Clients;
+use crate::strangers::{is_one, newer_entry};
 use crate::target::Target;
 
 /// How often the same must be seen.
@@ -73,10 +75,39 @@ async fn left(redis: &mut Clients) -> Result<Vec<String>, String> {
             "set" => "SCARD",
             _ => "STRLEN",
         };
-        let count: usize = redis::cmd(count).arg(&key).query_async(redis).await.map_err(|e| e.to_string())?;
+        let mut count: usize = redis::cmd(count).arg(&key).query_async(redis).await.map_err(|e| e.to_string())?;
+        if ["delaybridge:leases:", "delaybridge:retry:"].iter().any(|ours| key.starts_with(ours)) && kind == "zset" {
+            // Strangers stay where they are, and are not waited for.
+            let mut read = redis::cmd("ZRANGE");
+            let members: Vec<Vec<u8>> =
+                read.arg(&key).arg(0).arg(-1).query_async(redis).await.map_err(|e| e.to_string())?;
+            count = 0;
+            for member in members.iter().filter(|member| !is_one(member)) {
+                count += usize::from(!is_strangers_claim(redis, queue, member).await.map_err(|e| e.to_string())?);
+            }
+            if count == 0 {
+                continue;
+            }
+        }
         found.push(format!("{key}: {count}"));
     }
     Ok(found)
+}
+
+/// Whether a member of the leases is a claim that holds entries of strangers, and nothing else.
+async fn is_strangers_claim(
+    redis: &mut MultiplexedConnection,
+    queue: usize,
+    member: &[u8],
+) -> redis::RedisResult<bool> {
+    let Ok(name) = std::str::from_utf8(member) else { return Ok(false) };
+    let mut held = Vec::new();
+    for part in ["d", "h"] {
+        let mut read = redis::cmd("ZRANGE");
+        read.arg(format!("delaybridge:claim:{name}:{part}:{}", tag(queue))).arg(0).arg(-1);
+        held.extend(read.query_async::<Vec<Vec<u8>>>(redis).await?);
+    }
+    Ok(!held.is_empty() && held.iter().all(|member| *member == newer_entry()))
 }
 
 /// Keys that should not be there when all is settled.
@@ -108,7 +139,9 @@ pub async fn claims_of(redis: &mut Clients, owner: &str, least: i64) -> redis::R
             let mut count = 0;
             for part in ["d", "h"] {
                 let key = format!("delaybridge:claim:{name}:{part}:{tag}");
-                count += redis::cmd("ZCARD").arg(key).query_async::<usize>(redis).await?;
+                let mut read = redis::cmd("ZRANGE");
+                let members: Vec<Vec<u8>> = read.arg(key).arg(0).arg(-1).query_async(redis).await?;
+                count += members.into_iter().filter(|member| *member != newer_entry()).count();
             }
             if count > 0 {
                 found.push((format!("{name} of {name_of_queue}, {left} ms left"), count));

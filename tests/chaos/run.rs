@@ -21,6 +21,7 @@ use crate::produce::Producer;
 use crate::quiet;
 use crate::source::Guide;
 use crate::stage::Stage;
+use crate::strangers;
 
 /// Sizes of the elements that must pass at the end.
 const PROBES: [usize; 4] = [60, 5_000, 100_000, 1_000_000];
@@ -76,6 +77,15 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     if plan.settings.fails {
         stage.target.lock().await.receiver().fails(false);
     }
+    let hostile = if plan.settings.profile.is_hostile() { QUEUES.len() } else { 0 };
+    for queue in 0..hostile {
+        strangers::come(&stage, queue).await;
+    }
+    if hostile > 0 {
+        // What it had in flight is settled all the same, beside them.
+        stage.ended(stage.seats[0].kill().await);
+        stage.start_daemon(0).await;
+    }
     if let Some(crowd) = &crowd {
         crowd.probe(&stage, plan, &book, &PROBES).await;
     }
@@ -84,11 +94,18 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
         probe.probe(&PROBES).await;
     }
     let mut redis = stage.clients().await;
-    let stuck = match delivers {
+    let mut stuck = match delivers {
         true => quiet::settled(&mut redis, healed + plan.bound()).await.err(),
         false => jobs::look::settled(&mut redis, healed + plan.bound()).await.err(),
     };
     let settled_after = healed.elapsed();
+    for queue in 0..hostile {
+        strangers::go(&stage, queue).await;
+    }
+    if hostile > 0 && delivers && stuck.is_none() {
+        // Claims that only they kept end.
+        stuck = quiet::settled(&mut redis, Instant::now() + plan.bound()).await.err();
+    }
     let residue = match (&stuck, delivers) {
         (Some(_), _) => Vec::new(),
         (None, true) => quiet::residue(&mut redis).await,

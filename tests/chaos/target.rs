@@ -69,7 +69,7 @@ impl Target {
                 Target::Amqp(Arc::new(rabbit), Arc::default())
             }
             Profile::Webhook => Target::Webhook(Arc::new(Receiver::start().await)),
-            Profile::Jobs => Target::Consumers,
+            Profile::Jobs | Profile::HostileJobs => Target::Consumers,
             _ => Target::Redis(Box::new(RedisServer::start_with(ServerOptions::default().append_only()).await)),
         }
     }
