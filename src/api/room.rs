@@ -3,7 +3,8 @@
 //! The first [`FREE`] bytes of a body belong to its connection, of which there are only so many. What is larger takes room of a total
 //! as its bytes arrive, [`TIMES`] as much as they are: the bytes, what is made of them, and what is on its way to Redis. Before that it
 //! takes its whole length of the share of its token, or of its address where there is no token: so bodies that are announced and do not
-//! come keep nobody else waiting, and those of one caller never wait for each other half way.
+//! come keep nobody else waiting, and those of one caller never wait for each other half way. Those of several callers do not either:
+//! where the room is taken, one body at a time goes on in a reserve that holds the largest one.
 //!
 //! A large body is read on a thread of its own, few at a time, so that the workers answer other callers meanwhile.
 
@@ -48,8 +49,10 @@ pub struct Memory {
 
 #[derive(Debug)]
 struct Shared {
-    /// Room for all, in KiB.
+    /// Room for all, in KiB, without the reserve.
     room: Arc<Semaphore>,
+    /// The turn of the one body that the reserve holds.
+    reserve: Arc<Semaphore>,
     /// Room of one caller, in KiB.
     share: usize,
     /// The shares that are in use.
@@ -64,6 +67,8 @@ pub struct Room {
     /// The caller's share, which lives as long as this.
     share: Option<(Arc<Semaphore>, OwnedSemaphorePermit)>,
     held: Option<OwnedSemaphorePermit>,
+    /// It has the reserve, which is room enough for all of it.
+    reserve: Option<OwnedSemaphorePermit>,
 }
 
 /// Room for a body of so many bytes.
@@ -74,10 +79,11 @@ fn kib(bytes: usize) -> usize {
 impl Memory {
     /// So much room for bodies, or for the largest one.
     pub fn new(max_body: usize, room: usize) -> Memory {
-        let room = (room / 1024).max(kib(max_body)).min(Semaphore::MAX_PERMITS);
+        let room = (room / 1024).max(2 * kib(max_body)).min(Semaphore::MAX_PERMITS);
         let readers = std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2));
         let shared = Shared {
-            room: Arc::new(Semaphore::new(room)),
+            room: Arc::new(Semaphore::new(room - kib(max_body).min(room))),
+            reserve: Arc::new(Semaphore::new(1)),
             share: (room / SHARES).max(kib(max_body)).min(room),
             shares: Mutex::default(),
             readers: Arc::new(Semaphore::new(readers)),
@@ -125,12 +131,14 @@ impl Room {
             self.share = Some((share, permit));
         }
         let more = kib(there).saturating_sub(self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
-        if more > 0 {
-            let taken = take(&memory.shared.room, more).await?;
-            match &mut self.held {
-                Some(held) => held.merge(taken),
-                None => self.held = Some(taken),
-            }
+        if more == 0 || self.reserve.is_some() {
+            return Ok(());
+        }
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        match (memory.shared.room.clone().try_acquire_many_owned(more), &mut self.held) {
+            (Ok(taken), Some(held)) => held.merge(taken),
+            (Ok(taken), None) => self.held = Some(taken),
+            (Err(_), _) => self.reserve = Some(take(&memory.shared.reserve, 1).await?),
         }
         Ok(())
     }
@@ -169,7 +177,7 @@ mod tests {
             assert_eq!(held.is_ok(), rooms.len() == 1, "{held:?}");
         }
         let left = memory.shared.room.available_permits();
-        assert!(left > 63 << 10, "{left} KiB are left: only what is there is charged");
+        assert!(left > 51 << 10, "{left} KiB are left: only what is there is charged");
         for n in 0..5 {
             let mut room = Room::default();
             room.hold(&memory, &who(&n.to_string()), 4 << 20, 4 << 20).await.unwrap();
@@ -180,6 +188,26 @@ mod tests {
         drop(rooms);
         assert!(Room::default().hold(&memory, &who("greedy"), 4 << 20, 4 << 20).await.is_ok());
         assert!(memory.shared.shares.lock().len() <= 3, "shares that nobody uses are forgotten");
+    }
+
+    /// Sixteen callers whose bodies have come half way when the room is taken: each of them gets on, one after the other.
+    #[tokio::test(start_paused = true)]
+    async fn bodies_of_many_callers_do_not_wait_for_each_other_half_way() {
+        let memory = Memory::new(4 << 20, ROOM);
+        let bodies = (0..16).map(|n| {
+            let memory = &memory;
+            async move {
+                let mut room = Room::default();
+                for there in (1..=8).map(|part| part << 19) {
+                    room.hold(memory, &who(&n.to_string()), 4 << 20, there).await?;
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Ok::<_, Problem>(())
+            }
+        });
+        let done = futures_util::future::join_all(bodies).await;
+        assert!(done.iter().all(Result::is_ok), "{done:?}");
+        assert_eq!(memory.shared.reserve.available_permits(), 1);
     }
 
     #[tokio::test(start_paused = true)]
