@@ -86,13 +86,16 @@ pub(super) async fn run(global: &Global, args: &DecodeArgs, out: &mut dyn Write)
     Ok(u8::from(refused && args.codec.is_some()))
 }
 
-/// The `classes` of the configuration. None where there is no file at the default place: nothing of it is needed then.
+/// The `classes` of the configuration. Nobody has asked for what is at the default place, so there it may be missing or invalid.
 fn classes(global: &Global) -> Result<Classes, Failed> {
     if global.config == Path::new(DEFAULT_CONFIG) && !global.config.exists() {
         return Ok(Classes::default());
     }
-    let read = operate::check::read_for(&global.config, &environment, Needs::Nothing);
-    Ok(read.map_err(|errors| Failed::usage(errors.to_string()))?.config.classes)
+    match operate::check::read_for(&global.config, &environment, Needs::Nothing) {
+        Ok(loaded) => Ok(loaded.config.classes),
+        Err(_) if global.config == Path::new(DEFAULT_CONFIG) => Ok(Classes::default()),
+        Err(errors) => Err(Failed::usage(errors.to_string())),
+    }
 }
 
 fn text(decoded: &Decoded) -> String {

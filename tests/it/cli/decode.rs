@@ -124,3 +124,15 @@ async fn an_element_of_a_queue_is_found_in_redis() {
     let left: i64 = redis.zcard(&queue.timeouts).await.unwrap();
     assert_eq!(left, 2);
 }
+
+#[test]
+fn classes_of_the_configuration_are_known_without_a_queue() {
+    let config = crate::harness::daemon::ConfigFile::new(
+        "redis: { url: 'redis://127.0.0.1:1' }\nhttp: none\nclasses: { com.example.Order: { fields: { id: long } } }\n\
+         sinks: { out: { stdout: } }\nqueues: { q: { source: { redisson: { name: q } }, codec: kryo5, to: [{ sink: out }] } }\n",
+    );
+    let path = config.path().display().to_string();
+    let element =
+        json_of(&["--config", &path, "--codec", "kryo5", "--hex", "0100636f6d2e6578616d706c652e4f726465f20e"], b"");
+    assert_eq!(element["value"], json!({ "@class": "com.example.Order", "id": 7 }));
+}

@@ -122,7 +122,7 @@ async fn a_wrong_password_holds_the_queue_until_the_file_has_the_right_one() {
     }
     is_held(&daemon, "SASL_AUTHENTICATION_FAILED").await;
     assert!(daemon.log().all().iter().all(|line| !line.contains("not-it")), "the password is in the log");
-    crate::harness::write_secret(&password, &Kafka::password("alice"));
+    crate::harness::write_secret(&password, Kafka::password("alice"));
     goes_on("password fixed", &daemon, &server, &kafka, &feed.oracle).await;
 }
 

@@ -40,7 +40,7 @@ async fn a_password_that_one_broker_of_two_has_changed_is_taken_from_the_file() 
     let (first, second) = blocking(|| (parts::led_by(&kafka, 1), parts::led_by(&kafka, 2)));
     let directory = tempfile::tempdir().expect("make a directory");
     let password = directory.path().join("password");
-    crate::harness::write_secret(&password, &Kafka::password("alice"));
+    crate::harness::write_secret(&password, Kafka::password("alice"));
     let sink = format!(
         "brokers: ['{}'], timeout: 4s, sasl: {{ mechanism: PLAIN, username: alice, password_file: '{}' }}",
         kafka.bootstrap_sasl(),
