@@ -15,7 +15,7 @@ fn alone(arguments: &[&str], input: &[u8]) -> Answer {
     let mut child = Command::new(env!("CARGO_BIN_EXE_delaybridge"))
         .arg("decode")
         .args(arguments)
-        .env("DELAYBRIDGE_CONFIG", "/nowhere/delaybridge.yaml")
+        .env_remove("DELAYBRIDGE_CONFIG")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -73,7 +73,7 @@ fn what_cannot_be_read_says_why_and_shows_nothing_of_it() {
     assert!(opaque["error"].as_str().unwrap().contains("an object of the class com.example.Order"), "{opaque}");
     alone(&["--codec", "gzip", "-"], b"").failed(2, &["lz4+"]);
     alone(&["--file", "/nowhere/element"], b"").failed(2, &["/nowhere/element"]);
-    alone(&["--queue", "texts"], b"").failed(2, &["/nowhere/delaybridge.yaml"]);
+    alone(&["--queue", "texts"], b"").failed(2, &["/etc/delaybridge/delaybridge.yaml"]);
 }
 
 #[test]
