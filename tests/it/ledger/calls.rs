@@ -225,6 +225,6 @@ async fn names_of_other_versions_hide_no_known_ones() {
     add.arg(100).arg(name(3).to_string());
     let _: i64 = rig.ask(&mut add).await;
     let claimed = rig.claim(1).await;
-    assert_eq!((claimed.expired, claimed.unknown), (vec![], 8));
+    assert_eq!((claimed.expired, claimed.unknown, claimed.unknown_names), (vec![], 0, 8));
     assert_eq!(rig.claims().expired(&rig.conn, rig.now_ms, 8).await.unwrap(), (vec![name(3)], 20));
 }
