@@ -8,9 +8,7 @@ use delaybridge::link::{Link, LinkOptions};
 use delaybridge::source::Source;
 use delaybridge::source::job_pool::{JobPool, JobPoolSpec, PRESETS};
 use delaybridge::source::ledger::Hints;
-use delaybridge::source::ledger::claims::{
-    ClaimName, ClaimReply, ClaimRequest, Confirm, Confirmed, Move, Verdict, Whole,
-};
+use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Confirmed, Move, Verdict, Whole};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::store::Claims;
 use redis::aio::MultiplexedConnection;
@@ -118,7 +116,7 @@ pub(crate) async fn drain(
             }
         } else {
             let whole = Whole { name: request.name, bare: count, entries: 0 };
-            let answers = store.confirm(Confirm::Unexpired, &[whole]).await?;
+            let answers = store.confirm(&[whole]).await?;
             ensure!(answers == [Confirmed::Done], "a claim was not confirmed");
         }
         drained += count;
