@@ -26,9 +26,16 @@ pub(super) fn object(element: &ElementInfo<'_>, payload: &Payload) -> Bytes {
     body.into()
 }
 
+/// Adds the name of a field, behind others. Without a text of its own: each element passes here.
+fn key(body: &mut Vec<u8>, name: &str, suffix: &str) {
+    for part in [",\"", name, suffix, "\":"] {
+        body.extend_from_slice(part.as_bytes());
+    }
+}
+
 /// Adds a text.
 pub(super) fn field(body: &mut Vec<u8>, name: &str, text: &str) {
-    body.extend_from_slice(format!(",\"{name}\":").as_bytes());
+    key(body, name, "");
     json_string(body, text);
 }
 
@@ -36,7 +43,7 @@ pub(super) fn field(body: &mut Vec<u8>, name: &str, text: &str) {
 pub(super) fn value(body: &mut Vec<u8>, name: &str, payload: &Payload) {
     match payload.view() {
         View::Json(_) => {
-            body.extend_from_slice(format!(",\"{name}\":").as_bytes());
+            key(body, name, "");
             // The producer's own text, so that no digit changes. A line break in valid JSON is between tokens only,
             // where a space means the same: the object stays one line.
             let decoded = payload.decoded();
@@ -45,7 +52,8 @@ pub(super) fn value(body: &mut Vec<u8>, name: &str, payload: &Payload) {
         }
         View::Text(text) => field(body, name, text),
         View::Opaque => {
-            body.extend_from_slice(format!(",\"{name}_base64\":\"").as_bytes());
+            key(body, name, "_base64");
+            body.push(b'"');
             body.extend_from_slice(STANDARD.encode(payload.decoded()).as_bytes());
             body.push(b'"');
         }

@@ -15,11 +15,12 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Scripts whose cost does not depend on what is stored.
-const CONSTANT: [(&str, &str); 13] = [
+const CONSTANT: [(&str, &str); 14] = [
     ("src/source/ledger/scripts/pause.lua", "a few fields of one small hash"),
     ("src/source/ledger/claims/scripts/order/leave.lua", "the same"),
     ("src/source/ledger/fsck/scripts/field.lua", "the same"),
     ("src/source/redisson/scripts/fsck/sweep.lua", "the same"),
+    ("src/jobs/scripts/forget.lua", "looks whether keys are there, and removes one field"),
     ("src/source/ledger/fsck/scripts/aside.lua", "one key gets another name"),
     ("src/source/ledger/fsck/scripts/end_lease.lua", "the name of one claim"),
     ("src/source/ledger/fsck/scripts/give_lease.lua", "the name of one claim"),

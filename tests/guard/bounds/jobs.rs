@@ -58,6 +58,21 @@ async fn dead(jobs: &JobQueue, count: usize, size: usize) {
 }
 
 #[tokio::test]
+async fn jobs_are_looked_at() {
+    for (count, size) in [(1_000, 1 << 10), (16, KIB_64), (1, MIB)] {
+        within_the_limit(script!("unreadable"), &format!("{count} of {size} bytes"), async |rig: &mut Rig| {
+            let queue = jobs(rig);
+            added(&queue, count, size).await;
+            reset_counts(rig).await;
+            let (looked, unreadable) = queue.unreadable(&topic(), JobState::Ready, 0).await.unwrap();
+            assert!(looked > 0 && unreadable.is_empty(), "{looked}, {unreadable:?}");
+            usize::try_from(looked).unwrap() * size
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn jobs_come() {
     for (count, size) in [(1_000, 1 << 10), (16, KIB_64), (1, MIB)] {
         within_the_limit(script!("add"), &format!("{count} of {size} bytes"), async |rig: &mut Rig| {

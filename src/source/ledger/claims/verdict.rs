@@ -35,7 +35,7 @@ pub(super) fn arguments(
     let needs_source =
         batch.iter().any(|verdict| verdict.body.is_some() || matches!(verdict.step, Move::Return { .. }));
     let due_sets = if needs_source { source.due_sets() } else { Vec::new() };
-    args.extend([text(keys.len()), text(due_sets.len()), text(u8::from(source.has_bodies()))]);
+    args.extend([text(keys.len()), text(due_sets.len()), word(if source.has_bodies() { "1" } else { "0" })]);
     keys.extend(due_sets);
     keys.extend(source.has_bodies().then(|| all.lives()));
     let sets = keys.len();
