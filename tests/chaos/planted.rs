@@ -9,7 +9,6 @@ use crate::judge::Rule;
 use crate::options::Options;
 use crate::order::InOrder;
 use crate::plan::Plan;
-use crate::profile::Profile;
 use crate::report::report;
 use crate::run::{run, write};
 
@@ -24,7 +23,7 @@ pub struct Planted {
 }
 
 /// All of them.
-pub const ALL: [Planted; 14] = [
+pub const ALL: [Planted; 13] = [
     planted("settle_before_ack", &["sink-kill", "link-refuse"], Rule::Lost),
     planted("ack_on_drop", &["rolling", "latency", "lose-claims"], Rule::Lost),
     planted("claim_without_fence", &["latency"], Rule::Unannounced),
@@ -38,7 +37,6 @@ pub const ALL: [Planted; 14] = [
     planted("endless_lease", &["kill"], Rule::Stuck),
     planted("resent_script", &["lose-claims"], Rule::AttemptsBurnt),
     planted("overtaken_retry", &["link-drop", "link-refuse", "sink-wrong-type"], Rule::Order),
-    planted("neighbour_taken_along", &["redis-older", "hook-slow"], Rule::Lost),
 ];
 
 const fn planted(lie: &'static str, kinds: &'static [&'static str], rule: Rule) -> Planted {
@@ -47,11 +45,8 @@ const fn planted(lie: &'static str, kinds: &'static [&'static str], rule: Rule) 
 
 fn plan(planted: &Planted) -> Plan {
     let kinds = planted.kinds.iter().map(|kind| (*kind).to_owned()).collect();
-    let older = planted.kinds.contains(&"redis-older");
-    let (profile, length) = if older { (Profile::Older, 40) } else { (Profile::Fixed, 12) };
-    let options = Options { seed: 12, length: Duration::from_secs(length), kinds, profile, ..Options::default() };
+    let options = Options { seed: 12, length: Duration::from_secs(12), kinds, ..Options::default() };
     let mut plan = Plan::new(&options);
-    plan.settings.fails = older;
     plan.settings.lease = Duration::from_secs(3);
     plan.settings.max_in_flight = 60;
     plan.settings.rate = 20;
