@@ -24,7 +24,7 @@ struct State {
     /// Connections without a request, by the number of their last turn, the oldest first.
     idle: BTreeMap<u64, CancellationToken>,
     last: u64,
-    /// Whether somebody waits for a place.
+    /// Whether a connection waits for a place.
     wanted: bool,
 }
 
@@ -53,7 +53,7 @@ impl Places {
     }
 }
 
-/// Somebody waits for a place, until this is dropped.
+/// A connection that waits for a place, until this is dropped.
 struct Wanted<'a>(&'a Places);
 
 impl<'a> Wanted<'a> {
