@@ -185,6 +185,8 @@ pub async fn send(claims: usize, tracer: Option<Tracer>) {
 
 /// Queues that are idle at the same time.
 const IDLE: usize = 500;
+/// Idle queues that are looked at together.
+const BUSY_AT_ONCE: usize = 10;
 
 /// What a queue holds while nothing happens, after its first claim: its configuration, and everything else.
 async fn idle() -> [f64; 2] {
@@ -216,14 +218,13 @@ async fn idle() -> [f64; 2] {
     let parts = Parts { store: Box::new(store), sinks: [(name, handle)].into() };
     let seats = Arc::new(Seats::new(process.clone(), server, &specs, parts));
     tokio::spawn(claimers::run(seats.clone(), Duration::from_secs(60)));
-    seats.look_at_all(Wakeup::Due);
-    for place in seats.places() {
-        while !seats.was_looked_at(place) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+    // A few at a time: buffers and tables that all queues share keep the size of the most that were busy at once, and how
+    // many that are depends on what else the machine does.
+    for places in seats.places().chunks(BUSY_AT_ONCE) {
+        seats.look_at(places.iter().copied(), Wakeup::Due);
+        while !places.iter().all(|&place| seats.was_looked_at(place)) || !seats.at_work().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
-    }
-    while !seats.at_work().is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // Tasks that have ended are taken down a little later, on a busy machine much later.
     let (mut rest, mut same) = (held(&region), 0);
