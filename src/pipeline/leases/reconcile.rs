@@ -64,10 +64,11 @@ async fn compare(queue: &Arc<Queue>, claim: &Arc<Claim>) -> Result<(), SourceErr
     let Differences { confirmed, returned, missing } = claim.differences(elements);
     let back = if queue.spec.order.is_some() { Vec::new() } else { returned };
     let verdicts = verdicts(claim, &confirmed, &back);
+    // First: if the answer is lost, the next comparison finds them gone.
+    queue.events.returned(back.len() as u64);
     if !verdicts.is_empty() {
         queue.store.settle(&verdicts, None, None).await?;
     }
-    queue.events.returned(back.len() as u64);
     let ids: Vec<_> = missing.iter().map(|place| queue.store.open_element(&claim.elements[*place]).0).collect();
     queue.events.missing(&ids);
     if !back.is_empty() {

@@ -167,6 +167,25 @@ async fn progress_that_is_forgotten_does_not_keep_an_element_from_its_end() {
     assert_eq!((arrived(&fast), arrived(&slow)), (vec![0], vec![0]), "nothing came twice");
 }
 
+/// With two sinks, one of which has confirmed: what comes back is offered to it again.
+#[tokio::test(start_paused = true)]
+async fn what_comes_back_is_announced_also_if_the_answer_is_lost() {
+    use crate::source::memory::{Fault, Op};
+    let (world, fast, slow) =
+        (World::new(), sink(), sink_with(Step::FailAfter(SECOND, failure(Class::Transient, "500"))));
+    world.server.await_replica();
+    world.offer(0..2);
+    let sinks = [("a", fast.clone()), ("b", slow.clone())];
+    let bridge = world.bridge_with(1, &sinks, spec_with_late_retries(&sinks));
+    claimed(&world).await;
+    eventually("a retry", || world.store.waiting().len() == 1).await;
+    world.server.fail(Op::Settle, [Fault::ReplyLost]);
+    world.server.promote_replica();
+    world.until_empty().await;
+    assert_eq!((arrived(&fast), arrived(&slow)), (vec![0, 0, 1], vec![0, 1]));
+    assert!(bridge.metric(DUPLICATES) >= 1.0);
+}
+
 /// A server that cannot answer for a moment has not extended anything.
 #[tokio::test(start_paused = true)]
 async fn a_refused_extension_is_not_taken_for_kept() {

@@ -33,12 +33,14 @@ enum Mood {
     InDoubt,
     Full,
     Misconfigured,
+    /// Half of them fail at once, and the others are confirmed after a while: a claim loses some of its elements before the rest.
+    Uneven,
     /// Any of these, drawn for each delivery.
     Any,
 }
 
-const MOODS: [Mood; 7] =
-    [Mood::Well, Mood::Slow, Mood::Down, Mood::InDoubt, Mood::Full, Mood::Misconfigured, Mood::Any];
+const MOODS: [Mood; 8] =
+    [Mood::Well, Mood::Slow, Mood::Down, Mood::InDoubt, Mood::Full, Mood::Misconfigured, Mood::Uneven, Mood::Any];
 
 /// Elements that no sink ever takes.
 fn is_refused(n: u64) -> bool {
@@ -49,9 +51,13 @@ fn step(mood: Mood, n: u64, draw: &mut Rng) -> Step {
     if is_refused(n) {
         return Step::Fail(failure(Class::MessagePermanent, "too_large"));
     }
+    if mood == Mood::Uneven && draw.bool() {
+        return Step::Fail(failure(Class::Transient, "500"));
+    }
     let mut within = |most: Duration| most.mul_f64(draw.f64());
     match mood {
         Mood::Well => Step::ConfirmAfter(within(SECOND / 5)),
+        Mood::Uneven => Step::ConfirmAfter(within(15 * SECOND)),
         Mood::Slow => Step::ConfirmAfter(within(25 * SECOND)),
         Mood::Down => Step::FailAfter(within(3 * SECOND), failure(Class::Transient, "down")),
         Mood::InDoubt if draw.bool() => Step::FailAfterTaking(failure(Class::Ambiguous, "timeout")),
@@ -202,7 +208,7 @@ impl Schedule {
     /// The replica takes over without the last calls, however short ago they were.
     fn forget(&mut self) {
         let now_ms = self.world.server.now_ms();
-        self.world.server.promote_behind(self.draw.usize(0..40));
+        self.world.server.promote_behind(self.draw.usize(0..20));
         if !self.durable {
             let around = i64::try_from((LEASE + 10 * MINUTE).as_millis()).expect("minutes");
             self.unsure.push(now_ms - around..now_ms + around);
@@ -222,7 +228,7 @@ impl Schedule {
         if self.fails_over && self.draw.u8(0..6) == 0 {
             self.replicate();
         }
-        if self.lags && self.draw.u8(0..5) == 0 {
+        if self.lags && self.draw.u8(0..3) == 0 {
             self.forget();
         }
         if self.moves && self.draw.u8(0..4) == 0 {
@@ -237,7 +243,10 @@ impl Schedule {
             }
             5..=7 => {
                 let mood = self.draw.usize(0..self.moods.len());
-                *self.moods[mood].lock() = MOODS[self.draw.usize(0..MOODS.len())];
+                *self.moods[mood].lock() = match self.lags && self.draw.bool() {
+                    true => Mood::Uneven,
+                    false => MOODS[self.draw.usize(0..MOODS.len())],
+                };
             }
             8 => self.world.server.set_up(self.draw.bool()),
             9 => self.bridges[place].wire.connect(self.draw.bool()),
@@ -264,7 +273,8 @@ impl Schedule {
         if self.bridges.is_empty() {
             self.start_process();
         }
-        let wait = self.seconds(40);
+        // What a replica lacks matters while elements of a claim are at the sink, which is not for long.
+        let wait = self.seconds(if self.lags { 10 } else { 40 });
         tokio::time::sleep(wait).await;
     }
 
@@ -401,6 +411,22 @@ fn whatever_happens_beside_failovers_durable_claims_are_announced() {
 #[test]
 fn whatever_a_replica_lacks_nothing_that_was_offered_is_lost() {
     play_all(6000..6040, &["s"], Schedule::with_a_replica_that_is_behind);
+}
+
+/// A daemon that takes neighbours along, in a process of its own.
+#[test]
+#[cfg(debug_assertions)]
+fn a_neighbour_that_is_taken_along_is_noticed_by_the_schedules() {
+    let test = "pipeline::tests::random::whatever_a_replica_lacks_nothing_that_was_offered_is_lost";
+    let own = std::env::current_exe().expect("the path of this binary");
+    let lying = std::process::Command::new(own)
+        .args(["--exact", test])
+        .env("DELAYBRIDGE_PLANT", "neighbour_taken_along")
+        .output()
+        .expect("run this binary");
+    let said = String::from_utf8_lossy(&lying.stdout);
+    assert!(!lying.status.success(), "no seed notices it:\n{said}");
+    assert!(said.contains(": [0]"), "it was noticed in another way:\n{said}");
 }
 
 #[test]
