@@ -320,6 +320,8 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
     let lease = settings.lease.as_millis();
     // The sink's answer within four fifths of the lease; a lost reply is noticed in less than half of it.
     let (timeout, command) = (lease * 7 / 10, lease * 2 / 5);
+    // Retries that come late enough for a failover before them.
+    let retry = if settings.fails { "2s" } else { "100ms" };
     // Any replica may be the next master.
     let durable = match settings.durable {
         true => format!("durability: {{ replicas: {}, timeout: {}ms }}, ", settings.profile.replicas(), lease / 6),
@@ -340,7 +342,7 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
          shutdown_timeout: 4s\n\
          limits: {{ in_flight_bytes: {}MiB }}\n\
          redis: {{ {source}, connect_timeout: 1s, command_timeout: {command}ms }}\n\
-         retry: {{ default: {{ max_attempts: 6, initial_interval: 100ms, max_interval: 2s }} }}\n\
+         retry: {{ default: {{ max_attempts: 6, initial_interval: {retry}, max_interval: 2s }} }}\n\
          sinks: {{ out: {{ {} }} }}\n\
          queues:\n  orders: {}\n  due: {}\n  pool: {}\n",
         settings.in_flight_mib.unwrap_or(64),

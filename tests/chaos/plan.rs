@@ -38,7 +38,8 @@ pub struct Settings {
     pub in_flight_mib: Option<u32>,
     /// Elements a second, to each queue.
     pub rate: u32,
-    /// The destination is a webhook that fails three requests of ten, all the time.
+    /// The destination is a webhook that fails three requests of ten and is late with every second one, all the time, and elements
+    /// are due in bursts: claims lose some of their elements long before the rest.
     pub fails: bool,
     /// Two of the queues deliver in order.
     pub order: Option<InOrder>,
@@ -454,7 +455,7 @@ impl fmt::Display for Plan {
             "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}{}{}{}{}",
             in_flight_mib.map(|mib| format!(", {mib} MiB in flight")).unwrap_or_default(),
             if *durable { ", durable claims" } else { "" },
-            if *fails { ", a webhook that fails three of ten" } else { "" },
+            if *fails { ", a webhook that fails three of ten and is late with every second" } else { "" },
             order.map(|order| format!(", {order}")).unwrap_or_default(),
             old.as_ref().map(|old| format!(", upgrades from {}", old.display())).unwrap_or_default()
         )?;

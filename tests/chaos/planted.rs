@@ -9,6 +9,7 @@ use crate::judge::Rule;
 use crate::options::Options;
 use crate::order::InOrder;
 use crate::plan::Plan;
+use crate::profile::Profile;
 use crate::report::report;
 use crate::run::{run, write};
 
@@ -20,10 +21,12 @@ pub struct Planted {
     pub kinds: &'static [&'static str],
     /// The rule.
     pub rule: Rule,
+    /// Where.
+    pub profile: Profile,
 }
 
 /// All of them.
-pub const ALL: [Planted; 13] = [
+pub const ALL: [Planted; 14] = [
     planted("settle_before_ack", &["sink-kill", "link-refuse"], Rule::Lost),
     planted("ack_on_drop", &["rolling", "latency", "lose-claims"], Rule::Lost),
     planted("claim_without_fence", &["latency"], Rule::Unannounced),
@@ -37,18 +40,22 @@ pub const ALL: [Planted; 13] = [
     planted("endless_lease", &["kill"], Rule::Stuck),
     planted("resent_script", &["lose-claims"], Rule::AttemptsBurnt),
     planted("overtaken_retry", &["link-drop", "link-refuse", "sink-wrong-type"], Rule::Order),
+    Planted { profile: Profile::Older, ..planted("neighbour_taken_along", &["redis-older"], Rule::Lost) },
 ];
 
 const fn planted(lie: &'static str, kinds: &'static [&'static str], rule: Rule) -> Planted {
-    Planted { lie, kinds, rule }
+    Planted { lie, kinds, rule, profile: Profile::Fixed }
 }
 
 fn plan(planted: &Planted) -> Plan {
     let kinds = planted.kinds.iter().map(|kind| (*kind).to_owned()).collect();
-    let options = Options { seed: 12, length: Duration::from_secs(12), kinds, ..Options::default() };
+    let options =
+        Options { seed: 12, length: Duration::from_secs(12), kinds, profile: planted.profile, ..Options::default() };
     let mut plan = Plan::new(&options);
-    plan.settings.lease = Duration::from_secs(3);
+    // What a server has forgotten comes back while a claim lives.
+    plan.settings.lease = Duration::from_secs(if planted.profile.forgets() { 5 } else { 3 });
     plan.settings.max_in_flight = 60;
+    plan.settings.fails = planted.profile.forgets();
     plan.settings.rate = 20;
     plan.settings.order = (planted.rule == Rule::Order).then_some(InOrder { whole: 0, by_key: 1 });
     plan

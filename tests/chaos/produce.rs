@@ -18,6 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long before its due time an element is withdrawn.
 const IN_TIME_MS: i64 = 300;
 
+/// The first multiple of `grain` from there on.
+fn next_multiple(ms: i64, grain: i64) -> i64 {
+    ms + (-ms).rem_euclid(grain)
+}
+
 /// A producer of one queue.
 pub struct Producer {
     guide: Guide,
@@ -26,6 +31,8 @@ pub struct Producer {
     book: Arc<Book>,
     random: Rng,
     redis: Option<MultiplexedConnection>,
+    /// Due times are whole multiples of so many ms.
+    grain_ms: i64,
     /// Elements that are to be withdrawn, with what is needed for it.
     doomed: Vec<(u64, i64, Layout, Vec<u8>)>,
 }
@@ -42,7 +49,12 @@ impl Producer {
     /// A producer of this queue.
     pub fn new(guide: &Guide, seed: u64, queue: usize, book: Arc<Book>) -> Self {
         let random = Rng::with_seed(seed.wrapping_mul(97).wrapping_add(queue as u64));
-        Producer { guide: guide.clone(), seed, queue, book, random, redis: None, doomed: Vec::new() }
+        Producer { guide: guide.clone(), seed, queue, book, random, redis: None, grain_ms: 1, doomed: Vec::new() }
+    }
+
+    /// One whose elements are due at whole seconds, so that a claim has many of them.
+    pub fn in_bursts(self) -> Self {
+        Producer { grain_ms: 1_000, ..self }
     }
 
     /// Offers `rate` elements a second until `end`.
@@ -88,7 +100,7 @@ impl Producer {
             Some(size) => (size, Kind::Good, false, 0),
             None => (size, kind, doomed, delay_ms),
         };
-        let due_ms = now_ms() + delay_ms;
+        let due_ms = next_multiple(now_ms() + delay_ms, self.grain_ms);
         let text = |n: u64| if self.queue == 0 { hex::encode(id) } else { n.to_string() };
         let n = self.book.note(self.queue, size, due_ms, kind, text);
         let body = match kind {

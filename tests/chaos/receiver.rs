@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -71,8 +71,8 @@ struct Desk {
     manner: Mutex<Option<Manner>>,
     received: Mutex<Vec<Delivery>>,
     requests: AtomicU64,
-    /// Fails three requests of ten, whatever else it does.
-    fails: AtomicBool,
+    /// Fails three requests of ten, and answers every second one up to so much later, whatever else it does.
+    fails: Mutex<Option<Duration>>,
     struck: AtomicU64,
 }
 
@@ -110,9 +110,9 @@ impl Receiver {
         self.door.port()
     }
 
-    /// From now on it fails three requests of ten, or none.
-    pub fn fails(&self, fails: bool) {
-        self.desk.fails.store(fails, Ordering::Relaxed);
+    /// Fails three requests of ten, and answers every second one up to so much later; or none.
+    pub fn fails(&self, late: Option<Duration>) {
+        *lock(&self.desk.fails) = late;
     }
 
     /// It behaves like this for so long; how often that struck.
@@ -195,8 +195,14 @@ impl Desk {
     /// What this request is answered with, when its time has come. A probe is no request.
     async fn decide(&self, probe: bool) -> Answer {
         let well = Answer::Status(204, 0);
-        if !probe && self.fails.load(Ordering::Relaxed) && fastrand::u8(..10) < 3 {
-            return Answer::Status(500, 0);
+        let fails = *lock(&self.fails);
+        if let Some(late) = fails.filter(|_| !probe) {
+            if fastrand::bool() {
+                sleep(late.mul_f64(fastrand::f64())).await;
+            }
+            if fastrand::u8(..10) < 3 {
+                return Answer::Status(500, 0);
+            }
         }
         let Some(manner) = *lock(&self.manner) else { return well };
         let (Manner::Slow { nth, .. } | Manner::Fail { nth, .. } | Manner::Busy { nth, .. } | Manner::Cut { nth }) =

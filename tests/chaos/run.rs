@@ -55,6 +55,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     let mut crowd = (!delivers).then(|| Crowd::start(&stage, plan, &book, began + plan.length));
     for queue in (0..QUEUES.len()).filter(|_| delivers) {
         let producer = Producer::new(&stage.guide, plan.seed, queue, Arc::clone(&book));
+        let producer = if plan.settings.fails { producer.in_bursts() } else { producer };
         let rate = InOrder::rate(plan.settings.order, queue, plan.settings.rate);
         work.spawn(producer.run(rate, began + plan.length));
     }
@@ -75,7 +76,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     }
     resume_all(&stage, plan).await;
     if plan.settings.fails {
-        stage.target.lock().await.receiver().fails(false);
+        stage.target.lock().await.receiver().fails(None);
     }
     let hostile = if plan.settings.profile.is_hostile() { QUEUES.len() } else { 0 };
     for queue in 0..hostile {

@@ -74,7 +74,8 @@ impl Stage {
         let source = Source::start(plan.settings.profile, clock.as_ref(), disk.as_ref()).await;
         let target = Target::start(plan.settings.destinations(), disk_of(true)).await;
         if plan.settings.fails {
-            target.receiver().fails(true);
+            // The daemon waits for an answer for seven tenths of a lease.
+            target.receiver().fails(Some(plan.settings.lease.mul_f64(0.6)));
         }
         let mut seats = Vec::new();
         for _ in 0..plan.settings.daemons {
