@@ -1,46 +1,46 @@
-//! How long to wait before the next attempt. Pure: the number of the attempt and the random number are arguments.
+//! The wait before the next attempt. Pure: the number of the attempt and the random number are arguments.
 
 use std::time::Duration;
 
-/// Waits that grow with every failure in a row, up to a ceiling.
+/// Exponential backoff: waits that grow with every consecutive failure, up to a ceiling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Backoff {
-    /// The bound of the first wait.
+    /// The upper bound of the first wait.
     pub first: Duration,
-    /// The bound of every wait.
+    /// The upper bound of every wait.
     pub ceiling: Duration,
-    /// What the bound of one wait is multiplied by for the next; at least 1.
+    /// The factor from one bound to the next; at least 1.
     pub multiplier: f64,
-    /// Which part of the bound is drawn.
+    /// The part of the bound from which a wait is drawn.
     pub jitter: Jitter,
 }
 
-/// Which waits below the bound are drawn, so that many daemons do not come back in step.
+/// The random part of a wait, so that many daemons do not retry in step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Jitter {
-    /// None: each wait is its bound.
+    /// Each wait equals its bound.
     None,
-    /// Anything from this part of the bound, `0.0..=1.0`, up to the whole. Each wait is near its bound.
+    /// A wait is drawn between this fraction of the bound, `0.0..=1.0`, and the bound.
     From(f64),
-    /// Anything from no wait up to the whole bound.
+    /// A wait is drawn between zero and the bound.
     Full,
 }
 
 impl Backoff {
-    /// Waits that double.
+    /// Creates a backoff whose bounds double.
     pub const fn doubling(first: Duration, ceiling: Duration, jitter: Jitter) -> Self {
         Backoff { first, ceiling, multiplier: 2.0, jitter }
     }
 
-    /// The longest wait after `waits` earlier ones: after none it is `first`, if the ceiling allows that.
+    /// The longest wait after `waits` earlier ones. Without earlier ones it is `first`, limited by the ceiling.
     pub fn bound(&self, waits: u32) -> Duration {
         let exponent = i32::try_from(waits).unwrap_or(i32::MAX);
         let bound = self.first.as_secs_f64() * self.multiplier.powi(exponent);
-        // Beyond what a Duration holds, infinity included: the ceiling.
+        // Values that a Duration cannot hold, infinity included, become the ceiling.
         Duration::try_from_secs_f64(bound).unwrap_or(self.ceiling).min(self.ceiling)
     }
 
-    /// The wait after `waits` earlier ones. `draw` is a random number of `0.0..=1.0`; without jitter it has no effect.
+    /// The wait after `waits` earlier ones. `draw` is a random number in `0.0..=1.0`; it is ignored without jitter.
     pub fn wait(&self, waits: u32, draw: f64) -> Duration {
         let bound = self.bound(waits);
         let least = match self.jitter {

@@ -1,18 +1,18 @@
-//! The only place that reads a clock.
+//! The only module that reads a clock.
 //!
-//! Durations are measured by a clock that includes the time of a suspend: after a suspend or a `SIGSTOP` a lease must
-//! look as old as it is (R3). Points in time are those of Redis, estimated from its last answer.
+//! Durations are measured by `CLOCK_BOOTTIME`, which includes suspended time: after a suspend or a `SIGSTOP` a lease
+//! must look as old as it is (R3). Points in time are those of Redis, estimated from its last answer.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-/// A point on a clock that never goes back and that counts suspended time. Not related to any calendar.
+/// A point on a monotonic clock that includes suspended time. It is not related to a calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(Duration);
 
 impl Instant {
-    /// Now.
+    /// The current time.
     pub fn now() -> Self {
         #[cfg(test)]
         if let Some(now) = paused::now() {
@@ -33,12 +33,12 @@ impl Instant {
         Instant::now().since(self)
     }
 
-    /// This point, later by `by`.
+    /// The point that is later by `by`.
     pub fn after(self, by: Duration) -> Instant {
         Instant(self.0.saturating_add(by))
     }
 
-    /// This point, earlier by `by`.
+    /// The point that is earlier by `by`.
     pub fn before(self, by: Duration) -> Instant {
         Instant(self.0.saturating_sub(by))
     }
@@ -49,34 +49,34 @@ impl Instant {
     }
 }
 
-/// What Redis's clock says, as well as one can know without asking: its last answer plus the time since.
+/// An estimate of Redis's clock: its last answer plus the time since.
 ///
-/// Only a hint for sleeping and for `not_after`; whether an element is due, Redis decides in the script (R9).
+/// Use it only for sleeping and for `not_after`. Redis itself decides in the script whether an element is due (R9).
 #[derive(Debug)]
 pub struct RedisClock {
-    /// Redis milliseconds minus our own.
+    /// Redis milliseconds minus the milliseconds of our clock.
     offset: AtomicI64,
 }
 
 impl RedisClock {
-    /// A clock that trusts the machine's calendar until Redis has answered once.
+    /// Creates a clock that follows the machine's calendar until Redis answers for the first time.
     pub fn new() -> Self {
         let clock = RedisClock { offset: AtomicI64::new(0) };
         clock.observe(i64::try_from(calendar().as_millis()).unwrap_or(i64::MAX));
         clock
     }
 
-    /// Another clock that says the same until it hears otherwise.
+    /// Copies the clock; the copies are independent from then on.
     pub fn copy(&self) -> Self {
         RedisClock { offset: AtomicI64::new(self.offset.load(Ordering::Relaxed)) }
     }
 
-    /// Takes over an answer of Redis that was read just now.
+    /// Records a time that Redis has just answered.
     pub fn observe(&self, redis_ms: i64) {
         self.offset.store(redis_ms.saturating_sub(Instant::now().millis()), Ordering::Relaxed);
     }
 
-    /// Redis time now, in milliseconds since the epoch; behind by at most the time an answer travels.
+    /// The estimated Redis time in milliseconds since the epoch. It lags by at most the travel time of an answer.
     pub fn now_ms(&self) -> i64 {
         Instant::now().millis().saturating_add(self.offset.load(Ordering::Relaxed))
     }
@@ -88,8 +88,8 @@ impl Default for RedisClock {
     }
 }
 
-/// A time in ms since the epoch as people read it, to the second: `2026-11-23T10:00:00Z`. One that has no such text, because it
-/// is not in the years 1970 to 9999, stays a number.
+/// Formats milliseconds since the epoch to the second: `2026-11-23T10:00:00Z`. A time outside of the years 1970 to 9999
+/// stays a number.
 pub fn utc(unix_ms: i64) -> String {
     const END_MS: u64 = 253_402_300_800_000;
     match u64::try_from(unix_ms) {
@@ -100,30 +100,30 @@ pub fn utc(unix_ms: i64) -> String {
     }
 }
 
-/// CPU time that this process has used.
+/// The CPU time used by this process.
 pub fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Seconds since the epoch by the machine's calendar, for metrics that say when something happened here.
+/// Seconds since the epoch by the machine's calendar, for metrics about events on this machine.
 pub fn calendar_seconds() -> f64 {
     calendar().as_secs_f64()
 }
 
-/// The machine's calendar: time since the epoch. Good for a first guess and for telling how wrong it is.
+/// The machine's calendar: time since the epoch. For a first estimate and for measuring its own error.
 fn calendar() -> Duration {
     #[expect(clippy::disallowed_methods, reason = "the two uses that are allowed, see above")]
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Samples that are kept: with a look every 5 s those of the last 40 s.
+/// Number of samples that are kept: 40 s with one every 5 s.
 const SAMPLES: usize = 8;
 
-/// How far the machine's calendar is ahead of Redis's clock.
+/// An estimate of how far the machine's calendar is ahead of Redis's clock.
 ///
-/// NTP's clock filter: of the last samples that with the shortest round trip counts, because an answer is somewhere
-/// between its question and its arrival. The error is at most half of that round trip, and Redis's millisecond.
+/// Uses NTP's clock filter: of the last samples the one with the shortest round trip counts, because the answer was
+/// made between request and arrival. The error is at most half of that round trip plus Redis's millisecond.
 #[derive(Debug, Default)]
 pub struct Skew {
     samples: VecDeque<Sample>,
@@ -135,7 +135,7 @@ struct Sample {
     ahead: f64,
 }
 
-/// When Redis was asked for its time.
+/// The time at which Redis was asked for its time.
 #[derive(Debug)]
 pub struct Asked {
     at: Instant,
@@ -143,26 +143,26 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Now.
+    /// The current time.
     pub fn now() -> Self {
         Asked { at: Instant::now(), calendar: calendar() }
     }
 }
 
-/// Seconds from which on two clocks differ so much that a person has to know.
+/// Difference between two clocks, in seconds, from which on operators are told.
 const GREAT: f64 = 30.0;
 
-/// Whether the clocks differ so much that a person has to know; `known` where that was said already, so that a difference at the
-/// bound is not news again and again.
+/// Whether operators must be told of a difference between clocks. `known` is true if it was reported already; then the
+/// bound is half, so that a difference near the bound is not reported again and again.
 pub fn is_great_skew(seconds: f64, known: bool) -> bool {
     seconds.abs() >= if known { GREAT / 2.0 } else { GREAT }
 }
 
 impl Skew {
-    /// Takes over an answer that was read just now.
+    /// Records an answer that was read just now.
     pub fn observe(&mut self, asked: &Asked, redis_ms: i64) {
         let round_trip = asked.at.elapsed();
-        // By the monotonic clock, so that a step of the calendar clock is no part of the round trip.
+        // Measured by the monotonic clock, so that a step of the calendar is not part of the round trip.
         let calendar = asked.calendar.as_secs_f64() + round_trip.as_secs_f64() / 2.0;
         self.keep(Sample { round_trip, ahead: calendar - redis_ms as f64 / 1000.0 });
     }
@@ -172,7 +172,7 @@ impl Skew {
         self.samples.push_front(sample);
     }
 
-    /// Seconds by which the calendar is ahead; negative when it is behind, nothing before the first answer.
+    /// Seconds by which the calendar is ahead; negative if it is behind, `None` before the first answer.
     pub fn seconds(&self) -> Option<f64> {
         self.samples.iter().min_by_key(|sample| sample.round_trip).map(|sample| sample.ahead)
     }
@@ -181,7 +181,7 @@ impl Skew {
 #[cfg(test)]
 pub(crate) use paused::{Followed, follow_tokio};
 
-/// Lets a test on paused time move this clock: `CLOCK_BOOTTIME` continues while the runtime's time is paused.
+/// Lets tests on paused time control the clock, because `CLOCK_BOOTTIME` continues while the runtime's time is paused.
 #[cfg(test)]
 mod paused {
     use std::cell::Cell;
@@ -196,15 +196,15 @@ mod paused {
         static START: Cell<Option<Start>> = const { Cell::new(None) };
     }
 
-    /// While this value lives, [`Instant::now`] follows the time of tokio on this thread. It stays on its thread.
+    /// A guard: while it lives, [`Instant::now`] follows tokio's time on this thread. It cannot leave the thread.
     #[must_use = "the clock follows tokio's time until this value is dropped"]
     pub(crate) struct Followed {
         before: Option<Start>,
         thread: PhantomData<*const ()>,
     }
 
-    /// Makes [`Instant::now`] follow the time of the running runtime, for tests with `start_paused`. It concerns this
-    /// thread alone: the runtime must be of the kind `current_thread`, which `#[tokio::test]` uses.
+    /// Makes [`Instant::now`] follow the time of the running runtime, for tests with `start_paused`. It affects this
+    /// thread only, so the runtime must be of the kind `current_thread`, as with `#[tokio::test]`.
     pub(crate) fn follow_tokio() -> Followed {
         let start = (Instant::now(), tokio::time::Instant::now());
         Followed { before: START.replace(Some(start)), thread: PhantomData }

@@ -1,51 +1,51 @@
-//! JSON that a stranger sent, read without making values of it: each value is a span of the text.
+//! JSON from untrusted clients, parsed lazily: each value is a span of the text.
 //!
-//! A tree of values takes a hundred times the memory of its text. So a text is checked as a whole once ([`Json::read`]), and after
-//! that only taken apart: the members of one object, the items of one list. What is not asked for costs nothing, and what is passed
-//! on has the bytes that were sent.
+//! A tree of values takes about a hundred times the memory of its text. So a text is validated once as a whole
+//! ([`Json::read`]) and then split only on demand: the members of one object, the items of one list. Unused parts cost
+//! nothing, and values are passed on byte for byte.
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 
-/// The deepest nesting that is read.
+/// The deepest nesting that is accepted.
 const DEEPEST: usize = 128;
 
-/// A valid JSON value, as the bytes that were sent. Clones share them.
+/// A valid JSON value, as a span of the bytes that were sent. Clones share the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Json(Bytes);
 
-/// Why a text is not one JSON value.
+/// The reason why a text is not one JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotJson {
-    /// It breaks the grammar here.
+    /// A syntax error at this position.
     #[error("it is not valid JSON, at line {line}, column {column}")]
     Invalid {
-        /// The line, from 1 on.
+        /// The line, starting at 1.
         line: usize,
-        /// The byte in the line, from 1 on.
+        /// The byte in the line, starting at 1.
         column: usize,
     },
-    /// Lists and objects are inside one another too often.
+    /// Lists and objects are nested too deep.
     #[error("it is nested deeper than {DEEPEST} levels")]
     Deep,
 }
 
-/// Why a value has no members or items.
+/// The reason why a value has no members or items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoParts {
-    /// It is of another kind.
+    /// The value is of another kind.
     Kind,
-    /// It has so many, which are more than asked for.
+    /// The value has this number of parts, which is more than allowed.
     Many(usize),
 }
 
 impl Json {
-    /// Reads a text that is one value.
+    /// Validates a text that is one JSON value.
     ///
     /// # Errors
-    /// Where it is none.
+    /// Returns the reason if it is not.
     pub fn read(text: Bytes) -> Result<Json, NotJson> {
-        // The parser below does not look into the strings that it ignores.
+        // The parser below does not validate the strings that it skips.
         let checked = std::str::from_utf8(&text).map_err(|error| position(&text[..error.valid_up_to()]))?;
         if is_deep(&text) {
             return Err(NotJson::Deep);
@@ -56,12 +56,12 @@ impl Json {
         Ok(Json(trimmed))
     }
 
-    /// The bytes that were sent, without the space around the value.
+    /// The bytes of the value, without surrounding white space.
     pub fn bytes(&self) -> &Bytes {
         &self.0
     }
 
-    /// The kind of the value, in words for messages.
+    /// The kind of the value, worded for messages.
     pub fn kind(&self) -> &'static str {
         match self.0.first() {
             Some(b'n') | None => "null",
@@ -74,32 +74,32 @@ impl Json {
         }
     }
 
-    /// Whether it is `null`.
+    /// Whether the value is `null`.
     pub fn is_null(&self) -> bool {
         *self.0 == *b"null"
     }
 
-    /// The characters of a text. A text without escapes shares the bytes that were sent.
+    /// The characters of a string. A string without escapes shares the bytes that were sent.
     pub fn text(&self) -> Option<Bytes> {
         let inner = self.0.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
         if !inner.contains(&b'\\') {
             return Some(self.0.slice_ref(inner));
         }
-        // Half of a surrogate pair is valid JSON, and no character.
+        // An unpaired surrogate is valid JSON, but not a character.
         serde_json::from_slice::<String>(&self.0).ok().map(Bytes::from)
     }
 
-    /// A whole number that is not negative.
+    /// The value of a non-negative integer.
     pub fn number(&self) -> Option<u64> {
         std::str::from_utf8(&self.0).ok()?.parse().ok()
     }
 
-    /// Whether it is a number of any kind.
+    /// Whether the value is a number of any kind.
     pub fn is_number(&self) -> bool {
         matches!(self.0.first(), Some(b'-' | b'0'..=b'9'))
     }
 
-    /// A truth value.
+    /// The value of `true` or `false`.
     pub fn flag(&self) -> Option<bool> {
         match &*self.0 {
             b"true" => Some(true),
@@ -108,10 +108,10 @@ impl Json {
         }
     }
 
-    /// The members of an object, if there are at most `most`. Of several with one name the last counts.
+    /// The members of an object, at most `most`. If a name is repeated, the last value counts.
     ///
     /// # Errors
-    /// It is no object, or has more.
+    /// Returns an error if the value is not an object, or has more members.
     pub fn members(&self, most: usize) -> Result<Vec<(String, Json)>, NoParts> {
         let mut parts = self.parts(b'{', most.saturating_mul(2))?.into_iter();
         let mut members: Vec<(String, Json)> = Vec::new();
@@ -126,15 +126,15 @@ impl Json {
         Ok(members)
     }
 
-    /// The items of a list, if there are at most `most`.
+    /// The items of a list, at most `most`.
     ///
     /// # Errors
-    /// It is no list, or has more.
+    /// Returns an error if the value is not a list, or has more items.
     pub fn items(&self, most: usize) -> Result<Vec<Json>, NoParts> {
         self.parts(b'[', most)
     }
 
-    /// What is between the brackets, taken apart at the commas and colons of the outermost level.
+    /// Splits the text between the brackets at the commas and colons of the outermost level.
     fn parts(&self, bracket: u8, most: usize) -> Result<Vec<Json>, NoParts> {
         if self.0.first() != Some(&bracket) {
             return Err(NoParts::Kind);
@@ -157,14 +157,14 @@ impl Json {
             }
         }
         if count > most {
-            // Those of an object are pairs.
+            // An object has two parts for each member.
             return Err(NoParts::Many(if bracket == b'{' { count / 2 } else { count }));
         }
         Ok(parts)
     }
 }
 
-/// The brackets, commas and colons outside of strings: where each is, how deep what follows it is, and which it is.
+/// The brackets, commas and colons outside of strings, each with its offset, the depth after it, and the byte.
 fn structure(text: &[u8]) -> impl Iterator<Item = (usize, usize, u8)> {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     text.iter().enumerate().filter_map(move |(at, byte)| {
@@ -175,7 +175,7 @@ fn structure(text: &[u8]) -> impl Iterator<Item = (usize, usize, u8)> {
             _ if quoted => {}
             b'[' | b'{' => {
                 depth += 1;
-                // The outermost bracket separates nothing.
+                // The outermost bracket is not a separator.
                 return (depth > 1).then_some((at, depth, *byte));
             }
             b']' | b'}' => {
@@ -193,7 +193,7 @@ fn is_deep(text: &[u8]) -> bool {
     structure(text).any(|(_, depth, _)| depth > DEEPEST)
 }
 
-/// The position behind these bytes.
+/// The position after these bytes.
 fn position(before: &[u8]) -> NotJson {
     let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
     let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
@@ -263,7 +263,7 @@ mod tests {
         assert!(Json::read(most.into()).is_ok());
     }
 
-    /// What serde_json reads is read, with the same parts; all else is refused.
+    /// Accepts exactly what serde_json accepts, with the same parts.
     #[test]
     fn random_texts_are_judged_as_by_a_parser_that_makes_values() {
         let mut random = fastrand::Rng::with_seed(29);

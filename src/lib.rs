@@ -1,15 +1,16 @@
-//! delaybridge watches Redisson delayed queues in Redis and forwards every element, at the moment it falls due.
+//! delaybridge watches Redisson delayed queues in Redis and forwards every element when it falls due.
 //!
-//! The path of an element is the list of modules:
+//! An element passes through these modules in order:
 //!
 //! ```text
 //! source -> claim -> decode -> route -> deliver -> judge -> settle
 //! Redis     lease    codec     templates  sink      retry     Redis
 //! ```
 //!
-//! `decode` is the crate `redisson_codecs`. `operate` holds what an operator can do; `cli` parses arguments and prints.
+//! `decode` is the crate `redisson_codecs`. `operate` has the use cases of operators; `cli` parses arguments and
+//! prints.
 //!
-//! `ARCHITECTURE.md` states what must stay true; the numbered promises (R1 to R9) that comments and tests name are there.
+//! `ARCHITECTURE.md` states the invariants; the numbered guarantees (R1 to R9) in comments and tests are defined there.
 
 pub mod codes;
 pub mod config;

@@ -14,11 +14,11 @@ use tokio::runtime::{Builder, Runtime};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Redis and the sinks are what takes time; more threads than this only cost memory.
+/// Maximum number of worker threads. The time is spent in Redis and the sinks, so more threads only cost memory.
 const MOST_THREADS: usize = 4;
 
 fn main() -> ExitCode {
-    // Wrong arguments end here, with 2 and a usage line.
+    // Invalid arguments end here, with exit code 2 and a usage line.
     let Cli { global, command } = Cli::parse();
     let result = match command {
         Command::Run(args) => run(&global, &args),
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     result.map_or_else(|failed| report(&failed), ExitCode::from)
 }
 
-/// The daemon.
+/// Runs the daemon.
 fn run(global: &Global, args: &RunArgs) -> Result<u8, Failed> {
     let loaded = cli::load(global)?;
     telemetry::logging::init(args.log_format.into(), args.log.as_deref())
@@ -41,15 +41,15 @@ fn run(global: &Global, args: &RunArgs) -> Result<u8, Failed> {
     };
     let file = ConfigFile { path: global.config.clone(), read };
     let ended = runtime.block_on(app::run(loaded, file));
-    // What still hangs (a name that is being resolved) does not keep the process.
+    // Does not wait for blocking calls, such as a name lookup that hangs.
     runtime.shutdown_background();
     ended.map_err(|error| Failed { code: 1, message: format!("{error:#}") })
 }
 
-/// Every other command.
+/// Runs every other command.
 fn execute(global: &Global, command: Command) -> Result<u8, Failed> {
     let runtime = started(Builder::new_current_thread().enable_all().build())?;
-    // Not locked: `check --live` asks the sink of that name, which writes from a thread of its own.
+    // Not locked: `check --live` probes the sink stdout, which writes from a thread of its own.
     let mut out = std::io::stdout();
     let ended = runtime.block_on(cli::execute(global, command, &mut out));
     runtime.shutdown_background();
@@ -60,10 +60,10 @@ fn started(runtime: std::io::Result<Runtime>) -> Result<Runtime, Failed> {
     runtime.map_err(|error| Failed { code: 1, message: format!("start the runtime: {error}; are threads limited?") })
 }
 
-/// Prints the error; the message is empty if the output is closed.
+/// Prints the error. The message is empty if the output is closed.
 fn report(failed: &Failed) -> ExitCode {
     if !failed.message.is_empty() {
-        // There is no other place for it if standard error is closed.
+        // Ignore the error: standard error is closed, and there is no other output.
         let _ = writeln!(std::io::stderr(), "error: {}", failed.message);
     }
     ExitCode::from(failed.code)

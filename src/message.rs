@@ -1,26 +1,26 @@
-//! What an element is called on its way: identity, origin, outcome.
+//! The common terms for an element on its path: identity, origin, failure, outcome.
 //!
-//! Plain data, shared by all stages. Knows no Redis, no broker, no configuration file.
+//! Plain data, shared by all stages. It depends on no Redis, no broker and no configuration file.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Identity of an element: it never changes over retries, restarts and redrives.
+/// The identity of an element: it never changes over retries, restarts and redrives.
 ///
-/// For an element of Redisson these are its own eight random bytes (old layout: the bytes of the double); an element
-/// that came from the ready list gets one at its first claim.
+/// An element of Redisson has eight random bytes of its own (in the old layout, the bytes of the double). An element of
+/// the ready list gets an identity at its first claim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(pub [u8; 8]);
 
 impl MessageId {
-    /// The eight bytes of a text: those that it spells as 16 hexadecimal digits, else a hash of it.
+    /// Converts a text: 16 hexadecimal digits give their bytes, any other text its hash.
     pub fn of_text(text: &str) -> MessageId {
         text.parse().unwrap_or_else(|_| MessageId(xxhash_rust::xxh3::xxh3_64(text.as_bytes()).to_be_bytes()))
     }
 
-    /// The 16 hexadecimal digits of its text.
+    /// The identity as 16 hexadecimal digits.
     pub(crate) fn hex(&self) -> [u8; 16] {
         let mut digits = [b'0'; 16];
         hex::encode_to_slice(self.0, &mut digits).expect("two digits a byte");
@@ -40,33 +40,33 @@ impl fmt::Debug for MessageId {
     }
 }
 
-/// A due time longer ago means no time: a program that schedules for at once writes a score of 0 or -inf, or the unit is wrong.
+/// Maximum age of a due time. An older one counts as absent: a program that schedules for at once writes a score of 0
+/// or -inf, or the unit is wrong.
 pub const LATEST_MS: i64 = 10 * 365 * 86_400_000;
 
-/// How late something is that was due at this time; none for a due time that means no time ([`LATEST_MS`]).
+/// The lateness of a due time; `None` if the due time is too old to be one ([`LATEST_MS`]).
 pub fn lateness(due_ms: i64, now_ms: i64) -> Option<Duration> {
     let late = now_ms.saturating_sub(due_ms);
     (late <= LATEST_MS).then(|| Duration::from_millis(u64::try_from(late).unwrap_or(0)))
 }
 
-/// The identity of an element, and how it is called outside.
+/// The identity of an element and its external name.
 ///
-/// Inside of the daemon the eight bytes are enough. Some payloads bring an id of their own, which their consumers know: then
-/// this text is what headers, templates, dead letters and commands show, and the bytes are made of it.
+/// Inside of the daemon the eight bytes are enough. Some payloads bring an id of their own that their consumers know:
+/// headers, templates, dead letters and commands show that text, and the bytes are derived from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The eight bytes.
     pub id: MessageId,
-    /// The element's own text.
+    /// The id that the payload brings, if any.
     pub text: Option<Arc<str>>,
 }
 
 impl Identity {
-    /// Longest text of an element's own, in bytes.
+    /// Maximum length of such a text, in bytes.
     pub const TEXT_MAX: usize = 256;
 
-    /// The identity that this text gives an element; `None` for what no header can carry: not 1 to 256 visible ASCII
-    /// characters.
+    /// The identity for this text; `None` if a header cannot carry it: it must be 1 to 256 visible ASCII characters.
     pub fn named(text: &str) -> Option<Identity> {
         let fits = (1..=Identity::TEXT_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
         fits.then(|| Identity { id: MessageId::of_text(text), text: Some(text.into()) })
@@ -95,7 +95,7 @@ impl serde::Serialize for Identity {
 }
 
 impl<'de> serde::Deserialize<'de> for Identity {
-    /// Sixteen hexadecimal digits are the bytes; all else is an element's own text.
+    /// Reads 16 hexadecimal digits as the bytes, and any other text as the element's own id.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let bytes = text.parse::<MessageId>().ok().map(Identity::from);
@@ -109,7 +109,7 @@ impl serde::Serialize for MessageId {
     }
 }
 
-/// The text is not 16 hexadecimal digits.
+/// The error for a text that is not 16 hexadecimal digits.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("an element's id is 16 hexadecimal digits, as `peek` and the `delaybridge-id` header show it")]
 pub struct InvalidMessageId;
@@ -124,12 +124,12 @@ impl FromStr for MessageId {
     }
 }
 
-/// Which of Redisson's structures the element was claimed from.
+/// The Redisson structure from which the element was claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// The sorted set: the element has an id and a due time of its own.
     Delayed,
-    /// The ready list: a bare payload that a Redisson client transferred; no due time is known.
+    /// The ready list: a bare payload that a Redisson client transferred; its due time is unknown.
     Ready,
 }
 
@@ -143,20 +143,20 @@ impl Origin {
     }
 }
 
-/// Why a delivery did not succeed, as the pipeline has to treat it.
+/// The class of a failed delivery, which decides how the pipeline treats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// The sink is full for the moment: stop claiming, nothing counts.
+    /// The sink is full for the moment: stop claiming, no attempt counts.
     Backpressure,
-    /// The sink did not take it, certainly: retry.
+    /// The sink certainly did not take it: retry.
     Transient,
-    /// The sink may have taken it: retry, and announce a possible duplicate.
+    /// The sink may have taken it: retry, and report a possible duplicate.
     Ambiguous,
     /// This message can never be delivered: dead letter.
     MessagePermanent,
     /// No message can be delivered to this target until a person fixes it: hold the queue.
     TargetPermanent,
-    /// An answer that the sink's table does not know: retry, always counted, never a success.
+    /// A code that is missing in the sink's table: retry, always counted, never a success.
     Unknown,
 }
 
@@ -184,19 +184,19 @@ impl Class {
     }
 }
 
-/// Which part of a destination a failure is about: others of the same sink may be well.
+/// The part of a destination that a failure is about; other parts of the same sink may work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
-    /// None: the sink as a whole, or the message.
+    /// The sink as a whole, or the message.
     Sink,
-    /// What is published to: the list, stream, topic or exchange.
+    /// The target of the publication: the list, stream, topic or exchange.
     Target,
-    /// The way from there on: the routing key together with the exchange that it is looked up in, a partition.
+    /// The route within the target: a partition, or a routing key in its exchange.
     Route,
 }
 
 impl About {
-    /// Whether it is a part of the destination, which a template may have chosen.
+    /// Whether the failure is about a part of the destination, which a template may have chosen.
     pub fn is_of_destination(self) -> bool {
         matches!(self, About::Target | About::Route)
     }
@@ -205,17 +205,17 @@ impl About {
 /// Whether a failed element may have left this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It was sent, or nothing is known about it: an attempt.
+    /// Sent, or unknown: counts as an attempt.
     Maybe,
-    /// It was sent, and waits behind another element that is not answered: an attempt, and not its fault.
+    /// Sent behind another element that has no answer yet: counts as an attempt, but is not the element's fault.
     Behind,
-    /// It never left this process: no attempt at all.
+    /// Not sent: does not count as an attempt.
     No,
-    /// It was not sent because its lease was over: says something about this process, nothing about the sink.
+    /// Not sent because the lease had expired: says something about this process, nothing about the sink.
     Stale,
 }
 
-/// The code of a failure: a text, and what the pipeline concludes from it. A plain text makes one without a conclusion.
+/// The code of a failure: a text, and whether the element was sent. A code from a plain text may have been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailureCode {
     text: &'static str,
@@ -235,28 +235,28 @@ impl From<&'static str> for FailureCode {
     }
 }
 
-/// A failed delivery: its class, and a message for the operator.
+/// A failed delivery: its class, its code, and a message for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// How the pipeline treats it.
+    /// The class, which decides how the pipeline treats it.
     pub class: Class,
-    /// Short stable code, safe as a metric label (`OOM`, `WRONGTYPE`, `timeout`); never free text of a server.
+    /// A short stable code, safe as a metric label (`OOM`, `WRONGTYPE`, `timeout`); never free text of a server.
     pub code: &'static str,
-    /// What was attempted and what happened; at most [`Failure::MESSAGE_MAX`] bytes, no payload, no secret.
+    /// The attempted action and its result; at most [`Failure::MESSAGE_MAX`] bytes, without payload or secret.
     pub message: String,
-    /// What it is about. Where the element's own payload chose that, it is the element's fault, not the target's.
+    /// The part that failed. If the element's own payload chose it, the element is at fault, not the target.
     pub about: About,
-    /// Whether the element may have left this process; from the constant that the code was made with.
+    /// Whether the element may have left this process. It follows from the constant that the code was made with.
     pub sent: Sent,
 }
 
 impl Failure {
-    /// Longest message that is kept, in bytes.
+    /// Maximum length of a message, in bytes.
     pub const MESSAGE_MAX: usize = 512;
 
-    /// A failure; its message is cut to [`Failure::MESSAGE_MAX`] bytes at a character boundary.
+    /// Creates a failure. Its message is cut to [`Failure::MESSAGE_MAX`] bytes at a character boundary.
     ///
-    /// Where nothing was sent, `code` is [`Failure::NOT_SENT`] or [`Failure::NOT_CONNECTED`], never their text.
+    /// If nothing was sent, `code` must be [`Failure::NOT_SENT`] or [`Failure::NOT_CONNECTED`], never their text.
     pub fn new(class: Class, code: impl Into<FailureCode>, message: impl Into<String>) -> Self {
         let (mut message, FailureCode { text: code, sent }) = (message.into(), code.into());
         if message.len() > Self::MESSAGE_MAX {
@@ -266,7 +266,7 @@ impl Failure {
         Failure { class, code, message, about: About::Sink, sent }
     }
 
-    /// The same failure, known to be about a part of the destination alone.
+    /// Restricts the failure to a part of the destination.
     pub fn about(self, about: About) -> Self {
         Failure { about, ..self }
     }
@@ -276,7 +276,7 @@ impl Failure {
         Failure::new(Class::Transient, Self::STALE, "send: the element's lease was over before its turn came")
     }
 
-    /// Code of [`Failure::stale`].
+    /// The code of [`Failure::stale`].
     pub const STALE: FailureCode = FailureCode { text: "stale_lease", sent: Sent::Stale };
 
     /// Whether this is [`Failure::stale`].
@@ -284,20 +284,20 @@ impl Failure {
         self.sent == Sent::Stale
     }
 
-    /// Code of an element that waited for its turn in the sink's client until the time-out, and was not sent.
+    /// The code of an element that waited in the sink's client until the time-out and was not sent.
     pub const NOT_SENT: FailureCode = FailureCode { text: "not_sent", sent: Sent::No };
-    /// Code of an element that found no connection.
+    /// The code of an element that found no connection.
     pub const NOT_CONNECTED: FailureCode = FailureCode { text: "not_connected", sent: Sent::No };
 
-    /// Code of an element that was sent behind another one that is not answered.
+    /// The code of an element that was sent behind another one without an answer.
     pub const BEHIND: FailureCode = FailureCode { text: "behind_another", sent: Sent::Behind };
 
-    /// Whether the element was only in the way of another one: nothing is known about its destination.
+    /// Whether the element only waited behind another one: nothing is known about its destination.
     pub fn is_behind(&self) -> bool {
         self.sent == Sent::Behind
     }
 
-    /// Whether the element never left this process: no attempt at all.
+    /// Whether the element never left this process, so that no attempt counts.
     pub fn is_unsent(&self) -> bool {
         self.sent == Sent::No
     }
@@ -309,7 +309,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a sink answers for one element. Only `Ok` lets the element leave Redis.
+/// The answer of a sink for one element. Only `Ok` lets the element leave Redis.
 pub type Outcome = Result<(), Failure>;
 
 #[cfg(test)]
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(named.to_string(), "b4a577edbccf1d805744efa9");
         assert_eq!(named.id, MessageId::of_text("b4a577edbccf1d805744efa9"));
         assert_ne!(named.id, MessageId::of_text("b4a577edbccf1d805744efaa"));
-        // Shown without the text, the digits lead to the same element.
+        // The digits, shown without the text, lead to the same element.
         assert_eq!(MessageId::of_text(&named.id.to_string()), named.id);
         assert_eq!(Identity::from(named.id).to_string(), named.id.to_string());
         for text in ["", "a b", "a\nb", "\u{fc}", &"x".repeat(257)] {
@@ -342,7 +342,7 @@ mod tests {
     fn only_the_constants_say_that_nothing_was_sent() {
         fn check(failure: Failure, unsent: bool, stale: bool) {
             assert_eq!((failure.is_unsent(), failure.is_stale()), (unsent, stale), "{failure}");
-            // What a sink changes about a failure keeps it.
+            // Changes that a sink makes to a failure keep it.
             let changed = Failure { class: Class::Ambiguous, ..failure.about(About::Target) };
             assert_eq!((changed.is_unsent(), changed.is_stale()), (unsent, stale), "{changed}");
         }

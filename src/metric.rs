@@ -1,10 +1,10 @@
-//! What a metric is called and what it means: plain data, for telemetry, which registers and documents it, and for sources,
-//! which bring their own.
+//! The names and the meaning of metrics: plain data for telemetry, which registers and documents them, and for sources,
+//! which add their own.
 
 /// The name and the meaning of one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Definition {
-    /// Full name, with the prefix and the unit.
+    /// The full name, with prefix and unit.
     pub name: &'static str,
     /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
@@ -12,38 +12,38 @@ pub struct Definition {
     pub unit: &'static str,
     /// Label names, in the order in which values are bound.
     pub labels: &'static [&'static str],
-    /// Upper bounds of the buckets; empty unless it is a histogram.
+    /// Upper bounds of the buckets; empty except for a histogram.
     pub buckets: &'static [f64],
-    /// One or two sentences.
+    /// The help text: one or two sentences.
     pub help: &'static str,
 }
 
 impl Definition {
-    /// A gauge of each queue.
+    /// Defines a gauge with the label `queue`.
     pub const fn of_queues(name: &'static str, unit: &'static str, help: &'static str) -> Self {
         Definition { name, kind: "gauge", unit, labels: &["queue"], buckets: &[], help }
     }
 }
 
-/// What a kind of source calls the things that only it has: the names of its gauges, and its lines in the log.
+/// The terms of a kind of source: the names of its own gauges, and the words of its log lines.
 #[derive(Debug, PartialEq)]
 pub struct SourceTerms {
-    /// What claims left behind, until upkeep removes it.
+    /// The gauge of entries that claims left behind, until upkeep removes them.
     pub leftovers: Definition,
-    /// Age of the oldest of them.
+    /// The gauge of the age of the oldest leftover.
     pub oldest_leftover: Definition,
-    /// Entries without an element that no claim recorded.
+    /// The gauge of entries without an element that no claim recorded.
     pub orphans: Definition,
-    /// The log line when there are more of them than before.
+    /// The log line for an increase of orphans.
     pub orphans_found: &'static str,
-    /// Entries that the source's own clients could not read, met by a rescue.
+    /// The gauge of entries that the source's own clients could not read, met by a rescue.
     pub unreadable: Definition,
-    /// The log line when there are more of them than before.
+    /// The log line for an increase of unreadable entries.
     pub unreadable_found: &'static str,
 }
 
 impl SourceTerms {
-    /// Its metrics, in the order of the documentation.
+    /// All metrics of the source, in the order of the documentation.
     pub fn metrics(&self) -> [Definition; 4] {
         [self.leftovers, self.oldest_leftover, self.orphans, self.unreadable]
     }
@@ -53,7 +53,7 @@ impl SourceTerms {
 pub(crate) mod tests {
     use super::{Definition, SourceTerms};
 
-    /// The terms of a source that is none.
+    /// The terms of a source for tests.
     pub(crate) static TERMS: SourceTerms = SourceTerms {
         leftovers: Definition::of_queues("delaybridge_test_leftovers", "entries", "Leftovers."),
         oldest_leftover: Definition::of_queues("delaybridge_test_oldest_leftover_age_seconds", "seconds", "Their age."),

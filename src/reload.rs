@@ -1,7 +1,7 @@
-//! Asking for a reload of the configuration, and what came of it. The handle is for whoever hears the wish: a signal, the
-//! admin API, a watch of the file. `app` carries it out.
+//! Requests for a reload of the configuration, and their reports. The handle is for every origin of a request: a
+//! signal, the admin API, the watch of the file. `app` carries it out.
 //!
-//! One reload runs at a time. Wishes that come meanwhile are served together by one more, which reads what is in the file
+//! One reload runs at a time. All requests that arrive meanwhile are served by one more, which reads the file as it is
 //! then.
 
 use std::fmt;
@@ -14,30 +14,30 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::config::{Config, Difference, Parts, Problem};
 
-/// Wishes that wait for the one reload that serves them all.
+/// Maximum number of requests that wait for the next reload.
 const WAITING: usize = 64;
 
-/// Names that a line has; the others are counted.
+/// Maximum number of names in a log line; the others are counted.
 const NAMED: usize = 10;
 
-/// What a reload did, or would do. Names are in the order of the file.
+/// The changes that a reload has made or would make. Names are in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Whether nothing was changed, because only the question was asked.
+    /// Whether this is a dry run, which changes nothing.
     pub dry_run: bool,
-    /// The queues.
+    /// The changed queues.
     pub queues: Difference,
-    /// The sinks.
+    /// The changed sinks.
     pub sinks: Difference,
-    /// What is doubtful in the file, but not wrong.
+    /// The warnings about the file.
     pub warnings: Vec<Problem>,
-    /// How long it took.
+    /// The duration of the reload.
     #[serde(rename = "seconds", serialize_with = "seconds")]
     pub took: Duration,
 }
 
 impl Report {
-    /// Whether the file says what runs.
+    /// Whether the file equals the running configuration.
     pub fn is_empty(&self) -> bool {
         self.queues.is_empty() && self.sinks.is_empty()
     }
@@ -69,26 +69,26 @@ fn seconds<S: serde::Serializer>(took: &Duration, serializer: S) -> Result<S::Ok
     serializer.serialize_f64(took.as_secs_f64())
 }
 
-/// What came of a reload: what it did; or everything for which it was refused, and then nothing has changed.
+/// The outcome of a reload: its report; or all problems for which it was refused, and nothing was changed.
 pub type Outcome = Result<Report, Vec<Problem>>;
 
-/// A wish, with the place for the answer.
+/// A request for a reload, with the channel for its outcome.
 #[derive(Debug)]
 pub struct Wish {
-    /// Only to learn what would change.
+    /// Whether only to find out what would change.
     pub dry_run: bool,
-    /// Whoever asked may be gone.
+    /// The channel for the outcome, if anyone waits for it.
     pub answer: Option<oneshot::Sender<Outcome>>,
 }
 
-/// Asks for reloads. Cheap to clone.
+/// A handle that requests reloads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ReloadHandle {
     wishes: mpsc::Sender<Wish>,
     running: Arc<Mutex<Running>>,
 }
 
-/// A configuration that runs.
+/// The running configuration and the hashes of its parts.
 #[derive(Debug, Clone)]
 struct Running {
     config: Arc<Config>,
@@ -96,34 +96,34 @@ struct Running {
 }
 
 impl ReloadHandle {
-    /// A handle, and the wishes that come over it. `running` is what the daemon was started with.
+    /// Creates a handle for the running configuration, and the receiver of its requests.
     pub fn new(config: Arc<Config>, parts: Parts) -> (ReloadHandle, mpsc::Receiver<Wish>) {
         let (wishes, wished) = mpsc::channel(WAITING);
         let running = Running { config, parts: Arc::new(parts) };
         (ReloadHandle { wishes, running: Arc::new(Mutex::new(running)) }, wished)
     }
 
-    /// The configuration that runs.
+    /// The running configuration.
     pub fn running(&self) -> Arc<Config> {
         self.running.lock().config.clone()
     }
 
-    /// Hashes of its parts.
+    /// The hashes of its parts.
     pub fn parts(&self) -> Arc<Parts> {
         self.running.lock().parts.clone()
     }
 
-    /// From here on this one runs.
+    /// Replaces the running configuration.
     pub fn runs(&self, config: Arc<Config>, parts: Parts) {
         *self.running.lock() = Running { config, parts: Arc::new(parts) };
     }
 
-    /// Reads the file, and runs what it says; with `dry_run` it only says what would change. Returns when that is done. Cancel
-    /// safe: what was asked for is done all the same.
+    /// Reads the file and applies it, or with `dry_run` only reports what would change. Returns when that is done.
+    /// Cancel safe: a request that was made is still served.
     ///
     /// # Errors
     ///
-    /// Everything for which it was refused; nothing has changed then.
+    /// Returns all problems for which the file was refused; nothing was changed then.
     pub async fn reload(&self, dry_run: bool) -> Outcome {
         let (answer, answered) = oneshot::channel();
         let wish = Wish { dry_run, answer: Some(answer) };
@@ -136,16 +136,16 @@ impl ReloadHandle {
         }
     }
 
-    /// Asks for a reload, and does not wait for it. What comes of it is logged and counted.
+    /// Requests a reload without waiting for it. Its outcome is logged and counted.
     pub fn knock(&self) {
-        // Where no place is left, another wish is served later than this.
+        // Ignore the error: if the queue is full, a pending request is served later than this one.
         drop(self.wishes.try_send(Wish { dry_run: false, answer: None }));
     }
 }
 
 const STOPPING: &str = "reload: the daemon is stopping";
 
-/// A refusal that is about no place in the file.
+/// A refusal that is not about a position in the file.
 fn refusal(message: &str) -> Problem {
     Problem { file: String::new(), position: None, path: String::new(), message: message.to_owned(), help: None }
 }

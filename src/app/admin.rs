@@ -1,4 +1,4 @@
-//! The operators' API and page: started with the daemon, stopped with its tasks.
+//! Starts the operators' API and page. They end with the daemon's tasks.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::pipeline::process::Process;
 use crate::reload::ReloadHandle;
 
-/// Binds the address and starts the tasks that serve it, if the configuration asks for it.
+/// Binds the address and spawns the tasks that serve it, if the configuration has `http.admin`.
 pub(super) fn start(
     config: &Config,
     reload: &ReloadHandle,

@@ -1,4 +1,4 @@
-//! The HTTP API of the job queue: started with the daemon, stopped with its tasks.
+//! Starts the HTTP API of the job queue. It ends with the daemon's tasks.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::api::server::{Served, serve};
 use crate::api::tls::Certificates;
 use crate::pipeline::process::Process;
 
-/// Starts all listeners, which share the memory for bodies.
+/// Starts all listeners. They share one budget of memory for request bodies.
 pub(super) fn start(
     listeners: &[ApiSpec],
     jobs: &Jobs,
@@ -27,7 +27,7 @@ pub(super) fn start(
     listeners.iter().try_for_each(|spec| one(spec, jobs, memory.clone(), process, tasks))
 }
 
-/// Binds the address of a listener and starts the task that serves it.
+/// Binds the address of one listener and spawns the task that serves it.
 fn one(
     spec: &ApiSpec,
     jobs: &Jobs,

@@ -1,7 +1,7 @@
-//! The ordered end: unready, stop claiming, let deliveries finish, give up what does not, write the verdicts.
+//! The ordered shutdown: become unready, stop claiming, let deliveries finish, abandon the rest, write the verdicts.
 //!
-//! Three points in time: until `abandon` sinks may answer; then what is still with them is released; until `give_up`
-//! verdicts are written; what is left then comes back by its lease.
+//! It has two deadlines. Until `abandon`, sinks may answer; after it, elements still at a sink are released. Until
+//! `give_up`, verdicts are written; elements left after it come back when their leases expire.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::pipeline::watch::holders;
 /// Time between two lines about what is still in flight.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// Drains within `timeout`; returns the exit code.
+/// Drains within `timeout` and returns the exit code.
 pub(super) async fn run(
     all: &[Arc<Seats>],
     process: &Process,
@@ -30,15 +30,15 @@ pub(super) async fn run(
     let in_flight = || all.iter().map(held).sum::<u64>();
     let counts = || all.iter().map(|seats| seats.counts()).fold(Counts::default(), Counts::plus);
     let before = counts();
-    // The lease keepers go on until the end.
+    // The lease keepers run until the end.
     let keepers = all.len();
     process.events.stopping(signal.unwrap_or("a failure"), in_flight(), timeout);
     process.stopping.cancel();
 
-    // A fifth of the time is kept for releasing and for the verdicts, a tenth for closing what is left.
+    // 30 % of the time is reserved: 20 % for releases and verdicts, 10 % for closing what is left.
     let (abandon_at, give_up_at) = (timeout.mul_f64(0.7), timeout.mul_f64(0.9));
     let idle = async {
-        // Claimers first: a claim that was on its way brings its elements into the drain.
+        // Claimers first: a claim in progress brings its elements into the drain.
         while tasks.len() > keepers {
             if tasks.join_next().await.is_none() {
                 break;
@@ -54,14 +54,15 @@ pub(super) async fn run(
         let passed = started.elapsed();
         if passed >= abandon_at && !process.abandon.is_cancelled() {
             process.abandon.cancel();
-            // Also after the machine was suspended over both points: a release is quick, and leaves nothing behind.
+            // Also applies when the machine was suspended past both deadlines: a release is quick and leaves nothing
+            // behind.
             give_up_at = give_up_at.max(passed.saturating_add(timeout.mul_f64(0.1)));
         }
         if passed >= give_up_at {
             break;
         }
         let next = if passed >= abandon_at { give_up_at } else { abandon_at.min(next_line.max(passed)) };
-        // Order: done is done. The timer may be left at any time, `idle` is only looked at.
+        // Biased: completion takes priority. The timer can be dropped at any time; `idle` is only polled.
         tokio::select! {
             biased;
             () = &mut idle => break,
@@ -75,8 +76,8 @@ pub(super) async fn run(
     process.abandon.cancel();
     process.give_up.cancel();
     drop(idle);
-    // A claimer that is still here is waiting for the reply of a claim, which may have taken something. They have one task
-    // together.
+    // A claimer that is still running waits for the reply to a claim, which may have taken elements. All claimers share
+    // one task.
     let claimers = process.claimers.load(Ordering::Relaxed);
     let waiting = tasks.len().saturating_sub(keepers).max(claimers);
     let unknown = process.not_found.load(Ordering::Relaxed) + waiting as u64;

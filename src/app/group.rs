@@ -1,4 +1,4 @@
-//! A Redis with its queues: what is built for each of them at the start, and goes on until the process stops.
+//! One Redis and its queues: everything that is built for it at the start and runs until the process stops.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::source::store::Store;
 
 /// A Redis that holds queues.
 pub(super) struct Group {
-    /// Its connections.
+    /// The connections to it.
     pub(super) redis: Redis,
-    /// Its queues.
+    /// The registry of its queues.
     pub(super) seats: Arc<Seats>,
     subscriber: Subscriber,
     channels: watch::Sender<Arc<Channels>>,
 }
 
 impl Group {
-    /// Builds the queues that this Redis holds, and starts their tasks. One that does not beat for as long as `stuck` is stuck.
+    /// Builds the queues of this Redis and starts their tasks. A task without a heartbeat for `stuck` counts as stuck.
     pub(super) fn start(
         config: &Config,
         process: &Arc<Process>,
@@ -51,11 +51,11 @@ impl Group {
         Group { redis: redis.clone(), seats, subscriber, channels }
     }
 
-    /// Listens to the channels of the queues that there are now.
+    /// Subscribes to the channels of the current queues.
     pub(super) fn listen(&self) {
         let channels = Channels::of(&self.seats);
         let names = channels.names();
-        // Known before they are heard.
+        // The map is replaced first, so that every message finds its queues.
         self.channels.send_replace(Arc::new(channels));
         self.subscriber.listen_to(names);
     }
@@ -66,8 +66,8 @@ impl Group {
     }
 }
 
-/// What connections to a Redis are made with: the scripts of what it holds. Those of queues that come later are loaded when
-/// they are first used.
+/// The options for connections to a Redis: the scripts of its queues. Scripts of queues that are added later are loaded
+/// on first use.
 pub(super) fn options(config: &Config, name: &str) -> LinkOptions {
     let queues = config.queues_on(name);
     let mut scripts: Vec<_> = source::scripts(queues.iter().map(|spec| &spec.source)).into_iter().cloned().collect();
@@ -77,12 +77,12 @@ pub(super) fn options(config: &Config, name: &str) -> LinkOptions {
     LinkOptions { scripts, ..LinkOptions::default() }
 }
 
-/// The queues of a Redis.
+/// Builds the queues of a Redis.
 fn seats(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByName) -> Seats {
     let queues = config.queues_on(redis.name());
     let options = options(config, redis.name());
     let durable = Mutex::new(HashMap::<Durability, DurableRedis>::new());
-    // The further connections of queues with durable claims: one for each way to be durable.
+    // Additional connections for queues with durable claims, one for each durability setting.
     let beside = {
         let redis = redis.clone();
         move |need: Durability| {
@@ -98,7 +98,7 @@ fn seats(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByName) 
             Arc::new(store.durable(durable.as_ref()))
         }
     };
-    // Made before anything runs, as all connections of the start are.
+    // Opens the durable connections before any task runs, as all connections of the start are.
     queues.iter().for_each(|spec| drop(store(spec, process.owner)));
     let parts = Parts { store: Box::new(store), sinks };
     Seats::new(process.clone(), Arc::new(RedisServer::new(redis)), &queues, parts)

@@ -1,4 +1,4 @@
-//! The job queue of the daemon: its waiting consumers, and what time does to jobs.
+//! The daemon's share of the job queue: the dispenser for waiting consumers, and the clock that ages jobs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,30 +19,30 @@ use crate::telemetry::jobs::{JobEvents, JobSizes};
 use crate::telemetry::labels::JobEnd;
 use crate::telemetry::status::{Heartbeat, Topics};
 
-/// Time between two rounds over all topics.
+/// Interval between two rounds over all topics.
 const ROUND: Duration = Duration::from_secs(1);
-/// Most jobs of a kind that one script moves.
+/// Maximum number of jobs of one kind that a script moves.
 const AT_ONCE: usize = 500;
-/// Scripts in a row on one topic that has more to do.
+/// Maximum number of consecutive scripts on one topic that has more to do.
 const IN_A_ROW: usize = 20;
-/// Topics that are looked at side by side.
+/// Number of topics that are processed concurrently.
 const SIDE_BY_SIDE: usize = 8;
-/// Members in a page of the index.
+/// Number of members in a page of the index.
 const PAGE: usize = 1_000;
-/// Pages of a round. More are looked at in the following rounds.
+/// Maximum number of pages in a round; the following rounds read the rest.
 const PAGES: usize = 5;
 
-/// The job queue, as the parts that serve it to clients use it.
+/// The job queue, for the parts that serve it to clients.
 pub(super) struct Jobs {
-    /// What can be done with jobs.
+    /// The operations on jobs.
     pub(super) queue: JobQueue,
-    /// Hands jobs to consumers that wait.
+    /// The dispenser that hands jobs to waiting consumers.
     pub(super) dispenser: Dispenser,
-    /// Ends with this.
+    /// The subscription that wakes consumers; dropping it ends it.
     _subscriber: Subscriber,
 }
 
-/// Starts the tasks of the job queue, if there is one.
+/// Starts the tasks of the job queue, if it is configured.
 pub(super) fn start(
     config: &Config,
     redis: &Redis,
@@ -74,11 +74,11 @@ fn count(events: &JobEvents, topic: &Topic, aged: &Aged) {
     events.set_aside(topic.as_str(), aged.set_aside);
 }
 
-/// Does once a second what time does to jobs, and reads the gauges.
+/// Ages the jobs of all topics once a second, and reads the gauges.
 async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartbeat: Heartbeat) {
     let (mut index, mut seen, mut resting) = (Index::default(), Topics::default(), Resting::default());
     loop {
-        // Order: the end goes first. A round that was left is done by the next daemon.
+        // Biased: shutdown takes priority. The next daemon does a round that was abandoned.
         tokio::select! {
             biased;
             () = process.stopping.cancelled() => return,
@@ -86,7 +86,7 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
         }
         heartbeat.beat();
         if !queue.is_up() {
-            // Numbers of before would look as good as those of now.
+            // Old numbers would be indistinguishable from current ones.
             events.keep(&HashSet::new());
             resting = Resting::default();
             continue;
@@ -119,7 +119,7 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
                     Ok(tick) => {
                         events.sizes(topic.as_str(), &sizes(&tick));
                         if resting.note(&topic, &tick, now) && !queue.settings().topics.contains_key(&topic) {
-                            // What failed now is tried again by the next look.
+                            // Ignore the error: the next tick tries again.
                             let _ = queue.forget(&topic).await;
                         }
                     }
@@ -129,7 +129,7 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
                     }
                 }
             }
-            // Larger indexes take several rounds.
+            // A large index takes several rounds.
             let last = index.after.is_none();
             if last {
                 events.index_read(seen.index.as_deref().map_or(Ok(seen.unreadable), Err));
@@ -148,21 +148,21 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
     }
 }
 
-/// The index of topics, round by round.
+/// The position in the index of topics, which is read over several rounds.
 #[derive(Default)]
 struct Index {
-    /// Where the next round goes on; none is at the beginning.
+    /// The cursor for the next round; `None` starts at the beginning.
     after: Option<Bytes>,
-    /// The topics of the last round at the beginning: those of a round that cannot read the index.
+    /// The topics of the last round that started at the beginning. A round that cannot read the index uses them.
     first: Vec<Topic>,
 }
 
 /// The topics of a round: those with settings of their own, and those of the index.
 struct Round {
     topics: Vec<Topic>,
-    /// Members of the index that are no names.
+    /// Number of members of the index that are not topic names.
     unreadable: u64,
-    /// Why the index could not be read.
+    /// The reason why the index could not be read.
     problem: Option<String>,
 }
 
@@ -179,7 +179,7 @@ impl Index {
                     (unreadable, self.after) = (unreadable + page.unreadable, page.next);
                 }
                 Err(error) => {
-                    // The next round begins anew. Time goes on for those that are known.
+                    // The next round starts at the beginning. Known topics are still aged.
                     let read: HashSet<_> = topics.iter().cloned().collect();
                     topics.extend(self.first.iter().filter(|topic| !read.contains(topic)).cloned());
                     (problem, self.after) = (Some(error.to_string()), None);

@@ -1,8 +1,8 @@
-//! Builds everything from the configuration, owns the tasks, and takes everything down in order.
+//! Builds everything from the configuration, owns the tasks, and shuts everything down in order.
 //!
-//! What runs: the supervised connections and their [`watch`], one subscription for all queues, the [`tasks`] of the queues;
-//! deliveries and settlings come and go. A task that must not end and ends all the same takes the process with it: a daemon
-//! that only looks alive loses more than a restart.
+//! The long-running parts are the supervised connections and their [`watch`], one subscription for all queues, and the
+//! [`tasks`] of the queues; deliveries and settlements come and go. The unexpected end of an essential task ends the
+//! process: a daemon that only looks alive loses more than a restart costs.
 
 mod admin;
 mod api;
@@ -44,28 +44,29 @@ use crate::sink::SinkSpec;
 use crate::telemetry::events::Events;
 use crate::telemetry::http;
 
-/// Exit code of a run that ended as it should.
+/// Exit code of a clean stop.
 pub const OK: u8 = 0;
-/// Exit code of a run that ended by itself.
+/// Exit code of a run that ended because of a failure.
 pub const FAILED: u8 = 1;
-/// Exit code of a drain that left elements in flight to their leases.
+/// Exit code of a drain that left elements in flight, which come back when their leases expire.
 pub const LEFTOVERS: u8 = 3;
 
-/// Number of queues with a check of rights at start. Each command costs a round trip.
+/// Number of queues whose rights are checked at the start. Each command costs a round trip.
 const RIGHTS_CHECKED: usize = 20;
-/// A task that has to come by every second and does not for this long, beside one command's time-out, is stuck.
+/// Time without a heartbeat, beside one command's time-out, after which a task counts as stuck. Tasks beat every
+/// second.
 const STUCK: Duration = Duration::from_secs(60);
-/// Time for the last notifications to systemd, and for the HTTP server's outstanding answers.
+/// Time for the last notifications to systemd, and for the pending responses of the HTTP server.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Time for a sink, a subscription or a connection to close at the end.
 const CLOSE: Duration = Duration::from_millis(500);
 
-/// Runs the daemon with what was loaded from this file until a signal ends it; returns the exit code.
+/// Runs the daemon with the loaded configuration of this file until a signal stops it; returns the exit code.
 ///
 /// # Errors
 ///
-/// When it cannot start: the HTTP address is taken, no signal can be caught.
+/// Returns an error if it cannot start: the HTTP address is in use, or no signal handler can be installed.
 pub async fn run(loaded: Loaded, file: ConfigFile) -> anyhow::Result<u8> {
     let config = Arc::new(loaded.config);
     let (handle, wishes) = ReloadHandle::new(config.clone(), loaded.parts);
@@ -92,13 +93,13 @@ pub async fn run(loaded: Loaded, file: ConfigFile) -> anyhow::Result<u8> {
     let code = app.until_stopped(&mut signals, &handle, &notifier, config.shutdown_timeout).await;
     notifier.stop(LAST_WORDS);
     if let Some(server) = server {
-        // Last: until here the probes report the state.
+        // Last, because the probes report the state until here.
         server.stop(LAST_WORDS);
     }
     Ok(code)
 }
 
-/// Everything that runs.
+/// The running daemon.
 struct App {
     /// Every Redis that holds queues or jobs.
     servers: Vec<Redis>,
@@ -106,11 +107,11 @@ struct App {
     /// The queues, by the Redis that holds them.
     groups: Arc<Vec<Group>>,
     sinks: Arc<Sinks>,
-    /// The job queue, if there is one.
+    /// The job queue, if it is configured.
     _jobs: Option<jobs::Jobs>,
-    /// Sends the spans of elements, if they are traced.
+    /// The task that sends spans, if elements are traced.
     traces: Option<traces::Exporter>,
-    /// Tasks that end only when the process stops.
+    /// The tasks that end only when the process stops.
     tasks: JoinSet<&'static str>,
 }
 
@@ -161,7 +162,7 @@ impl App {
         let process = self.process.clone();
         let mut dead_servers: FuturesUnordered<_> = self.servers.iter().map(Redis::ended).collect();
         let signal = loop {
-            // Order does not matter: whichever comes first ends the run or is only noted. Both may be left at any time.
+            // Unbiased: each branch ends the run or only records a request. Both futures are cancel safe.
             tokio::select! {
                 signal = signals.next() => match signal {
                     Signal::Reload => reload.knock(),
@@ -187,9 +188,9 @@ impl App {
         notifier.stopping(timeout);
         let seats: Vec<Arc<Seats>> = self.groups.iter().map(|group| group.seats.clone()).collect();
         let code = drain::run(&seats, &process, &mut self.tasks, signal, timeout).await;
-        // What had an answer to give has given it; a sink that does not close in time is left behind.
+        // All pending answers have been given; a sink that does not close in time is abandoned.
         self.sinks.close_all(CLOSE).await;
-        // The reloads have ended; else the subscriptions end with them.
+        // The reloads have ended, so this is the last reference; otherwise the subscriptions end when it is dropped.
         if let Ok(groups) = Arc::try_unwrap(self.groups) {
             drop(tokio::time::timeout(CLOSE, join_all(groups.into_iter().map(Group::close))).await);
         }

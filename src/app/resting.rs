@@ -1,5 +1,5 @@
-//! When each topic is looked at again: one in which nothing happens is looked at less and less, and forgotten once it was empty for a
-//! while. What is at rest costs nothing.
+//! The schedule of looks at topics. An idle topic is looked at less and less often, and is forgotten after it has been
+//! empty for a while, so that idle topics cost nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,19 +9,19 @@ use crate::jobs::{Tick, Topic};
 
 /// Longest time between two looks at a topic.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The same of a topic with ready jobs, which grow older.
+/// The same for a topic with ready jobs, whose age grows.
 const LONGEST_READY: Duration = Duration::from_secs(5);
-/// How long a topic is empty until it is forgotten.
+/// Time for which a topic is empty before it is forgotten.
 const EMPTY: Duration = Duration::from_secs(600);
 
-/// The topics, by what was seen of them.
+/// The last state of each topic.
 #[derive(Default)]
 pub(super) struct Resting(HashMap<Topic, Seen>);
 
 struct Seen {
     sizes: [u64; 4],
     paused: bool,
-    /// Since when it has these sizes.
+    /// Start of the time with these sizes.
     since: Instant,
     next: Instant,
 }
@@ -37,12 +37,12 @@ impl Resting {
         self.0.get(topic).is_some_and(|seen| seen.paused)
     }
 
-    /// Takes in what a look found; whether the topic has been empty for long.
+    /// Records the result of a look; returns whether the topic has been empty for long.
     pub(super) fn note(&mut self, topic: &Topic, tick: &Tick, now: Instant) -> bool {
         let sizes = [tick.delay, tick.ready, tick.reserved, tick.dead];
         let since = self.0.get(topic).filter(|seen| seen.sizes == sizes).map_or(now, |seen| seen.since);
         let unchanged = now.since(since);
-        // Reservations end, and their daemon may be gone.
+        // Reservations end, and the daemon that made them may be gone.
         let wait = match tick {
             _ if tick.reserved > 0 || tick.more => Duration::ZERO,
             _ if tick.ready > 0 => unchanged.min(LONGEST_READY),
@@ -52,7 +52,7 @@ impl Resting {
         sizes == [0; 4] && !tick.paused && unchanged >= EMPTY
     }
 
-    /// Something happened in these topics.
+    /// Resets the schedule of topics with changes.
     pub(super) fn stir(&mut self, topics: &HashSet<Topic>) {
         self.0.retain(|topic, _| !topics.contains(topic));
     }
@@ -73,7 +73,7 @@ mod tests {
         Tick { aged: Aged::default(), delay, ready, reserved, dead, oldest_ready_ms: None, more: false, paused: false }
     }
 
-    /// Looks of an hour at a topic with these sizes.
+    /// Looks at a topic with these sizes for an hour; returns the number of looks and whether it is forgotten.
     fn looks(sizes: [u64; 4]) -> (usize, bool) {
         let (mut resting, topic, began) = (Resting::default(), "a".parse().unwrap(), Instant::now());
         let (mut looks, mut over) = (0, false);
@@ -104,7 +104,7 @@ mod tests {
         assert!(!resting.is_due(&topic, at(510)));
         resting.stir(&[topic.clone()].into());
         assert!(resting.is_due(&topic, at(510)));
-        // Emptied again, it is young again.
+        // The topic was used, so the time starts anew.
         resting.note(&topic, &tick([0, 1, 0, 0]), at(511));
         assert!(!resting.note(&topic, &tick([0; 4]), at(900)));
         assert!(resting.note(&topic, &tick([0; 4]), at(1_500)));

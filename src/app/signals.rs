@@ -1,29 +1,29 @@
-//! SIGTERM and SIGINT stop, SIGHUP asks for a reload, and a second SIGTERM or SIGINT ends the process on the spot.
+//! SIGTERM and SIGINT stop the daemon, SIGHUP requests a reload, and a second SIGTERM or SIGINT exits at once.
 //!
-//! A thread of their own: the second signal works even when the runtime is stuck.
+//! They are handled on a thread of their own, so that the second signal works even if the runtime is stuck.
 
 use std::io;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio::sync::mpsc;
 
-/// What the operator wants.
+/// The request of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
-    /// Drain and exit; the signal's name.
+    /// Drain and exit; with the name of the signal.
     Stop(&'static str),
     /// Read the configuration again.
     Reload,
 }
 
-/// The signals that came, in order.
+/// The queue of caught signals.
 pub(super) struct Signals(mpsc::Receiver<Signal>);
 
 impl Signals {
-    /// Catches signals from here on.
+    /// Installs the handlers.
     pub(super) fn listen() -> io::Result<Signals> {
         let mut caught = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-        // More than fit are repetitions of what is waiting to be handled.
+        // A full channel holds repetitions of what is already pending.
         let (sender, receiver) = mpsc::channel(8);
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             let mut stopping = false;
@@ -46,7 +46,7 @@ impl Signals {
         Ok(Signals(receiver))
     }
 
-    /// The next signal. Cancel safe.
+    /// Waits for the next signal. Cancel safe.
     pub(super) async fn next(&mut self) -> Signal {
         match self.0.recv().await {
             Some(signal) => signal,

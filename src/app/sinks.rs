@@ -1,4 +1,4 @@
-//! The sinks at work: opened, replaced under their names, closed when nothing goes to them any more.
+//! The active sinks: opened, replaced under their names, and closed when they are no longer in use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::sink::SinkSpec;
 /// Sinks by their names.
 pub(super) type ByName = HashMap<Arc<str>, Arc<SinkHandle>>;
 
-/// Time for a sink to close while the daemon goes on. One that does not close in time is left behind.
+/// Time for a sink to close while the daemon goes on. After it, the sink is abandoned.
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// All sinks.
+/// The sinks of the process.
 pub(super) struct Sinks {
     process: Arc<Process>,
     open: Mutex<Open>,
@@ -27,17 +27,17 @@ pub(super) struct Sinks {
 #[derive(Default)]
 struct Open {
     at_work: ByName,
-    /// Others have their names, or none; they finish what they have.
+    /// Replaced and removed sinks, which finish their deliveries.
     old: Vec<Arc<SinkHandle>>,
 }
 
 impl Sinks {
-    /// None yet.
+    /// Creates an empty set.
     pub(super) fn new(process: Arc<Process>) -> Sinks {
         Sinks { process, open: Mutex::default() }
     }
 
-    /// Opens a sink, which begins to connect. The end of its worker by itself ends the process.
+    /// Opens a sink, which begins to connect. An unexpected end of its worker ends the process.
     pub(super) fn open(&self, spec: &SinkSpec, redis: &Redis) -> Arc<SinkHandle> {
         let process = &self.process;
         let (events, gates) = (process.events.sink(&spec.name), process.gates.clone());
@@ -48,12 +48,12 @@ impl Sinks {
         handle
     }
 
-    /// Those at work.
+    /// The active sinks.
     pub(super) fn at_work(&self) -> ByName {
         self.open.lock().at_work.clone()
     }
 
-    /// These are at work from now on. Answers those that were and are not.
+    /// Installs the new sinks and returns the replaced ones.
     pub(super) fn replace(&self, new: ByName) -> Vec<Arc<SinkHandle>> {
         let mut open = self.open.lock();
         let before = std::mem::replace(&mut open.at_work, new);
@@ -65,7 +65,7 @@ impl Sinks {
         old
     }
 
-    /// Closes sinks that no queue delivers to any more, in the background.
+    /// Closes sinks in the background that no queue delivers to any more.
     pub(super) fn close(self: &Arc<Self>, old: Vec<Arc<SinkHandle>>) {
         for handle in old {
             let sinks = self.clone();
@@ -76,7 +76,7 @@ impl Sinks {
         }
     }
 
-    /// Closes all: what had an answer to give has given it. One that does not close in time is left behind.
+    /// Closes all sinks, after the last answer was given. A sink that does not close in time is abandoned.
     pub(super) async fn close_all(&self, within: Duration) {
         let Open { at_work, old } = std::mem::take(&mut *self.open.lock());
         for handle in at_work.into_values().chain(old) {
@@ -85,9 +85,9 @@ impl Sinks {
     }
 }
 
-/// Nothing can be delivered to a sink whose worker has ended.
+/// Ends the process when the worker of a sink ends, because nothing can be delivered to it any more.
 async fn watch(process: Arc<Process>, handle: Arc<SinkHandle>) {
-    // Order: an end that was asked for goes first.
+    // Biased: an end that was requested takes priority.
     tokio::select! {
         biased;
         () = process.stopping.cancelled() => {}

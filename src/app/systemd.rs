@@ -1,7 +1,7 @@
 //! Notifies systemd: READY, STATUS, STOPPING, and WATCHDOG while `/livez` would answer 200.
 //!
-//! On a thread of its own, like the probes: it reports what is stuck while the pipeline's runtime is stuck. Without
-//! `NOTIFY_SOCKET`, there is no thread and nothing happens. Knows the board, nothing else.
+//! Runs on a thread of its own, like the probes, so that it still reports while the pipeline's runtime is stuck.
+//! Without `NOTIFY_SOCKET` there is no thread. It depends on the status board only.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -13,13 +13,13 @@ use sd_notify::NotifyState;
 use crate::telemetry::events::Events;
 use crate::telemetry::status::Status;
 
-/// Longest time between two looks at the board; half of the watchdog's time if that is shorter.
+/// Maximum interval between two looks at the board; half of the watchdog's time if that is shorter.
 const EVERY: Duration = Duration::from_secs(5);
-/// Interval before the start is complete, because a person waits for it.
+/// Interval until the start is complete, because a person may be waiting.
 const STARTING: Duration = Duration::from_millis(50);
-/// Notifications that may wait while systemd does not read.
+/// Capacity of the queue of notifications while systemd does not read.
 const ORDERS: usize = 16;
-/// What closing sinks, Redis and the HTTP server may take after the drain.
+/// Time for closing sinks, Redis and the HTTP server after the drain.
 const CLOSING: Duration = Duration::from_secs(5);
 
 /// Sends notifications until it is stopped or dropped.
@@ -27,57 +27,58 @@ pub(super) struct Notifier(Option<Telling>);
 
 struct Telling {
     orders: SyncSender<Order>,
-    /// Answers, by being closed, when the thread is done.
+    /// Closed when the thread has ended; nothing is ever sent.
     done: Receiver<()>,
 }
 
-/// A notification that does not wait for the next look.
+/// A notification that is sent at once.
 enum Order {
     /// A reload begins.
     Reloading,
-    /// It is over, whatever came of it.
+    /// The reload has ended, successfully or not.
     Reloaded,
-    /// The drain begins, and may take this long.
+    /// The drain begins, with its longest duration.
     Stopping(Duration),
 }
 
-/// Says that a reload begins and ends. Cheap to clone.
+/// A handle that reports the begin and the end of reloads. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Words(Option<SyncSender<Order>>);
 
 impl Words {
-    /// A reload begins.
+    /// Reports that a reload begins.
     pub(super) fn reloading(&self) {
         self.say(Order::Reloading);
     }
 
-    /// It is over: what runs is as asked for, or as before.
+    /// Reports that the reload has ended, successfully or not.
     pub(super) fn reloaded(&self) {
         self.say(Order::Reloaded);
     }
 
     fn say(&self, order: Order) {
         if let Some(orders) = &self.0 {
-            // Full only while systemd does not read: it asks again, or gives up the reload.
+            // Ignore the error: the queue is full only while systemd does not read; then it repeats the request or
+            // gives up.
             let _ = orders.try_send(order);
         }
     }
 }
 
 impl Notifier {
-    /// Starts to notify, if systemd has asked for it.
+    /// Starts the thread, if `NOTIFY_SOCKET` is set.
     pub(super) fn start(events: Events) -> io::Result<Notifier> {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(Notifier(None));
         }
         let (status, watchdog) = (events.status().clone(), sd_notify::watchdog_enabled());
         let (orders, ordered) = sync_channel(ORDERS);
-        // Nothing is ever sent: the end of the thread closes it.
+        // Nothing is ever sent: the end of the thread closes the channel.
         let (finished, done) = sync_channel(0);
         let mut reached = true;
         let send = move |states: &[NotifyState]| {
             let sent = sd_notify::notify(states);
-            // Reported once, until it works again.
+            // Reported once until it works again.
             if let (Err(problem), true) = (&sent, reached) {
                 events.service_manager_lost(&problem.to_string());
             }
@@ -92,31 +93,32 @@ impl Notifier {
         Ok(Notifier(Some(Telling { orders, done })))
     }
 
-    /// Asks for as much time as the configuration grants the drain, so that `TimeoutStopSec` need not know it.
+    /// Asks systemd for as much time as the configuration grants the drain, so that `TimeoutStopSec` need not be set.
     pub(super) fn stopping(&self, timeout: Duration) {
         if let Some(telling) = &self.0 {
-            // Full only while systemd does not read.
+            // Ignore the error: the queue is full only while systemd does not read.
             let _ = telling.orders.try_send(Order::Stopping(timeout));
         }
     }
 
-    /// What says that reloads begin and end.
+    /// A handle that reports reloads.
     pub(super) fn words(&self) -> Words {
         Words(self.0.as_ref().map(|telling| telling.orders.clone()))
     }
 
-    /// Waits until everything is sent, because a drain may end before the thread has looked; but at most `within`, for
+    /// Waits until everything is sent, because a drain may end before the thread has run; at most `within`, because
     /// systemd may not listen.
     pub(super) fn stop(self, within: Duration) {
         if let Some(Telling { orders, done }) = self.0 {
             drop(orders);
-            // Both answers mean that there is nothing more to wait for: closed, or out of time.
+            // Ignore the result: closed and timed out both mean that there is nothing more to wait for.
             let _ = done.recv_timeout(within);
         }
     }
 }
 
-/// Says what is new, again and again. `send` answers whether it has arrived.
+/// Sends each change of the board until the channel of orders is closed. `send` returns whether a notification was
+/// delivered.
 fn notify(
     status: &Status,
     watchdog: Option<Duration>,
@@ -140,12 +142,12 @@ fn notify(
             (ready_told, line_told) = (ready, line);
         }
         match ordered.recv_timeout(pause(ready, watchdog)) {
-            // The time tells the end of this reload from that of an earlier one.
+            // The timestamp distinguishes this reload from an earlier one.
             Ok(Order::Reloading) => match NotifyState::monotonic_usec_now() {
                 Ok(now) => _ = send(&[NotifyState::Reloading, now]),
                 Err(_) => _ = send(&[NotifyState::Reloading]),
             },
-            // Before the start is complete, its own word will come.
+            // Before the start is complete, READY is sent by the next look.
             Ok(Order::Reloaded) if ready_told => _ = send(&[NotifyState::Ready]),
             Ok(Order::Reloaded) => {}
             Ok(Order::Stopping(timeout)) => {
@@ -158,7 +160,7 @@ fn notify(
     }
 }
 
-/// Half of the watchdog's time, as sd_watchdog_enabled(3) asks for, or less.
+/// The interval between looks: half of the watchdog's time, as sd_watchdog_enabled(3) recommends, or less.
 fn pause(ready: bool, watchdog: Option<Duration>) -> Duration {
     let longest = if ready { EVERY } else { STARTING };
     watchdog.map_or(longest, |time| longest.min(time / 2))
@@ -171,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads datagrams until one satisfies `wanted`; they come every few milliseconds.
+    /// Reads datagrams until one satisfies `wanted`. They arrive every few milliseconds.
     fn wait_for(manager: &UnixDatagram, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let mut buffer = [0; 4096];
         for _ in 0..10_000 {
@@ -210,7 +212,7 @@ mod tests {
         heart.beat();
         let stuck = wait_for(&manager, "a missed beat", |text| text.contains("claimer orders silent for"));
         assert!(!fed(&stuck), "{stuck}");
-        // The line changes every second, so there is something to read; none of it feeds the watchdog.
+        // The status line changes every second, so there is something to read, but no datagram feeds the watchdog.
         let later = wait_for(&manager, "the next line", |_| true);
         assert!(!fed(&later), "{later}");
         heart.rest();

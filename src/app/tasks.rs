@@ -1,4 +1,4 @@
-//! The tasks of the daemon: which queues need which, and their start.
+//! The long-running tasks of the queues, and their start.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::pipeline::{upkeep, watch};
 use crate::source::{Announcement, millis};
 use crate::telemetry::labels::Wakeup;
 
-/// Starts every task of the queues of a Redis that ends only when the process stops. One that does not beat for as long as `stuck` is stuck.
+/// Starts every task for the queues of a Redis that ends only when the process stops. A task without a heartbeat for
+/// `stuck` counts as stuck.
 pub(super) fn start(
     tasks: &mut JoinSet<&'static str>,
     seats: &Arc<Seats>,
@@ -44,7 +45,7 @@ pub(super) fn start(
     seats.look_at_all(Wakeup::Due);
 }
 
-/// Forwards the dead letters of a queue, if it wants that: it is at work for good.
+/// Starts to forward the dead letters of a queue, if it is configured to. Such a queue never idles.
 pub(super) fn forward(seats: &Seats, place: usize) {
     let spec = seats.spec(place);
     if spec.mode != Mode::Deliver || spec.dead_letter_to.is_none() {
@@ -57,16 +58,16 @@ pub(super) fn forward(seats: &Seats, place: usize) {
     });
 }
 
-/// Not an async block: it would hold the task twice.
+/// Returns the task with its name as output. A combinator, because an async block would hold the future twice.
 pub(super) fn named(name: &'static str, task: impl Future<Output = ()>) -> impl Future<Output = &'static str> {
     task.map(move |()| name)
 }
 
-/// The channels of the queues that are delivered from, and the places of these queues; in order, to be searched.
+/// The channels of the queues with deliveries, each with the queue's slot; sorted for binary search.
 pub(super) struct Channels(Vec<(Arc<str>, usize)>);
 
 impl Channels {
-    /// Of all queues.
+    /// Collects the channels of all queues.
     pub(super) fn of(seats: &Seats) -> Channels {
         let delivering = seats.with_mode(|mode| mode == Mode::Deliver).into_iter();
         let of_queue = |place| seats.store(place).channels().into_iter().map(move |channel| (channel, place));
@@ -76,10 +77,10 @@ impl Channels {
         Channels(channels)
     }
 
-    /// Their names.
+    /// The distinct names of the channels.
     pub(super) fn names(&self) -> Vec<Arc<str>> {
         let mut names: Vec<_> = self.0.iter().map(|(name, _)| name.clone()).collect();
-        // Several topics of the job queue are announced on one channel.
+        // Several topics of the job queue share one channel.
         names.dedup();
         names.shrink_to_fit();
         names
@@ -91,7 +92,7 @@ impl Channels {
     }
 }
 
-/// Passes on what is announced on the channels of the queues.
+/// Dispatches the announcements on the channels to their queues.
 async fn listen(
     seats: Arc<Seats>,
     channels: watch_channel::Receiver<Arc<Channels>>,
@@ -99,21 +100,21 @@ async fn listen(
 ) {
     let process = seats.process();
     loop {
-        // Order: the end goes first. An announcement that is left behind is only a hint.
+        // Biased: shutdown takes priority. A lost announcement is only a hint.
         let event = tokio::select! {
             biased;
             () = process.stopping.cancelled() => return,
             event = announcements.recv() => event,
         };
         match event {
-            // What was announced meanwhile is not known, also of pauses.
+            // Announcements made meanwhile were missed, also those of pauses.
             Some(SubscriberEvent::Subscribed) => {
                 seats.at_work().iter().for_each(|(_, queue)| queue.doubt_pauses());
                 seats.look_at_all(Wakeup::Reconnect);
-                // Once for all: those that wait at a gate look as well.
+                // Once for all queues: those that wait at a gate check it again.
                 process.gates.send_modify(|n| *n += 1);
             }
-            // What was announced on these channels before is not known.
+            // Earlier announcements on these channels were missed.
             Some(SubscriberEvent::More(more)) => {
                 let channels = channels.borrow().clone();
                 let places: BTreeSet<_> = more.iter().flat_map(|channel| channels.queues(channel)).collect();
@@ -129,7 +130,7 @@ async fn listen(
                             seats.announce(place, due_ms.saturating_sub(millis(seats.spec(place).claim_ahead)));
                         }
                         Some(Announcement::Changed) => seats.wake(place, |queue| queue.alarm.ring(Wakeup::Published)),
-                        // A queue at rest wakes up to show it.
+                        // Wakes an idle queue, so that it shows the pause.
                         Some(Announcement::Pause) => seats.wake(place, |queue| queue.see_pauses()),
                         None => {}
                     }

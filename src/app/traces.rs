@@ -1,4 +1,5 @@
-//! The task that sends spans to their collector, if elements are traced. It outlives the drain, whose spans it sends last.
+//! The task that sends spans to their collector, if elements are traced. It outlives the drain, and sends its spans
+//! last.
 
 use std::panic::AssertUnwindSafe;
 
@@ -10,20 +11,20 @@ use crate::config::Config;
 use crate::spans::{LAST_WORDS, Tracer, export};
 use crate::telemetry::events::Events;
 
-/// The task.
+/// A handle to the task that sends spans.
 pub(super) struct Exporter {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-/// Starts it for the process with this random number; none where nothing is traced.
+/// Starts the task, if tracing is configured. `owner` identifies the process.
 pub(super) fn start(config: &Config, events: &Events, owner: [u8; 8]) -> Option<(Tracer, Exporter)> {
     let spec = config.tracing.clone()?;
     let tracer = Tracer::new(spec.sample, events.metrics().spans());
     let stop = CancellationToken::new();
     let sending = export::run(tracer.clone(), spec, hex::encode(owner), stop.clone());
     let events = events.clone();
-    // Its end costs spans, and no element.
+    // A panic loses spans, but no element.
     let task = tokio::spawn(async move {
         if AssertUnwindSafe(sending).catch_unwind().await.is_err() {
             events.task_ended("traces", "it panicked");
@@ -33,7 +34,7 @@ pub(super) fn start(config: &Config, events: &Events, owner: [u8; 8]) -> Option<
 }
 
 impl Exporter {
-    /// Sends what is left, as far as the collector takes it in time.
+    /// Sends the remaining spans, within a time limit.
     pub(super) async fn close(self) {
         self.stop.cancel();
         drop(tokio::time::timeout(LAST_WORDS, self.task).await);

@@ -1,4 +1,5 @@
-//! The watch of the connections to Redis: it reports each change, gives advice once, and wakes the claimers after a reconnect.
+//! The watch of the connections to Redis: it reports each change, gives advice once, and wakes the queues after a
+//! reconnect.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,13 +15,13 @@ use crate::source::competitors::{advice, blocked_consumers};
 use crate::source::ledger::Ledger;
 use crate::telemetry::labels::Wakeup;
 
-/// What the watch of the connections looks at.
+/// The subject of the watch: a Redis and its queues.
 pub(super) struct Watched {
     pub(super) redis: Redis,
     pub(super) seats: Arc<Seats>,
-    /// Numbers of queues and sinks, of all Redis together.
+    /// Numbers of queues and sinks over all Redis servers.
     pub(super) of: (usize, usize),
-    /// Whether one of them has been there.
+    /// Whether any Redis was connected before.
     pub(super) started: Arc<AtomicBool>,
 }
 
@@ -29,13 +30,13 @@ impl Watched {
         Ledger::new(source::build(&self.seats.spec(place).source), self.seats.process().owner)
     }
 
-    /// Where a queue is kept.
+    /// The connection to the server that holds a queue.
     fn place(&self, ledger: &Ledger) -> Place {
         self.redis.at(&ledger.keys.leases)
     }
 }
 
-/// Reports the state of the connections, and wakes a queue after each reconnect to its server.
+/// Reports the state of the connections, and wakes the queues after each reconnect to their server.
 pub(super) async fn watch_redis(watched: Watched) {
     let process = watched.seats.process().clone();
     let mut changes = watched.redis.changes();
@@ -48,14 +49,14 @@ pub(super) async fn watch_redis(watched: Watched) {
         wake(&watched, &mut epochs);
         if health.is_up() && !std::mem::replace(&mut started, true) {
             advise(&watched, &process);
-            // What one Redis holds does not wait for the others.
+            // The queues of one Redis do not wait for the others.
             if !watched.started.swap(true, Ordering::Relaxed) {
                 process.events.started(watched.of.0, watched.of.1, process.owner);
             }
             tell_missing_rights(&watched, &process).await;
             tell_consumers(&watched, &process).await;
         }
-        // Order: the end goes first; a change of state that is left behind changes nothing.
+        // Biased: shutdown takes priority. A state that is not reported then changes nothing.
         tokio::select! {
             biased;
             () = process.stopping.cancelled() => return,
@@ -81,21 +82,21 @@ fn report(watched: &Watched, process: &Process, health: &Health) {
     }
 }
 
-/// `7.0.15`, or `7.0.15, 7.2.4` where servers differ.
+/// Joins the versions: `7.0.15`, or `7.0.15, 7.2.4` if servers differ.
 fn distinct(mut versions: Vec<&str>) -> String {
     versions.sort_unstable();
     versions.dedup();
     versions.join(", ")
 }
 
-/// Looks at the queues whose connection is another one than before: it may lead to another server, with another clock.
+/// Wakes the queues whose connection has changed: the new one may lead to another server, with another clock.
 fn wake(watched: &Watched, epochs: &mut HashMap<usize, (usize, u64)>) {
     let nodes = watched.redis.nodes();
     let mut reconnected = Vec::new();
     for place in watched.seats.places() {
         let at = watched.place(&watched.ledger(place));
         let Some((node, number)) = at.epoch() else { continue };
-        // Of a queue that came to the place later it is the first: that one looks by itself.
+        // For a queue added to the slot later it is the first epoch; such a queue looks by itself.
         let before = epochs.insert(place, (node, number));
         if before == Some((node, number)) {
             continue;
@@ -107,7 +108,7 @@ fn wake(watched: &Watched, epochs: &mut HashMap<usize, (usize, u64)>) {
         {
             watched.seats.store(place).home().observe(now_ms);
         }
-        // The first connection is waited for, and needs no waking.
+        // The first connection is awaited, so it needs no wake-up.
         if before.is_some() || number > 1 {
             reconnected.push(place);
         }
@@ -115,7 +116,7 @@ fn wake(watched: &Watched, epochs: &mut HashMap<usize, (usize, u64)>) {
     watched.seats.look_at(reconnected, Wakeup::Reconnect);
 }
 
-/// Settings of the servers that may lose elements.
+/// Warns about server settings that may lose elements.
 fn advise(watched: &Watched, process: &Process) {
     for node in watched.redis.nodes() {
         if let LinkState::Up { info, address, .. } = &*node.link.state().borrow()
@@ -130,7 +131,7 @@ fn advise(watched: &Watched, process: &Process) {
     }
 }
 
-/// Consumers that wait on a list that a daemon drains would share its elements.
+/// Warns about consumers that block on a list that the daemon drains: they would take some of its elements.
 async fn tell_consumers(watched: &Watched, process: &Process) {
     let seats = &watched.seats;
     let delivering = seats.with_mode(|mode| !matches!(mode, Mode::Rescue { .. }));
@@ -138,7 +139,7 @@ async fn tell_consumers(watched: &Watched, process: &Process) {
     let drained: Vec<_> = drained.collect();
     for node in watched.redis.nodes() {
         let Some(conn) = node.current() else { continue };
-        // Without the right to ask there is no advice: `check --live` reports that.
+        // Without the right to ask there is no advice; `check --live` reports the missing right.
         let Ok(Some((blocked, empty))) = blocked_consumers(&conn, &drained).await else { return };
         if let (Some(advice), true) = (advice(&blocked), empty > 0) {
             process.events.redis_advice(conn.address(), &advice);
@@ -150,7 +151,7 @@ async fn tell_missing_rights(watched: &Watched, process: &Process) {
     for place in watched.seats.places().into_iter().take(RIGHTS_CHECKED) {
         let (spec, ledger) = (watched.seats.spec(place), watched.ledger(place));
         let Some(conn) = watched.place(&ledger).current() else { continue };
-        // A server that cannot answer, or a connection that is gone: the first command refused will show it.
+        // If the server cannot answer or the connection is lost, the first refused command will report it.
         let Ok(Some(missing)) = missing_rights(&conn, &spec.rights(&ledger)).await else { return };
         if let Some(first) = missing.first() {
             let text = format!(

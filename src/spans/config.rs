@@ -1,4 +1,4 @@
-//! The keys under `tracing`.
+//! The configuration keys under `tracing`.
 
 use std::time::Duration;
 
@@ -20,30 +20,30 @@ tables! {
     }
 }
 
-/// A collector.
+/// The settings of a collector.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OtlpSpec {
-    /// As it was written.
+    /// The endpoint as it was configured.
     pub endpoint: String,
-    /// Its host.
+    /// The host of the endpoint.
     #[serde(skip)]
     pub host: String,
-    /// Its port.
+    /// The port of the endpoint.
     #[serde(skip)]
     pub port: u16,
     /// The path of requests.
     #[serde(skip)]
     pub path: String,
-    /// How it is spoken to.
+    /// The protocol of requests.
     pub protocol: Protocol,
-    /// Part of the elements that are traced.
+    /// The sampled fraction of elements, `0.0..=1.0`.
     pub sample: f64,
-    /// Longest duration of a request.
+    /// The time-out of a request.
     #[serde(serialize_with = "shown::duration")]
     pub timeout: Duration,
 }
 
-/// How a collector is spoken to.
+/// The protocol of a collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -53,7 +53,7 @@ pub enum Protocol {
     Http,
 }
 
-/// Reads what is under `tracing`.
+/// Reads the section `tracing`.
 pub(crate) fn read(section: &Section<'_>) -> Option<OtlpSpec> {
     let section = section.section(&tracing::OTLP);
     let protocol = section

@@ -1,36 +1,36 @@
-//! Trace contexts by the W3C recommendation. Pure, but for the random numbers of spans.
+//! Trace contexts by the W3C recommendation. Pure, except for random span ids.
 
 use std::fmt;
 
 use crate::message::Identity;
 
-/// The identity of a trace.
+/// The id of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TraceId(pub(super) [u8; 16]);
 
-/// The identity of a span in its trace.
+/// The id of a span in its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SpanId(pub(super) [u8; 8]);
 
-/// Where an element comes from, in its producer's trace.
+/// The producer's span, from a `traceparent` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parent {
     pub(super) trace: TraceId,
     pub(super) span: SpanId,
-    /// Whether the producer samples it.
+    /// Whether the producer samples the trace.
     pub(super) sampled: bool,
 }
 
 impl TraceId {
-    /// The trace of an element without one: the same at every attempt and in every daemon.
+    /// The trace of an element without a parent: the same at every attempt and in every daemon.
     pub(super) fn of(queue: &str, id: &Identity) -> TraceId {
         let text = id.text.as_deref().unwrap_or_default();
         let bytes = [queue.as_bytes(), &[0], &id.id.0, text.as_bytes()].concat();
-        // All zeros is no trace.
+        // An id of only zeros is invalid.
         TraceId(xxhash_rust::xxh3::xxh3_128(&bytes).max(1).to_be_bytes())
     }
 
-    /// What the sample is drawn by.
+    /// The number that decides about sampling.
     pub(super) fn number(self) -> u64 {
         self.0.last_chunk().map_or(0, |last| u64::from_be_bytes(*last))
     }
@@ -43,13 +43,13 @@ impl SpanId {
 }
 
 impl Parent {
-    /// Reads a `traceparent`; `None` for what is none, which a trace then begins without.
+    /// Parses a `traceparent` header; returns `None` for an invalid one, and the trace then starts without a parent.
     pub(super) fn parse(text: &str) -> Option<Parent> {
         let mut parts = text.trim().split('-');
         let lower = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let mut hex = |length: usize| parts.next().filter(|part| part.len() == length && lower(part));
         let (version, trace, span, flags) = (hex(2)?, hex(32)?, hex(16)?, hex(2)?);
-        // A later version may have more behind it.
+        // A later version may append more fields.
         if version == "ff" || version == "00" && parts.next().is_some() {
             return None;
         }
@@ -62,7 +62,7 @@ impl Parent {
     }
 }
 
-/// The header of a sampled span.
+/// Formats the header of a sampled span.
 pub(super) fn traceparent(trace: TraceId, span: SpanId) -> String {
     format!("00-{trace}-{span}-01")
 }

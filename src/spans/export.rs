@@ -1,5 +1,5 @@
-//! Sends what the tracer has gathered: once a second, and as soon as a request is full. A request that the collector may take later is
-//! sent again, with growing waits, while the tracer's queue drops what finds no room.
+//! Sends the spans that the tracer has gathered: once a second, or as soon as a request is full. A request that failed
+//! temporarily is sent again with growing waits; meanwhile the tracer's queue drops spans for which it has no room.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use super::send::{NotTaken, send};
 use super::{Finished, Tracer, proto};
 use crate::backoff::{Backoff, Jitter};
 
-/// Elements in one request: at 1 KB each far below the 4 MB that a collector takes.
+/// Maximum number of elements in one request: at 1 KB each far below the 4 MB that a collector accepts.
 const REQUEST: usize = 512;
-/// How long the first element of a request waits for others.
+/// Time for which the first element of a request waits for others.
 const GATHER: Duration = Duration::from_secs(1);
-/// Between two tries of a request.
+/// Waits between two attempts at a request.
 const WAITS: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::From(0.5));
 
-/// Sends until `stop`, and then what is left, once. `instance` names this process.
+/// Sends until `stop`, then sends the rest once. `instance` identifies this process.
 pub async fn run(tracer: Tracer, spec: OtlpSpec, instance: String, stop: CancellationToken) {
-    // Whether the last request was not taken: the log has a line when that changes.
+    // Whether the last request failed. The log has a line for each change.
     let mut failing = false;
     loop {
         let elements = tracer.next(REQUEST);
         if elements.is_empty() {
-            // Order does not matter. Both may be left at any time.
+            // Unbiased. Both futures are cancel safe.
             tokio::select! {
                 () = tracer.0.knock.notified() => {}
                 () = stop.cancelled() => return,
             }
-            // The knock may be an old one; then the next look finds nothing.
+            // A stale notification is harmless: the next look finds nothing.
             tokio::select! {
                 () = tokio::time::sleep(GATHER) => {}
                 () = stop.cancelled() => {}
@@ -40,7 +40,7 @@ pub async fn run(tracer: Tracer, spec: OtlpSpec, instance: String, stop: Cancell
     }
 }
 
-/// Sends a request until it is taken, or never will be; at the end of the process once.
+/// Sends a request until it is taken or refused for good; only once if the process is stopping.
 async fn deliver(
     tracer: &Tracer,
     spec: &OtlpSpec,
@@ -72,7 +72,7 @@ async fn deliver(
         if matches!(problem, NotTaken::Refused(_)) || stop.is_cancelled() {
             return metrics.dropped(spans);
         }
-        // Order does not matter. Both may be left at any time.
+        // Unbiased. Both futures are cancel safe.
         tokio::select! {
             () = tokio::time::sleep(WAITS.wait(tries, fastrand::f64())) => {}
             () = stop.cancelled() => {}

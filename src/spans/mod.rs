@@ -1,14 +1,16 @@
-//! Traces: a span for each sampled element, with spans for its claim, decoding, deliveries and settling, sent to a collector by OTLP.
+//! Traces: a span for each sampled element, with child spans for its claim, decoding, deliveries and settling, exported
+//! by OTLP.
 //!
 //! ```text
 //! pipeline -> Traces (of a claim) -> Tracer (a bounded queue) -> export -> collector
 //! ```
 //!
-//! The pipeline asks one `Option` a claim whether there is a tracer; without one nothing here runs. What a span says has no payload in
-//! it. A collector that is away, or slow, costs spans and never an element: the queue drops them, and counts.
+//! The pipeline checks one `Option` for each claim; without a tracer nothing here runs. Spans contain no payload. A
+//! collector that is unreachable or slow costs spans, never an element: the queue drops spans and counts them.
 //!
-//! The trace of an element is made of its queue and its id, so that all attempts, of every daemon, are in one trace and sampled alike. A
-//! producer that has a trace of its own passes it in a header `traceparent` of the route, which a template fills from the payload.
+//! The trace id of an element is derived from its queue and its id, so that all attempts of every daemon are in one
+//! trace and are sampled alike. A producer with a trace of its own passes it in the route's header `traceparent`, which
+//! a template fills from the payload.
 
 pub mod config;
 mod context;
@@ -29,34 +31,34 @@ use crate::clock::Instant;
 use crate::message::{Failure, Identity};
 use crate::telemetry::metrics::spans::SpanMetrics;
 
-/// The header that carries a trace, by the W3C recommendation.
+/// The header that carries a trace, as the W3C recommendation defines it.
 const HEADER: &str = "traceparent";
 
-/// Elements whose spans wait for the collector, at most: at 1 KB each, 4 MB.
+/// Maximum number of elements whose spans wait for the collector: at 1 KB each, 4 MB.
 const WAITING: usize = 4_096;
 
-/// Takes the spans of elements. Cheap to clone.
+/// The collector of elements' spans. Cheap to clone.
 #[derive(Clone)]
 pub struct Tracer(Arc<Inner>);
 
 struct Inner {
-    /// Traces below it are sampled; `None` for all.
+    /// The bound below which trace numbers are sampled; `None` samples all.
     threshold: Option<u64>,
     waiting: Mutex<VecDeque<Finished>>,
-    /// Knocks when something waits.
+    /// Notified when spans are queued.
     knock: Notify,
     metrics: SpanMetrics,
 }
 
 impl Tracer {
-    /// A tracer that samples this part of the elements, from 0 to 1.
+    /// Creates a tracer that samples this fraction of the elements, `0.0..=1.0`.
     pub fn new(sample: f64, metrics: SpanMetrics) -> Tracer {
-        // The largest part below 1 is below 2^64 too.
+        // The largest fraction below 1 gives a threshold below 2^64 too.
         let threshold = (sample < 1.0).then(|| (sample.max(0.0) * 18_446_744_073_709_551_616.0) as u64);
         Tracer(Arc::new(Inner { threshold, waiting: Mutex::default(), knock: Notify::new(), metrics }))
     }
 
-    /// For the elements of a claim whose reply was read at this time.
+    /// Starts the traces of a claim whose reply was read at `since`.
     pub fn claim(&self, since: Instant) -> Traces {
         Traces { tracer: self.clone(), since, elements: Mutex::default() }
     }
@@ -65,7 +67,7 @@ impl Tracer {
         self.0.threshold.is_none_or(|threshold| trace.number() < threshold)
     }
 
-    /// Queues what is finished; drops and counts what finds no room.
+    /// Queues finished elements; drops and counts those for which there is no room.
     fn take(&self, finished: Vec<Finished>) {
         let mut waiting = self.0.waiting.lock();
         for one in finished {
@@ -79,7 +81,7 @@ impl Tracer {
         self.0.knock.notify_one();
     }
 
-    /// Up to so many of what waits.
+    /// Takes up to `most` of the queued elements.
     fn next(&self, most: usize) -> Vec<Finished> {
         let mut waiting = self.0.waiting.lock();
         let count = waiting.len().min(most);
@@ -87,27 +89,27 @@ impl Tracer {
     }
 }
 
-/// The traces of the sampled elements of one claim, by their places in it.
+/// The traces of the sampled elements of one claim, by their positions in it.
 pub struct Traces {
     tracer: Tracer,
     since: Instant,
     elements: Mutex<HashMap<usize, Trace>>,
 }
 
-/// An element as its spans show it.
+/// The data of an element that its spans show.
 #[derive(Debug, Clone)]
 pub struct Subject<'a> {
     /// The queue.
     pub queue: &'a Arc<str>,
     /// The identity.
     pub id: &'a Identity,
-    /// When it was due.
+    /// The due time, in ms since the epoch.
     pub due_ms: Option<i64>,
     /// The number of this attempt.
     pub attempt: u32,
 }
 
-/// What is known of one sampled element.
+/// The trace of one sampled element.
 #[derive(Debug)]
 struct Trace {
     queue: Arc<str>,
@@ -118,22 +120,22 @@ struct Trace {
     span: SpanId,
     /// The span that the producer named.
     parent: Option<SpanId>,
-    /// Work on it began.
+    /// The start of the work on it.
     begun: Instant,
     deliveries: Vec<Delivery>,
-    /// The verdict, and when it was there.
+    /// The verdict and its time.
     judged: Option<(&'static str, Instant)>,
 }
 
-/// One sink's part.
+/// The delivery to one sink.
 #[derive(Debug)]
 struct Delivery {
-    /// Its place among the queue's destinations.
+    /// The position among the queue's destinations.
     route: usize,
     sink: Arc<str>,
     span: SpanId,
     begun: Instant,
-    /// When it answered, and the class and code of a failure.
+    /// The time of the answer, and the class and code of a failure.
     answered: Option<(Instant, Option<(&'static str, &'static str)>)>,
 }
 
@@ -143,14 +145,14 @@ struct Finished {
     trace: Trace,
     claimed: Instant,
     ended: Instant,
-    /// Redis time of the end.
+    /// The end in Redis time, in ms.
     ended_ms: i64,
 }
 
 impl Finished {
-    /// How many spans it is.
+    /// The number of spans of the element.
     fn spans(&self) -> u64 {
-        // The element's own, its claim, decoding and settling.
+        // The element's own span, and those for claim, decoding and settling.
         4 + self.trace.deliveries.len() as u64
     }
 }
@@ -173,7 +175,7 @@ impl Trace {
 }
 
 impl Traces {
-    /// Work on the element at this place begins, perhaps once more.
+    /// Records that work on the element at this position starts, possibly once more.
     pub fn begun(&self, place: usize, subject: &Subject<'_>) {
         let trace = TraceId::of(subject.queue, subject.id);
         if self.tracer.samples(trace) {
@@ -181,8 +183,9 @@ impl Traces {
         }
     }
 
-    /// The element goes to this sink with these headers. A `traceparent` in them is its producer's: the producer has decided about the
-    /// sample. Where the element is sampled, the header names the span of this delivery afterwards, if the sink `carries` headers.
+    /// Records that the element goes to this sink. A `traceparent` in the headers is the producer's, whose sampling
+    /// decision counts. If the element is sampled, the header then names the span of this delivery, provided that the
+    /// sink `carries` headers.
     pub fn routed(
         &self,
         place: usize,
@@ -191,7 +194,7 @@ impl Traces {
         headers: &mut Vec<(Arc<str>, String)>,
         carries: bool,
     ) {
-        // What a template leaves empty is no header.
+        // An empty result of a template is no header.
         headers.retain(|(name, value)| !(value.is_empty() && name.eq_ignore_ascii_case(HEADER)));
         let found = headers.iter().position(|(name, _)| name.eq_ignore_ascii_case(HEADER));
         let parent = found.and_then(|at| Parent::parse(&headers[at].1));
@@ -218,25 +221,25 @@ impl Traces {
         }
     }
 
-    /// A sink has answered.
+    /// Records the answer of a sink.
     pub fn answered(&self, place: usize, route: usize, failure: Option<&Failure>) {
         let mut elements = self.elements.lock();
         let Some(trace) = elements.get_mut(&place) else { return };
-        // The latest: routed anew, an element is delivered once all the same.
+        // The latest delivery: an element that was routed anew is still delivered once.
         if let Some(delivery) = trace.deliveries.iter_mut().rev().find(|delivery| delivery.route == route) {
             let failure = failure.map(|failure| (failure.class.as_str(), failure.code));
             delivery.answered = Some((Instant::now(), failure));
         }
     }
 
-    /// There is a verdict.
+    /// Records the verdict.
     pub fn judged(&self, place: usize, verdict: &'static str) {
         if let Some(trace) = self.elements.lock().get_mut(&place) {
             trace.judged.get_or_insert((verdict, Instant::now()));
         }
     }
 
-    /// The verdicts on these elements are written, by Redis's clock now.
+    /// Ends the traces of elements whose verdicts are written; `ended_ms` is the Redis time.
     pub fn ended(&self, places: impl IntoIterator<Item = usize>, ended_ms: i64) {
         let ended = Instant::now();
         let mut elements = self.elements.lock();
@@ -249,7 +252,7 @@ impl Traces {
     }
 }
 
-/// How long the end of the process waits for the collector.
+/// Time that the end of the process grants the collector.
 pub const LAST_WORDS: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! OTLP's protobuf messages, as far as they are written here: a request with the spans of finished elements. Pure.
+//! The protobuf messages of OTLP that are sent: a request with the spans of finished elements. Pure.
 //!
-//! Written by hand: the usual library brings 18 crates for it. The tests read it as the specification says.
+//! Written by hand, because the usual library brings 18 crates. The tests parse it as the specification says.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{Delivery, Finished};
 use crate::clock::Instant;
 use crate::message::lateness;
 
-/// Appends fields of a message.
+/// A protobuf message under construction.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -42,12 +42,12 @@ impl Message {
         self.bytes(field, &inner.0);
     }
 
-    /// A `KeyValue` in this field.
+    /// Appends a `KeyValue` in this field.
     fn attribute(&mut self, field: u64, name: &str, value: Attribute<'_>) {
         let (mut pair, mut any) = (Message::default(), Message::default());
         match value {
             Attribute::Text(text) => any.bytes(1, text.as_bytes()),
-            // int64: negative ones are ten bytes.
+            // An int64: negative numbers take ten bytes.
             Attribute::Number(number) => any.number(3, number as u64),
         }
         pair.bytes(1, name.as_bytes());
@@ -61,14 +61,14 @@ enum Attribute<'a> {
     Number(i64),
 }
 
-/// `SpanKind`.
+/// Values of `SpanKind`.
 const INTERNAL: u64 = 1;
 const PRODUCER: u64 = 4;
 const CONSUMER: u64 = 5;
-/// `StatusCode`.
+/// A value of `StatusCode`.
 const ERROR: u64 = 2;
 
-/// An `ExportTraceServiceRequest` with all spans of these elements.
+/// Encodes an `ExportTraceServiceRequest` with all spans of these elements.
 pub(super) fn request(elements: &[Finished], instance: &str) -> Vec<u8> {
     let mut resource = Message::default();
     for (name, value) in [
@@ -101,7 +101,7 @@ struct Span<'a> {
     from: Instant,
     to: Instant,
     attributes: Vec<(&'static str, Attribute<'a>)>,
-    /// Class and code of a failure.
+    /// The class and code of a failure.
     failure: Option<(&'static str, &'static str)>,
 }
 
@@ -119,7 +119,7 @@ fn all_of(element: &Finished, spans: &mut Message) {
     ];
     if let Some(due_ms) = trace.due_ms {
         attributes.push(("delaybridge.due_ms", Attribute::Number(due_ms)));
-        // As the histogram of lateness: until the last sink has answered.
+        // As in the histogram of lateness: until the last sink has answered.
         let answers = trace.deliveries.iter().filter_map(|delivery| delivery.answered.map(|(at, _)| at));
         let since = answers.max().map_or(Duration::ZERO, |at| ended.since(at));
         let at_ms = element.ended_ms.saturating_sub(i64::try_from(since.as_millis()).unwrap_or(0));
@@ -147,7 +147,7 @@ fn all_of(element: &Finished, spans: &mut Message) {
     spans.message(2, span(element, inner(parent, "settle", judged, *ended)));
 }
 
-/// A part of an element's span.
+/// A child of the element's span.
 fn inner(parent: SpanId, name: &str, from: Instant, to: Instant) -> Span<'_> {
     let (id, parent) = (SpanId::random(), Some(parent));
     Span { name, id, parent, kind: INTERNAL, from, to, attributes: Vec::new(), failure: None }
@@ -177,7 +177,7 @@ fn span(element: &Finished, span: Span<'_>) -> Message {
     message
 }
 
-/// A time of our clock as Redis's clock shows it.
+/// Converts a point of our clock to nanoseconds since the epoch by Redis's clock.
 fn unix_nanos(element: &Finished, at: Instant) -> u64 {
     let ended = u64::try_from(element.ended_ms).unwrap_or(0).saturating_mul(1_000_000);
     let before = element.ended.since(at);

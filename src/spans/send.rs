@@ -1,4 +1,4 @@
-//! One request to the collector, over a connection of its own: there is one a second at most.
+//! One request to the collector, over a connection of its own, because there is at most one a second.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ use tokio::net::TcpStream;
 
 use super::config::{OtlpSpec, Protocol};
 
-/// Why a collector did not take a request.
+/// The reason why a collector did not take a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotTaken {
-    /// It may take it later.
+    /// A temporary failure: the collector may take it later.
     #[error("{0}")]
     Later(String),
-    /// It never will.
+    /// A permanent failure: the collector will never take it.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Nothing that a collector answers is longer.
+/// Maximum length of a response body, in bytes.
 const ANSWER_MAX: usize = 64 << 10;
 
 /// Sends a request, within its time-out.
 ///
 /// # Errors
-/// When it was not taken.
+/// Returns the reason if the collector did not take it.
 pub(super) async fn send(spec: &OtlpSpec, message: &[u8]) -> Result<(), NotTaken> {
     let sending = exchange(spec, message);
     match tokio::time::timeout(spec.timeout, sending).await {
@@ -47,13 +47,13 @@ fn later(error: impl std::fmt::Display) -> NotTaken {
     NotTaken::Later(error.to_string())
 }
 
-/// The connection was made, and the exchange failed: mostly the port speaks the other protocol.
+/// The error of an exchange that failed after connecting: mostly the port speaks the other protocol.
 fn foreign(protocol: Protocol, error: &hyper::Error) -> NotTaken {
     let (speaks, other, port) = match protocol {
         Protocol::Grpc => ("gRPC", "http", 4318),
         Protocol::Http => ("OTLP over HTTP", "grpc", 4317),
     };
-    // "http2 error" says less than what is behind it.
+    // The innermost cause, because "http2 error" alone says little.
     let cause = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source()).last();
     let cause = cause.map(ToString::to_string).unwrap_or_default();
     NotTaken::Later(format!(
@@ -66,7 +66,7 @@ async fn exchange(spec: &OtlpSpec, message: &[u8]) -> Result<(), NotTaken> {
     let stream = TcpStream::connect((spec.host.as_str(), spec.port)).await.map_err(later)?;
     let io = TokioIo::new(stream);
     let request = request(spec, message).map_err(|error| NotTaken::Refused(error.to_string()))?;
-    // The connection moves only while it is polled: beside the request, and not after it.
+    // The connection makes progress only while it is polled, so it is polled together with the request.
     let (status, head, trailers) = match spec.protocol {
         Protocol::Grpc => {
             let other = |error| foreign(spec.protocol, &error);
@@ -90,7 +90,7 @@ fn request(spec: &OtlpSpec, message: &[u8]) -> Result<Request<Full<Bytes>>, hype
     match spec.protocol {
         Protocol::Grpc => {
             let mut framed = BytesMut::with_capacity(message.len() + 5);
-            // Not compressed, and its length.
+            // The gRPC prefix: not compressed, then the length.
             framed.put_u8(0);
             framed.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
             framed.put_slice(message);
@@ -119,7 +119,7 @@ async fn beside<E>(
     exchange: impl Future<Output = Result<Answer, NotTaken>>,
 ) -> Result<Answer, NotTaken> {
     let mut exchange = std::pin::pin!(exchange);
-    // Order: an answer counts, even if the connection has ended with it.
+    // Biased: an answer counts, even if the connection has ended with it.
     tokio::select! {
         biased;
         answer = &mut exchange => answer,
@@ -127,7 +127,7 @@ async fn beside<E>(
     }
 }
 
-/// What an answer means. Pure. No unknown answer is a success.
+/// Judges a response. Pure. An unknown answer is never a success.
 fn verdict(protocol: Protocol, status: u16, head: &HeaderMap, trailers: Option<&HeaderMap>) -> Result<(), NotTaken> {
     match (protocol, status) {
         (_, 429 | 502 | 503 | 504) => return Err(NotTaken::Later(format!("status {status}"))),
@@ -135,12 +135,12 @@ fn verdict(protocol: Protocol, status: u16, head: &HeaderMap, trailers: Option<&
         (Protocol::Grpc, 200) => {}
         (_, status) => return Err(NotTaken::Refused(format!("status {status}"))),
     }
-    // An answer without a body has it in its head.
+    // A response without a body has the status in its headers.
     let code = trailers.and_then(|trailers| trailers.get("grpc-status")).or_else(|| head.get("grpc-status"));
     let code = code.and_then(|code| code.to_str().ok()?.parse::<u32>().ok());
     match code {
         Some(0) => Ok(()),
-        // Those that the specification of OTLP names as passing.
+        // The codes that the OTLP specification calls retryable.
         Some(code @ (1 | 4 | 8 | 10 | 11 | 14 | 15)) => Err(NotTaken::Later(format!("gRPC status {code}"))),
         Some(code) => Err(NotTaken::Refused(format!("gRPC status {code}"))),
         None => Err(NotTaken::Refused("an answer without a gRPC status".to_owned())),

@@ -25,7 +25,7 @@ impl World {
         Subject { queue: &self.queue, id: &self.id, due_ms: Some(1_000), attempt: 2 }
     }
 
-    /// The `traceparent` that the sink gets for one that the route gives.
+    /// Sends an element with this `traceparent` from its route; returns the header that the sink gets.
     fn passes(&self, given: Option<&str>, carries: bool) -> (Option<String>, Vec<Finished>) {
         let traces = self.tracer.claim(Instant::now());
         let mut headers: Vec<(Arc<str>, String)> = vec![("tenant".into(), "acme".into())];
@@ -69,7 +69,7 @@ fn an_element_without_a_trace_gets_one_if_it_is_sampled() {
         assert_eq!((passed.trace, None), (finished[0].trace.trace, finished[0].trace.parent));
         let (header, finished) = World::new(0.0).passes(given, true);
         assert_eq!((header, finished.len()), (None, 0));
-        // A list of Redis has no headers.
+        // A Redis list has no headers.
         let (header, finished) = World::new(1.0).passes(given, false);
         assert_eq!((header, finished.len()), (None, 1));
     }
@@ -99,7 +99,7 @@ fn what_finds_no_room_is_dropped_and_counted() {
     assert_eq!((world.count("dropped"), world.count("sent")), ("20".to_owned(), "0".to_owned()));
 }
 
-/// A field of a message: its number, and its value.
+/// A field of a message: its number and its value.
 #[derive(Debug, Clone, PartialEq)]
 enum Field {
     Number(u64, u64),
@@ -151,7 +151,7 @@ fn inner(fields: &[Field], number: u64) -> Vec<Vec<u8>> {
     fields.iter().filter_map(bytes).collect()
 }
 
-/// Numbers as in `opentelemetry/proto/trace/v1/trace.proto`.
+/// Field numbers as in `opentelemetry/proto/trace/v1/trace.proto`.
 #[test]
 fn a_request_has_the_spans_of_an_element() {
     let world = World::new(1.0);

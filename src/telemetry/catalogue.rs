@@ -1,7 +1,7 @@
-//! Every metric of the daemon, in one table: names, labels and help texts are here and nowhere else.
+//! The table of all metrics: names, labels and help texts are defined here and nowhere else.
 //!
-//! The registered families and the page `docs/metrics.md` are both generated from this table, so they cannot differ. It
-//! does not depend on the code that counts.
+//! The registered families and the page `docs/metrics.md` are generated from this table, so they cannot differ. It does
+//! not depend on the code that counts.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -11,19 +11,19 @@ pub use crate::metric::{Definition, SourceTerms};
 use prometheus::core::Collector;
 use prometheus::{CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 
-/// Due time to acknowledgement: 1 ms is the best that polling can reach, an hour is an outage.
+/// Buckets from the due time to the acknowledgement: 1 ms is the best that polling can reach, an hour is an outage.
 pub(super) const LATENESS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
-/// A delivery: from a local Redis up to the longest reasonable time-out.
+/// Buckets of a delivery: from a local Redis up to the longest reasonable time-out.
 const ACKS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
-/// A script: 5 ms is the rule for small elements, 1 s is a batch of the largest ones.
+/// Buckets of a script: 5 ms is the rule for small elements, 1 s is a batch of the largest ones.
 const SCRIPTS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
 
-/// A request to the job queue: from an answer of a local Redis up to a long poll.
+/// Buckets of a request to the job queue: from an answer of a local Redis up to a long poll.
 const REQUESTS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// The end of the help of a gauge that every daemon on a queue reads from the same keys.
+/// Appends the common end of the help of a gauge that every daemon on a queue reads from the same keys.
 macro_rules! shared {
     ($help:literal) => {
         concat!($help, " Read from Redis, the same for all daemons on a queue: aggregate with max by (queue).")
@@ -32,11 +32,11 @@ macro_rules! shared {
 
 /// A kind of metric family that the catalogue can hold.
 pub(super) trait Family: Collector + Clone + Sized + 'static {
-    /// The kind as Prometheus calls it.
+    /// The type of metric in Prometheus's terms.
     const KIND: &'static str;
     /// Builds the family, without any series.
     fn build(definition: &Definition) -> prometheus::Result<Self>;
-    /// Removes the series with these values of all labels, if it is there.
+    /// Removes the series with these values of all labels, if it exists.
     fn remove(&self, values: &[&str]);
 }
 
@@ -48,7 +48,7 @@ macro_rules! family {
                 <$type>::new(Opts::new(definition.name, definition.help), definition.labels)
             }
             fn remove(&self, values: &[&str]) {
-                // It was there a moment ago; whoever has removed it since wanted the same.
+                // Ignore the error: the series was removed concurrently.
                 let _ = self.remove_label_values(values);
             }
         }
@@ -77,17 +77,17 @@ macro_rules! catalogue {
             name: $name, kind: <$type as Family>::KIND, unit: $unit, labels: &$labels, buckets: $buckets, help: $help,
         }),*];
 
-        /// The registered families; a series comes into being when its labels are bound.
+        /// The registered families. A series is created when its labels are bound.
         pub(super) struct Families { $(pub(super) $field: $type,)* }
 
         impl Families {
-            /// Registers everything.
+            /// Registers all families.
             pub(super) fn register(registry: &Registry) -> prometheus::Result<Families> {
                 let mut definitions = CATALOGUE.iter();
                 Ok(Families { $($field: add::<$type>(registry, definitions.next())?,)* })
             }
 
-            /// Removes every series that has one of these values of the label.
+            /// Removes every series with one of these values of the label.
             pub(super) fn forget(&self, label: &str, values: &HashSet<&str>) {
                 let mut definitions = CATALOGUE.iter();
                 $(forget(&self.$field, definitions.next(), label, values);)*
@@ -96,7 +96,7 @@ macro_rules! catalogue {
     };
 }
 
-/// Removes the series of a family that have one of these values of the label.
+/// Removes the series of a family with one of these values of the label.
 pub(super) fn forget<F: Family>(family: &F, definition: Option<&Definition>, label: &str, values: &HashSet<&str>) {
     let Some(definition) = definition.filter(|definition| definition.labels.contains(&label)) else { return };
     for metric in family.collect().iter().flat_map(|family| family.get_metric()) {
@@ -243,7 +243,7 @@ catalogue! {
         "Always 1; the labels have the running version.";
 }
 
-/// Which series there are of thousands of queues.
+/// The section about the series of configurations with thousands of queues.
 const MANY: &str = "\
 The memory of the metrics and the size of a scrape are bounded, however many queues the configuration has:
 
@@ -260,12 +260,12 @@ of the same queues may choose different ones: above OWN used queues, add up over
 Topics of the job queue are a label too, of 200 at most; the counters of the rest are under `other topics`.
 ";
 
-/// Every metric, those of these sources behind our own.
+/// All metrics: the catalogue, then those of these sources.
 pub fn all(sources: &[&SourceTerms]) -> Vec<Definition> {
     CATALOGUE.iter().copied().chain(sources.iter().flat_map(|terms| terms.metrics())).collect()
 }
 
-/// The reference page, `docs/metrics.md`, with the metrics of these sources.
+/// Renders the reference page, `docs/metrics.md`, with the metrics of these sources.
 pub fn reference(sources: &[&SourceTerms]) -> String {
     let mut page = String::from(
         "# Metrics\n\n\

@@ -1,8 +1,8 @@
-//! What can happen, one method an event: the log line, the counter and the probes' board come out of one call, so they
-//! cannot drift apart.
+//! The events of the daemon, one method an event: one call writes the log line, counts, and updates the status board,
+//! so they cannot drift apart.
 //!
-//! A line is written when a state changes, never for an element that went well; what can come in thousands is written
-//! at most once in ten seconds, with the number of those left out. Takes plain values, no types of the pipeline. Payloads
+//! A line is written when a state changes, never for an element that was delivered. Frequent lines are limited to one
+//! in ten seconds, with the number of those suppressed. Methods take plain values, no types of the pipeline. Payloads
 //! and secrets never get here: a [`Failure`] carries neither.
 
 pub mod admin;
@@ -25,7 +25,7 @@ use super::tail::Tail;
 use crate::clock::is_great_skew;
 use crate::message::Failure;
 
-/// Shortest time between two lines of one kind about one queue.
+/// Minimum interval between two lines of one kind about one queue.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// Target of the lines about single elements in shadow mode.
@@ -34,7 +34,7 @@ const SHADOW: &str = "delaybridge::shadow";
 /// The cause of lines about queues that resume.
 const RESUMED: &str = "resumed";
 
-/// Queues that one line names; the rest is counted.
+/// Maximum number of queues named in one line; the rest is counted.
 const NAMED: usize = 10;
 
 /// A queue from which nothing is claimed, for no known reason.
@@ -42,30 +42,30 @@ const NAMED: usize = 10;
 pub struct Stalled {
     /// The queue.
     pub queue: Arc<str>,
-    /// What its claimer waits for.
+    /// The stage that its claimer waits for.
     pub waits_for: Stage,
-    /// For how long.
+    /// The duration of the stall.
     pub time: Duration,
-    /// Whether this was not reported before.
+    /// Whether the stall was not reported before.
     pub news: bool,
 }
 
 /// A pause that keeps a queue from claiming.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paused {
-    /// The sink that is paused, if it is not the queue itself.
+    /// The paused sink; `None` if the queue itself is paused.
     pub sink: Option<String>,
-    /// Who paused it.
+    /// The person who paused it.
     pub by: String,
-    /// Why.
+    /// The reason that the person gave.
     pub why: String,
-    /// When it began, in ms by Redis's clock.
+    /// The begin of the pause, in ms by Redis's clock.
     pub since_ms: i64,
-    /// When it ends by itself.
+    /// The end of the pause, in ms by Redis's clock, if it ends by itself.
     pub until_ms: Option<i64>,
 }
 
-/// Everything that one daemon reports. Cheap to clone.
+/// The events of one daemon. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Events {
     metrics: Metrics,
@@ -74,32 +74,32 @@ pub struct Events {
 }
 
 impl Events {
-    /// Reports to these two.
+    /// Creates events that report to these two.
     pub fn new(metrics: Metrics, status: Status) -> Self {
         Events { metrics, status, tail: Tail::default() }
     }
 
-    /// The counters without a log line.
+    /// The metrics, for counts without a log line.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// The board behind the probes.
+    /// The status board behind the probes.
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// What becomes of single elements, for people who watch.
+    /// The live events of single elements, for people who watch.
     pub fn tail(&self) -> &Tail {
         &self.tail
     }
 
-    /// The events of one queue. Call it once and keep the result: it holds the quiet time.
+    /// The events of one queue. Call it once and keep the result, which rate-limits the log lines.
     pub fn queue(&self, queue: &Arc<str>) -> QueueEvents {
         QueueEvents::new(self.metrics.queue(queue), self.status.clone())
     }
 
-    /// The events of one sink; puts it on the board as unknown.
+    /// The events of one sink, which the board shows as unknown until it answers.
     pub fn sink(&self, sink: &Arc<str>) -> SinkEvents {
         self.status.add_sink(sink);
         let metrics = self.metrics.sink(sink);
@@ -107,30 +107,29 @@ impl Events {
         SinkEvents::new(metrics, self.status.clone())
     }
 
-    /// The events of the job queue. Call it once and keep the result: it holds the quiet time.
+    /// The events of the job queue. Call it once and keep the result, which rate-limits the log lines.
     pub fn jobs(&self) -> JobEvents {
         JobEvents::new(self.metrics.clone())
     }
 
-    /// The events of the job queue's HTTP API. Call it once and keep the result: it holds the quiet time.
+    /// The events of the job queue's HTTP API. Call it once and keep the result, which rate-limits the log lines.
     pub fn api(&self) -> api::ApiEvents {
         api::ApiEvents::new(self.metrics.api(), "job queue's HTTP API")
     }
 
-    /// The events of the operators' API. Call it once and keep the result: it holds the quiet time.
+    /// The events of the operators' API. Call it once and keep the result, which rate-limits the log lines.
     pub fn admin(&self) -> admin::AdminEvents {
         admin::AdminEvents::new(api::ApiEvents::new(self.metrics.api(), "admin API"))
     }
 
-    /// The daemon claims from here on.
-    /// `owner`: the number that the names of its claims have.
+    /// The daemon starts to claim. `owner` is the number in the names of its claims.
     pub fn started(&self, queues: usize, sinks: usize, owner: [u8; 8]) {
         self.status.started();
         let owner = format!("{:016x}", u64::from_be_bytes(owner));
         info!(queues, sinks, owner, "started");
     }
 
-    /// The name of a Redis in a log line, where there are several.
+    /// The name of a Redis in a log line; `None` if there is only one.
     fn shown<'a>(&self, name: &'a str) -> Option<&'a str> {
         self.status.has_several_redis().then_some(name)
     }
@@ -156,7 +155,7 @@ impl Events {
         }
     }
 
-    /// How many seconds this machine's clock is ahead of that of this Redis; `None` while it is away.
+    /// Reports how many seconds this machine's clock is ahead of Redis's; `None` while Redis is unreachable.
     pub fn clock_skew(&self, name: &str, ahead: Option<f64>) {
         match ahead {
             Some(ahead) => self.metrics.clock_skew(name, ahead),
@@ -177,12 +176,12 @@ impl Events {
         }
     }
 
-    /// A dangerous setting of the Redis server, found at start (`maxmemory-policy` evicts).
+    /// A dangerous setting of the Redis server (`maxmemory-policy` evicts), found at the start.
     pub fn redis_advice(&self, address: &str, advice: &str) {
         warn!(redis = address, "{advice}");
     }
 
-    /// Writes the sums of what was left out of the log about holds and is old enough; with `all`, of everything.
+    /// Logs the sums of suppressed lines about holds that are old enough; with `all`, of all.
     pub fn sum_up(&self, all: bool) {
         for LeftOut { cause, lines, queues } in self.status.lines_left_out(all) {
             match cause.as_str() {
@@ -198,12 +197,12 @@ impl Events {
         info!(signal, in_flight, timeout_seconds = timeout.as_secs(), "stopping: nothing new is claimed");
     }
 
-    /// The drain continues; `holders` names the busy queues and sinks, shortened by the caller.
+    /// The drain continues. `holders` names the busy queues and sinks, shortened by the caller.
     pub fn draining(&self, in_flight: u64, left: Duration, holders: &str) {
         info!(in_flight, seconds_left = left.as_secs(), holders, "still draining");
     }
 
-    /// The drain is over.
+    /// The drain has ended.
     pub fn stopped(&self, settled: u64, released: u64, left_over: u64) {
         if left_over == 0 {
             info!(settled, released, "stopped: everything in flight was settled or released");
@@ -212,9 +211,9 @@ impl Events {
         }
     }
 
-    /// Queues from which nothing is claimed although something is due and nothing is in the way; `holders` names those with
-    /// elements in flight, shortened by the caller. None when that is over. News are logged and counted. All of them are in
-    /// the Redis of this name.
+    /// Reports the queues of a Redis from which nothing is claimed although elements are due and nothing is in the way;
+    /// an empty list ends the report. `holders` names the queues with elements in flight, shortened by the caller. New
+    /// stalls are logged and counted.
     pub fn stalled(&self, redis: &Arc<str>, stalled: &[Stalled], holders: &str) {
         if self.status.stalled(redis, stalled) && stalled.is_empty() {
             info!(name = self.shown(redis), "claims are made again");
@@ -238,23 +237,23 @@ impl Events {
         warn!(problem, "cannot notify systemd; it restarts the daemon if it waits for notifications");
     }
 
-    /// The configuration of the start runs; a hash of its settings.
+    /// The configuration of the start is in use; `hash` is a hash of its settings.
     pub fn loaded(&self, hash: &str) {
         self.metrics.reloaded(true);
         self.status.runs(hash);
     }
 
-    /// The file is read, to be compared with what runs.
+    /// A reload begins to read and compare the file.
     pub fn reload_begins(&self) {
         self.status.reloading();
     }
 
-    /// A reload begins to change something: a word on the difference to what runs.
+    /// A reload begins to change something. `difference` describes what differs from the running configuration.
     pub fn reloading(&self, difference: &str) {
         info!(difference, "reloading the configuration");
     }
 
-    /// A reload is complete, and the file is what runs.
+    /// A reload has succeeded, and the file is the running configuration.
     pub fn reloaded(&self, difference: &str, hash: &str, took: Duration) {
         self.metrics.reloaded(true);
         self.status.runs(hash);
@@ -262,7 +261,7 @@ impl Events {
         info!(difference, seconds = took.as_secs_f64(), "configuration reloaded");
     }
 
-    /// A reload was refused, and nothing has changed.
+    /// A reload was refused, and nothing was changed.
     pub fn reload_refused(&self, refusals: &[Refusal]) {
         self.metrics.reloaded(false);
         self.status.reloaded(refusals);
@@ -274,7 +273,7 @@ impl Events {
         error!(problems, "reload refused: the configuration before runs on, nothing has changed");
     }
 
-    /// A queue that was changed or removed had elements in flight that could be neither settled nor released in time.
+    /// A changed or removed queue had elements in flight that could be neither settled nor released in time.
     pub fn queue_left(&self, queue: &str, elements: usize) {
         warn!(
             queue,
@@ -283,11 +282,11 @@ impl Events {
         );
     }
 
-    /// Queues are gone: nothing is shown of them any more.
+    /// Queues were removed: forgets them on the board and in the metrics.
     pub fn queues_removed(&self, queues: &[Arc<str>]) {
         for queue in queues {
             let _ = self.status.forget_queue(queue);
-            // Announced by a counter that goes now.
+            // The counter that reported them is removed below.
             let possible_duplicates = self.metrics.take_possible_duplicates(queue);
             if possible_duplicates > 0 {
                 info!(queue = &**queue, possible_duplicates, "queue removed: its sinks may get elements again");
@@ -296,18 +295,18 @@ impl Events {
         self.metrics.forget("queue", queues);
     }
 
-    /// Sinks are gone: nothing is shown of them any more.
+    /// Sinks were removed: forgets them on the board and in the metrics.
     pub fn sinks_removed(&self, sinks: &[Arc<str>]) {
         sinks.iter().for_each(|sink| self.status.remove_sink(sink));
         self.metrics.forget("sink", sinks);
     }
 
-    /// A sink has other settings: nothing is known of its destinations.
+    /// A sink has new settings: forgets the state of its destinations.
     pub fn sink_changed(&self, sink: &Arc<str>) {
         self.status.forget_destinations(sink);
     }
 
-    /// An essential task has ended; the process ends too.
+    /// An essential task has ended, and the process ends too.
     pub fn task_ended(&self, task: &str, problem: &str) {
         error!(task, problem, "a task ended that the daemon cannot live without: exiting");
     }

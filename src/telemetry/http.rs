@@ -1,8 +1,7 @@
-//! `/metrics` and the probes, on a thread and a runtime of their own: they answer while the pipeline is saturated and
-//! while Redis is frozen.
+//! `/metrics` and the probes, on a thread and a runtime of their own, so that they answer while the pipeline is
+//! saturated or Redis does not answer.
 //!
-//! Read only: nothing here changes state, and no request body is ever read. Knows the metrics and the board, nothing
-//! else.
+//! Read only: nothing here changes state, and no request body is read. It depends on the metrics and the board only.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -26,17 +25,18 @@ use tokio_util::sync::CancellationToken;
 use super::metrics::Metrics;
 use super::status::{Answer, Status};
 
-/// A client that has not sent its request head by then is cut off.
+/// Time for a client to send its request head; then it is disconnected.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection serves one request and lives no longer than this, however slowly its client reads.
+/// Longest life of a connection, which serves one request, however slowly its client reads.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
-/// More connections than this push out the oldest: a flood of slow clients cannot lock out a probe.
+/// Maximum number of connections. A new one beyond it closes the oldest, so that a flood of slow clients cannot lock
+/// out a probe.
 const CONNECTIONS: usize = 256;
-/// Connections that the kernel keeps until they are accepted.
+/// Number of connections that the kernel queues until they are accepted.
 const BACKLOG: i32 = 1024;
-/// Longest request head.
+/// Maximum length of a request head, in bytes.
 const HEAD_BYTES: usize = 16 * 1024;
-/// After this, a failing `accept` (no file descriptors left) is tried again.
+/// Wait before a failed `accept` is tried again (no file descriptors left).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const ROUTES: &str = "GET /metrics   metrics in the Prometheus text format\n\
@@ -44,18 +44,18 @@ const ROUTES: &str = "GET /metrics   metrics in the Prometheus text format\n\
                       GET /readyz    200 while elements can be delivered; JSON with the reasons if not\n\
                       GET /startupz  200 once the first claims can be made\n";
 
-/// The HTTP server could not be started.
+/// The reason why the HTTP server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// The address is taken, not ours, or not allowed.
+    /// The address is in use, not of this machine, or not permitted.
     #[error("listen for HTTP on {address}: {source}; choose another http.listen, or `http: none` to do without")]
     Listen {
-        /// What was asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// The system's answer.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The system gave no thread or no event queue.
+    /// The system provides no thread or no event queue.
     #[error("start the HTTP thread: {0}")]
     Thread(#[source] std::io::Error),
 }
@@ -64,21 +64,21 @@ pub enum HttpError {
 pub struct HttpServer {
     address: SocketAddr,
     stop: CancellationToken,
-    /// Answers, by being closed, when the thread is done.
+    /// Closed when the thread has ended; nothing is ever sent.
     done: mpsc::Receiver<()>,
 }
 
 impl HttpServer {
-    /// Where it listens; the port is the real one if 0 was asked for.
+    /// The address in use, with the actual port if port 0 was requested.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Accepts no more and waits for the outstanding requests, at most `within`. The last thing to stop, so that the
-    /// probes report the drain. Blocks the thread: call it when the pipeline's runtime has nothing left to do.
+    /// Stops accepting and waits for pending requests, at most `within`. Called last, so that the probes report the
+    /// drain. It blocks the thread: call it when the pipeline's runtime has nothing left to do.
     pub fn stop(self, within: Duration) {
         self.stop.cancel();
-        // Both answers mean that there is nothing more to wait for: closed, or out of time.
+        // Ignore the result: closed and timed out both mean that there is nothing more to wait for.
         let _ = self.done.recv_timeout(within);
     }
 }
@@ -89,7 +89,7 @@ impl Drop for HttpServer {
     }
 }
 
-/// Binds `listen` and serves until [`HttpServer::stop`]. When this returns, connections are accepted.
+/// Binds `listen` and serves until [`HttpServer::stop`]. Connections are accepted when it returns.
 pub fn serve(listen: SocketAddr, metrics: Metrics, status: Status) -> Result<HttpServer, HttpError> {
     let failed = |source| HttpError::Listen { address: listen, source };
     let listener = bind(listen).map_err(failed)?;
@@ -101,7 +101,7 @@ pub fn serve(listen: SocketAddr, metrics: Metrics, status: Status) -> Result<Htt
     };
     let stop = CancellationToken::new();
     let stopped = stop.clone();
-    // Nothing is ever sent: the end of the thread closes it.
+    // Nothing is ever sent: the end of the thread closes the channel.
     let (finished, done) = mpsc::sync_channel(0);
     let run = move || {
         runtime.block_on(accept(listener, router(metrics, status), stopped));
@@ -111,11 +111,11 @@ pub fn serve(listen: SocketAddr, metrics: Metrics, status: Status) -> Result<Htt
     Ok(HttpServer { address, stop, done })
 }
 
-/// Binds like the standard library, with a longer backlog: in a flood of clients its 128 places are full at once, and a
-/// refused probe tries again after a second, which is all the time that Kubernetes gives it.
+/// Binds like the standard library, but with a longer backlog: a flood of clients fills its 128 entries at once, and a
+/// refused probe is retried after a second, which is all the time that Kubernetes grants.
 fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart must not wait for the connections of the process before.
+    // A restart must not wait for the connections of the previous process.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -127,7 +127,7 @@ async fn accept(listener: TcpListener, router: Router, stop: CancellationToken) 
     let mut connections = JoinSet::new();
     let mut oldest_first: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        // Order: the end before a new connection. Cancel-safe: `accept` takes a connection only when it returns it,
+        // Biased: shutdown before a new connection. Cancel safe: `accept` takes a connection only when it returns it,
         // `join_next` and `cancelled` lose nothing.
         tokio::select! {
             biased;
@@ -155,10 +155,10 @@ async fn connection(stream: TcpStream, router: Router) {
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_header_size(HEAD_BYTES)
-        // Scrapes and probes come seconds apart; a connection that waits in between is one that may be slow.
+        // Scrapes and probes come seconds apart, and idle connections would count against the limit.
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // Whatever goes wrong here is the client's: it went away, was too slow or sent no HTTP.
+    // Ignore the error: the client disconnected, was too slow, or sent no HTTP.
     let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
 }
 

@@ -1,4 +1,4 @@
-//! What is counted and reported of the job queue. Topics are made by clients, so only some have series of their own.
+//! The metrics and log lines of the job queue. Clients create topics, so only some topics have series of their own.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use super::metrics::Metrics;
 use super::throttle::Throttle;
 use crate::clock::Instant;
 
-/// Topics with series of their own; those of the configuration come first, however many they are.
+/// Maximum number of topics with series of their own. Those of the configuration come first, however many they are.
 const TOPICS: usize = 200;
-/// The label of the rest.
+/// The label of all other topics.
 const OTHERS: &str = "other topics";
 
-/// How many jobs of a topic are where.
+/// The sizes of a topic.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JobSizes {
-    /// In the order of [`JobPlace::ALL`].
+    /// The numbers of jobs, in the order of [`JobPlace::ALL`].
     pub jobs: [u64; 4],
-    /// How long the first ready job has been ready.
+    /// Time since the oldest ready job became ready.
     pub oldest_ready: Duration,
 }
 
-/// The job queue's metrics and log lines. Clones share everything.
+/// The events of the job queue. Clones share everything.
 #[derive(Clone)]
 pub struct JobEvents(Arc<Inner>);
 
 struct Inner {
     metrics: Metrics,
-    /// Topics that have series: those of the configuration, and those that came first.
+    /// Topics with series: those of the configuration, and the first others.
     shown: Mutex<HashSet<Box<str>>>,
     failures: Throttle,
     unreadable: Throttle,
-    /// How many members of the index are no names, when it could be read last; nothing if it could not.
+    /// Number of invalid names in the index at its last successful read; `None` if the last read failed.
     index: Mutex<Option<u64>>,
 }
 
@@ -47,12 +47,12 @@ impl JobEvents {
         JobEvents(Arc::new(Inner { metrics, shown: Mutex::default(), failures, unreadable, index }))
     }
 
-    /// Topics of the configuration, which have series however many others there are.
+    /// Gives series to the topics of the configuration, however many others there are.
     pub fn configured<'a>(&self, topics: impl IntoIterator<Item = &'a str>) {
         self.0.shown.lock().extend(topics.into_iter().map(Box::from));
     }
 
-    /// The topic's label.
+    /// The label of the topic.
     fn label<'a>(&self, topic: &'a str) -> &'a str {
         let mut shown = self.0.shown.lock();
         if shown.contains(topic) {
@@ -65,7 +65,8 @@ impl JobEvents {
         topic
     }
 
-    /// What a look at a topic found. Topics without series of their own are left out: their sizes would not add up.
+    /// Shows the sizes of a topic. Topics without series of their own are skipped, because their sizes would not add
+    /// up.
     pub fn sizes(&self, topic: &str, sizes: &JobSizes) {
         if self.label(topic) == OTHERS {
             return;
@@ -78,14 +79,14 @@ impl JobEvents {
         families.oldest_ready_age.with_label_values(&[topic]).set(sizes.oldest_ready.as_secs_f64());
     }
 
-    /// Topics that are no more lose their gauges; `keep` are those that are there.
+    /// Removes the gauges of all topics except those in `keep`.
     pub fn keep(&self, keep: &HashSet<Box<str>>) {
         let families = self.0.metrics.families();
         self.0.shown.lock().retain(|topic| {
             let there = keep.contains(topic);
             if !there {
                 for place in JobPlace::ALL {
-                    // Nothing to remove where nothing was ever set.
+                    // Ignore the error: the gauge was never set.
                     let _ = families.jobs.remove_label_values(&[topic, place.as_str()]);
                 }
                 let _ = families.oldest_ready_age.remove_label_values(&[topic]);
@@ -94,7 +95,7 @@ impl JobEvents {
         });
     }
 
-    /// Time ended something of `n` jobs.
+    /// Counts `n` jobs whose time has ended in this way.
     pub fn ended(&self, topic: &str, how: JobEnd, n: u64) {
         if n > 0 {
             let counter = &self.0.metrics.families().jobs_ended;
@@ -102,7 +103,7 @@ impl JobEvents {
         }
     }
 
-    /// So many jobs could not be read, and are dead.
+    /// Counts and logs `n` jobs that could not be read and were made dead.
     pub fn set_aside(&self, topic: &str, n: u64) {
         self.ended(topic, JobEnd::Unreadable, n);
         if n > 0
@@ -117,7 +118,7 @@ impl JobEvents {
         }
     }
 
-    /// The index of topics could not be read, or has members that are no names of topics. Once, until that changes.
+    /// Reports that the index of topics could not be read, or its number of invalid names. Logged when that changes.
     pub fn index_read(&self, found: Result<u64, &str>) {
         let unreadable = found.as_ref().ok().copied();
         if let Some(unreadable) = unreadable {

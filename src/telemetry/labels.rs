@@ -1,6 +1,6 @@
-//! The label values: fixed lists of words, so that no metric can grow without bound.
+//! The values of labels: fixed lists of words, so that no metric can grow without bound.
 //!
-//! Knows nothing of metrics; the pipeline may use these types to say what happened.
+//! It does not depend on metrics; the pipeline may use these types to report what happened.
 
 use crate::message::Class;
 
@@ -11,7 +11,7 @@ macro_rules! words {
         pub enum $name { $($(#[$variant_doc])* $variant,)* }
 
         impl $name {
-            /// Every value, in the order of the declaration.
+            /// Every value, in the order of declaration.
             pub const ALL: [$name; [$($word),*].len()] = [$($name::$variant,)*];
 
             /// The word in metrics and logs.
@@ -29,39 +29,39 @@ words! {
         Delayed = "delayed",
         /// On the ready list.
         Ready = "ready",
-        /// In the retry set, its time come.
+        /// In the retry set, and due for the next attempt.
         Retry = "retry",
-        /// In flight, its lease over.
+        /// In flight under an expired lease.
         Expired = "expired",
     }
 }
 
 words! {
-    /// Where a job is.
+    /// The place of a job.
     JobPlace {
         /// Waiting for its due time.
         Delay = "delay",
         /// Due.
         Ready = "ready",
-        /// A consumer has it.
+        /// Reserved by a consumer.
         Reserved = "reserved",
-        /// Its tries are used up, or it was buried.
+        /// Out of tries, or buried.
         Dead = "dead",
     }
 }
 
 words! {
-    /// What time did to a job.
+    /// The end of a time limit of a job.
     JobEnd {
-        /// Its time to run was over, and it waits again.
+        /// The time to run ended, and the job is ready again.
         TimedOut = "timed_out",
-        /// Its time to run was over for the last time.
+        /// The time to run of the last try ended.
         Died = "died",
-        /// Its time to live was over.
+        /// The time to live ended.
         Expired = "expired",
-        /// A dead job, removed because there were too many, or because it was too old.
+        /// Removed from the dead jobs, because they were too many or it was too old.
         Trimmed = "trimmed",
-        /// This version could not read it: it is dead, with its bytes.
+        /// Not readable by this version, so the job is dead, with its bytes.
         Unreadable = "unreadable",
     }
 }
@@ -69,7 +69,7 @@ words! {
 words! {
     /// The state of an element as `delaybridge_queue_messages` shows it.
     MessageState {
-        /// Its time has not come.
+        /// Not due yet.
         Scheduled = "scheduled",
         /// Due and unclaimed.
         Due = "due",
@@ -83,7 +83,7 @@ words! {
 }
 
 words! {
-    /// Where an element may be that is due already.
+    /// The state of an element that is due.
     LateState {
         /// Due and unclaimed.
         Due = "due",
@@ -95,41 +95,41 @@ words! {
 }
 
 words! {
-    /// Why an element was released uncounted.
+    /// The reason why an element was released without counting an attempt.
     ReleaseReason {
-        /// The daemon stops.
+        /// The daemon is stopping.
         Shutdown = "shutdown",
-        /// The queue is held.
+        /// The queue is on hold.
         Hold = "hold",
-        /// The sink is full or was not asked.
+        /// The sink is full, or was not tried.
         Backpressure = "backpressure",
-        /// Its destination is in trouble, and others are not.
+        /// The element's destination is in trouble, and others are not.
         Destination = "destination",
-        /// Too few replicas, or no disk, had the claim in time.
+        /// Too few replicas, or no disk, confirmed the claim in time.
         NotDurable = "not_durable",
     }
 }
 
 words! {
-    /// What a claimer waits for.
+    /// The stage in which a claimer waits.
     Stage {
         /// The next due time, or a wake-up.
         Alarm = "wake_up",
         /// The hold of its queue, or the breaker of a sink.
         Gate = "gate",
-        /// The end of what is in flight beside an element that must be alone, or of that element.
+        /// The end of other elements in flight before one that must be alone, or of that element.
         Isolation = "isolation",
-        /// `max_rate`.
+        /// The rate limit `max_rate`.
         Rate = "rate",
-        /// Room among what its queue may have in flight.
+        /// Room within the queue's limit of elements in flight.
         Room = "room",
-        /// Room among what the process may have in flight.
+        /// Room within the process's limit of elements in flight.
         ProcessRoom = "process_room",
         /// A connection to Redis.
         Redis = "redis",
         /// The reply to a claim.
         Reply = "reply",
-        /// The fate of a claim with a lost reply.
+        /// The search for a claim whose reply was lost.
         Lost = "lost_claim",
         /// The next attempt after Redis refused a claim.
         Refused = "refused",
@@ -137,35 +137,35 @@ words! {
 }
 
 words! {
-    /// What would have become of an element that a shadow looked at.
+    /// The outcome that an element in shadow mode would have had.
     Fate {
         /// Sent to its sinks.
         Deliver = "deliver",
         /// Stored as a dead letter.
         DeadLetter = "dead_letter",
-        /// The queue would have been held because of it.
+        /// A reason to hold the queue.
         Hold = "hold",
-        /// It is a reference to a job that its user has deleted.
+        /// A reference to a job that its user has deleted.
         Gone = "gone",
-        /// It goes back, because its job is due later by its own record.
+        /// A job that is due later by its own record, and goes back.
         NotDue = "not_due",
     }
 }
 
 words! {
-    /// What made the claimer look.
+    /// The cause of a claimer's wake-up.
     Wakeup {
-        /// The next due time that the last claim returned.
+        /// The due time that the last claim returned.
         Due = "due",
         /// A message on Redisson's channel.
         Published = "published",
         /// The safety poll.
         Poll = "poll",
-        /// Redis is back.
+        /// A reconnect to Redis.
         Reconnect = "reconnect",
         /// The last claim was full, or a permit came free while more was due.
         More = "more",
-        /// The breaker or the hold lets a probe through.
+        /// The breaker or the hold admits a probe.
         Probe = "probe",
     }
 }
@@ -173,7 +173,7 @@ words! {
 /// The class label of a successful delivery.
 pub(super) const OK: &str = "ok";
 
-/// The lists that the reference page shows. Reasons of dead letters come from the pipeline and are words as well.
+/// The labels that the reference page lists. The reasons of dead letters, which the pipeline decides, are among them.
 pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
         ("`state`", MessageState::ALL.iter().map(|word| word.as_str()).collect()),
@@ -190,19 +190,19 @@ pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
 }
 
 words! {
-    /// Why an element ended as a dead letter.
+    /// The reason why an element ended as a dead letter.
     DeadReason {
-        /// As many counted attempts as the policy allows.
+        /// The maximum number of counted attempts was reached.
         MaxAttempts = "max_attempts",
         /// The sink can never take this message.
         MessagePermanent = "message_permanent",
-        /// Later than `max_lateness`.
+        /// The element was later than `max_lateness`.
         Expired = "expired",
         /// Ten leases in a row expired: the element kills or stalls every daemon that claims it.
         LeaseExpired = "lease_expired",
         /// The codec refused the payload.
         Undecodable = "undecodable",
-        /// A template has no value for it.
+        /// A template has no value for the element.
         Unroutable = "unroutable",
         /// The bytes fit no layout of the source.
         Junk = "junk",

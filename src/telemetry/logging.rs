@@ -1,6 +1,6 @@
-//! Where log lines go: text for a person, JSON for a machine, always to standard error.
+//! The output of log lines: text for people, JSON for machines, always on standard error.
 //!
-//! Standard output belongs to the sink of that name. Knows nothing of what is logged.
+//! Standard output belongs to the sink stdout. It does not depend on what is logged.
 
 use std::io::IsTerminal;
 
@@ -9,10 +9,10 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Environment variable with the filter (`info,delaybridge::link=debug`).
+/// The environment variable with the filter (`info,delaybridge::link=debug`).
 pub const FILTER_VARIABLE: &str = "DELAYBRIDGE_LOG";
 
-/// How a line is written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Text on a terminal, JSON otherwise.
@@ -24,7 +24,7 @@ pub enum Format {
     Json,
 }
 
-/// Logging could not be set up.
+/// The reason why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
     /// The filter does not parse.
@@ -33,24 +33,24 @@ pub enum LoggingError {
          target=level pairs with commas between them, in {FILTER_VARIABLE} or on the command line"
     )]
     Filter {
-        /// What was given.
+        /// The given filter.
         filter: String,
-        /// What is wrong with it.
+        /// The parser's message.
         problem: String,
     },
-    /// Something else in the process logs already.
+    /// Logging was started before in this process.
     #[error("start logging: it has been started before in this process")]
     Twice,
 }
 
-/// Starts logging for the whole process. `filter` goes before [`FILTER_VARIABLE`]; without both it is `info`.
+/// Starts logging for the whole process. `filter` has priority over [`FILTER_VARIABLE`]; the default is `info`.
 pub fn init(format: Format, filter: Option<&str>) -> Result<(), LoggingError> {
     let from_env = std::env::var(FILTER_VARIABLE).ok();
     let filter = parse(filter.or(from_env.as_deref()).unwrap_or_default())?;
     let terminal = std::io::stderr().is_terminal();
     let base = tracing_subscriber::registry().with(filter);
     let started = if json(format, terminal) {
-        // Fields beside the message, not in an object of their own: what log collectors index without help.
+        // Fields at the top level, where log collectors index them by default.
         base.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).try_init()
     } else {
         base.with(fmt::layer().with_ansi(terminal).with_writer(std::io::stderr)).try_init()
@@ -66,10 +66,10 @@ fn json(format: Format, terminal: bool) -> bool {
     }
 }
 
-/// The logs of client libraries, which are off: every failure comes back as an error and is logged once, where it is
-/// judged. The filter `lapin=debug` turns them on.
+/// The directive for the logs of client libraries, which are off: every failure is returned as an error and logged
+/// once, where it is judged. The filter `lapin=debug` turns them on.
 const QUIET: &str = "lapin=off";
-/// Show payloads, of returned messages and of whole frames, so they stay off whatever is asked for.
+/// The directives for logs with payloads of returned messages or whole frames; they are off whatever the filter says.
 const NEVER: [&str; 3] = ["lapin::returned_messages=off", "lapin::channels=off", "lapin::frames=off"];
 
 fn parse(filter: &str) -> Result<EnvFilter, LoggingError> {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn an_empty_filter_means_info_and_a_wrong_one_is_explained() {
-        // The order of the directives is the library's.
+        // The order of the directives is up to the library.
         let shown = |filter: &str| {
             let mut parts: Vec<_> = parse(filter).unwrap().to_string().split(',').map(str::to_owned).collect();
             parts.retain(|part| !NEVER.contains(&part.as_str()));
@@ -107,7 +107,7 @@ mod tests {
         };
         assert_eq!(shown(""), ["lapin=off", "info"]);
         assert_eq!(shown("warn,delaybridge=debug"), ["delaybridge=debug", "lapin=off", "warn"]);
-        // Every directive that would show payloads is still there, and none that brings them back.
+        // Every directive against payloads is still there, and none that turns them on again.
         for asked in ["", "trace", "lapin=trace", "lapin::returned_messages=warn", "lapin::frames=trace"] {
             let filter = parse(asked).unwrap().to_string();
             assert!(NEVER.iter().all(|never| filter.contains(never)), "{asked}: {filter}");

@@ -1,9 +1,9 @@
-//! Handles on the metrics: labels are bound once, counting afterwards is one atomic operation.
+//! Handles to the metrics: labels are bound once, then counting is one atomic operation.
 //!
-//! A handle costs nothing until it is used: its series is made by the first increment, and the gauges of a queue when
-//! something was first seen there, so ten thousand idle queues expose nothing. Of the others, [`shares::OWN`] have series of
-//! their own, and the rest counts together. Knows no log and no pipeline type. What
-//! has a line in the log as well is counted by [`events`](super::events) only, which is why those methods are not public.
+//! A handle costs nothing until it is used: the first increment creates its series, and the first sign of activity the
+//! gauges of a queue, so ten thousand idle queues expose nothing. Of the used queues, [`shares::OWN`] have series of
+//! their own, and the others are aggregated. It depends on no log and no type of the pipeline. Counters that come with
+//! a log line are incremented by [`events`](super::events) only, so those methods are not public.
 
 pub mod api;
 mod gauges;
@@ -36,19 +36,18 @@ pub struct Metrics(Arc<Inner>);
 struct Inner {
     registry: Registry,
     families: Families,
-    /// By name: those that sources bring.
+    /// The families that sources define, by name.
     of_sources: Mutex<HashMap<&'static str, (&'static Definition, GaugeVec)>>,
     shares: Shares,
-    /// Of every queue that was used.
+    /// The tallies of all queues that were used.
     tallies: Mutex<HashMap<Arc<str>, Arc<Tally>>>,
 }
 
 impl Metrics {
-    /// An empty registry with the process's own metrics and `build_info`.
+    /// Creates a registry with the metrics of the process and `build_info`.
     pub fn new() -> Self {
         let registry = Registry::new();
-        // Fails only on a name that is wrong or there twice; the table is fixed, and every test that makes metrics
-        // proves it.
+        // Fails only on an invalid or repeated name; the table is fixed, and every test that creates metrics checks it.
         let families = Families::register(&registry).expect("the catalogue has valid and distinct names");
         let process = OwnProcess::new().expect("the metric has a valid name");
         registry.register(Box::new(process)).expect("no other metric is called process_*");
@@ -58,13 +57,13 @@ impl Metrics {
         Metrics(Arc::new(Inner { registry, families, of_sources, shares, tallies }))
     }
 
-    /// The handles of a queue; ask once and keep them.
+    /// The handles of a queue. Call it once and keep the result.
     pub fn queue(&self, queue: &Arc<str>) -> QueueMetrics {
         let (metrics, queue) = (self.clone(), queue.clone());
         QueueMetrics(Arc::new(QueueInner { metrics, queue, is_own: OnceLock::new(), bound: OnceLock::new() }))
     }
 
-    /// The handles of a sink; ask once and keep them.
+    /// The handles of a sink. Call it once and keep the result.
     pub fn sink(&self, sink: &Arc<str>) -> SinkMetrics {
         SinkMetrics(Arc::new(SinkInner { metrics: self.clone(), sink: sink.clone(), ack_duration: OnceLock::new() }))
     }
@@ -74,18 +73,18 @@ impl Metrics {
         ScriptMetrics { metrics: self.clone(), script, duration: Arc::default() }
     }
 
-    /// Redis is away: how wrong this machine's clock is cannot be known.
+    /// Removes the clock skew of a Redis that is unreachable.
     pub(super) fn clear_clock_skew(&self, redis: &str) {
-        // It may never have been set.
+        // Ignore the error: the gauge was never set.
         let _ = self.families().clock_skew.remove_label_values(&[redis]);
     }
 
-    /// By how many seconds this machine's clock is ahead of Redis's.
+    /// Sets the number of seconds by which this machine's clock is ahead of Redis's.
     pub(super) fn clock_skew(&self, redis: &str, seconds: f64) {
         self.families().clock_skew.with_label_values(&[redis]).set(seconds);
     }
 
-    /// A configuration was loaded, or refused.
+    /// Records that a configuration was loaded, or refused.
     pub(super) fn reloaded(&self, successful: bool) {
         self.families().reload_successful.with_label_values::<&str>(&[]).set(successful.into());
         if successful {
@@ -94,11 +93,11 @@ impl Metrics {
         }
     }
 
-    /// What is counted of a queue that is about to be removed; not counted from here on.
+    /// Takes the count of possible duplicates of a queue that is about to be removed, and resets it.
     pub(super) fn take_possible_duplicates(&self, queue: &str) -> u64 {
         let label = self.0.shares.label(queue);
         if label == OTHERS {
-            // Counted with others, who stay.
+            // The counter is shared with queues that remain.
             return 0;
         }
         let counter = self.families().possible_duplicates.with_label_values(&[label]);
@@ -107,7 +106,7 @@ impl Metrics {
         count
     }
 
-    /// Shows nothing more of these queues or sinks: `label` says which.
+    /// Removes the series of these queues or sinks; `label` is `queue` or `sink`.
     pub(super) fn forget(&self, label: &'static str, names: &[Arc<str>]) {
         if names.is_empty() {
             return;
@@ -123,12 +122,12 @@ impl Metrics {
         }
     }
 
-    /// What was counted of every queue that was used.
+    /// The tallies of all queues that were used.
     pub(super) fn tallies(&self) -> Vec<(Arc<str>, Arc<Tally>)> {
         self.0.tallies.lock().iter().map(|(queue, tally)| (queue.clone(), tally.clone())).collect()
     }
 
-    /// Everything in the Prometheus text format, version 0.0.4.
+    /// Renders all metrics in the Prometheus text format, version 0.0.4.
     pub fn render(&self) -> Result<String, prometheus::Error> {
         self.0.shares.show();
         TextEncoder::new().encode_to_string(&self.0.registry.gather())
@@ -146,11 +145,11 @@ impl Metrics {
         &self.0.families
     }
 
-    /// A family that a source brings, registered when it is first used.
+    /// The family of a source's metric, registered on first use.
     fn source_family(&self, definition: &'static Definition) -> GaugeVec {
         let mut families = self.0.of_sources.lock();
         let (_, family) = families.entry(definition.name).or_insert_with(|| {
-            // As for the catalogue: every test that uses the source proves its names.
+            // As for the catalogue, every test that uses the source checks its names.
             let family = GaugeVec::build(definition).expect("a source's metric has a valid name");
             self.0.registry.register(Box::new(family.clone())).expect("no other metric has the name of a source's");
             (definition, family)
@@ -165,28 +164,28 @@ impl Default for Metrics {
     }
 }
 
-/// What is counted for one queue. Cheap to clone.
+/// The metrics of one queue. Cheap to clone.
 #[derive(Clone)]
 pub struct QueueMetrics(Arc<QueueInner>);
 
 struct QueueInner {
     metrics: Metrics,
     queue: Arc<str>,
-    /// Whether it has series of its own: known from the first of them on.
+    /// Whether it has series of its own, decided by the first of them.
     is_own: OnceLock<bool>,
-    /// Most of ten thousand queues never have a series.
+    /// Created on first use, because most of ten thousand queues never have a series.
     bound: OnceLock<Box<Bound>>,
 }
 
-/// Bound are the series that move with every element or every look at Redis. The others are looked up when they
-/// are counted, which is rare, so that a queue stays small.
+/// The bound series, which change with every element or every look at Redis. Rare ones are looked up when they are
+/// counted, which keeps a queue small.
 struct Bound {
     claimed: [OnceLock<IntCounter>; 4],
     released: [OnceLock<IntCounter>; ReleaseReason::ALL.len()],
     wakeups: [OnceLock<IntCounter>; 6],
     recovered: OnceLock<IntCounter>,
     delivered: OnceLock<IntCounter>,
-    /// Whether the gauges are there: not before the first look, and not while Redis is away.
+    /// Whether the gauges exist: not before the first look, and not while Redis is unreachable.
     has_gauges: AtomicBool,
     tally: Arc<Tally>,
 }
@@ -194,7 +193,7 @@ struct Bound {
 impl QueueMetrics {
     /// `n` elements were claimed.
     pub fn claimed(&self, from: ClaimLabel, n: u64) {
-        // An expired lease is one fact with two names: elements by origin of the claim, and leases.
+        // An expired lease is counted twice: as the origin of claimed elements, and as an expired lease.
         if from == ClaimLabel::Expired && n > 0 {
             self.families().leases_expired.with_label_values(&[self.label()]).inc_by(n);
         }
@@ -202,7 +201,7 @@ impl QueueMetrics {
         self.add(|bound| &bound.claimed[from as usize], n, make);
     }
 
-    /// Whether it has a series that moves with every element.
+    /// Whether any bound series was used.
     pub(super) fn is_bound(&self) -> bool {
         self.0.bound.get().is_some()
     }
@@ -212,14 +211,14 @@ impl QueueMetrics {
         self.add(|bound| &bound.recovered, n, || self.families().recovered.with_label_values(&[self.label()]));
     }
 
-    /// `n` elements were under the name of a claim again that they had left.
+    /// `n` settled elements are under the name of their claim again.
     pub fn returned(&self, n: u64) {
         if n > 0 {
             self.families().returned.with_label_values(&[self.label()]).inc_by(n);
         }
     }
 
-    /// `n` elements in flight were not in Redis any more.
+    /// `n` elements in flight are no longer in Redis.
     pub fn missing(&self, n: u64) {
         if n > 0 {
             self.families().missing.with_label_values(&[self.label()]).inc_by(n);
@@ -232,7 +231,7 @@ impl QueueMetrics {
         self.bound().tally.delivered(n);
     }
 
-    /// `n` elements were released uncounted.
+    /// `n` elements were released without counting an attempt.
     pub fn released(&self, reason: ReleaseReason, n: u64) {
         let make = || self.families().released.with_label_values(&[self.label(), reason.as_str()]);
         self.add(|bound| &bound.released[reason as usize], n, make);
@@ -244,14 +243,14 @@ impl QueueMetrics {
         self.add(|bound| &bound.wakeups[reason as usize], 1, make);
     }
 
-    /// `n` deliveries are tried again although the sink may have taken them.
+    /// `n` deliveries are retried although the sink may have taken them.
     pub fn possible_duplicates(&self, n: u64) {
         if n > 0 {
             self.families().possible_duplicates.with_label_values(&[self.label()]).inc_by(n);
         }
     }
 
-    /// `n` verdicts may have been written before their leases ended, or not.
+    /// `n` verdicts may or may not have been written before their leases ended.
     pub fn unknown_acks(&self, n: u64) {
         if n > 0 {
             self.families().unknown_acks.with_label_values(&[self.label()]).inc_by(n);
@@ -265,7 +264,7 @@ impl QueueMetrics {
         }
     }
 
-    /// An element later than `max_lateness` is delivered all the same.
+    /// An element later than `max_lateness` is delivered anyway.
     pub fn expired_delivery(&self) {
         self.families().expired_deliveries.with_label_values(&[self.label()]).inc();
     }
@@ -276,24 +275,24 @@ impl QueueMetrics {
         self.families().dead_letters_forwarded.with_label_values(&[self.label(), sink, class]).inc();
     }
 
-    /// `n` dead letters were trimmed away by the stream's bound.
+    /// `n` dead letters were trimmed by the stream's maximum length.
     pub fn dead_letters_trimmed(&self, n: u64) {
         if n > 0 {
             self.families().dead_letters_trimmed.with_label_values(&[self.label()]).inc_by(n);
         }
     }
 
-    /// Due jobs have no body.
+    /// `n` due jobs have no body.
     pub fn without_body(&self, n: u64) {
         self.families().without_body.with_label_values(&[self.label()]).inc_by(n);
     }
 
-    /// Jobs that are not due yet went back to their source.
+    /// `n` jobs that are not due yet went back to their source.
     pub fn put_back(&self, n: u64) {
         self.families().put_back.with_label_values(&[self.label()]).inc_by(n);
     }
 
-    /// An element has a hash for an id because its payload has none.
+    /// An element got a hash as its id, because its payload has none.
     pub fn id_by_hash(&self) {
         self.families().ids_by_hash.with_label_values(&[self.label()]).inc();
     }
@@ -308,12 +307,12 @@ impl QueueMetrics {
         self.families().throttled.with_label_values(&[self.label(), ""]).inc_by(time.as_secs_f64());
     }
 
-    /// An element was overdue by at least so much when it was offered.
+    /// An element was overdue by at least this long when it was offered.
     pub fn offered_overdue(&self, by: Duration) {
         self.families().offered_overdue.with_label_values(&[self.label()]).observe(by.as_secs_f64());
     }
 
-    /// The handles for deliveries of this queue to one sink; ask once and keep them.
+    /// The handles for deliveries of this queue to one sink. Call it once and keep the result.
     pub fn to(&self, sink: &Arc<str>) -> DeliveryMetrics {
         DeliveryMetrics(Arc::new(DeliveryInner {
             queue: self.clone(),
@@ -402,7 +401,7 @@ impl QueueMetrics {
         })
     }
 
-    /// Counts in one of the bound series.
+    /// Adds to one of the bound series.
     fn add(&self, which: impl FnOnce(&Bound) -> &OnceLock<IntCounter>, n: u64, make: impl FnOnce() -> IntCounter) {
         if n > 0 {
             which(self.bound()).get_or_init(make).inc_by(n);
@@ -423,7 +422,7 @@ impl QueueMetrics {
     }
 }
 
-/// What is counted for the deliveries of one queue to one sink. Cheap to clone.
+/// The metrics of the deliveries of one queue to one sink. Cheap to clone.
 #[derive(Clone)]
 pub struct DeliveryMetrics(Arc<DeliveryInner>);
 
@@ -467,7 +466,7 @@ impl DeliveryMetrics {
     }
 }
 
-/// What is counted for one sink over all queues. Cheap to clone.
+/// The metrics of one sink over all queues. Cheap to clone.
 #[derive(Clone)]
 pub struct SinkMetrics(Arc<SinkInner>);
 

@@ -1,7 +1,7 @@
-//! What the operator sees: logs, metrics, probes.
+//! The telemetry for operators: logs, metrics, probes.
 //!
-//! The pipeline reports to [`events`] what happened; the line in the log, the counter and the state that the probes show
-//! all come out of that one call. Knows plain values only: no stage, no pipeline type.
+//! The pipeline reports to [`events`]; each call writes the log line, counts, and updates the state behind the probes.
+//! It takes plain values only: no stage, no type of the pipeline.
 
 pub mod catalogue;
 pub mod events;

@@ -1,19 +1,19 @@
-//! The other end of a connection, as the log names it.
+//! The client of a connection, as the log names it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The other end of a connection.
+/// The client of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// An address.
+    /// A client at this address.
     Tcp(SocketAddr),
     /// A process of this machine, over a Unix socket.
     Unix,
 }
 
 impl Peer {
-    /// Its address; a process of this machine has that of this machine.
+    /// The IP address; the loopback address for a Unix socket.
     pub fn ip(self) -> IpAddr {
         match self {
             Peer::Tcp(address) => address.ip().to_canonical(),

@@ -1,6 +1,6 @@
-//! What happened lately, out of the tallies: rates, and quantiles of the lateness, over the last minute.
+//! The activity of the last minute, from the tallies: rates, and quantiles of the lateness.
 //!
-//! Tallies only grow. So two samples tell what lies between them.
+//! Tallies only grow, so the difference of two samples is the activity between them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use parking_lot::Mutex;
 use super::metrics::{Counts, Metrics, Tally};
 use crate::clock::Instant;
 
-/// Time between two samples.
+/// Interval between two samples.
 pub const STEP: Duration = Duration::from_secs(10);
-/// Samples that are kept: the oldest is a minute old.
+/// Number of samples that are kept: the oldest is a minute old.
 const KEPT: usize = 7;
 
-/// What happened between two samples, of the queues where anything did.
+/// The activity between two samples, of the queues that had any.
 #[derive(Debug)]
 struct Step {
-    /// Its end.
+    /// The end of the step.
     at: Instant,
     queues: Vec<(Arc<str>, Counts)>,
 }
 
-/// The steps of the last minute; the first one only tells when it begins.
+/// The steps of the last minute. The first one only marks its beginning.
 #[derive(Debug, Default)]
 struct Samples {
     steps: VecDeque<Step>,
-    /// What was counted until the last sample.
+    /// The totals at the last sample.
     last: HashMap<Arc<str>, Counts>,
 }
 
-/// What one queue did lately.
+/// The recent activity of one queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Lately {
-    /// Delivered elements by second.
+    /// Delivered elements per second.
     pub delivered_per_second: f64,
-    /// Failed attempts by second.
+    /// Failed attempts per second.
     pub failed_per_second: f64,
-    /// Median of the lateness in seconds; none where nothing was delivered.
+    /// Median of the lateness in seconds; `None` if nothing was delivered.
     pub late_p50: Option<f64>,
-    /// Its 99th percentile.
+    /// 99th percentile of the lateness in seconds.
     pub late_p99: Option<f64>,
     /// Seconds since the oldest element in flight was due, at the latest look at the queue.
     pub oldest_in_flight: f64,
@@ -54,14 +54,14 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Of these metrics, with a first sample.
+    /// Creates the samples of these metrics, with a first one.
     pub fn new(metrics: Metrics) -> Recent {
         let recent = Recent { metrics, samples: Mutex::default() };
         recent.sample();
         recent
     }
 
-    /// Takes a sample; to be called every [`STEP`].
+    /// Takes a sample. Must be called every [`STEP`].
     pub fn sample(&self) {
         let now: HashMap<_, _> =
             self.metrics.tallies().into_iter().map(|(queue, tally)| (queue, tally.counts())).collect();
@@ -78,7 +78,7 @@ impl Recent {
         }
     }
 
-    /// What each queue that was ever used did since the oldest sample.
+    /// The activity of every used queue since the oldest sample.
     pub fn lately(&self) -> HashMap<Arc<str>, Lately> {
         let samples = self.samples.lock();
         let Some(first) = samples.steps.front() else { return HashMap::new() };
@@ -99,7 +99,7 @@ impl Recent {
     }
 }
 
-/// What these counts of so many seconds tell.
+/// Computes the activity from these counts over this many seconds.
 fn lately(counts: &Counts, seconds: f64, oldest_in_flight: Duration) -> Lately {
     let mut sum = 0;
     let late = counts.late.map(|count| {
@@ -115,8 +115,8 @@ fn lately(counts: &Counts, seconds: f64, oldest_in_flight: Duration) -> Lately {
     }
 }
 
-/// A quantile out of cumulative counts of the lateness' buckets, as Prometheus estimates it: evenly spread inside of a bucket.
-/// What lies beyond the last bound is shown as that bound.
+/// Estimates a quantile from the cumulative counts of the lateness buckets like Prometheus: linearly within a bucket.
+/// Values beyond the last bound are shown as that bound.
 fn quantile(cumulative: &[u64], q: f64) -> Option<f64> {
     let bounds = super::catalogue::LATENESS;
     let all = cumulative.last().copied().filter(|all| *all > 0)?;

@@ -1,7 +1,7 @@
-//! The board that the probes read: queues on hold, sinks that are down, tasks that show signs of life.
+//! The status board that the probes read: queues on hold, sinks that are down, heartbeats of tasks.
 //!
-//! The pipeline writes to it when a state changes, the HTTP thread reads it while everything else may be stuck. No
-//! lock is ever held over an await. It depends on no metric and no log; [`events`](super::events) writes here.
+//! The pipeline writes to it when a state changes; the HTTP thread reads it even while everything else is stuck. No
+//! lock is held over an await. It depends on no metric and no log; [`events`](super::events) writes to it.
 
 mod beats;
 mod destinations;
@@ -28,18 +28,18 @@ use self::reload::Reload;
 use super::events::{Paused, Stalled};
 use crate::clock::{Instant, is_great_skew};
 
-/// How many queues and sinks a readiness answer names; the rest is counted.
+/// Maximum number of queues and sinks that a readiness answer names; the rest is counted.
 const LISTED: usize = 100;
-/// How long claims that this version cannot read are no news: while versions change, a newer daemon takes them up.
+/// Time for which unreadable claims are not reported: during an upgrade, a newer daemon takes them over.
 const UNKNOWN_FOR: Duration = Duration::from_secs(60);
 
-/// Why a queue or a sink is stopped. Two reasons with the same code are equal, even with different texts: repeated
-/// attempts fail with different messages each time, and that is no news.
+/// The reason why a queue or a sink is stopped. Reasons with equal codes are equal, even if their texts differ:
+/// repeated attempts fail with different messages, which is not news.
 #[derive(Clone, Debug, Eq)]
 pub struct Reason {
-    /// Distinguishes it from other reasons.
+    /// The code that distinguishes reasons.
     pub code: String,
-    /// What the operator reads.
+    /// The text for operators.
     pub text: String,
 }
 
@@ -52,17 +52,17 @@ impl PartialEq for Reason {
 /// The state of a sink as one daemon sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkState {
-    /// It has not answered yet.
+    /// Not answered yet.
     Unknown,
-    /// It accepts deliveries, or has answered to a probe.
+    /// Accepts deliveries, or has answered a probe.
     Up,
-    /// It reports that it is full: nothing is claimed for it, no alarm.
+    /// Full: nothing is claimed for it; no alarm.
     Blocked(Reason),
-    /// Its breaker is open, or it does not answer to a probe.
+    /// Down: the breaker is open, or it does not answer to a probe.
     Down(Reason),
 }
 
-/// The shared board. Cheap to clone.
+/// The shared status board. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Status(Arc<Shared>);
 
@@ -77,43 +77,43 @@ struct Shared {
 struct Board {
     started: bool,
     stopping: bool,
-    /// By name: one, unless the configuration names several.
+    /// By name; a single one, unless the configuration names several.
     redis: BTreeMap<Arc<str>, Redis>,
-    /// How many queues there are.
+    /// Number of queues.
     queues: usize,
-    /// Reason and time of the hold, of the queues that are on hold.
+    /// The queues on hold, with the reason and the begin.
     held: BTreeMap<Arc<str>, (Reason, Instant)>,
     sinks: BTreeMap<Arc<str>, (SinkState, Instant)>,
-    /// The pause that keeps a queue from claiming, and how many queues the pause of each sink does.
+    /// The paused queues, and the number of paused queues for each paused sink.
     paused: BTreeMap<Arc<str>, Paused>,
     paused_sinks: BTreeMap<String, usize>,
-    /// Queues from which nothing is claimed, for no known reason, by the name of their Redis; at most [`LISTED`] of each, and
-    /// how many there are.
+    /// The queues from which nothing is claimed for no known reason, by the name of their Redis: at most [`LISTED`] of
+    /// each, and their number.
     stalled: BTreeMap<Arc<str>, (Vec<Stalled>, usize)>,
-    /// Queues with claims that this version cannot read: how many, and since when.
+    /// The queues with claims that this version cannot read: their number, and since when.
     unknown_claims: BTreeMap<Arc<str>, (u64, Instant)>,
-    /// What a sink reported last when it was blocked or down, and when.
+    /// The last problem of each sink that was blocked or down, and its time.
     last_problems: BTreeMap<Arc<str>, (String, Instant)>,
     destinations: Destinations,
     reload: Reload,
-    /// None without a job queue, and before the first look.
+    /// `None` without a job queue, and before the first round.
     topics: Option<Topics>,
-    /// How many seconds this machine's clock is ahead of that of a Redis, where that is much.
+    /// Seconds by which this machine's clock is ahead of that of a Redis, where the difference is great.
     clocks: BTreeMap<Arc<str>, f64>,
 }
 
-/// What a round over the topics of the job queue found.
+/// The result of a round over the topics of the job queue.
 #[derive(Debug, Clone, Default)]
 pub struct Topics {
-    /// How many there are.
+    /// Number of topics.
     pub total: usize,
-    /// Those that hand out nothing.
+    /// The topics that hand out no jobs.
     pub paused: Vec<Arc<str>>,
-    /// Those that could not be looked at, and why.
+    /// The topics that could not be looked at, each with the reason.
     pub failed: Vec<(Arc<str>, String)>,
-    /// Members of the index that are no names of topics.
+    /// Number of members of the index that are not topic names.
     pub unreadable: u64,
-    /// Why the index could not be read: those of the round before were looked at.
+    /// The reason why the index could not be read; the topics of the previous round were looked at instead.
     pub index: Option<String>,
 }
 
@@ -125,12 +125,12 @@ enum Redis {
     Lost(String, Instant),
 }
 
-/// What the log has to say of a pause.
+/// The news about a pause for the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PauseNews {
-    /// It begins.
+    /// The pause that begins.
     pub(super) begins: Option<Paused>,
-    /// It is over.
+    /// The pause that ends.
     pub(super) over: Option<Paused>,
 }
 
@@ -144,33 +144,34 @@ impl Redis {
     }
 }
 
-/// What a probe is to answer.
+/// The answer to a probe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// 200 or 503.
+    /// Whether the status is 200, else 503.
     pub ok: bool,
     /// The body.
     pub body: Value,
 }
 
 impl Status {
-    /// A board of a daemon that has not started.
+    /// Creates the board of a daemon that has not started.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts so many queues on the board, not held.
+    /// Adds `count` queues to the board, none of them on hold.
     pub fn add_queues(&self, count: usize) {
         self.board().queues += count;
     }
 
-    /// A queue is gone: [`forget_queue`](Status::forget_queue) for what is known of it.
+    /// Removes a queue from the count. See [`forget_queue`](Status::forget_queue) for its state.
     pub fn remove_queue(&self) {
         let mut board = self.board();
         board.queues = board.queues.saturating_sub(1);
     }
 
-    /// What is known of a queue is not true any more: it has other settings, or is gone. Whether it was held, and paused.
+    /// Forgets the state of a queue that has new settings or was removed; returns whether it was on hold and whether it
+    /// was paused.
     pub(super) fn forget_queue(&self, queue: &Arc<str>) -> (bool, bool) {
         let (held, paused) = {
             let mut board = self.board();
@@ -178,70 +179,70 @@ impl Status {
             (board.held.remove(queue).is_some(), board.paused.contains_key(queue))
         };
         if paused {
-            // No news for the log: the pause may go on, and is read again.
+            // Not reported: the pause may continue, and is read again.
             drop(self.paused(queue, None));
         }
         (held, paused)
     }
 
-    /// A sink is gone.
+    /// Removes a sink.
     pub(super) fn remove_sink(&self, sink: &Arc<str>) {
         let mut board = self.board();
         board.sinks.remove(sink);
         board.destinations.remove_all(sink);
     }
 
-    /// What is known of the destinations of a sink is not true any more.
+    /// Forgets the state of a sink's destinations.
     pub(super) fn forget_destinations(&self, sink: &Arc<str>) {
         self.board().destinations.remove_all(sink);
     }
 
-    /// A configuration with this hash of its settings runs.
+    /// Records the hash of the running configuration.
     pub(super) fn runs(&self, hash: &str) {
         self.board().reload.runs(hash);
     }
 
-    /// A reload is under way.
+    /// Records that a reload is in progress.
     pub(super) fn reloading(&self) {
         self.board().reload.begin();
     }
 
-    /// A reload was carried out, or refused for these reasons.
+    /// Records that a reload succeeded, or was refused for these reasons.
     pub(super) fn reloaded(&self, refusals: &[Refusal]) {
         self.board().reload.end(refusals);
     }
 
-    /// Puts a sink on the board, unknown.
+    /// Adds a sink to the board, in the state unknown.
     pub fn add_sink(&self, sink: &Arc<str>) {
         self.board().sinks.entry(sink.clone()).or_insert_with(|| (SinkState::Unknown, Instant::now()));
     }
 
-    /// The first claims can be made: configuration, sinks and Redis were there once.
+    /// Records that claims can be made: configuration, sinks and Redis were ready once.
     pub fn started(&self) {
         self.board().started = true;
     }
 
-    /// The drain has begun: not ready from here on.
+    /// Records that the drain has begun, so that the daemon is not ready any more.
     pub fn stopping(&self) {
         self.board().stopping = true;
     }
 
-    /// Puts a Redis on the board, not connected.
+    /// Adds a Redis to the board, as not connected.
     pub fn add_redis(&self, redis: &Arc<str>) {
         self.board().redis.entry(redis.clone()).or_default();
     }
 
-    /// Whether there are several Redis, so that their names matter.
+    /// Whether there are several Redis servers, so that their names matter.
     pub(super) fn has_several_redis(&self) -> bool {
         self.board().redis.len() > 1
     }
 
-    /// Returns whether this is news.
+    /// Records that a Redis is connected; returns whether this is news.
     pub(super) fn redis_up(&self, redis: &Arc<str>) -> bool {
         !matches!(self.board().redis.insert(redis.clone(), Redis::Up), Some(Redis::Up))
     }
 
-    /// Returns whether this is news; the reason is kept either way.
+    /// Records that a Redis is unreachable; returns whether this is news. The reason is updated either way.
     pub(super) fn redis_lost(&self, redis: &Arc<str>, reason: String) -> bool {
         let mut board = self.board();
         let since = match board.redis.get(redis) {
@@ -252,21 +253,21 @@ impl Status {
         since.is_none()
     }
 
-    /// Returns whether this is news.
+    /// Sets or clears the hold of a queue; returns whether this is news.
     pub(super) fn held(&self, queue: &Arc<str>, reason: Option<Reason>) -> bool {
         let mut board = self.board();
         let before = board.held.remove(queue);
         let news = before.as_ref().map(|(old, _)| old) != reason.as_ref();
         if let Some(reason) = reason {
-            // A hold with a new reason continues; its age is that of the hold.
+            // A hold with a new reason continues; its age does not change.
             let since = before.map_or_else(Instant::now, |(_, since)| since);
             board.held.insert(queue.clone(), (reason, since));
         }
         news
     }
 
-    /// A pause keeps the queue from claiming, or does no longer. The pause of a sink is news with the first queue and with
-    /// the last one: it may have thousands.
+    /// Sets or clears the pause of a queue. The pause of a sink is news with its first queue and with its last one,
+    /// because it may have thousands.
     pub(super) fn paused(&self, queue: &Arc<str>, pause: Option<Paused>) -> PauseNews {
         let mut board = self.board();
         let old = match &pause {
@@ -275,7 +276,7 @@ impl Status {
         };
         let sink_of = |pause: &Option<Paused>| pause.as_ref().and_then(|pause| pause.sink.clone());
         let (of_old, of_new) = (sink_of(&old), sink_of(&pause));
-        // One pause that takes the place of another is no end.
+        // A pause that replaces another does not end it.
         let mut over = old.filter(|_| pause.is_none() || of_old != of_new);
         let mut begins = pause;
         if let Some(sink) = of_new {
@@ -296,12 +297,12 @@ impl Status {
         PauseNews { begins, over }
     }
 
-    /// Whether a line about a hold, or its end, is to be written now; else it is summed up.
+    /// Whether a line about a hold, or its end, is to be written now; otherwise it is counted for a sum.
     pub(super) fn admits_line(&self, cause: &str, queue: &Arc<str>) -> bool {
         self.lines().admit(Instant::now(), cause, queue)
     }
 
-    /// The sums of such lines that were left out and are old enough; with `all`, every one.
+    /// Takes the sums of suppressed lines that are old enough; with `all`, of all.
     pub(super) fn lines_left_out(&self, all: bool) -> Vec<LeftOut> {
         self.lines().sums(Instant::now(), all)
     }
@@ -310,12 +311,12 @@ impl Status {
         self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why a queue is on hold.
+    /// The reason why a queue is on hold.
     pub(super) fn reason(&self, queue: &Arc<str>) -> Option<String> {
         self.board().held.get(queue).map(|(reason, _)| reason.text.clone())
     }
 
-    /// Returns whether this is news; that a sink is up from the start is none.
+    /// Sets the state of a sink; returns whether this is news. The first change to up is not.
     pub(super) fn sink(&self, sink: &Arc<str>, state: SinkState) -> bool {
         let mut board = self.board();
         let (old, since) = board.sinks.entry(sink.clone()).or_insert_with(|| (SinkState::Unknown, Instant::now()));
@@ -325,7 +326,7 @@ impl Status {
             SinkState::Unknown | SinkState::Up => None,
         };
         let expected = *old == SinkState::Unknown && state == SinkState::Up;
-        // The text of a reason may be another one each time; it lasts as long as its code does.
+        // The text of a reason may change each time; a reason lasts as long as its code.
         *old = state;
         if !same {
             *since = Instant::now();
@@ -336,8 +337,8 @@ impl Status {
         !same && !expected
     }
 
-    /// How many seconds this machine's clock is ahead of that of this Redis; `None` where that is not known now. Returns
-    /// whether it is news that they differ much, or that they do not any more.
+    /// Records how many seconds this machine's clock is ahead of that of a Redis; `None` if it is unknown. Returns
+    /// whether a great difference has begun or ended.
     pub(super) fn clock(&self, redis: &str, ahead: Option<f64>) -> bool {
         let mut board = self.board();
         let known = board.clocks.contains_key(redis);
@@ -348,8 +349,8 @@ impl Status {
         }
     }
 
-    /// The queues of this Redis from which nothing is claimed, for no known reason. Returns whether there were some before,
-    /// and are none now, or the other way round.
+    /// Records the queues of this Redis from which nothing is claimed for no known reason. Returns whether the first
+    /// has appeared or the last has gone.
     pub(super) fn stalled(&self, redis: &Arc<str>, stalled: &[Stalled]) -> bool {
         let mut board = self.board();
         let before = match stalled {
@@ -362,7 +363,7 @@ impl Status {
         before.is_none() != stalled.is_empty()
     }
 
-    /// So many claims of a queue have names that this version cannot read.
+    /// Records the number of a queue's claims with names that this version cannot read.
     pub(super) fn unknown_claims(&self, queue: &Arc<str>, n: u64) {
         let mut board = self.board();
         let since = board.unknown_claims.remove(queue).map_or_else(Instant::now, |(_, since)| since);
@@ -371,27 +372,30 @@ impl Status {
         }
     }
 
-    /// What the last round over the topics found.
+    /// Records the result of the last round over the topics.
     pub fn topics(&self, topics: Topics) {
         self.board().topics = Some(topics);
     }
 
-    /// A destination of a sink is in trouble, or works again. Bounded by those that the sink's handle remembers. Returns
-    /// whether this is news.
+    /// Records that a destination of a sink is in trouble, or works again; returns whether this is news. The number is
+    /// bounded by the destinations that the sink's handle remembers.
     pub(super) fn destination(&self, sink: &Arc<str>, key: u64, trouble: Option<(String, Reason)>) -> bool {
         self.board().destinations.set(sink, key, trouble)
     }
 
-    /// Readiness: started, not stopping, Redis there, no queue on hold, every sink known and none down. A full sink is no
-    /// reason: taking the daemon out of service would not empty it. Neither is a pause, which a person wants, nor a
-    /// destination in trouble: others are delivered to. Nor is a topic of the job queue: others are served. Nor are claims that
-    /// this version cannot read: everything else is delivered, and a rollback must not end there.
+    /// Answers the readiness probe: started, not stopping, every Redis connected, no queue on hold, every sink known
+    /// and none down.
+    ///
+    /// These are no reasons to be unready: a full sink, because taking the daemon out of service would not empty it; a
+    /// pause, because a person wants it; a destination in trouble, because others are delivered to; a topic of the job
+    /// queue, because others are served; and claims that this version cannot read, because everything else is delivered
+    /// and a rollback must not fail on them.
     pub fn ready(&self) -> Answer {
         let board = self.board();
         let redis_up = !board.redis.is_empty() && board.redis.values().all(|redis| matches!(redis, Redis::Up));
         let redis = match board.redis.len() {
             0 => Redis::NotYet.shown(),
-            // The name of the only one says nothing.
+            // The name of the only one is of no interest.
             1 => board.redis.values().next().map_or(Value::Null, Redis::shown),
             _ => {
                 let servers: Map<_, _> =
@@ -462,20 +466,20 @@ impl Status {
         Answer { ok, body }
     }
 
-    /// Startup: true once and for ever after [`started`](Self::started).
+    /// Answers the startup probe: true for good after [`started`](Self::started).
     pub fn startup(&self) -> Answer {
         let ok = self.board().started;
         Answer { ok, body: json!({ "started": ok }) }
     }
 
     fn board(&self) -> MutexGuard<'_, Board> {
-        // Every write leaves the board whole, so what a panicking thread left behind can be used.
+        // Every write leaves the board consistent, so it is usable after a panic.
         self.0.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Board {
-    /// Queues with claims that no daemon has taken up for a while, because of their names.
+    /// The queues with claims that no daemon has taken over for a while, because of their names.
     fn unknown(&self, now: Instant) -> impl Iterator<Item = (&Arc<str>, &(u64, Instant))> {
         self.unknown_claims.iter().filter(move |(_, (_, since))| now.since(*since) >= UNKNOWN_FOR)
     }
@@ -485,7 +489,7 @@ fn age(since: Instant) -> u64 {
     since.elapsed().as_secs()
 }
 
-/// The named part of an answer, cut at [`LISTED`].
+/// The named entries of an answer, at most [`LISTED`].
 #[derive(Default)]
 struct List {
     entries: Map<String, Value>,

@@ -1,8 +1,8 @@
-//! What becomes of single elements, for people who watch: the latest events, and a feed of new ones.
+//! The live events of single elements, for people who watch: the latest ones, and a feed of new ones.
 //!
-//! Without a watcher nothing is recorded: the pipeline reads one flag. A watcher is a [`Listener`], or a page that was loaded
-//! within the last minute. Everything is bounded: the events that are kept, those of a second, the listeners, and what waits for each of
-//! them. What does not fit is counted, and the next event says how much that was.
+//! Recording starts when someone watches: a [`Listener`], or a page that was loaded within the last minute. Otherwise
+//! the pipeline only reads a flag. Everything is bounded: the kept events, the events of a second, the listeners, and
+//! the queue of each listener. Excess events are counted, and the next event carries their number.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,43 +16,43 @@ use tokio::sync::broadcast;
 use crate::clock::Instant;
 use crate::message::Identity;
 
-/// Events that are kept.
+/// Number of events that are kept.
 pub const KEPT: usize = 100;
-/// Listeners at once.
+/// Maximum number of listeners.
 pub const LISTENERS: usize = 16;
-/// Those of them that need no token: the rest is kept for callers with one.
+/// Maximum number of listeners without a token; the others are reserved for callers with one.
 pub const ANONYMOUS: usize = 4;
-/// Events that may wait for one of them.
+/// Capacity of a listener's queue.
 const WAITING: usize = 256;
-/// Events of a second: so many deliveries, and so many of all else.
+/// Maximum number of recorded events in a second, for deliveries and for all others each.
 const A_SECOND: u64 = 100;
-/// How long a look at the latest events is worth recording more of them.
+/// Time for which one look at the latest events keeps the recording on.
 const LOOKED: Duration = Duration::from_secs(60);
-/// Longest payload that is kept.
+/// Maximum length of a payload that is kept, in bytes.
 pub const PAYLOAD: usize = 4_096;
 
-/// What became of an element.
+/// The outcome of an attempt to deliver an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// Every sink has confirmed it.
     Delivered,
-    /// An attempt failed; it is tried again.
+    /// An attempt failed; the element is retried.
     Retry,
-    /// Its destination is in trouble: it comes back later, uncounted.
+    /// The element's destination is in trouble; it comes back later without a counted attempt.
     Waits,
-    /// It is a dead letter.
+    /// The element became a dead letter.
     Dead,
-    /// It went back, and its queue is on hold.
+    /// The element was released, and its queue is on hold.
     Held,
-    /// Its user has removed its body: nothing was left to deliver.
+    /// The job has no body, because its user deleted it: nothing was left to deliver.
     Gone,
 }
 
 impl Fate {
-    /// Every fate.
+    /// Every outcome.
     pub const ALL: [Fate; 6] = [Fate::Delivered, Fate::Retry, Fate::Waits, Fate::Dead, Fate::Held, Fate::Gone];
 
-    /// The word for it.
+    /// The word in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Fate::Delivered => "delivered",
@@ -65,40 +65,40 @@ impl Fate {
     }
 }
 
-/// One event.
+/// One event of an element.
 #[derive(Debug, Clone)]
 pub struct ElementEvent {
-    /// Its number, one more than that of the event before.
+    /// The sequence number.
     pub number: u64,
-    /// Events that were left out since then.
+    /// Number of suppressed events since the previous one.
     pub left_out: u64,
-    /// When, by Redis's clock.
+    /// The time of the event, in ms by Redis's clock.
     pub at_ms: i64,
     /// The queue.
     pub queue: Arc<str>,
     /// The element.
     pub id: Identity,
-    /// What became of it.
+    /// The outcome.
     pub fate: Fate,
-    /// The sinks that confirmed it, or the one that decided.
+    /// The sinks that confirmed it, or the one that failed.
     pub sink: Option<String>,
-    /// When it was due.
+    /// The due time, in ms since the epoch.
     pub due_ms: Option<i64>,
     /// The number of the attempt.
     pub attempt: u32,
-    /// When it is tried again, at the earliest.
+    /// The earliest time of the next attempt, in ms by Redis's clock.
     pub next_ms: Option<i64>,
-    /// Class and code of the failure.
+    /// The class and code of the failure.
     pub failure: Option<(&'static str, &'static str)>,
-    /// What the sink, or the stage, said. It may have words of the payload.
+    /// The message of the sink or the stage. It may quote the payload.
     pub message: Option<String>,
-    /// The payload, if it is short enough.
+    /// The payload, if it is at most [`PAYLOAD`] bytes long.
     pub payload: Option<Bytes>,
-    /// Its length.
+    /// The length of the payload, in bytes.
     pub size: usize,
 }
 
-/// The latest events of all queues. Cheap to clone.
+/// The live events of all queues. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Tail(Arc<Inner>);
 
@@ -113,16 +113,16 @@ struct State {
     last: VecDeque<Arc<ElementEvent>>,
     number: u64,
     listeners: usize,
-    /// Those of them without a name.
+    /// Number of listeners without a token.
     anonymous: usize,
-    /// Made by the first listener.
+    /// Created by the first listener.
     feed: Option<broadcast::Sender<Arc<ElementEvent>>>,
-    /// A page was loaded: events are recorded until then.
+    /// The time until which events are recorded for a loaded page.
     until: Option<Instant>,
     second: Second,
 }
 
-/// What was recorded in the current second.
+/// The counts of the current second.
 #[derive(Default)]
 struct Second {
     began: Option<Instant>,
@@ -150,7 +150,7 @@ impl Tail {
         self.0.watched.load(Ordering::Relaxed)
     }
 
-    /// Something became of an element; its event is made only if it is recorded.
+    /// Records the outcome of an element. The event is only built if someone watches.
     pub fn note(&self, fate: Fate, event: impl FnOnce() -> ElementEvent) {
         if self.is_watched() {
             self.note_at(fate, event, Instant::now());
@@ -160,7 +160,7 @@ impl Tail {
     fn note_at(&self, fate: Fate, event: impl FnOnce() -> ElementEvent, now: Instant) {
         let mut state = self.0.state.lock();
         if state.listeners == 0 && state.until.is_none_or(|until| now >= until) {
-            // The last watcher has gone. The numbers go on.
+            // The last watcher has gone. The sequence numbers continue.
             self.0.watched.store(false, Ordering::Relaxed);
             *state = State { number: state.number, feed: state.feed.take(), ..State::default() };
             return;
@@ -176,12 +176,12 @@ impl Tail {
         }
         state.last.push_back(event.clone());
         if let Some(feed) = &state.feed {
-            // Without a receiver it goes nowhere, which is right.
+            // Ignore the error: there is no receiver.
             let _ = feed.send(event);
         }
     }
 
-    /// The latest events, the oldest first. They are recorded for a minute from now on.
+    /// The latest events, the oldest first. Keeps the recording on for a minute.
     pub fn look(&self) -> Vec<Arc<ElementEvent>> {
         let mut state = self.0.state.lock();
         state.until = Some(Instant::now().after(LOOKED));
@@ -189,8 +189,8 @@ impl Tail {
         state.last.iter().cloned().collect()
     }
 
-    /// The events after the one of this number, as far as they are kept, and all that follow. `None` if there are too many
-    /// listeners, or too many without a name.
+    /// Subscribes to the kept events after this number and to all that follow. Returns `None` if there are too many
+    /// listeners, or too many without a token.
     pub fn listen(&self, after: u64, named: bool) -> Option<Listener> {
         let mut state = self.0.state.lock();
         if state.listeners >= LISTENERS || !named && state.anonymous >= ANONYMOUS {
@@ -205,7 +205,7 @@ impl Tail {
     }
 }
 
-/// One who watches.
+/// A subscription to live events.
 pub struct Listener {
     tail: Tail,
     named: bool,
@@ -213,26 +213,26 @@ pub struct Listener {
     feed: broadcast::Receiver<Arc<ElementEvent>>,
 }
 
-/// A listener was too slow: events that it did not get are gone.
+/// The error for a listener that was too slow: it has missed events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooSlow;
 
 impl Listener {
-    /// The next event. Cancel safe.
+    /// Waits for the next event. Cancel safe.
     ///
     /// # Errors
-    /// The listener was too slow.
+    /// Returns an error if the listener was too slow.
     pub async fn next(&mut self) -> Result<Arc<ElementEvent>, TooSlow> {
         match self.before.pop_front() {
             Some(event) => Ok(event),
-            // The sender lives as long as the tail, and that as long as this.
+            // The sender lives as long as the tail, which this listener holds.
             None => self.feed.recv().await.map_err(|_| TooSlow),
         }
     }
 }
 
 impl Listener {
-    /// Whether events for it are gone, or would be with the next one.
+    /// Whether the listener has missed events, or will with the next one.
     pub fn is_behind(&self) -> bool {
         self.feed.len() >= WAITING
     }
@@ -277,7 +277,7 @@ mod tests {
         assert!(tail.look().is_empty());
         tail.note(Fate::Delivered, event);
         assert_eq!(tail.look().len(), 1);
-        // The page was left: a minute later nothing is recorded any more.
+        // The page was closed: a minute later nothing is recorded any more.
         tail.note_at(Fate::Dead, || panic!("it was made"), Instant::now().after(LOOKED));
         assert!(!tail.is_watched());
         tail.note(Fate::Dead, || panic!("it was made"));

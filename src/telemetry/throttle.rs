@@ -1,24 +1,24 @@
-//! At most one line in a while, with a count of those left out. Pure: the time is an argument.
+//! A rate limit for log lines, with a count of those suppressed. Pure: the time is an argument.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// Decides which of many equal lines is written.
+/// A rate limit for lines of one kind.
 pub(super) struct Throttle {
     interval: Duration,
-    /// When a line was last written, and how many were not since.
+    /// The time of the last line, and the number suppressed since.
     state: Mutex<(Option<Instant>, u64)>,
 }
 
 impl Throttle {
-    /// One line per `interval`.
+    /// Creates a limit of one line per `interval`.
     pub(super) fn new(interval: Duration) -> Self {
         Throttle { interval, state: Mutex::new((None, 0)) }
     }
 
-    /// `Some(left out since the last line)` if a line about `n` things is to be written now.
+    /// Returns the number suppressed since the last line if a line about `n` things is to be written now.
     pub(super) fn admit(&self, now: Instant, n: u64) -> Option<u64> {
         // A panic elsewhere must not silence the log.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,8 +35,8 @@ impl Throttle {
         }
     }
 
-    /// What was left out, and since when, if it is time for a line about it, because no later line has it. With `all`,
-    /// also before its time.
+    /// Takes the number suppressed, and its time span, if no later line has reported it within the interval. With
+    /// `all`, also before that.
     pub(super) fn sum(&self, now: Instant, all: bool) -> Option<(u64, Duration)> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(last), left_out @ 1..) = *state else { return None };
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(throttle.sum(at(9), false), None);
         assert_eq!(throttle.sum(at(10), false), Some((6, Duration::from_secs(10))));
         assert_eq!(throttle.sum(at(30), false), None);
-        // A sum is a line as well: the next comes ten seconds after it.
+        // A sum counts as a line: the next one comes ten seconds later.
         assert_eq!(throttle.admit(at(19), 1), None);
         assert_eq!(throttle.sum(at(19), true), Some((1, Duration::from_secs(9))));
     }

@@ -2,7 +2,7 @@
 
 use crate::codes::{Code, code};
 
-/// What templates offer to the reference of errors.
+/// The error codes of templates, for the reference of errors.
 pub(crate) const CODES: &[Code] = &[
     code(
         "template_field_missing",

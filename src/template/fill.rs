@@ -1,4 +1,4 @@
-//! What a template is filled from, and what comes out of it: for route's headers and for the sinks' targets.
+//! The input of templates and their results, for the route's headers and the sinks' targets.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use bytes::Bytes;
 use super::Template;
 use crate::message::Identity;
 
-/// What is known of an element besides its payload.
+/// The data of an element besides its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementInfo<'a> {
-    /// Identity, the same at every attempt.
+    /// The identity, the same at every attempt.
     pub id: &'a Identity,
     /// The queue's id in the configuration.
     pub queue: &'a str,
-    /// Due time in milliseconds since the epoch; unknown for elements of the ready list.
+    /// The due time in milliseconds since the epoch; `None` for elements of the ready list.
     pub due_ms: Option<i64>,
-    /// Number of this attempt, starting at 1.
+    /// The number of this attempt, starting at 1.
     pub attempt: u32,
-    /// The topic of a job, where its source has topics.
+    /// The topic of a job, if its source has topics.
     pub topic: Option<&'a str>,
 }
 
-/// A payload as templates see it.
+/// A payload whose fields templates can read.
 pub trait Fields {
-    /// The text, number or boolean at this path, as text; an empty path is the payload itself.
+    /// The text, number or boolean at this path, as text. An empty path means the payload itself.
     fn field(&self, path: &[String]) -> Option<Cow<'_, str>>;
 }
 
-/// A payload that no template reads.
+/// A payload without fields.
 #[derive(Clone, Copy, Debug)]
 pub struct NoFields;
 
@@ -39,7 +39,7 @@ impl Fields for NoFields {
     }
 }
 
-/// Fills templates for one element.
+/// The values that fill templates for one element.
 #[derive(Clone, Copy)]
 pub struct Filler<'a> {
     pub(super) element: &'a ElementInfo<'a>,
@@ -47,37 +47,37 @@ pub struct Filler<'a> {
     content_type: Option<&'static str>,
 }
 
-/// A template cannot be filled for this element, now or later: a dead letter.
+/// The error for a template that can never be filled for this element, which becomes a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FillError {
-    /// A template asks for something that the element does not have, and names no default.
+    /// The element lacks a field that has no default.
     #[error(
         "fill template of {place}: the element has no text, number or boolean `{field}`; a default is written `${{{field}:-...}}`"
     )]
     MissingField {
         /// The configuration key of the template.
         place: String,
-        /// The field as the template names it; never its value.
+        /// The name of the field in the template; never its value.
         field: Arc<str>,
     },
-    /// The filled template is an empty key.
+    /// The result is empty and must not be.
     #[error("fill template of {place}: the result is empty")]
     EmptyDestination {
         /// The configuration key of the template.
         place: String,
     },
-    /// The filled template is nothing that the destination could be.
+    /// The result is invalid for the destination.
     #[error("fill template of {place}: {why}")]
     Unfit {
         /// The configuration key of the template.
         place: String,
-        /// What is wrong; never the value.
+        /// The reason; never the value.
         why: &'static str,
     },
 }
 
 impl FillError {
-    /// Short stable code, safe as a metric label and in dead letters.
+    /// A short stable code, safe as a metric label and in dead letters.
     pub fn code(&self) -> &'static str {
         match self {
             FillError::MissingField { .. } => "template_field_missing",
@@ -86,33 +86,33 @@ impl FillError {
         }
     }
 
-    /// The filled template of `place` is empty, and must not be.
+    /// The error for an empty result of the template of `place`.
     pub fn empty(place: &str) -> FillError {
         FillError::EmptyDestination { place: place.to_owned() }
     }
 }
 
 impl<'a> Filler<'a> {
-    /// Fills from this element and its payload. `content_type` is the media type of the body where the envelope says
-    /// so; a target that has a place of its own for it puts it there.
+    /// Creates a filler for this element and its payload. `content_type` is the media type of the body if the envelope
+    /// determines it; a target with a property for it sets it.
     pub fn new(element: &'a ElementInfo<'a>, payload: &'a dyn Fields, content_type: Option<&'static str>) -> Self {
         Filler { element, payload, content_type }
     }
 
-    /// The media type of the body, where the envelope says so.
+    /// The media type of the body, if the envelope determines it.
     pub fn content_type(&self) -> Option<&'static str> {
         self.content_type
     }
 
-    /// The text; `place` names the key whose template it is.
+    /// Fills a template. `place` is the configuration key of the template, for errors.
     ///
     /// # Errors
-    /// When the element lacks a field that has no default.
+    /// Returns an error if the element lacks a field without a default.
     pub fn text(&self, template: &Template, place: &dyn std::fmt::Display) -> Result<String, FillError> {
         template.fill(self).map_err(|field| FillError::MissingField { place: place.to_string(), field })
     }
 
-    /// The text as bytes; those of a template without holes are shared, not copied.
+    /// Fills a template as bytes. A template without placeholders shares them instead of copying.
     ///
     /// # Errors
     /// As [`text`](Self::text).
@@ -123,11 +123,11 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The text, shared where the template has no holes (such a text was checked when it was configured); else `unfit`
-    /// says what is wrong with it.
+    /// Fills a template and checks the result with `unfit`, which returns what is wrong with it. A template without
+    /// placeholders was checked with the configuration, and its text is shared.
     ///
     /// # Errors
-    /// As [`text`](Self::text), and when the text does not fit.
+    /// As [`text`](Self::text), and if the result is invalid.
     pub fn fitting(
         &self,
         template: &Template,

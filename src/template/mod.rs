@@ -1,8 +1,8 @@
-//! Texts with `${...}` holes: compiled when the configuration is loaded, filled for every element ([`Filler`]).
+//! Texts with `${...}` placeholders: compiled when the configuration is loaded, filled for every element ([`Filler`]).
 //!
-//! Fields: `${id}`, `${queue}`, `${due_ms}`, `${attempt}`, `${topic}`, `${payload}` (text, or a JSON scalar), `${payload.a.b}`,
-//! `${payload.items.0}`; a default follows `:-`. `$${` writes a literal `${`; any other `$` is itself, so that
-//! keys like `a$b` and `a$$b` need no care. Environment variables are replaced before and are no business of this file.
+//! Fields: `${id}`, `${queue}`, `${due_ms}`, `${attempt}`, `${topic}`, `${payload}` (text, or a JSON scalar),
+//! `${payload.a.b}`, `${payload.items.0}`. A default follows `:-`. `$${` is a literal `${`; any other `$` is literal,
+//! so keys like `a$b` and `a$$b` need no escaping. Environment variables were replaced before.
 
 pub(crate) mod codes;
 mod fill;
@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 pub use fill::{ElementInfo, Fields, FillError, Filler, NoFields};
 
-/// A text with `${...}` holes, compiled.
+/// A compiled text with `${...}` placeholders.
 #[derive(Debug, Clone)]
 pub struct Template {
     source: Arc<str>,
@@ -27,7 +27,7 @@ impl PartialEq for Template {
     }
 }
 
-/// The text that was compiled.
+/// Serializes as the original text.
 impl serde::Serialize for Template {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.source)
@@ -36,9 +36,9 @@ impl serde::Serialize for Template {
 
 #[derive(Debug, Clone)]
 enum Body {
-    /// No hole: the bytes are UTF-8 and shared by every element.
+    /// Without placeholders: the bytes are UTF-8, and all elements share them.
     Static { text: Arc<str>, bytes: Bytes },
-    /// At least one hole.
+    /// With at least one placeholder.
     Dynamic(Arc<[Part]>),
 }
 
@@ -60,37 +60,37 @@ enum Field {
     Payload(Vec<String>),
 }
 
-/// The text is no template.
+/// The reason why a text is not a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// A hole that does not end.
+    /// A placeholder without an end.
     #[error("`${{` at character {at} has no closing `}}`; a literal `${{` is written `$${{`")]
     Unclosed {
-        /// Position in characters, from 1.
+        /// The position in characters, starting at 1.
         at: usize,
     },
-    /// A hole that names nothing known.
+    /// A placeholder with an unknown name.
     #[error("`${{{field}}}` is no field of an element: there are id, queue, due_ms, attempt, payload, payload.NAME")]
     UnknownField {
-        /// The text of the field, without the default.
+        /// The name of the field, without the default.
         field: String,
     },
     /// A path with an empty step.
     #[error("`${{{field}}}` has an empty step in its path")]
     EmptyStep {
-        /// The text of the field, without the default.
+        /// The name of the field, without the default.
         field: String,
     },
 }
 
 impl Template {
-    /// The names that a hole may start with.
+    /// The fields that a placeholder may name.
     pub const FIELDS: [&'static str; 6] = ["id", "queue", "due_ms", "attempt", "topic", "payload"];
 
     /// Compiles `text`.
     ///
     /// # Errors
-    /// When a hole is not closed or names no field.
+    /// Returns an error if a placeholder is not closed or names no field.
     pub fn compile(text: &str) -> Result<Template, TemplateError> {
         let source: Arc<str> = text.into();
         let mut parts = Vec::new();
@@ -127,12 +127,12 @@ impl Template {
         Ok(Template { source, body })
     }
 
-    /// The text that was compiled.
+    /// The original text.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The text that every element gets, if it is the same for all.
+    /// The text, if it is the same for all elements.
     pub fn static_text(&self) -> Option<&str> {
         match &self.body {
             Body::Static { text, .. } => Some(text),
@@ -140,7 +140,7 @@ impl Template {
         }
     }
 
-    /// Same as [`static_text`](Template::static_text), shared.
+    /// The same as [`static_text`](Template::static_text), shared.
     pub fn static_shared(&self) -> Option<&Arc<str>> {
         match &self.body {
             Body::Static { text, .. } => Some(text),
@@ -148,7 +148,7 @@ impl Template {
         }
     }
 
-    /// Same as [`static_text`](Template::static_text), as bytes that are shared instead of copied.
+    /// The same as [`static_text`](Template::static_text), as shared bytes.
     pub fn static_bytes(&self) -> Option<&Bytes> {
         match &self.body {
             Body::Static { bytes, .. } => Some(bytes),
@@ -156,8 +156,8 @@ impl Template {
         }
     }
 
-    /// Whether the payload's content decides, so that the result is the message's own (a failure of such a
-    /// destination is a dead letter, not a hold).
+    /// Whether the result depends on the payload. Then a failure of its destination is the message's own: a dead
+    /// letter, not a hold.
     pub fn uses_payload(&self) -> bool {
         self.payload_fields().next().is_some()
     }
@@ -167,25 +167,24 @@ impl Template {
         self.parts().iter().any(|part| matches!(part, Part::Hole { field, .. } if *field != Field::Queue))
     }
 
-    /// Whether a field inside the payload is asked for, which only a structured codec has.
+    /// Whether the template reads a field inside the payload, which only a structured codec provides.
     pub fn uses_payload_path(&self) -> bool {
         self.payload_fields().any(|path| !path.is_empty())
     }
 
-    /// Whether nothing but fields inside the payload is asked for, and at least one.
+    /// Whether all placeholders read fields inside the payload, and there is at least one.
     pub fn is_of_payload_fields(&self) -> bool {
         let inside = |part: &&Part| matches!(part, Part::Hole { field: Field::Payload(path), .. } if !path.is_empty());
         let mut holes = self.parts().iter().filter(|part| matches!(part, Part::Hole { .. })).peekable();
         holes.peek().is_some() && holes.all(|hole| inside(&hole))
     }
 
-    /// Whether the due time is asked for without a default; elements of the ready list have none.
+    /// Whether the template reads the due time without a default; elements of the ready list have none.
     pub fn needs_due(&self) -> bool {
         self.parts().iter().any(|part| matches!(part, Part::Hole { field: Field::DueMs, default: None, .. }))
     }
 
-    /// The texts that every element of the queue with this id gets, in their order; `None` represents what the element
-    /// decides.
+    /// The texts of the template for this queue, in order; `None` stands for a placeholder that depends on the element.
     pub fn outline(&self, queue: &str) -> impl Iterator<Item = Option<String>> {
         let known = self.static_text().map(|text| Some(text.to_owned()));
         let parts = self.parts().iter().map(|part| match part {
@@ -210,7 +209,7 @@ impl Template {
         })
     }
 
-    /// The text for one element, or the name of the field that it lacks.
+    /// Fills the template; fails with the name of the field that the element lacks.
     fn fill(&self, from: &Filler<'_>) -> Result<String, Arc<str>> {
         let parts = match &self.body {
             Body::Static { text, .. } => return Ok(text.to_string()),

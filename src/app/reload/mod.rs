@@ -1,7 +1,8 @@
-//! Takes a changed configuration while the daemon runs. See `plan` for what differs, `swap` for how that is carried out.
+//! Applies a changed configuration while the daemon runs. `plan` finds the difference, `swap` carries it out.
 //!
-//! The whole file is read and checked first, with the checks of the start. Then the difference is applied: what is the
-//! same does not notice. One reload runs at a time; wishes that come meanwhile are served by one more.
+//! The whole file is read and checked first, with the checks of the start. Then only the difference is applied, so that
+//! unchanged queues and sinks are not interrupted. One reload runs at a time; all requests that arrive meanwhile are
+//! served by one more.
 
 mod plan;
 mod swap;
@@ -22,16 +23,16 @@ use crate::pipeline::process::Process;
 use crate::reload::{Outcome, ReloadHandle, Report, Wish};
 use crate::telemetry::status::Refusal;
 
-/// The file that the daemon was started with, and how it is read and checked.
+/// The configuration file of the daemon, and the function that reads and checks it.
 #[derive(Clone)]
 pub struct ConfigFile {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Reads and checks it as the start does.
+    /// Reads and checks the file, as the start does.
     pub read: Arc<dyn Fn() -> Result<Loaded, ConfigErrors> + Send + Sync>,
 }
 
-/// What reloads work on.
+/// The parts of the daemon that a reload changes.
 pub(super) struct Reloads {
     pub(super) file: ConfigFile,
     pub(super) handle: ReloadHandle,
@@ -43,13 +44,13 @@ pub(super) struct Reloads {
 }
 
 impl Reloads {
-    /// Serves wishes until the process stops. A reload that is under way is left then: what it has begun to end, the drain
-    /// brings to its end.
+    /// Serves requests until the process stops. A reload in progress is abandoned then; the drain finishes the queues
+    /// that it has begun to retire.
     pub(super) async fn run(self, wishes: mpsc::Receiver<Wish>) {
         let process = self.process.clone();
         let watching = self.handle.running().watch_file;
         let watch = watch::run(self.file.path.clone(), self.handle.clone(), watching);
-        // Order: the end goes first.
+        // Biased: shutdown takes priority.
         tokio::select! {
             biased;
             () = process.stopping.cancelled() => {}
@@ -100,10 +101,10 @@ impl Reloads {
         Ok(report)
     }
 
-    /// What the file says, and how it differs from what runs.
+    /// Reads the file and compares it with the running configuration.
     async fn plan(&self) -> Result<Plan, Vec<Problem>> {
         let read = self.file.read.clone();
-        // Files are read, and the clients of sinks are asked: nothing else waits for that.
+        // On a blocking thread, because it reads files and validates settings with the sinks' client libraries.
         let loaded = match tokio::task::spawn_blocking(move || read()).await {
             Ok(loaded) => loaded.map_err(|errors| errors.problems)?,
             Err(panic) => {
@@ -119,7 +120,7 @@ impl Reloads {
 
 fn answer(wishes: Vec<Wish>, outcome: &Outcome) {
     for answer in wishes.into_iter().filter_map(|wish| wish.answer) {
-        // Whoever asked may be gone.
+        // Ignore the error: the requester may be gone.
         drop(answer.send(outcome.clone()));
     }
 }

@@ -1,31 +1,31 @@
-//! What a reload would do: pure, from what runs and what the file says.
+//! The plan of a reload: a pure function of the running configuration and the file.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::config::{Config, Difference, Loaded, Parts, Problem};
 
-/// A configuration that can take the place of the one that runs, and the difference.
+/// A configuration that can replace the running one, and the difference between them.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// What is to run.
+    /// The new configuration.
     pub(super) config: Arc<Config>,
-    /// Its parts.
+    /// The hashes of its parts.
     pub(super) parts: Parts,
-    /// What becomes of the queues.
+    /// The queues that are added, changed and removed.
     pub(super) queues: Difference,
-    /// What becomes of the sinks.
+    /// The sinks that are added, changed and removed.
     pub(super) sinks: Difference,
-    /// What is doubtful.
+    /// The warnings about the file.
     pub(super) warnings: Vec<Problem>,
 }
 
 impl Plan {
-    /// What differs from what runs. `file` is named in problems.
+    /// Compares the loaded file with the running configuration. `file` is the name for problems.
     ///
     /// # Errors
     ///
-    /// The keys that differ and that need a restart.
+    /// Returns the changed keys that need a restart.
     pub(super) fn new(running: &Config, parts: &Parts, loaded: Loaded, file: &str) -> Result<Plan, Vec<Problem>> {
         let Loaded { config, warnings, parts: new } = loaded;
         let fixed = parts.other_keys(&new).into_iter().map(|(path, position)| Problem {
@@ -47,7 +47,7 @@ impl Plan {
     }
 }
 
-/// The queues of these names in the order of the configuration that has them.
+/// Sorts the queues of these names in the order of the configuration that has them.
 fn in_order(names: Vec<Arc<str>>, config: &Config) -> Vec<Arc<str>> {
     let names: HashSet<_> = names.into_iter().collect();
     config.queues.iter().map(|spec| &spec.id).filter(|id| names.contains(*id)).cloned().collect()
@@ -77,7 +77,7 @@ queues:
         config::load_str(text, "c.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
-    /// What becomes of a file in which this is written in place of that: added, changed and removed queues, the same of
+    /// Checks what a file leads to after these replacements (from, to): added, changed and removed queues, the same of
     /// sinks; or the keys that need a restart.
     fn check(replace: &[(&str, &str)], expected: Result<[&str; 6], &[&str]>) {
         let before = loaded(FILE);
@@ -106,7 +106,7 @@ queues:
     fn only_what_differs_is_in_the_plan() {
         let nothing = ["", "", "", "", "", ""];
         check(&[], Ok(nothing));
-        // Another order, other words for the same.
+        // A comment and an empty line change nothing.
         check(&[("  one:", "  # words\n  one:"), ("20s\n", "20s\n\n")], Ok(nothing));
         check(&[("lease: 40s", "lease: 50s")], Ok(["", "c", "", "", "", ""]));
         // A policy is a part of the queues that use it.
@@ -116,12 +116,12 @@ queues:
         check(&[("secret", "other")], Ok(["", "c", "", "", "two", ""]));
         check(&[("done:${queue}", "gone:${queue}")], Ok(["", "a b", "", "", "one", ""]));
         check(&[("  b: {", "  d: {"), ("name: b", "name: d")], Ok(["d", "", "b", "", "", ""]));
-        // A sink that no queue uses is none.
+        // A sink that no queue uses counts as removed.
         check(&[("sink: two", "sink: one")], Ok(["", "c", "", "", "", "two"]));
         check(&[("  c: {", "  c.d: {"), ("  a: {", "  c: {")], Ok(["c.d", "c", "a", "", "", ""]));
     }
 
-    /// Two thousand queues in the order of their numbers, which is not that of their names.
+    /// Two thousand queues in the order of their numbers, which differs from the order of their names.
     fn two_thousand(prefix: &str, lease: &str) -> Loaded {
         let queue = |n: u32| {
             format!(

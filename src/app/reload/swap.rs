@@ -1,11 +1,11 @@
-//! Carries out a plan. The order is what loses nothing, and what keeps others from noticing:
+//! Carries out a plan. The order of the steps loses no element and does not interrupt other queues:
 //!
 //! 1. New sinks are opened. They connect by themselves; nothing waits for them.
-//! 2. The places of queues that are changed or removed are closed: nothing is put to work there.
-//! 3. The names of sinks lead to the new ones.
-//! 4. Each of these queues is drained, within a time, and its place opened with the new settings at once, or cleared.
-//! 5. What is new is added. A queue with another name and the same source comes after the one before it.
-//! 6. Sinks that nothing goes to any more are closed.
+//! 2. The slots of queues that are changed or removed are closed: no queue starts in them.
+//! 3. The names of sinks are switched to the new sinks.
+//! 4. Each of these queues is drained, within a time limit; its slot is opened with the new settings, or cleared.
+//! 5. New queues are added. A queue with a new name and the same source follows the one before it.
+//! 6. Sinks that are no longer in use are closed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::retire;
 
-/// A queue that goes, and what comes after it.
+/// A queue that is retired, and its successor.
 struct Leaving<'a> {
     group: &'a Group,
     place: usize,
@@ -31,7 +31,7 @@ struct Leaving<'a> {
     after: Option<(&'a Group, Arc<QueueSpec>)>,
 }
 
-/// Makes what runs what the plan says.
+/// Makes the daemon run the configuration of the plan.
 pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks>, plan: &Plan) {
     let config = &plan.config;
     let group_of = |redis: &str| groups.iter().find(|group| **group.redis.name() == *redis).unwrap_or(&groups[0]);
@@ -39,7 +39,7 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
 
     let specs: HashMap<&str, &Arc<QueueSpec>> = config.queues.iter().map(|spec| (&*spec.id, spec)).collect();
     let mut added: Vec<&Arc<QueueSpec>> = plan.queues.added.iter().filter_map(|id| specs.get(&**id).copied()).collect();
-    // The same elements may have another name. Nothing removed: nothing has one.
+    // A queue may have been renamed. If none was removed, none was renamed.
     let mut renamed: HashMap<(Arc<str>, String), &Arc<QueueSpec>> = match plan.queues.removed.is_empty() {
         true => HashMap::new(),
         false => added.iter().rev().map(|spec| (elements(spec), *spec)).collect(),
@@ -68,7 +68,7 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
     for spec in added {
         add(group_of(&spec.redis), spec);
     }
-    // New ones are heard before the others are drained.
+    // New queues are subscribed to before the others are drained.
     groups.iter().for_each(Group::listen);
     join_all(leaving.into_iter().map(|leaving| follow(process, config, leaving))).await;
     groups.iter().for_each(Group::listen);
@@ -78,7 +78,7 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
     sinks.close(old);
 }
 
-/// The sinks by their names, with those that are new or changed opened.
+/// The sinks by name, after opening those that are new or changed.
 fn open_sinks(groups: &[Group], sinks: &Sinks, plan: &Plan) -> ByName {
     let mut by_name = sinks.at_work();
     plan.sinks.removed.iter().for_each(|name| drop(by_name.remove(name)));
@@ -91,7 +91,7 @@ fn open_sinks(groups: &[Group], sinks: &Sinks, plan: &Plan) -> ByName {
     by_name
 }
 
-/// Drains a queue, and puts what follows in its place.
+/// Drains a queue, and puts its successor in its slot.
 async fn follow(process: &Process, config: &Config, leaving: Leaving<'_>) {
     let Leaving { group, place, queue, before, after } = leaving;
     let goes_on = after.as_ref().is_some_and(|(to, spec)| std::ptr::eq(*to, group) && spec.id == before.id);
@@ -123,12 +123,12 @@ fn add(group: &Group, spec: &Arc<QueueSpec>) {
     forward(&group.seats, place);
 }
 
-/// How long a queue may take to end: its lease, and no longer than the daemon may take.
+/// The time limit for draining a queue: its lease, or the shutdown timeout if that is shorter.
 fn within(spec: &QueueSpec, config: &Config) -> Duration {
     spec.lease.min(config.shutdown_timeout)
 }
 
-/// Which elements a queue has: two queues have the same only if one takes the place of the other.
+/// The identity of a queue's elements: two queues with equal identities replace each other.
 fn elements(spec: &QueueSpec) -> (Arc<str>, String) {
     (spec.redis.clone(), format!("{:?}", spec.source))
 }

@@ -1,4 +1,4 @@
-//! What can happen on the operators' API and page.
+//! The events of the operators' API and page.
 
 use tracing::{info, warn};
 
@@ -8,24 +8,24 @@ use crate::telemetry::peer::Peer;
 /// The events of the operators' API. Cheap to clone.
 #[derive(Clone)]
 pub struct AdminEvents {
-    /// Those of its listener and its requests.
+    /// The events of its listener and its requests.
     pub api: ApiEvents,
 }
 
-/// Something that was changed, or was to be, as the log shows it. No payload.
+/// A change that an operator made or tried to make, as the log shows it. No payload.
 #[derive(Debug)]
 pub struct Change<'a> {
-    /// What was asked for: the endpoint's name.
+    /// The name of the endpoint.
     pub what: &'static str,
     /// The queue or sink.
     pub of: &'a str,
-    /// What in it: the filter of dead letters, an element's id.
+    /// The subject in it: the filter of dead letters, or an element's id.
     pub which: &'a str,
     /// The name of the token, or `local`.
     pub by: &'a str,
-    /// The other end.
+    /// The client.
     pub peer: Peer,
-    /// What came of it.
+    /// The result, or the problem.
     pub result: Result<&'a str, &'a str>,
 }
 
@@ -34,7 +34,7 @@ impl AdminEvents {
         AdminEvents { api }
     }
 
-    /// The line that says who changed what.
+    /// Logs who changed what.
     pub fn changed(&self, change: &Change<'_>) {
         let Change { what, of, which, by, peer, result } = *change;
         match result {
@@ -43,12 +43,12 @@ impl AdminEvents {
         }
     }
 
-    /// A client that followed the events did not read fast enough.
+    /// A client that follows the events did not read fast enough.
     pub fn listener_dropped(&self, peer: Peer) {
         warn!(%peer, "a client that follows the events is too slow; its connection is closed");
     }
 
-    /// Someone guesses tokens: for a while none is accepted from there.
+    /// Too many wrong tokens from a client: for a while no token is accepted from there.
     pub fn locked_out(&self, peer: Peer, failures: u32, seconds: u64) {
         warn!(%peer, failures, seconds, "too many wrong tokens for the admin API; no token is accepted from there for a while");
     }

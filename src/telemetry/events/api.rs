@@ -1,4 +1,4 @@
-//! What can happen on an HTTP API: that of the job queue, and that of operators.
+//! The events of an HTTP API: that of the job queue, or that of operators.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::telemetry::metrics::api::ApiMetrics;
 use crate::telemetry::peer::Peer;
 use crate::telemetry::throttle::Throttle;
 
-/// The events of the API. Cheap to clone.
+/// The events of one API. Cheap to clone.
 #[derive(Clone)]
 pub struct ApiEvents {
-    /// The counters without a log line.
+    /// The metrics, for counts without a log line.
     pub metrics: ApiMetrics,
-    /// What it is called in the log.
+    /// The name of the API in the log.
     what: &'static str,
     quiet: Arc<Quiet>,
 }
@@ -27,20 +27,20 @@ struct Quiet {
     handshakes: Throttle,
 }
 
-/// A request that was answered, as the log shows it. No path and no query: they may hold an id, or a token.
+/// A request that was answered, as the log shows it. Without path and query, which may hold an id or a token.
 #[derive(Debug)]
 pub struct Answered<'a> {
-    /// The endpoint's name.
+    /// The name of the endpoint.
     pub route: &'static str,
-    /// The answer's status.
+    /// The status of the response.
     pub status: u16,
-    /// The other end.
+    /// The client.
     pub peer: Peer,
-    /// Name of the token.
+    /// The name of the token.
     pub token: &'a str,
-    /// `X-Request-Id` of the answer.
+    /// The `X-Request-Id` of the response.
     pub request: &'a str,
-    /// What the answer says of a problem.
+    /// The problem that the response describes.
     pub problem: Option<&'a str>,
 }
 
@@ -55,7 +55,7 @@ impl ApiEvents {
         ApiEvents { metrics, what, quiet: Arc::new(quiet) }
     }
 
-    /// It listens.
+    /// The API listens on this address.
     pub fn listening(&self, address: &impl std::fmt::Display, tls: bool, tokens: Option<usize>) {
         match tokens {
             Some(tokens) => info!(%address, tls, tokens, "the {} listens", self.what),
@@ -65,7 +65,7 @@ impl ApiEvents {
         }
     }
 
-    /// The task cannot go on.
+    /// The API cannot go on.
     pub fn failed(&self, problem: &str) {
         error!(problem, "the {} ended", self.what);
     }
@@ -84,7 +84,7 @@ impl ApiEvents {
         }
     }
 
-    /// Every place for a connection is taken: the oldest connection without a request ends, or the next client waits.
+    /// The limit of connections is reached: the oldest idle connection is closed, or the next client waits.
     pub fn crowded(&self, max_connections: usize) {
         if let Some(left_out) = self.quiet.crowds.admit(Instant::now(), 1) {
             warn!(
@@ -96,29 +96,29 @@ impl ApiEvents {
         }
     }
 
-    /// A client could not agree on TLS.
+    /// A TLS handshake with a client failed.
     pub fn handshake_failed(&self, peer: Peer, problem: &str) {
         if let Some(left_out) = self.quiet.handshakes.admit(Instant::now(), 1) {
             warn!(%peer, problem, left_out, "a TLS handshake with a client of the {} failed", self.what);
         }
     }
 
-    /// Connections were still open at the end.
+    /// Connections were still open at the end of the drain.
     pub fn cut_off(&self, connections: usize) {
         warn!(connections, "connections to the {} were cut off at the end of the drain", self.what);
     }
 
-    /// The tokens file was read again.
+    /// The tokens file was reloaded after a change.
     pub fn tokens_read(&self, tokens: usize) {
         info!(tokens, "read the tokens file again: it has changed");
     }
 
-    /// The tokens file has changed and cannot be used; the tokens of before stay.
+    /// The changed tokens file is invalid; the previous tokens stay valid.
     pub fn tokens_refused(&self, problem: &str) {
         error!(problem, "the changed tokens file cannot be used; the tokens of before stay valid until it is repaired");
     }
 
-    /// Jobs were put back because their client was gone before it had them.
+    /// Jobs were put back because their client disconnected before it received them.
     pub fn put_back(&self, jobs: usize) {
         debug!(jobs, "put jobs back whose client was gone before it had them");
     }

@@ -1,4 +1,4 @@
-//! What can happen to one queue.
+//! The events of one queue.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,36 +15,36 @@ use crate::telemetry::metrics::QueueMetrics;
 use crate::telemetry::status::{Reason, Status};
 use crate::telemetry::throttle::Throttle;
 
-/// What happens to one queue. Cheap to clone.
+/// The events of one queue. Cheap to clone.
 #[derive(Clone)]
 pub struct QueueEvents(Arc<QueueInner>);
 
 struct QueueInner {
     metrics: QueueMetrics,
     status: Status,
-    /// Most of ten thousand queues never have anything to say.
+    /// Created on the first line, because most of ten thousand queues never log anything.
     quiet: OnceLock<Box<Throttles>>,
-    /// Their number at the last check.
+    /// Number of orphans at the last check.
     orphans: AtomicU64,
-    /// The same for overdue junk.
+    /// Number of unreadable entries at the last rescue.
     junk: AtomicU64,
-    /// The same for claims with names that cannot be read.
+    /// Number of claims with unreadable names at the last look.
     unknown_claims: AtomicU64,
-    /// For a queue in order: what was last said about it. Here, because a queue at rest is dropped.
+    /// The last logged role of a queue in order. Kept here, because an idle queue is dropped.
     order: AtomicU8,
 }
 
-/// Ids that one log line has at most.
+/// Maximum number of ids in one log line.
 const NAMED: usize = 100;
 
-/// What was said of a queue in order.
+/// Values of [`QueueInner::order`].
 const STANDS_BY: u8 = 1;
 const DELIVERS: u8 = 2;
 
-/// How often each kind of line is written.
+/// The rate limits of log lines, one for each kind.
 struct Throttles {
     dead: Throttle,
-    /// Dead letters that were left out, by reason.
+    /// Numbers of suppressed lines about dead letters, by reason.
     dead_reasons: [AtomicU64; DeadReason::ALL.len()],
     letters: Throttle,
     stale_acks: Throttle,
@@ -58,7 +58,7 @@ struct Throttles {
 }
 
 impl Throttles {
-    /// The reasons of the dead letters that were left out: `max_attempts: 7, junk: 2`.
+    /// Takes the reasons of the suppressed lines: `max_attempts: 7, junk: 2`.
     fn take_reasons(&self) -> String {
         let counts = DeadReason::ALL.into_iter().zip(&self.dead_reasons);
         let some = counts.map(|(reason, count)| (reason, count.swap(0, Ordering::Relaxed))).filter(|(_, n)| *n > 0);
@@ -101,7 +101,7 @@ impl QueueEvents {
         }))
     }
 
-    /// Whether there is anything in it that a new one would not have.
+    /// Whether it has state that a new one would lack.
     pub fn is_worth_keeping(&self) -> bool {
         let found = |number: &AtomicU64| number.load(Ordering::Relaxed) > 0;
         let inner = &self.0;
@@ -109,13 +109,13 @@ impl QueueEvents {
         inner.metrics.is_bound() || inner.quiet.get().is_some() || numbers.into_iter().any(found)
     }
 
-    /// The counters without a log line: claims, attempts, deliveries, gauges.
+    /// The metrics, for counts without a log line: claims, attempts, deliveries, gauges.
     pub fn metrics(&self) -> &QueueMetrics {
         &self.0.metrics
     }
 
-    /// The queue is on hold: nothing is claimed except a probe now and then. A second call with the same code about the same
-    /// thing, such as a topic, only updates the reason.
+    /// The queue is on hold: nothing is claimed except an occasional probe. A second call with the same code about the
+    /// same subject, such as a topic, only updates the reason.
     pub fn on_hold(&self, sink: Option<&str>, code: &str, about: &str, reason: &str) {
         let text = sink.map_or_else(|| reason.to_owned(), |sink| format!("sink {sink}: {reason}"));
         let cause = format!("{} {code}", sink.unwrap_or_default());
@@ -139,7 +139,8 @@ impl QueueEvents {
         }
     }
 
-    /// The cluster moves the queue's slot, until [`resumed`](QueueEvents::resumed). A part of its upkeep: no warning.
+    /// The cluster migrates the queue's slot, until [`resumed`](QueueEvents::resumed). Not a warning, because
+    /// migrations are maintenance.
     pub fn slot_migrates(&self) {
         self.0.metrics.held(true);
         self.0.metrics.slot_migrates();
@@ -149,7 +150,7 @@ impl QueueEvents {
         }
     }
 
-    /// A person has paused the queue or a sink of it, or that is over. Called when it changes.
+    /// The pause of the queue, or of a sink of it, has begun, changed or ended.
     pub fn paused(&self, pause: Option<Paused>) {
         self.0.metrics.paused(pause.is_some());
         let news = self.0.status.paused(self.id(), pause);
@@ -181,7 +182,7 @@ impl QueueEvents {
         );
     }
 
-    /// Another daemon delivers the queue in order, for so long if it does not extend that.
+    /// Another daemon delivers the queue in order; its right ends in `left_ms` unless it is extended.
     pub fn stands_by(&self, left_ms: i64) {
         self.0.metrics.active(false);
         if self.0.order.swap(STANDS_BY, Ordering::Relaxed) != STANDS_BY {
@@ -216,7 +217,7 @@ impl QueueEvents {
             quiet.dead_reasons[reason as usize].fetch_add(1, Ordering::Relaxed);
             return;
         };
-        // They are in this line's sum.
+        // This line counts them as well.
         drop(quiet.take_reasons());
         let reason = reason.as_str();
         let failure = failure.map(Failure::to_string).unwrap_or_default();
@@ -278,7 +279,7 @@ impl QueueEvents {
         }
     }
 
-    /// Redis had lost writes, and `n` elements were under the name of a claim again that they had left.
+    /// Redis had lost writes, and `n` settled elements are under the name of their claim again.
     pub fn returned(&self, n: u64) {
         if n > 0 {
             self.0.metrics.returned(n);
@@ -291,7 +292,7 @@ impl QueueEvents {
         }
     }
 
-    /// Redis had lost writes, and these elements in flight were not under the name of their claim any more.
+    /// Redis had lost writes, and these elements in flight are no longer under the name of their claim.
     pub fn missing(&self, ids: &[Identity]) {
         self.0.metrics.missing(ids.len() as u64);
         for ids in ids.chunks(NAMED) {
@@ -305,7 +306,7 @@ impl QueueEvents {
         }
     }
 
-    /// Working on an element panicked; it is retried, counted.
+    /// The work on an element panicked; the element is retried, and the attempt counts.
     pub fn panicked(&self, id: &Identity, stage: &'static str) {
         self.0.metrics.panicked();
         if let Some(left_out) = self.0.quiet().panics.admit(Instant::now(), 1) {
@@ -313,8 +314,8 @@ impl QueueEvents {
         }
     }
 
-    /// The last check found `n` orphans at the source. They stay until a person decides, so a line is written only when
-    /// there are more than before.
+    /// The last check found `n` orphans at the source. They stay until a person decides, so a line is logged only when
+    /// their number grows.
     pub fn orphans(&self, terms: &'static SourceTerms, n: u64) {
         self.0.metrics.orphans(terms, n);
         if n > self.0.orphans.swap(n, Ordering::Relaxed) {
@@ -337,7 +338,7 @@ impl QueueEvents {
         }
     }
 
-    /// The last look found `n` claims with leases that are over and names that this version cannot read.
+    /// The last look found `n` claims with expired leases and names that this version cannot read.
     pub fn unknown_claims(&self, n: u64) {
         let before = self.0.unknown_claims.swap(n, Ordering::Relaxed);
         if n == before {
@@ -365,14 +366,14 @@ impl QueueEvents {
         }
     }
 
-    /// An element is due in shadow mode, and would be delivered to `destinations`. One line for each element, with the
-    /// filter `delaybridge::shadow=debug`.
+    /// An element is due in shadow mode and would be delivered to `destinations`. With the filter
+    /// `delaybridge::shadow=debug` there is a line for each element.
     pub fn would_deliver(&self, id: &Identity, due_ms: i64, bytes: usize, destinations: &str) {
         self.0.metrics.shadowed(Fate::Deliver);
         debug!(target: SHADOW, queue = &**self.id(), %id, due_ms, bytes, destinations, "would be delivered");
     }
 
-    /// An element is due in shadow mode, and there is nothing to deliver of it.
+    /// An element is due in shadow mode, and there is nothing to deliver.
     pub fn would_pass(&self, id: &Identity, due_ms: i64, fate: Fate, reason: &str) {
         self.0.metrics.shadowed(fate);
         let fate = fate.as_str();
@@ -400,8 +401,7 @@ impl QueueEvents {
         );
     }
 
-    /// A rescue moved overdue elements to the ready list, and skipped `junk`. Junk is logged when there is more than
-    /// before.
+    /// A rescue moved overdue elements to the ready list and skipped `junk`. Junk is logged when its number grows.
     pub fn rescued(&self, terms: &'static SourceTerms, moved: u64, junk: u64) {
         self.0.metrics.rescued(terms, moved, junk);
         if moved > 0 {
@@ -412,12 +412,12 @@ impl QueueEvents {
         }
     }
 
-    /// Redis refuses a read that the queue needs; logged when the message changes.
+    /// Redis refuses a read that the queue needs. Logged when the message changes.
     pub fn look_failed(&self, problem: &str) {
         self.on_hold(None, "look", "", &format!("read the queue: {problem}"));
     }
 
-    /// Writes the sums of what was left out of the log and is old enough; with `all`, of everything.
+    /// Logs the sums of suppressed lines that are old enough; with `all`, of all.
     pub fn sum_up(&self, all: bool) {
         let Some(quiet) = self.0.quiet.get() else { return };
         let (queue, now) = (&**self.id(), Instant::now());
@@ -452,7 +452,7 @@ impl QueueEvents {
         debug!(queue = &**self.id(), entries, removed, seconds = time.as_secs_f64(), "turn of the sweep finished");
     }
 
-    /// It has other settings: whether it is paused, or they lead to a hold, is not known.
+    /// The queue has new settings: forgets its hold and its pause, which are determined anew.
     pub fn changed(&self) {
         let (held, paused) = self.0.status.forget_queue(self.id());
         if held {

@@ -1,4 +1,4 @@
-//! What can happen to one sink.
+//! The events of one sink.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +12,14 @@ use crate::telemetry::metrics::SinkMetrics;
 use crate::telemetry::status::{SinkState, Status};
 use crate::telemetry::throttle::Throttle;
 
-/// What happens to one sink. Cheap to clone.
+/// The events of one sink. Cheap to clone.
 #[derive(Clone)]
 pub struct SinkEvents {
     metrics: SinkMetrics,
     status: Status,
-    /// Of lines about destinations.
+    /// The rate limit of lines about destinations.
     quiet: Arc<Throttle>,
-    /// Another sink has its name now: what happens to this one is shown no more.
+    /// Whether the sink was replaced or removed; its events are ignored then.
     retired: Arc<AtomicBool>,
 }
 
@@ -28,12 +28,12 @@ impl SinkEvents {
         SinkEvents { metrics, status, quiet: Arc::new(Throttle::new(QUIET)), retired: Arc::default() }
     }
 
-    /// The counters without a log line.
+    /// The metrics, for counts without a log line.
     pub fn metrics(&self) -> &SinkMetrics {
         &self.metrics
     }
 
-    /// Another sink has its name from now on, or none.
+    /// The sink was replaced or removed: ignores its events from now on.
     pub fn retire(&self) {
         self.retired.store(true, Ordering::Release);
     }
@@ -42,12 +42,12 @@ impl SinkEvents {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// The breaker opened, or a probe failed again; logged only if the failure is new.
+    /// The breaker opened, or a probe failed again. Logged only if the failure is new.
     pub fn down(&self, failure: &Failure) {
         self.is_down(failure, "sink down; one element at a time is tried until it answers");
     }
 
-    /// The sink does not answer to a probe, while nothing is to be delivered; logged only if the failure is new.
+    /// The sink does not answer to a probe while nothing is to be delivered. Logged only if the failure is new.
     pub fn silent(&self, failure: &Failure) {
         self.is_down(failure, "sink down: it does not answer to a probe");
     }
@@ -82,8 +82,8 @@ impl SinkEvents {
         }
     }
 
-    /// A destination is in trouble, and others of the sink are not known to be: its elements wait. `name` and `failure`
-    /// have templates in the place of payloads. `all`: how many are in trouble now.
+    /// A destination is in trouble, and its elements wait, while others of the sink are not known to be. `name` and
+    /// `failure` show templates instead of payloads. `all` is the number of destinations in trouble now.
     pub fn destination_in_trouble(&self, key: u64, name: &str, failure: &Failure, all: usize) {
         if self.is_retired() {
             return;
@@ -114,7 +114,7 @@ impl SinkEvents {
         }
     }
 
-    /// Destinations that were not used for long are forgotten.
+    /// Destinations that were unused for long are forgotten.
     pub fn destinations_forgotten(&self, keys: &[u64], all: usize) {
         if self.is_retired() {
             return;
@@ -125,7 +125,7 @@ impl SinkEvents {
         }
     }
 
-    /// The sink accepts elements, or has answered to a probe. Logged only if it was down or full.
+    /// The sink accepts elements, or has answered a probe. Logged only if it was down or full.
     pub fn up(&self) {
         if self.is_retired() {
             return;

@@ -1,4 +1,4 @@
-//! Tests of the events: one call, and log, counter and board agree.
+//! Tests of the events: one call, and the log, the counter and the board agree.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use crate::message::Class;
 use crate::metric::tests::TERMS;
 use crate::telemetry::labels::DeadReason;
 
-/// Log lines of one test.
+/// The captured log lines of one test.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -165,7 +165,7 @@ fn the_pause_of_a_sink_is_one_line_for_all_of_its_queues() {
         let queues = ["a", "b", "c"].map(|name| events.queue(&name.into()));
         queues.iter().for_each(|queue| queue.paused(pause(Some("kafka"))));
         queues.iter().for_each(|queue| queue.paused(None));
-        // From the sink to the queue and back: what is over, and what begins.
+        // From the sink to the queue and back: one pause ends, another begins.
         queues[0].paused(pause(Some("kafka")));
         queues[0].paused(pause(None));
         queues[0].paused(pause(Some("kafka")));
@@ -245,7 +245,7 @@ fn ten_thousand_queues_on_hold_are_a_line_and_a_sum_for_each_cause() {
         events.sum_up(true);
         events.sum_up(true);
     });
-    // Each second on which it goes on has a line more.
+    // Every second of the test's duration adds a line.
     let most = 5 + began.elapsed().as_secs() as usize;
     assert!((4..=most).contains(&lines.len()), "{} lines: {:?}", lines.len(), &lines[..6]);
     let sum = lines.iter().find(|line| line.contains("queue on hold: sum of the lines left out")).expect("the sum");

@@ -89,7 +89,7 @@ fn a_head_that_is_too_long_is_refused() {
     let (_events, server) = start();
     let mut stream = TcpStream::connect(server.local_addr()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    // Refused while it is still being sent, so the write may fail half way.
+    // Refused while it is still being sent, so the write may fail midway.
     let _ = stream.write_all(format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(2 * HEAD_BYTES)).as_bytes());
     let mut answer = [0; 12];
     if stream.read_exact(&mut answer).is_ok() {

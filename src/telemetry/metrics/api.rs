@@ -1,4 +1,4 @@
-//! What is counted on the HTTP API of the job queue.
+//! The metrics of the HTTP APIs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use prometheus::{Histogram, IntCounter, IntGauge};
 
 use super::Metrics;
 
-/// What is counted on the API. Cheap to clone.
+/// The metrics of the HTTP APIs. Cheap to clone.
 #[derive(Clone)]
 pub struct ApiMetrics(Arc<Inner>);
 
 struct Inner {
     metrics: Metrics,
     connections: IntGauge,
-    /// By route and status: both are words of the program.
+    /// By route and status; both come from fixed lists.
     bound: Mutex<HashMap<(&'static str, u16), Bound>>,
 }
 
-/// Number and duration of requests.
+/// The number and the duration of requests.
 type Bound = (IntCounter, Histogram);
 
 impl Metrics {
-    /// The handles of the API; ask once and keep them.
+    /// The handles of the APIs. Call it once and keep the result.
     pub fn api(&self) -> ApiMetrics {
         let connections = self.families().api_connections.with_label_values::<&str>(&[]);
         ApiMetrics(Arc::new(Inner { metrics: self.clone(), connections, bound: Mutex::default() }))
@@ -32,7 +32,7 @@ impl Metrics {
 }
 
 impl ApiMetrics {
-    /// A request to the route was answered with the status, this long after its head was there.
+    /// A request to the route was answered with the status, this long after its head was read.
     pub fn answered(&self, route: &'static str, status: u16, duration: Duration) {
         let mut bound = self.0.bound.lock();
         let (count, time) = bound.entry((route, status)).or_insert_with(|| {
@@ -44,14 +44,14 @@ impl ApiMetrics {
         time.observe(duration.as_secs_f64());
     }
 
-    /// A connection is open, until the result is dropped.
+    /// A connection was opened. It counts as open until the result is dropped.
     pub fn connected(&self) -> Open {
         self.0.connections.inc();
         Open(self.0.connections.clone())
     }
 }
 
-/// An open connection.
+/// A guard for an open connection, which counts until it is dropped.
 #[derive(Debug)]
 pub struct Open(IntGauge);
 

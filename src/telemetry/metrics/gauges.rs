@@ -1,5 +1,5 @@
-//! What the gauges of a queue show. They are read from Redis, so they go when Redis is away: a number of yesterday looks as
-//! good as one of now.
+//! The gauges of a queue. They are read from Redis and removed while Redis is unreachable, because an old number is
+//! indistinguishable from a current one.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use super::shares::{GaugeFamily, Together, labels};
 use crate::metric::SourceTerms;
 use crate::telemetry::labels::{LateState, MessageState};
 
-/// What one look at a queue found.
+/// The result of one look at a queue.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QueueSizes {
-    /// Elements, in the order of [`MessageState::ALL`].
+    /// The numbers of elements, in the order of [`MessageState::ALL`].
     pub messages: [u64; MessageState::ALL.len()],
-    /// How long the oldest element has been due, in the order of [`LateState::ALL`]; zero where none is.
+    /// Time since the oldest element was due, in the order of [`LateState::ALL`]; zero if there is none.
     pub oldest: [Duration; LateState::ALL.len()],
-    /// When the next element falls due, in Redis milliseconds since the epoch.
+    /// The due time of the next element, in Redis milliseconds since the epoch.
     pub next_due_ms: Option<i64>,
 }
 
 impl QueueMetrics {
-    /// Whether the queue's gauges are there.
+    /// Whether the queue's gauges exist.
     pub fn has_gauges(&self) -> bool {
         self.0.bound.get().is_some_and(|bound| bound.has_gauges.load(Ordering::Relaxed))
     }
@@ -31,7 +31,7 @@ impl QueueMetrics {
         self.0.bound.get().is_some_and(|bound| bound.claimed.iter().any(|counter| counter.get().is_some()))
     }
 
-    /// What a look at the queue found.
+    /// Shows the result of a look at the queue.
     pub fn sizes(&self, sizes: &QueueSizes) {
         let QueueSizes { messages, oldest, next_due_ms } = sizes;
         let families = self.families();
@@ -52,8 +52,8 @@ impl QueueMetrics {
         self.bound().has_gauges.store(true, Ordering::Relaxed);
     }
 
-    /// What claims have left behind at the source, and an upper bound for the age of the oldest. Before there are gauges it
-    /// is shown only if there is something.
+    /// Shows the number of entries that claims left at the source, and an upper bound for the age of the oldest. If the
+    /// queue has no gauges yet, zero is not shown.
     pub fn leftovers(&self, terms: &'static SourceTerms, n: u64, oldest: Duration) {
         if n == 0 && !self.has_gauges() {
             return;
@@ -63,7 +63,7 @@ impl QueueMetrics {
         self.bound().has_gauges.store(true, Ordering::Relaxed);
     }
 
-    /// Redis cannot be asked: what is shown is not true any more.
+    /// Removes the gauges while Redis cannot be asked.
     pub fn clear_gauges(&self, terms: Option<&'static SourceTerms>) {
         let Some(bound) = self.0.bound.get() else { return };
         if !bound.has_gauges.swap(false, Ordering::Relaxed) {
@@ -84,7 +84,7 @@ impl QueueMetrics {
         }
     }
 
-    /// Sets a gauge of the queue; `state` is the second label, where the family has one.
+    /// Sets a gauge of the queue. `state` is the second label, if the family has one.
     pub(super) fn gauge<F: GaugeFamily>(&self, family: &F, state: Option<&'static str>, shown: (Together, f64)) {
         if self.is_own() {
             family.show(&labels(self.label(), state), shown.1);

@@ -1,5 +1,5 @@
-//! The metrics of the process itself. The library counts CPU time in whole seconds, which shows nothing of a daemon that
-//! takes a few milliseconds of each.
+//! The metrics of the process. The library counts CPU time in whole seconds, which is too coarse for a daemon that uses
+//! a few milliseconds of each.
 
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
@@ -14,12 +14,12 @@ const CPU: &str = "process_cpu_seconds_total";
 /// The library's metrics, with an exact CPU time.
 pub(super) struct OwnProcess {
     library: ProcessCollector,
-    /// Locked, because two scrapes at once would add the same time twice.
+    /// Locked, because two concurrent scrapes would add the same time twice.
     cpu: Mutex<Counter>,
 }
 
 impl OwnProcess {
-    /// Of the calling process.
+    /// Creates the collector for this process.
     pub(super) fn new() -> prometheus::Result<Self> {
         let cpu = Counter::with_opts(Opts::new(CPU, "Total user and system CPU time spent in seconds."))?;
         Ok(OwnProcess { library: ProcessCollector::for_self(), cpu: Mutex::new(cpu) })

@@ -1,8 +1,8 @@
-//! Which queues have series of their own: the first [`OWN`] that have anything to show. The rest share one label, so that the
-//! memory and the size of a scrape are bounded, however many queues there are.
+//! The choice of queues with series of their own: the first [`OWN`] that have anything to show. The others share one
+//! label, so that memory and the size of a scrape are bounded, however many queues there are.
 //!
-//! Counters and histograms of the rest add up by themselves. A gauge is a state, so each queue's value is kept here, and a
-//! scrape shows what they come to.
+//! The counters and histograms of the others add up by themselves. A gauge is a state, so the value of each queue is
+//! kept here, and a scrape shows the aggregate.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use prometheus::{GaugeVec, IntGaugeVec};
 
 use crate::telemetry::catalogue::Family;
 
-/// Queues with series of their own.
+/// Maximum number of queues with series of their own.
 pub const OWN: usize = 1_000;
-/// The label of the rest. No queue has this name, because ids have no spaces.
+/// The label of the others. No queue has this name, because ids contain no spaces.
 pub const OTHERS: &str = "other queues";
 
-/// What the gauges of several queues come to.
+/// The aggregation of a gauge over several queues.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Together {
-    /// Their sum.
+    /// The sum.
     Sum,
-    /// The greatest of them.
+    /// The maximum.
     Max,
-    /// The least of them, where 0 is none.
+    /// The minimum of the values other than 0, which means none.
     Earliest,
 }
 
@@ -39,7 +39,7 @@ impl Together {
     }
 }
 
-/// A family of gauges, of whole numbers or not.
+/// A family of gauges, of integers or floats.
 pub(super) trait GaugeFamily: Family {
     /// Sets the series with these values of all labels.
     fn show(&self, labels: &[&str], value: f64);
@@ -57,14 +57,14 @@ impl GaugeFamily for GaugeVec {
     }
 }
 
-/// The family's number in the registry, and the labels behind the queue.
+/// The family's number in the registry, and the label after the queue.
 type Key = (u64, Option<&'static str>);
 
 /// One gauge of all queues that share the label.
 struct Shared {
     together: Together,
     values: HashMap<Arc<str>, f64>,
-    /// Shows the value, or removes the series.
+    /// Shows the value; `None` removes the series.
     show: Box<dyn Fn(Option<f64>) + Send + Sync>,
 }
 
@@ -75,7 +75,7 @@ impl Shared {
     }
 }
 
-/// The queues with series of their own, and the gauges of the rest.
+/// The queues with series of their own, and the gauges of the others.
 #[derive(Default)]
 pub(super) struct Shares {
     own: Mutex<HashSet<Arc<str>>>,
@@ -83,19 +83,19 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Whether the queue has series of its own; it keeps them until it is removed.
+    /// Whether the queue has series of its own, which it keeps until it is removed. Assigns them if there is room.
     pub(super) fn is_own(&self, queue: &Arc<str>) -> bool {
         let mut own = self.own.lock();
         own.contains(queue) || own.len() < OWN && own.insert(queue.clone())
     }
 
-    /// The label of a queue that has one already, or has none of its own.
+    /// The label of a queue, without assigning series to it.
     pub(super) fn label<'a>(&self, queue: &'a str) -> &'a str {
         let own = self.own.lock();
         if own.contains(queue) || own.len() < OWN { queue } else { OTHERS }
     }
 
-    /// The value of one of the queues that share the label.
+    /// Sets the value of one of the queues that share the label.
     pub(super) fn set<F: GaugeFamily>(
         &self,
         family: &F,
@@ -118,20 +118,20 @@ impl Shares {
         shared.values.insert(queue.clone(), value);
     }
 
-    /// Nothing is known of this gauge of the queue.
+    /// Removes the value of one of the queues that share the label.
     pub(super) fn clear<F: GaugeFamily>(&self, family: &F, state: Option<&'static str>, queue: &str) {
         if let Some(shared) = self.gauges.lock().get_mut(&key(family, state)) {
             shared.values.remove(queue);
         }
     }
 
-    /// These queues are gone: others may have series of their own instead.
+    /// Removes these queues, so that others may have series of their own instead.
     pub(super) fn forget(&self, queues: &HashSet<&str>) {
         self.own.lock().retain(|queue| !queues.contains(&**queue));
         self.gauges.lock().values_mut().for_each(|shared| shared.values.retain(|queue, _| !queues.contains(&**queue)));
     }
 
-    /// Shows the gauges of the rest.
+    /// Shows the gauges of the others.
     pub(super) fn show(&self) {
         self.gauges.lock().values().for_each(Shared::show);
     }

@@ -1,10 +1,10 @@
-//! What is counted of traces.
+//! The metrics of traces.
 
 use prometheus::IntCounter;
 
 use super::Metrics;
 
-/// What is counted of traces. Cheap to clone.
+/// The metrics of traces. Cheap to clone.
 #[derive(Clone)]
 pub struct SpanMetrics {
     sent: IntCounter,
@@ -12,7 +12,7 @@ pub struct SpanMetrics {
 }
 
 impl Metrics {
-    /// The handles of traces; ask once and keep them.
+    /// The handles of traces. Call it once and keep the result.
     pub fn spans(&self) -> SpanMetrics {
         let bound = |outcome| self.families().trace_spans.with_label_values(&[outcome]);
         SpanMetrics { sent: bound("sent"), dropped: bound("dropped") }
@@ -20,12 +20,12 @@ impl Metrics {
 }
 
 impl SpanMetrics {
-    /// The collector has taken so many spans.
+    /// The collector took this many spans.
     pub fn sent(&self, spans: u64) {
         self.sent.inc_by(spans);
     }
 
-    /// So many spans found no room, or the collector refused them.
+    /// This many spans were dropped: no room for them, or the collector refused them.
     pub fn dropped(&self, spans: u64) {
         self.dropped.inc_by(spans);
     }

@@ -1,24 +1,24 @@
-//! What the pages show of every queue, also of those that share their series with others: a few numbers that only grow.
+//! The counters of every queue for operators' pages, also of queues that share their series with others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::telemetry::catalogue::LATENESS;
 
-/// Buckets of the lateness; the last one has no upper bound.
+/// Number of lateness buckets; the last has no upper bound.
 pub(in crate::telemetry) const BUCKETS: usize = LATENESS.len() + 1;
 
-/// Counts of one queue, over all sinks.
+/// The counters of one queue, over all sinks.
 #[derive(Debug, Default)]
 pub(in crate::telemetry) struct Tally {
     delivered: AtomicU64,
     failed: AtomicU64,
     late: [AtomicU64; BUCKETS],
-    /// No count: what the latest look has found.
+    /// Not a counter, but the result of the latest look.
     oldest_in_flight_ms: AtomicU64,
 }
 
-/// What a [`Tally`] counted until now, or between two times.
+/// The values of a [`Tally`], in total or between two points in time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::telemetry) struct Counts {
     /// Delivered elements.
@@ -48,25 +48,25 @@ impl Tally {
         self.oldest_in_flight_ms.store(oldest.as_millis().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// What was counted until now.
+    /// The totals so far.
     pub(in crate::telemetry) fn counts(&self) -> Counts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts { delivered: of(&self.delivered), failed: of(&self.failed), late: self.late.each_ref().map(of) }
     }
 
-    /// How long the oldest element in flight has been due, at the latest look.
+    /// Time since the oldest element in flight was due, at the latest look.
     pub(in crate::telemetry) fn oldest_in_flight(&self) -> Duration {
         Duration::from_millis(self.oldest_in_flight_ms.load(Ordering::Relaxed))
     }
 }
 
 impl Counts {
-    /// What was counted since `before`; nothing of a queue that has begun anew meanwhile.
+    /// The increase since `before`; zero for counters that were reset meanwhile.
     pub(in crate::telemetry) fn since(&self, before: &Counts) -> Counts {
         self.with(before, u64::saturating_sub)
     }
 
-    /// Both together.
+    /// The sum of both.
     pub(in crate::telemetry) fn and(&self, other: &Counts) -> Counts {
         self.with(other, u64::saturating_add)
     }

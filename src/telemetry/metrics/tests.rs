@@ -1,4 +1,4 @@
-//! Tests of the handles: what is used is exposed, what is not used is not.
+//! Tests of the handles: used metrics are exposed, unused ones are not.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Signs of life of the tasks, for the liveness probe.
+//! The heartbeats of tasks, for the liveness probe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
@@ -10,7 +10,7 @@ use super::{Answer, LISTED, Status};
 use crate::clock::Instant;
 use crate::telemetry::events::Stalled;
 
-/// A task's sign of life.
+/// A handle with which a task gives its heartbeat.
 pub struct Heartbeat(Arc<Beat>);
 
 pub(super) struct Beat {
@@ -21,17 +21,17 @@ pub(super) struct Beat {
     last_ms: AtomicU64,
 }
 
-/// In place of a time: the task waits, and no sign of life is due.
+/// The value in place of a time while the task rests and no heartbeat is due.
 const RESTING: u64 = u64::MAX;
 
 impl Heartbeat {
-    /// The task is alive. One atomic store.
+    /// Records that the task is alive. One atomic store.
     pub fn beat(&self) {
         let since = self.0.born.elapsed().as_millis();
         self.0.last_ms.store(since.try_into().unwrap_or(RESTING), Ordering::Relaxed);
     }
 
-    /// The task waits for what may take any time, and is not watched until its next beat.
+    /// Suspends the watch until the next beat, because the task waits for something that may take any time.
     pub fn rest(&self) {
         self.0.last_ms.store(RESTING, Ordering::Relaxed);
     }
@@ -47,7 +47,8 @@ impl Beat {
 }
 
 impl Status {
-    /// A heart that must beat at least once per `limit`, or the process counts as stuck. Dropping it ends the watch.
+    /// Creates a heartbeat that is due at least once per `limit`; without it the process counts as stuck. Dropping it
+    /// ends the watch.
     pub fn heartbeat(&self, task: impl Into<String>, limit: Duration) -> Heartbeat {
         let beat = Arc::new(Beat { task: task.into(), limit, born: Instant::now(), last_ms: AtomicU64::new(0) });
         let mut beats = self.0.beats.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +57,7 @@ impl Status {
         Heartbeat(beat)
     }
 
-    /// Liveness: every watched task has given a sign of life lately, and no queue is stalled.
+    /// Answers the liveness probe: every watched task has beaten recently, and no queue is stalled.
     pub fn live(&self) -> Answer {
         self.live_at(Instant::now())
     }
@@ -79,7 +80,7 @@ impl Status {
         Answer { ok, body: json!({ "live": ok, "stuck": stuck, "stalled": queues, "stalled_queues": total }) }
     }
 
-    /// The tasks that have been silent for too long, and their times; at most [`LISTED`].
+    /// The tasks that have been silent for too long, each with the time; at most [`LISTED`].
     pub(super) fn stuck(&self, now: Instant) -> Vec<(Arc<Beat>, Duration)> {
         let beats = self.0.beats.lock().unwrap_or_else(PoisonError::into_inner);
         let silent = beats.iter().filter_map(Weak::upgrade).map(|beat| (beat.age(now), beat));

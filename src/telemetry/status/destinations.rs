@@ -1,4 +1,4 @@
-//! Destinations in trouble, as the board shows them. Their names have no word of a payload in them.
+//! Destinations in trouble, as the board shows them. Their names contain nothing of a payload.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use crate::clock::Instant;
 #[derive(Default)]
 pub(super) struct Destinations(BTreeMap<(Arc<str>, u64), Destination>);
 
-/// A destination in trouble. The name has no word of a payload in it.
+/// A destination in trouble. The name contains nothing of a payload.
 struct Destination {
     name: String,
     reason: Reason,
     since: Instant,
 }
 
-/// Destinations of one name that are in trouble.
+/// The destinations in trouble that have one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     /// The sink.
     pub sink: String,
-    /// The name, without a word of a payload.
+    /// The name, without anything of a payload.
     pub destination: String,
-    /// How many they are.
+    /// Number of such destinations.
     pub count: usize,
-    /// What is wrong with one of them.
+    /// The problem of one of them.
     pub reason: String,
-    /// For how many seconds.
+    /// The duration of the trouble, in seconds.
     pub seconds: u64,
 }
 
 impl Destinations {
-    /// Whether this is news.
+    /// Sets or clears the trouble of a destination; returns whether this is news.
     pub(super) fn set(&mut self, sink: &Arc<str>, key: u64, trouble: Option<(String, Reason)>) -> bool {
         let key = (sink.clone(), key);
         let Some((name, reason)) = trouble else { return self.0.remove(&key).is_some() };
@@ -52,12 +52,13 @@ impl Destinations {
         }
     }
 
-    /// Forgets those of a sink.
+    /// Forgets the destinations of a sink.
     pub(super) fn remove_all(&mut self, sink: &Arc<str>) {
         self.0.retain(|(of, _), _| of != sink);
     }
 
-    /// Those of one name together: templates make many destinations of one. At most [`LISTED`], and how many more there are.
+    /// The destinations in trouble, grouped by name, because templates make many destinations of one; at most
+    /// [`LISTED`], and the number of further names.
     pub(super) fn listed(&self) -> (Vec<Trouble>, usize) {
         let mut named: BTreeMap<(&str, &str), (usize, &Destination)> = BTreeMap::new();
         for ((sink, _), found) in &self.0 {
@@ -75,7 +76,7 @@ impl Destinations {
         (named.into_iter().take(LISTED).map(trouble).collect(), more)
     }
 
-    /// The same for a probe.
+    /// The same as JSON, for a probe.
     pub(super) fn shown(&self) -> Value {
         let (listed, more) = self.listed();
         let entry = |found: Trouble| {

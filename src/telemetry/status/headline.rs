@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::{Redis, SinkState, Status};
 use crate::clock::Instant;
 
-/// How many tasks, queues or sinks are named; the rest is counted.
+/// Maximum number of tasks, queues or sinks that are named; the rest is counted.
 const NAMED: usize = 3;
-/// Longest line in bytes. A reason may quote a broker at length; systemd takes 4 KiB at once.
+/// Maximum length of the line, in bytes. A reason may quote a broker at length; systemd accepts 4 KiB at once.
 const LONGEST: usize = 1000;
 
 impl Status {
-    /// The current problems, or that there are none.
+    /// The current problems, or a statement that there are none.
     pub fn headline(&self) -> String {
         let stuck = self.stuck(Instant::now());
         let stuck = stuck.iter().map(|(beat, silent)| format!("{} silent for {}", beat.task, seconds(*silent)));
@@ -78,7 +78,7 @@ impl Status {
     }
 }
 
-/// `queues on hold: 2 of 12 (orders for 4m, ...; payments for 3s, ...)`; None where there is none.
+/// Formats `queues on hold: 2 of 12 (orders for 4m, ...; payments for 3s, ...)`; `None` without entries.
 fn list(entries: impl Iterator<Item = String>, title: impl FnOnce(usize) -> String) -> Option<String> {
     let (mut named, mut count) = (Vec::new(), 0);
     for entry in entries {
@@ -93,7 +93,8 @@ fn list(entries: impl Iterator<Item = String>, title: impl FnOnce(usize) -> Stri
     (count > 0).then(|| format!("{} ({})", title(count), named.join("; ")))
 }
 
-/// A line break in a broker's message would start another message to systemd.
+/// Shortens the text and removes control characters: a line break in a broker's message would start another message to
+/// systemd.
 fn one_line(text: &str) -> String {
     let end = (0..=LONGEST.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     text[..end].chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()

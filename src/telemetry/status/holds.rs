@@ -1,5 +1,5 @@
-//! Lines about queues that are held, or resume, by their thousands: one line for each cause and second, and then the sum of
-//! those left out. Pure: the time is an argument.
+//! The rate limit of lines about queues that are held, or resume, by the thousands: one line for each cause and second,
+//! then the sum of those suppressed. Pure: the time is an argument.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// Shortest time between two lines of one cause.
+/// Minimum interval between two lines of one cause.
 const QUIET: Duration = Duration::from_secs(1);
-/// Queues that a sum names; the others are counted.
+/// Maximum number of queues that a sum names; the rest is counted.
 const NAMED: usize = 10;
-/// Causes that are counted one by one; what comes beyond them shares one.
+/// Maximum number of causes that are distinguished; further ones share one.
 const CAUSES: usize = 256;
 
-/// What was written of late, by cause.
+/// The recent lines, by cause.
 #[derive(Default)]
 pub(super) struct Holds(HashMap<String, Cause>);
 
@@ -24,14 +24,14 @@ struct Cause {
     left_out: usize,
 }
 
-/// Lines of one cause that were left out.
+/// The suppressed lines of one cause.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::telemetry) struct LeftOut {
     /// The cause, as it was admitted.
     pub cause: String,
-    /// How many lines.
+    /// Number of lines.
     pub lines: usize,
-    /// The queues of the first of them: `a, b and 7 more`.
+    /// The first queues among them: `a, b and 7 more`.
     pub queues: String,
 }
 
@@ -58,7 +58,7 @@ impl Holds {
         }
     }
 
-    /// The sums that are old enough; with `all`, every one. Forgets causes without news.
+    /// Takes the sums that are old enough; with `all`, every one. Forgets causes without news.
     pub(super) fn sums(&mut self, now: Instant, all: bool) -> Vec<LeftOut> {
         let mut sums = Vec::new();
         self.0.retain(|name, cause| {

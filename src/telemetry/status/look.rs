@@ -1,32 +1,32 @@
-//! The board as values, for a page that shows it.
+//! The board as values, for the operators' page.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Redis, SinkState, Status, Trouble};
 
-/// Everything on the board that an operator wants to see at one glance.
+/// A snapshot of the board for operators.
 #[derive(Debug, Clone, Default)]
 pub struct Look {
-    /// The first claims could be made.
+    /// Whether the first claims could be made.
     pub started: bool,
-    /// The drain has begun.
+    /// Whether the drain has begun.
     pub stopping: bool,
-    /// Whether nothing is in the way of deliveries.
+    /// Whether the readiness probe succeeds.
     pub ready: bool,
-    /// Every Redis, and whether it is away.
+    /// Every Redis, with the reason if it is unreachable.
     pub redis: Vec<(Arc<str>, Option<Away>)>,
-    /// How many seconds this machine's clock is ahead of that of a Redis, where that is much.
+    /// Seconds by which this machine's clock is ahead of that of a Redis, where the difference is great.
     pub clocks: Vec<(Arc<str>, f64)>,
-    /// Queues on hold, why, and for how many seconds.
+    /// The queues on hold, each with the reason and the age in seconds.
     pub held: BTreeMap<Arc<str>, (String, u64)>,
-    /// Sinks by name.
+    /// The sinks, by name.
     pub sinks: BTreeMap<Arc<str>, SinkLook>,
-    /// Destinations in trouble; the first of them.
+    /// The first destinations in trouble.
     pub destinations: Vec<Trouble>,
 }
 
-/// Why a Redis is away, and for how many seconds.
+/// The reason why a Redis is unreachable, and since how many seconds.
 pub type Away = (String, u64);
 
 /// A sink on the board.
@@ -34,16 +34,16 @@ pub type Away = (String, u64);
 pub struct SinkLook {
     /// `unknown`, `up`, `blocked` or `down`.
     pub state: &'static str,
-    /// Why it is blocked or down.
+    /// The reason why it is blocked or down.
     pub reason: Option<String>,
-    /// For how many seconds it has been in this state.
+    /// The age of this state, in seconds.
     pub seconds: u64,
     /// The last reason why it was blocked or down, and how many seconds ago it was reported.
     pub last_problem: Option<(String, u64)>,
 }
 
 impl Status {
-    /// The board now.
+    /// Takes a snapshot of the board.
     pub fn look(&self) -> Look {
         let ready = self.ready().ok;
         let board = self.board();

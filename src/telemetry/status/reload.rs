@@ -1,4 +1,5 @@
-//! What the board knows of the last reload. The configuration before runs on after a refusal, so it is no reason to be unready.
+//! The state of configuration reloads. After a refusal the previous configuration stays in use, so it is no reason to
+//! be unready.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,54 +12,54 @@ use crate::clock::Instant;
 pub struct Refusal {
     /// The file.
     pub file: String,
-    /// Where in it, if that is known.
+    /// The line in the file, if it is known.
     pub line: Option<u64>,
-    /// The key.
+    /// The path of the key.
     pub path: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
 }
 
-/// What is known of the configuration that runs, and of reloads.
+/// The running configuration and its reloads.
 #[derive(Default)]
 pub(super) struct Reload {
-    /// A hash of its settings, without secrets.
+    /// A hash of the running settings, without secrets.
     hash: String,
-    /// Reloads that are over.
+    /// Number of finished reloads.
     count: u64,
     running: bool,
-    /// None until there was one.
+    /// The last reload; `None` before the first.
     last: Option<Last>,
 }
 
 struct Last {
     at: Instant,
-    /// At most [`LISTED`].
+    /// The reasons of a refusal; at most [`LISTED`].
     refusals: Vec<Refusal>,
     count: usize,
 }
 
 impl Reload {
-    /// These settings run from now on.
+    /// Records the hash of the running settings.
     pub(super) fn runs(&mut self, hash: &str) {
         hash.clone_into(&mut self.hash);
     }
 
-    /// A reload is under way.
+    /// Records that a reload begins.
     pub(super) fn begin(&mut self) {
         self.running = true;
     }
 
-    /// It is over.
+    /// Records that a reload has ended; without refusals it succeeded.
     pub(super) fn end(&mut self, refusals: &[Refusal]) {
         let (at, count) = (Instant::now(), refusals.len());
         self.last = Some(Last { at, refusals: refusals.iter().take(LISTED).cloned().collect(), count });
         (self.running, self.count) = (false, self.count + 1);
     }
 
-    /// Whether the last one was refused, and for how many reasons.
+    /// The first reason for which the last reload was refused, and their number.
     pub(super) fn refused(&self) -> Option<(&Refusal, usize)> {
         let last = self.last.as_ref()?;
         Some((last.refusals.first()?, last.count))

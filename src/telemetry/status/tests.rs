@@ -1,4 +1,4 @@
-//! Tests of the board: what makes a daemon unready, and how long the answer may get.
+//! Tests of the board: the conditions of readiness, and the size of the answer.
 
 use std::time::Duration;
 
