@@ -1,8 +1,8 @@
-//! Error codes of connecting to Redis and of its answers, with their causes and cures.
+//! The error codes of connecting to Redis and of its replies, with causes and cures.
 
 use crate::codes::{AGAIN, Code, Codes, DEFECT, code};
 
-/// What the link offers to the reference of errors.
+/// The error codes of this module, for the reference of errors.
 pub(crate) const CODES: [Codes; 2] = [
     Codes::of(
         "Connecting to Redis",

@@ -1,6 +1,6 @@
-//! One connection, as callers see it: commands, pipelines, scripts, each with a deadline.
+//! A connection for callers: commands, pipelines and scripts, each with a deadline.
 //!
-//! Does not reconnect and does not repeat, except a script that the server did not have.
+//! It does not reconnect, and repeats nothing except a script that the server did not have.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,28 +26,28 @@ use crate::clock::Instant;
 pub(super) struct Reports {
     /// The newest epoch that was reported as broken.
     broken: AtomicU64,
-    /// Asks for a look at the connection now.
+    /// Requests a check of the connection.
     look: Notify,
 }
 
 impl Reports {
-    /// Whether this connection was reported.
+    /// Whether this epoch was reported as broken.
     pub(super) fn is_broken(&self, epoch: u64) -> bool {
         self.broken.load(Ordering::Acquire) >= epoch
     }
 
-    /// Waits until a caller asks for a check. Cancel safe.
+    /// Waits until a caller requests a check. Cancel safe.
     pub(super) async fn wait(&self) {
         self.look.notified().await;
     }
 }
 
-/// A connection that was up when it was returned. Clones are cheap; all of them end together when the supervisor
-/// replaces the connection.
+/// A connection that was up when it was returned. Cheap to clone; all clones end together when the supervisor replaces
+/// the connection.
 #[derive(Clone)]
 pub struct Conn {
     inner: Arc<Inner>,
-    /// How commands are sent on that this server refuses because another one has their slot.
+    /// The route for commands that the server refuses because another one has their slot.
     route: Option<Route>,
 }
 
@@ -56,10 +56,10 @@ struct Inner {
     address: Arc<str>,
     info: Arc<ServerInfo>,
     command_timeout: Duration,
-    /// Taken away when the connection is replaced, so that no forgotten clone keeps the socket open.
+    /// Taken when the connection is replaced, so that no forgotten clone keeps the socket open.
     wire: Mutex<Option<Wire>>,
     gate: Arc<Gate>,
-    /// Cancelled when the connection is replaced: every wait for it ends.
+    /// Cancelled when the connection is replaced, which ends every wait for it.
     gone: CancellationToken,
     reports: Arc<Reports>,
 }
@@ -79,7 +79,7 @@ impl Conn {
         Conn { inner: Arc::new(inner), route: None }
     }
 
-    /// The same connection, which sends on what has moved to another node of its cluster.
+    /// The same connection, with a route for commands whose slot has moved to another node.
     pub(super) fn in_cluster(self, route: Route) -> Conn {
         Conn { route: Some(route), ..self }
     }
@@ -89,12 +89,12 @@ impl Conn {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Whether another node has answered something that was sent on this value, which is made for each use of a place.
+    /// Whether a command on this value was answered by another node. A new value is made for each use.
     pub(super) fn was_redirected(&self) -> bool {
         self.route.as_ref().is_some_and(Route::has_led_on)
     }
 
-    /// Number of this connection of its link; starts at 1 and grows by one at every connect.
+    /// Number of this connection on its link, starting at 1.
     pub fn epoch(&self) -> u64 {
         self.inner.epoch
     }
@@ -111,17 +111,17 @@ impl Conn {
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// What the server said of itself at connect.
+    /// The server's information at connect.
     pub fn info(&self) -> &Arc<ServerInfo> {
         &self.inner.info
     }
 
-    /// The time after which a call gives up.
+    /// The time-out of a call.
     pub fn command_timeout(&self) -> Duration {
         self.inner.command_timeout
     }
 
-    /// False once the connection is known to be broken or was replaced.
+    /// Whether the connection is not known to be broken and was not replaced.
     pub fn is_alive(&self) -> bool {
         !self.inner.gone.is_cancelled()
     }
@@ -131,17 +131,17 @@ impl Conn {
         self.inner.gone.cancelled().await;
     }
 
-    /// Asks the supervisor to replace this connection. A report on an older connection changes nothing.
+    /// Asks the supervisor to replace this connection. A report about an older connection changes nothing.
     pub fn report_broken(&self) {
         self.inner.reports.broken.fetch_max(self.inner.epoch, Ordering::AcqRel);
         self.inner.reports.look.notify_one();
     }
 
-    /// Sends one command and converts its answer.
+    /// Sends one command and converts its reply.
     ///
     /// # Errors
     ///
-    /// [`LinkError`]; the command was executed at most once.
+    /// Returns a [`LinkError`]; the command was executed at most once.
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, LinkError> {
         let value = self.call(async |connection| connection.send_packed_command(command).await).await?;
         let value = match (self.checked(value), &self.route) {
@@ -153,12 +153,12 @@ impl Conn {
         T::from_redis_value(value).map_err(|error| LinkError::Malformed(error.to_string()))
     }
 
-    /// Sends all commands of a pipeline at once; one result for each, in their order.
+    /// Sends all commands of a pipeline at once; returns one result for each, in order.
     ///
     /// # Errors
     ///
     /// The outer error concerns all commands alike: for [`LinkError::Unknown`] some, all or none of them ran. It is
-    /// never [`LinkError::Server`]; error replies are each command's own. An atomic pipeline (`MULTI`) is not
+    /// never [`LinkError::Server`], because error replies belong to single commands. Atomic pipelines (`MULTI`) are not
     /// supported.
     pub async fn pipeline(&self, pipeline: &Pipeline) -> Result<Vec<Result<Value, LinkError>>, LinkError> {
         let mut answers = self.exchange(pipeline).await?;
@@ -177,8 +177,8 @@ impl Conn {
         Ok(values.into_iter().map(|value| self.checked(value)).collect())
     }
 
-    /// Sends those commands of a pipeline on that were refused because their slot has moved: each by itself, in their order.
-    /// What finds no connection keeps its refusal.
+    /// Sends those commands of a pipeline on that were refused because their slot has moved: one by one, in order. A
+    /// command for which there is no connection keeps its refusal.
     async fn send_on(
         &self,
         pipeline: &Pipeline,
@@ -198,8 +198,8 @@ impl Conn {
         }
     }
 
-    /// The same for a pipeline that must not be sent after a time. If the client library or a full socket holds it up for
-    /// longer, the connection is closed instead.
+    /// Like [`pipeline`](Conn::pipeline), but must not send after `send_before`. If the client library or a full socket
+    /// delays it for longer, the connection is closed instead.
     ///
     /// # Errors
     ///
@@ -218,11 +218,11 @@ impl Conn {
         Ok(answers)
     }
 
-    /// Runs a script by its hash. A script that the server does not have is loaded and sent again: it did not run.
+    /// Runs a script by its hash. A script that the server does not have did not run; it is loaded and sent again.
     ///
     /// # Errors
     ///
-    /// [`LinkError`]; the script was executed at most once.
+    /// Returns a [`LinkError`]; the script was executed at most once.
     pub async fn script(
         &self,
         script: &Script,
@@ -246,7 +246,7 @@ impl Conn {
     /// [`LinkError`].
     pub async fn load(&self, script: &Script) -> Result<(), LinkError> {
         if let Some(route) = &self.route {
-            // The one that lacks it may be the one that the script was sent on to.
+            // The node that lacks it may be the one that the script was sent on to.
             for conn in route.everywhere() {
                 let loaded = conn.query::<String>(redis::cmd("SCRIPT").arg("LOAD").arg(script.text())).await;
                 if conn.address() == self.address() {
@@ -258,12 +258,12 @@ impl Conn {
         self.query::<String>(redis::cmd("SCRIPT").arg("LOAD").arg(script.text())).await.map(drop)
     }
 
-    /// The answers of all nodes of the cluster, replicas too; of the one server where it is no cluster. `words` are the
-    /// command's own, without arguments.
+    /// Sends a command to all nodes of the cluster, replicas included, or to the one server. `words` is the command
+    /// without arguments, for errors.
     ///
     /// # Errors
     ///
-    /// When one of them does not answer, or with an error.
+    /// Returns an error if one of them does not answer, or answers with an error.
     pub async fn everywhere(&self, words: &'static str, command: &Cmd) -> Result<Vec<Value>, LinkError> {
         match &self.route {
             Some(route) => route.ask_all(words, command).await,
@@ -271,14 +271,14 @@ impl Conn {
         }
     }
 
-    /// Ends all calls and closes the socket, even if clones live on.
+    /// Ends all calls and closes the socket, even if clones remain.
     pub(super) fn retire(&self) {
         self.inner.gone.cancel();
         let wire = self.inner.wire.lock().take();
         drop(wire);
     }
 
-    /// Runs one exchange with the deadline, and stops waiting when the connection is replaced.
+    /// Runs one exchange with the deadline; stops waiting when the connection is replaced.
     async fn call<R>(
         &self,
         exchange: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<R>,
@@ -288,8 +288,8 @@ impl Conn {
         let Some(mut connection) = connection else {
             return Err(LinkError::NotSent { address: inner.address.clone() });
         };
-        // The answer first: one that has come is not thrown away because the connection ended after it. Dropping the
-        // exchange is safe: the client keeps its place among the answers.
+        // Biased: a reply that has arrived is not discarded because the connection ended after it. Dropping the
+        // exchange is safe: the client library keeps its position among the replies.
         let answer = tokio::select! {
             biased;
             answer = tokio::time::timeout(inner.command_timeout, exchange(&mut connection)) => answer,
@@ -301,17 +301,17 @@ impl Conn {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(self.failed(error)),
             Err(_elapsed) => {
-                // Slow or silent? The heartbeat finds out now, not in a second.
+                // Slow or silent? Lets the heartbeat find out now, not in a second.
                 inner.reports.look.notify_one();
                 Err(self.unknown(NoAnswer::TimedOut(inner.command_timeout)))
             }
         }
     }
 
-    /// An error that is not the reply to a command: the transport is no longer usable.
+    /// Handles an error that is not a reply: the transport is no longer usable.
     fn failed(&self, error: redis::RedisError) -> LinkError {
-        // The client's own time-outs are off, so whatever comes here broke the stream or its framing; going on would
-        // risk pairing answers with the wrong commands.
+        // The client library's own time-outs are off, so any error here broke the stream or its framing; going on would
+        // risk pairing replies with the wrong commands.
         self.retire();
         self.report_broken();
         self.unknown(NoAnswer::Broken(error.to_string()))
@@ -321,7 +321,7 @@ impl Conn {
         LinkError::Unknown { address: self.inner.address.clone(), reason }
     }
 
-    /// Splits an error reply from a value, and reports what means that this server is the wrong one now.
+    /// Separates error replies from values; reports the connection as broken if the reply shows that it is.
     fn checked(&self, value: Value) -> Result<Value, LinkError> {
         let Value::ServerError(error) = value else { return Ok(value) };
         let error = LinkError::server(&error);
@@ -332,8 +332,8 @@ impl Conn {
     }
 }
 
-/// Whether an error reply means that this connection must be replaced: the master has moved, or the login is
-/// no longer valid.
+/// Whether an error reply means that the connection must be replaced: the master has moved, or the login is no longer
+/// valid.
 fn means_another_server(code: &'static str) -> bool {
     matches!(code, "READONLY" | "LOADING" | "MASTERDOWN" | "NOAUTH")
 }

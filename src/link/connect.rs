@@ -1,7 +1,7 @@
-//! One attempt to connect: files, TCP, TLS, login, and the questions that the server has to answer.
+//! One attempt to connect: files, TCP, TLS, login, and the questions to the server.
 //!
-//! Login uses our own commands and not the client library's, which hides the server's message. Knows
-//! nothing of retries.
+//! The login uses our own commands instead of the client library's, which hides the server's message. Nothing is
+//! retried here.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use super::{LinkOptions, stream, tls};
 use crate::link::RedisEndpoint;
 use crate::settings::Secret;
 
-/// An endpoint with its files read: good for one connect, because the files may be rotated before the next.
+/// An endpoint with its files read, for one attempt: the files may be rotated before the next.
 pub(super) struct Prepared {
     addr: ConnectionAddr,
     certificates: Option<redis::TlsCertificates>,
@@ -34,7 +34,7 @@ pub(super) struct Prepared {
 /// Reads the password and the certificates.
 pub(super) async fn prepare(endpoint: &Arc<RedisEndpoint>) -> Result<Prepared, (ConnectErrorKind, String)> {
     let endpoint = endpoint.clone();
-    // A mounted secret may sit on a slow file system.
+    // On a blocking thread: a mounted secret may be on a slow file system.
     let task = tokio::task::spawn_blocking(move || {
         let password = match &endpoint.password {
             None => None,
@@ -58,7 +58,7 @@ pub(super) async fn prepare(endpoint: &Arc<RedisEndpoint>) -> Result<Prepared, (
     task.await.unwrap_or_else(|error| Err((ConnectErrorKind::Server, format!("reading the files failed: {error}"))))
 }
 
-/// The first line of a file.
+/// Reads the first line of a password file.
 fn password_of(path: &std::path::Path) -> Result<SecretString, String> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         format!("read password_file {}: {error}: check that it exists and may be read", path.display())
@@ -70,7 +70,7 @@ fn password_of(path: &std::path::Path) -> Result<SecretString, String> {
 }
 
 impl Prepared {
-    /// A client of the library; `settings` says what the library sends by itself.
+    /// Creates a client of the library; `settings` decides what the library sends by itself.
     fn client(&self, settings: RedisConnectionInfo) -> Result<Client, RedisError> {
         let tcp = TcpSettings::default().set_nodelay(true);
         let tcp = tcp.set_keepalive(stream::keepalive()).set_user_timeout(stream::USER_TIMEOUT);
@@ -82,10 +82,10 @@ impl Prepared {
     }
 }
 
-/// An open connection: the client library's handle, the task that moves its bytes, and the gate before the socket.
+/// An open connection: the client library's handle, the task that drives it, and the gate before the socket.
 pub(super) struct Wire {
     pub(super) connection: MultiplexedConnection,
-    /// Ends with the wire, whatever it is at.
+    /// The driver task, aborted with the wire.
     pub(super) _driver: AbortOnDropHandle<()>,
     pub(super) gate: Arc<Gate>,
 }
@@ -94,21 +94,21 @@ impl Wire {
     async fn open(endpoint: &RedisEndpoint, tls: Option<Arc<rustls::ClientConfig>>) -> Result<Wire, RedisError> {
         let gate = Arc::new(Gate::default());
         let stream = stream::open((&endpoint.host, endpoint.port), tls, gate.clone()).await?;
-        // Nothing is sent by the library: its set-up hides the server's answer to AUTH.
+        // The library sends nothing: its set-up hides the server's reply to AUTH.
         let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
-        // Deadlines are ours: the library's defaults (0.5 s for an answer) are too short for a script, and a command
-        // must not be given up without the caller knowing that it may have run.
+        // Deadlines are ours: the library's default for replies (0.5 s) is too short for a script, and a command must
+        // not be given up without telling the caller that it may have run.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let (connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config).await?;
         Ok(Wire { connection, _driver: AbortOnDropHandle::new(tokio::spawn(driver)), gate })
     }
 }
 
-/// Connects, logs in and asks the server what it is, all within the endpoint's `connect_timeout`.
+/// Connects, logs in and asks for the server's information, all within the endpoint's `connect_timeout`.
 ///
 /// # Errors
 ///
-/// What failed, where, and what to do about it.
+/// Returns what failed, where, and what to do about it.
 pub(super) async fn connect(
     endpoint: &Arc<RedisEndpoint>,
     options: &LinkOptions,
@@ -131,8 +131,8 @@ pub(super) async fn connect(
         Err(problem) => problem,
     };
     let problem = ConnectError { kind, address: endpoint.address(), message };
-    // A server ends the connection of a client that is not logged in and sends more than 16 KiB at once, which our scripts are.
-    // Its answer to the login is lost then, so it is asked for that alone.
+    // A server closes the connection of a client that sends more than 16 KiB before it is logged in, as our scripts do.
+    // The reply to the login is lost then, so the login is repeated alone.
     if opened && kind == ConnectErrorKind::Unreachable {
         let login = timeout_at(deadline, ask(endpoint, "PING", &redis::cmd("PING"))).await;
         if let Ok(Err(refused)) = login
@@ -153,7 +153,8 @@ pub(super) async fn connect_pubsub(endpoint: &Arc<RedisEndpoint>) -> Result<redi
     let attempt = async {
         let deadline = Instant::now() + endpoint.connect_timeout;
         let prepared = within(deadline, endpoint, "reading password and certificates", prepare(endpoint)).await?;
-        // Its name and version would take a right that nothing else needs, which servers before 7.2 do not know.
+        // The library's name and version would need a right that nothing else needs, and that servers before 7.2 do not
+        // know.
         let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         if let Some(user) = &endpoint.username {
             settings = settings.set_username(user);
@@ -169,7 +170,7 @@ pub(super) async fn connect_pubsub(endpoint: &Arc<RedisEndpoint>) -> Result<redi
     attempt.await.map_err(|(kind, message)| ConnectError { kind, address: endpoint.address(), message })
 }
 
-/// Logs in at `endpoint`, sends one command, and leaves. `words` are the command's own, without arguments.
+/// Connects to `endpoint`, sends one command, and disconnects. `words` is the command without arguments, for errors.
 ///
 /// # Errors
 ///
@@ -182,7 +183,7 @@ pub(super) async fn ask(
     ask_and_stay(endpoint, words, command).await.map(|(answer, _)| answer)
 }
 
-/// A connection that is logged in, for single questions.
+/// A logged-in connection for single questions.
 pub(super) struct Asking {
     endpoint: Arc<RedisEndpoint>,
     wire: Wire,
@@ -193,7 +194,7 @@ impl Asking {
     ///
     /// # Errors
     ///
-    /// As for [`connect`]; the connection is of no use any more.
+    /// As for [`connect`]; the connection is unusable then.
     pub(super) async fn ask(&mut self, words: &'static str, command: &redis::Cmd) -> Result<Value, ConnectError> {
         let endpoint = &self.endpoint;
         let deadline = Instant::now() + endpoint.command_timeout;
@@ -211,7 +212,7 @@ impl Asking {
     }
 }
 
-/// As [`ask`], and keeps the connection.
+/// Like [`ask`], but returns the connection as well.
 ///
 /// # Errors
 ///
@@ -266,7 +267,7 @@ async fn within<T>(
     })
 }
 
-/// Logs in and asks everything in one round trip: a claim waits for it after every reconnect.
+/// Logs in and asks all questions in one round trip, because claims wait for it after every reconnect.
 async fn greet(
     connection: &mut MultiplexedConnection,
     endpoint: &RedisEndpoint,
@@ -282,7 +283,7 @@ async fn greet(
         match (question, answer) {
             // The name only helps readers of CLIENT LIST.
             (Question::Name, _) => {}
-            // What the server is decides first: a replica or an old server explains a refused script better.
+            // The server's information is judged first: a replica or an old server explains a refused script better.
             (Question::Load(_), Value::ServerError(error)) => {
                 refused_script.get_or_insert_with(|| refusal(question, &error, endpoint));
             }
@@ -300,10 +301,10 @@ async fn greet(
     refused_script.map_or(Ok(info), Err)
 }
 
-/// The answers to a pipeline on a connection that nothing was sent on yet.
+/// Sends a pipeline on a fresh connection and returns the replies.
 async fn exchange(connection: &mut MultiplexedConnection, pipeline: &Pipeline, tls: bool) -> Attempt<Vec<Value>> {
-    // The client shows the error of a broken transport to a single command only, not to a pipeline; so one goes ahead.
-    // What the server answers to it does not matter yet: before AUTH it may be refused.
+    // The client library reports the error of a broken transport to a single command only, not to a pipeline; so a PING
+    // goes first. Its reply does not matter: before AUTH it may be refused.
     let (ping, mut first) = (redis::cmd("PING"), connection.clone());
     let count = pipeline.len();
     let sign_of_life = first.send_packed_command(&ping);
@@ -312,7 +313,7 @@ async fn exchange(connection: &mut MultiplexedConnection, pipeline: &Pipeline, t
     answers.map_err(|error| explain(&error, tls))
 }
 
-/// What goes first on every connection.
+/// The commands that log in, which every connection sends first.
 fn login(endpoint: &RedisEndpoint, password: Option<&SecretString>) -> (Pipeline, Vec<Question>) {
     let mut pipeline = Pipeline::new();
     let mut questions = Vec::new();
@@ -331,7 +332,7 @@ fn login(endpoint: &RedisEndpoint, password: Option<&SecretString>) -> (Pipeline
     (pipeline, questions)
 }
 
-/// Everything that is asked when a link connects, in the order of the answers.
+/// The login and all questions of a connecting link, in the order of the replies.
 fn questions(
     endpoint: &RedisEndpoint,
     options: &LinkOptions,

@@ -1,7 +1,7 @@
-//! Waits until what a connection has written is on replicas, or on disk.
+//! Waits until the writes of a connection are on replicas, or on disk.
 //!
-//! `WAIT` counts the replicas that have the last write of its own connection, so it has to follow the write there, and it
-//! blocks that connection. So the writes that matter have connections of their own. Many callers share one `WAIT`: one at a
+//! `WAIT` counts the replicas that have the last write of its own connection, so it must follow the write there, and it
+//! blocks that connection. So durable writes have connections of their own. Many callers share one `WAIT`: one at a
 //! time is outstanding on a connection, and it confirms all writes that were answered before it was sent.
 
 use std::fmt;
@@ -18,34 +18,34 @@ use super::conn::Conn;
 use super::error::{LinkError, NoAnswer};
 use super::topology::{Place, Redis};
 
-/// Callers that one `WAIT` serves; more wait for the next.
+/// Maximum number of callers that one `WAIT` serves; further ones wait for the next.
 const CALLERS: usize = 1024;
-/// How long a caller waits for a connection that is being made.
+/// Time for which a caller waits for a connection.
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// What a write has to reach before it counts.
+/// The requirements for a durable write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Durability {
-    /// Replicas that must have it.
+    /// Number of replicas that must have it.
     pub replicas: u32,
-    /// Whether it must be in the append-only file of the master, and of these replicas, as `fsync` says.
+    /// Whether it must be in the append-only file of the master, and of these replicas, as `fsync` guarantees.
     pub aof: bool,
-    /// How long it may take.
+    /// The time limit.
     pub timeout: Duration,
 }
 
-/// A write that reached less than it has to, within the time.
+/// The result of a write that did not become durable within the time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shortfall {
     need: Durability,
-    /// Replicas that have it.
+    /// Number of replicas that have it.
     replicas: u32,
-    /// Whether it is in the master's append-only file, where that was asked for.
+    /// Whether it is in the master's append-only file, if that was required.
     on_disk: bool,
 }
 
 impl Shortfall {
-    /// So many replicas have it, and it was in no file.
+    /// A shortfall with this number of replicas and no file.
     pub(crate) fn of(need: Durability, replicas: u32) -> Shortfall {
         Shortfall { need, replicas, on_disk: false }
     }
@@ -62,46 +62,46 @@ impl fmt::Display for Shortfall {
     }
 }
 
-/// The further connections to a Redis, for writes that have to be durable. Clones share them.
+/// Additional connections to a Redis, for durable writes. Clones share them.
 #[derive(Debug, Clone)]
 pub struct DurableRedis {
     redis: Redis,
     need: Durability,
-    /// One for each connection in use; those of connections that have ended go with the next that is added.
+    /// One for each connection in use; ended ones are removed when the next is added.
     waiters: Arc<Mutex<Vec<Waiter>>>,
 }
 
-/// The place of a key, for writes that have to be durable.
+/// The connection for a key, for durable writes.
 #[derive(Debug, Clone)]
 pub struct Durable {
     place: Place,
     all: DurableRedis,
 }
 
-/// What asks for one connection.
+/// The queue of callers that wait for one connection's `WAIT`.
 #[derive(Debug, Clone)]
 struct Waiter {
     conn: Conn,
     ask: mpsc::Sender<oneshot::Sender<Answer>>,
-    /// Whether the last answer was a shortfall.
+    /// Whether the last result was a shortfall.
     short: Arc<AtomicBool>,
 }
 
-/// What a `WAIT` found.
+/// The result of a `WAIT`.
 type Answer = Result<Result<(), Shortfall>, LinkError>;
 
 impl DurableRedis {
-    /// Further connections to the servers of `redis`.
+    /// Opens additional connections to the servers of `redis`.
     pub fn beside(redis: &Redis, options: LinkOptions, need: Durability) -> DurableRedis {
         DurableRedis { redis: redis.beside(options), need, waiters: Arc::default() }
     }
 
-    /// The place of this key, and of all keys with the same hash tag.
+    /// The durable connection for this key, and for all keys with the same hash tag.
     pub fn at(&self, key: impl AsRef<[u8]>) -> Durable {
         Durable { place: self.redis.at(key), all: self.clone() }
     }
 
-    /// What asks for this connection.
+    /// The queue of callers for this connection, which is created if necessary.
     fn waiter(&self, conn: &Conn) -> Waiter {
         let mut waiters = self.waiters.lock();
         if let Some(known) = waiters.iter().find(|waiter| waiter.conn.is_same(conn)) {
@@ -110,7 +110,7 @@ impl DurableRedis {
         waiters.retain(|waiter| waiter.conn.is_alive());
         let (ask, asked) = mpsc::channel(CALLERS);
         let waiter = Waiter { conn: conn.clone(), ask, short: Arc::default() };
-        // It ends with the connection.
+        // The task ends with the connection.
         tokio::spawn(run(conn.clone(), self.need, asked, waiter.short.clone()));
         waiters.push(waiter.clone());
         waiter
@@ -118,8 +118,8 @@ impl DurableRedis {
 }
 
 impl Durable {
-    /// The connection to write on. While replicas are behind, this waits for them first, so that nothing is written that
-    /// would have to be taken back.
+    /// Waits for the connection to write on. While replicas lag, this waits for them first, so that nothing is written
+    /// that would have to be undone.
     ///
     /// # Errors
     ///
@@ -133,16 +133,16 @@ impl Durable {
         Ok(self.confirm(&conn).await?.map(|()| conn))
     }
 
-    /// Waits until everything that was written on this connection, and answered, is where it has to be.
+    /// Waits until everything that was written and answered on this connection is durable.
     ///
     /// # Errors
     ///
-    /// The outer error is that of the connection: nothing is known then.
+    /// The outer error is that of the connection; the durability is unknown then.
     pub async fn confirm(&self, conn: &Conn) -> Answer {
         let unknown =
             |why: &str| LinkError::Unknown { address: conn.address().into(), reason: NoAnswer::Broken(why.to_owned()) };
         if conn.was_redirected() {
-            // While a slot is on the move this may happen again and again.
+            // While a slot migrates, this may happen repeatedly.
             tokio::time::sleep(CONNECT).await;
             return Err(unknown("another node of the cluster has written, whose replicas were not asked"));
         }
@@ -154,11 +154,11 @@ impl Durable {
     }
 }
 
-/// Answers all who ask about a connection, with one `WAIT` at a time, until it ends.
+/// Serves the callers of a connection, with one `WAIT` at a time, until it ends.
 async fn run(conn: Conn, need: Durability, mut asked: mpsc::Receiver<oneshot::Sender<Answer>>, short: Arc<AtomicBool>) {
     let mut group = Vec::new();
     loop {
-        // Order does not matter: those who ask in vain hear that it has ended.
+        // Unbiased: callers that ask in vain learn that the connection has ended.
         let callers = tokio::select! {
             callers = asked.recv_many(&mut group, CALLERS) => callers,
             () = conn.gone() => return,
@@ -168,15 +168,15 @@ async fn run(conn: Conn, need: Durability, mut asked: mpsc::Receiver<oneshot::Se
         }
         let answer = wait(&conn, need).await;
         short.store(matches!(answer, Ok(Err(_))), Ordering::Relaxed);
-        // A caller that is gone does not wait any more.
+        // Ignore the error: the caller no longer waits.
         group.drain(..).for_each(|caller| drop(caller.send(answer.clone())));
     }
 }
 
-/// Asks once.
+/// Sends one `WAIT` or `WAITAOF`.
 async fn wait(conn: &Conn, need: Durability) -> Answer {
     let Durability { replicas, aof, timeout } = need;
-    // Zero would be for ever.
+    // Zero would mean no limit.
     let timeout = timeout.as_millis().max(1) as u64;
     let mut command = redis::cmd(if aof { "WAITAOF" } else { "WAIT" });
     if aof {
@@ -184,12 +184,12 @@ async fn wait(conn: &Conn, need: Durability) -> Answer {
     }
     command.arg(replicas).arg(timeout);
     let found = match conn.query::<redis::Value>(&command).await {
-        // A master that became a replica meanwhile.
+        // The master became a replica meanwhile.
         Err(LinkError::Server { code: "UNBLOCKED", message }) => {
             conn.report_broken();
             return Err(LinkError::Unknown { address: conn.address().into(), reason: NoAnswer::Broken(message) });
         }
-        // Nothing is written to a file.
+        // The append-only file is off.
         Err(LinkError::Server { message, .. }) if aof && message.contains("appendonly is disabled") => {
             return Ok(Err(Shortfall::of(need, 0)));
         }

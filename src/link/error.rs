@@ -1,13 +1,13 @@
-//! What can go wrong with a command and with a connect, as far as a caller branches on it.
+//! The errors of commands and of connecting, as far as callers branch on them.
 //!
-//! Turns the client library's errors into ours in one place. Texts never hold a password or a payload.
+//! The client library's errors are converted here only. Texts never contain a password or a payload.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::words::server_code;
 
-/// Why a command has no result.
+/// The reason why a command has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LinkError {
     /// Certainly not executed: there was no connection to send it on.
@@ -16,29 +16,29 @@ pub enum LinkError {
         /// `host:port/db`.
         address: Arc<str>,
     },
-    /// Sent, or about to be sent, and no answer came: it may have run, may run later, or never.
+    /// Sent, or about to be sent, without a reply: it may have run, may run later, or never.
     #[error("no answer of Redis {address}: {reason}")]
     Unknown {
         /// `host:port/db`.
         address: Arc<str>,
-        /// Whether the time expired or the connection was lost.
+        /// Whether the time-out expired or the connection was lost.
         reason: NoAnswer,
     },
-    /// The server answered with an error; the command did not run, or a script stopped at this error.
+    /// The server replied with an error: the command did not run, or a script stopped at this error.
     #[error("Redis answered {code}: {message}")]
     Server {
-        /// The error's code if it is one of the known ones, else `OTHER`: safe as a label.
+        /// The error code if it is a known one, else `OTHER`; safe as a label.
         code: &'static str,
-        /// The server's message, without arguments of the command.
+        /// The server's message, without the command's arguments.
         message: String,
     },
-    /// The command ran, but its answer has another shape than the caller asked for: a defect of ours.
+    /// The command ran, but its reply has another type than the caller expects: a defect of this program.
     #[error("Redis answered with an unexpected type: {0}")]
     Malformed(String),
 }
 
 impl LinkError {
-    /// The server's error code, if the server answered with one.
+    /// The server's error code, if the server replied with one.
     pub fn code(&self) -> Option<&'static str> {
         match self {
             LinkError::Server { code, .. } => Some(code),
@@ -46,7 +46,7 @@ impl LinkError {
         }
     }
 
-    /// An error reply of the server.
+    /// Converts an error reply.
     pub(super) fn server(error: &redis::ServerError) -> LinkError {
         let message = error.details().unwrap_or_default();
         let (code, message) = server_code(error.code(), message);
@@ -54,7 +54,7 @@ impl LinkError {
     }
 }
 
-/// Why no answer came.
+/// The reason why there was no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
     /// The command's time-out expired.
@@ -65,14 +65,14 @@ pub enum NoAnswer {
     Broken(String),
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectError {
-    /// What a caller branches on.
+    /// The kind, for callers that branch.
     pub kind: ConnectErrorKind,
     /// `host:port/db`.
     pub address: String,
-    /// What happened and what to do.
+    /// The problem and its remedy.
     pub message: String,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// The kinds of reasons for which there is no connection.
+/// The kinds of connection errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConnectErrorKind {
     /// The host name has no address.
@@ -93,19 +93,19 @@ pub enum ConnectErrorKind {
     Unreachable,
     /// The time-out expired.
     Timeout,
-    /// TLS: a certificate, a protocol, a file.
+    /// A TLS problem: a certificate, a protocol version, a file.
     Tls,
     /// The password file cannot be read.
     Secret,
-    /// The password or user is wrong or missing.
+    /// The password or the user is wrong or missing.
     Auth,
-    /// The user may not run what connecting needs.
+    /// The user lacks a right that connecting needs.
     Permission,
     /// The database number does not exist.
     Database,
-    /// The server is older than what is supported.
+    /// The server is older than 6.2.
     TooOld,
-    /// The server is not Redis or Valkey, and differs where elements would be lost or doubled.
+    /// The server is neither Redis nor Valkey, and differs where elements would be lost or duplicated.
     Unsupported,
     /// The server is a replica.
     Replica,
@@ -113,12 +113,12 @@ pub enum ConnectErrorKind {
     Loading,
     /// The sentinels know no master of this name.
     NoMaster,
-    /// Anything else that the server answered.
+    /// Any other error reply.
     Server,
 }
 
 impl ConnectErrorKind {
-    /// True if waiting does not help: a configuration, a right or a server has to change.
+    /// Whether waiting does not help: a setting, a right or a server has to change.
     pub fn needs_a_person(self) -> bool {
         match self {
             ConnectErrorKind::Tls

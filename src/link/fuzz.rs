@@ -1,8 +1,8 @@
-//! Damaged replies of Redis, Sentinel and a Cluster, for the tests of what reads them: no panic, nothing remembered that did not
-//! come in the reply, and a bound on the time.
+//! Fuzzing with damaged replies of Redis, Sentinel and a Cluster, for the tests of their parsers: no panic, nothing
+//! remembered that was not in the reply, and bounded time.
 //!
-//! A target runs for a moment, and for `DELAYBRIDGE_FUZZ` seconds where that is set (`make fuzz`). It prints its seed;
-//! `DELAYBRIDGE_SEED` repeats a run.
+//! A target runs for a moment, or for `DELAYBRIDGE_FUZZ` seconds (`make fuzz`). It prints its seed; `DELAYBRIDGE_SEED`
+//! repeats a run.
 
 use std::time::Duration;
 
@@ -10,15 +10,16 @@ use fastrand::Rng;
 
 use crate::clock::Instant;
 
-/// How long a target runs where nothing else is said.
+/// The default duration of a target.
 const MOMENT: Duration = Duration::from_millis(300);
-/// Of the processor's time, for a reply of at most [`LONGEST`] bytes: a busy machine pauses a process for long.
+/// Maximum CPU time for a reply of at most [`LONGEST`] bytes. CPU time, because a busy machine may pause a process for
+/// long.
 const SLOWEST: Duration = Duration::from_millis(250);
 const LONGEST: usize = 64 << 10;
-/// So much of a reply is shown; the seed has the rest.
+/// Number of bytes of a reply that are shown; the seed reproduces the rest.
 const SHOWN: usize = 200;
 
-/// Gives the target damaged replies, again and again; it says whether it could read one.
+/// Runs the target with damaged replies; it returns `Some` if it could parse one.
 pub(super) fn fuzz(what: &str, seeds: &[&str], target: impl Fn(&[u8]) -> Option<()>) {
     let of = |name| std::env::var(name).ok();
     let time = of("DELAYBRIDGE_FUZZ").and_then(|text| text.parse().ok()).map_or(MOMENT, Duration::from_secs_f64);
@@ -29,7 +30,7 @@ pub(super) fn fuzz(what: &str, seeds: &[&str], target: impl Fn(&[u8]) -> Option<
         assert!(target(seed.as_bytes()).is_some() || runs > 0, "{what}: the first reply is a good one");
         runs += 1;
     }
-    // A busy machine may have no time for it: a few are always tried.
+    // A busy machine may have no time left: a few runs are always made.
     while started.elapsed() < time || runs <= 20 {
         let bytes = damaged(&mut random, seeds);
         let before = on_processor();
@@ -43,14 +44,14 @@ pub(super) fn fuzz(what: &str, seeds: &[&str], target: impl Fn(&[u8]) -> Option<
     assert!(runs > 10 && read > 0, "{what}: {read} of {runs} replies read");
 }
 
-/// The time that the kernel gave this thread.
+/// The CPU time of this thread.
 fn on_processor() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts it");
     let nanos = text.split(' ').next().and_then(|nanos| nanos.parse().ok()).expect("nanoseconds");
     Duration::from_nanos(nanos)
 }
 
-/// A reply with a few parts changed, removed or repeated, sometimes very often.
+/// Copies a seed and changes, removes or repeats a few parts of it, sometimes very often.
 fn damaged(random: &mut Rng, seeds: &[&str]) -> Vec<u8> {
     let mut bytes = random.choice(seeds).expect("a seed").as_bytes().to_vec();
     for _ in 0..random.usize(1..5) {

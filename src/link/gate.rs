@@ -1,9 +1,9 @@
-//! Until when a message that was handed to the client library may be sent.
+//! The deadline of messages that were handed to the client library.
 //!
-//! Between the call and the last byte lie the library's queue, its buffer, and a socket that may be full. A process that
-//! is suspended meanwhile would send the rest when it wakes up, perhaps long after its lease. So every write to the socket
-//! is preceded by a look here: if a message without an answer has become too late, the connection is closed instead.
-//! Its messages are ambiguous then, which they are in any case.
+//! Between the call and the last byte there are the library's queue, its buffer, and a socket that may be full. A
+//! process that is suspended meanwhile would send the rest when it resumes, perhaps long after its lease. So every
+//! write to the socket is preceded by a check: if a message without a reply is too late, the connection is closed
+//! instead. Its messages are ambiguous then, which they are in any case.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Instant;
 
-/// The messages of one connection that have no answer, each with the time after which it must not be sent.
+/// The messages of one connection without a reply, each with the time after which it must not be sent.
 #[derive(Debug, Default)]
 pub(super) struct Gate(Mutex<Open>);
 
@@ -23,7 +23,7 @@ struct Open {
 }
 
 impl Gate {
-    /// A message, or a pipeline of them, is about to be handed over.
+    /// Registers a message, or a pipeline of messages, before it is handed over.
     pub(super) fn enter(self: &Arc<Self>, send_before: Instant) -> Pass {
         let mut open = self.0.lock();
         open.next += 1;
@@ -32,14 +32,15 @@ impl Gate {
         Pass { gate: self.clone(), number }
     }
 
-    /// Whether one of them is too late.
+    /// Whether one of the messages is too late.
     pub(super) fn is_closed(&self) -> bool {
         let open = self.0.lock();
         open.messages.values().min().is_some_and(|send_before| Instant::now() >= *send_before)
     }
 }
 
-/// The place of a message in the gate. A caller that stops waiting leaves it there: the library may still send it.
+/// The entry of a message in the gate. A caller that stops waiting leaves it there, because the library may still send
+/// it.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Pass {
@@ -48,7 +49,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// The answer has come, so the message was sent, and all those before it.
+    /// Removes the message after its reply, and all those before it, which were sent as well.
     pub(super) fn answered(self) {
         let mut open = self.gate.0.lock();
         open.messages = open.messages.split_off(&(self.number + 1));

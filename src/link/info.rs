@@ -1,4 +1,4 @@
-//! What a server says of itself, read from `INFO`. Pure: text in, facts or a reason out.
+//! A server's information, parsed from `INFO`. Pure: text in, facts or a reason out.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::ConnectErrorKind;
 
-/// The oldest server that is supported: `ZMSCORE`, `LPOS` with `RANK` and `COUNT`, `ACL` categories as we use them.
+/// The oldest supported server: `ZMSCORE`, `LPOS` with `RANK` and `COUNT`, `ACL` categories as used here.
 const OLDEST: Version = Version { major: 6, minor: 2, patch: 0 };
 
-/// Version of a server. Valkey reports the version of Redis that it is compatible with.
+/// The version of a server. Valkey reports the version of Redis with which it is compatible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// First number.
+    /// The first number.
     pub major: u32,
-    /// Second number.
+    /// The second number.
     pub minor: u32,
-    /// Third number, zero if absent.
+    /// The third number; zero if absent.
     pub patch: u32,
 }
 
 impl Version {
-    /// Reads `7.0.15`; a suffix after the third number is ignored (`7.4.0-rc1`).
+    /// Parses `7.0.15`; a suffix of the third number is ignored (`7.4.0-rc1`).
     pub fn parse(text: &str) -> Option<Version> {
         let mut parts = text.trim().splitn(3, '.').map(|part| {
             let digits = part.bytes().take_while(u8::is_ascii_digit).count();
@@ -40,34 +40,34 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a server is in its replication.
+/// The role of a server in replication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Takes writes.
+    /// Accepts writes.
     Master,
-    /// Follows another server and takes none.
+    /// Follows another server and accepts no writes.
     Replica,
 }
 
-/// What a server says of itself at connect.
+/// The information that a server reports at connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerInfo {
-    /// The server's version.
+    /// The version of the server.
     pub version: Version,
-    /// Always [`Role::Master`] once a link is up.
+    /// The role; always [`Role::Master`] once a link is up.
     pub role: Role,
-    /// Memory limit in bytes; 0 is none.
+    /// The memory limit in bytes; 0 is none.
     pub maxmemory: u64,
-    /// What the server does when the limit is reached.
+    /// The eviction policy (`maxmemory-policy`).
     pub maxmemory_policy: String,
-    /// What its clock said, in ms since the epoch.
+    /// The time of its clock, in ms since the epoch.
     pub now_ms: Option<i64>,
-    /// Which history of the data it has; `None` if it does not say.
+    /// The history of its data; `None` if the server does not report it.
     pub history: Option<History>,
 }
 
-/// The history of the data behind a connection. Two connections with the same one reach a server that has forgotten nothing in
-/// between: a restart has another run id, and a replica that takes over another replication id.
+/// The history of the data behind a connection. Two connections with equal histories reach a server that has lost
+/// nothing in between: a restart changes the run id, and a promoted replica has another replication id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct History(u64);
 
@@ -77,21 +77,21 @@ impl History {
         History(xxh3_64(format!("{run} {replication}").as_bytes()))
     }
 
-    /// A history of its own for one connection, where the server does not say which one it has.
+    /// A history for one connection only, if the server reports none.
     pub fn of_connection(node: usize, epoch: u64) -> History {
         History(xxh3_64(format!("connection {node} {epoch}").as_bytes()))
     }
 }
 
 impl ServerInfo {
-    /// Reads the replies to `INFO server`, `INFO replication` and `INFO memory`, in any order, one after the other.
+    /// Parses the replies to `INFO server`, `INFO replication` and `INFO memory`, concatenated in any order.
     ///
-    /// The policy comes from `INFO` and not from `CONFIG GET`: `INFO` has it since 4.0, and managed services refuse
+    /// The policy is read from `INFO`, not from `CONFIG GET`: `INFO` has it since 4.0, and managed services refuse
     /// `CONFIG`.
     ///
     /// # Errors
     ///
-    /// What is missing or cannot be worked with, and what to do about it.
+    /// Returns what is missing or unsupported, and what to do about it.
     pub fn parse(text: &str) -> Result<ServerInfo, (ConnectErrorKind, String)> {
         let field = |name: &str| field(text, name);
         if let Some(reason) = unsuitable(text) {
@@ -133,13 +133,13 @@ impl ServerInfo {
         })
     }
 
-    /// True if the server may throw keys away when it is full: elements could be lost then.
+    /// Whether the server may evict keys when its memory is full, which could lose elements.
     pub fn evicts(&self) -> bool {
         self.maxmemory_policy != "noeviction" && self.maxmemory_policy != "unknown"
     }
 }
 
-/// Why a server that speaks Redis's protocol loses elements or delivers them twice, whatever version it reports.
+/// The reason why a compatible server loses elements or delivers them twice, whatever version it reports.
 fn unsuitable(info: &str) -> Option<&'static str> {
     let is_set = |name| field(info, name).is_some_and(|value| matches!(value, "1" | "yes"));
     if field(info, "dragonfly_version").is_some() {
@@ -158,17 +158,17 @@ fn unsuitable(info: &str) -> Option<&'static str> {
     None
 }
 
-/// What a server says of its memory.
+/// The memory of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// Bytes in use.
     pub used: u64,
-    /// Bytes that it may use (`maxmemory`); `None` where it has no limit.
+    /// The limit in bytes (`maxmemory`); `None` if there is none.
     pub limit: Option<u64>,
 }
 
 impl Memory {
-    /// Reads the reply to `INFO memory`, alone or among others. What is not there counts as 0.
+    /// Parses the reply to `INFO memory`, alone or among others. A missing field counts as 0.
     pub fn parse(text: &str) -> Memory {
         let number = |name: &str| field(text, name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
         Memory { used: number("used_memory"), limit: Some(number("maxmemory")).filter(|limit| *limit > 0) }
@@ -179,13 +179,13 @@ impl Memory {
         self.limit.is_some_and(|limit| self.used as f64 > limit as f64 * 0.9)
     }
 
-    /// Bytes that the server may still take; `None` where it has no limit.
+    /// Bytes left below the limit; `None` if there is none.
     pub fn left(&self) -> Option<u64> {
         self.limit.map(|limit| limit.saturating_sub(self.used))
     }
 }
 
-/// As much of a value as an error shows.
+/// The part of a value that an error shows.
 fn cut(value: &str) -> &str {
     value.char_indices().nth(255).map_or(value, |(at, _)| &value[..at])
 }
@@ -249,7 +249,7 @@ mod tests {
         check(&info("6.3.4", "active-replica"), ConnectErrorKind::Unsupported, "KeyDB with active replicas");
         let both = info("6.3.4", "master") + "multi-master:1\r\n";
         check(&both, ConnectErrorKind::Unsupported, "two servers that both accept writes");
-        // KeyDB without them is a Redis.
+        // KeyDB without these settings is accepted.
         ServerInfo::parse(&(info("6.3.4", "master") + "active-replica:0\r\nmulti-master:no\r\n")).unwrap();
     }
 
@@ -286,7 +286,7 @@ mod tests {
                     );
                     Some(())
                 }
-                // A reason is a line, however long the reply.
+                // A reason is one line, however long the reply is.
                 Err((_, reason)) => {
                     assert!(reason.len() < 1_000, "{} bytes of a reason", reason.len());
                     None

@@ -1,14 +1,15 @@
-//! How many clients listen to channels. A server counts its own; in a cluster a client may listen at any node.
+//! The number of subscribers of channels. A server counts its own clients; in a cluster a client may subscribe at any
+//! node.
 
 use super::Conn;
 use super::error::LinkError;
 
-/// How many clients listen to each of these channels.
+/// Counts the subscribers of each of these channels.
 ///
 /// # Errors
 ///
-/// Those of the connection, and a missing right to `PUBSUB`. In a cluster every node has to answer: one that does not may be
-/// the one that they listen at.
+/// Returns an error of the connection, or a missing right to `PUBSUB`. In a cluster every node has to answer, because
+/// any of them may have the subscribers.
 pub async fn listeners(conn: &Conn, channels: &[&str]) -> Result<Vec<i64>, LinkError> {
     let mut command = redis::cmd("PUBSUB");
     command.arg("NUMSUB").arg(channels);

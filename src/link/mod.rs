@@ -1,15 +1,15 @@
-//! The supervised connections to Redis; the sources and the Redis sinks use them.
+//! The supervised connections to Redis, for sources and Redis sinks.
 //!
-//! A [`Redis`] is what the configuration names: one server at a time behind one [`Link`], or the masters of a cluster, each
-//! behind a link of its own. What is kept there asks its [`Place`] for a connection.
+//! A [`Redis`] is an entry of the configuration: one server at a time behind one [`Link`], or the masters of a cluster,
+//! each behind a link of its own. A user of a key asks its [`Place`] for a connection.
 //!
-//! The client library's own reconnecting wrapper is not used: it gives up after a few tries and keeps a peer that has
-//! fallen silent. Here one task a server connects, asks the server what it is, watches it by a heartbeat of its own and
-//! replaces the connection when anything is wrong; see `supervisor.rs`. Callers see a [`Conn`] that ends its
-//! calls quickly when it is replaced, and a [`LinkError`] that says whether the command may have run.
+//! The client library's own reconnecting wrapper is not used: it gives up after a few attempts and keeps a silent peer.
+//! Here one task for each server connects, asks for the server's information, checks the connection by a heartbeat and
+//! replaces it when anything is wrong; see `supervisor.rs`. Callers see a [`Conn`], whose calls end quickly when it is
+//! replaced, and a [`LinkError`], which says whether the command may have run.
 //!
-//! Knows nothing of queues, entries, sinks or metrics. It repeats nothing by itself, except a script that the server
-//! refused because it did not have it.
+//! It does not depend on queues, entries, sinks or metrics. It repeats nothing by itself, except a script that the
+//! server refused because it did not have it.
 
 mod cluster;
 pub(crate) mod codes;
@@ -79,14 +79,14 @@ pub use target::{RedisTarget, SentinelTarget};
 pub use topology::{Changes, Health, Place, Redis, UNNAMED};
 pub use words::server_code;
 
-/// What a link does beyond connecting.
+/// The options of a link.
 #[derive(Debug, Clone)]
 pub struct LinkOptions {
-    /// Name shown by `CLIENT LIST`.
+    /// The name that `CLIENT LIST` shows.
     pub client_name: String,
     /// Scripts that are loaded at every connect, so that a pipeline of `EVALSHA`s finds them.
     pub scripts: Vec<Script>,
-    /// Time between two heartbeats of an idle connection.
+    /// Interval between two heartbeats of an idle connection.
     pub heartbeat: Duration,
 }
 
@@ -96,35 +96,35 @@ impl Default for LinkOptions {
     }
 }
 
-/// Whether the link is usable, and if not, since when and why.
+/// The state of a link.
 #[derive(Debug, Clone)]
 pub enum LinkState {
-    /// No connection now; the supervisor is at work.
+    /// There is no connection; the supervisor is trying.
     Connecting {
-        /// Since when there is none.
+        /// The start of the outage.
         since: Instant,
-        /// Why the last attempt failed; `None` until the first attempt of this outage has failed.
+        /// The error of the last attempt; `None` until the first attempt of this outage has failed.
         last_error: Option<Arc<ConnectError>>,
     },
     /// Connected to a server that passed the checks.
     Up {
-        /// Number of this connection: grows by one at every connect, starts at 1.
+        /// Number of this connection on its link, starting at 1.
         epoch: u64,
         /// `host:port/db` of the server.
         address: Arc<str>,
-        /// What the server says of itself.
+        /// The server's information at connect.
         info: Arc<ServerInfo>,
     },
 }
 
 impl LinkState {
-    /// True while commands can be sent.
+    /// Whether commands can be sent.
     pub fn is_up(&self) -> bool {
         matches!(self, LinkState::Up { .. })
     }
 }
 
-/// Handle on the supervised connection; clones share it. The supervisor ends with the last clone or at
+/// A handle on a supervised connection; clones share it. The supervisor ends with the last clone or at
 /// [`close`](Link::close).
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -139,19 +139,19 @@ struct Shared {
     state: watch::Receiver<LinkState>,
     current: watch::Receiver<Option<Conn>>,
     stop: CancellationToken,
-    /// Ends the supervisor when the last clone goes.
+    /// Ends the supervisor when the last clone is dropped.
     _stop_on_drop: DropGuard,
     supervisor: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Link {
-    /// Starts the supervisor of a connection to `target`. Never fails: problems are reported by
-    /// [`state`](Link::state), and tried again.
+    /// Starts the supervisor of a connection to `target`. Never fails: problems are reported by [`state`](Link::state)
+    /// and retried.
     pub fn start(target: impl Into<RedisTarget>, options: LinkOptions) -> Link {
         Link::at(Locator::start(&target.into()), options)
     }
 
-    /// The same to where `locator` leads; several links share it.
+    /// Starts a link to the server of `locator`, which several links may share.
     pub fn at(locator: Locator, options: LinkOptions) -> Link {
         let (address, command_timeout): (Arc<str>, _) = (locator.address().into(), locator.servers().command_timeout);
         let stop = CancellationToken::new();
@@ -171,17 +171,17 @@ impl Link {
         }
     }
 
-    /// What the configuration names: `host:port/db`, or `sentinel:master/db`.
+    /// The address in the configuration: `host:port/db`, or `sentinel:master/db`.
     pub fn address(&self) -> &str {
         &self.shared.address
     }
 
-    /// What finds the server, for other connections to the same one.
+    /// The locator of the server, for other connections to it.
     pub fn locator(&self) -> Locator {
         self.shared.locator.clone()
     }
 
-    /// The time after which a call gives up.
+    /// The time-out of a call.
     pub fn command_timeout(&self) -> Duration {
         self.shared.command_timeout
     }
@@ -191,11 +191,11 @@ impl Link {
         self.shared.current.borrow().clone().filter(Conn::is_alive)
     }
 
-    /// Waits until there is a connection. Cancel safe. Never answers after [`close`](Link::close).
+    /// Waits until there is a connection. Cancel safe. Never returns after [`close`](Link::close).
     pub async fn ready(&self) -> Conn {
         let mut current = self.shared.current.clone();
         loop {
-            // Marked as seen before it is looked at: a change in between wakes the wait below at once.
+            // Marked as seen before the look, so that a change in between ends the wait below at once.
             let conn = current.borrow_and_update().clone();
             if let Some(conn) = conn.filter(Conn::is_alive) {
                 return conn;
@@ -206,7 +206,7 @@ impl Link {
         }
     }
 
-    /// The state now and its changes.
+    /// A receiver of the state and its changes.
     pub fn state(&self) -> watch::Receiver<LinkState> {
         self.shared.state.clone()
     }
@@ -214,11 +214,12 @@ impl Link {
     /// Waits until the supervisor has ended, by [`close`](Link::close) or by a panic. Cancel safe.
     pub async fn ended(&self) {
         let mut state = self.shared.state.clone();
-        // The sender lives in the supervisor, so it is dropped however that ends.
+        // The supervisor owns the sender, so it is dropped however the supervisor ends.
         while state.changed().await.is_ok() {}
     }
 
-    /// Closes the connection and waits for the end of the supervisor. Outstanding calls end with [`LinkError::Unknown`].
+    /// Closes the connection and waits for the end of the supervisor. Outstanding calls end with
+    /// [`LinkError::Unknown`].
     pub async fn close(&self) {
         self.shared.stop.cancel();
         let task = self.shared.supervisor.lock().take();

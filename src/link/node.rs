@@ -1,10 +1,10 @@
-//! One server as the daemon uses it: its supervised connection, and whether its memory is nearly used up.
+//! One server: its supervised connection, and whether its memory is nearly full.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Conn, Link};
 
-/// One server. It is shared by everything that is kept there.
+/// One server, shared by everything that is kept there.
 #[derive(Debug)]
 pub struct Node {
     /// The supervised connection.
@@ -13,7 +13,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// The server that this link leads to.
+    /// Wraps the link of a server.
     pub fn new(link: Link) -> Node {
         Node { link, nearly_full: false.into() }
     }
@@ -28,7 +28,7 @@ impl Node {
         self.nearly_full.load(Ordering::Relaxed)
     }
 
-    /// Notes what a look at its memory has shown.
+    /// Records the result of a look at its memory.
     pub fn set_nearly_full(&self, full: bool) {
         self.nearly_full.store(full, Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! Why a connection could not be made, in the words of an operator: what a server refused, or how the transport failed.
+//! Explanations for operators why a connection could not be made: the server refused something, or the transport
+//! failed.
 
 use std::error::Error as _;
 use std::io;
@@ -11,7 +12,7 @@ use super::tls;
 use super::words::server_code;
 use crate::link::RedisEndpoint;
 
-/// The questions of the greeting, in the order they are sent.
+/// The questions of the greeting, in the order in which they are sent.
 pub(super) enum Question {
     Auth,
     Select,
@@ -19,11 +20,11 @@ pub(super) enum Question {
     Ping,
     Info,
     Load(String),
-    /// A command by its words.
+    /// Another command, without arguments.
     Other(&'static str),
 }
 
-/// What a refused question means.
+/// Explains an error reply to a question.
 pub(super) fn refusal(
     question: &Question,
     error: &redis::ServerError,
@@ -45,7 +46,7 @@ pub(super) fn refusal(
         ("LOADING", _) => {
             (ConnectErrorKind::Loading, format!("the server is loading its data {answer}: waiting until it is done"))
         }
-        // It answers nothing else: not what it is, either.
+        // Such a replica answers nothing else, not even what it is.
         ("MASTERDOWN", _) => (
             ConnectErrorKind::Replica,
             format!(
@@ -94,7 +95,7 @@ pub(super) fn refusal(
     }
 }
 
-/// What an error of the transport means.
+/// Explains an error of the transport.
 pub(super) fn explain(error: &RedisError, tls: bool) -> (ConnectErrorKind, String) {
     let io = io_error(error);
     if let Some(handshake) = io.and_then(|io| io.get_ref()).and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
@@ -133,7 +134,7 @@ pub(super) fn explain(error: &RedisError, tls: bool) -> (ConnectErrorKind, Strin
     }
 }
 
-/// The I/O error inside; the client keeps it in an `Arc`, which is what it shows as the source.
+/// The I/O error inside; the client library keeps it in an `Arc`, which it shows as the source.
 fn io_error(error: &RedisError) -> Option<&io::Error> {
     let source = error.source()?;
     match source.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>() {

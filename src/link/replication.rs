@@ -1,19 +1,20 @@
-//! What a master says of its replicas.
+//! The replicas of a master.
 
 use super::Conn;
 use super::error::LinkError;
 
-/// What a master says of its replicas.
+/// The replicas of a master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replication {
-    /// Replicas that follow it.
+    /// Number of connected replicas.
     pub replicas: u32,
-    /// Whether it refuses writes while it has too few (`min-replicas-to-write`).
+    /// Whether it refuses writes while it has too few replicas (`min-replicas-to-write`).
     pub needs_replicas: bool,
 }
 
 impl Replication {
-    /// Reads the reply to `INFO replication`. It names the replicas that are close enough only where some are required.
+    /// Parses the reply to `INFO replication`. It has the number of sufficiently recent replicas only if some are
+    /// required.
     pub(super) fn parse(text: &str) -> Replication {
         let online = |line: &&str| line.starts_with("slave") && line.contains("state=online");
         Replication {
@@ -27,7 +28,7 @@ impl Replication {
 ///
 /// # Errors
 ///
-/// Those of the connection, and a missing right to `INFO`.
+/// Returns an error of the connection, or a missing right to `INFO`.
 pub async fn replication(conn: &Conn) -> Result<Replication, LinkError> {
     Ok(Replication::parse(&conn.query::<String>(redis::cmd("INFO").arg("replication")).await?))
 }

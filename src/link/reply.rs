@@ -1,21 +1,21 @@
-//! Reads what a script returned, field by field. A reply of another shape is an error, never a guess.
+//! Reads the reply of a script field by field. A reply of another shape is an error, never a guess.
 
 use bytes::Bytes;
 use redis::Value;
 
 use super::score::Score;
 
-/// A script answered in a shape that this version does not know.
+/// The error for a script's reply in an unknown shape.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read reply of script {script}: expected {expected}; is another version's script cached under this name?")]
 pub struct BadReply {
-    /// The script.
+    /// The name of the script.
     pub script: &'static str,
-    /// The expected value.
+    /// The expected type.
     pub expected: &'static str,
 }
 
-/// The fields of one reply, taken from the front. Each method fails for a field of another shape.
+/// The fields of one reply, read from the front. Each method fails for a field of another type.
 pub struct Fields {
     script: &'static str,
     rest: std::vec::IntoIter<Value>,
@@ -26,7 +26,7 @@ impl Fields {
     ///
     /// # Errors
     ///
-    /// For anything but an array.
+    /// Returns an error for anything but an array.
     pub fn of(script: &'static str, reply: Value) -> Result<Self, BadReply> {
         match reply {
             Value::Array(fields) => Ok(Fields { script, rest: fields.into_iter() }),
@@ -34,7 +34,7 @@ impl Fields {
         }
     }
 
-    /// Whether all have been taken.
+    /// Whether all fields have been read.
     pub fn is_empty(&self) -> bool {
         self.rest.len() == 0
     }
@@ -43,11 +43,11 @@ impl Fields {
         BadReply { script: self.script, expected }
     }
 
-    /// A whole number, also one written as text.
+    /// Reads an integer, also one written as text.
     ///
     /// # Errors
     ///
-    /// For a field of another shape.
+    /// Returns an error for a field of another type.
     pub fn int(&mut self) -> Result<i64, BadReply> {
         match self.rest.next() {
             Some(Value::Int(n)) => Ok(n),
@@ -58,11 +58,11 @@ impl Fields {
         }
     }
 
-    /// Bytes.
+    /// Reads bytes.
     ///
     /// # Errors
     ///
-    /// For a field of another shape.
+    /// Returns an error for a field of another type.
     pub fn bytes(&mut self) -> Result<Bytes, BadReply> {
         match self.rest.next() {
             Some(Value::BulkString(bytes)) => Ok(bytes.into()),
@@ -71,20 +71,20 @@ impl Fields {
         }
     }
 
-    /// UTF-8 text.
+    /// Reads UTF-8 text.
     ///
     /// # Errors
     ///
-    /// For a field of another shape.
+    /// Returns an error for a field of another type.
     pub fn text(&mut self) -> Result<String, BadReply> {
         String::from_utf8(self.bytes()?.into()).map_err(|_| self.bad("text"))
     }
 
-    /// A score as Redis writes it; `None` for the empty text.
+    /// Reads a score as Redis writes it; `None` for the empty text.
     ///
     /// # Errors
     ///
-    /// For a field of another shape.
+    /// Returns an error for a field of another type.
     pub fn score(&mut self) -> Result<Option<Score>, BadReply> {
         let text = self.text()?;
         if text.is_empty() {
@@ -93,20 +93,20 @@ impl Fields {
         Score::parse(&text).map(Some).ok_or(self.bad("a score"))
     }
 
-    /// A score that is milliseconds, rounded up; `None` for the empty text.
+    /// Reads a score in milliseconds, rounded up; `None` for the empty text.
     ///
     /// # Errors
     ///
-    /// For a field of another shape.
+    /// Returns an error for a field of another type.
     pub fn time_ms(&mut self) -> Result<Option<i64>, BadReply> {
         Ok(self.score()?.map(Score::ceil_ms))
     }
 
-    /// An array of nothing but bytes.
+    /// Reads an array of bytes.
     ///
     /// # Errors
     ///
-    /// For a field of another shape.
+    /// Returns an error for a field of another type.
     pub fn all_bytes(&mut self) -> Result<Vec<Bytes>, BadReply> {
         let mut fields = self.array()?;
         let mut all = Vec::with_capacity(fields.rest.len());
@@ -116,11 +116,11 @@ impl Fields {
         Ok(all)
     }
 
-    /// An array.
+    /// Reads an array.
     ///
     /// # Errors
     ///
-    /// For a field of another shape.
+    /// Returns an error for a field of another type.
     pub fn array(&mut self) -> Result<Fields, BadReply> {
         match self.rest.next() {
             Some(Value::Array(fields)) => Ok(Fields { script: self.script, rest: fields.into_iter() }),

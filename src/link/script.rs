@@ -1,21 +1,21 @@
-//! A Lua script with its hash computed once. Does not know what the script does.
+//! A Lua script with its precomputed hash.
 
 use std::sync::Arc;
 
-/// Which clock decides in a script.
+/// The clock that a script uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// Redis's.
+    /// The clock of Redis.
     Redis,
-    /// One that a test sets under [`TEST_CLOCK`], so that a seed replays.
+    /// The clock that a test sets under [`TEST_CLOCK`], so that a seed can be replayed.
     Test,
 }
 
-/// Key that holds the seconds and microseconds of the test clock: a list of two.
+/// The key of the test clock: a list of seconds and microseconds.
 pub const TEST_CLOCK: &str = "delaybridge:test:clock";
 
 impl Clock {
-    /// A script's text with this clock in it.
+    /// Replaces the clock in the text of a script.
     pub fn in_text(self, text: String) -> String {
         match self {
             Clock::Redis => text,
@@ -24,7 +24,7 @@ impl Clock {
     }
 }
 
-/// A script as the server caches it. Clones are cheap.
+/// A script as the server caches it. Cheap to clone.
 #[derive(Clone)]
 pub struct Script {
     inner: Arc<Inner>,
@@ -37,15 +37,15 @@ struct Inner {
 }
 
 impl Script {
-    /// A script under the name that logs and metrics use.
+    /// Creates a script; `name` is for logs and metrics.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
-        // The client's own type is used for its hash only: it copies the text at every call.
+        // The client library's type is used for its hash only, because it copies the text at every call.
         let sha1 = redis::Script::new(&text).get_hash().to_owned();
         Script { inner: Arc::new(Inner { name: name.into(), text, sha1 }) }
     }
 
-    /// The name that logs and metrics use.
+    /// The name in logs and metrics.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
@@ -55,13 +55,13 @@ impl Script {
         &self.inner.text
     }
 
-    /// Lower-case hexadecimal SHA-1 of the text, as `EVALSHA` takes it.
+    /// The SHA-1 of the text in lower-case hexadecimal, as `EVALSHA` expects it.
     pub fn sha1(&self) -> &str {
         &self.inner.sha1
     }
 
-    /// The command that runs the script: `EVALSHA` with these keys and arguments. For a pipeline; a single call is
-    /// better made by [`Conn::script`](super::Conn::script), which loads a missing script.
+    /// The `EVALSHA` command with these keys and arguments, for a pipeline. For a single call use
+    /// [`Conn::script`](super::Conn::script), which loads a missing script.
     pub fn command(&self, keys: &[impl AsRef<[u8]>], args: &[impl AsRef<[u8]>]) -> redis::Cmd {
         let bytes = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
             + args.iter().map(|arg| arg.as_ref().len()).sum::<usize>();

@@ -1,10 +1,10 @@
-//! Slots of Redis Cluster: which part of a key decides, and the number that it gives.
+//! The hash slots of Redis Cluster: the relevant part of a key, and its number.
 
-/// Slots of a cluster.
+/// Number of slots in a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
-/// The part of a key that decides its slot: what is between the first `{` and the next `}`, unless that is empty or
-/// missing; else the whole key.
+/// The part of a key that decides its slot: the text between the first `{` and the next `}` if there is any, else the
+/// whole key.
 pub(crate) fn hashed(key: &str) -> &str {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
@@ -22,7 +22,7 @@ fn tag(key: &[u8]) -> &[u8] {
     tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
-/// CRC-16/XMODEM, bit by bit: a name is hashed once.
+/// CRC-16/XMODEM, bit by bit, because a name is hashed once.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc: u16, byte| {
         (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 })

@@ -1,17 +1,17 @@
-//! Where a server keeps what it is given: its memory, and its disk.
+//! The storage of a server: its memory and its disk.
 
 use super::Conn;
 use super::error::LinkError;
 use super::info::{Memory, field};
 
-/// What a server says of its memory and its disk.
+/// The storage of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
-    /// Its memory.
+    /// The memory.
     pub memory: Memory,
     /// Whether every write goes to the append-only file.
     pub append_only: bool,
-    /// When snapshots are made, as the server's `save` says it; empty for never, `None` where it may not be asked.
+    /// The schedule of snapshots (`save`); empty for none, `None` if `CONFIG GET` is refused.
     pub snapshots: Option<String>,
 }
 
@@ -19,11 +19,11 @@ pub struct Storage {
 ///
 /// # Errors
 ///
-/// Those of the connection, and a missing right to `INFO`.
+/// Returns an error of the connection, or a missing right to `INFO`.
 pub async fn storage(conn: &Conn) -> Result<Storage, LinkError> {
     let memory: String = conn.query(redis::cmd("INFO").arg("memory")).await?;
     let persistence: String = conn.query(redis::cmd("INFO").arg("persistence")).await?;
-    // Managed services and most users refuse it.
+    // Managed services and most users' ACLs refuse CONFIG.
     let save: Option<Vec<String>> = conn.query(redis::cmd("CONFIG").arg("GET").arg("save")).await.ok();
     Ok(Storage {
         memory: Memory::parse(&memory),

@@ -1,5 +1,5 @@
-//! The byte stream of a connection: TCP, TLS over it, and below both the gate that closes when what waits in the client
-//! library has become too late to be sent.
+//! The byte stream of a connection: TCP, optionally TLS over it, and below both the gate that refuses writes that are
+//! too late.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,12 +17,12 @@ use tokio_rustls::TlsConnector;
 
 use super::gate::Gate;
 
-/// How long unacknowledged data may wait before the kernel gives the connection up.
+/// Time for which data may stay unacknowledged before the kernel closes the connection (`TCP_USER_TIMEOUT`).
 pub(super) const USER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Idle time before the first keepalive probe, and between two.
+/// Idle time before the first TCP keepalive probe, and between probes.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
 
-/// What the client library reads and writes.
+/// A stream that the client library can use.
 pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
@@ -31,7 +31,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 ///
 /// # Errors
 ///
-/// That of the name, of TCP, or of the handshake.
+/// Returns an error of the name lookup, of TCP, or of the TLS handshake.
 pub(super) async fn open(
     (host, port): (&str, u16),
     tls: Option<Arc<ClientConfig>>,
@@ -58,12 +58,12 @@ async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// How a silent peer is noticed.
+/// The keepalive settings, which detect a silent peer.
 pub(super) fn keepalive() -> socket2::TcpKeepalive {
     socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE).with_retries(3)
 }
 
-/// A socket that is written to only while the gate is open.
+/// A socket that accepts writes only while the gate is open.
 #[derive(Debug)]
 struct Gated {
     socket: TcpStream,

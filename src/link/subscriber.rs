@@ -1,7 +1,7 @@
 //! One publish-and-subscribe connection for all channels, with a supervisor of its own.
 //!
-//! Its messages are hints: those published while it was disconnected are lost, so every (re)subscription asks the receiver
-//! to look at everything again. Knows nothing of what channels mean.
+//! Its messages are hints: those published while it was disconnected are lost, so every (re)subscription asks the
+//! receiver to look at everything again. It does not depend on the meaning of channels.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,47 +20,47 @@ use super::supervisor::wait_after;
 use crate::clock::Instant;
 use crate::link::{Locator, RedisEndpoint};
 
-/// Channels in one `SUBSCRIBE`.
+/// Maximum number of channels in one `SUBSCRIBE`.
 const CHUNK: usize = 256;
-/// Events that wait for a slow receiver; what comes beyond is folded into one [`SubscriberEvent::Subscribed`].
+/// Capacity of the event queue; excess events are replaced by one [`SubscriberEvent::Subscribed`].
 const BUFFER: usize = 1024;
 /// Upper bound of the wait between two attempts.
 const MAX_WAIT: Duration = Duration::from_secs(2);
-/// Refused channels that are asked for again at a heartbeat.
+/// Maximum number of refused channels that are retried at a heartbeat.
 const ASKED_AGAIN: usize = 16;
-/// Time between two heartbeats.
+/// Interval between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// What the receiver learns.
+/// An event for the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubscriberEvent {
-    /// Messages may have been missed before this: look at every queue. Sent after each (re)subscription, and after the
-    /// receiver was too slow.
+    /// Messages may have been missed: look at every queue. Sent after each (re)subscription, and after the receiver was
+    /// too slow.
     Subscribed,
-    /// The same for these channels, which were not listened to before.
+    /// The same for these channels, which were not subscribed to before.
     More(Vec<Arc<str>>),
     /// A message.
     Message {
-        /// The channel, as given to [`Subscriber::start`] or [`Subscriber::listen_to`].
+        /// The channel, as passed to [`Subscriber::start`] or [`Subscriber::listen_to`].
         channel: Arc<str>,
-        /// The message's bytes.
+        /// The bytes of the message.
         payload: Bytes,
     },
 }
 
-/// Whether the subscription is active.
+/// The state of the subscription.
 #[derive(Debug, Clone)]
 pub enum SubscriberState {
     /// Not subscribed; with the reason once an attempt has failed.
     Connecting {
-        /// Why the last attempt failed.
+        /// The error of the last attempt.
         last_error: Option<Arc<ConnectError>>,
     },
-    /// Subscribed to all channels, but for those that the user may not listen to.
+    /// Subscribed to all channels, except those to which the user has no right.
     Subscribed,
 }
 
-/// Handle on the subscription; it ends when the handle or the receiver is dropped.
+/// A handle on the subscription, which ends when the handle or the receiver is dropped.
 #[derive(Debug)]
 pub struct Subscriber {
     wanted: watch::Sender<Arc<[Arc<str>]>>,
@@ -71,8 +71,8 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// Subscribes to all channels on one connection and keeps it so. Never fails: problems are reported by
-    /// [`state`](Subscriber::state), and tried again.
+    /// Subscribes to all channels on one connection, and resubscribes when necessary. Never fails: problems are
+    /// reported by [`state`](Subscriber::state) and retried.
     pub fn start(at: impl Into<Locator>, channels: Vec<Arc<str>>) -> (Subscriber, mpsc::Receiver<SubscriberEvent>) {
         let (events, receiver) = mpsc::channel(BUFFER);
         let (state, state_seen) = watch::channel(SubscriberState::Connecting { last_error: None });
@@ -87,12 +87,12 @@ impl Subscriber {
         (Subscriber { wanted, state: state_seen, _stop_on_drop: stop_on_drop, stop, task }, receiver)
     }
 
-    /// Listens to these channels from now on, on the same connection. Those that it listens to already do not notice.
+    /// Replaces the set of channels, on the same connection. Unchanged subscriptions are not interrupted.
     pub fn listen_to(&self, channels: Vec<Arc<str>>) {
         self.wanted.send_replace(in_order(channels));
     }
 
-    /// The state now and its changes; the sender is dropped when the task ends.
+    /// A receiver of the state and its changes; its sender is dropped when the task ends.
     pub fn state(&self) -> watch::Receiver<SubscriberState> {
         self.state.clone()
     }
@@ -100,23 +100,23 @@ impl Subscriber {
     /// Closes the connection and waits for the end of the task.
     pub async fn close(self) {
         self.stop.cancel();
-        // A panic has been reported by the panic hook, and the receiver sees the channel closed.
+        // The panic hook has reported a panic, and the receiver sees the closed channel.
         drop(self.task.await);
     }
 }
 
 struct Worker {
     locator: Locator,
-    /// What it listens to; in order, to be searched.
+    /// The current channels, sorted for binary search.
     channels: Arc<[Arc<str>]>,
-    /// What it is to listen to.
+    /// The wanted channels.
     wants: watch::Receiver<Arc<[Arc<str>]>>,
     events: mpsc::Sender<SubscriberEvent>,
     state: watch::Sender<SubscriberState>,
     stop: CancellationToken,
-    /// Channels that the user may not listen to. They are asked for again.
+    /// Channels to which the user has no right. They are retried.
     refused: Vec<Arc<str>>,
-    /// The receiver has to check everything, and there was no room for that message.
+    /// Whether the receiver must look at everything, and there was no room for that event.
     missed: bool,
 }
 
@@ -124,7 +124,7 @@ impl Worker {
     async fn run(mut self) {
         let stop = self.stop.clone();
         let events = self.events.clone();
-        // Everything inside only waits, sends hints or opens sockets: it can be dropped at any point.
+        // Everything inside only waits, sends hints or opens sockets, so it can be dropped at any point.
         tokio::select! {
             () = stop.cancelled() => {}
             () = events.closed() => {}
@@ -146,15 +146,15 @@ impl Worker {
                     self.state.send_replace(SubscriberState::Subscribed);
                     self.missed = true;
                     let locator = self.locator.clone();
-                    // Order does not matter. Listening may be left at any time: a message that was not handed on is made up
-                    // for by the look at everything after the next subscription.
+                    // Unbiased. Listening can be dropped at any time: a message that was not passed on is made up for
+                    // by the look at everything after the next subscription.
                     let reason = tokio::select! {
                         reason = self.listen(&server, sink, stream) => reason,
                         () = locator.left(&server) => "another server is the master",
                     };
                     tracing::debug!(redis = %server.address(), reason, "lost the subscription");
                     self.state.send_replace(SubscriberState::Connecting { last_error: None });
-                    // A server that accepts and drops is not hammered.
+                    // A server that accepts and drops connections is not hammered.
                     if since.elapsed() >= MAX_WAIT {
                         failures = 0;
                     }
@@ -162,7 +162,7 @@ impl Worker {
                 Err(error) => self.failed(error),
             }
             failures = failures.saturating_add(1);
-            // Order does not matter: either way it is tried again.
+            // Unbiased: both lead to another attempt.
             tokio::select! {
                 () = tokio::time::sleep(wait_after(failures, MAX_WAIT)) => {}
                 () = news.next() => failures = 0,
@@ -170,7 +170,7 @@ impl Worker {
         }
     }
 
-    /// Publishes why the subscription failed; logged once for each reason.
+    /// Publishes the reason of a failure; logged once for each reason.
     fn failed(&self, error: ConnectError) {
         self.state.send_modify(|state| {
             if let SubscriberState::Connecting { last_error: Some(last) } = state
@@ -183,7 +183,8 @@ impl Worker {
         });
     }
 
-    /// Subscribes at this server. It may be a replica, which hears what its master does. Answers the channels that were refused.
+    /// Subscribes at this server, which may be a replica, because replicas receive the messages of their master.
+    /// Returns the refused channels.
     async fn subscribe(
         &self,
         server: &Arc<RedisEndpoint>,
@@ -215,14 +216,14 @@ impl Worker {
         })
     }
 
-    /// Hands on messages until the connection ends or stops answering; returns why.
+    /// Passes messages on until the connection ends or stops answering; returns the reason.
     async fn listen(&mut self, server: &RedisEndpoint, mut sink: PubSubSink, mut stream: PubSubStream) -> &'static str {
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let events = self.events.clone();
         loop {
-            // All branches are cancel safe: a message taken from the stream is handled before the next wait. Telling
-            // the receiver to check everything comes first, because it replaces all messages before it.
+            // All branches are cancel safe: a message taken from the stream is handled before the next wait. Biased:
+            // the request to look at everything comes first, because it replaces all messages before it.
             tokio::select! {
                 biased;
                 Ok(permit) = events.reserve(), if self.missed => {
@@ -255,7 +256,7 @@ impl Worker {
         }
     }
 
-    /// Listens to other channels on the same connection.
+    /// Changes the channels on the same connection.
     async fn change(
         &mut self,
         server: &RedisEndpoint,
@@ -275,9 +276,9 @@ impl Worker {
         }
         let refused = match join(sink, &more, within).await {
             Ok(refused) => refused,
-            // With a channel that is heard already, others are not given up for these.
+            // Some channels work, so they are not given up because of these.
             Err(NotJoined::Refused(error)) if error.code() == Some("NOPERM") => more.clone(),
-            // The next attempt to subscribe to all of them says why.
+            // The next attempt to subscribe to all channels reports the reason.
             Err(_) => return Err("it could not subscribe to a further channel"),
         };
         self.refused.retain(|channel| wanted.binary_search(channel).is_ok());
@@ -288,7 +289,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Asks for some of the channels that were refused: the user may have been given the right.
+    /// Retries some of the refused channels: the user may have received the right.
     async fn ask_again(&mut self, server: &RedisEndpoint, sink: &mut PubSubSink) -> Result<(), &'static str> {
         let count = self.refused.len().min(ASKED_AGAIN);
         let some: Vec<_> = self.refused.drain(..count).collect();
@@ -296,7 +297,7 @@ impl Worker {
         for channel in some {
             match ask(sink, std::slice::from_ref(&channel), server.command_timeout).await {
                 Ok(()) => joined.push(channel),
-                // At the end of the line.
+                // To the end of the queue.
                 Err(NotJoined::Refused(_)) => self.refused.push(channel),
                 Err(NotJoined::Silent) => return Err("the server stopped answering"),
             }
@@ -305,14 +306,15 @@ impl Worker {
         Ok(())
     }
 
-    /// The receiver has to look at these.
+    /// Asks the receiver to look at these channels.
     fn announce(&mut self, joined: Vec<Arc<str>>) {
         if !joined.is_empty() {
             self.missed |= self.events.try_send(SubscriberEvent::More(joined)).is_err();
         }
     }
 
-    /// Never waits: a slow receiver must not make the server drop us; it looks at everything instead.
+    /// Passes a message on without waiting: the server must not disconnect us because of a slow receiver, which looks
+    /// at everything instead.
     fn hand_on(&mut self, message: &redis::Msg) {
         if self.missed {
             return;
@@ -326,16 +328,16 @@ impl Worker {
     }
 }
 
-/// Why channels are not listened to.
+/// The reason why channels are not subscribed to.
 enum NotJoined {
     /// The server refused, or the connection broke.
     Refused(redis::RedisError),
-    /// It did not answer.
+    /// The server did not answer.
     Silent,
 }
 
-/// Subscribes to these channels; answers those that the user may not listen to. Redis refuses a whole command because of one of
-/// them. Then each is asked for alone, so that a queue without its rights does not silence the others.
+/// Subscribes to these channels; returns those to which the user has no right. Redis refuses a whole command because of
+/// one of them; then each channel is requested alone, so that a queue without rights does not affect others.
 async fn join(sink: &mut PubSubSink, channels: &[Arc<str>], within: Duration) -> Result<Vec<Arc<str>>, NotJoined> {
     let (mut refused, mut joined) = (Vec::new(), false);
     for chunk in channels.chunks(CHUNK) {
@@ -354,7 +356,7 @@ async fn join(sink: &mut PubSubSink, channels: &[Arc<str>], within: Duration) ->
                 Err(other) => return Err(other),
             }
         }
-        // Not one so far: the right to subscribe is missing altogether.
+        // None so far: the right to subscribe is missing altogether.
         if !joined {
             return Err(NotJoined::Refused(all));
         }
@@ -362,7 +364,7 @@ async fn join(sink: &mut PubSubSink, channels: &[Arc<str>], within: Duration) ->
     Ok(refused)
 }
 
-/// One `SUBSCRIBE`.
+/// Sends one `SUBSCRIBE`.
 async fn ask(sink: &mut PubSubSink, channels: &[Arc<str>], within: Duration) -> Result<(), NotJoined> {
     let names: Vec<&str> = channels.iter().map(|channel| &**channel).collect();
     match tokio::time::timeout(within, sink.subscribe(&names)).await {
@@ -377,7 +379,7 @@ fn in_order(mut channels: Vec<Arc<str>>) -> Arc<[Arc<str>]> {
     channels.into()
 }
 
-/// What a user needs for these channels, as `ACL SETUSER` takes it: a pattern for each kind of them.
+/// The ACL patterns for these channels, as `ACL SETUSER` takes them: one for each kind.
 fn patterns(names: &[Arc<str>]) -> String {
     let kind = |name: &Arc<str>| match name.split_once(':') {
         Some((kind, _)) => format!("&{kind}:*"),

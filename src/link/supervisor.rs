@@ -1,6 +1,7 @@
-//! The task behind a link: connect, watch, replace.
+//! The task behind a link: it connects, watches and replaces the connection.
 //!
-//! It decides only about the connection. It does not repeat commands: only their senders know whether that is safe.
+//! It decides about the connection only. It does not repeat commands, because only their senders know whether that is
+//! safe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +19,14 @@ use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
 use crate::link::RedisEndpoint;
 
-/// Upper bound of the first wait after a failed attempt; doubles from there.
+/// Upper bound of the first wait after a failed attempt; it doubles from there.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
-/// Upper bound of any wait while the server is away.
+/// Upper bound of any wait while the server is unreachable.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 /// Upper bound of any wait while a person has to fix something: failed logins fill the server's ACL log.
 const MAX_WAIT_FOR_A_PERSON: Duration = Duration::from_secs(10);
-/// A connection that lived shorter counts as a failed attempt: a server that accepts and drops is not hammered.
+/// Minimum life of a stable connection. A shorter one counts as a failed attempt, so that a server that accepts and
+/// drops connections is not hammered.
 const STABLE_AFTER: Duration = Duration::from_secs(2);
 
 pub(super) struct Supervisor {
@@ -35,15 +37,15 @@ pub(super) struct Supervisor {
     current: watch::Sender<Option<Conn>>,
     reports: Arc<Reports>,
     epoch: u64,
-    /// Failed attempts in a row.
+    /// Number of consecutive failed attempts.
     failures: u32,
 }
 
-/// Why the watch over a connection ended.
+/// The reason why a watch over a connection ended.
 enum Ended {
     /// The link is closed.
     Stopped,
-    /// The connection is of no use any more, for this reason.
+    /// The connection is unusable, for this reason.
     Lost(String),
     /// Another server is the master now.
     Left,
@@ -70,7 +72,7 @@ impl Supervisor {
         while let Some((server, conn)) = self.connected().await {
             let since = Instant::now();
             let mut news = self.locator.news();
-            // Order: a server that is not the master any more is left even if it answers. Both only wait.
+            // Biased: a server that is no longer the master is left even if it answers. Both only wait.
             let ended = tokio::select! {
                 biased;
                 () = self.locator.left(&server) => Ended::Left,
@@ -101,13 +103,13 @@ impl Supervisor {
         }
     }
 
-    /// Tries until there is a connection; `None` when the link is closed.
+    /// Tries until there is a connection; returns `None` when the link is closed.
     async fn connected(&mut self) -> Option<(Arc<RedisEndpoint>, Conn)> {
         loop {
-            // From before the attempt: what changes during it is a reason for the next.
+            // Subscribed before the attempt: a change during it is a reason for the next attempt.
             let mut news = self.locator.news();
             let options = &self.options;
-            // Order does not matter; an abandoned attempt only closes its socket.
+            // Unbiased; an abandoned attempt only closes its socket.
             let attempt = tokio::select! {
                 attempt = self.locator.first(|server| async move { connect(&server, options).await }.boxed()) => attempt,
                 () = self.stop.cancelled() => return None,
@@ -127,7 +129,7 @@ impl Supervisor {
                     tracing::debug!(
                         redis = %address, version = %info.version, epoch = self.epoch, "connected to Redis"
                     );
-                    // The connection first: a caller that sees the state Up finds it.
+                    // The connection first, so that a caller that sees the state Up finds it.
                     self.current.send_replace(Some(conn.clone()));
                     self.state.send_replace(LinkState::Up { epoch: self.epoch, address, info });
                     return Some((server, conn));
@@ -165,7 +167,7 @@ impl Supervisor {
     async fn watch(&self, conn: &Conn) -> Ended {
         let ping = redis::cmd("PING");
         loop {
-            // Stop first: a flood of reports must not delay the end. All branches only wait.
+            // Biased: stop first, because a flood of reports must not delay the end. All branches only wait.
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Ended::Stopped,
@@ -185,7 +187,7 @@ impl Supervisor {
                 () = self.stop.cancelled() => return Ended::Stopped,
             };
             match answer {
-                // An error reply is a sign of life; those that mean another server were reported by the call itself.
+                // An error reply is a sign of life; one that means another server was reported by the call itself.
                 Ok(_) | Err(LinkError::Server { .. } | LinkError::Malformed(_)) => {}
                 Err(error @ (LinkError::NotSent { .. } | LinkError::Unknown { .. })) => {
                     return Ended::Lost(format!("heartbeat: {error}"));
@@ -194,12 +196,12 @@ impl Supervisor {
         }
     }
 
-    /// Waits, or until the server is known to be elsewhere; false if the link was closed meanwhile.
+    /// Waits for the time, or until the locator reports a change; returns false if the link was closed.
     async fn pause(&mut self, wait: Duration, news: &mut News) -> bool {
         tokio::select! {
             () = tokio::time::sleep(wait) => true,
             () = news.next() => {
-                // What failed was another server; this one may take a moment to become the master.
+                // The failures were those of another server; this one may take a moment to become the master.
                 self.failures = 0;
                 true
             }
@@ -208,7 +210,7 @@ impl Supervisor {
     }
 }
 
-/// Full jitter below a bound that doubles with every failure: many daemons do not come back in step.
+/// The wait with full jitter below a bound that doubles with every failure, so that many daemons do not retry in step.
 pub(super) fn wait_after(failures: u32, max: Duration) -> Duration {
     backoff(max).wait(failures.saturating_sub(1), fastrand::f64())
 }

@@ -1,4 +1,4 @@
-//! Which Redis is meant: one server, the master that sentinels name, or a cluster.
+//! The targets of a Redis connection: one server, the master that sentinels name, or a cluster.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::cluster::ClusterTarget;
 use super::endpoint::RedisEndpoint;
 use crate::settings::{Secret, shown};
 
-/// A Redis, as the configuration names it. Clones are cheap.
+/// A Redis, as the configuration names it. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum RedisTarget {
     /// One server, or an address that leads to one.
@@ -19,20 +19,21 @@ pub enum RedisTarget {
     Cluster(Arc<ClusterTarget>),
 }
 
-/// A master by its name, and the sentinels that know where it is.
+/// The name of a master, and the sentinels that know its address.
 #[derive(Debug, Clone)]
 pub struct SentinelTarget {
-    /// Name of the master, as the sentinels know it.
+    /// The name of the master at the sentinels.
     pub master: String,
-    /// The sentinels, at least one, each with what it takes to ask it.
+    /// The sentinels with the settings to connect to them; at least one.
     pub nodes: Vec<Arc<RedisEndpoint>>,
-    /// What the master and its replicas have in common. Host and port mean nothing here: sentinels name them.
+    /// The settings that the master and its replicas have in common; host and port are unused, because sentinels name
+    /// them.
     pub servers: RedisEndpoint,
 }
 
 impl RedisTarget {
-    /// What all servers behind it have in common: login, certificates, database, time-outs. Host and port mean something
-    /// only where there is one [`fixed`](RedisTarget::fixed) server.
+    /// The settings that all its servers have in common: login, certificates, database, time-outs. Host and port are
+    /// only meaningful for a [`fixed`](RedisTarget::fixed) server.
     pub fn servers(&self) -> &RedisEndpoint {
         match self {
             RedisTarget::Fixed(endpoint) => endpoint,
@@ -41,7 +42,7 @@ impl RedisTarget {
         }
     }
 
-    /// The same servers with another login: the user, the password, or both.
+    /// The same servers with another user, another password, or both.
     pub fn with_login(&self, username: Option<&str>, password: Option<&Secret>) -> RedisTarget {
         let of = |endpoint: &RedisEndpoint| RedisEndpoint {
             username: username.map(str::to_owned).or_else(|| endpoint.username.clone()),
@@ -59,7 +60,7 @@ impl RedisTarget {
         }
     }
 
-    /// The server, if the configuration names its address.
+    /// The server, if the configuration has its address.
     pub fn fixed(&self) -> Option<&Arc<RedisEndpoint>> {
         match self {
             RedisTarget::Fixed(endpoint) => Some(endpoint),
@@ -67,7 +68,8 @@ impl RedisTarget {
         }
     }
 
-    /// `host:port/db`, `sentinel:master/db` or `cluster:host:port,host:port`, for logs and for comparing two; never with a password.
+    /// `host:port/db`, `sentinel:master/db` or `cluster:host:port,host:port`, for logs and for comparing targets; never
+    /// with a password.
     pub fn address(&self) -> String {
         match self {
             RedisTarget::Fixed(endpoint) => endpoint.address(),
@@ -76,7 +78,7 @@ impl RedisTarget {
         }
     }
 
-    /// The settings in effect, in the shape and the units of the YAML; no secret.
+    /// The effective settings, in the shape and the units of the YAML, without secrets.
     pub fn settings(&self) -> Map<String, Value> {
         match self {
             RedisTarget::Fixed(endpoint) => endpoint.settings(),
@@ -93,23 +95,23 @@ impl RedisTarget {
         }
     }
 
-    /// Whether keys that one command names must have the same slot.
+    /// Whether it is a cluster, where all keys of one command must have the same slot.
     pub fn is_cluster(&self) -> bool {
         matches!(self, RedisTarget::Cluster(_))
     }
 
-    /// Whether keys of the same name are the same keys, as far as the configuration shows it.
+    /// Whether equal key names are the same keys, as far as the configuration shows it.
     pub fn same_keys(&self, other: &RedisTarget) -> bool {
         self.same_servers(other) && self.servers().database == other.servers().database
     }
 
-    /// Whether both are the same servers, as far as the configuration shows it, whatever the database.
+    /// Whether both are the same servers, whatever the database, as far as the configuration shows it.
     pub fn same_servers(&self, other: &RedisTarget) -> bool {
         match (self, other) {
             (RedisTarget::Fixed(one), RedisTarget::Fixed(other)) => one.same_server(other),
             (RedisTarget::Sentinel(one), RedisTarget::Sentinel(other)) => one.same_servers(other),
             (RedisTarget::Cluster(one), RedisTarget::Cluster(other)) => one.same_servers(other),
-            // Which server a master's name leads to is not known before it is asked for; nor are the nodes of a cluster.
+            // The address behind a master's name, and the nodes of a cluster, are not known without asking.
             (RedisTarget::Fixed(_) | RedisTarget::Sentinel(_) | RedisTarget::Cluster(_), _) => false,
         }
     }
@@ -126,13 +128,13 @@ impl SentinelTarget {
         shared && self.master == other.master
     }
 
-    /// The settings of the sentinels, which all have the same login.
+    /// The settings of the sentinels, which share one login.
     fn shown(&self) -> Map<String, Value> {
         let nodes: Vec<_> = self.nodes.iter().map(|node| node.host_and_port()).collect();
         let mut fields =
             Map::from_iter([("master".to_owned(), json!(self.master)), ("nodes".to_owned(), json!(nodes))]);
         let login = self.nodes.first().map(|node| shown::fields(&**node)).unwrap_or_default();
-        // They are the same for the servers, and are shown there.
+        // The time-outs are the same for the servers, and are shown there.
         fields.extend(login.into_iter().filter(|(key, _)| !key.ends_with("_timeout")));
         fields
     }

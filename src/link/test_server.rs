@@ -13,7 +13,7 @@ use super::rights::{Dialect, Grant, Rules};
 use crate::link::RedisEndpoint;
 use crate::settings::Secret;
 
-/// How long a test waits for anything before it fails.
+/// Time that a test waits for anything before it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server; killed when dropped.
@@ -21,18 +21,18 @@ pub(crate) struct TestServer {
     port: u16,
     dir: TempDir,
     args: Vec<String>,
-    /// Users by name, with their rules: a server that is started again has them again.
+    /// The rules of users by name, which a restarted server gets again.
     users: Mutex<BTreeMap<String, Vec<String>>>,
     child: Option<Child>,
 }
 
 impl TestServer {
-    /// Starts a server with no persistence.
+    /// Starts a server without persistence.
     pub(crate) fn start() -> TestServer {
         TestServer::with(&[])
     }
 
-    /// Starts a server with more arguments, such as `["--maxmemory", "1mb"]`.
+    /// Starts a server with additional arguments, such as `["--maxmemory", "1mb"]`.
     pub(crate) fn with(args: &[&str]) -> TestServer {
         let dir = tempfile::tempdir().unwrap();
         TestServer::in_dir(dir, args)
@@ -42,7 +42,7 @@ impl TestServer {
     pub(crate) fn in_dir(dir: TempDir, args: &[&str]) -> TestServer {
         let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let mut server = TestServer { port: 0, dir, args, users: Mutex::default(), child: None };
-        // Another process may take the port between our look and the server's bind.
+        // Another process may take the port before the server binds it.
         for _ in 0..10 {
             server.port = free_port();
             if server.launch() {
@@ -52,12 +52,12 @@ impl TestServer {
         panic!("redis-server did not start; its log: {}", server.log());
     }
 
-    /// Starts it again on the same port after [`kill`](TestServer::kill).
+    /// Starts the server again on the same port after [`kill`](TestServer::kill).
     pub(crate) fn restart(&mut self) {
         assert!(self.launch(), "redis-server did not start again; its log: {}", self.log());
     }
 
-    /// Ends it at once, as a crash would.
+    /// Kills the server, as a crash would.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -65,7 +65,7 @@ impl TestServer {
         }
     }
 
-    /// Stops its process without closing its sockets.
+    /// Stops the process without closing its sockets.
     pub(crate) fn freeze(&self) {
         self.signal("-STOP");
     }
@@ -113,14 +113,14 @@ impl TestServer {
         self.endpoint_as(Some(user), "secret")
     }
 
-    /// A plain connection of its own, for looking at the data and for commands such as `CLIENT KILL`.
+    /// Opens a plain connection, for looking at the data and for commands such as `CLIENT KILL`.
     pub(crate) async fn admin(&self) -> redis::aio::MultiplexedConnection {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
         let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
         client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
     }
 
-    /// Runs one command; the test fails with it.
+    /// Runs one command; an error fails the test.
     pub(crate) async fn command(&self, words: &[&str]) {
         let mut command = redis::cmd(words[0]);
         for word in &words[1..] {
@@ -138,7 +138,7 @@ impl TestServer {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
-    /// True once it answers on its port; false if it ended instead.
+    /// Starts the process; true once it answers on its port, false if it ended instead.
     fn launch(&mut self) -> bool {
         let port = self.port.to_string();
         let tls = self.args.iter().any(|arg| arg == "--tls-auth-clients");
@@ -177,12 +177,12 @@ impl Drop for TestServer {
     }
 }
 
-/// A port that nothing listens on now.
+/// A port on which nothing listens now.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Any answer will do: a server that asks for a password is up as well. A TLS port is up once it accepts.
+/// Whether the server answers anything: one that asks for a password is up as well. A TLS port is up once it accepts.
 fn answers(port: u16, tls: bool) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
     if tls {
@@ -193,8 +193,8 @@ fn answers(port: u16, tls: bool) -> bool {
     stream.write_all(b"PING\r\n").is_ok() && stream.read(&mut answer).is_ok_and(|n| n == 1)
 }
 
-/// Polls a condition; panics after [`PATIENCE`], but not before it has polled often: a machine
-/// that was suspended has not waited.
+/// Polls a condition; panics after [`PATIENCE`], but not before it has polled often, because a machine that was
+/// suspended has not waited.
 pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     let mut looks = 0;
@@ -205,7 +205,7 @@ pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> b
     }
 }
 
-/// Waits for something that is announced; panics after [`PATIENCE`].
+/// Waits for a future; panics after [`PATIENCE`].
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future)
         .await

@@ -1,4 +1,4 @@
-//! TLS towards Redis: the crypto provider of the process, and the certificate files of an endpoint.
+//! TLS for Redis: the crypto provider of the process, and the certificate files of an endpoint.
 
 use std::path::Path;
 use std::sync::Once;
@@ -10,21 +10,21 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::settings::TlsFiles;
 
-/// Chooses the crypto provider of the process; the Redis client brings none and would panic at the first handshake.
-/// Calling it again does nothing.
+/// Installs the crypto provider of the process; the Redis client has none and would panic at the first handshake.
+/// Calling it again has no effect.
 pub fn init() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // An error means that another one is already installed, which works as well.
+        // An error means that another one is installed already, which works as well.
         drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     });
 }
 
-/// Reads the files; they are read at every connect, because certificates are rotated.
+/// Reads the files. They are read at every connect, because certificates are rotated.
 ///
 /// # Errors
 ///
-/// Which file cannot be used, and why.
+/// Returns which file cannot be used, and why.
 pub(super) fn read(files: &TlsFiles) -> Result<TlsCertificates, String> {
     let root_cert = files.ca_file.as_deref().map(|path| pem(path, "ca_file", "CERTIFICATE")).transpose()?;
     let client_tls = match &files.client {
@@ -37,11 +37,11 @@ pub(super) fn read(files: &TlsFiles) -> Result<TlsCertificates, String> {
     Ok(TlsCertificates { client_tls, root_cert })
 }
 
-/// The settings of a handshake with these certificates. Without a CA those of the system are trusted.
+/// Creates the settings of a handshake with these certificates. Without a CA, those of the system are trusted.
 ///
 /// # Errors
 ///
-/// What cannot be used, and why.
+/// Returns what cannot be used, and why.
 pub(super) fn client_config(files: &TlsCertificates) -> Result<ClientConfig, String> {
     let unusable = |key: &str, error: &dyn std::fmt::Display| format!("use {key}: {error}");
     let certificates = |key: &str, pem: &[u8]| {
@@ -67,8 +67,8 @@ pub(super) fn client_config(files: &TlsCertificates) -> Result<ClientConfig, Str
     config.with_client_auth_cert(chain, key).map_err(|error| unusable("cert_file and key_file", &error))
 }
 
-/// Reads a PEM file that has to hold a section of this kind; without this look a file without one would only show as
-/// an unknown issuer at the handshake.
+/// Reads a PEM file that must have a section of this kind. Without this check, a file without one would only show as an
+/// unknown issuer at the handshake.
 fn pem(path: &Path, key: &str, section: &str) -> Result<Vec<u8>, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("read {key} {}: {error}", path.display()))?;
     let text = String::from_utf8_lossy(&bytes);
@@ -78,7 +78,7 @@ fn pem(path: &Path, key: &str, section: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// What a failed handshake means to the operator. `peer` is the other side in a sentence, `plain` the spelling of a
+/// Explains a failed handshake to the operator. `peer` is the other side in a sentence, `plain` the spelling of a
 /// connection without TLS.
 pub fn explain(error: &rustls::Error, peer: &str, plain: &str) -> String {
     use rustls::{AlertDescription as Alert, CertificateError as Cert, Error};

@@ -1,6 +1,7 @@
-//! A Redis as the configuration names it: one server, or the masters of a cluster. And the place of a key in it.
+//! A Redis of the configuration: one server, or the masters of a cluster; and the location of a key in it.
 //!
-//! What has a key asks its [`Place`] for a connection at every call: which server that is may have changed since.
+//! The user of a key asks its [`Place`] for a connection at every call, because the key may have moved to another
+//! server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,28 +16,28 @@ use super::target::RedisTarget;
 use super::{Conn, ConnectError, History, Link, LinkOptions, LinkState};
 use crate::clock::RedisClock;
 
-/// What a Redis is called that the configuration gives no name.
+/// The name of a Redis without a name in the configuration.
 pub const UNNAMED: &str = "default";
 
 /// A Redis. Clones share it; it ends with the last of them or at [`close`](Redis::close).
 #[derive(Clone, Debug)]
 pub struct Redis {
-    /// As the configuration calls it; for metrics and probes.
+    /// The name in the configuration, for metrics and probes.
     name: Arc<str>,
     kind: Kind,
-    /// In a cluster that of whichever server was heard last: its servers' clocks should agree.
+    /// In a cluster, the clock of the server that answered last; the clocks of its servers should agree.
     clock: Arc<RedisClock>,
 }
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// One server at a time has everything.
+    /// One server at a time that holds all keys.
     One(Arc<Node>),
-    /// Each slot has a server.
+    /// A server for each slot.
     Cluster(Cluster),
 }
 
-/// Where a key is kept.
+/// The location of a key, which yields connections to its current server.
 #[derive(Clone, Debug)]
 pub struct Place {
     at: At,
@@ -51,34 +52,34 @@ enum At {
     Slot(Cluster, u16),
 }
 
-/// What is wrong with a Redis now.
+/// The health of the connections to a Redis.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
-    /// The servers in use that are connected, with their versions.
+    /// The connected servers in use, with their versions.
     pub up: Vec<(String, String)>,
-    /// What is not connected, and why, once an attempt has failed.
+    /// The unconnected servers, each with the reason once an attempt has failed.
     pub down: Vec<(String, Option<Arc<ConnectError>>)>,
 }
 
 impl Health {
-    /// Whether everything in use is connected.
+    /// Whether all servers in use are connected.
     pub fn is_up(&self) -> bool {
         self.down.is_empty() && !self.up.is_empty()
     }
 
-    /// The first reason for which something is not connected.
+    /// The first reason why a server is not connected.
     pub fn problem(&self) -> Option<&Arc<ConnectError>> {
         self.down.iter().find_map(|(_, problem)| problem.as_ref())
     }
 }
 
 impl Redis {
-    /// One server behind a link.
+    /// Creates a Redis of one server.
     pub fn one(link: Link) -> Redis {
         Redis { name: UNNAMED.into(), kind: Kind::One(Arc::new(Node::new(link))), clock: Arc::default() }
     }
 
-    /// Starts the connections. Never fails: problems are reported by [`health`](Redis::health), and tried again.
+    /// Starts the connections. Never fails: problems are reported by [`health`](Redis::health) and retried.
     pub fn start(target: &RedisTarget, options: LinkOptions) -> Redis {
         match target {
             RedisTarget::Fixed(_) | RedisTarget::Sentinel(_) => Redis::one(Link::start(target, options)),
@@ -89,7 +90,7 @@ impl Redis {
         }
     }
 
-    /// Further connections to the same servers.
+    /// Starts additional connections to the same servers.
     pub fn beside(&self, options: LinkOptions) -> Redis {
         let kind = match &self.kind {
             Kind::One(node) => Kind::One(Arc::new(Node::new(Link::at(node.link.locator(), options)))),
@@ -98,17 +99,17 @@ impl Redis {
         Redis { name: self.name.clone(), kind, clock: Arc::default() }
     }
 
-    /// The same under a name.
+    /// The same Redis with a name.
     pub fn named(self, name: Arc<str>) -> Redis {
         Redis { name, ..self }
     }
 
-    /// As the configuration calls it.
+    /// The name in the configuration.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// What finds a server that passes on all messages, for a [`Subscriber`](super::Subscriber).
+    /// The locator of a server that receives all messages, for a [`Subscriber`](super::Subscriber).
     pub fn locator(&self) -> Locator {
         match &self.kind {
             Kind::One(node) => node.link.locator(),
@@ -116,11 +117,11 @@ impl Redis {
         }
     }
 
-    /// A connection to any of its servers. Waits only while no attempt to connect has failed yet. Cancel safe.
+    /// A connection to any of its servers. Waits only until an attempt to connect has failed. Cancel safe.
     ///
     /// # Errors
     ///
-    /// Why there is none; nothing once it is closed.
+    /// Returns the reason if there is none; `None` after it was closed.
     pub async fn first(&self) -> Result<Conn, Option<Arc<ConnectError>>> {
         let mut changes = self.changes();
         loop {
@@ -138,11 +139,11 @@ impl Redis {
         }
     }
 
-    /// The connections to every server that has keys. Waits only while no attempt to connect has failed yet. Cancel safe.
+    /// Connections to all servers that hold keys. Waits only until an attempt to connect has failed. Cancel safe.
     ///
     /// # Errors
     ///
-    /// Why one of them cannot be had; nothing once it is closed.
+    /// Returns the reason if one of them is missing; `None` after it was closed.
     pub async fn first_to_all(&self) -> Result<Vec<Conn>, Option<Arc<ConnectError>>> {
         self.first().await?;
         let mut all = Vec::new();
@@ -167,7 +168,7 @@ impl Redis {
         Ok(all)
     }
 
-    /// Any connection there is now.
+    /// Any current connection.
     pub fn any(&self) -> Option<Conn> {
         match &self.kind {
             Kind::One(node) => node.current(),
@@ -175,19 +176,19 @@ impl Redis {
         }
     }
 
-    /// The time by the clock of its servers, as well as it is known without asking.
+    /// The estimated time of its servers' clock, in ms since the epoch.
     pub fn now_ms(&self) -> i64 {
         self.clock.now_ms()
     }
 
-    /// The place of a key, and of all keys with the same hash tag.
+    /// The location of a key, and of all keys with the same hash tag.
     pub fn at(&self, key: impl AsRef<[u8]>) -> Place {
         match &self.kind {
             Kind::One(node) => Place { at: At::One(node.clone()), clock: self.clock.clone(), shared: None },
             Kind::Cluster(cluster) => {
                 let slot = slot(key.as_ref());
                 cluster.uses(slot);
-                // A clock of its own, because the slot may move to a server with another one.
+                // A separate clock, because the slot may move to a server with another one.
                 let clock = Arc::new(self.clock.copy());
                 clock.observe(self.clock.now_ms());
                 Place { at: At::Slot(cluster.clone(), slot), clock, shared: Some(self.clock.clone()) }
@@ -195,12 +196,12 @@ impl Redis {
         }
     }
 
-    /// Whether it is a cluster: keys of one command must have the same slot.
+    /// Whether it is a cluster, where all keys of one command must have the same slot.
     pub fn is_cluster(&self) -> bool {
         matches!(self.kind, Kind::Cluster(_))
     }
 
-    /// Where it is, for logs.
+    /// The address for logs.
     pub fn address(&self) -> &str {
         match &self.kind {
             Kind::One(node) => node.link.address(),
@@ -208,7 +209,7 @@ impl Redis {
         }
     }
 
-    /// The time after which a call gives up.
+    /// The time-out of a call.
     pub fn command_timeout(&self) -> Duration {
         match &self.kind {
             Kind::One(node) => node.link.command_timeout(),
@@ -224,7 +225,7 @@ impl Redis {
         }
     }
 
-    /// Every server that has keys, in use or not; each gets a connection. Before the map of a cluster is known there is none.
+    /// All servers that hold keys, in use or not. Each gets a connection. Empty until the map of a cluster is known.
     pub fn masters(&self) -> Vec<Arc<Node>> {
         match &self.kind {
             Kind::One(node) => vec![node.clone()],
@@ -232,7 +233,7 @@ impl Redis {
         }
     }
 
-    /// What is connected now and what is not.
+    /// The current health of the connections.
     pub fn health(&self) -> Health {
         let mut health = Health::default();
         if let Kind::Cluster(cluster) = &self.kind
@@ -255,7 +256,7 @@ impl Redis {
         health
     }
 
-    /// Changes of what is connected, and of which server has what. Waits cancel safely.
+    /// A receiver of changes of connections and of the map. Its waits are cancel safe.
     pub fn changes(&self) -> Changes {
         match &self.kind {
             Kind::One(node) => Changes::One(node.link.state()),
@@ -263,7 +264,7 @@ impl Redis {
         }
     }
 
-    /// Waits until it cannot be used any more, by [`close`](Redis::close) or by a panic. Cancel safe.
+    /// Waits until it is unusable, by [`close`](Redis::close) or by a panic. Cancel safe.
     pub async fn ended(&self) {
         match &self.kind {
             Kind::One(node) => node.link.ended().await,
@@ -292,17 +293,17 @@ impl From<&Redis> for Redis {
     }
 }
 
-/// Tells when something has changed.
+/// A receiver of changes.
 #[derive(Debug)]
 pub enum Changes {
-    /// The state of the one connection.
+    /// The state of the only connection.
     One(watch::Receiver<LinkState>),
-    /// A number that grows.
+    /// A number that is incremented at each change.
     Cluster(watch::Receiver<u64>),
 }
 
 impl Changes {
-    /// Waits for the next change; false when there will be none. Cancel safe.
+    /// Waits for the next change; returns false if there will be none. Cancel safe.
     pub async fn next(&mut self) -> bool {
         match self {
             Changes::One(state) => state.changed().await.is_ok(),
@@ -310,7 +311,7 @@ impl Changes {
         }
     }
 
-    /// Takes what has changed until now as seen.
+    /// Marks all changes so far as seen.
     pub fn seen(&mut self) {
         match self {
             Changes::One(state) => drop(state.borrow_and_update()),
@@ -320,7 +321,7 @@ impl Changes {
 }
 
 impl Place {
-    /// The connection to the server that has the place now, if there is one. In a cluster it follows a slot that has moved.
+    /// The connection to the current server of the key, if there is one. In a cluster it follows a slot that has moved.
     pub fn current(&self) -> Option<Conn> {
         match &self.at {
             At::One(node) => node.current(),
@@ -328,7 +329,7 @@ impl Place {
         }
     }
 
-    /// The server that has the place now, if that is known.
+    /// The current server of the key, if it is known.
     pub fn node(&self) -> Option<Arc<Node>> {
         match &self.at {
             At::One(node) => Some(node.clone()),
@@ -344,18 +345,18 @@ impl Place {
         }
     }
 
-    /// The connection. Waits only while no attempt to connect has failed yet. Cancel safe.
+    /// The connection. Waits only until an attempt to connect has failed. Cancel safe.
     ///
     /// # Errors
     ///
-    /// Why there is none; nothing once it is closed.
+    /// Returns the reason if there is none; `None` after it was closed.
     pub async fn first(&self) -> Result<Conn, Option<Arc<ConnectError>>> {
         let mut changes = match &self.at {
             At::One(node) => Changes::One(node.link.state()),
             At::Slot(cluster, _) => Changes::Cluster(cluster.changes()),
         };
         loop {
-            // Marked as seen before it is looked at: a change in between wakes the wait below at once.
+            // Marked as seen before the look, so that a change in between ends the wait below at once.
             changes.seen();
             if let Some(conn) = self.current() {
                 return Ok(conn);
@@ -369,7 +370,7 @@ impl Place {
         }
     }
 
-    /// Why the last attempt to connect failed, if one did.
+    /// The error of the last attempt to connect, if it failed.
     fn problem(&self) -> Option<Arc<ConnectError>> {
         let of_node = |node: &Node| match &*node.link.state().borrow() {
             LinkState::Connecting { last_error, .. } => last_error.clone(),
@@ -384,7 +385,7 @@ impl Place {
         }
     }
 
-    /// Where it is, for errors.
+    /// The address for errors.
     pub fn address(&self) -> Arc<str> {
         match &self.at {
             At::One(node) => node.link.address().into(),
@@ -395,7 +396,7 @@ impl Place {
         }
     }
 
-    /// The time after which a call gives up.
+    /// The time-out of a call.
     pub fn command_timeout(&self) -> Duration {
         match &self.at {
             At::One(node) => node.link.command_timeout(),
@@ -403,12 +404,12 @@ impl Place {
         }
     }
 
-    /// The time by the clock of its server, as well as it is known without asking.
+    /// The estimated time of its server's clock, in ms since the epoch.
     pub fn now_ms(&self) -> i64 {
         self.clock.now_ms()
     }
 
-    /// Takes over a time that its server has answered just now.
+    /// Records a time that its server has just answered.
     pub fn observe(&self, now_ms: i64) {
         self.clock.observe(now_ms);
         if let Some(shared) = &self.shared {
@@ -416,14 +417,14 @@ impl Place {
         }
     }
 
-    /// Which connection to which server it is now; another number after each change.
+    /// The identity of the current connection: the server and the number of its connection.
     pub fn epoch(&self) -> Option<(usize, u64)> {
         let node = self.node()?;
         let conn = node.current()?;
         Some((Arc::as_ptr(&node) as usize, conn.epoch()))
     }
 
-    /// Which history of the data is behind the connection; `None` while there is no connection.
+    /// The history of the data behind the connection; `None` while there is no connection.
     pub fn history(&self) -> Option<History> {
         let node = self.node()?;
         let conn = node.current()?;
@@ -431,7 +432,7 @@ impl Place {
         Some(conn.info().history.unwrap_or_else(own))
     }
 
-    /// Whether the memory of its server is nearly used up.
+    /// Whether the memory of its server is nearly full.
     pub fn is_nearly_full(&self) -> bool {
         match &self.at {
             At::One(node) => node.is_nearly_full(),

@@ -1,6 +1,6 @@
-//! Reads `redis://[user[:password]@]host[:port][/database]` and `rediss://`.
+//! Parses `redis://[user[:password]@]host[:port][/database]` and `rediss://`.
 //!
-//! Messages never repeat a part of the URL: any part may be the password in the wrong place.
+//! Messages never quote a part of the URL, because any part may be a misplaced password.
 
 use secrecy::SecretString;
 
@@ -18,7 +18,7 @@ pub(super) struct RedisUrl {
 }
 
 impl RedisUrl {
-    /// What to write in place of a text that cannot be read.
+    /// A suggestion for a text that cannot be parsed.
     pub(super) fn help(text: &str) -> &'static str {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         match scheme {
@@ -33,7 +33,7 @@ impl RedisUrl {
         }
     }
 
-    /// Reads `text`; the error says what is wrong with it.
+    /// Parses a URL; the error says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<RedisUrl, &'static str> {
         let (tls, rest) = if let Some(rest) = text.strip_prefix("redis://") {
             (false, rest)

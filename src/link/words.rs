@@ -1,9 +1,9 @@
-//! What an error reply means, in the words of every server version.
+//! The meaning of error replies in the wording of every server version.
 //!
-//! Redis changed how it reports an error that a script met, three times. What callers branch on is the code, so the code
-//! is found here: once, and nowhere else. `tests/it/servers/errors.rs` has the replies of real servers.
+//! Redis changed its reports of errors inside scripts three times. Callers branch on the code, so it is determined here
+//! and nowhere else. `tests/it/servers/errors.rs` has the replies of real servers.
 
-/// Codes that callers may branch on or count by; everything else is `OTHER`.
+/// The codes that callers may branch on or count by; all others become `OTHER`.
 const CODES: [&str; 28] = [
     "ERR",
     "OOM",
@@ -35,11 +35,11 @@ const CODES: [&str; 28] = [
     "NOGROUP",
 ];
 
-/// How servers say inside of a script that the user lacks a right: Redis up to 7.0, then Redis from 7.2 on and Valkey.
+/// The wording of a missing right inside a script: Redis up to 7.0, then Redis since 7.2 and Valkey.
 const REFUSALS: [&str; 3] =
     ["The user executing the script can't ", "ACL failure in script: ", "No permissions to access a "];
 
-/// The code and the text of a server's error reply, as all versions mean it.
+/// The code and the text of a server's error reply, normalized over all versions.
 ///
 /// | server | an error inside a script | a missing right inside a script |
 /// |---|---|---|
@@ -47,7 +47,8 @@ const REFUSALS: [&str; 3] =
 /// | 7.0 | `WRONGTYPE ... script: SHA, on @user_script:3.` | `ERR The user executing the script can't ...` |
 /// | 7.2, 8, Valkey | as 7.0; Valkey 9 without the SHA | `ERR ACL failure in script: ...` |
 ///
-/// On 6.2 the error that a script got of `pcall` and returned begins with its line too: `@user_script: 3: -OOM ...`.
+/// On 6.2 an error that a script received from `pcall` and returned also starts with its line: `@user_script: 3: -OOM
+/// ...`.
 pub fn server_code(code: &str, message: &str) -> (&'static str, String) {
     let code = code.trim_start_matches('-');
     let (code, message) = inside_of_script(code, message).unwrap_or((code, message));
@@ -60,15 +61,15 @@ pub fn server_code(code: &str, message: &str) -> (&'static str, String) {
     }
 }
 
-/// Code and text of an error that is wrapped in the words of a script that failed; `None` if it is not, or if it has no
-/// code of its own.
+/// The code and text of an error that is wrapped in the words of a failed script; `None` if it is not wrapped, or has
+/// no code of its own.
 fn inside_of_script<'a>(code: &'a str, message: &'a str) -> Option<(&'a str, &'a str)> {
     let (wrapped, mut text) = match code {
         "ERR" => match message.strip_prefix("Error running script (call to ") {
             Some(rest) => (false, rest.split_once("): ")?.1),
             None => (false, message),
         },
-        // The first word, where a code would be.
+        // The first word, in the position of a code.
         "@user_script:" => (true, after_line(message)?),
         _ => return None,
     };
@@ -81,18 +82,18 @@ fn inside_of_script<'a>(code: &'a str, message: &'a str) -> Option<(&'a str, &'a
     }
     match text.split_once(' ') {
         Some((inner, rest)) if CODES.contains(&inner) => Some((inner, rest)),
-        // Without its code it is an error like any other.
+        // Without a code of its own it is an ordinary error.
         _ => wrapped.then_some(("ERR", text)),
     }
 }
 
-/// What follows a line of the script: `@user_script:3: `, `user_script:3: ` or `@user_script: 3: `.
+/// Strips a line of the script: `@user_script:3: `, `user_script:3: ` or `@user_script: 3: `.
 fn after_place(text: &str) -> Option<&str> {
     let rest = text.strip_prefix('@').unwrap_or(text).strip_prefix("user_script:")?;
     after_line(rest.strip_prefix(' ').unwrap_or(rest))
 }
 
-/// What follows the number of a line, such as `3: `.
+/// Strips the number of a line, such as `3: `.
 fn after_line(text: &str) -> Option<&str> {
     let (line, rest) = text.split_once(": ")?;
     (!line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())).then_some(rest)

@@ -1,7 +1,7 @@
-//! Sends on what a node has refused because another one has the slot.
+//! Sends commands on that a node has refused because another node serves the slot.
 //!
-//! Such an error comes before the first effect of a command or script, so that it was certainly not executed. What has no
-//! answer is not sent again.
+//! Such an error precedes the first effect of a command or script, so it was certainly not executed. Commands without a
+//! reply are never resent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +16,16 @@ use crate::clock::Instant;
 use crate::link::connect::ask_and_stay;
 use crate::link::{Conn, ConnectErrorKind, LinkError};
 
-/// Nodes that one command is sent on to: a map that is in motion may be wrong twice.
+/// Maximum number of nodes that one command is sent on to: a map that is changing may be wrong twice.
 const HOPS: usize = 4;
 /// Longest wait for the connection to a node that was not in use.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a connection knows of its cluster.
+/// A connection's handle on its cluster, which sends redirected commands on.
 #[derive(Clone)]
 pub(in crate::link) struct Route {
     cluster: Arc<Shared>,
-    /// Whether something was sent on.
+    /// Whether a command was sent on.
     led_on: Arc<AtomicBool>,
 }
 
@@ -34,12 +34,12 @@ impl Route {
         Route { cluster, led_on: Arc::default() }
     }
 
-    /// Whether something was sent on.
+    /// Whether a command was sent on.
     pub(in crate::link) fn has_led_on(&self) -> bool {
         self.led_on.load(Ordering::Relaxed)
     }
 
-    /// Whether this error says that another node has to be asked. An error that puts the map in doubt asks for a new one.
+    /// Whether the error redirects to another node. An error that makes the map doubtful requests a new one.
     pub(in crate::link) fn leads_on(&self, error: &LinkError) -> bool {
         match error.code() {
             Some("MOVED" | "ASK") => true,
@@ -55,8 +55,8 @@ impl Route {
     ///
     /// # Errors
     ///
-    /// Those of the node that answered last; [`LinkError::NotSent`] where the way ends without a connection, or where it is
-    /// too late.
+    /// Returns the error of the node that answered last; [`LinkError::NotSent`] if a node could not be connected, or if
+    /// it is too late.
     pub(in crate::link) async fn follow(
         &self,
         from: &Conn,
@@ -78,7 +78,7 @@ impl Route {
             }
             let mut pipeline = Pipeline::with_capacity(2);
             if matches!(way, Redirect::Ask(_)) {
-                // In one write with the command: between two, a command of another caller would use it up.
+                // In one write with the command; otherwise a command of another caller in between would consume it.
                 pipeline.cmd("ASKING");
             }
             pipeline.add_command(command.clone());
@@ -98,11 +98,11 @@ impl Route {
         Err(error)
     }
 
-    /// The connection to a node, which may have to be made.
+    /// The connection to a node, which is made if necessary.
     async fn connected(&self, at: &Address) -> Option<Conn> {
         let node = {
             let mut map = self.cluster.map.write();
-            // A map that has no use for it may come while the command is on its way: only the second one ends the connection.
+            // A new map may drop the node while the command is in progress: only the second one closes its connection.
             map.idle.remove(at);
             self.cluster.node_at(&mut map, at)
         };
@@ -112,8 +112,9 @@ impl Route {
         }
     }
 
-    /// Asks every node that the map names: masters in use on the connection that there is, the others each on one that is kept
-    /// for the next question. For commands that only read: one is asked again where the kept connection has ended.
+    /// Sends a command to every node of the map: to masters in use on their connections, to the others on connections
+    /// that are kept for the next question. For read-only commands: a node whose kept connection has ended is asked
+    /// again.
     pub(in crate::link) async fn ask_all(&self, words: &'static str, command: &Cmd) -> Result<Vec<Value>, LinkError> {
         let nodes: Vec<Address> = self.cluster.map.read().slots.nodes().cloned().collect();
         self.cluster.asking.lock().retain(|at, _| nodes.contains(at));
@@ -128,7 +129,7 @@ impl Route {
     }
 
     async fn ask_aside(&self, at: &Address, words: &'static str, command: &Cmd) -> Result<Value, LinkError> {
-        // Taken out while it is in use: a question that is dropped takes its connection along.
+        // Removed while in use: a question that is dropped takes its connection along.
         let kept = self.cluster.asking.lock().remove(at);
         let endpoint = self.cluster.target.node(at);
         let answered = match kept {
@@ -147,7 +148,7 @@ impl Route {
         Ok(answer)
     }
 
-    /// Every connection there is, for what all nodes need.
+    /// All current connections, for commands that every node needs.
     pub(in crate::link) fn everywhere(&self) -> Vec<Conn> {
         self.cluster.map.read().nodes.values().filter_map(|node| node.current()).collect()
     }

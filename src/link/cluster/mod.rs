@@ -1,8 +1,8 @@
-//! A Redis Cluster: one supervised connection for each master in use, and the map that says which of them has a slot.
+//! A Redis Cluster: one supervised connection for each master in use, and the map from slots to masters.
 //!
-//! The client library's own client is not used: it sends scripts again after a lost reply, and whole pipelines after one
-//! redirected entry. Here [`follow`] sends on only what a node has refused to execute. The map ([`slots`]) changes by one slot
-//! where a node says that it has moved, and as a whole by the [`refresh`] task.
+//! The client library's cluster client is not used: it resends scripts after a lost reply, and whole pipelines after
+//! one redirected entry. Here [`follow`] sends on only what a node has refused to execute. The map ([`slots`]) changes
+//! by one slot when a node reports that it has moved, and as a whole by the [`refresh`] task.
 
 mod follow;
 mod redirect;
@@ -25,35 +25,35 @@ use super::connect::Asking;
 use super::node::Node;
 use super::{Conn, ConnectError, Link, LinkOptions, RedisEndpoint};
 
-/// How to reach a cluster.
+/// The address of a cluster and the settings of its nodes.
 #[derive(Debug, Clone)]
 pub struct ClusterTarget {
     /// Nodes that are asked for the map until others are known; at least one.
     pub seeds: Vec<Address>,
-    /// Login, TLS and time-outs of all nodes; the address in it means nothing.
+    /// Login, TLS and time-outs of all nodes; host and port are unused.
     pub servers: RedisEndpoint,
 }
 
 impl ClusterTarget {
-    /// One of its nodes.
+    /// The settings of one node.
     pub fn node(&self, at: &Address) -> Arc<RedisEndpoint> {
         Arc::new(self.servers.at(&at.host, at.port))
     }
 
-    /// `cluster:host:port,host:port`: the seeds.
+    /// `cluster:host:port,host:port` with the seeds.
     pub fn address(&self) -> String {
         let seeds: Vec<_> = self.seeds.iter().map(ToString::to_string).collect();
         format!("cluster:{}", seeds.join(","))
     }
 
-    /// Whether both name a node in common.
+    /// Whether the two have a node in common.
     pub(super) fn same_servers(&self, other: &ClusterTarget) -> bool {
         let nodes: Vec<_> = other.seeds.iter().map(|at| other.node(at)).collect();
         self.seeds.iter().map(|at| self.node(at)).any(|one| nodes.iter().any(|other| one.same_server(other)))
     }
 }
 
-/// Handle on the connections to a cluster; clones share them.
+/// A handle on the connections to a cluster; clones share them.
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,
@@ -65,32 +65,32 @@ struct Shared {
     address: Arc<str>,
     options: LinkOptions,
     map: RwLock<Map>,
-    /// Grows when the map or a connection changes.
+    /// Incremented when the map or a connection changes.
     changes: watch::Sender<u64>,
-    /// Asks for a new map.
+    /// Requests a new map.
     refresh: Notify,
-    /// Connections to nodes that are only asked now and then: at most one for each that the map names.
+    /// Connections to nodes that are asked now and then: at most one for each node of the map.
     asking: Mutex<HashMap<Address, Asking>>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
-    /// Dropped when the task ends, however that happens.
+    /// Closed when the task ends, however that happens.
     ended: watch::Receiver<()>,
 }
 
 struct Map {
     slots: Slots,
-    /// Slots that something is kept in.
+    /// The slots in use.
     used: HashSet<u16>,
-    /// Every master is in use, and not only those of used slots.
+    /// Whether every master is in use, not only those of used slots.
     all: bool,
     nodes: HashMap<Address, Arc<Node>>,
-    /// Nodes that the last map had no use for. The next one without a use for them ends their connections: until then a slot
-    /// may be on its way there.
+    /// Nodes that the last map did not need. If the next map does not need them either, their connections are closed;
+    /// until then a slot may be on its way to them.
     idle: HashSet<Address>,
-    /// Nodes in use that had no connection when the last map came, or could not be had. One that lost its connection since may
-    /// not be of the cluster any more: that is found out first.
+    /// Nodes in use that had no connection when the last map arrived, or failed to arrive. A node that lost its
+    /// connection since then may have left the cluster, which is checked first.
     away: HashSet<Address>,
-    /// Why there is no map of the used slots; the inner one is missing until an attempt has failed.
+    /// The reason why there is no map of the used slots; the inner option is empty until an attempt has failed.
     problem: Option<Option<Arc<ConnectError>>>,
 }
 
@@ -101,7 +101,7 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Starts to ask for the map. Never fails: problems are reported by [`problem`](Cluster::problem), and tried again.
+    /// Starts to ask for the map. Never fails: problems are reported by [`problem`](Cluster::problem) and retried.
     pub(super) fn start(target: Arc<ClusterTarget>, options: LinkOptions) -> Cluster {
         let stop = CancellationToken::new();
         let (lives, ended) = watch::channel(());
@@ -131,7 +131,7 @@ impl Cluster {
         Cluster { shared, _stop_on_drop: Arc::new(stop.drop_guard()) }
     }
 
-    /// What it was made for.
+    /// The target that it was started with.
     pub(super) fn target(&self) -> &Arc<ClusterTarget> {
         &self.shared.target
     }
@@ -144,7 +144,7 @@ impl Cluster {
         self.shared.target.servers.command_timeout
     }
 
-    /// Something is kept in this slot: its master gets a connection.
+    /// Registers a slot in use, so that its master gets a connection.
     pub(super) fn uses(&self, slot: u16) {
         if self.shared.map.read().used.contains(&slot) {
             return;
@@ -153,7 +153,7 @@ impl Cluster {
         if map.used.insert(slot) {
             match map.slots.owner(slot).cloned() {
                 Some(owner) => drop(self.shared.node_at(&mut map, &owner)),
-                // The map need not cover slots without a queue; now it has to.
+                // The map need not cover unused slots; now it has to.
                 None => self.shared.refresh.notify_one(),
             }
         }
@@ -165,7 +165,7 @@ impl Cluster {
         Some(conn.in_cluster(follow::Route::new(self.shared.clone())))
     }
 
-    /// A node's connection, which follows what has moved.
+    /// The connection to a node, which follows redirections.
     pub(super) fn conn_of(&self, node: &Node) -> Option<Conn> {
         Some(node.current()?.in_cluster(follow::Route::new(self.shared.clone())))
     }
@@ -180,7 +180,7 @@ impl Cluster {
     pub(super) async fn ready(&self, slot: u16) -> Conn {
         let mut changes = self.changes();
         loop {
-            // Marked as seen before it is looked at: a change in between wakes the wait below at once.
+            // Marked as seen before the look, so that a change in between ends the wait below at once.
             changes.borrow_and_update();
             if let Some(conn) = self.conn(slot) {
                 return conn;
@@ -196,14 +196,14 @@ impl Cluster {
         self.shared.map.read().nodes.values().cloned().collect()
     }
 
-    /// The masters in use, and whether each is known to be one still: one that has lost its connection since the last map may
-    /// have been removed.
+    /// The masters in use, each with whether it certainly is one: a node that has lost its connection since the last
+    /// map may have been removed.
     pub(super) fn nodes_and_certainty(&self) -> Vec<(Arc<Node>, bool)> {
         let map = self.shared.map.read();
         map.nodes.iter().map(|(at, node)| (node.clone(), map.away.contains(at))).collect()
     }
 
-    /// All masters; each gets a connection, and keeps it.
+    /// All masters. Each gets a connection and keeps it.
     pub(super) fn masters(&self) -> Vec<Arc<Node>> {
         let mut map = self.shared.map.write();
         map.all = true;
@@ -211,17 +211,17 @@ impl Cluster {
         masters.iter().map(|master| self.shared.node_at(&mut map, master)).collect()
     }
 
-    /// Nodes that may be asked for what all of them know, replicas too.
+    /// Nodes that may be asked for common knowledge, replicas included.
     pub(super) fn any(&self) -> Vec<Arc<RedisEndpoint>> {
         self.shared.candidates().iter().map(|at| self.shared.target.node(at)).collect()
     }
 
-    /// What all nodes have in common; host and port mean nothing.
+    /// The settings that all nodes have in common; host and port are unused.
     pub(super) fn servers(&self) -> &RedisEndpoint {
         &self.shared.target.servers
     }
 
-    /// Waits until a node is not of the cluster any more. Cancel safe.
+    /// Waits until a node has left the cluster. Cancel safe.
     pub(super) async fn left(&self, node: &RedisEndpoint) {
         let mut changes = self.changes();
         loop {
@@ -239,7 +239,7 @@ impl Cluster {
         }
     }
 
-    /// Why there is no map; the inner one is missing until an attempt has failed.
+    /// The reason why there is no map; the inner option is empty until an attempt has failed.
     pub(super) fn problem(&self) -> Option<Option<Arc<ConnectError>>> {
         self.shared.map.read().problem.clone()
     }
@@ -267,7 +267,7 @@ impl Cluster {
 }
 
 impl Map {
-    /// Notes which nodes in use have no connection; whether they are others than before.
+    /// Records the nodes in use without a connection; returns whether they differ from before.
     fn look(&mut self) -> bool {
         let away = self.nodes.iter().filter(|(at, node)| !self.idle.contains(*at) && node.current().is_none());
         let away: HashSet<_> = away.map(|(at, _)| at.clone()).collect();
@@ -276,14 +276,14 @@ impl Map {
 }
 
 impl Shared {
-    /// The node at an address, with a connection that is made if there is none.
+    /// The node at an address; its connection is started if there is none.
     fn node_at(self: &Arc<Self>, map: &mut Map, at: &Address) -> Arc<Node> {
         if let Some(node) = map.nodes.get(at) {
             return node.clone();
         }
         let link = Link::start(self.target.node(at), self.options.clone());
         let (mut state, shared) = (link.state(), Arc::downgrade(self));
-        // Ends with the link, whose supervisor has the sender.
+        // Ends with the link, whose supervisor holds the sender.
         tokio::spawn(async move {
             while state.changed().await.is_ok() {
                 let up = state.borrow_and_update().is_up();
@@ -303,7 +303,7 @@ impl Shared {
         self.changes.send_modify(|number| *number += 1);
     }
 
-    /// A node says that this slot has moved: at once, and the rest of the map soon.
+    /// Records that a slot has moved: the slot at once, the whole map soon.
     fn moved(self: &Arc<Self>, slot: u16, to: &Address) {
         let news = {
             let mut map = self.map.write();
@@ -317,7 +317,7 @@ impl Shared {
         }
     }
 
-    /// Takes a map over, if it covers the slots in use. What is not in use any more is disconnected.
+    /// Replaces the map, if the new one covers the slots in use, and disconnects nodes that are no longer in use.
     fn take(self: &Arc<Self>, slots: Slots) -> bool {
         let mut gone = Vec::new();
         {
@@ -339,12 +339,12 @@ impl Shared {
             map.look();
         }
         self.changed();
-        // Outside of the lock: what ends with a link may ask for the map.
+        // Outside of the lock: the end of a link may request the map.
         drop(gone);
         true
     }
 
-    /// Why no node gave a map that can be used. A map of before that covers what is in use stays.
+    /// Records why no node returned a usable map. A previous map that covers the slots in use stays.
     fn no_map(&self, problem: ConnectError) {
         {
             let mut map = self.map.write();
@@ -365,7 +365,7 @@ impl Shared {
         self.map.read().nodes.values().any(|node| node.current().is_none())
     }
 
-    /// Who may know the map, in the order in which they are asked: nodes that are connected, other nodes that were named, seeds.
+    /// Nodes that may know the map, in the order to ask them: connected nodes, other nodes of the map, seeds.
     fn candidates(&self) -> Vec<Address> {
         let map = self.map.read();
         let (mut all, mut rest): (Vec<_>, Vec<_>) =

@@ -1,19 +1,19 @@
-//! What a node answers that does not serve a slot: who does. Pure.
+//! The redirection in a node's error reply. Pure.
 
 use super::slots::Address;
 use crate::link::LinkError;
 
-/// The way to the node that serves a slot. The command was not executed.
+/// A redirection to the node that serves a slot. The command was not executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Redirect {
     /// The slot has moved for good.
     Moved(u16, Address),
-    /// The slot is moving, and these keys are there already: for this command only.
+    /// The slot is migrating, and these keys have moved already: valid for this command only.
     Ask(Address),
 }
 
 impl Redirect {
-    /// What an error reply of the node `asked` says about the way; `None` for any other error.
+    /// The redirection in an error reply of the node `asked`; `None` for any other error.
     pub(super) fn of(error: &LinkError, asked: &str) -> Option<Redirect> {
         let LinkError::Server { code, message } = error else { return None };
         if !matches!(*code, "MOVED" | "ASK") {
@@ -23,7 +23,7 @@ impl Redirect {
         let slot = words.next()?.parse().ok()?;
         let (host, port) = words.next()?.rsplit_once(':')?;
         let host = match host {
-            // The node does not know under which name it is reached: the same as it was asked under.
+            // The node does not know its own name: the name that it was asked under.
             "" => asked,
             "?" => return None,
             host => host,
@@ -32,7 +32,7 @@ impl Redirect {
         Some(if *code == "MOVED" { Redirect::Moved(slot, to) } else { Redirect::Ask(to) })
     }
 
-    /// Where to.
+    /// The target of the redirection.
     pub(super) fn to(&self) -> &Address {
         let (Redirect::Moved(_, to) | Redirect::Ask(to)) = self;
         to

@@ -1,4 +1,4 @@
-//! The task that keeps the map of a cluster: it asks at every reason to doubt it, and now and then without one.
+//! The task that refreshes the map of a cluster: at every reason to doubt it, and periodically.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::link::connect::ask;
 use crate::link::error::{ConnectError, ConnectErrorKind};
 use crate::link::supervisor::wait_after;
 
-/// What asks for a map meanwhile is answered by the same one.
+/// Time in which requests for a map are gathered and answered by one.
 const GATHER: Duration = Duration::from_millis(100);
-/// Shortest time between two maps without a reason.
+/// Minimum interval between two periodic refreshes.
 const AT_EASE: Duration = Duration::from_secs(10);
-/// The longest is so much longer: many daemons do not ask in step.
+/// Random part of the interval, so that many daemons do not ask in step.
 const SPREAD: Duration = Duration::from_secs(20);
-/// Time between two maps while a master is away: its replica may have taken over.
+/// Interval while a master is unreachable, because its replica may have been promoted.
 const AWAY: Duration = Duration::from_millis(500);
-/// Longest wait after no node gave one.
+/// Longest wait after no node returned a map.
 const MAX_WAIT: Duration = Duration::from_secs(2);
-/// After so much time without an answer the next node is asked as well.
+/// Time without an answer after which the next node is asked as well.
 const NEXT: Duration = Duration::from_millis(250);
 
-/// Refreshes until the cluster is closed. `_lives` ends with the task.
+/// Refreshes until the cluster is closed. `_lives` is dropped with the task.
 pub(super) async fn run(shared: Arc<Shared>, _lives: watch::Sender<()>) {
     let stop = shared.stop.clone();
-    // Everything inside only asks and waits: it can be dropped at any point.
+    // Everything inside only asks and waits, so it can be dropped at any point.
     tokio::select! {
         () = stop.cancelled() => {}
         () = keep(&shared) => {}
@@ -62,7 +62,7 @@ async fn keep(shared: &Arc<Shared>) {
     }
 }
 
-/// Asks node after node until one gives a map that covers what is in use. A silent one does not hold up the next.
+/// Asks node after node until one returns a map that covers the slots in use. A silent node does not delay the next.
 async fn refresh(shared: &Arc<Shared>) -> Result<(), ConnectError> {
     let mut nodes = shared.candidates().into_iter();
     let mut asked = FuturesUnordered::new();

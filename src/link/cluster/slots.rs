@@ -1,4 +1,4 @@
-//! Which node serves which slot, as a node of the cluster says it. Pure.
+//! The map from slots to nodes, as a node of the cluster reports it. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -8,17 +8,17 @@ use redis::Value;
 
 use crate::link::slot::SLOTS;
 
-/// Where a node listens.
+/// The address of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
-    /// Host name or address.
+    /// Host name or IP address.
     pub host: Arc<str>,
     /// TCP port.
     pub port: u16,
 }
 
 impl Address {
-    /// The node that listens here.
+    /// Creates an address.
     pub fn new(host: impl Into<Arc<str>>, port: u16) -> Address {
         Address { host: host.into(), port }
     }
@@ -33,32 +33,32 @@ impl fmt::Display for Address {
     }
 }
 
-/// No node.
+/// The index of no master.
 const NO_MASTER: u16 = u16::MAX;
-/// Nodes that an answer may name, and ranges: with more than one for each slot it is no answer of a cluster.
+/// Maximum number of ranges and of nodes in a reply: more than one for each slot is not a reply of a cluster.
 const MOST: usize = SLOTS as usize;
 
 /// The owners of all slots.
 #[derive(Debug, Clone)]
 pub(super) struct Slots {
-    /// For each slot the place of its master in `masters`.
+    /// For each slot the index of its master in `masters`.
     owners: Vec<u16>,
     masters: Vec<Address>,
     replicas: Vec<Address>,
 }
 
 impl Slots {
-    /// A map that knows nothing.
+    /// Creates an empty map.
     pub(super) fn unknown() -> Slots {
         Slots { owners: vec![NO_MASTER; usize::from(SLOTS)], masters: Vec::new(), replicas: Vec::new() }
     }
 
-    /// Reads the answer to `CLUSTER SLOTS` of the node `asked`. `names`: host names are preferred to addresses, because
-    /// certificates have names. A node whose host is not known owns nothing.
+    /// Parses the reply to `CLUSTER SLOTS` of the node `asked`. With `names`, host names are preferred to addresses,
+    /// because certificates contain names. A node with an unknown host owns nothing.
     ///
     /// # Errors
     ///
-    /// For an answer of another shape.
+    /// Returns an error for a reply of another shape.
     pub(super) fn parse(answer: Value, asked: &Address, names: bool) -> Result<Slots, &'static str> {
         const SHAPE: &str = "the answer to CLUSTER SLOTS has an unknown shape";
         const SIZE: &str = "the answer to CLUSTER SLOTS names more than a cluster can have";
@@ -67,7 +67,7 @@ impl Slots {
             return Err(SIZE);
         }
         let mut slots = Slots::unknown();
-        // A list of many ranges names the same nodes again and again.
+        // A list of many ranges repeats the same nodes.
         let (mut places, mut replicas) = (HashMap::new(), HashSet::new());
         for range in ranges {
             let Value::Array(fields) = range else { return Err(SHAPE) };
@@ -106,7 +106,7 @@ impl Slots {
         self.masters.get(usize::from(*self.owners.get(usize::from(slot))?))
     }
 
-    /// Every master that owns a slot.
+    /// The masters that own a slot.
     pub(super) fn masters(&self) -> impl Iterator<Item = &Address> {
         let mut owns = vec![false; self.masters.len()];
         for owner in &self.owners {
@@ -117,12 +117,12 @@ impl Slots {
         self.masters.iter().zip(owns).filter(|(_, owns)| *owns).map(|(master, _)| master)
     }
 
-    /// Every node that was named, replicas too.
+    /// All nodes of the map, replicas included.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Address> {
         self.masters.iter().chain(&self.replicas)
     }
 
-    /// A slot has another master now. Whether that is news.
+    /// Sets the master of a slot; returns whether it has changed.
     pub(super) fn moved(&mut self, slot: u16, to: Address) -> bool {
         if self.owner(slot) == Some(&to) {
             return false;
@@ -144,7 +144,7 @@ impl Slots {
     }
 }
 
-/// The address of a node: `Some(None)` if it has none that is known, `None` for an unknown shape.
+/// The address of a node: `Some(None)` if it is unknown, `None` for an unknown shape.
 fn address(node: Value, asked: &Address, names: bool) -> Option<Option<Address>> {
     let Value::Array(fields) = node else { return None };
     let mut fields = fields.into_iter();
@@ -173,7 +173,7 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
-/// What else is said of a node, from Redis 7.0 on: names and values, in a list or a map.
+/// The metadata of a node, since Redis 7.0: names and values, as a list or a map.
 fn pairs(value: Value) -> Vec<(String, String)> {
     match value {
         Value::Array(fields) => {
@@ -271,7 +271,7 @@ mod tests {
         assert!(parsed(one(16_385), false).is_err());
     }
 
-    /// Answers of a cluster of two masters, as bytes.
+    /// Replies of a cluster with two masters, as bytes.
     const ANSWERS: [&str; 3] = [
         "*2\r\n*4\r\n:0\r\n:8191\r\n*4\r\n$9\r\n127.0.0.1\r\n:7000\r\n$2\r\naa\r\n*2\r\n$8\r\nhostname\r\n$1\r\na\r\n\
          *4\r\n$0\r\n\r\n:7003\r\n$2\r\nad\r\n*0\r\n*3\r\n:8192\r\n:16383\r\n*4\r\n$1\r\n?\r\n:7001\r\n$2\r\nab\r\n*2\r\n$2\r\nip\r\n$3\r\n::1\r\n",
@@ -284,7 +284,7 @@ mod tests {
         fuzz("CLUSTER SLOTS", &ANSWERS, |bytes| {
             let answer = redis::parse_redis_value(bytes).ok()?;
             let slots = Slots::parse(answer, &Address::new("asked", 1), bytes.len() % 2 == 0).ok()?;
-            // What is remembered came in the answer, but for the host that was asked.
+            // Every node comes from the reply, except the host that was asked.
             assert!(slots.nodes().count() * 3 <= bytes.len() && slots.masters().count() <= slots.masters.len());
             assert!((0..=SLOTS).all(|slot| slots.owner(slot).is_none_or(|owner| slots.masters.contains(owner))));
             Some(())
@@ -300,7 +300,7 @@ mod tests {
             let message = message.to_owned();
             let way = Redirect::of(&LinkError::Server { code, message }, "asked")?;
             assert!(way.to().port != 0 && way.to().host.len() <= bytes.len().max(5));
-            // Any number of a slot: the map has no place for those beyond the last.
+            // Any slot number: numbers beyond the last one are ignored.
             if let Redirect::Moved(slot, to) = &way {
                 let mut slots = Slots::unknown();
                 slots.moved(*slot, to.clone());

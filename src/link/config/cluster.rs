@@ -1,4 +1,4 @@
-//! The nodes under `cluster`, and what does not go with them.
+//! The key `cluster`: the seed nodes.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::settings::url::host_and_port;
 
 /// The default port of a node.
 const PORT: u16 = 6379;
-/// More say nothing new: each of them names all others.
+/// Maximum number of seeds; more add nothing, because each node names all others.
 const MOST_NODES: usize = 64;
 
-/// The cluster that these nodes belong to; `servers` is for all of its nodes.
+/// Reads the seeds of a cluster; `servers` has the settings of all nodes.
 pub(super) fn read(section: &Section<'_>, servers: RedisEndpoint) -> Option<RedisTarget> {
     let report = &section.cx.report;
     let spot = section.spot(&CLUSTER);

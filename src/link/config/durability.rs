@@ -12,7 +12,7 @@ tables! {
     }
 }
 
-/// The settings under `durability`.
+/// Reads the section `durability`.
 pub(crate) fn read(section: &Section<'_>) -> Durability {
     let replicas = section.count(&keys::REPLICAS).and_then(|count| u32::try_from(count).ok()).unwrap_or(1);
     let aof = section.flag(&keys::AOF).unwrap_or(false);

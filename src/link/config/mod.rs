@@ -1,4 +1,4 @@
-//! The keys of a Redis: of the one with the queues, or of a sink's own. Both have the same.
+//! The keys of a Redis, for the queues' Redis and for a sink's own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ pub(crate) mod cluster;
 pub(crate) mod durability;
 pub(crate) mod sentinel;
 
-/// The keys that say where it is: one of them.
+/// The keys that locate a Redis; exactly one is used.
 pub(crate) const PLACES: &[Key] = &[redis::URL, SENTINEL, CLUSTER];
-/// The keys beside them; they mean nothing without one.
+/// The keys for login, certificates and time-outs.
 pub(crate) const CONNECTION: &[Key] =
     &[DATABASE, USERNAME, secrets::PASSWORD, secrets::PASSWORD_FILE, TLS, CONNECT_TIMEOUT, COMMAND_TIMEOUT];
 
@@ -48,7 +48,7 @@ tables! {
     } + &[Group { of: None, keys: CONNECTION }]
 }
 
-/// What is written beside the place: login, certificates, time-outs.
+/// The settings that accompany the location: login, certificates, time-outs.
 struct Beside {
     database: Option<u32>,
     username: Option<String>,
@@ -70,7 +70,7 @@ impl Beside {
         }
     }
 
-    /// What servers have in common that others name.
+    /// The settings that all servers have in common, without host and port.
     fn servers(self, section: &Section<'_>) -> RedisEndpoint {
         needs_password(section, &self.username, &self.password);
         RedisEndpoint {
@@ -86,7 +86,8 @@ impl Beside {
     }
 }
 
-/// Every Redis under the key, each with its name: one, or several that the user has named. `only` is the name of one without.
+/// Reads every Redis under the key with its name: one, or several that the user has named. `only` is the name of a
+/// single one.
 pub(crate) fn all(top: &Section<'_>, key: &Key, only: &str) -> Vec<(Arc<str>, RedisTarget)> {
     if top.is_named(key) {
         let named = top.named(key).into_iter();
@@ -95,9 +96,9 @@ pub(crate) fn all(top: &Section<'_>, key: &Key, only: &str) -> Vec<(Arc<str>, Re
     required(&top.section(key), top.has(key)).map(|target| (only.into(), target)).into_iter().collect()
 }
 
-/// The Redis under `section`, which must name one.
+/// Reads the Redis of a section that must locate one.
 fn required(section: &Section<'_>, written: bool) -> Option<RedisTarget> {
-    // What is no map at all is reported as that.
+    // A value that is not a map is reported as such.
     let is_map = section.empty || !section.written().is_empty();
     if written && is_map && !PLACES.iter().any(|place| section.has(place)) {
         let help = "write `url: redis://host:6379/0`, `sentinel` with the name of the master and the sentinels, or `cluster` with some nodes";
@@ -106,7 +107,7 @@ fn required(section: &Section<'_>, written: bool) -> Option<RedisTarget> {
     target(section)
 }
 
-/// The Redis under `section`; `None` when it names none, or when that is wrong.
+/// Reads the Redis of a section; `None` if it locates none, or if it is invalid.
 pub(crate) fn target(section: &Section<'_>) -> Option<RedisTarget> {
     let beside = Beside::read(section);
     let written: Vec<_> = PLACES.iter().filter(|place| section.has(place)).collect();
@@ -123,7 +124,7 @@ pub(crate) fn target(section: &Section<'_>) -> Option<RedisTarget> {
     Some(RedisTarget::Fixed(Arc::new(endpoint(section, beside)?)))
 }
 
-/// The server that a URL names; `None` when `url` is left out or wrong.
+/// Reads the server of `url`; `None` if the key is missing or invalid.
 fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
     let report = &section.cx.report;
     let url_spot = section.spot(&redis::URL);
@@ -137,7 +138,7 @@ fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
             return None;
         }
     };
-    // Only a literal value is in the file itself; a variable keeps it out.
+    // Only a literal value is in the file itself, not the value of a variable.
     let in_file = |part: &str| !url.written.is_empty() && url.written == url.value && !part.is_empty();
     if parsed.password.is_some() && in_file("password") {
         let help = "put it into a file of its own with `password_file`, or write `${REDIS_PASSWORD}`";

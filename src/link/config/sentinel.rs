@@ -12,7 +12,7 @@ use crate::settings::{secrets, tls};
 
 /// The default port of a sentinel.
 const PORT: u16 = 26379;
-/// All of them are asked at once, and each is listened to.
+/// Maximum number of sentinels: all are asked at once, and each is subscribed to.
 const MOST_NODES: usize = 15;
 
 tables! {
@@ -26,7 +26,7 @@ tables! {
     }
 }
 
-/// The master that these sentinels know; `servers` is for it and its replicas.
+/// Reads the master and its sentinels; `servers` has the settings of the master and its replicas.
 pub(super) fn read(section: &Section<'_>, servers: RedisEndpoint) -> Option<RedisTarget> {
     let report = &section.cx.report;
     let master = section.text(&keys::MASTER).map(|name| name.value);

@@ -1,7 +1,7 @@
-//! Where the server is that a connection leads to, now.
+//! The current address of a server.
 //!
-//! A supervisor asks its locator before each attempt, and hears from it when a connection has to be left at once. The
-//! locator knows addresses only: whether a server is a master is seen at the connection itself.
+//! A supervisor asks its locator before each attempt to connect, and is told by it when a connection must be closed at
+//! once. The locator knows addresses only: whether a server is a master is checked on the connection itself.
 
 mod sentinel;
 
@@ -18,19 +18,19 @@ use super::endpoint::RedisEndpoint;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::target::RedisTarget;
 
-/// What finds the server. Clones share what they know, and the connections by which they learn it.
+/// The way to find a server. Clones share their knowledge, and the connections through which it is updated.
 #[derive(Clone, Debug)]
 pub enum Locator {
-    /// The configuration names the address.
+    /// The address in the configuration.
     Fixed(Arc<RedisEndpoint>),
-    /// Sentinels know it.
+    /// The master that sentinels name.
     Sentinel(Arc<Sentinels>),
-    /// Any node of a cluster does.
+    /// Any node of a cluster.
     AnyNode(Cluster),
 }
 
 impl Locator {
-    /// What finds this Redis; for sentinels it begins to listen to them.
+    /// Creates the locator of a Redis; for sentinels it starts to subscribe to them.
     pub fn start(target: &RedisTarget) -> Locator {
         match target {
             RedisTarget::Fixed(endpoint) => Locator::Fixed(endpoint.clone()),
@@ -39,7 +39,7 @@ impl Locator {
         }
     }
 
-    /// What is meant, for a person: `host:port/db`, or the name of the master.
+    /// The address for people: `host:port/db`, or the name of the master.
     pub(super) fn address(&self) -> String {
         match self {
             Locator::Fixed(endpoint) => endpoint.address(),
@@ -48,7 +48,7 @@ impl Locator {
         }
     }
 
-    /// What all servers that it may lead to have in common; host and port mean nothing.
+    /// The settings that all its servers have in common; host and port are unused.
     pub(super) fn servers(&self) -> &RedisEndpoint {
         match self {
             Locator::Fixed(endpoint) => endpoint,
@@ -57,11 +57,11 @@ impl Locator {
         }
     }
 
-    /// Tries the servers that it may be now, one after the other.
+    /// Tries the possible servers one after the other.
     ///
     /// # Errors
     ///
-    /// When none can be named, or why the most likely one does not do.
+    /// Returns an error if no server is known, or the error of the most likely one.
     pub(super) async fn first<'a, T>(
         &self,
         connect: impl Fn(Arc<RedisEndpoint>) -> BoxFuture<'a, Result<T, ConnectError>>,
@@ -69,7 +69,8 @@ impl Locator {
         let error = |kind, address, message: &str| ConnectError { kind, address, message: message.to_owned() };
         let mut first_error = None;
         for server in self.locate().await? {
-            // A master that is gone may keep a connection waiting for long. Either may be left at any time.
+            // A master that is unreachable may keep a connection waiting for long. Both branches can be dropped at any
+            // time.
             let attempt = tokio::select! {
                 attempt = connect(server.clone()) => attempt,
                 () = self.left(&server) => {
@@ -84,11 +85,11 @@ impl Locator {
         Err(first_error.unwrap_or_else(|| error(ConnectErrorKind::Server, self.address(), "no server is named")))
     }
 
-    /// The servers to try now, the most likely first: at least one.
+    /// The possible servers, the most likely first; at least one.
     ///
     /// # Errors
     ///
-    /// When none can be named, and why.
+    /// Returns the reason if no server is known.
     async fn locate(&self) -> Result<Vec<Arc<RedisEndpoint>>, ConnectError> {
         match self {
             Locator::Fixed(endpoint) => Ok(vec![endpoint.clone()]),
@@ -97,7 +98,7 @@ impl Locator {
         }
     }
 
-    /// Waits until a connection to this server has to be left at once, because another one is the master. Cancel safe.
+    /// Waits until a connection to this server must be closed at once, because another one is the master. Cancel safe.
     pub(super) async fn left(&self, server: &RedisEndpoint) {
         match self {
             Locator::Fixed(_) => std::future::pending().await,
@@ -106,7 +107,7 @@ impl Locator {
         }
     }
 
-    /// What there is to hear from now on.
+    /// Subscribes to changes from now on.
     pub(super) fn news(&self) -> News {
         match self {
             Locator::Fixed(_) => News(None),
@@ -122,12 +123,12 @@ impl From<Arc<RedisEndpoint>> for Locator {
     }
 }
 
-/// Changes of what a locator knows: a reason to try again before a wait is over.
+/// The changes of a locator's knowledge: a reason to retry before a wait is over.
 #[derive(Debug)]
 pub(super) struct News(Option<watch::Receiver<u64>>);
 
 impl News {
-    /// Waits for a change since the last one, or since this was made. Cancel safe.
+    /// Waits for a change since the last one, or since the creation. Cancel safe.
     pub(super) async fn next(&mut self) {
         let Some(changes) = &mut self.0 else { return std::future::pending().await };
         if changes.changed().await.is_err() {

@@ -1,32 +1,32 @@
-//! The commands that delaybridge sends, as Redis's access rules see them: what each does to its keys.
+//! The commands that delaybridge sends, and the access to their keys that Redis's ACLs require.
 
 use bytes::Bytes;
 
-/// A command.
+/// A Redis command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Command {
-    /// As a rule spells it: `zadd`, `client|list`.
+    /// The name as an ACL rule spells it: `zadd`, `client|list`.
     pub name: &'static str,
-    /// What its keys must be allowed.
+    /// The access to its keys.
     pub access: Access,
-    /// Whether it takes all of its keys at once; else there is one.
+    /// Whether it takes all of its keys at once; otherwise it takes one.
     together: bool,
-    /// The arguments after the key, so that the server accepts the command: it checks the number of arguments
-    /// before it looks at rights.
+    /// Arguments after the key with which the server accepts the command: it checks their number before it checks
+    /// rights.
     arguments: &'static [&'static str],
 }
 
-/// What a command does to its keys. One that only asks for a type or a length needs neither.
+/// The access of a command to its keys. One that only asks for a type or a length needs neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Access {
-    /// Their content is answered.
+    /// Whether it returns their content.
     pub reads: bool,
-    /// Their content is changed.
+    /// Whether it changes their content.
     pub writes: bool,
 }
 
 impl Access {
-    /// What both need together.
+    /// The access that includes both.
     pub fn and(self, other: Access) -> Access {
         Access { reads: self.reads || other.reads, writes: self.writes || other.writes }
     }
@@ -46,16 +46,16 @@ const fn all(name: &'static str, access: Access, arguments: &'static [&'static s
 }
 
 impl Command {
-    /// Whether it can only be asked about with all of its keys.
+    /// Whether it can only be checked with all of its keys.
     pub(super) fn needs_all_keys(&self) -> bool {
         self.together && *self != EVALSHA
     }
 
-    /// The command on these keys or channels, as words: one such, or one for each key.
+    /// The command with these keys or channels, as words: once, or once for each key.
     pub(super) fn samples(&self, keys: &[Bytes]) -> Vec<Vec<Bytes>> {
         let words = |keys: &[Bytes]| -> Vec<Bytes> {
             let name = self.name.split('|').map(|word| Bytes::from_static(word.as_bytes()));
-            // A script's keys are counted; Redis assumes that it does anything to them.
+            // The keys of a script are counted; Redis assumes that it may do anything to them.
             let counted = match *self == EVALSHA {
                 true => vec![Bytes::from_static(&[b'0'; 40]), Bytes::from(keys.len().to_string())],
                 false => Vec::new(),
@@ -74,7 +74,7 @@ impl Command {
 macro_rules! commands {
     ($($constant:ident = $command:expr;)*) => {
         $(#[doc = concat!("`", stringify!($constant), "`")] pub const $constant: Command = $command;)*
-        /// All of them.
+        /// All commands.
         pub const ALL: &[Command] = &[$($constant),*];
     };
 }

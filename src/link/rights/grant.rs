@@ -1,13 +1,13 @@
-//! Commands, and the keys or channels that they may be run on.
+//! Grants of commands on keys or channels.
 
 use bytes::Bytes;
 
 use super::command::{Access, Command};
 
-/// Some commands on some keys, each on each; on some channels; or on none, where the commands take neither.
+/// A grant of all these commands on all these keys; on channels; or without either, for commands that take none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Sorted, each once.
+    /// Sorted and distinct.
     pub(super) commands: Vec<Command>,
     pub(super) on: On,
 }
@@ -19,41 +19,41 @@ pub(super) enum On {
     Channels(Vec<Pattern>),
 }
 
-/// Names of keys or channels.
+/// A pattern of keys or channels.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pattern {
-    /// As Redis matches it.
+    /// The glob pattern of Redis.
     glob: String,
-    /// A name that it matches and that a user must be allowed; none if the names are not known.
+    /// A matching name that the user must be allowed; `None` if the names are unknown.
     name: Option<Bytes>,
 }
 
 impl Pattern {
-    /// This name alone.
+    /// A pattern for this name only.
     pub fn exact(name: impl Into<Bytes>) -> Pattern {
         let name = name.into();
         Pattern { glob: escaped(&name), name: Some(name) }
     }
 
-    /// Texts that are known, with anything between them.
+    /// A pattern of known texts with anything between them.
     pub fn around(texts: impl IntoIterator<Item = Option<String>>) -> Pattern {
         let glob = texts.into_iter().map(|text| text.map_or("*".to_owned(), |text| escaped(text.as_bytes())));
         Pattern { glob: glob.collect(), name: None }
     }
 
-    /// The same, with one of the names: a user that may use every one of them may use this one.
+    /// The same pattern with an example: a user with the right to every matching name has the right to this one.
     pub fn with_example(self, name: impl Into<Bytes>) -> Pattern {
         Pattern { name: Some(name.into()), ..self }
     }
 
-    /// As Redis matches it.
+    /// The glob pattern of Redis.
     pub fn glob(&self) -> &str {
         &self.glob
     }
 }
 
-/// A name as a pattern that matches it. What a rule cannot hold (blanks, bytes that are no text) or what would end it
-/// (a parenthesis, a quote on the way through a command line) may be any one byte.
+/// Escapes a name as a pattern that matches it. Bytes that a rule cannot contain (blanks, bytes that are not text) or
+/// that would end it (a parenthesis, a quote in a command line) become `?`.
 fn escaped(name: &[u8]) -> String {
     let mut glob = String::with_capacity(name.len());
     for &byte in name {
@@ -67,17 +67,17 @@ fn escaped(name: &[u8]) -> String {
 }
 
 impl Grant {
-    /// Commands that take neither keys nor channels, or take any channel.
+    /// A grant of commands that take neither keys nor channels, or take any channel.
     pub fn plain(commands: impl IntoIterator<Item = Command>) -> Grant {
         Grant::new(commands, On::Nothing)
     }
 
-    /// Commands on keys.
+    /// A grant of commands on keys.
     pub fn on(keys: impl IntoIterator<Item = Pattern>, commands: impl IntoIterator<Item = Command>) -> Grant {
         Grant::new(commands, On::Keys(sorted(keys)))
     }
 
-    /// Commands on channels.
+    /// A grant of commands on channels.
     pub fn channels(channels: impl IntoIterator<Item = Pattern>, commands: impl IntoIterator<Item = Command>) -> Grant {
         Grant::new(commands, On::Channels(sorted(channels)))
     }
@@ -86,30 +86,31 @@ impl Grant {
         Grant { commands: sorted(commands), on }
     }
 
-    /// What its keys must be allowed.
+    /// The access to its keys.
     pub(super) fn access(&self) -> Access {
         let none = Access { reads: false, writes: false };
         self.commands.iter().fold(none, |access, command| access.and(command.access))
     }
 
-    /// The same without one of its commands.
+    /// The grant without one of its commands.
     #[cfg(test)]
     pub(crate) fn without(&self, command: Command) -> Grant {
         Grant::new(self.commands.iter().copied().filter(|other| *other != command), self.on.clone())
     }
 
-    /// The commands.
+    /// The granted commands.
     pub fn commands(&self) -> impl Iterator<Item = &Command> {
         self.commands.iter()
     }
 
-    /// Keys that elements choose: not one of their names is known.
+    /// The patterns without a known name, because elements choose the keys.
     pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
         let (On::Keys(all) | On::Channels(all)) = &self.on else { return [].iter().filter(chosen) };
         all.iter().filter(chosen)
     }
 
-    /// Each command on what it takes at once, as the server can be asked about it, and what would allow it.
+    /// Single checks: each command with the keys that it takes at once, in words for the server, and the grant that
+    /// allows it.
     pub fn single(&self) -> Vec<(Vec<Bytes>, Grant)> {
         let mut all = Vec::new();
         for &command in &self.commands {
@@ -118,7 +119,7 @@ impl Grant {
                 continue;
             };
             let mut known: Vec<_> = names.iter().filter(|name| name.name.is_some()).cloned().collect();
-            // A script takes any number of keys, others a certain one.
+            // A script takes any number of keys, others a fixed number.
             if known.is_empty() || known.len() < names.len() && command.needs_all_keys() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What a user of Redis has to be allowed: said once, printed as rules, and asked of a server.
+//! The rights of a Redis user: declared once, printed as ACL rules, and checked on a server.
 //!
 //! source, sinks -> [`Grant`]s -> [`Rules`], what `ACL SETUSER` takes
 //!                             -> [`missing_rights`], what the logged-in user lacks of them
@@ -19,39 +19,39 @@ use command::{
 pub use grant::{Grant, Pattern};
 pub use rules::{Dialect, Rules};
 
-/// What every connection of a link needs.
+/// The rights that every connection of a link needs.
 pub fn to_connect(database: u32) -> Grant {
     let select = (database != 0).then_some(SELECT);
     Grant::plain([PING, INFO, CLIENT_SETNAME].into_iter().chain(select))
 }
 
-/// What finds the master of a slot, and follows one that moves.
+/// The rights to find the master of a slot, and to follow a slot that moves.
 pub fn to_follow_slots() -> Grant {
     Grant::plain([CLUSTER_SLOTS, ASKING])
 }
 
-/// What a sentinel has to allow.
+/// The rights at a sentinel.
 pub fn to_ask_sentinels() -> Vec<Grant> {
     let channels = super::locator::SENTINEL_CHANNELS.map(Pattern::exact);
     vec![Grant::plain([PING, SENTINEL_MASTER]), Grant::channels(channels, [SUBSCRIBE])]
 }
 
-/// What loads scripts.
+/// The rights to load scripts.
 pub fn to_load_scripts() -> Grant {
     Grant::plain([SCRIPT_LOAD])
 }
 
-/// Reports which rights are missing.
+/// The rights to check rights.
 pub fn to_ask_for_rights() -> Grant {
     Grant::plain([ACL_WHOAMI, ACL_DRYRUN])
 }
 
-/// What waits for replicas or disks.
+/// The rights to wait for replicas or disks.
 pub fn to_wait(need: &Durability) -> Grant {
     Grant::plain([if need.aof { WAITAOF } else { WAIT }])
 }
 
-/// What shows the clients of the server that wait for something.
+/// The rights to list clients that block on a key.
 pub fn to_see_clients() -> Grant {
     Grant::plain([CLIENT_INFO, CLIENT_LIST])
 }
@@ -59,20 +59,20 @@ pub fn to_see_clients() -> Grant {
 /// A right that the user lacks.
 #[derive(Debug, Clone)]
 pub struct Missing {
-    /// The server's words.
+    /// The message of the server.
     pub words: String,
-    /// What would give it.
+    /// The grant that gives it.
     pub grant: Grant,
 }
 
 /// Asks the server by `ACL DRYRUN` which of these rights the logged-in user lacks.
 ///
-/// `None` if the server cannot answer: `ACL DRYRUN` exists since 7.0 and needs a right of its own. Then the first command
-/// that is refused shows it with `NOPERM`. Of a pattern an example is checked, if there is one.
+/// Returns `None` if the server cannot answer: `ACL DRYRUN` exists since 7.0 and needs a right of its own. Then the
+/// first refused command reports it with `NOPERM`. For a pattern, its example is checked, if there is one.
 ///
 /// # Errors
 ///
-/// [`LinkError`] if the connection fails meanwhile.
+/// Returns a [`LinkError`] if the connection fails.
 pub async fn missing_rights(conn: &Conn, grants: &[Grant]) -> Result<Option<Vec<Missing>>, LinkError> {
     let user = match whoami(conn).await {
         Ok(user) => user,
@@ -101,11 +101,11 @@ pub async fn missing_rights(conn: &Conn, grants: &[Grant]) -> Result<Option<Vec<
     Ok(Some(missing))
 }
 
-/// The user that this connection is logged in as.
+/// The user of this connection.
 ///
 /// # Errors
 ///
-/// Those of the connection, and a missing right to `ACL WHOAMI`.
+/// Returns an error of the connection, or a missing right to `ACL WHOAMI`.
 pub async fn whoami(conn: &Conn) -> Result<String, LinkError> {
     conn.query(redis::cmd("ACL").arg("WHOAMI")).await
 }
@@ -117,7 +117,7 @@ mod tests {
     use crate::link::test_server::{TestServer, soon};
     use crate::link::{Link, LinkOptions};
 
-    /// What the table of commands says of a key is what the server says: with less it refuses, with that it does not.
+    /// The table of commands agrees with the server: with less access it refuses, with the declared access it does not.
     #[tokio::test]
     async fn the_server_wants_of_a_key_what_the_table_says() {
         let server = TestServer::start();

@@ -1,30 +1,30 @@
-//! Rights as `ACL SETUSER` takes them. Pure.
+//! Grants as rules for `ACL SETUSER`. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::command::{Access, Command};
 use super::grant::{Grant, On, Pattern, sorted};
 
-/// What a server understands of rules.
+/// The syntax of rules that a server understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// 6.2: every command on every key.
+    /// Redis 6.2: every command on every key.
     Flat,
-    /// 7.0 and newer: selectors, which tie commands to keys, and keys that may only be read or only be written.
+    /// Redis 7.0 and newer: selectors, which tie commands to keys, and read-only or write-only keys.
     Selectors,
 }
 
-/// The fewest rules that allow what was granted, and nothing else where the dialect can say so.
+/// The smallest set of rules that allows the grants, and nothing else as far as the dialect can express it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     /// Commands without keys, and channels.
     root: Vec<String>,
-    /// One for each group of keys.
+    /// One selector for each group of keys.
     selectors: Vec<String>,
 }
 
 impl Rules {
-    /// The rules for these grants.
+    /// Creates the rules for these grants.
     pub fn of(grants: &[Grant], dialect: Dialect) -> Rules {
         let (mut commands, mut channels, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for grant in grants {
@@ -59,7 +59,7 @@ impl Rules {
         }
     }
 
-    /// Each rule; selectors in their parentheses.
+    /// The rules; selectors are in parentheses.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.root.iter().chain(&self.selectors).map(String::as_str)
     }
@@ -73,8 +73,8 @@ fn plus<'a>(commands: &'a [Command]) -> impl Iterator<Item = String> + 'a {
     commands.iter().map(|command| format!("+{}", command.name))
 }
 
-/// Keys and commands that belong together: what is granted on the same keys is one group, and so are keys on which the
-/// same is granted. Maps, because there may be thousands of queues.
+/// Groups keys and commands: commands on the same keys are merged, and so are keys with the same commands. With maps,
+/// because there may be thousands of queues.
 fn grouped(grants: &[&Grant]) -> BTreeMap<Vec<Command>, BTreeSet<Pattern>> {
     let mut by_keys: BTreeMap<&[Pattern], BTreeSet<Command>> = BTreeMap::new();
     for grant in grants {
@@ -92,10 +92,10 @@ fn group(keys: &BTreeSet<Pattern>, commands: &[Command]) -> String {
     let sign = match access {
         Access { reads: true, writes: true } => "~",
         Access { reads: false, writes: true } => "%W~",
-        // One that only asks for lengths needs the key to be named, whatever the sign.
+        // A command that only asks for lengths needs the key to be named, whatever the sign.
         Access { writes: false, .. } => "%R~",
     };
-    // Behind one for all keys the server takes no other.
+    // After a pattern for all keys the server accepts no other.
     let all = keys.iter().find(|key| key.glob() == "*");
     let keys = keys.iter().filter(|key| all.is_none_or(|all| *key == all)).map(|key| format!("{sign}{}", key.glob()));
     keys.chain(plus(commands)).collect::<Vec<_>>().join(" ")

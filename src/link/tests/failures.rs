@@ -1,4 +1,4 @@
-//! What a link does when its server dies, falls silent or throws it out.
+//! Tests of a link whose server dies, falls silent or closes the connection.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Login, and what the operator reads when it fails.
+//! Tests of the login, and of the messages when it fails.
 
 use super::*;
 use crate::settings::Secret;
@@ -27,7 +27,7 @@ async fn a_wrong_login_says_what_to_do() {
     ready(&link).await;
 }
 
-/// Redis ends the connection of a client that is not logged in and sends more than 16 KiB.
+/// Redis closes the connection of a client that sends more than 16 KiB before it is logged in.
 #[tokio::test]
 async fn a_wrong_login_says_what_to_do_whatever_is_sent_behind_it() {
     let server = TestServer::with(&["--requirepass", "right"]);
@@ -77,7 +77,7 @@ async fn a_missing_name_and_a_closed_port_are_distinguished() {
     check(&error, ConnectErrorKind::Unreachable, &["the connection was refused"]);
 }
 
-/// A peer that answers whatever it is asked with these bytes; for servers that cannot be started here.
+/// Starts a peer that answers every request with these bytes, for servers that cannot be started here.
 async fn peer(answer: String) -> (u16, tokio::task::JoinHandle<()>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -87,7 +87,7 @@ async fn peer(answer: String) -> (u16, tokio::task::JoinHandle<()>) {
             let mut request = [0; 4096];
             drop(socket.read(&mut request).await);
             drop(socket.write_all(answer.as_bytes()).await);
-            // Kept open until the client goes, so that the answer is what it sees.
+            // Kept open until the client disconnects, so that the client sees the answer.
             while socket.read(&mut request).await.is_ok_and(|count| count > 0) {}
         }
     });
@@ -147,7 +147,7 @@ async fn a_missing_password_file_is_named() {
     check(&error, ConnectErrorKind::Secret, &["read password_file /nonexistent/password", "check that it exists"]);
 }
 
-/// The clock at connect comes with what the server says of itself: no right to `TIME` is needed, which some services refuse.
+/// The server's clock comes with `INFO`, so no right to `TIME` is needed, which some services refuse.
 #[tokio::test]
 async fn a_user_without_the_right_to_time_learns_the_servers_clock() {
     let server = TestServer::start();

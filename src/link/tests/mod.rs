@@ -1,4 +1,4 @@
-//! The link against a real redis-server.
+//! Tests of the link against a real redis-server.
 
 mod failures;
 mod login;
@@ -25,12 +25,12 @@ fn start_with(endpoint: RedisEndpoint, scripts: Vec<Script>) -> Link {
     Link::start(Arc::new(endpoint), options)
 }
 
-/// Waits until an attempt to connect has failed and returns why.
+/// Waits until an attempt to connect has failed; returns the error.
 async fn refused(endpoint: RedisEndpoint) -> ConnectError {
     refused_on(&start(endpoint)).await
 }
 
-/// The same of this link.
+/// The same for this link.
 async fn refused_on(link: &Link) -> ConnectError {
     let mut state = link.state();
     let failed = state.wait_for(|state| matches!(state, LinkState::Connecting { last_error: Some(_), .. }));

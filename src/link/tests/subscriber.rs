@@ -1,4 +1,4 @@
-//! The subscription against a real server.
+//! Tests of the subscription against a real server.
 
 use super::*;
 
@@ -56,7 +56,7 @@ async fn further_channels_are_heard_on_the_same_connection_and_others_no_more() 
     }
     assert_eq!(next(&mut events).await, message("b", b"2"));
     assert_eq!(next(&mut events).await, message("c", b"3"));
-    // What was asked for last is what a new connection subscribes to.
+    // A new connection subscribes to the channels that were requested last.
     run(&mut admin, "CLIENT KILL TYPE pubsub").await;
     assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
     run(&mut admin, "PUBLISH a 4").await;
@@ -101,7 +101,7 @@ async fn a_slow_receiver_is_asked_to_check_everything() {
     }
     let _: Vec<i64> = flood.query_async(&mut admin).await.unwrap();
     eventually("the buffer to be full", async || events.len() == events.max_capacity()).await;
-    // More than fits: when the second flood is answered, the first has been forwarded.
+    // More than fits: when the second flood is answered, the first has been passed on.
     let _: Vec<i64> = flood.query_async(&mut admin).await.unwrap();
     let mut messages = 0;
     while let SubscriberEvent::Message { .. } = next(&mut events).await {
@@ -118,14 +118,14 @@ async fn a_channel_without_the_right_to_it_silences_no_other() {
     let endpoint = Arc::new(server.endpoint_as(Some("u"), "p"));
     let (subscriber, mut events) = Subscriber::start(endpoint, channels(&["a", "forbidden"]));
     assert_eq!(next(&mut events).await, SubscriberEvent::Subscribed);
-    // The same on a connection that is there.
+    // The same on an existing connection.
     subscriber.listen_to(channels(&["a", "b", "forbidden", "forbidden:too"]));
     assert_eq!(next(&mut events).await, SubscriberEvent::More(channels(&["b"])));
     for (channel, payload) in [("forbidden", "1"), ("a", "2")] {
         run(&mut admin, &format!("PUBLISH {channel} {payload}")).await;
     }
     assert_eq!(next(&mut events).await, message("a", b"2"));
-    // Once the right is there it is noticed without a new connection.
+    // A right that is granted later is noticed without a new connection.
     run(&mut admin, "ACL SETUSER u &forbidden").await;
     assert_eq!(next(&mut events).await, SubscriberEvent::More(channels(&["forbidden"])));
     run(&mut admin, "PUBLISH forbidden 3").await;

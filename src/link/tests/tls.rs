@@ -1,4 +1,4 @@
-//! TLS with a private CA and a client certificate, and what the operator reads when it fails.
+//! Tests of TLS with a private CA and a client certificate, and of the messages when it fails.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use super::*;
 use crate::settings::TlsFiles;
 
-/// A CA with a server's and a client's certificate, as files.
+/// A CA with the certificates of a server and a client, as files.
 struct Pki {
     ca: PathBuf,
     server: (PathBuf, PathBuf),
@@ -74,7 +74,7 @@ async fn a_private_ca_and_a_client_certificate_are_used() {
 async fn a_missing_client_certificate_is_reported() {
     let (server, pki) = tls_server("yes");
     let error = refused(with_tls(&server, Some(&pki.ca), None)).await;
-    // TLS 1.3 refuses after the handshake, which may show as a closed connection only.
+    // TLS 1.3 refuses after the handshake, which may only show as a closed connection.
     assert!(matches!(error.kind, ConnectErrorKind::Tls | ConnectErrorKind::Unreachable), "{error}");
     assert!(error.message.contains("client certificate"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The same question to all sentinels at once.
+//! One question to all sentinels at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::link::endpoint::RedisEndpoint;
 use crate::link::error::{ConnectError, ConnectErrorKind};
 use crate::link::target::SentinelTarget;
 
-/// Longest wait for one sentinel: it answers out of its memory, and the others may be enough.
+/// Longest wait for one sentinel: it answers from memory, and the others may suffice.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes of a host's name: that of the DNS has at most 253.
+/// Maximum length of a host name, in bytes; DNS allows 253.
 const LONGEST_HOST: usize = 255;
 
-/// What the sentinels name, the quickest first; those that know no such master name nothing. Comes back as soon as more
-/// than half of all name the same.
+/// The addresses that the sentinels name, the quickest first; a sentinel that does not know the master names none.
+/// Returns as soon as more than half of all sentinels name the same.
 ///
 /// # Errors
 ///
-/// When none answers: why the first did not.
+/// Returns the first error if no sentinel answers.
 pub(super) async fn all(target: &SentinelTarget) -> Result<Vec<Address>, ConnectError> {
     let mut asked: FuturesUnordered<_> = target.nodes.iter().map(|node| one(node, &target.master)).collect();
     let (mut found, mut first_error, mut answers) = (Vec::new(), None, 0);
@@ -51,7 +51,7 @@ pub(super) async fn all(target: &SentinelTarget) -> Result<Vec<Address>, Connect
     }
 }
 
-/// Where this sentinel says the master is; `None` if it knows no such master.
+/// The address of the master according to one sentinel; `None` if it does not know the master.
 pub(super) async fn one(node: &Arc<RedisEndpoint>, master: &str) -> Result<Option<Address>, ConnectError> {
     const WORDS: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME";
     let mut command = redis::cmd("SENTINEL");
@@ -64,12 +64,12 @@ pub(super) async fn one(node: &Arc<RedisEndpoint>, master: &str) -> Result<Optio
     named(answer).map_err(|what| error(ConnectErrorKind::Server, format!("the answer to {WORDS} is {what}")))
 }
 
-/// The address in an answer; `None` if the sentinel knows no such master.
+/// Parses a reply; `None` if the sentinel does not know the master.
 fn named(answer: Value) -> Result<Option<Address>, &'static str> {
     if answer == Value::Nil {
         return Ok(None);
     }
-    // The library's own error quotes the whole answer.
+    // The library's own error quotes the whole reply.
     let (host, port) = <(String, String)>::from_redis_value(answer).map_err(|_| "no address: is it a sentinel?")?;
     if host.is_empty() || host.len() > LONGEST_HOST {
         return Err("no address of a host");
@@ -116,7 +116,7 @@ mod tests {
         fuzz("+switch-master", &announced, |bytes| {
             let switch = Switch::read(bytes, "orders")?;
             let answers = vec![switch.old.clone(), switch.new.clone(), switch.old.clone()];
-            // Whatever is announced, those that name the former master do not decide.
+            // Whatever is announced, replies that name the former master do not decide.
             match Verdict::of(answers, Some(&switch)) {
                 None => assert_eq!(switch.old, switch.new),
                 Some(verdict) => assert_eq!(verdict, Verdict::Agreed(switch.new)),

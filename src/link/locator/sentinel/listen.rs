@@ -1,4 +1,4 @@
-//! Listens to every sentinel, and looks at all of them when something may have been missed.
+//! Subscribes to every sentinel, and asks all of them when an announcement may have been missed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,21 @@ use super::Group;
 use super::verdict::Switch;
 use crate::link::subscriber::{Subscriber, SubscriberEvent};
 
-/// Where sentinels announce a new master: when they take it over into their state, and, from the one that makes it a master,
-/// right before that. In between, a second or more, the former one still takes writes, which are lost.
+/// The channels on which sentinels announce a new master: when they learn of it, and, from the one that promotes it,
+/// right before that. In between, a second or more, the former master still accepts writes, which are lost.
 pub(in crate::link) const CHANNELS: [&str; 2] = ["+switch-master", "+failover-state-send-slaveof-noone"];
-/// Longest time between two looks at all sentinels; half of it is the shortest, so that many daemons do not ask in step.
+/// Maximum interval between two questions to all sentinels; the minimum is half of it, so that many daemons do not ask
+/// in step.
 const LOOK: Duration = Duration::from_secs(20);
 
 /// Runs until it is dropped.
 pub(super) async fn run(group: Arc<Group>) {
-    // Both only wait. A look, which may take a second, keeps no message waiting.
+    // Both only wait. A question, which may take a second, does not delay messages.
     tokio::join!(hear(&group), look(&group));
 }
 
-/// Hears announcements, on a connection of its own to each sentinel: they announce at different times, and any of them
-/// may be cut off.
+/// Receives announcements, on one connection for each sentinel: they announce at different times, and any of them may
+/// be cut off.
 async fn hear(group: &Group) {
     let channels = CHANNELS.map(Arc::from);
     let mut subscribers = Vec::new();
@@ -42,17 +43,17 @@ async fn hear(group: &Group) {
                     group.switched(switch);
                 }
             }
-            // What was announced before is lost.
+            // Earlier announcements are lost.
             SubscriberEvent::Subscribed | SubscriberEvent::More(_) => group.look.notify_one(),
         }
     }
 }
 
-/// Looks at all sentinels whenever that is asked for, and now and then.
+/// Asks all sentinels on request and periodically.
 async fn look(group: &Group) {
     loop {
         let wait = LOOK.mul_f64(0.5 + fastrand::f64() / 2.0);
-        // Order does not matter: both lead to a look.
+        // Unbiased: both lead to a question.
         tokio::select! {
             () = group.look.notified() => {}
             () = tokio::time::sleep(wait) => {}

@@ -1,8 +1,9 @@
-//! The master of a name, as its sentinels know it: all are asked, and all are listened to.
+//! The master of a name according to its sentinels: all of them are asked and subscribed to.
 //!
-//! The client library's own Sentinel client is not used: it listens to no change, needs the right to list all masters, and
-//! its connections are never replaced. Here only `SENTINEL GET-MASTER-ADDR-BY-NAME` and two channels are needed. A message makes every connection to the former master end at once; what the sentinels say together decides in all
-//! other cases.
+//! The client library's Sentinel client is not used: it subscribes to no change, needs the right to list all masters,
+//! and never replaces its connections. Here only `SENTINEL GET-MASTER-ADDR-BY-NAME` and two channels are needed. An
+//! announcement ends every connection to the former master at once; in all other cases the majority of the replies
+//! decides.
 
 pub(in crate::link) use self::listen::CHANNELS;
 
@@ -22,11 +23,11 @@ use super::super::error::{ConnectError, ConnectErrorKind};
 use super::super::target::SentinelTarget;
 use crate::clock::Instant;
 
-/// How long an announced change counts more than sentinels that do not know it yet. They learn it from each other
-/// within two seconds.
+/// Time for which an announced change outweighs sentinels that do not know it yet. They learn it from each other within
+/// two seconds.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// The sentinels of one master, and the task that listens to them; it ends with the last handle.
+/// The sentinels of one master, and the task that subscribes to them; it ends with the last handle.
 #[derive(Debug)]
 pub struct Sentinels {
     group: Arc<Group>,
@@ -34,7 +35,7 @@ pub struct Sentinels {
 }
 
 impl Sentinels {
-    /// Begins to listen.
+    /// Starts the task.
     pub(super) fn start(target: Arc<SentinelTarget>) -> Arc<Sentinels> {
         let (known, _) = watch::channel(Known::default());
         let (changes, _) = watch::channel(0);
@@ -73,7 +74,7 @@ impl Sentinels {
 }
 
 impl SentinelTarget {
-    /// What each sentinel names as the master; `None` from one that does not know it.
+    /// Asks each sentinel for the master; `None` from one that does not know it.
     pub async fn answers(&self) -> Vec<(String, Result<Option<String>, ConnectError>)> {
         let ask = async |node: &Arc<RedisEndpoint>| {
             let answer = ask::one(node, &self.master).await;
@@ -85,19 +86,19 @@ impl SentinelTarget {
     }
 }
 
-/// What is known of the master.
+/// The knowledge about the master.
 #[derive(Debug, Default)]
 struct Known {
-    /// Where it is; `None` while the sentinels do not agree.
+    /// The current address; `None` while the sentinels do not agree.
     master: Option<Address>,
-    /// Where it was when they last agreed.
+    /// The address at the last agreement.
     named: Option<Address>,
-    /// The last change that was announced, and when.
+    /// The last announced change, and its time.
     switch: Option<(Switch, Instant)>,
 }
 
 impl Known {
-    /// Takes over where the master is; whether that is another place than the last that was named.
+    /// Sets the address of the master; returns whether it differs from the last agreed one.
     fn moved(&mut self, master: Option<Address>) -> bool {
         self.master = master;
         let moved = self.master.is_some() && self.master != self.named;
@@ -108,19 +109,19 @@ impl Known {
     }
 }
 
-/// What the handles and the listening task share.
+/// The state that the handles and the task share.
 #[derive(Debug)]
 struct Group {
     target: Arc<SentinelTarget>,
     known: watch::Sender<Known>,
-    /// Counts the places of the master, and the announcements of it.
+    /// Incremented at each change of the master and each announcement of it.
     changes: watch::Sender<u64>,
-    /// Asks for a look at all sentinels.
+    /// Requests a question to all sentinels.
     look: Notify,
 }
 
 impl Group {
-    /// Asks all sentinels, and takes over what they say together.
+    /// Asks all sentinels, and records their verdict.
     async fn ask(&self) -> Result<Verdict, ConnectError> {
         let answers = ask::all(&self.target).await?;
         let switch = match &self.known.borrow().switch {
@@ -148,7 +149,7 @@ impl Group {
         }
     }
 
-    /// The sentinels agree on this master, or on none.
+    /// Records the master on which the sentinels agree, or that they agree on none.
     fn learn(&self, master: Option<Address>) {
         let mut moved = false;
         self.known.send_if_modified(|known| {
@@ -159,8 +160,8 @@ impl Group {
         self.tell(moved);
     }
 
-    /// A sentinel announces another master. It is believed if it replaces the one that is known: a sentinel that is behind
-    /// may announce an older change. In any case all are asked.
+    /// Handles the announcement of another master. It is believed if it replaces the known one, because a sentinel that
+    /// lags may announce an older change. In any case all sentinels are asked.
     fn switched(&self, switch: Switch) {
         let (mut moved, mut said) = (false, false);
         self.known.send_if_modified(|known| {
@@ -169,7 +170,7 @@ impl Group {
             if replaces {
                 moved = known.moved(Some(switch.new.clone()));
             }
-            // A change is announced more than once: as it begins, and by each sentinel that takes it over.
+            // A change is announced repeatedly: when it begins, and by each sentinel that learns of it.
             if replaces || said {
                 known.switch = Some((switch, Instant::now()));
             }

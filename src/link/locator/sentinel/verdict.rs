@@ -1,8 +1,8 @@
-//! What several sentinels say together. Pure.
+//! The verdict of several sentinels. Pure.
 
 use super::super::super::endpoint::RedisEndpoint;
 
-/// Host and port, as sentinels name them.
+/// A host and a port, as sentinels name them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) host: String,
@@ -10,7 +10,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Whether it is that of this server.
+    /// Whether it is the address of this server.
     pub(super) fn is_of(&self, server: &RedisEndpoint) -> bool {
         self.host == server.host && self.port == server.port
     }
@@ -24,8 +24,8 @@ pub(super) struct Switch {
 }
 
 impl Switch {
-    /// Reads a message of `+switch-master`, `NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT`, or one about the replica that is made
-    /// the master, `slave REPLICA HOST PORT @ NAME OLD-HOST OLD-PORT`; `None` if it is about another master or cannot be read.
+    /// Parses a message of `+switch-master`, `NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT`, or one about the promoted
+    /// replica, `slave REPLICA HOST PORT @ NAME OLD-HOST OLD-PORT`; `None` if it is about another master or invalid.
     pub(super) fn read(message: &[u8], master: &str) -> Option<Switch> {
         let words: Vec<_> = std::str::from_utf8(message).ok()?.split(' ').collect();
         let (name, old_host, old_port, new_host, new_port) = match words[..] {
@@ -39,18 +39,18 @@ impl Switch {
     }
 }
 
-/// What the sentinels say together.
+/// The verdict of the sentinels.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Most of those that answered name this one. No other is tried: it could be a master that was cut off.
+    /// Most of the replies name this one. No other is tried, because it could be a master that was cut off.
     Agreed(Address),
-    /// There is no majority; those with more votes first.
+    /// There is no majority; ordered by votes, the most first.
     Doubt(Vec<Address>),
 }
 
 impl Verdict {
-    /// Judges the answers; `None` if there is none. After a change that was just announced, answers that name the former
-    /// master are those of sentinels that do not know it yet: they do not count.
+    /// Judges the replies; `None` if there is none. After an announcement, replies that name the former master do not
+    /// count, because their sentinels do not know the change yet.
     pub(super) fn of(answers: Vec<Address>, announced: Option<&Switch>) -> Option<Verdict> {
         let stale = |address: &Address| announced.is_some_and(|switch| *address == switch.old);
         let announcement = announced.map(|switch| switch.new.clone());
@@ -63,7 +63,7 @@ impl Verdict {
                 None => counted.push((vote.clone(), 1)),
             }
         }
-        // Stable: among equals the announced one, then the quickest answer.
+        // Stable: among equals the announced one first, then the quickest reply.
         counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         match counted.first() {
             None => None,
@@ -104,15 +104,15 @@ mod tests {
         check("ab", "", "?ab");
         check("abbac", "", "?abc");
         check("", "", "");
-        // Who still names the former master does not know better.
+        // A sentinel that still names the former master is behind.
         check("aaa", "ab", "=b");
         check("aab", "ab", "=b");
         check("", "ab", "=b");
-        // But others may know of yet another change.
+        // But others may know of a further change.
         check("cc", "ab", "=c");
         check("cab", "ab", "=b");
         check("c", "ab", "?bc");
-        // Back to the former one.
+        // Back to the former master.
         check("aab", "ba", "=a");
     }
 
