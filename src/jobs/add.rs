@@ -12,20 +12,21 @@ use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::settings::{MAX_DELAY, MAX_TRIES, MAX_TTR};
 use crate::link::{BadReply, Fields};
 
-/// Most jobs of one call.
+/// Maximum number of jobs in one call.
 pub const MAX_BATCH: usize = 1_000;
-/// The last due time, milliseconds since 1970: a score is exact up to here.
+/// The last due time, in ms since 1970: scores are exact up to here.
 const LAST_DUE_MS: i64 = 1 << 52;
 
 impl JobQueue {
     /// Adds jobs: all of them, or none.
     ///
-    /// Sent again after an unknown outcome, jobs with ids of their own are added once: the daemon remembers a finished one
-    /// for `remember`. Jobs without are added twice.
+    /// If it is repeated after an unknown outcome, jobs with ids of their own are added once, because a finished one is
+    /// remembered for `remember`. Jobs without an id are added twice.
     ///
     /// # Errors
     ///
-    /// [`JobError::Full`], [`JobError::TooLarge`] and [`JobError::Invalid`] add nothing, as do those that were not sent.
+    /// [`JobError::Full`], [`JobError::TooLarge`] and [`JobError::Invalid`] add nothing, and neither does a call that
+    /// was not sent.
     pub async fn add(&self, topic: &Topic, jobs: Vec<NewJob>) -> Result<Vec<Added>, JobError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -51,7 +52,7 @@ impl JobQueue {
         }
     }
 
-    /// Adds jobs of several clients: together, or one by one where one of them would keep the others out.
+    /// Adds jobs of several clients: together, or one by one if one of them would keep the others out.
     async fn add_each(&self, topic: &Topic, jobs: Vec<(LocalId, Vec<Bytes>)>) -> Vec<Result<Added, JobError>> {
         let (ids, args): (Vec<_>, Vec<_>) = jobs.iter().cloned().unzip();
         match self.add_all(topic, ids, args.concat()).await {
@@ -115,14 +116,14 @@ impl JobQueue {
             self.tell(topic);
         }
         if fields.int()? == 1 {
-            // It may have been removed from the index after this process entered it.
+            // The topic may have been removed from the index after this process entered it.
             self.enter(topic, true).await?;
         }
         Ok(added)
     }
 }
 
-/// The arguments of one job; what is wrong with it.
+/// Appends the arguments of one job; returns an error if the job is invalid.
 fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Result<(), JobError> {
     let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
     if job.content_type.len() > 255 {
@@ -149,7 +150,7 @@ fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Res
     Ok(())
 }
 
-/// Whether a reservation may be that long.
+/// Checks the length of a reservation.
 pub(super) fn check_ttr(ttr: Duration) -> Result<(), JobError> {
     match (Duration::from_millis(1)..=MAX_TTR).contains(&ttr) {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! The keys under `jobs:`: what topics allow.
+//! The configuration keys under `jobs:`.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ tables! {
     }
 }
 
-/// The keys under `jobs:` that are about topics.
+/// The keys under `jobs:` about topics.
 pub(crate) const KEYS: &[Group] = &[Group { of: None, keys: &[DEFAULTS, TOPICS, MAX_TOPICS] }];
-/// The settings of topics that do not say otherwise, where they are written among the topics.
+/// The name under `topics` that means the defaults.
 const DEFAULT: &str = "default";
 const DEFAULTS: Key = key("defaults", Kind::Section(&topic::TABLE), "Settings of topics that do not say otherwise.");
 const TOPICS: Key = key(
@@ -41,7 +41,7 @@ const MAX_TOPICS: Key = key(
 )
 .default("10000");
 
-/// Reads what is under `jobs:`.
+/// Reads the section `jobs`.
 pub(crate) fn read(section: &Section<'_>) -> JobSettings {
     let rule = |name: &str| name.parse::<Topic>().map(drop).map_err(|error| error.rule);
     let (of_all, topics): (Vec<_>, Vec<_>) =
@@ -58,7 +58,7 @@ pub(crate) fn read(section: &Section<'_>) -> JobSettings {
         None => defaults,
     };
     let topics = topics.into_iter();
-    // A name that is none is reported, and the configuration thrown away.
+    // An invalid name was reported, so this configuration will be discarded.
     let topics = topics.filter_map(|(name, section)| {
         let settings = topic(&section, &defaults);
         Some((name.parse().ok()?, settings))
@@ -96,7 +96,7 @@ fn topic(section: &Section<'_>, base: &TopicSettings) -> TopicSettings {
     settings
 }
 
-/// The largest body that may be allowed.
+/// The largest value of `max_body`, in bytes.
 pub(super) const LARGEST_BODY: u64 = 64 << 20;
 
 fn or_base(section: &Section<'_>, key: &Key, base: Option<Duration>) -> Option<Duration> {
@@ -104,7 +104,7 @@ fn or_base(section: &Section<'_>, key: &Key, base: Option<Duration>) -> Option<D
 }
 
 impl JobSettings {
-    /// The settings in effect, in the shape and the units of the YAML.
+    /// The effective settings, in the shape and the units of the YAML.
     pub fn shown(&self) -> Map<String, Value> {
         let topics = self.topics.iter().map(|(name, settings)| (name.to_string(), shown::fields(settings).into()));
         Map::from_iter([

@@ -1,4 +1,4 @@
-//! What an operator does with jobs and topics.
+//! The operations of operators on jobs and topics.
 
 use std::time::Duration;
 
@@ -11,49 +11,49 @@ use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::reserve::Aged;
 use crate::link::{BadReply, Fields, Score};
 
-/// Most jobs that one call redrives or purges.
+/// Maximum number of jobs that one call redrives or purges.
 pub const MAX_SWEEP: usize = 1_000;
 
-/// Dead jobs that cannot be read, and that one call passes over.
+/// Maximum number of unreadable dead jobs that one call skips.
 const MAX_UNREADABLE: u64 = 100_000;
 
-/// Dead jobs that are meant.
+/// A selection of dead jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which<'a> {
-    /// The oldest ones, at most so many.
+    /// The oldest ones, at most this many.
     Oldest(usize),
-    /// These.
+    /// The jobs with these ids.
     Ids(&'a [LocalId]),
 }
 
-/// What a tick did, and what it saw.
+/// The result of a tick: what it changed, and the sizes of the topic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tick {
-    /// What time did to jobs.
+    /// The jobs that a time limit has changed.
     pub aged: Aged,
-    /// Waiting for their due time.
+    /// Number of jobs that wait for their due time.
     pub delay: u64,
-    /// Due.
+    /// Number of due jobs.
     pub ready: u64,
-    /// Reserved.
+    /// Number of reserved jobs.
     pub reserved: u64,
-    /// Dead.
+    /// Number of dead jobs.
     pub dead: u64,
-    /// How long the first ready job has been ready, milliseconds.
+    /// Time since the first ready job became ready, in ms.
     pub oldest_ready_ms: Option<i64>,
     /// Whether there is more to do than one call does.
     pub more: bool,
-    /// Whether nothing is handed out.
+    /// Whether the topic is paused.
     pub paused: bool,
 }
 
 impl JobQueue {
-    /// Removes a job for good, whatever its state. A consumer that has it learns it when it settles. A second call answers
-    /// [`JobError::NotFound`].
+    /// Removes a job for good, whatever its state. Its consumer learns of it when it settles the job. A second call
+    /// returns [`JobError::NotFound`].
     ///
     /// # Errors
     ///
-    /// [`JobError::NotFound`].
+    /// Returns [`JobError::NotFound`] if there is no such job.
     pub async fn delete(&self, id: &JobId) -> Result<(), JobError> {
         let reply = self.run(&self.shared.scripts.delete, &id.topic, &[text(id.local.as_str())]).await?;
         let mut fields = Fields::of("jobs_delete", reply)?;
@@ -65,16 +65,16 @@ impl JobQueue {
         }
     }
 
-    /// Dead jobs wait again, with all of their tries and, if they had one, the same time to live from now on, or this one.
-    /// Answers how many. At most [`MAX_SWEEP`] a call. Jobs that cannot be read stay dead, and hide no others.
+    /// Makes dead jobs ready again with all of their tries, and with `ttl` from now on, or the same time to live as
+    /// before. Returns their number, at most [`MAX_SWEEP`] a call. Unreadable jobs stay dead, and do not hide others.
     ///
     /// # Errors
     ///
-    /// Those of the connection. With ids it may be sent again.
+    /// Returns an error of the connection. With ids it may be repeated.
     pub async fn redrive(&self, topic: &Topic, which: Which<'_>, ttl: Option<Duration>) -> Result<u64, JobError> {
         let (most, mut ids) = which.arguments()?;
         let (named, mut left, mut moved, mut stay) = (!ids.is_empty(), most.max(ids.len() as u64), 0, 0);
-        // A script reads no more than 512 KiB of records; each goes on behind the last.
+        // A script reads at most 512 KiB of records; each continues after the last.
         while left > 0 && stay < MAX_UNREADABLE {
             let mut args = vec![text(topic.as_str()), or_empty(ttl.map(millis)), number(left), number(stay)];
             args.extend(ids.iter().cloned());
@@ -96,11 +96,11 @@ impl JobQueue {
         Ok(moved)
     }
 
-    /// Removes dead jobs for good; answers how many there were. At most [`MAX_SWEEP`] a call.
+    /// Removes dead jobs for good; returns their number, at most [`MAX_SWEEP`] a call.
     ///
     /// # Errors
     ///
-    /// Those of the connection. With ids it may be sent again.
+    /// Returns an error of the connection. With ids it may be repeated.
     pub async fn purge(&self, topic: &Topic, which: Which<'_>) -> Result<u64, JobError> {
         let (most, ids) = which.arguments()?;
         let mut args = vec![Bytes::new(), number(most)];
@@ -111,11 +111,11 @@ impl JobQueue {
         Ok(u64::try_from(fields.int()?).unwrap_or(0))
     }
 
-    /// From now on nothing of the topic is handed out. What is reserved may be finished, jobs may be added.
+    /// Pauses a topic: it hands out nothing. Reserved jobs may still be finished, and jobs may be added.
     ///
     /// # Errors
     ///
-    /// Those of the connection. It may be sent again.
+    /// Returns an error of the connection. It may be repeated.
     pub async fn pause(&self, topic: &Topic) -> Result<(), JobError> {
         self.enter(topic, false).await?;
         let mut command = redis::cmd("HSET");
@@ -125,11 +125,11 @@ impl JobQueue {
         self.announce(topic).await
     }
 
-    /// The opposite of [`pause`](JobQueue::pause).
+    /// Ends a [`pause`](JobQueue::pause).
     ///
     /// # Errors
     ///
-    /// Those of the connection. It may be sent again.
+    /// Returns an error of the connection. It may be repeated.
     pub async fn resume(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("HDEL");
         command.arg(&Keys::of(topic).topic()[..]).arg("paused");
@@ -137,11 +137,11 @@ impl JobQueue {
         self.announce(topic).await
     }
 
-    /// Removes a topic with all of its jobs, at once. Consumers that have some learn it when they settle.
+    /// Removes a topic with all of its jobs at once. Their consumers learn of it when they settle.
     ///
     /// # Errors
     ///
-    /// Those of the connection. It may be sent again.
+    /// Returns an error of the connection. It may be repeated.
     pub async fn destroy(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("UNLINK");
         Keys::of(topic).all().iter().for_each(|key| {
@@ -151,12 +151,12 @@ impl JobQueue {
         self.leave(topic).await
     }
 
-    /// Notes that a copy of this job is on its way to where it is exported to; whether that was noted before. Only while the topic
-    /// is paused. It may be sent again.
+    /// Records that this job is being exported; returns whether it was recorded before. Use it only while the topic is
+    /// paused. It may be repeated.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn begin_export(&self, topic: &Topic, id: &LocalId) -> Result<bool, JobError> {
         let conn = self.conn(Keys::of(topic).topic()).await?;
         let hash = Keys::of(topic).topic().clone();
@@ -169,13 +169,13 @@ impl JobQueue {
         Ok(interrupted)
     }
 
-    /// Makes a job that waits a member of a plain sorted set, which is copied first; `false` if such a member is there
-    /// already and is not this job's copy. Only while the topic is paused. It may be sent again: the topic remembers
-    /// whose copy is on its way.
+    /// Exports a waiting job to a plain sorted set: copies it as a member, then removes it. Returns `false` if such a
+    /// member exists and is not this job's copy. Use it only while the topic is paused. It may be repeated, because the
+    /// topic remembers which job is being exported.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn export_member(&self, key: &str, score: Score, id: &JobId, body: &Bytes) -> Result<bool, JobError> {
         let interrupted = self.begin_export(&id.topic, &id.local).await?;
         let mut copy = redis::cmd("ZADD");
@@ -188,11 +188,11 @@ impl JobQueue {
         Ok(true)
     }
 
-    /// Removes a job whose copy is where it is exported to. It may be sent again.
+    /// Removes a job whose copy has arrived. It may be repeated.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn end_export(&self, id: &JobId) -> Result<(), JobError> {
         match self.delete(id).await {
             Ok(()) | Err(JobError::NotFound) => Ok(()),
@@ -200,19 +200,19 @@ impl JobQueue {
         }
     }
 
-    /// Wakes the consumers of this topic, in all daemons.
+    /// Wakes the consumers of this topic in all daemons.
     pub(super) async fn announce(&self, topic: &Topic) -> Result<(), JobError> {
         let mut command = redis::cmd("PUBLISH");
         command.arg(super::keys::WAKE).arg(topic.as_str());
         Ok(self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?)
     }
 
-    /// What time does to the jobs of a topic, at most `most` of each kind. Every daemon does it once a second; without
-    /// a tick and a `pop`, a topic changes nothing and loses nothing.
+    /// Applies the time limits of a topic's jobs, at most `most` of each kind. Every daemon does it once a second;
+    /// without a tick and a `pop`, a topic changes nothing and loses nothing.
     ///
     /// # Errors
     ///
-    /// Those of the connection. It may be sent again.
+    /// Returns an error of the connection. It may be repeated.
     pub async fn tick(&self, topic: &Topic, most: usize) -> Result<Tick, JobError> {
         let settings = self.settings().of(topic);
         let args = [
@@ -238,7 +238,7 @@ impl Which<'_> {
     fn arguments(self) -> Result<(u64, Vec<Bytes>), JobError> {
         match self {
             Which::Oldest(most) => Ok((most.clamp(1, MAX_SWEEP) as u64, Vec::new())),
-            // No ids would mean the oldest ones to the script.
+            // Without ids the script would take the oldest jobs.
             Which::Ids([]) => Err(JobError::Invalid("no ids are given".to_owned())),
             Which::Ids(ids) if ids.len() > MAX_SWEEP => {
                 Err(JobError::Invalid(format!("{} ids at once: at most {MAX_SWEEP}", ids.len())))

@@ -1,14 +1,15 @@
-//! Hands jobs to consumers that wait: the one place of a process where its consumers pop.
+//! The dispenser of jobs to waiting consumers: the only place in a process where its consumers pop.
 //!
-//! All consumers that wait for a topic share one call: it asks for as many jobs as they want together, and what it brings
-//! goes to those who have waited for longest. One call a topic is outstanding; who comes meanwhile is in the next one.
-//! So a crowd of consumers costs Redis few calls.
+//! All consumers of a topic share one call: it asks for as many jobs as they want together, and the jobs go to those
+//! who have waited longest. One call for each topic is outstanding; consumers that arrive meanwhile are in the next
+//! one. So a crowd of consumers costs few calls to Redis.
 //!
-//! A topic is looked at when a consumer comes, when this process added a job, when a script said on the channel that a topic
-//! has a new first job, when the first job is due or the first reservation ends, and every [`POLL`] in any case.
+//! A topic is looked at when a consumer arrives, when this process adds a job, when a script announces on the channel
+//! that a topic has a new first job, when the first job is due or the first reservation ends, and every [`POLL`] in any
+//! case.
 //!
-//! A consumer that goes away loses no job: what was reserved for it is given to the next one, or released at once and
-//! uncounted.
+//! A consumer that disconnects loses no job: jobs reserved for it are given to the next one, or released at once
+//! without counting the attempt.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -27,25 +28,25 @@ use super::queue::JobQueue;
 use super::reserve::{MAX_POP, Popped};
 use crate::link::SubscriberEvent;
 
-/// Consumers that may wait at the same time.
+/// Maximum number of waiting consumers.
 pub const MAX_WAITING: usize = 10_000;
-/// Topics that one consumer may wait for.
+/// Maximum number of topics for which one consumer waits.
 pub const MAX_TOPICS: usize = 32;
-/// Time between two looks at a topic with waiting consumers, with or without an announcement.
+/// Interval between two looks at a topic with waiting consumers, independent of announcements.
 const POLL: Duration = Duration::from_secs(2);
-/// Shortest wait for a due time: the process's idea of Redis's clock may be ahead.
+/// Shortest wait for a due time, because the estimate of Redis's clock may be ahead.
 const GRAIN: Duration = Duration::from_millis(1);
 
-/// What a consumer asks for.
+/// A consumer's request for jobs.
 #[derive(Debug, Clone)]
 pub struct PopRequest {
-    /// The topics, the most important first: jobs of one of them are answered, the first that has any.
+    /// The topics, the most important first. The jobs returned are of one topic, the first that has any.
     pub topics: Vec<Topic>,
-    /// Most jobs.
+    /// Maximum number of jobs.
     pub count: usize,
-    /// A time to run instead of the jobs' own.
+    /// A time to run that replaces the jobs' own.
     pub ttr: Option<Duration>,
-    /// How long to wait until there is a job; zero is not at all.
+    /// Time to wait until there is a job; zero does not wait.
     pub wait: Duration,
 }
 
@@ -64,7 +65,7 @@ struct Request {
 
 type Answer = Result<Handed, JobError>;
 
-/// Jobs on their way to a consumer. Dropped before it took them they go back.
+/// Jobs that are being passed to a consumer. If dropped before it has accepted them, they are released.
 struct Handed {
     jobs: Vec<Reserved>,
     unseen: mpsc::Sender<Vec<Reserved>>,
@@ -79,14 +80,14 @@ impl Handed {
 impl Drop for Handed {
     fn drop(&mut self) {
         if !self.jobs.is_empty() {
-            // Full or closed: they come back when their time to run is over.
+            // Ignore the error: the jobs come back when their time to run ends.
             let _ = self.unseen.try_send(std::mem::take(&mut self.jobs));
         }
     }
 }
 
 impl Dispenser {
-    /// A dispenser over this queue, and the task, which the caller has to run.
+    /// Creates a dispenser over this queue, and its task, which the caller has to run.
     pub fn new(jobs: JobQueue) -> (Dispenser, Dispensing) {
         let (requests, incoming) = mpsc::channel(1024);
         let (unseen, returned) = mpsc::channel(1024);
@@ -107,12 +108,12 @@ impl Dispenser {
         (Dispenser { requests, unseen }, task)
     }
 
-    /// Jobs for one consumer; none if there was none in time. Safe to drop: what was reserved goes back.
+    /// Takes jobs for one consumer; returns none if none was ready in time. Safe to drop: reserved jobs are released.
     ///
     /// # Errors
     ///
-    /// [`JobError::Busy`] if too many wait; those of the connection. After an unknown outcome jobs may be reserved that
-    /// no client received: they are looked for and given back.
+    /// Returns [`JobError::Busy`] if too many consumers wait, or an error of the connection. After an unknown outcome,
+    /// jobs may be reserved that no client received; they are recovered and released.
     pub async fn take(&self, ask: PopRequest) -> Result<Vec<Reserved>, JobError> {
         if ask.topics.is_empty() || ask.topics.len() > MAX_TOPICS {
             return Err(JobError::Invalid(format!("name 1 to {MAX_TOPICS} topics")));
@@ -122,30 +123,31 @@ impl Dispenser {
         }
         let (reply, answer) = oneshot::channel();
         let request = Request { until: Instant::now() + ask.wait, ask, reply };
-        // Not `send`: who cannot be served now should hear it now.
+        // Not `send`, because a consumer that cannot be served should be told at once.
         self.requests.try_send(request).map_err(|_full| JobError::Busy { limit: MAX_WAITING })?;
         match answer.await {
             Ok(answer) => answer.map(Handed::accept),
-            // The task has ended: the process is shutting down.
+            // The task has ended, because the process is shutting down.
             Err(_closed) => Err(JobError::Busy { limit: 0 }),
         }
     }
 
-    /// Jobs that were taken, but could not be handed on: they wait again at once, and this attempt does not count.
+    /// Releases jobs that were taken but could not be passed on: they are ready at once, and this attempt does not
+    /// count.
     pub fn put_back(&self, jobs: Vec<Reserved>) {
         drop(Handed { jobs, unseen: self.unseen.clone() });
     }
 }
 
-/// A consumer that waits.
+/// A waiting consumer.
 struct Waiting {
     topics: Vec<Topic>,
     count: usize,
     ttr: Option<Duration>,
     until: Instant,
-    /// The change of each of its topics that it was in a call for.
+    /// The last change of each of its topics that a call for it has covered.
     seen: Vec<u64>,
-    /// Whether it is in a call.
+    /// Whether it is part of an outstanding call.
     busy: bool,
     reply: oneshot::Sender<Answer>,
 }
@@ -153,17 +155,17 @@ struct Waiting {
 /// A topic with waiting consumers.
 #[derive(Default)]
 struct Wanted {
-    /// Who waits for it, the longest first.
+    /// The waiting consumers, the longest waiting first.
     line: VecDeque<u64>,
-    /// Grows whenever there may be something new.
+    /// Incremented whenever there may be something new.
     changes: u64,
     /// Whether a call is outstanding.
     busy: bool,
-    /// When the next job is ready, by Redis's clock.
+    /// The time at which the next job is ready, in ms by Redis's clock.
     next_ms: Option<i64>,
 }
 
-/// A call that is over.
+/// A finished call.
 struct Called {
     topic: Topic,
     token: Token,
@@ -184,13 +186,13 @@ pub struct Dispensing {
     deadlines: BTreeSet<(Instant, u64)>,
     topics: HashMap<Topic, Wanted>,
     calls: FuturesUnordered<BoxFuture<'static, Called>>,
-    /// Calls without a waiting consumer: giving back.
+    /// Calls without a waiting consumer, which release jobs.
     chores: FuturesUnordered<BoxFuture<'static, ()>>,
     last: u64,
 }
 
 impl Dispensing {
-    /// Serves until `stop`, then until nothing is outstanding. `heard` are the messages on [`WAKE`](super::WAKE).
+    /// Serves until `stop`, then until nothing is outstanding. `heard` receives the messages of [`WAKE`](super::WAKE).
     pub async fn run(mut self, mut heard: mpsc::Receiver<SubscriberEvent>, stop: CancellationToken) {
         let mut poll = tokio::time::interval(POLL);
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -203,8 +205,8 @@ impl Dispensing {
                 }
             }
             let alarm = self.next_alarm();
-            // Everything that is received is handled before the next wait, and a call that is over stays over: all branches
-            // are cancel safe. Answers first, so that what is reserved does not wait.
+            // Everything that is received is handled before the next wait, and finished calls stay finished: all
+            // branches are cancel safe. Biased: answers first, so that reserved jobs do not wait.
             tokio::select! {
                 biased;
                 Some(called) = self.calls.next() => self.over(called),
@@ -233,7 +235,7 @@ impl Dispensing {
                 _ = poll.tick() => self.all_changed(),
             }
         }
-        // Answers that were dropped in the last moment.
+        // Jobs that were dropped at the last moment.
         while let Ok(jobs) = self.returned.try_recv() {
             self.give_back(jobs);
         }
@@ -255,7 +257,7 @@ impl Dispensing {
         for topic in &topics {
             let wanted = self.topics.entry(topic.clone()).or_insert_with(|| Wanted { changes: 1, ..Wanted::default() });
             wanted.line.push_back(id);
-            // It has not looked yet, whatever the others saw.
+            // It has seen nothing yet, whatever the others have.
             seen.push(0);
         }
         let first = topics.first().cloned();
@@ -267,7 +269,7 @@ impl Dispensing {
         }
     }
 
-    /// There may be something new in a topic.
+    /// Records that there may be something new in a topic.
     fn changed(&mut self, topic: &Topic) {
         if let Some(wanted) = self.topics.get_mut(topic) {
             wanted.changes += 1;
@@ -280,7 +282,7 @@ impl Dispensing {
         topics.iter().for_each(|topic| self.changed(topic));
     }
 
-    /// The topic that a consumer looks at next: the most important one that may have something new.
+    /// The next topic for a consumer: the most important one that may have something new.
     fn looks_at(&self, waiting: &Waiting) -> Option<Topic> {
         let new = |(topic, seen): &(&Topic, &u64)| self.topics.get(topic).is_some_and(|wanted| wanted.changes > **seen);
         waiting.topics.iter().zip(&waiting.seen).find(new).map(|(topic, _)| topic.clone())
@@ -302,7 +304,7 @@ impl Dispensing {
             if waiting.busy || waiting.reply.is_closed() || self.looks_at(waiting).as_ref() != Some(topic) {
                 continue;
             }
-            // One call has one time to run; others are in the next one.
+            // A call has one time to run; consumers with another one are in the next call.
             if *ttr.get_or_insert(waiting.ttr) != waiting.ttr {
                 continue;
             }
@@ -330,7 +332,7 @@ impl Dispensing {
         }));
     }
 
-    /// A call is over: jobs go to its consumers in their order, and who got none looks further.
+    /// Handles a finished call: its jobs go to its consumers in order, and consumers without jobs look further.
     fn over(&mut self, called: Called) {
         let Called { topic, token, change, asked, consumers, result } = called;
         let popped = match result {
@@ -341,7 +343,7 @@ impl Dispensing {
         if let Some(wanted) = self.topics.get_mut(&topic) {
             wanted.busy = false;
             wanted.next_ms = popped.next_ms.filter(|next| *next > now);
-            // It brought all that it asked for, or something kept it from bringing more: there is more.
+            // It brought all that it asked for, or was kept from bringing more: there is more.
             if popped.jobs.len() == asked || popped.next_ms.is_some_and(|next| next <= now) {
                 wanted.changes += 1;
             }
@@ -368,7 +370,7 @@ impl Dispensing {
         self.call(&topic);
     }
 
-    /// A consumer got nothing from a topic: the next one, or the end of its wait.
+    /// Lets a consumer without jobs look at its next topic, or ends its wait.
     fn look_further(&mut self, id: u64) {
         let Some(waiting) = self.waiting.get(&id) else { return };
         // Each topic once, however short the wait; a topic that changes all the time does not prolong it.
@@ -391,7 +393,7 @@ impl Dispensing {
         if error.outcome_unknown() {
             let (jobs, topic) = (self.jobs.clone(), topic.clone());
             self.chores.push(Box::pin(async move {
-                // It can run until then.
+                // The lost call may still run until then.
                 tokio::time::sleep(jobs.command_timeout() + Duration::from_millis(100)).await;
                 if let Err(error) = jobs.recover(&topic, token).await {
                     tracing::debug!("give back jobs of a lost pop: {error}; they come back after their time to run");
@@ -401,7 +403,7 @@ impl Dispensing {
         self.call(topic);
     }
 
-    /// Ends a consumer's wait. The jobs come back if the consumer is gone.
+    /// Ends a consumer's wait. Returns the jobs if the consumer is gone.
     fn answer(&mut self, id: u64, answer: Result<Vec<Reserved>, JobError>) -> Option<Vec<Reserved>> {
         let waiting = self.forget_and_take(id)?;
         let answer = answer.map(|jobs| Handed { jobs, unseen: self.unseen.clone() });
@@ -424,7 +426,7 @@ impl Dispensing {
                     true => drop(wanted.line.pop_front()),
                     false => wanted.line.retain(|other| *other != id),
                 }
-                // Kept while a call is outstanding: it would not be known as busy.
+                // Kept while a call is outstanding, because otherwise its call would be forgotten.
                 if wanted.line.is_empty() && !wanted.busy {
                     self.topics.remove(topic);
                 }
@@ -477,7 +479,7 @@ impl Dispensing {
             && until <= now
         {
             self.deadlines.pop_first();
-            // In a call, or about to be: its answer ends the wait.
+            // A consumer in a call, or about to be in one, is answered by that call.
             let idle = |waiting: &&Waiting| !waiting.busy && self.looks_at(waiting).is_none();
             if self.waiting.get(&id).filter(idle).is_some() {
                 self.answer(id, Ok(Vec::new()));
@@ -485,7 +487,7 @@ impl Dispensing {
         }
     }
 
-    /// No consumer waits any longer.
+    /// Ends the wait of all consumers that are not in a call.
     fn dismiss_all(&mut self) {
         let idle: Vec<_> = self.waiting.iter().filter(|(_, waiting)| !waiting.busy).map(|(id, _)| *id).collect();
         for id in idle {

@@ -1,29 +1,29 @@
-//! Why a call on the job queue has no result, as far as a caller branches on it.
+//! The errors of the job queue, as far as callers branch on them.
 
 use super::name::{InvalidName, Topic};
 use crate::link::{BadReply, LinkError};
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JobError {
-    /// There is no such job: it was never added, or it is gone: finished, deleted, or past its time to live.
+    /// The job does not exist: it was never added, or was finished, deleted, or past its time to live.
     #[error("there is no such job")]
     NotFound,
-    /// The job is not reserved under this token: its time to run was over, and it was given back, or another consumer has it.
+    /// The job is not reserved under this token: its time to run ended, it was given back, or another consumer has it.
     #[error("the job is not reserved under this token any more")]
     Conflict,
-    /// The topic has as many jobs as it may have; nothing was added.
+    /// The topic has its maximum number of jobs; nothing was added.
     #[error("topic {topic} is full: it may have {limit} jobs")]
     Full {
         /// The topic.
         topic: Topic,
-        /// Its `max_jobs`.
+        /// The `max_jobs` of the topic.
         limit: u64,
     },
-    /// There are as many topics as there may be; nothing was added.
+    /// The maximum number of topics is reached; nothing was added.
     #[error("there are {limit} topics, which is as many as there may be")]
     TooManyTopics {
-        /// The job queue's `max_topics`.
+        /// The `max_topics` of the job queue.
         limit: u64,
     },
     /// A body is larger than the topic allows; nothing was added.
@@ -31,34 +31,34 @@ pub enum JobError {
     TooLarge {
         /// The topic.
         topic: Topic,
-        /// Bytes of the body.
+        /// Size of the body, in bytes.
         size: usize,
-        /// Its `max_body`.
+        /// The `max_body` of the topic.
         limit: u64,
     },
-    /// The request contradicts itself, or a limit that is the same for all topics.
+    /// The request is contradictory, or exceeds a limit common to all topics.
     #[error("{0}")]
     Invalid(String),
-    /// A name that is none.
+    /// An invalid name.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// More consumers wait than this process serves.
+    /// The maximum number of waiting consumers is reached.
     #[error("{limit} consumers are waiting already")]
     Busy {
-        /// How many may wait.
+        /// The maximum number.
         limit: usize,
     },
-    /// Redis gave no answer, or an error. See [`outcome_unknown`](JobError::outcome_unknown).
+    /// Redis did not reply, or replied with an error. See [`outcome_unknown`](JobError::outcome_unknown).
     #[error(transparent)]
     Unavailable(#[from] LinkError),
-    /// The reply has a shape that this version does not know.
+    /// The reply has an unknown shape.
     #[error(transparent)]
     Reply(#[from] BadReply),
 }
 
 impl JobError {
-    /// Whether the call may have taken effect all the same: everything except an answer of the server that it did not, or
-    /// that nothing was sent. Each call says what sending it again does.
+    /// Whether the call may have taken effect nevertheless: true unless the server answered that it did not, or nothing
+    /// was sent. Each call documents what repeating it does.
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, JobError::Unavailable(LinkError::Unknown { .. } | LinkError::Malformed(_)) | JobError::Reply(_))
     }

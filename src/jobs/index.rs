@@ -1,4 +1,4 @@
-//! The index of topics: which there are, and how many there may be. Topics of the configuration are always allowed.
+//! The index of topics, which also limits their number. Topics of the configuration are always allowed.
 
 use bytes::Bytes;
 
@@ -9,11 +9,11 @@ use super::queue::JobQueue;
 use crate::link::Fields;
 
 impl JobQueue {
-    /// Whether a topic is one of the configuration or of the index.
+    /// Whether a topic is in the configuration or in the index.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn has_topic(&self, topic: &Topic) -> Result<bool, JobError> {
         if self.settings().topics.contains_key(topic) || self.has_entered(topic) {
             return Ok(true);
@@ -23,24 +23,24 @@ impl JobQueue {
         Ok(self.conn(TOPICS).await?.query::<Option<String>>(&command).await?.is_some())
     }
 
-    /// How many topics of the index begin so.
+    /// Counts the topics of the index with this prefix.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn count_topics(&self, prefix: &str) -> Result<u64, JobError> {
-        // Names are ASCII: no byte of one is above this.
+        // Names are ASCII, so no byte of a name is above this one.
         let (from, till) = (format!("[{prefix}"), format!("({prefix}\u{7f}"));
         let mut command = redis::cmd("ZLEXCOUNT");
         command.arg(TOPICS).arg(from).arg(till);
         Ok(self.conn(TOPICS).await?.query(&command).await?)
     }
 
-    /// Forgets a topic of the index in which nothing is; whether it did. It may be sent again.
+    /// Removes an empty topic from the index; returns whether it was empty. It may be repeated.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn forget(&self, topic: &Topic) -> Result<bool, JobError> {
         let reply = self.run(&self.shared.scripts.forget, topic, &[] as &[Bytes]).await?;
         let mut fields = Fields::of("jobs_forget", reply)?;
@@ -52,11 +52,12 @@ impl JobQueue {
         Ok(true)
     }
 
-    /// Removes a topic from the index, whose hash was removed before. A job that was added in between had entered it again.
+    /// Removes a topic from the index after its hash was removed. A job that was added in between enters the topic
+    /// again.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub(super) async fn leave(&self, topic: &Topic) -> Result<(), JobError> {
         self.left(topic);
         let conn = self.conn(TOPICS).await?;
@@ -72,11 +73,11 @@ impl JobQueue {
         }
     }
 
-    /// Refuses a new topic where there are as many as there may be.
+    /// Refuses a new topic if the maximum number is reached.
     ///
     /// # Errors
     ///
-    /// [`JobError::TooManyTopics`], and those of the connection.
+    /// Returns [`JobError::TooManyTopics`], or an error of the connection.
     pub(super) async fn check_topics(&self, topic: &Topic) -> Result<(), JobError> {
         let Some(limit) = self.settings().max_topics else { return Ok(()) };
         if self.has_topic(topic).await? || self.count_topics("").await? < limit {

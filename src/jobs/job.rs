@@ -1,4 +1,4 @@
-//! Jobs as callers see them: what they add, what they are handed, what became of it.
+//! The jobs of callers: to be added, added, reserved, settled.
 
 use std::time::Duration;
 
@@ -7,36 +7,36 @@ use bytes::Bytes;
 use super::look::JobState;
 use super::name::{JobId, LocalId, Token};
 
-/// When a job becomes ready.
+/// The due time of a new job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
-    /// So long after it was added, by Redis's clock.
+    /// This long after it is added, by Redis's clock.
     After(Duration),
-    /// At this time, milliseconds since 1970; in the past: at once.
+    /// This time, in ms since 1970; a time in the past means at once.
     At(i64),
 }
 
-/// A job to be added. What is `None` comes from the topic's settings.
+/// A job to add. Values that are `None` come from the topic's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewJob {
-    /// The client's own id. Adding it again is harmless: the job that is there stays as it is.
+    /// The client's own id. Adding it again is harmless: the existing job is not changed.
     pub id: Option<LocalId>,
-    /// When it becomes ready.
+    /// The due time.
     pub due: Due,
-    /// Its time to run.
+    /// The time to run.
     pub ttr: Option<Duration>,
-    /// How often it is handed out.
+    /// The number of tries.
     pub tries: Option<u32>,
-    /// Its time to live, from now on; zero is for ever.
+    /// The time to live from now on; zero is unlimited.
     pub ttl: Option<Duration>,
-    /// What the body is, as the client said; handed out with it. At most 255 bytes.
+    /// The media type of the body as the client declares it, at most 255 bytes; returned with the job.
     pub content_type: String,
     /// The body.
     pub body: Bytes,
 }
 
 impl NewJob {
-    /// A job that is ready at once, with everything else from the topic's settings.
+    /// A job that is ready at once, with all other values from the topic's settings.
     pub fn new(body: impl Into<Bytes>) -> NewJob {
         NewJob {
             id: None,
@@ -50,53 +50,54 @@ impl NewJob {
     }
 }
 
-/// What became of a job that was to be added.
+/// The outcome of adding a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Added {
-    /// Its id.
+    /// The id of the job.
     pub id: JobId,
-    /// False if a job with the client's own id was there already, or was finished lately: nothing was changed.
+    /// Whether it was added; false if a job with the client's own id exists or was finished recently, and nothing was
+    /// changed.
     pub created: bool,
-    /// The job that is there has another body: this one is not kept anywhere.
+    /// Whether the existing job has another body; this body is not kept anywhere.
     pub differs: bool,
-    /// When it becomes ready, milliseconds since 1970; `None` if it was not created.
+    /// The due time, in ms since 1970; `None` if it was not added.
     pub due_ms: Option<i64>,
-    /// Its state; `None` if it was not created.
+    /// The state of the job; `None` if it was not added.
     pub state: Option<JobState>,
 }
 
 /// A job that was handed out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reserved {
-    /// The job.
+    /// The id of the job.
     pub id: JobId,
-    /// The reservation: what settles the job has to name it.
+    /// The token of the reservation, which is needed to settle the job.
     pub token: Token,
     /// The body.
     pub body: Bytes,
-    /// What the client said that the body is; empty if nothing.
+    /// The media type that the client declared; empty if none.
     pub content_type: String,
-    /// How often it was handed out, this time included.
+    /// The number of this attempt, starting at 1.
     pub attempt: u32,
-    /// How often it will be handed out if this attempt fails.
+    /// The number of further attempts if this one fails.
     pub tries_left: u32,
     /// The time to run of this reservation.
     pub ttr: Duration,
-    /// When this reservation ends, milliseconds since 1970 by Redis's clock.
+    /// The end of this reservation, in ms since 1970 by Redis's clock.
     pub deadline_ms: i64,
-    /// When it was added.
+    /// The time at which it was added, in ms since 1970.
     pub added_ms: i64,
-    /// When it is dropped if it is not finished; `None` is never.
+    /// The end of its time to live, in ms since 1970; `None` if it has none.
     pub expires_ms: Option<i64>,
 }
 
-/// What became of a job that its consumer settled.
+/// The outcome of settling a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// What was asked for.
+    /// The requested outcome.
     Done,
-    /// It was released after its last try, and is dead.
+    /// The job was released after its last try, and is dead.
     Dead,
-    /// It was past its time to live, and is gone.
+    /// The job was past its time to live, and is gone.
     Expired,
 }

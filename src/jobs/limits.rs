@@ -1,5 +1,5 @@
-//! Limits of a topic that were set at run time, in place of those in the configuration. They are fields of the topic's hash, and
-//! the scripts read them there: they hold for all daemons at once.
+//! The limits of a topic that were set at run time and override the configuration. They are fields of the topic's hash,
+//! where the scripts read them, so they apply to all daemons at once.
 
 use std::time::Duration;
 
@@ -16,55 +16,55 @@ use super::settings::{MAX_DELAY, MAX_TRIES, TopicSettings};
 
 /// The fields of the hash, in the order of [`Limits::values`].
 const FIELDS: [&str; 7] = ["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl"];
-/// The value of a field that lifts a limit.
+/// The value of a field that removes a limit.
 const NONE: &str = "none";
 
-/// What was set of a topic. `None` is what the configuration says; `Some(None)` is no limit.
+/// The limits set at run time. `None` means the configuration applies; `Some(None)` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Time to run of a job that does not say.
+    /// The time to run of jobs without one.
     pub ttr: Option<Duration>,
-    /// Tries of a job that does not say.
+    /// The tries of jobs without a number.
     pub tries: Option<u32>,
-    /// Time to live of a job that does not say.
+    /// The time to live of jobs without one.
     pub ttl: Option<Option<Duration>>,
-    /// Most jobs that are not dead.
+    /// Maximum number of jobs that are not dead.
     pub max_jobs: Option<Option<u64>>,
-    /// Most bytes of a body.
+    /// Maximum size of a body, in bytes.
     pub max_body: Option<u64>,
-    /// Most dead jobs.
+    /// Maximum number of dead jobs.
     pub dead_max_len: Option<Option<u64>>,
-    /// How long a dead job is kept.
+    /// The time for which a dead job is kept.
     pub dead_ttl: Option<Option<Duration>>,
 }
 
-/// What a topic allows, as it is shown. What is left out is unlimited.
+/// The effective limits of a topic, for display. Absent values are unlimited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Allowed {
-    /// Time to run of a job that has none of its own.
+    /// The time to run of jobs without one, in ms.
     pub ttr_ms: u64,
-    /// Tries of a job that has none of its own.
+    /// The tries of jobs without a number.
     pub tries: u32,
-    /// Time to live of a job that has none of its own.
+    /// The time to live of jobs without one, in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
-    /// Most jobs that are not dead.
+    /// Maximum number of jobs that are not dead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_jobs: Option<u64>,
-    /// Most bytes of a body.
+    /// Maximum size of a body, in bytes.
     pub max_body: u64,
-    /// Most dead jobs.
+    /// Maximum number of dead jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_max_len: Option<u64>,
-    /// How long a dead job is kept.
+    /// The time for which a dead job is kept, in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_ttl_ms: Option<u64>,
-    /// The names of those that were set; the others are those of the configuration.
+    /// The names of limits that were set at run time; the others come from the configuration.
     pub set: Vec<&'static str>,
 }
 
 impl Limits {
-    /// What a topic with this configuration allows.
+    /// The effective limits of a topic with this configuration.
     pub fn shown(&self, base: &TopicSettings) -> Allowed {
         let TopicSettings { ttr, tries, ttl, max_jobs, max_body, dead_max_len, dead_ttl, .. } = self.over(base);
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -77,7 +77,7 @@ impl Limits {
         names.into_iter().zip(self.values()).filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect()
     }
 
-    /// The settings of a topic with these limits.
+    /// The settings of a topic after applying these limits.
     pub fn over(&self, base: &TopicSettings) -> TopicSettings {
         TopicSettings {
             ttr: self.ttr.unwrap_or(base.ttr),
@@ -104,10 +104,10 @@ impl Limits {
         ]
     }
 
-    /// What the hash says; what cannot be read is not set.
+    /// Parses the values of the hash; an unreadable value counts as not set.
     fn of(values: [Option<Vec<u8>>; 7]) -> Limits {
         let [ttr, tries, ttl, max_jobs, max_body, dead_max_len, dead_ttl] = values;
-        // As limit.lua reads them.
+        // The same rules as in limit.lua.
         let digits = |value: &Vec<u8>| value.len() < 17 && value.iter().all(u8::is_ascii_digit);
         let number = |value: Option<Vec<u8>>| {
             String::from_utf8(value.filter(digits)?).ok()?.parse::<u64>().ok().filter(|n| *n < 1 << 53)
@@ -146,11 +146,12 @@ impl Limits {
 }
 
 impl JobQueue {
-    /// Replaces all limits that were set of a topic; what is not set is as in the configuration again. It may be sent again.
+    /// Replaces all run-time limits of a topic; those that are not set come from the configuration again. It may be
+    /// repeated.
     ///
     /// # Errors
     ///
-    /// [`JobError::Invalid`], and those of the connection.
+    /// Returns [`JobError::Invalid`], or an error of the connection.
     pub async fn set_limits(&self, topic: &Topic, limits: &Limits) -> Result<(), JobError> {
         limits.check()?;
         self.enter(topic, false).await?;
@@ -159,11 +160,11 @@ impl JobQueue {
         self.run(&self.shared.scripts.limits, topic, &args).await.map(drop)
     }
 
-    /// What was set of a topic.
+    /// The run-time limits of a topic.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn limits(&self, topic: &Topic) -> Result<Limits, JobError> {
         let mut command = redis::cmd("HMGET");
         command.arg(&Keys::of(topic).topic()[..]).arg(&FIELDS);
@@ -171,11 +172,11 @@ impl JobQueue {
         Ok(values.try_into().map(Limits::of).unwrap_or_default())
     }
 
-    /// The names of limits of a topic that cannot be read: they are as if they were not set.
+    /// The names of a topic's unreadable run-time limits, which count as not set.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn unreadable_limits(&self, topic: &Topic) -> Result<Vec<&'static str>, JobError> {
         let mut command = redis::cmd("HMGET");
         command.arg(&Keys::of(topic).topic()[..]).arg(&FIELDS);
@@ -187,11 +188,11 @@ impl JobQueue {
         Ok(lost.map(|((name, _), _)| name).collect())
     }
 
-    /// What a topic allows now: the configuration, and the limits that were set.
+    /// The effective settings of a topic: the configuration with the run-time limits.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn allowed(&self, topic: &Topic) -> Result<TopicSettings, JobError> {
         Ok(self.limits(topic).await?.over(self.settings().of(topic)))
     }

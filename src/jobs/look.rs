@@ -1,4 +1,4 @@
-//! Looking at jobs and topics without changing them.
+//! Read-only views of jobs and topics.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -10,39 +10,39 @@ use super::queue::{JobQueue, number, text};
 use super::record::{Record, State, Unreadable};
 use crate::link::{BadReply, Fields};
 
-/// Most jobs of one page.
+/// Maximum number of jobs in a page.
 pub const MAX_PAGE: usize = 100;
-/// Bytes of bodies at which a page ends; a single larger job is answered alone.
+/// Maximum size of the bodies in a page, in bytes; a single larger job is returned alone.
 const MAX_PAGE_BYTES: u32 = 4 << 20;
-/// Jobs that one script looks at for those that cannot be read.
+/// Number of jobs that one script checks for unreadable ones.
 const LOOKED: u32 = 1_000;
-/// Members of the index that one read asks for, at least: those that are no names cost no round trip each.
+/// Minimum number of members that one read of the index asks for, so that invalid names do not cost a round trip each.
 const MIN_PAGE: usize = 100;
-/// What is shown instead of a reason where a job cannot be read.
+/// Reasons shown for unreadable jobs.
 const ID_UNREADABLE: &str = "another program wrote it: its id is none of the job queue";
 const RECORD_UNREADABLE: &str = "its record was cut off, or is of another version: the body shown is the whole record";
 const STATE_UNREADABLE: &str = "its state was cut off, or is of another version; a redrive begins a new one";
 
-/// Where a job is.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobState {
-    /// It waits for its due time.
+    /// Waiting for its due time.
     Delay,
-    /// It is due.
+    /// Due.
     Ready,
-    /// A consumer has it.
+    /// Reserved by a consumer.
     Reserved,
-    /// Its tries are used up, or it was buried.
+    /// Out of tries, or buried.
     Dead,
-    /// A queue of the configuration has taken it, to deliver it to its destinations.
+    /// Claimed by a queue of the configuration, which delivers it to its destinations.
     Forwarding,
 }
 
 impl JobState {
-    /// Those that can be listed, in the order of a job's life.
+    /// The states that can be listed, in the order of a job's life.
     pub const ALL: [JobState; 4] = [JobState::Delay, JobState::Ready, JobState::Reserved, JobState::Dead];
 
-    /// Its name.
+    /// The name of the state.
     pub fn as_str(self) -> &'static str {
         match self {
             JobState::Delay => "delay",
@@ -54,87 +54,87 @@ impl JobState {
     }
 }
 
-/// All about a job.
+/// All information about a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobInfo {
-    /// The job.
+    /// The id of the job.
     pub id: JobId,
-    /// Where it is.
+    /// The state of the job.
     pub state: JobState,
-    /// Its due time; of a reserved one the end of its time to run; of a dead one the time of its death; of one that a queue
-    /// delivers, now.
+    /// The due time; of a reserved job, the end of its time to run; of a dead one, the time of its death; of one that a
+    /// queue delivers, now. In ms.
     pub time_ms: i64,
-    /// When it was added.
+    /// The time at which it was added, in ms.
     pub added_ms: i64,
-    /// When it is dropped if it is not finished.
+    /// The end of its time to live, in ms.
     pub expires_ms: Option<i64>,
-    /// When it was handed out last.
+    /// The time at which it was last handed out, in ms.
     pub reserved_ms: Option<i64>,
-    /// How often it was handed out.
+    /// Number of times that it was handed out.
     pub attempts: u32,
-    /// How often it is handed out before it is dead.
+    /// Number of times that it is handed out before it is dead.
     pub tries: u32,
-    /// Its time to run, milliseconds.
+    /// The time to run, in ms.
     pub ttr_ms: u32,
-    /// Why its last reservation ended: `ttr`, or what its consumer said. Empty if none has ended.
+    /// The reason why its last reservation ended: `ttr`, or the consumer's text. Empty if none has ended.
     pub reason: String,
-    /// Whether its id is its client's own.
+    /// Whether the client chose the id.
     pub own_id: bool,
-    /// What the client said that the body is.
+    /// The media type that the client declared.
     pub content_type: String,
-    /// The body; of a job that cannot be read, all bytes of its record.
+    /// The body; of an unreadable job, all bytes of its record.
     pub body: Bytes,
-    /// Whether this version can read it. If not, only its id, its state, its time, its reason and its bytes are known.
+    /// Whether this version can read the job. If not, only id, state, time, reason and bytes are known.
     pub readable: bool,
 }
 
 /// A page of the index of topics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TopicsPage {
-    /// Names of topics in alphabetical order.
+    /// The topics in alphabetical order.
     pub topics: Vec<Topic>,
-    /// Members between them that are no names of topics: another program wrote them.
+    /// Number of members among them that are not topic names; another program wrote them.
     pub unreadable: u64,
-    /// Where the next page begins; `None` after the last.
+    /// The cursor of the next page; `None` after the last.
     pub next: Option<Bytes>,
 }
 
-/// How many jobs of a topic are where.
+/// The sizes of a topic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Sizes {
-    /// Waiting for their due time.
+    /// Number of jobs that wait for their due time.
     pub delay: u64,
-    /// Due.
+    /// Number of due jobs.
     pub ready: u64,
-    /// Reserved.
+    /// Number of reserved jobs.
     pub reserved: u64,
-    /// Of the reserved ones those whose time to run is over.
+    /// Number of reserved jobs whose time to run has ended.
     #[serde(skip)]
     pub overdue: u64,
-    /// Dead.
+    /// Number of dead jobs.
     pub dead: u64,
-    /// How long the first ready job has been ready, milliseconds.
+    /// Time since the first ready job became ready, in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_ready_ms: Option<i64>,
-    /// When the first job is due that is not yet ready.
+    /// The due time of the next job that is not ready, in ms since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_due_ms: Option<i64>,
-    /// When the oldest dead job died.
+    /// The time at which the oldest dead job died, in ms since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_dead_ms: Option<i64>,
-    /// Whether nothing is handed out.
+    /// Whether the topic is paused.
     pub paused: bool,
-    /// Whether anything was ever added to it since it was last destroyed.
+    /// Whether the topic exists: something was added since it was created or last destroyed.
     #[serde(skip)]
     pub exists: bool,
 }
 
 impl JobQueue {
-    /// One job with its body; `None` if there is none of this id.
+    /// Returns one job with its body; `None` if there is no job with this id.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn get(&self, id: &JobId) -> Result<Option<JobInfo>, JobError> {
         let reply = self.run(&self.shared.scripts.get, &id.topic, &[text(id.local.as_str())]).await?;
         let mut fields = Fields::of("jobs_get", reply)?;
@@ -145,11 +145,11 @@ impl JobQueue {
         }
     }
 
-    /// Whether there is a job of this id.
+    /// Whether there is a job with this id.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn has(&self, id: &JobId) -> Result<bool, JobError> {
         let records = Keys::of(&id.topic).records().clone();
         let mut command = redis::cmd("HEXISTS");
@@ -157,11 +157,11 @@ impl JobQueue {
         Ok(self.conn(&records).await?.query(&command).await?)
     }
 
-    /// Jobs of one state in the order of their times: at most `count`, after the first `skip`.
+    /// Lists jobs of one state in the order of their times: at most `count`, after the first `skip`.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn peek(
         &self,
         topic: &Topic,
@@ -185,12 +185,12 @@ impl JobQueue {
         Ok(jobs)
     }
 
-    /// Of the jobs of one state behind the first `skip`: how many were looked at, none at the end, and the ids of those that
-    /// this version cannot read.
+    /// Checks jobs of one state after the first `skip`: returns the number of checked jobs, which is zero at the end,
+    /// and the ids of those that this version cannot read.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn unreadable(&self, topic: &Topic, state: JobState, skip: u64) -> Result<(u64, Vec<LocalId>), JobError> {
         let args = [text(state.as_str()), number(skip), number(LOOKED), number(MAX_PAGE_BYTES)];
         let reply = self.run(&self.shared.scripts.unreadable, topic, &args).await?;
@@ -200,11 +200,11 @@ impl JobQueue {
         Ok((looked, fields.all_bytes()?.iter().map(|id| LocalId::shown(id)).collect()))
     }
 
-    /// How many jobs of a topic are where.
+    /// Counts the jobs of a topic by state.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn sizes(&self, topic: &Topic) -> Result<Sizes, JobError> {
         let reply = self.run(&self.shared.scripts.stats, topic, &[] as &[Bytes]).await?;
         let mut fields = Fields::of("jobs_stats", reply)?;
@@ -226,12 +226,12 @@ impl JobQueue {
         })
     }
 
-    /// Names of topics in alphabetical order, at most `count`, after this one. Fewer are all that there are: members of the
-    /// index that are no names hide none.
+    /// Lists topics in alphabetical order, at most `count`, after this one. Fewer than `count` are all that exist:
+    /// invalid names in the index do not hide any.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn topics(&self, after: Option<&Topic>, count: usize) -> Result<Vec<Topic>, JobError> {
         let mut from = after.map(|topic| text(topic.as_str()));
         let mut topics = Vec::new();
@@ -247,11 +247,11 @@ impl JobQueue {
         Ok(topics)
     }
 
-    /// The topics among `count` members of the index, after this member.
+    /// Returns the topics among `count` members of the index, after this member.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn topics_page(&self, after: Option<&Bytes>, count: usize) -> Result<TopicsPage, JobError> {
         let from = after.map_or_else(|| Bytes::from_static(b"-"), |after| [b"(", &after[..]].concat().into());
         let mut command = redis::cmd("ZRANGE");
@@ -317,7 +317,7 @@ fn info(
     })
 }
 
-/// A job of which these are all bytes that there are.
+/// The information about an unreadable job: its id, state, time and bytes.
 fn unreadable(id: JobId, state: JobState, time_ms: i64, reason: &str, body: Bytes) -> JobInfo {
     JobInfo {
         id,

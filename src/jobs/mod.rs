@@ -6,11 +6,11 @@
 //!          +--------+---------+--> dead             its tries are used up, or it was buried
 //! ```
 //!
-//! [`JobQueue`] has one call for each thing that can be done with jobs, and each call is one script: see `scripts/`. What
-//! is ready is the part of a sorted set that is due, so that nothing has to move a job when its time comes. A reservation
-//! has a [`Token`] that no other one ever has: whoever lost the job can no longer settle it (R3).
+//! [`JobQueue`] has one call for each operation on jobs, and each call is one script: see `scripts/`. The ready jobs
+//! are the due part of a sorted set, so that a job need not be moved when it becomes due. A reservation has a unique
+//! [`Token`], so that a consumer that lost the job can no longer settle it (R3).
 //!
-//! Knows nothing of HTTP, of the pipeline or of sinks.
+//! It does not depend on HTTP, the pipeline or sinks.
 
 mod add;
 pub(crate) mod config;

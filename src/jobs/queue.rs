@@ -20,15 +20,15 @@ use super::together::Together;
 use crate::clock::RedisClock;
 use crate::link::{BadReply, Conn, Fields, LinkError, Redis, Script};
 
-/// Topics that are remembered until the next look at them.
+/// Maximum number of changed topics that are remembered until the next look.
 const MOST_STIRRED: usize = 10_000;
-/// How long a call waits for a connection before it answers that there is none.
+/// Time for which a call waits for a connection before it fails.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 type Observer = Box<dyn Fn(&Topic, &Aged) + Send + Sync>;
 
 /// The job queue. Clones share everything. Each call is one script, or one command, and is sent at most once; its
-/// documentation says what sending it again does. Dropping a call abandons its answer: it may have run.
+/// documentation says what repeating it does. Dropping a call abandons its reply: it may have run.
 #[derive(Clone)]
 pub struct JobQueue {
     pub(super) shared: Arc<Shared>,
@@ -41,22 +41,22 @@ pub(super) struct Shared {
     pub(super) clock: RedisClock,
     /// Topics that this process has entered in the index.
     entered: Mutex<HashSet<Topic>>,
-    /// Time and random part of the last id that was made.
+    /// Time and random part of the last generated id.
     last_id: Mutex<(i64, u128)>,
-    /// Called with the number of jobs that came back, died or expired.
+    /// Called with the numbers of jobs that came back, died or expired.
     observer: OnceLock<Observer>,
-    /// Single jobs that are added at the same time.
+    /// Batches of single jobs that are added at the same time.
     pub(super) adds: Arc<Together<(LocalId, Vec<Bytes>), Added>>,
-    /// Jobs that are finished at the same time.
+    /// Batches of jobs that are finished at the same time.
     pub(super) finishes: Arc<Together<(LocalId, Token), ()>>,
-    /// Topics in which something happened since the last look at them.
+    /// Topics with changes since the last look.
     stirred: Mutex<HashSet<Topic>>,
-    /// Where this process's consumers wait.
+    /// The channel to this process's waiting consumers.
     listener: Mutex<Option<mpsc::Sender<Topic>>>,
 }
 
 impl JobQueue {
-    /// The job queue of this Redis.
+    /// Creates the job queue of this Redis.
     pub fn new(redis: impl Into<Redis>, settings: JobSettings, scripts: &'static Scripts) -> JobQueue {
         let shared = Shared {
             redis: redis.into(),
@@ -74,11 +74,11 @@ impl JobQueue {
         JobQueue { shared: Arc::new(shared) }
     }
 
-    /// The same queue; `observer` gets the number of jobs that came back, died or expired, after each call. The first
-    /// observer stays.
+    /// Sets the observer, which gets the numbers of jobs that came back, died or expired after each call. Only the
+    /// first observer is kept.
     #[must_use]
     pub fn observed_by(self, observer: impl Fn(&Topic, &Aged) + Send + Sync + 'static) -> JobQueue {
-        // A second one is a mistake of the program, and would only count less.
+        // A second observer is a programming mistake; it only misses counts.
         let _ = self.shared.observer.set(Box::new(observer));
         self
     }
@@ -89,17 +89,17 @@ impl JobQueue {
         }
     }
 
-    /// What topics allow.
+    /// The settings of topics.
     pub fn settings(&self) -> &JobSettings {
         &self.shared.settings
     }
 
-    /// Redis's time, milliseconds since 1970, as far as this process knows it.
+    /// The estimated time of Redis, in ms since 1970.
     pub fn now_ms(&self) -> i64 {
         self.shared.clock.now_ms()
     }
 
-    /// The connection to the server that has this key; an outage that is over within a second is not noticed.
+    /// The connection to the server that holds this key. Waits out an outage of up to a second.
     pub(super) async fn conn(&self, key: impl AsRef<[u8]>) -> Result<Conn, JobError> {
         let place = self.shared.redis.at(key);
         if let Some(conn) = place.current() {
@@ -109,17 +109,17 @@ impl JobQueue {
         tokio::time::timeout(PATIENCE, place.ready()).await.map_err(|_elapsed| address().into())
     }
 
-    /// Whether a server of it can be asked now.
+    /// Whether any server of the Redis is connected.
     pub fn is_up(&self) -> bool {
         self.shared.redis.any().is_some()
     }
 
-    /// The time after which a command gives up.
+    /// The time-out of a command.
     pub(super) fn command_timeout(&self) -> Duration {
         self.shared.redis.command_timeout()
     }
 
-    /// Runs a script on a topic's keys; the first field of its answer is Redis's time, or the second behind a word.
+    /// Runs a script on a topic's keys. The first field of its reply is Redis's time, or the second one after a word.
     pub(super) async fn run(&self, script: &Script, topic: &Topic, args: &[Bytes]) -> Result<Value, JobError> {
         let scripts = self.shared.scripts;
         if ![&scripts.tick, &scripts.get, &scripts.peek, &scripts.stats]
@@ -133,29 +133,29 @@ impl JobQueue {
         Ok(conn.script(script, keys.all(), args).await?)
     }
 
-    /// Something happens in a topic.
+    /// Records that a topic has changes.
     pub(super) fn stir(&self, topic: &Topic) {
         let mut stirred = self.shared.stirred.lock();
-        // What finds no room is seen by the next look.
+        // Topics beyond the limit are found by the next look.
         if stirred.len() < MOST_STIRRED && !stirred.contains(topic) {
             stirred.insert(topic.clone());
         }
     }
 
-    /// Topics in which something happened since the last call, here or as the channel of Redis said.
+    /// Takes the topics with changes since the last call, made here or announced on Redis's channel.
     pub fn stirred(&self) -> HashSet<Topic> {
         std::mem::take(&mut *self.shared.stirred.lock())
     }
 
-    /// Takes over the time in an answer.
+    /// Reads the time in a reply, and records it.
     pub(super) fn observe(&self, fields: &mut Fields) -> Result<i64, BadReply> {
         let now = fields.int()?;
         self.shared.clock.observe(now);
         Ok(now)
     }
 
-    /// Topics in which this process added a job that is due. A message that finds no room is lost: the channel of Redis and
-    /// the poll say the same.
+    /// Subscribes to topics in which this process adds due jobs. Messages beyond the capacity are lost; Redis's channel
+    /// and the poll announce the same.
     pub(super) fn listen(&self) -> mpsc::Receiver<Topic> {
         let (sender, receiver) = mpsc::channel(1024);
         *self.shared.listener.lock() = Some(sender);
@@ -169,7 +169,7 @@ impl JobQueue {
         }
     }
 
-    /// A new id: later ones of this process sort behind it.
+    /// Generates an id; later ids of this process sort after it.
     pub(super) fn new_id(&self) -> LocalId {
         let now = self.shared.clock.now_ms();
         let mut last = self.shared.last_id.lock();
@@ -178,7 +178,8 @@ impl JobQueue {
         LocalId::ulid(last.0, last.1)
     }
 
-    /// Enters a topic in the index. Before its first job: a topic that is not in the index would never be seen.
+    /// Enters a topic in the index. Called before its first job, because a topic outside of the index would never be
+    /// seen.
     pub(super) async fn enter(&self, topic: &Topic, again: bool) -> Result<(), JobError> {
         if !again {
             if self.has_entered(topic) {
@@ -191,7 +192,7 @@ impl JobQueue {
         command.arg(TOPICS).arg(0).arg(topic.as_str());
         conn.query::<()>(&command).await?;
         let mut entered = self.shared.entered.lock();
-        // A client that invents topics must not fill the memory; entering one twice costs a command.
+        // Clients that invent topics must not fill the memory; entering a topic twice only costs a command.
         if entered.len() >= 10_000 {
             entered.clear();
         }
@@ -204,28 +205,28 @@ impl JobQueue {
         self.shared.entered.lock().contains(topic)
     }
 
-    /// This process enters the topic in the index again with its next job.
+    /// Forgets that this process has entered the topic, so that its next job enters it again.
     pub(super) fn left(&self, topic: &Topic) {
         self.shared.entered.lock().remove(topic);
     }
 }
 
-/// A whole number as an argument.
+/// Formats an integer as an argument.
 pub(super) fn number(n: impl Into<i128>) -> Bytes {
     Bytes::from(n.into().to_string())
 }
 
-/// A number of milliseconds as an argument.
+/// Formats a duration in milliseconds as an argument.
 pub(super) fn millis(duration: Duration) -> Bytes {
     number(i128::try_from(duration.as_millis()).unwrap_or(i128::MAX))
 }
 
-/// What may be left out as an argument.
+/// Formats an optional argument; an absent one is empty.
 pub(super) fn or_empty(value: Option<Bytes>) -> Bytes {
     value.unwrap_or_default()
 }
 
-/// A text as an argument.
+/// Formats a text as an argument.
 pub(super) fn text(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }

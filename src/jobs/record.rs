@@ -1,12 +1,12 @@
-//! The bytes of a job in Redis: its record, written once, and its state, written from the first reservation on. Scripts
-//! write and read both too, with the formats at the head of `prelude.lua`; numbers are little endian.
+//! The binary format of jobs in Redis: a record, written once, and a state, written from the first reservation on.
+//! Scripts read and write both, with the formats at the head of `prelude.lua`; numbers are little endian.
 //!
 //! ```text
 //! record   version 1 | own id 1 | added 8 | end of its time to live 8, or 0 | time to run 4 | tries 4 | n 1 | content type n | body
 //! state    own id 1 | attempts 4 | tries 4 | time to run 4 | last reserved 8 | end of its time to live 8, or 0 | token 16 | reason
 //! ```
 //!
-//! Times are milliseconds; times to run too.
+//! All times and durations are in milliseconds.
 
 use bytes::Bytes;
 
@@ -15,26 +15,26 @@ const VERSION: u8 = 1;
 const RECORD_HEAD: usize = 27;
 const STATE_HEAD: usize = 45;
 
-/// A record.
+/// The immutable data of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Whether the id is the client's own.
+    /// Whether the client chose the id.
     pub own_id: bool,
-    /// When it was added.
+    /// The time at which it was added.
     pub added_ms: i64,
-    /// End of its time to live.
+    /// The end of its time to live.
     pub expires_ms: Option<i64>,
-    /// Its time to run.
+    /// The time to run.
     pub ttr_ms: u32,
-    /// How often it is handed out.
+    /// The number of tries.
     pub tries: u32,
-    /// What the client said that the body is.
+    /// The media type that the client declared.
     pub content_type: String,
     /// The body.
     pub body: Bytes,
 }
 
-/// A state.
+/// The changing data of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) attempts: u32,
@@ -62,7 +62,7 @@ fn some(ms: i64) -> Option<i64> {
 }
 
 impl Record {
-    /// The same record without a time to live.
+    /// Removes the time to live from a record.
     pub fn for_ever(record: Bytes) -> Bytes {
         let mut bytes = record.to_vec();
         if let Some(ends) = bytes.get_mut(10..18) {
@@ -71,7 +71,8 @@ impl Record {
         bytes.into()
     }
 
-    /// Reads a record; `None` for one that was cut short, or that is of another version. `is_record` in `state.lua` decides the same.
+    /// Parses a record; `None` for one that was cut off, or has another version. `is_record` in `state.lua` applies the
+    /// same rules.
     pub fn read(bytes: &Bytes) -> Option<Record> {
         if bytes.len() < RECORD_HEAD || bytes[0] != VERSION {
             return None;
@@ -92,12 +93,13 @@ impl Record {
     }
 }
 
-/// A state that was cut short, or that is of another version.
+/// The error for a state that was cut off, or has another version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
 impl State {
-    /// Reads a state; the empty one is that of a job that was never reserved. `unpack_state` in `state.lua` decides the same.
+    /// Parses a state; the empty one is that of a job that was never reserved. `unpack_state` in `state.lua` applies
+    /// the same rules.
     pub(super) fn read(bytes: &Bytes) -> Result<Option<State>, Unreadable> {
         if bytes.is_empty() {
             return Ok(None);

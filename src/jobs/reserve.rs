@@ -1,4 +1,4 @@
-//! Handing out jobs, and what their consumers say of them.
+//! Reserving jobs, and settling them.
 
 use std::time::Duration;
 
@@ -12,80 +12,81 @@ use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::record::Record;
 use crate::link::{BadReply, Fields};
 
-/// Most jobs of one call.
+/// Maximum number of jobs in one call.
 pub const MAX_POP: usize = 100;
-/// Bytes of bodies at which an answer ends; a single larger job is answered alone.
+/// Maximum size of the bodies in a reply, in bytes; a single larger job is returned alone.
 const MAX_POP_BYTES: usize = 4 << 20;
-/// Looks in a row that bring nothing except jobs that cannot be read. A consumer that waits looks further.
+/// Maximum number of consecutive looks that find only unreadable jobs. A waiting consumer looks further.
 const PASSED: usize = 20;
-/// Most bytes of a reason that a consumer gives.
+/// Maximum length of a consumer's reason, in bytes.
 const MAX_REASON: usize = 256;
 
-/// What one look at a topic brought.
+/// The result of one look at a topic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Popped {
-    /// The jobs, the longest due first.
+    /// The reserved jobs, the longest due first.
     pub jobs: Vec<Reserved>,
-    /// When the next job is ready as far as is known now: the past means now. `None` if none waits and none is reserved.
+    /// The estimated time at which the next job is ready; a time in the past means now. `None` if none waits and none
+    /// is reserved.
     pub next_ms: Option<i64>,
-    /// Whether the topic is paused: it hands out nothing.
+    /// Whether the topic is paused, and hands out nothing.
     pub paused: bool,
-    /// What time did to other jobs meanwhile.
+    /// The other jobs that a time limit has changed meanwhile.
     pub aged: Aged,
 }
 
-/// Jobs whose time was over.
+/// Numbers of jobs whose time limits have ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Aged {
-    /// Their time to run was over: they wait again.
+    /// Jobs whose time to run ended, and that are ready again.
     pub came_back: u64,
-    /// Their time to run was over, and their tries were used up.
+    /// Jobs whose time to run ended after the last try.
     pub died: u64,
-    /// They were past their time to live.
+    /// Jobs past their time to live.
     pub expired: u64,
-    /// Dead jobs that were removed because there were too many, or because they were too old.
+    /// Dead jobs that were removed because they were too many or too old.
     pub trimmed: u64,
-    /// This version cannot read them: they are dead, with all of their bytes.
+    /// Jobs that this version cannot read: they are dead, with all of their bytes.
     pub set_aside: u64,
 }
 
 impl Aged {
-    /// The counts at the front of an answer's array.
+    /// Reads the counts at the front of a reply's array.
     pub(super) fn of(fields: &mut Fields) -> Result<Aged, BadReply> {
         let mut count = || Ok(u64::try_from(fields.int()?).unwrap_or(0));
         Ok(Aged { came_back: count()?, died: count()?, expired: count()?, trimmed: count()?, set_aside: count()? })
     }
 }
 
-/// How a consumer gives a job back.
+/// The way in which a consumer gives a job back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
-    /// This attempt counts: after the last one the job is dead.
+    /// The attempt counts: after the last one the job is dead.
     Counted,
-    /// It does not count.
+    /// The attempt does not count.
     Uncounted,
 }
 
 impl JobQueue {
-    /// Reserves what is ready, at most `count` jobs, without waiting. `ttr` replaces the jobs' own time to run.
+    /// Reserves at most `count` ready jobs without waiting. `ttr` replaces the jobs' own time to run.
     ///
-    /// Sent again after an unknown outcome it reserves other jobs. Those of the first call come back when their time to
-    /// run is over, or by [`recover`](JobQueue::recover).
+    /// If it is repeated after an unknown outcome, it reserves other jobs. Those of the first call come back when their
+    /// time to run ends, or by [`recover`](JobQueue::recover).
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn pop_now(&self, topic: &Topic, count: usize, ttr: Option<Duration>) -> Result<Popped, JobError> {
         self.pop_as(topic, Token::random(), count, ttr).await
     }
 
-    /// The last moment at which a pop that is sent now may run.
+    /// The latest time at which a pop that is sent now may run, in ms by Redis's clock.
     pub(super) fn not_after(&self) -> i64 {
         let timeout = i64::try_from(self.command_timeout().as_millis()).unwrap_or(i64::MAX);
         self.now_ms().saturating_add(timeout)
     }
 
-    /// The same under this token, which no other call has.
+    /// Like [`pop_now`](JobQueue::pop_now), under this token, which no other call may have.
     pub async fn pop_as(
         &self,
         topic: &Topic,
@@ -98,7 +99,7 @@ impl JobQueue {
         }
         let settings = self.settings().of(topic);
         let (mut late, mut passed) = (0, 0);
-        // Later than that it does not run: see `recover`. The first answer corrects a wrong calendar of this machine.
+        // After that time it does not run: see `recover`. The first reply corrects a wrong calendar of this machine.
         while late < 2 {
             let args = [
                 number(self.not_after()),
@@ -115,7 +116,7 @@ impl JobQueue {
             if word != "late" {
                 let popped = popped(topic, token, &mut fields)?;
                 self.observed(topic, &popped.aged);
-                // What cannot be read may be all that was looked at. Nothing is reserved under this token then.
+                // All checked jobs may be unreadable. Then nothing is reserved under this token.
                 let hidden = popped.jobs.is_empty() && popped.aged.set_aside > 0;
                 if hidden && passed < PASSED && popped.next_ms.is_some_and(|next| next <= self.now_ms()) {
                     passed += 1;
@@ -128,22 +129,23 @@ impl JobQueue {
         Err(JobError::Invalid("the script ran too late, twice: is Redis's clock being set?".to_owned()))
     }
 
-    /// The job is done, and gone. [`JobError::NotFound`] if it is gone already: that is also what a second call answers.
+    /// Finishes a job, which is removed. Returns [`JobError::NotFound`] if it is gone already, and so does a second
+    /// call.
     ///
     /// # Errors
     ///
-    /// [`JobError::Conflict`] if the job is not reserved under this token any more.
+    /// Returns [`JobError::Conflict`] if the job is no longer reserved under this token.
     pub async fn finish(&self, id: &JobId, token: Token) -> Result<(), JobError> {
         let (queue, topic) = (self.clone(), id.topic.clone());
         let send = move |jobs: Vec<_>| async move { queue.finish_all(&topic, &jobs).await };
         self.shared.finishes.call(&id.topic, (id.local.clone(), token), id.local.as_str().len(), send).await
     }
 
-    /// The same for several jobs of a topic; an answer for each, in their order.
+    /// Finishes several jobs of a topic; returns a result for each, in order.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn finish_all(
         &self,
         topic: &Topic,
@@ -161,12 +163,12 @@ impl JobQueue {
         Ok(letters.iter().map(|letter| settled("jobs_finish", *letter).map(drop)).collect())
     }
 
-    /// The job waits again, for `delay` from now on; or it is dead or gone, see [`Settled`]. The answer has its new due time.
-    /// A second call answers [`JobError::Conflict`].
+    /// Releases a job, which is ready again after `delay`; or it is dead or gone, see [`Settled`]. Returns the new due
+    /// time as well. A second call returns [`JobError::Conflict`].
     ///
     /// # Errors
     ///
-    /// [`JobError::Conflict`], [`JobError::NotFound`].
+    /// Returns [`JobError::Conflict`] or [`JobError::NotFound`].
     pub async fn release(
         &self,
         id: &JobId,
@@ -180,11 +182,11 @@ impl JobQueue {
         self.give_back(id, token, how, delay, reason).await
     }
 
-    /// The job is dead, whatever tries it had left. A second call answers [`JobError::Conflict`].
+    /// Makes a job dead, whatever tries it has left. A second call returns [`JobError::Conflict`].
     ///
     /// # Errors
     ///
-    /// [`JobError::Conflict`], [`JobError::NotFound`].
+    /// Returns [`JobError::Conflict`] or [`JobError::NotFound`].
     pub async fn bury(&self, id: &JobId, token: Token, reason: &str) -> Result<(), JobError> {
         let reason = if reason.is_empty() { "buried" } else { reason };
         self.give_back(id, token, "b", Duration::ZERO, reason).await.map(drop)
@@ -207,7 +209,7 @@ impl JobQueue {
         answers.pop().unwrap_or(Err(JobError::NotFound))
     }
 
-    /// Gives jobs back at once and uncounted, because no client received them.
+    /// Releases jobs at once without counting the attempt, because no client received them.
     pub(super) async fn give_back_unseen(&self, topic: &Topic, jobs: &[(LocalId, Token)]) -> Result<(), JobError> {
         let one = |(id, token): &(LocalId, Token)| {
             [text(id.as_str()), text(token.as_str()), text("u"), number(0), text("no client received it")]
@@ -235,11 +237,11 @@ impl JobQueue {
         Ok(answers)
     }
 
-    /// The time to run starts again; `ttr` replaces it. Answers when it ends now. A second call starts it once more.
+    /// Restarts the time to run, which `ttr` replaces. Returns its new end. A second call restarts it once more.
     ///
     /// # Errors
     ///
-    /// [`JobError::Conflict`], [`JobError::NotFound`].
+    /// Returns [`JobError::Conflict`] or [`JobError::NotFound`].
     pub async fn touch(&self, id: &JobId, token: Token, ttr: Option<Duration>) -> Result<i64, JobError> {
         if let Some(ttr) = ttr {
             check_ttr(ttr)?;
@@ -253,16 +255,16 @@ impl JobQueue {
         Ok(fields.int()?)
     }
 
-    /// Gives back what a pop reserved whose reply was lost: how many jobs. Only after that call can run no more, which is
-    /// one `command_timeout` after it was sent.
+    /// Releases the jobs that a pop with a lost reply has reserved; returns their number. Call it only after that pop
+    /// can run no more, which is one `command_timeout` after it was sent.
     ///
     /// # Errors
     ///
-    /// Those of the connection. It may be called again.
+    /// Returns an error of the connection. It may be repeated.
     pub async fn recover(&self, topic: &Topic, token: Token) -> Result<u64, JobError> {
         const PAGE: i64 = 500;
         let (mut found, mut from) = (0, 0_i64);
-        // Pages are bounded, and so is their number: what is not found comes back when its time to run is over.
+        // Pages and their number are bounded; other jobs come back when their time to run ends.
         for _ in 0..200 {
             let args = [text(token.as_str()), number(from), number(PAGE), text(topic.as_str())];
             let reply = self.run(&self.shared.scripts.recover, topic, &args).await?;

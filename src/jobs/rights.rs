@@ -1,4 +1,4 @@
-//! What the scripts of the job queue, and the commands beside them, need to be allowed.
+//! The rights that the scripts and commands of the job queue need.
 
 use super::keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
 use super::name::Topic;
@@ -6,7 +6,7 @@ use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
 use bytes::Bytes;
 
-/// A topic stands for all: clients make topics, so that rights are for patterns of keys.
+/// Patterns of these keys over all topics, because clients create topics. An example topic stands for all.
 fn keys(which: &[usize]) -> Vec<Pattern> {
     let example: Option<Keys> = "example".parse::<Topic>().ok().map(|topic| Keys::of(&topic));
     let pattern = |&place: &usize| {
@@ -33,7 +33,7 @@ fn tokens() -> Vec<Pattern> {
     vec![pattern.with_example(Bytes::from(super::tokens::key("example")))]
 }
 
-/// What a daemon, and the command line, need for all topics.
+/// The rights of a daemon, and of the command line, for all topics.
 pub fn rights() -> Vec<Grant> {
     let index = || [Pattern::exact(TOPICS)];
     vec![
@@ -47,7 +47,7 @@ pub fn rights() -> Vec<Grant> {
         Grant::on(keys(&[GONE]), [ZADD, ZCARD, ZCOUNT, ZREMRANGEBYRANK, ZSCORE]),
         Grant::on(keys(&[TOPIC]), [HDEL, HEXISTS, HGET, HLEN, HMGET, HSET]),
         Grant::on(index(), [ZADD, ZLEXCOUNT, ZRANGE, ZREM, ZSCORE]),
-        // Tokens of namespaces, which the API of lmstfy makes: see `tokens.rs`.
+        // Tokens of namespaces, which the API of lmstfy creates: see `tokens.rs`.
         Grant::on(tokens(), [HDEL, HGET, HGETALL, HLEN, HSET, HSETNX]),
         Grant::channels([Pattern::exact(WAKE)], [PUBLISH, SUBSCRIBE]),
         Grant::plain([TIME]),

@@ -1,10 +1,10 @@
-//! The Lua scripts, compiled in. What each takes, returns and bears is at its head.
+//! The Lua scripts, compiled in. Arguments, replies and repeatability are documented at the head of each.
 
 use std::sync::LazyLock;
 
 use crate::link::{Clock, Script};
 
-/// One script for each move of a job, and for each look.
+/// One script for each change of a job, and for each view.
 pub struct Scripts {
     pub(super) add: Script,
     pub(super) pop: Script,
@@ -24,20 +24,20 @@ pub struct Scripts {
     pub(super) forget: Script,
 }
 
-/// The scripts under Redis's clock.
+/// The scripts with Redis's clock.
 pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(Clock::Redis));
 
-/// A text in one script that is replaced: (script, text, what is there instead). For tests that plant a bug.
+/// A replacement in one script: (script, text, replacement). For tests that plant a bug.
 pub type Patch<'a> = (&'a str, &'a str, &'a str);
 
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 
-/// What scripts include: the line that asks for it, and the text.
+/// The parts that scripts include: the line that includes one, and its text.
 const INCLUDES: [(&str, &str); 4] = [
     ("--#include types.lua", include_str!("scripts/types.lua")),
     ("--#include state.lua", include_str!("scripts/state.lua")),
     ("--#include moves.lua", include_str!("scripts/moves.lua")),
-    // Behind moves.lua, which includes it.
+    // After moves.lua, which includes it.
     ("--#include limit.lua", include_str!("scripts/limit.lua")),
 ];
 
@@ -61,16 +61,17 @@ const TEXTS: [(&str, &str); 16] = [
 ];
 
 impl Scripts {
-    /// The scripts under this clock.
+    /// Builds the scripts with this clock.
     pub fn new(clock: Clock) -> Self {
         Self::patched(clock, &[])
     }
 
-    /// The same with texts replaced, so that a test can show that it notices a bug. A text may be in what the script includes.
+    /// Builds the scripts with replacements, so that a test can show that it notices a bug. A replaced text may be in
+    /// an included part.
     ///
     /// # Panics
     ///
-    /// For a script that does not exist, or that does not contain the text.
+    /// Panics if a script does not exist, or does not contain the text.
     #[doc(hidden)]
     pub fn patched(clock: Clock, patches: &[Patch]) -> Self {
         let script = |name: &'static str| {
@@ -107,7 +108,7 @@ impl Scripts {
         }
     }
 
-    /// All of them, to be loaded when a connection is made.
+    /// All scripts, which are loaded when a connection is made.
     pub fn all(&self) -> [&Script; 16] {
         let Scripts {
             add,

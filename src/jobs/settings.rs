@@ -1,4 +1,4 @@
-//! What a topic allows, and what its jobs have when they do not say.
+//! The settings of topics, including the defaults for their jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,37 +8,37 @@ use serde::Serialize;
 use super::name::Topic;
 use crate::settings::shown;
 
-/// Longest time to run.
+/// Maximum time to run.
 pub const MAX_TTR: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Longest delay, and longest time to live.
+/// Maximum delay, and maximum time to live.
 pub const MAX_DELAY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// Most tries.
+/// Maximum number of tries.
 pub const MAX_TRIES: u32 = 1_000_000;
 
-/// One topic.
+/// The settings of one topic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TopicSettings {
-    /// How long a consumer may have a job before it comes back.
+    /// The time to run: how long a consumer may have a job before it comes back.
     #[serde(serialize_with = "shown::duration")]
     pub ttr: Duration,
-    /// How often a job is handed out before it is dead.
+    /// The number of times that a job is handed out before it is dead.
     pub tries: u32,
-    /// How long after it was added a job is dropped, if it is not finished; `None` is never.
+    /// The time after its addition at which an unfinished job is dropped; `None` is never.
     #[serde(serialize_with = "shown::duration_or_none")]
     pub ttl: Option<Duration>,
-    /// Most jobs that are not dead; `None` is no limit.
+    /// Maximum number of jobs that are not dead; `None` is no limit.
     #[serde(serialize_with = "shown::or_none")]
     pub max_jobs: Option<u64>,
-    /// Most bytes of a body.
+    /// Maximum size of a body, in bytes.
     #[serde(serialize_with = "shown::size")]
     pub max_body: u64,
-    /// Most dead jobs; the oldest go first. `None` is no limit.
+    /// Maximum number of dead jobs, the oldest of which are removed first; `None` is no limit.
     #[serde(serialize_with = "shown::or_none")]
     pub dead_max_len: Option<u64>,
-    /// How long a dead job is kept; `None` is for ever.
+    /// The time for which a dead job is kept; `None` is for ever.
     #[serde(serialize_with = "shown::duration_or_none")]
     pub dead_ttl: Option<Duration>,
-    /// How long after a job with the client's own id was finished the same id is still known; `None` is not at all.
+    /// The time for which the client's id of a finished job is remembered; `None` is not at all.
     #[serde(serialize_with = "shown::duration_or_none")]
     pub remember: Option<Duration>,
 }
@@ -58,14 +58,14 @@ impl Default for TopicSettings {
     }
 }
 
-/// All topics: those with settings of their own, and the rest.
+/// The settings of all topics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobSettings {
-    /// Topics that are named nowhere else.
+    /// The settings of topics without their own.
     pub defaults: TopicSettings,
-    /// Topics with settings of their own.
+    /// The topics with settings of their own.
     pub topics: BTreeMap<Topic, TopicSettings>,
-    /// Most topics, those with settings of their own apart; `None` is no limit.
+    /// Maximum number of topics, not counting those with settings of their own; `None` is no limit.
     pub max_topics: Option<u64>,
 }
 

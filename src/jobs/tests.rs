@@ -1,4 +1,4 @@
-//! The calls against a real Redis, one by one, on a clock that the tests set.
+//! Tests of the calls against a real Redis, one by one, on a clock that the tests set.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -106,7 +106,7 @@ async fn a_record_that_cannot_be_read_takes_no_neighbour_along() {
     jobs.add(&topic(), ["a", "b", "c", "d", "e"].map(|id| own(id, "x")).into()).await.unwrap();
     let strange: &[u8] = b"\xff\0 of another program";
     let mut broken = redis::pipe();
-    // Of another version, cut off, cut off in the content type; and an id that is none.
+    // Another version, cut off, cut off in the content type, and an invalid id.
     broken.hset(key("records"), "b", b"\x02 of a newer version, with more than 27 bytes").ignore();
     broken.hset(key("records"), "c", b"\x01short").ignore();
     broken.hset(key("records"), "d", [&[1_u8; 26][..], &[200]].concat()).ignore();
@@ -124,7 +124,7 @@ async fn a_record_that_cannot_be_read_takes_no_neighbour_along() {
     let (looked, unreadable) = jobs.unreadable(&topic(), JobState::Dead, 0).await.unwrap();
     assert_eq!((looked, unreadable.len()), (4, 4));
 
-    // They stay dead, and hide no others from a redrive.
+    // They stay dead, and do not hide others from a redrive.
     jobs.bury(&popped.jobs[1].id, popped.jobs[1].token, "").await.unwrap();
     assert_eq!(jobs.redrive(&topic(), Which::Oldest(1), None).await.unwrap(), 1);
     assert_eq!(jobs.pop_now(&topic(), 1, None).await.unwrap().jobs[0].id.local.as_str(), "e");
@@ -246,7 +246,7 @@ async fn scores_at_the_ends_of_all_times_are_times() {
             jobs.tick(&topic(), 10).await.unwrap();
             jobs.sizes(&topic()).await.unwrap();
             for state in JobState::ALL {
-                // An id without a job is shown as one that cannot be read.
+                // An id without a job is shown as unreadable.
                 jobs.peek(&topic(), state, 0, 10).await.unwrap();
             }
             jobs.pop_now(&topic(), 10, None).await.unwrap();

@@ -1,11 +1,11 @@
-//! Calls of several clients in one: what comes while two calls on a topic are outstanding goes together in the next one.
+//! Batching of calls: items that arrive while two calls on a topic are outstanding go together in the next one.
 //!
-//! An idle topic loses no time by it: its call goes at once, alone. Under load a call carries what has come during the ones before
-//! it, so that Redis pays once for what each call costs: the round trip, the start of the script, the checks of all keys. Two are
-//! outstanding, so that Redis works on one while this process handles the answer to the other.
+//! An idle topic loses no time: its call goes at once, alone. Under load a call carries the items that arrived during
+//! the ones before it, so that the cost of a call (the round trip, the start of the script, the checks of all keys) is
+//! paid once. Two calls are outstanding, so that Redis works on one while this process handles the reply to the other.
 //!
-//! No task does it. All callers of a call wait for the same future, and any of them drives it: one that goes away takes
-//! nothing from the others. With the last of them the call goes, so that nothing is kept.
+//! There is no task. All callers of a call share one future, and any of them drives it, so that a caller that
+//! disconnects takes nothing from the others. When the last of them is dropped, the call is dropped too.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,39 +18,39 @@ use super::error::JobError;
 use super::name::Topic;
 use crate::link::BadReply;
 
-/// Most items of one call.
+/// Maximum number of items in a call.
 const MOST: usize = 100;
-/// Most bytes of one call; a larger item goes alone.
+/// Maximum size of a call, in bytes; a larger item goes alone.
 const BYTES: usize = 256 << 10;
-/// Most calls of a topic that are outstanding while another one waits.
+/// Maximum number of outstanding calls of a topic while another one waits.
 const OUTSTANDING: usize = 2;
 
 type Answers<A> = Arc<Result<Vec<Result<A, JobError>>, JobError>>;
 type Call<A> = Shared<BoxFuture<'static, Answers<A>>>;
 
-/// Calls of one kind, by topic.
+/// Batched calls of one kind, by topic.
 pub(super) struct Together<T, A> {
     lines: Mutex<HashMap<Topic, Line<T, A>>>,
 }
 
-/// The calls of a topic that are not done, in the order in which they began to gather. The last one may still wait.
+/// The unfinished calls of a topic, in the order of their creation. The last one may still be waiting.
 struct Line<T, A> {
     /// The number of the next call.
     next: u64,
     calls: VecDeque<Gathered<T, A>>,
 }
 
-/// A call, and what is in it.
+/// A call and its items.
 struct Gathered<T, A> {
     number: u64,
-    /// Whether it has not been sent, so that more may join.
+    /// Whether it has not been sent yet, so that items may join.
     open: bool,
     items: Arc<Mutex<Items<T>>>,
-    /// Its callers keep it, and the call that waits for it.
+    /// Owned by its callers, and by the call that waits for it.
     call: WeakShared<BoxFuture<'static, Answers<A>>>,
 }
 
-/// Leaves the line when the call is done, or when its last caller has gone.
+/// An entry in the line, removed when the call is done or its last caller is dropped.
 struct Place<T, A> {
     together: Arc<Together<T, A>>,
     topic: Topic,
@@ -73,11 +73,12 @@ impl<T: Send + 'static, A: Clone + Send + Sync + 'static> Together<T, A> {
         Arc::new(Together { lines: Mutex::default() })
     }
 
-    /// Sends an item of so many bytes, with others of the topic. `send` answers each in their order.
+    /// Sends an item of `bytes` bytes, batched with others of the topic. `send` returns a result for each item, in
+    /// order.
     ///
     /// # Errors
     ///
-    /// That of the item, or of the whole call.
+    /// Returns the error of the item, or of the whole call.
     pub(super) async fn call<R>(
         self: &Arc<Self>,
         topic: &Topic,
@@ -113,14 +114,14 @@ impl<T: Send + 'static, A: Clone + Send + Sync + 'static> Together<T, A> {
         if let Some(last) = last {
             let mut items = last.items.lock();
             let room = items.all.len() < MOST && items.bytes + bytes <= BYTES;
-            // One whose last caller is just going away is none.
+            // A call whose last caller is just being dropped cannot be joined.
             if room && let Some(call) = last.call.upgrade() {
                 items.all.push(item);
                 items.bytes += bytes;
                 return (call, items.all.len() - 1);
             }
         }
-        // Behind the first of those that are outstanding, and never behind another that waits: without a Redis each takes a second.
+        // Waits for the first outstanding call, never for a waiting one: without Redis each call takes a second.
         let waits = last.is_none() && line.calls.len() >= OUTSTANDING;
         let before = line.calls.front().filter(|_| waits).and_then(|first| first.call.upgrade());
         let number = line.next;
@@ -139,14 +140,14 @@ impl<T: Send + 'static, A: Clone + Send + Sync + 'static> Together<T, A> {
             Arc::new(answers)
         };
         let call = call.boxed().shared();
-        // It was not polled, so that there is one.
+        // Always present, because it was not polled yet.
         if let Some(weak) = call.downgrade() {
             line.calls.push_back(Gathered { number, open: true, items, call: weak });
         }
         (call, 0)
     }
 
-    /// From here on nothing joins the call.
+    /// Closes the call to further items.
     fn close(&self, topic: &Topic, number: u64) {
         let mut lines = self.lines.lock();
         let calls = lines.get_mut(topic).map(|line| &mut line.calls);
@@ -157,7 +158,7 @@ impl<T: Send + 'static, A: Clone + Send + Sync + 'static> Together<T, A> {
 }
 
 impl<T, A> Together<T, A> {
-    /// The call is over. A topic without calls is forgotten.
+    /// Removes a finished call. A topic without calls is forgotten.
     fn leave(&self, topic: &Topic, number: u64) {
         let mut lines = self.lines.lock();
         let Some(line) = lines.get_mut(topic) else { return };
@@ -183,7 +184,7 @@ mod tests {
         "orders".parse().expect("a topic")
     }
 
-    /// Answers each item with the number of the call, and how many were in it; takes ten milliseconds.
+    /// Sends an item that is answered, after ten milliseconds, with the number of the call and its number of items.
     fn ask(
         together: &Arc<Together<u32, (usize, usize)>>,
         calls: &Arc<AtomicUsize>,
@@ -219,7 +220,7 @@ mod tests {
         assert!(together.lines.lock().is_empty(), "nothing is kept");
     }
 
-    /// One that goes away, also the one that began the call, takes nothing from the others.
+    /// A caller that is dropped, even the one that started the call, takes nothing from the others.
     #[tokio::test(start_paused = true)]
     async fn a_caller_that_goes_away_leaves_the_call_to_the_others() {
         let (together, calls) = (Together::new(), Arc::default());

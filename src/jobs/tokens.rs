@@ -1,5 +1,5 @@
-//! Tokens of namespaces, for APIs that make them at run time. Only hashes are kept: one hash a namespace, field is the
-//! token's SHA-256, value is what is kept of it. Each call is one command.
+//! The tokens of namespaces, for APIs that create them at run time. Only hashes are stored: one Redis hash for each
+//! namespace, whose fields are the tokens' SHA-256, and whose values are their data. Each call is one command.
 //!
 //! ```text
 //! value    0x01 maker 0x01 read write interval 0x01 description       the middle is empty without limits
@@ -11,31 +11,32 @@ use super::error::JobError;
 use super::keys::PREFIX;
 use super::queue::JobQueue;
 
-/// Most tokens that a list shows.
+/// Maximum number of tokens in a list.
 const MOST: usize = 10_000;
 
-/// Begins a value, and separates its parts. A value without it is a description alone, as versions before 0.1 wrote it.
+/// The byte that starts a value and separates its parts. A value without it is only a description, as versions before
+/// 0.1 wrote it.
 const MARK: u8 = 1;
 
-/// What is kept of a token that was made at run time.
+/// The data of a token that was created at run time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MadeToken {
-    /// The name of the token that made it; empty: it was made on the daemon's machine, without one.
+    /// The name of the token that created it; empty if it was created on the daemon's machine without a token.
     pub maker: String,
-    /// How often it may be used.
+    /// The rate limits.
     pub limits: Option<TokenLimits>,
-    /// What was said of it.
+    /// The description.
     pub description: String,
 }
 
-/// How often a token may be used.
+/// The rate limits of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct TokenLimits {
-    /// Most requests that take jobs; zero is no limit.
+    /// Maximum number of requests that take jobs; zero is no limit.
     pub read: u32,
-    /// Most requests that add jobs; zero is no limit.
+    /// Maximum number of requests that add jobs; zero is no limit.
     pub write: u32,
-    /// In so many seconds.
+    /// The interval of the limits, in seconds.
     pub interval: u32,
 }
 
@@ -64,11 +65,11 @@ pub(super) fn key(namespace: &str) -> String {
 }
 
 impl JobQueue {
-    /// The token of this hash, if the namespace has one.
+    /// The data of the token with this hash, if the namespace has it.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn token(&self, namespace: &str, hash: &str) -> Result<Option<MadeToken>, JobError> {
         let mut command = redis::cmd("HGET");
         command.arg(key(namespace)).arg(hash);
@@ -76,33 +77,33 @@ impl JobQueue {
         Ok(value.map(|value| MadeToken::read(&value)))
     }
 
-    /// Enters a token; false if it is there. A second call answers false.
+    /// Stores a token; returns false if it exists, as a second call does.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn make_token(&self, namespace: &str, hash: &str, token: &MadeToken) -> Result<bool, JobError> {
         let mut command = redis::cmd("HSETNX");
         command.arg(key(namespace)).arg(hash).arg(token.written());
         Ok(self.conn(key(namespace)).await?.query(&command).await?)
     }
 
-    /// Replaces what is kept of a token. It may be sent again.
+    /// Replaces the data of a token. It may be repeated.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn change_token(&self, namespace: &str, hash: &str, token: &MadeToken) -> Result<(), JobError> {
         let mut command = redis::cmd("HSET");
         command.arg(key(namespace)).arg(hash).arg(token.written());
         Ok(self.conn(key(namespace)).await?.query::<()>(&command).await?)
     }
 
-    /// The namespace's tokens by their hashes.
+    /// The tokens of a namespace, by their hashes.
     ///
     /// # Errors
     ///
-    /// Those of the connection. [`JobError::Invalid`] if there are more than can be shown.
+    /// Returns an error of the connection, or [`JobError::Invalid`] if there are too many to show.
     pub async fn tokens(&self, namespace: &str) -> Result<Vec<(String, MadeToken)>, JobError> {
         let conn = self.conn(key(namespace)).await?;
         let mut length = redis::cmd("HLEN");
@@ -116,11 +117,11 @@ impl JobQueue {
         Ok(all.into_iter().map(|(hash, value)| (hash, MadeToken::read(&value))).collect())
     }
 
-    /// Removes a token. A second call does nothing.
+    /// Removes a token. A second call has no effect.
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Returns an error of the connection.
     pub async fn delete_token(&self, namespace: &str, hash: &str) -> Result<(), JobError> {
         let mut command = redis::cmd("HDEL");
         command.arg(key(namespace)).arg(hash);

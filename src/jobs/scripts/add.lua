@@ -1,18 +1,20 @@
 -- Adds jobs: all of them, or none when the topic is full.
 --
--- ARGV 1 most jobs of the topic that are not dead, or '', 2 name of the topic, 3 most bytes of a body, 4 time to run (ms), 5
---      tries, 6 time to live (ms, 0 is for ever) of jobs that do not say; a limit that the topic's hash has goes first. Then
---      for each job: id, 1 if the id is the client's own, 'a' or 't', the delay or the due time (ms), time to run, tries,
---      time to live or '' each, content type, body
--- Returns {'full', now, limit}; {'large', now, limit, size of a body}; {'short', now} when a time to live ends before its job
---      is due; or {'ok', now, letters, {due time, ...}, 1 if the topic is new}: a letter for each job: y added, o a job with
---      this id and this body is there, b one with this id and another body is there, g a job with this id was finished
---      lately: of that one only the id is known. Only y has changed something.
+-- ARGV 1 maximum number of jobs of the topic that are not dead, or '', 2 name of the topic, 3 maximum size of a body in
+--      bytes, 4 time to run (ms), 5 tries, 6 time to live (ms, 0 is unlimited) of jobs without their own; limits in the
+--      topic's hash override 1 and 3 to 6. Then for each job: id, 1 if the client chose the id, 'a' or 't', the delay
+--      or the due time (ms), time to run, tries and time to live, or '' each, content type, body
+-- Returns {'full', now, limit}; {'large', now, limit, size of the body}; {'short', now} if a time to live ends before
+--      its job is due; or {'ok', now, letters, {due time, ...}, 1 if the topic is new} with a letter for each job: y
+--      added; o a job with this id and this body exists; b one with this id and another body exists; g a job with this
+--      id was finished recently, of which only the id is known. Only y has changed something.
 --
--- Sent twice: the ids are there with these bodies, and the second run answers o. A job with an id of the daemon may have been finished
--- in between, and would be added again: the daemon sends such a job once. Ids of clients are remembered for a while.
+-- Repeated: the ids exist with these bodies, and the second run returns o. A job with a generated id may have been
+-- finished in between, and would be added again, so the daemon sends such a job once. Clients' ids are remembered for a
+-- while.
 --
--- The due entry comes before the record: one without a record is no job, and pop removes it. A record alone would stay.
+-- The due entry is written before the record: an entry without a record is no job, and pop removes it, while a record
+-- alone would stay.
 
 --#include limit.lua
 
@@ -23,7 +25,7 @@ local most, largest = limit(known[2], ARGV[1]), limit(known[3], ARGV[3]) or tonu
 local ttr = limit(known[4], ARGV[4], 4294967295) or tonumber(ARGV[4])
 local tries = limit(known[5], ARGV[5], 4294967295) or tonumber(ARGV[5])
 local ttl = limit(known[6], ARGV[6]) or 0
--- Whether the job of this id that is there has this body.
+-- Whether the existing job with this id has this body.
 local function has_body(id, body)
   if typed(RECORDS, 'HSTRLEN', id) < 27 + #body then return false end
   local record = typed(RECORDS, 'HGET', id)
@@ -53,13 +55,13 @@ for i = 7, #ARGV, 9 do
 end
 if bad then return bad end
 if new > 0 and most then
-  -- Each job has a record, also one that a queue delivers. Of the dead ones any number may be there.
+  -- Every job has a record, also one that a queue delivers. The number of dead jobs is not limited here.
   local held, dead = typed(RECORDS, 'HLEN'), typed(DEAD, 'ZCARD')
   if bad then return bad end
   if held - dead + new > most then return {'full', now, most} end
 end
 if new == 0 then return {'ok', now, table.concat(letters), {}, 0} end
--- By a count, which costs a third of reading the first one with its score.
+-- A count costs a third of reading the first job with its score.
 local before = typed(DUE, 'ZCOUNT', '-inf', ms(earliest))
 if bad then return bad end
 
@@ -80,6 +82,6 @@ if not known[1] then call('HSET', TOPIC, 'created', ms(now)) end
 call('ZADD', DUE, unpack(waits))
 if ends[1] then call('ZADD', EXPIRY, unpack(ends)) end
 call('HSET', RECORDS, unpack(records))
--- Consumers of other daemons wait for the head. While a job is ready, none waits.
+-- Wakes consumers of other daemons that wait for the first job. While a job is ready, none waits.
 if before == 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[2]) end
 return {'ok', now, table.concat(letters), dues, known[1] and 0 or 1}

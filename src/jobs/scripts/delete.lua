@@ -1,10 +1,10 @@
 -- Removes jobs for good, whatever their state.
 --
 -- ARGV ids
--- Returns {now, letters}: w it waited, r it was reserved, d it was dead, f a queue delivers it, n there is no such job.
+-- Returns {now, letters}: w it waited, r it was reserved, d it was dead, f a queue delivers it, n no such job.
 --
--- Sent twice: the second run answers n. A consumer that has the job learns it when it settles. The id is not remembered:
--- who deletes a job may add it again.
+-- Repeated: the second run returns n. The job's consumer learns of it when it settles. The id is not remembered, so a
+-- deleted job may be added again.
 
 --#include types.lua
 --#include state.lua

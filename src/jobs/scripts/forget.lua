@@ -1,8 +1,8 @@
--- Forgets a topic in which nothing is: no job, no id that is remembered, no limit and no pause.
+-- Forgets an empty topic: without jobs, remembered ids, limits and pause.
 --
--- Returns {now, 1 if it is forgotten}.
+-- Returns {now, 1 if it was forgotten}.
 --
--- Sent twice: it is gone, and the second run answers 0. A job that is added afterwards enters the topic in the index again.
+-- Repeated: it is gone, and the second run returns 0. The next job enters the topic in the index again.
 
 local now = clock()
 local fields = typed(TOPIC, 'HLEN')

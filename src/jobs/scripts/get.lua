@@ -1,8 +1,9 @@
--- One job. Writes nothing.
+-- Returns one job. Read-only.
 --
 -- ARGV 1 id
--- Returns {now, '?'} when there is no such job, {now, 'g'} when it was finished lately, else {now, letter, time, record,
---      state or ''}: w it waits until that time, r it is reserved until then, d it died then, f a queue delivers it (no time).
+-- Returns {now, '?'} if there is no such job, {now, 'g'} if it was finished recently, else {now, letter, time, record,
+--      state or ''}: w it waits until that time, r it is reserved until then, d it died then, f a queue delivers it (no
+--      time).
 
 --#include types.lua
 
@@ -19,6 +20,6 @@ end
 local letter, time = 'w', call('ZSCORE', DUE, id)
 if not time then letter, time = 'r', call('ZSCORE', RESERVED, id) end
 if not time then letter, time = 'd', call('ZSCORE', DEAD, id) end
--- A record in no set: a queue of the configuration delivers the job.
+-- A record that is in no set: a queue of the configuration delivers the job.
 if not time then letter, time = 'f', '' end
 return {now, letter, time, record, call('HGET', STATE, id) or ''}

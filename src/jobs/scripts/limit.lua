@@ -1,5 +1,5 @@
--- What applies of a limit: what the topic's hash says goes before what the daemon says; nil is none. What is not a number there
--- is as if it was not set: limits.rs shows it so. `most` is the largest that is meant, if that is not any number of milliseconds.
+-- The effective value of a limit: the topic's hash overrides the daemon's value; nil is no limit. A value that is not a
+-- number counts as not set, as in limits.rs. `most` is the largest valid value, if it is not that of milliseconds.
 local function limit(set, daemon, most)
   if set == 'none' then return nil end
   local n = set and #set < 17 and string.find(set, '^%d+$') and tonumber(set)

@@ -1,9 +1,9 @@
--- Sets limits of the topic, in place of those that the daemons were configured with.
+-- Sets limits of the topic that override the daemons' configuration.
 --
 -- ARGV name and value of each limit, in its unit or 'none'; '' removes it
 -- Returns {now}.
 --
--- Sent twice: it sets the same.
+-- Repeated: sets the same values.
 
 local now = clock()
 typed(TOPIC, 'HLEN')

@@ -1,8 +1,8 @@
--- What several scripts do with jobs. Included behind state.lua.
+-- Functions on jobs that several scripts share. Included after state.lua.
 
 --#include limit.lua
 
--- The record and what changes of a job that is gone. Answers 1 if there was a record.
+-- Removes the record and the state of a job. Returns 1 if there was a record.
 local function forget(id)
   local known = call('HDEL', RECORDS, id)
   call('HDEL', STATE, id)
@@ -10,13 +10,14 @@ local function forget(id)
   return known
 end
 
--- A job that this version cannot read goes to the dead, as it is: there it is shown with its bytes, and waits for a version that can.
+-- Makes an unreadable job dead as it is: it is shown with its bytes, and waits for a version that can read it.
 local function set_aside(id, now)
   call('ZADD', DEAD, ms(now), id)
   call('ZREM', EXPIRY, id)
 end
 
--- Dead jobs beyond `max`, or beyond what the topic's hash says, the oldest first: at most 100 a call, so that a lower limit is not one long script.
+-- Removes the oldest dead jobs beyond `max`, or beyond the limit in the topic's hash: at most 100 a call, so that a
+-- lower limit is not one long script.
 local function trim_dead(max)
   max = limit(call('HGET', TOPIC, 'dead_max_len'), max)
   if not max then return 0 end
@@ -28,8 +29,8 @@ local function trim_dead(max)
   return over
 end
 
--- The state `s` of a job that is not reserved any more goes where it belongs: to the dead, back to the due ones, or nowhere.
--- Answers a letter: x past its time to live, d dead, y back. The caller removes it from where it was.
+-- Moves a job with state `s` that is no longer reserved: to the dead, back to the due ones, or nowhere. Returns a
+-- letter: x past its time to live, d dead, y back. The caller removes it from where it was.
 local function give_back(id, s, now, due)
   if s.expires > 0 and s.expires <= now then
     forget(id)
@@ -46,8 +47,8 @@ local function give_back(id, s, now, due)
   return 'y'
 end
 
--- Reservations that are over, at most `most` of them: each job goes back, as due at the moment when its time ran out, or is
--- dead, or gone, or set aside. `counts` is {back, dead, expired, not touched here, set aside}.
+-- Ends expired reservations, at most `most` of them: each job goes back, due at the end of its time to run, or is dead,
+-- gone, or set aside. `counts` is {back, dead, expired, not touched here, set aside}.
 local PLACES = {y = 1, d = 2, x = 3, a = 5}
 local function come_back(now, most, counts)
   local rows = call('ZRANGEBYSCORE', RESERVED, '-inf', ms(now), 'WITHSCORES', 'LIMIT', 0, most)
@@ -55,7 +56,7 @@ local function come_back(now, most, counts)
   open()
   for i = 1, #rows, 2 do
     local id, text, letter = rows[i], call('HGET', STATE, rows[i]), 'x'
-    -- Without a record it was removed by hand.
+    -- Without a record the job was removed by hand.
     if call('HEXISTS', RECORDS, id) == 0 then
       forget(id)
     else

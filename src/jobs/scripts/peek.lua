@@ -1,7 +1,7 @@
--- Jobs of one state, in the order of their times. Writes nothing.
+-- Lists jobs of one state, in the order of their times. Read-only.
 --
--- ARGV 1 'delay', 'ready', 'reserved' or 'dead', 2 how many to pass over, 3 most jobs, 4 most bytes
--- Returns {now, {id, letter, time, record, state or '', ...}}, letters and times as get.lua has them.
+-- ARGV 1 'delay', 'ready', 'reserved' or 'dead', 2 number to skip, 3 maximum number of jobs, 4 maximum size in bytes
+-- Returns {now, {id, letter, time, record, state or '', ...}}, with letters and times as in get.lua.
 
 --#include types.lua
 
@@ -13,7 +13,7 @@ local key, letter = DUE, 'w'
 if ARGV[1] == 'reserved' then key, letter = RESERVED, 'r'
 elseif ARGV[1] == 'dead' then key, letter = DEAD, 'd' end
 
--- By rank where there is one: a range by score that passes over many elements walks over them.
+-- By rank if possible, because a range by score walks over the elements that it skips.
 local skip = tonumber(ARGV[2])
 if ARGV[1] == 'delay' then skip = skip + call('ZCOUNT', DUE, '-inf', ms(now)) end
 local rows = call('ZRANGE', key, skip, skip + tonumber(ARGV[3]) - 1, 'WITHSCORES')

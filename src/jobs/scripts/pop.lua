@@ -1,17 +1,17 @@
--- Reserves the jobs that have been due for longest, after those whose time to run is over have come back.
+-- Reserves the jobs that have been due longest, after expired reservations have come back.
 --
--- ARGV 1 not_after (ms), 2 token (new for every call), 3 most jobs, 4 most bytes, 5 time to run (ms) instead of the jobs'
---      own, or '', 6 exact length that the dead are trimmed to, or ''
--- Returns {'late', now} when it ran after not_after; else {'ok', now, {id, record, attempt, tries, time to run, its end,
---      end of the time to live, ...}, due time of the first job that is left or '', end of the first reservation or '',
---      {come back, died, expired, trimmed, set aside, without a record}, 1 if the topic is paused}. Set aside is what this
---      version cannot read: it is dead then, with all of its bytes, and takes no other job along.
+-- ARGV 1 not_after (ms), 2 token (new for every call), 3 maximum number of jobs, 4 maximum size in bytes, 5 time to run
+--      (ms) that replaces the jobs' own, or '', 6 exact length to which the dead jobs are trimmed, or ''
+-- Returns {'late', now} if it ran after not_after; else {'ok', now, {id, record, attempt, tries, time to run, its end,
+--      end of the time to live, ...}, due time of the first remaining job or '', end of the first reservation or '',
+--      {came back, died, expired, trimmed, set aside, without a record}, 1 if the topic is paused}. Jobs set aside are
+--      unreadable for this version: they are dead, with all of their bytes, and do not affect other jobs.
 --
--- Sent twice: the daemon never does; every call has a token of its own. A call whose reply was lost may have reserved
--- jobs: recover.lua finds them by the token once not_after is over, and their time to run ends in any case.
+-- Repeated: never; every call has a token of its own. A call with a lost reply may have reserved jobs: recover.lua
+-- finds them by the token after not_after, and their time to run ends in any case.
 
 --#include state.lua
--- What seldom happens: reservations and times to live that are over. It may write any key.
+-- Rare work: reservations and times to live that have ended. It may write any key.
 local function aged()
   --#include types.lua
   --#include moves.lua
@@ -33,7 +33,7 @@ if over[1] and tonumber(over[2]) <= now then
   over = call('ZRANGE', RESERVED, 0, 0, 'WITHSCORES')
 end
 
--- By rank, which costs a third of a range by score. One more than is taken shows when the next one is due.
+-- By rank, which costs a third of a range by score. One extra entry shows when the next job is due.
 local last = most
 if most > 1 then last = math.min(most, typed(DUE, 'ZCOUNT', '-inf', ms(now)) or 0) end
 local rows = typed(DUE, 'ZRANGE', 0, last, 'WITHSCORES')
@@ -44,7 +44,7 @@ if paused == 0 then
     next_due = rows[i + 1]
     if tonumber(next_due) > now then break end
     local full = #ids == most
-    -- A body costs about 5 ms per MB to read. So no more are read than may be answered; one is always.
+    -- Reading a body costs about 5 ms per MB, so no more are read than may be returned; one always is.
     if not full and most > 1 then
       bytes = bytes - (typed(RECORDS, 'HSTRLEN', rows[i]) or 0)
       full = bytes < 0 and i > 1
@@ -60,7 +60,7 @@ if ids[1] then
   for i = 1, #ids do
     local id, record, text = ids[i], records[i], states[i]
     local s
-    -- Nothing is reserved before all of them were looked at.
+    -- Nothing is reserved before all have been checked.
     if record and is_record(record) and is_id(id) then
       if text then s = unpack_state(text) else s = fresh(record) end
     end

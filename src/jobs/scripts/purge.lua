@@ -1,9 +1,9 @@
--- Removes dead jobs for good: the oldest ones, or those that are named.
+-- Removes dead jobs for good: the oldest ones, or those with the given ids.
 --
--- ARGV 1 only those that died before this time (ms), or '', 2 most jobs, then ids
--- Returns {now, how many were there}.
+-- ARGV 1 only those that died before this time (ms), or '', 2 maximum number of jobs, then ids
+-- Returns {now, number of removed jobs}.
 --
--- Sent twice: they are gone. Without ids and with no time the second run removes the next ones.
+-- Repeated: they are gone. Without ids and without a time the second run removes the next ones.
 
 --#include types.lua
 --#include state.lua

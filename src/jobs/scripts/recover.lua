@@ -1,10 +1,10 @@
--- Jobs that a pop reserved whose reply was lost wait again, and that reservation does not count.
+-- Releases the jobs that a pop with a lost reply has reserved; the attempt does not count.
 --
--- ARGV 1 token of the lost call, 2 how many reservations to pass over, 3 how many to look at, 4 name of the topic
--- Returns {now, how many were given back, how many to pass over next time, or -1 at the end}.
+-- ARGV 1 token of the lost call, 2 number of reservations to skip, 3 number to look at, 4 name of the topic
+-- Returns {now, number of released jobs, number to skip next time, or -1 at the end}.
 --
--- Only after not_after of the lost call: it can run no more then. Sent twice: the token is on no reservation any more.
--- While pages are read reservations come and go, and one may be passed over: its time to run ends in any case.
+-- Only after not_after of the lost call, when it can run no more. Repeated: no reservation has the token any more.
+-- Reservations come and go while pages are read, and one may be missed: its time to run ends in any case.
 
 --#include types.lua
 --#include state.lua

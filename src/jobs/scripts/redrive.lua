@@ -1,13 +1,13 @@
--- Dead jobs wait again, with all of their tries: the oldest ones, or those that are named.
+-- Makes dead jobs ready again with all of their tries: the oldest ones, or those with the given ids.
 --
--- ARGV 1 name of the topic, 2 time to live from now on (ms, 0 is for ever), or '' for what each had, 3 most jobs, 4 how many of
---      the oldest to pass over, then ids
--- Returns {now, letters}: y it is ready now, n there is no such dead job, u this version cannot read it, and it stays as it
---      is. Without ids, only those that were looked at are answered. Fewer letters than ids, or than were asked for, after
---      512 KiB of records: call again for the rest, and pass over what stays.
+-- ARGV 1 name of the topic, 2 time to live from now on (ms, 0 is unlimited), or '' for the previous one, 3 maximum
+--      number of jobs, 4 number of the oldest to skip, then ids
+-- Returns {now, letters}: y ready now, n no such dead job, u unreadable for this version and unchanged. Without ids
+--      there is a letter for each job that was looked at. There are fewer letters than jobs after 512 KiB of records:
+--      call again for the rest, and skip those that stay.
 --
--- Sent twice: the jobs are not dead any more. Without ids the second run moves the next ones, as a second call
--- should: the caller names how many, and reads how many there were.
+-- Repeated: the jobs are not dead any more. Without ids the second run moves the next ones, as a second call should,
+-- because the caller limits and counts them.
 
 --#include types.lua
 --#include state.lua
@@ -28,7 +28,7 @@ open()
 for i = 1, #ids do
   local id, letter = ids[i], 'n'
   if call('ZSCORE', DEAD, id) then
-    -- The record is read for its version and its time to live: 5 ms per MB, because the body is behind them.
+    -- The record is read for its version and its time to live, which costs 5 ms per MB because of the body.
     local size = call('HSTRLEN', RECORDS, id)
     if i > 1 and size > bytes_left then break end
     bytes_left = bytes_left - size
@@ -39,7 +39,7 @@ for i = 1, #ids do
     elseif not is_record(record) then
       letter = 'u'
     else
-      -- One of which only the state cannot be read begins anew.
+      -- If only the state is unreadable, it starts anew.
       local s, ttl = text and unpack_state(text) or fresh(record), tonumber(ARGV[2]) or 0
       local _, _, added, expires = struct.unpack('<BBI8I8', record)
       if ARGV[2] == '' and expires > 0 then ttl = expires - added end

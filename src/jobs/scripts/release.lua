@@ -1,11 +1,11 @@
--- Jobs that their consumers give back, or bury.
+-- Releases or buries jobs.
 --
--- ARGV 1 exact length that the dead are trimmed to, or '', 2 name of the topic, then for each job: id, token, how, delay
---      (ms), reason. How: r this attempt counts, u it does not, b buried: dead whatever tries are left.
--- Returns {now, letters, {due time or time of death, ...}, dead jobs trimmed away}: y it waits again, d it is dead, x it was
---      past its time to live and is gone, c it is not reserved under this token any more, n there is no such job.
+-- ARGV 1 exact length to which the dead jobs are trimmed, or '', 2 name of the topic, then for each job: id, token,
+--      how, delay (ms), reason. How: r the attempt counts, u it does not, b buried: dead whatever tries are left.
+-- Returns {now, letters, {due time or time of death, ...}, number of dead jobs trimmed}: y ready again, d dead, x past
+--      its time to live and gone, c not reserved under this token any more, n no such job.
 --
--- Sent twice: it is not reserved any more, and the second run answers c.
+-- Repeated: the jobs are not reserved any more, and the second run returns c.
 
 --#include types.lua
 --#include state.lua
@@ -24,7 +24,7 @@ for i = 3, #ARGV, 5 do
   if s and call('ZSCORE', RESERVED, id) then
     open()
     s.reason = ARGV[i + 4]
-    -- Not given back by what its tries would decide: these are kept as they are, so that `get` shows them.
+    -- `give_back` would judge by the tries; the attempts are kept, so that `get` shows them.
     if how == 'u' then s.attempts = math.max(s.attempts - 1, 0) end
     if how == 'b' then
       call('ZADD', DEAD, ms(now), id)

@@ -1,4 +1,4 @@
--- How many jobs are where. Writes nothing.
+-- Counts the jobs by state. Read-only.
 --
 -- Returns {now, delay, ready, reserved, reserved beyond their time to run, dead, due time of the first job that waits or '',
 --      time of death of the oldest dead job or '', 1 if the topic is paused, 1 if the topic exists}.

@@ -1,11 +1,11 @@
--- What time does to jobs, once a second: reservations end, times to live end, the dead and what is remembered grow old.
+-- Applies time limits, once a second: reservations and times to live end, dead jobs and remembered ids expire.
 --
--- ARGV 1 most of each kind, 2 exact length that the dead are trimmed to, or '', 3 how long the dead are kept (ms), or '',
---      4 name of the topic
--- Returns {now, {come back, died, expired, trimmed, set aside}, delay, ready, reserved, dead, due time of the first job that waits or
---      '', 1 if there was more to do than `most`, 1 if the topic is paused}.
+-- ARGV 1 maximum number of each kind, 2 exact length to which the dead jobs are trimmed, or '', 3 time for which dead
+--      jobs are kept (ms), or '', 4 name of the topic
+-- Returns {now, {came back, died, expired, trimmed, set aside}, delay, ready, reserved, dead, due time of the first
+--      waiting job or '', 1 if there was more to do than `most`, 1 if the topic is paused}.
 --
--- Sent twice, or by several daemons: what was done is done, the second run goes on.
+-- Repeated, or by several daemons: the second run continues.
 
 --#include types.lua
 --#include state.lua
@@ -25,11 +25,11 @@ if #ids == most then more = 1 end
 for i = 1, #ids do
   local ends = call('ZSCORE', RESERVED, ids[i])
   if ends then
-    -- Its consumer may finish it. Whatever becomes of it then, it is looked at again.
+    -- Its consumer may finish it. Otherwise the job is looked at again.
     call('ZREMRANGEBYRANK', EXPIRY, 1, 0)
     call('ZADD', EXPIRY, ms(math.max(tonumber(ends), now) + 1), ids[i])
   else
-    -- Without a record, a queue has delivered it, and its end was counted there.
+    -- Without a record, a queue has delivered it and counted its end.
     counts[3] = counts[3] + forget(ids[i])
     call('ZREM', DUE, ids[i])
   end

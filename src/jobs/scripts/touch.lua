@@ -1,9 +1,9 @@
--- A consumer needs more time: its time to run starts again.
+-- Restarts the time to run of a reservation.
 --
 -- ARGV 1 id, 2 token, 3 time to run (ms), or '' for that of the reservation
--- Returns {now, letter, end of the reservation}: y done, c it is not reserved under this token any more, n no such job.
+-- Returns {now, letter, end of the reservation}: y done, c not reserved under this token any more, n no such job.
 --
--- Sent twice: the end moves twice, as it would for a consumer that asks twice.
+-- Repeated: the end moves twice, as for a consumer that asks twice.
 
 --#include types.lua
 --#include state.lua

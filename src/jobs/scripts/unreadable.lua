@@ -1,7 +1,8 @@
--- Which jobs of one state this version cannot read. Writes nothing.
+-- Finds jobs of one state that this version cannot read. Read-only.
 --
--- ARGV 1 'ready' or 'delay' for what waits, 'reserved' or 'dead', 2 how many to pass over, 3 most jobs, 4 most bytes
--- Returns {now, how many were looked at, {id, ...}}: at least one is looked at, if there is one.
+-- ARGV 1 'ready' or 'delay' for waiting jobs, 'reserved' or 'dead', 2 number to skip, 3 maximum number of jobs, 4
+--      maximum size in bytes
+-- Returns {now, number of jobs looked at, {id, ...}}: at least one is looked at, if there is one.
 
 --#include types.lua
 --#include state.lua
@@ -18,7 +19,7 @@ for i = 1, #ids do
   bytes = bytes - call('HSTRLEN', RECORDS, id)
   if bytes < 0 and i > 1 then break end
   local record, text = call('HGET', RECORDS, id), call('HGET', STATE, id)
-  -- Without a record it is no job.
+  -- Without a record it is not a job.
   if record and not (is_id(id) and is_record(record) and (not text or unpack_state(text))) then found[#found + 1] = id end
   looked = i
 end
