@@ -7,18 +7,18 @@
 use rdkafka::bindings::{rd_kafka_message_status, rd_kafka_msg_status_t};
 use rdkafka::message::BorrowedMessage;
 
-/// What became of a record, as far as the producer knows.
+/// The outcome of a record, as far as the producer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// It was never sent, or a broker refused it: sending it again makes no duplicate.
+    /// Not written: never sent, or refused by a broker. Sending it again makes no duplicate.
     Not,
-    /// It was sent, and no answer came: it may have been written.
+    /// Sent without an answer: it may have been written.
     Possibly,
-    /// A broker has confirmed it.
+    /// Confirmed by a broker.
     Persisted,
 }
 
-/// The status of a record in its delivery report.
+/// Returns the status of a record in its delivery report.
 pub fn persistence(message: &BorrowedMessage<'_>) -> Persistence {
     // SAFETY: `ptr` is the message that `message` borrows, which lives for the whole call, and the function only reads a
     // field of it (`rd_kafka_msg_status_t rd_kafka_message_status(const rd_kafka_message_t *)`).

@@ -1,7 +1,7 @@
-//! Codec `auto`: finds out which codec wrote a payload, and says how sure that is.
+//! Codec `auto`: guesses which codec wrote a payload, with a degree of confidence.
 //!
-//! A codec is a candidate only if it reads the payload to its last byte. Formats with a mark of their own, and values
-//! with structure, leave no doubt; short text and small numbers can be several things at once.
+//! A codec is a candidate only if it reads the payload to its last byte. Formats with a mark of their own, and
+//! structured values, leave no doubt; short text and small numbers are ambiguous.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -11,14 +11,14 @@ use super::payload::{Payload, View};
 use super::{Classes, decode, decode_with, java, java_types, json, marshalling, smile};
 use crate::coding::{Codec, Coding, Compression, JavaTypes};
 
-/// How sure a guess is, from the least to the most.
+/// The confidence of a guess, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confidence {
     /// Several codecs could have written these bytes: a small number of Kryo, short text that is CBOR as well.
     Guess,
     /// Other codecs could write these bytes, but are unlikely to: plain text, a number in digits, a list in CBOR.
     Likely,
-    /// The format has a mark of its own, or the value a structure that no other codec of Redisson writes.
+    /// The format has a mark of its own, or the value has a structure that no other codec of Redisson writes.
     Certain,
 }
 
@@ -33,23 +33,23 @@ impl Confidence {
     }
 }
 
-/// The codec that a payload was probably written with.
+/// The most probable codec of a payload.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Guess {
     /// The codec, with its compression.
     pub coding: Coding,
-    /// How sure that is.
+    /// The confidence of the guess.
     pub confidence: Confidence,
-    /// What the codec decodes; an error where the payload is an object that only its Java class can read.
+    /// The decoded payload; an error if it is an object that only its Java class can read.
     pub payload: Result<Payload, DecodeError>,
 }
 
-/// Guesses which codec wrote `payload`. Of `settings` only `java_types` and `max_decoded_size` count.
+/// Guesses the codec of `payload`. Of `settings` only `java_types` and `max_decoded_size` are used.
 ///
-/// A codec is a candidate only if it reads the payload to its last byte. `None` if there is no candidate. The work is that
-/// of trying every codec in turn, still linear in the payload and in what it unpacks to. Numbers and short text are the
-/// weak point: name the codec where it is known.
+/// A codec is a candidate only if it reads the payload to its last byte. Returns `None` if there is no candidate. All
+/// codecs are tried in turn, which is still linear in the payload and in its unpacked size. Numbers and short text are
+/// the weak point: name the codec if it is known.
 ///
 /// ```
 /// use redisson_codecs::{Codec, Confidence, bytes::Bytes, guess};
@@ -61,7 +61,7 @@ pub fn guess(payload: &Bytes, settings: impl Into<Coding>) -> Option<Guess> {
     guess_with(payload, settings, &Classes::default())
 }
 
-/// As [`guess`], for an application that has declared its classes.
+/// Like [`guess`], for an application with declared classes.
 pub fn guess_with(payload: &Bytes, settings: impl Into<Coding>, classes: &Classes) -> Option<Guess> {
     let settings = settings.into();
     let plain = plain(payload, settings, classes);
@@ -81,7 +81,7 @@ fn plain(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> 
         Some(Guess { coding, confidence, payload })
     };
     let reads = |codec| read(codec).1.is_ok();
-    // An object that only Java can read still says which codec wrote it.
+    // An object that only Java can read still shows its codec.
     let names_class = |codec| match read(codec).1 {
         Ok(_) => true,
         Err(error) => matches!(error.problem, DecodeProblem::Opaque(class) if class != ClassName::of("")),
@@ -97,14 +97,14 @@ fn plain(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> 
         }
         Some(0x01) if reads(Codec::Kryo5) => return guess(Codec::Kryo5, Confidence::Certain),
         Some(0x01) if reads(Codec::Kryo5Refs) => return guess(Codec::Kryo5Refs, Confidence::Certain),
-        // Only the class shows whether there are references.
+        // Only the class's content shows whether there are references.
         Some(0x01) if names_class(Codec::Kryo5) => return guess(Codec::Kryo5, Confidence::Likely),
-        // A text that begins with the character 1 is rarer than a codec with references.
+        // A text that starts with the character 1 is rarer than a codec with references.
         Some(0x03) if payload.get(1) == Some(&0x01) && reads(Codec::Kryo5Refs) => {
             return guess(Codec::Kryo5Refs, Confidence::Likely);
         }
         Some(0x03) if reads(Codec::Kryo5) => return guess(Codec::Kryo5, Confidence::Certain),
-        // Five bytes can be a Float of Kryo.
+        // Five bytes can also be a Float of Kryo.
         Some(marshalling::VERSION) if payload.len() != 5 && names_class(Codec::Marshalling) => {
             return guess(Codec::Marshalling, Confidence::Certain);
         }
@@ -115,7 +115,7 @@ fn plain(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> 
     }
     if let Some((codec, confidence)) = text(payload, settings.max_decoded_size) {
         let (coding, payload) = read(codec);
-        // Short texts of CBOR begin with a letter.
+        // Short texts of CBOR start with a letter.
         let confidence = if codec == Codec::String && reads(Codec::Cbor) { Confidence::Guess } else { confidence };
         return Some(Guess { coding, confidence, payload });
     }
@@ -129,7 +129,7 @@ fn plain(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> 
     })
 }
 
-/// How much a value of a format without a mark says about the format.
+/// The confidence that a value gives for a format without a mark.
 fn structure(payload: &Payload) -> Confidence {
     match payload.view() {
         View::Json(value) if java_types::present(value) => Confidence::Certain,
@@ -139,7 +139,7 @@ fn structure(payload: &Payload) -> Confidence {
     }
 }
 
-/// The codec of UTF-8 text without control characters.
+/// Guesses the codec of UTF-8 text without control characters.
 fn text(payload: &Bytes, budget: usize) -> Option<(Codec, Confidence)> {
     let text = std::str::from_utf8(payload).ok()?;
     match json::parse(payload, budget) {
@@ -149,7 +149,7 @@ fn text(payload: &Bytes, budget: usize) -> Option<(Codec, Confidence)> {
         Ok(Value::Number(_)) if decode(Codec::Number, payload).is_ok() => {
             return Some((Codec::Number, Confidence::Likely));
         }
-        // Text in quotes is what Jackson makes of text.
+        // Jackson writes text in quotes.
         Ok(Value::String(_)) => return Some((Codec::Jackson, Confidence::Likely)),
         Ok(Value::Bool(_)) => return Some((Codec::Json, Confidence::Guess)),
         _ => {}
@@ -158,9 +158,9 @@ fn text(payload: &Bytes, budget: usize) -> Option<(Codec, Confidence)> {
     (!text.chars().any(control)).then_some((Codec::String, Confidence::Likely))
 }
 
-/// Whether it unpacks, and to what.
+/// Guesses the compression and the codec inside.
 fn packed(payload: &Bytes, settings: Coding, classes: &Classes) -> Option<Guess> {
-    // A block of Snappy has no mark, so it has to hold something that is known.
+    // A block of Snappy has no mark, so its content must be recognised.
     let marked = |compression| match compression {
         Compression::Zstd => payload.get(4..8) == Some(b"\x28\xb5\x2f\xfd"),
         Compression::Snappy => payload.starts_with(&[0, 0]),

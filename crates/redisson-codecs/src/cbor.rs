@@ -1,5 +1,5 @@
-//! Codec `cbor` (RFC 8949), as Redisson's `CborJacksonCodec` writes it: Jackson's types, maps and lists without a length,
-//! long text in chunks.
+//! Codec `cbor` (RFC 8949), as Redisson's `CborJacksonCodec` writes it: with Jackson's types, maps and lists of
+//! indefinite length, and long text in chunks.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::value::{self, Item};
 
 const NAME: &str = "CBOR";
 
-/// Reads the payload.
+/// Decodes the payload.
 pub(super) fn decode(payload: &[u8], budget: usize) -> Read<Item> {
     let mut reader = Reader::new(payload, budget);
     let item = item(&mut reader)?;
@@ -17,7 +17,7 @@ pub(super) fn decode(payload: &[u8], budget: usize) -> Read<Item> {
     Ok(item)
 }
 
-/// The head of an item without its major type.
+/// The argument of an item's head.
 enum Argument {
     Number(u64),
     Indefinite,
@@ -66,7 +66,7 @@ fn item(reader: &mut Reader<'_>) -> Read<Item> {
     }
 }
 
-/// The bytes of a string, put together if they come in chunks.
+/// Reads the bytes of a string, and joins its chunks.
 fn chunks(reader: &mut Reader<'_>, major: u8, argument: Argument) -> Read<Vec<u8>> {
     if let Argument::Number(length) = argument {
         return chunk(reader, length).map(<[u8]>::to_vec);
@@ -93,7 +93,7 @@ fn chunk<'a>(reader: &mut Reader<'a>, length: u64) -> Read<&'a [u8]> {
     Ok(taken)
 }
 
-/// Whether the break of something without a length follows; takes it.
+/// Whether the break of an item of indefinite length follows; consumes it.
 fn ended(reader: &mut Reader<'_>) -> Read<bool> {
     match reader.peek() {
         Some(0xff) => reader.u8().map(|_| true),
@@ -101,7 +101,7 @@ fn ended(reader: &mut Reader<'_>) -> Read<bool> {
     }
 }
 
-/// Whether another entry follows, of which `left` are known to.
+/// Whether another entry follows, after `read` entries.
 fn another(reader: &mut Reader<'_>, argument: &Argument, read: u64) -> Read<bool> {
     match argument {
         Argument::Number(count) => Ok(read < *count),
@@ -126,12 +126,12 @@ fn map(reader: &mut Reader<'_>, argument: &Argument) -> Read<Item> {
     Ok(value::map(entries).into())
 }
 
-/// Big numbers become numbers; of any other tag only the value stays.
+/// Reads a tagged item: big numbers become numbers, other tags are dropped.
 fn tagged(reader: &mut Reader<'_>, tag: u64) -> Read<Item> {
     let inner = item(reader)?;
     match (tag, inner) {
         (2, Item::Bytes(magnitude)) => value::integer(reader, false, &magnitude).map(Item::from_number),
-        // -1 - n is the two's complement of which every bit of n is turned over.
+        // -1 - n is the bitwise complement of n.
         (3, Item::Bytes(magnitude)) => {
             let mut bytes = vec![0xff];
             bytes.extend(magnitude.iter().map(|byte| !byte));
@@ -161,7 +161,7 @@ fn simple(reader: &mut Reader<'_>, low: u8) -> Read<Item> {
     })
 }
 
-/// A number of 16 bits: a sign, five bits of exponent, ten of fraction.
+/// Converts a 16-bit number: a sign bit, five bits of exponent, ten of fraction.
 fn half(bits: u16) -> f64 {
     let fraction = f64::from(bits & 0x3ff);
     let magnitude = match bits >> 10 & 0x1f {

@@ -1,80 +1,80 @@
-//! The classes of an application, as far as Kryo 5 does not write them down.
+//! The classes of an application, whose layout Kryo 5 does not write.
 //!
-//! Kryo's `FieldSerializer` writes the fields of an object in the order of their names, without the names, and without the
-//! class of a field that no other class can be in. So whoever reads must know the fields with their types, and which
-//! classes are final.
+//! Kryo's `FieldSerializer` writes the fields of an object in the order of their names, without the names, and without
+//! the class of a field whose class is final. So a reader must know the fields with their types, and which classes are
+//! final.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use crate::kryo5::Class;
 
-/// A class, as an application declares it.
+/// A class as an application declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassSpec {
     /// The name, with its package: `com.example.Order`, `com.example.Order$Line`.
     pub name: String,
-    /// What its objects consist of.
+    /// The content of its objects.
     pub content: Content,
-    /// Whether no class extends it.
+    /// Whether the class is final.
     pub is_final: bool,
-    /// For each of its type variables, and those of the classes above it, the variables that always are the same type:
-    /// `["com.example.Box#T", "com.example.Base#E"]`.
+    /// Groups of equal type variables: for each type variable of the class and of its superclasses, the variables that
+    /// always have the same type: `["com.example.Box#T", "com.example.Base#E"]`.
     pub variables: Vec<Vec<String>>,
-    /// The number that Kryo writes in place of the name, if the application has registered the class.
+    /// The number that Kryo writes instead of the name, if the application has registered the class.
     pub id: Option<u32>,
 }
 
-/// What the objects of a class consist of.
+/// The content of a class's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Names and types of fields, in the order in which Kryo writes them.
+    /// The fields with their types, in the order in which Kryo writes them.
     Fields(Vec<(String, String)>),
-    /// The same of a record, which Kryo writes in another way.
+    /// The components of a record, which Kryo writes in another way.
     Record(Vec<(String, String)>),
-    /// The constants of an enum, in the order of their declaration.
+    /// The constants of an enum, in the order of declaration.
     Constants(Vec<String>),
-    /// As this class of the JDK, which it extends: a list or a map.
+    /// The content of a JDK class that it extends: a list or a map.
     Like(String),
-    /// There are none: an interface, or an abstract class.
+    /// An interface or an abstract class, which has no objects.
     Abstract,
 }
 
-/// What is wrong with a class, and with which.
+/// A problem of a declared class.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 #[non_exhaustive]
 pub struct ClassError {
-    /// The place of the class in the list.
+    /// The index of the class in the list.
     pub class: usize,
-    /// The place of the field in the class.
+    /// The index of the field in the class.
     pub field: Option<usize>,
-    /// What is wrong.
+    /// The problem.
     pub problem: ClassProblem,
 }
 
-/// What is wrong with a declared class.
+/// The kinds of problems of declared classes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClassProblem {
-    /// Two classes of one name, or of one id.
+    /// Two classes have the same name, or the same id.
     #[error("the class is declared twice")]
     Twice,
     /// The id is one of Kryo's own.
     #[error("ids up to 8 are those of numbers and text")]
     Id,
-    /// A type that is none.
+    /// A text is not a type.
     #[error("`{0}` is not a Java type")]
     NotAType(String),
-    /// A class that is neither declared nor of the JDK.
+    /// A class is neither declared nor of the JDK.
     #[error("class `{0}` is not declared")]
     Unknown(String),
-    /// Not a class that another one can be like.
+    /// A class is not a collection that another one can be like.
     #[error("`{0}` is not a list, set or map of the JDK")]
     NotACollection(String),
 }
 
-/// The declared classes, ready for reading. Cheap to clone, and to have none.
+/// The declared classes, validated. Cheap to clone, and to have none.
 #[derive(Clone, Debug, Default)]
 pub struct Classes(Option<Arc<Inner>>);
 
@@ -91,9 +91,9 @@ pub(crate) struct Own {
     pub(crate) name: Arc<str>,
     pub(crate) body: Body,
     pub(crate) is_final: bool,
-    /// Type variables in groups of one type each.
+    /// Type variables in groups that share one type.
     pub(crate) variables: Vec<Vec<Arc<str>>>,
-    /// How many of the groups begin with a variable of the class itself.
+    /// Number of groups that start with a variable of the class itself.
     pub(crate) own_variables: usize,
 }
 
@@ -148,10 +148,10 @@ pub(crate) enum Base {
 }
 
 impl Classes {
-    /// Checks the classes, and what they say of each other.
+    /// Validates the classes, and their references to each other.
     ///
     /// # Errors
-    /// Everything that is wrong with them.
+    /// Returns all problems.
     pub fn new(specs: Vec<ClassSpec>) -> Result<Classes, Vec<ClassError>> {
         let mut errors = Vec::new();
         let (mut places, mut ids) = (HashMap::new(), HashMap::new());
@@ -166,7 +166,7 @@ impl Classes {
                 _ => {}
             }
         }
-        // Types are found by their names only, so the names come first.
+        // Types are looked up by name only, so the names are collected first.
         let named = Classes(Some(Arc::new(Inner { places, ids, classes: Vec::new() })));
         let read = |(class, spec): (usize, ClassSpec)| own(&named, class, spec, &mut errors);
         let classes: Vec<Own> = specs.into_iter().enumerate().map(read).collect();
@@ -190,7 +190,7 @@ impl Classes {
         self.0.is_none()
     }
 
-    /// The place of a class. An enum's constant with a body is a class of its own, with a number behind the enum's name.
+    /// The index of a class. An enum constant with a body is a class of its own, named after the enum with a number.
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
         let find = |name: &str| self.inner().places.get(name).copied();
         find(name).or_else(|| {
@@ -265,18 +265,18 @@ fn kind(named: &Classes, text: &str) -> Result<Kind, ClassProblem> {
     Ok(Kind::Primitive(primitive))
 }
 
-/// Reads a type as Java writes it: `java.util.Map<java.lang.String, com.example.Item[]>`.
+/// A parser of types in Java's syntax: `java.util.Map<java.lang.String, com.example.Item[]>`.
 struct Parser<'a> {
     named: &'a Classes,
     rest: &'a str,
     depth: usize,
 }
 
-/// Levels of arguments within arguments: Java has no limit, and classes have a few.
+/// Maximum nesting of type arguments: Java has no limit, and real classes need a few.
 const DEEPEST: usize = 32;
 
 impl<'a> Parser<'a> {
-    /// No problem is one of syntax.
+    /// Parses one type. An error without a problem is one of syntax.
     fn parse(&mut self) -> Result<Type, Option<ClassProblem>> {
         self.depth += 1;
         if self.depth > DEEPEST {

@@ -1,11 +1,11 @@
-//! How a payload is read: the names of codecs and compressions, and the settings of a decoder.
+//! The settings of decoding: the names of codecs and compressions, and the options of a decoder.
 
 use std::fmt;
 use std::str::FromStr;
 
 macro_rules! codecs {
     ($($(#[$help:meta])* $codec:ident $name:literal,)*) => {
-        /// The format of a payload, named after the codec of Redisson that writes it.
+        /// The format of a payload, named after the Redisson codec that writes it.
         ///
         /// Parses from its name: `"kryo5".parse()`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,7 +18,7 @@ macro_rules! codecs {
             /// Every codec, in the order of the documentation.
             pub const ALL: &[Codec] = &[$(Codec::$codec),*];
 
-            /// The name, as [`FromStr`] reads it.
+            /// The name, as [`FromStr`] parses it.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Codec::$codec => $name,)*
@@ -68,7 +68,7 @@ codecs! {
     Auto "auto",
 }
 
-/// What kind of value a codec can give.
+/// The kind of values that a codec produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reads {
     /// Bytes only.
@@ -80,7 +80,7 @@ pub enum Reads {
 }
 
 impl Codec {
-    /// What kind of value the codec can give, before any payload is seen.
+    /// The kind of values that the codec produces, known before any payload.
     pub fn reads(self) -> Reads {
         match self {
             Codec::Raw => Reads::Nothing,
@@ -98,7 +98,7 @@ impl Codec {
         }
     }
 
-    /// Whether names of Java classes can be among the values, so that [`JavaTypes`] makes a difference.
+    /// Whether values can contain names of Java classes, so that [`JavaTypes`] makes a difference.
     pub fn has_java_types(self) -> bool {
         self.reads() == Reads::Structures && self != Codec::Json
     }
@@ -120,7 +120,7 @@ impl Compression {
     /// Every compression, in the order of the documentation.
     pub const ALL: &[Compression] = &[Compression::Lz4, Compression::Snappy, Compression::Zstd];
 
-    /// The name in front of the codec's, without the `+`.
+    /// The name of the prefix, without the `+`.
     pub fn as_str(self) -> &'static str {
         match self {
             Compression::Lz4 => "lz4",
@@ -130,18 +130,18 @@ impl Compression {
     }
 }
 
-/// Whether the names of Java classes stay in the decoded value.
+/// Whether the names of Java classes are kept in the decoded value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JavaTypes {
-    /// They stay as Jackson writes them: `"@class"` in objects, `["java.lang.Long",7]`.
+    /// Keep them as Jackson writes them: `"@class"` in objects, `["java.lang.Long",7]`.
     Keep,
-    /// Only the values stay.
+    /// Keep only the values.
     Strip,
 }
 
-/// How a payload is decoded: the codec, the compression around it, and the limits.
+/// The settings for decoding a payload: the codec, the compression around it, and the limits.
 ///
-/// Made from a [`Codec`] or parsed from a name, with the defaults for the rest; the fields are there to be changed:
+/// Created from a [`Codec`], or parsed from a name, with defaults for the rest; the fields may be changed:
 ///
 /// ```
 /// use redisson_codecs::{Codec, Coding, Compression, JavaTypes};
@@ -154,14 +154,14 @@ pub enum JavaTypes {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Coding {
-    /// The compression around the codec; none by default.
+    /// The compression around the codec; `None` by default.
     pub compression: Option<Compression>,
     /// The codec.
     pub codec: Codec,
-    /// Whether names of Java classes stay; they do by default.
+    /// Whether names of Java classes are kept, as by default.
     pub java_types: JavaTypes,
-    /// Upper limit in bytes for what a compressed payload unpacks to, and for the memory that the value takes: 128 bytes for
-    /// each value in it, and its text. [`Coding::DEFAULT_MAX_DECODED_SIZE`] by default.
+    /// Upper limit in bytes for the unpacked size of a compressed payload, and for the memory of the value: 128 bytes
+    /// for each value in it, plus its text. [`Coding::DEFAULT_MAX_DECODED_SIZE`] by default.
     pub max_decoded_size: usize,
 }
 
@@ -169,7 +169,7 @@ impl Coding {
     /// The default of `max_decoded_size`: 16 MiB.
     pub const DEFAULT_MAX_DECODED_SIZE: usize = 16 << 20;
 
-    /// Every name that parses, those without compression first.
+    /// All names that parse, those without compression first.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::all().map(Coding::as_str)
     }
@@ -178,11 +178,11 @@ impl Coding {
         let compressions = std::iter::once(None).chain(Compression::ALL.iter().copied().map(Some));
         compressions
             .flat_map(|compression| Codec::ALL.iter().map(move |&codec| Coding { compression, ..codec.into() }))
-            // `auto` finds out the compression by itself.
+            // `auto` detects the compression by itself.
             .filter(|coding| coding.compression.is_none() || coding.codec != Codec::Auto)
     }
 
-    /// The name, as [`FromStr`] reads it: `kryo5`, `lz4+kryo5`.
+    /// The name, as [`FromStr`] parses it: `kryo5`, `lz4+kryo5`.
     pub const fn as_str(self) -> &'static str {
         match self.compression {
             None => self.codec.as_str(),
@@ -190,7 +190,7 @@ impl Coding {
         }
     }
 
-    /// Whether `max_decoded_size` makes a difference: it limits what is built beside the payload's own bytes.
+    /// Whether `max_decoded_size` makes a difference: it limits memory beside the payload's own bytes.
     pub fn uses_max_decoded_size(self) -> bool {
         self.compression.is_some() || self.codec.reads() == Reads::Structures
     }
@@ -208,7 +208,7 @@ impl From<Codec> for Coding {
     }
 }
 
-/// The name is no name of a codec.
+/// The error for an unknown name of a codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParseCodecError;
@@ -232,7 +232,7 @@ impl std::error::Error for ParseCodecError {}
 impl FromStr for Codec {
     type Err = ParseCodecError;
 
-    /// Reads the name of a codec without compression.
+    /// Parses the name of a codec without compression.
     fn from_str(name: &str) -> Result<Self, ParseCodecError> {
         Codec::ALL.iter().copied().find(|codec| codec.as_str() == name).ok_or(ParseCodecError)
     }
@@ -241,7 +241,7 @@ impl FromStr for Codec {
 impl FromStr for Coding {
     type Err = ParseCodecError;
 
-    /// Reads the name of a codec, with or without a compression in front; the rest has its defaults.
+    /// Parses the name of a codec, with or without a compression in front; other settings have their defaults.
     fn from_str(name: &str) -> Result<Self, ParseCodecError> {
         Self::all().find(|coding| coding.as_str() == name).ok_or(ParseCodecError)
     }

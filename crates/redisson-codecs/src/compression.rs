@@ -7,11 +7,11 @@
 //! SnappyCodec            any number of (u32 BE packed length   one Snappy block of at most 32,767 bytes unpacked)
 //! ```
 //!
-//! The first byte distinguishes the two of Snappy. A packed length is below 64 KiB, so chunks open with two zeros; a
-//! block that opens with a zero is empty and nothing follows it.
+//! The first byte distinguishes the two Snappy formats. A packed length is below 64 KiB, so a chunk starts with two
+//! zeros; a block that starts with a zero is empty, and nothing follows it.
 //!
-//! A declared length is checked against the bound before anything is allocated, and what comes out has to be as long as
-//! was declared.
+//! A declared length is checked against the limit before anything is allocated, and the unpacked data must have exactly
+//! the declared length.
 
 use bytes::Bytes;
 use ruzstd::decoding::FrameDecoder;
@@ -20,7 +20,7 @@ use super::error::{DecodeProblem, Refusal};
 use super::reader::{Read, Reader};
 use crate::coding::Compression;
 
-/// What `payload` unpacks to, which is at most `limit` bytes.
+/// Unpacks `payload` into at most `limit` bytes.
 pub(super) fn unpack(compression: Compression, payload: &[u8], limit: usize) -> Result<Bytes, Refusal> {
     let mut reader = Reader::new(payload, limit);
     let unpacked = match compression {
@@ -35,7 +35,7 @@ pub(super) fn unpack(compression: Compression, payload: &[u8], limit: usize) -> 
     unpacked.map(Bytes::from)
 }
 
-/// As much room as was declared, if that is allowed.
+/// Allocates the declared length, if it is allowed.
 fn room(reader: &mut Reader<'_>) -> Read<Vec<u8>> {
     let declared = reader.count()?;
     reader.pay_for(declared)?;
@@ -44,7 +44,7 @@ fn room(reader: &mut Reader<'_>) -> Read<Vec<u8>> {
 
 fn lz4(reader: &mut Reader<'_>) -> Read<Vec<u8>> {
     let mut unpacked = room(reader)?;
-    // An empty value is one byte of block, or none at all.
+    // An empty value is a block of one byte, or no block at all.
     if unpacked.is_empty() && matches!(reader.rest(), [] | [0]) {
         return Ok(unpacked);
     }
@@ -54,7 +54,7 @@ fn lz4(reader: &mut Reader<'_>) -> Read<Vec<u8>> {
     }
 }
 
-/// The window that a decoder of Zstandard has to offer at least (RFC 8878, 3.1.1.1.2).
+/// The minimum window size that a Zstandard decoder must support (RFC 8878, 3.1.1.1.2).
 const ZSTD_WINDOW: usize = 8 << 20;
 
 fn zstd(reader: &mut Reader<'_>, limit: usize) -> Read<Vec<u8>> {
@@ -77,7 +77,7 @@ fn snappy_chunks(reader: &mut Reader<'_>) -> Read<Vec<u8>> {
     Ok(unpacked)
 }
 
-/// Appends what the block unpacks to.
+/// Unpacks a block, and appends the result.
 fn snappy_block(reader: &mut Reader<'_>, block: &[u8], unpacked: &mut Vec<u8>) -> Read<()> {
     let malformed = |reader: &Reader<'_>| reader.refuse(DecodeProblem::Malformed("a Snappy block"));
     let length = snap::raw::decompress_len(block).map_err(|_| malformed(reader))?;

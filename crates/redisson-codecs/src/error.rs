@@ -1,20 +1,21 @@
-//! Why a codec refuses a payload. Says where and what, never what it read.
+//! The errors of decoding. They say where and what, and never quote the payload.
 
 use std::fmt;
 
 use crate::coding::Coding;
 
-/// The codec refuses the payload. Says where and why, and repeats nothing of the payload but the name of a Java class.
+/// The refusal of a payload by a codec: where and why. It quotes nothing of the payload except the name of a Java
+/// class.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("decode payload as {codec}: {problem} at byte {offset}")]
 #[non_exhaustive]
 pub struct DecodeError {
     /// The name of the codec, with its compression: [`Coding::as_str`].
     pub codec: &'static str,
-    /// Offset in bytes from the start of the payload, 0-based; behind a compression, from the start of what it unpacks
-    /// to.
+    /// Offset in bytes from the start of the payload, 0-based; inside of a compression, from the start of the unpacked
+    /// data.
     pub offset: usize,
-    /// What is wrong there.
+    /// The problem at this offset.
     pub problem: DecodeProblem,
 }
 
@@ -23,15 +24,15 @@ impl DecodeError {
         DecodeError { codec: coding.as_str(), offset: refusal.offset, problem: refusal.problem }
     }
 
-    /// Whether the payload is an object of a named class that only a program with that class can read:
-    /// code `opaque_class`. The payload is in order, so most programs pass it on as bytes ([`Payload::opaque`]).
+    /// Whether the payload is an object of a named class that only a program with that class can read: code
+    /// `opaque_class`. The payload is valid, so most programs pass it on as bytes ([`Payload::opaque`]).
     ///
     /// [`Payload::opaque`]: crate::Payload::opaque
     pub fn is_opaque(&self) -> bool {
         matches!(&self.problem, DecodeProblem::Opaque(ClassName(Some(_))))
     }
 
-    /// A short code for metrics, logs and programs. Codes stay the same from version to version.
+    /// A short code for metrics, logs and programs. Codes are stable across versions.
     ///
     /// | code | meaning |
     /// |---|---|
@@ -63,7 +64,7 @@ impl DecodeError {
     }
 }
 
-/// An offset and what is wrong there.
+/// A problem and its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) offset: usize,
@@ -76,17 +77,17 @@ impl Refusal {
     }
 }
 
-/// What is wrong with a payload.
+/// The kinds of decoding problems.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeProblem {
-    /// A byte that UTF-8 does not have there.
+    /// Invalid UTF-8.
     #[error("not UTF-8")]
     NotUtf8,
-    /// A byte that JSON does not have there.
+    /// Invalid JSON.
     #[error("not JSON")]
     NotJson,
-    /// The JSON value is not finished.
+    /// An unfinished JSON value.
     #[error("JSON ends too early")]
     JsonTruncated,
     /// More levels than [`MAX_DEPTH`](crate::MAX_DEPTH).
@@ -107,13 +108,13 @@ pub enum DecodeProblem {
     /// The value ends before the bytes do.
     #[error("bytes after the value")]
     Trailing,
-    /// A byte that the format does not have there.
+    /// A byte that is invalid in the format.
     #[error("not {0}")]
     Malformed(&'static str),
-    /// Half of a surrogate pair of UTF-16, which no Unicode text contains.
+    /// An unpaired UTF-16 surrogate, which no Unicode text contains.
     #[error("half of a surrogate pair, which is no character")]
     LoneSurrogate,
-    /// The value, or what the payload unpacks to, exceeds [`Coding::max_decoded_size`].
+    /// The value, or the unpacked payload, exceeds [`Coding::max_decoded_size`].
     #[error("larger than max_decoded_size")]
     TooLarge,
     /// An object that can only be read with its class.
@@ -122,32 +123,32 @@ pub enum DecodeProblem {
     /// A part of the format that has no form in JSON, or that is not decoded.
     #[error("{0}, which is not read")]
     Unsupported(&'static str),
-    /// Nothing that codec `auto` recognises.
+    /// A payload that codec `auto` does not recognise.
     #[error("nothing that any codec recognises")]
     NotRecognised,
 }
 
 /// The name of a Java class in a payload.
 ///
-/// The only part of a payload that an error repeats, because a reader of the error needs it. A name consists of
-/// identifiers of ASCII letters and digits with dots between, and has at most 200 characters; any other text is left out.
+/// The only part of a payload that an error quotes, because its reader needs it. A name consists of identifiers of
+/// ASCII letters and digits, separated by dots, and has at most 200 characters; any other text is omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassName(Option<Box<str>>);
 
 impl ClassName {
     const LONGEST: usize = 200;
 
-    /// The name; `None` if the payload has a text in its place that cannot be one.
+    /// The name; `None` if the text in the payload cannot be one.
     pub fn as_str(&self) -> Option<&str> {
         self.0.as_deref()
     }
 
-    /// The name, if `text` can be one; else one that says that there is none.
+    /// Wraps `text` if it can be a class name; otherwise no name is kept.
     pub(super) fn of(text: &str) -> Self {
         ClassName(Self::is_plausible(text).then(|| text.into()))
     }
 
-    /// Whether it has a package, and consists of identifiers.
+    /// Whether the text has a package, and consists of identifiers.
     pub(super) fn is_plausible(text: &str) -> bool {
         let array = text.trim_start_matches('[');
         let name = match array.len() < text.len() {

@@ -1,4 +1,4 @@
-//! Codec `jackson`: JSON with the names of Java classes in it, as Redisson's `JsonJacksonCodec` writes it.
+//! Codec `jackson`: JSON with the names of Java classes, as Redisson's `JsonJacksonCodec` writes it.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::payload::Decoded;
 use super::{Answer, java_types, json};
 use crate::coding::JavaTypes;
 
-/// Parses the payload; the producer's own text stays where nothing is taken out of it.
+/// Parses the payload; keeps the producer's own text if nothing is removed from it.
 pub(super) fn decode(payload: &Bytes, budget: usize, java_types: JavaTypes) -> Answer {
     let mut value = json::parse(payload, budget)?;
     let changed = java_types == JavaTypes::Strip && java_types::strip(&mut value);

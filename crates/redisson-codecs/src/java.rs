@@ -1,8 +1,8 @@
 //! Codec `java`: Java serialization, as Redisson's `SerializationCodec` writes it.
 //!
-//! Format: the Java Object Serialization Specification, chapter 6. A stream names its classes with their fields, so that
-//! objects can be read without them; what a class writes with a method of its own is another matter (see `objects`). The crates that
-//! parse it give a tree without a bound on its size, so that two levels of references fill any memory.
+//! Format: the Java Object Serialization Specification, chapter 6. A stream describes its classes with their fields, so
+//! that objects can be read without them, except for data that a class writes with its own method (see `objects`).
+//! Existing parsers build a tree of unbounded size, so that two levels of references can fill any memory.
 
 use std::rc::Rc;
 
@@ -16,11 +16,11 @@ use super::reader::{MAX_DEPTH, Read, Reader};
 use super::value::{self, Item};
 use crate::coding::JavaTypes;
 
-/// What every payload begins with.
+/// The header of every payload: `STREAM_MAGIC` and `STREAM_VERSION`.
 pub(super) const MAGIC: &[u8] = b"\xac\xed\x00\x05";
 
 const NAME: &str = "Java serialization";
-/// Where handles begin to count.
+/// The first handle (`baseWireHandle`).
 const FIRST_HANDLE: u32 = 0x7e_0000;
 
 mod token {
@@ -38,7 +38,7 @@ mod token {
     pub(super) const ENUM: u8 = 0x7e;
 }
 
-/// Reads the payload.
+/// Decodes the payload.
 pub(super) fn decode(payload: &Bytes, budget: usize, types: JavaTypes) -> Answer {
     let mut reader = Reader::new(payload, budget);
     if reader.array::<4>()? != MAGIC {
@@ -50,11 +50,11 @@ pub(super) fn decode(payload: &Bytes, budget: usize, types: JavaTypes) -> Answer
     Ok(item.into_decoded())
 }
 
-/// What is left between two values of one stream: what references can point at.
+/// The state between two values of one stream: the targets of references.
 #[derive(Default)]
 pub(super) struct Stream(Vec<Handle>);
 
-/// Reads the next value of a stream within another format; its head was read before.
+/// Reads the next value of a stream inside of another format, after its header.
 pub(super) fn embedded(reader: &mut Reader<'_>, stream: &mut Stream, types: JavaTypes) -> Read<Item> {
     let handles = std::mem::take(&mut stream.0);
     let mut java = Java { reader: std::mem::replace(reader, Reader::new(&[], 0)), types, handles };
@@ -67,12 +67,12 @@ pub(super) fn embedded(reader: &mut Reader<'_>, stream: &mut Stream, types: Java
 struct Java<'a> {
     reader: Reader<'a>,
     types: JavaTypes,
-    /// What references can point at.
+    /// The targets of references.
     handles: Vec<Handle>,
 }
 
 enum Handle {
-    /// Still being read.
+    /// Being read.
     Open,
     Class(Rc<Class>),
     Value(Item),
@@ -81,15 +81,15 @@ enum Handle {
 /// A class as the stream describes it.
 struct Class {
     name: Rc<str>,
-    /// It has fields at all.
+    /// Whether it has fields (`SC_SERIALIZABLE`).
     serializable: bool,
-    /// The class wrote something with its own method.
+    /// Whether the class wrote data with its own method (`SC_WRITE_METHOD`).
     writes: bool,
-    /// The class wrote everything itself.
+    /// Whether the class wrote everything itself (`SC_EXTERNALIZABLE`).
     external: bool,
     fields: Vec<Field>,
     parent: Option<Rc<Class>>,
-    /// Classes above it. Bounded, because a chain is dropped by recursion.
+    /// Number of superclasses. Bounded, because a chain is dropped by recursion.
     depth: usize,
 }
 
@@ -133,13 +133,13 @@ impl Java<'_> {
         answer
     }
 
-    /// The place of something that begins here.
+    /// Assigns the next handle to a value that starts here.
     fn open(&mut self) -> usize {
         self.handles.push(Handle::Open);
         self.handles.len() - 1
     }
 
-    /// Keeps a copy for references; it is paid for.
+    /// Keeps a copy for references, and pays for it.
     fn close(&mut self, place: usize, item: Item) -> Read<Item> {
         value::pay_again(&mut self.reader, &item)?;
         self.handles[place] = Handle::Value(item.clone());
@@ -170,7 +170,7 @@ impl Java<'_> {
         self.close(place, text.into())
     }
 
-    /// Text in a place for text only: a type, the name of a constant.
+    /// Reads a text where only text is allowed: a type, the name of a constant.
     fn plain_text(&mut self) -> Read<String> {
         match self.value()? {
             Item::Json(Value::String(text)) => Ok(text),
@@ -217,7 +217,7 @@ impl Java<'_> {
             }
             fields.push(Field { name, kind });
         }
-        // Annotations of classes are empty but for class loaders of RMI.
+        // Class annotations are empty, except with class loaders of RMI.
         if self.reader.u8()? != token::END_BLOCK {
             return Err(self.reader.refuse(DecodeProblem::Unsupported("an annotated class")));
         }
@@ -270,7 +270,7 @@ impl Java<'_> {
         self.close(place, item)
     }
 
-    /// What a collection locks on: mostly itself, which has no value yet.
+    /// Reads the lock of a collection: mostly the collection itself, which has no value yet.
     fn lock(&mut self) -> Read<Item> {
         if self.reader.peek() != Some(token::REFERENCE) {
             return self.value();
@@ -280,7 +280,7 @@ impl Java<'_> {
         Ok(Value::Null.into())
     }
 
-    /// A value of class `Class` is its name.
+    /// Reads a value of class `Class` as its name.
     fn class_name(&mut self) -> Read<Item> {
         let class = self.known_class()?;
         let place = self.open();
@@ -288,7 +288,7 @@ impl Java<'_> {
         self.close(place, Item::from(&*class.name))
     }
 
-    /// What a class wrote with its own method, up to the end mark.
+    /// Reads the data that a class wrote with its own method, up to the end mark.
     fn written(&mut self) -> Read<Vec<Written>> {
         let mut written = Vec::new();
         loop {
@@ -317,7 +317,7 @@ impl Java<'_> {
         }
     }
 
-    /// A value of a field or an array.
+    /// Reads a value of a field or an array.
     fn field(&mut self, kind: u8) -> Read<Item> {
         if matches!(kind, b'L' | b'[') {
             return self.value();
@@ -359,7 +359,7 @@ impl Java<'_> {
         self.close(place, item)
     }
 
-    /// A constant of an enum is its name.
+    /// Reads an enum constant as its name.
     fn constant(&mut self) -> Read<Item> {
         self.known_class()?;
         let place = self.open();

@@ -1,7 +1,7 @@
-//! The names of Java classes that Jackson writes among the values, and how to do without them.
+//! The names of Java classes that Jackson writes among the values, and their removal.
 //!
-//! With Redisson's settings an object has its class in `"@class"`, and any other value with a class that JSON cannot express
-//! is in a list behind its class: `["java.lang.Long",7]`, `["java.util.ArrayList",["a","b"]]`.
+//! With Redisson's settings an object has its class in `"@class"`, and any other value whose class JSON cannot express
+//! is in a list after its class: `["java.lang.Long",7]`, `["java.util.ArrayList",["a","b"]]`.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::coding::JavaTypes;
 /// The field of an object that holds its class.
 pub(super) const CLASS: &str = "@class";
 
-/// Strips the item if that is wanted.
+/// Strips the item if `java_types` says so.
 pub(super) fn apply(java_types: JavaTypes, item: Item) -> super::Decoded {
     let item = match (java_types, item) {
         (JavaTypes::Strip, Item::Json(mut value)) => {
@@ -24,11 +24,11 @@ pub(super) fn apply(java_types: JavaTypes, item: Item) -> super::Decoded {
     item.into_decoded()
 }
 
-/// Takes the class names out of `value`, and says whether there were any.
+/// Removes the class names from `value`; returns whether there were any.
 ///
-/// A list of two, of which the first is text that can only be a class's name, counts as a value with its class. A
-/// `String[]` of that shape would be taken for one; Jackson writes lists of text with their class, so that it is the
-/// array alone.
+/// A list of two, whose first item is text that can only be a class name, counts as a value with its class. A plain
+/// `String[]` of that shape would be misread; but Jackson writes lists of text with their class, so only such an array
+/// is affected.
 pub(super) fn strip(value: &mut Value) -> bool {
     let mut changed = false;
     while let Some(inner) = typed(value) {
@@ -49,7 +49,7 @@ pub(super) fn strip(value: &mut Value) -> bool {
     }
 }
 
-/// Whether `value` has a class name in it anywhere.
+/// Whether `value` contains a class name anywhere.
 pub(super) fn present(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.get(CLASS).is_some_and(Value::is_string) || fields.values().any(present),
@@ -60,7 +60,7 @@ pub(super) fn present(value: &Value) -> bool {
     }
 }
 
-/// The value behind its class.
+/// Takes the value after its class name.
 fn typed(value: &mut Value) -> Option<Value> {
     match value.as_array_mut()?.as_mut_slice() {
         [Value::String(name), inner] if is_class(name) => Some(inner.take()),
@@ -68,7 +68,7 @@ fn typed(value: &mut Value) -> Option<Value> {
     }
 }
 
-/// A class's name by Java's conventions: packages, and behind the last dot a name with a capital; or an array's.
+/// Whether a text is a class name by Java's conventions: packages, then a name with a capital; or an array's name.
 fn is_class(name: &str) -> bool {
     // Jackson names the elements of some collections in angle brackets.
     let raw = name.split('<').next().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Codec `json`: one plain JSON value, nothing after it.
+//! Codec `json`: one plain JSON value, and nothing after it.
 //!
-//! The parser stops at 128 levels, which also bounds the stack of a walk or a drop of the value.
+//! The parser stops at 128 levels, which also bounds the stack of walking or dropping the value.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -11,21 +11,21 @@ use super::error::{DecodeProblem, Refusal};
 use super::payload::Decoded;
 use super::reader::VALUE_COST;
 
-/// Parses the payload.
+/// Decodes the payload.
 pub(super) fn decode(payload: &Bytes, budget: usize) -> Answer {
     parse(payload, budget).map(|value| Decoded::Json(payload.clone(), value))
 }
 
-/// The value that this text is, which may take `budget` bytes of memory.
+/// Parses a text whose value may take `budget` bytes of memory.
 pub(super) fn parse(text: &[u8], budget: usize) -> Result<Value, Refusal> {
     afford(text, budget)?;
     serde_json::from_slice(text).map_err(|error| Refusal::at(offset(text, &error), problem(&error)))
 }
 
-/// Pays for what the parser would build, before it builds anything: a value or a name begins at most at each of the signs
-/// between them.
+/// Checks the memory that the parser would need, before it allocates: at most one value or name starts at each
+/// separator.
 fn afford(text: &[u8], budget: usize) -> Result<(), Refusal> {
-    // Small texts are affordable whatever they say.
+    // Small texts are always affordable.
     if text.len() < budget / VALUE_COST {
         return Ok(());
     }
@@ -60,7 +60,7 @@ fn problem(error: &serde_json::Error) -> DecodeProblem {
     if error.classify() == Category::Eof {
         return DecodeProblem::JsonTruncated;
     }
-    // The parser has no finer kinds than these texts; a text that changes only costs precision of the message.
+    // The parser reports no finer kinds than these texts; if a text changes, only the precision of the message suffers.
     let text = error.to_string();
     if text.starts_with("recursion limit exceeded") {
         DecodeProblem::JsonTooDeep
@@ -71,7 +71,7 @@ fn problem(error: &serde_json::Error) -> DecodeProblem {
     }
 }
 
-/// The parser's line and column (in bytes, both from 1) as an offset.
+/// Converts the parser's line and column (in bytes, both from 1) to an offset.
 fn offset(payload: &[u8], error: &serde_json::Error) -> usize {
     let newlines = payload.iter().enumerate().filter(|&(_, &byte)| byte == b'\n').map(|(at, _)| at + 1);
     let line_start = match error.line() {
@@ -86,8 +86,8 @@ fn offset(payload: &[u8], error: &serde_json::Error) -> usize {
 mod tests {
     use super::*;
 
-    /// With its feature `raw_value`, the parser would read the text of such an object as another document, with a limit
-    /// on the depth of its own, at every level of such objects.
+    /// With its feature `raw_value` the parser would parse the text of such an object as another document, with a depth
+    /// limit of its own, at every level of such objects.
     #[test]
     fn no_key_starts_another_parser() {
         let mut text = "[".repeat(100) + &"]".repeat(100);

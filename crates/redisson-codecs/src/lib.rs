@@ -1,4 +1,4 @@
-//! Decodes what the codecs of Redisson write, without Java and within bounds.
+//! Decodes payloads of Redisson's codecs, without Java and within limits.
 //!
 #![doc = include_str!("../README.md")]
 
@@ -39,23 +39,23 @@ pub use {bytes, serde_json};
 use self::error::Refusal;
 use self::payload::Decoded;
 
-/// What a codec answers: a value, or the offset and the kind of the problem.
+/// The result of a codec: a value, or the offset and the kind of the problem.
 type Answer = Result<Decoded, Refusal>;
 
-/// Decodes `payload` as `coding` says, which is a [`Codec`] or a [`Coding`].
+/// Decodes `payload` with a [`Codec`] or a [`Coding`].
 ///
-/// Any bytes give a value or an error, and never a panic. The work is linear in the payload and in what it unpacks to; the
-/// depth of recursion is at most [`MAX_DEPTH`]. What is built beside the payload's own bytes is paid for out of
-/// [`Coding::max_decoded_size`] before there is room for it.
+/// Any bytes give a value or an error, never a panic. The work is linear in the payload and in its unpacked size; the
+/// depth of recursion is at most [`MAX_DEPTH`]. Memory beside the payload's own bytes is deducted from
+/// [`Coding::max_decoded_size`] before it is allocated.
 ///
 /// # Errors
-/// When the bytes are not what the codec writes, exceed a limit, or need a Java class to be read; [`DecodeError::code`] lists
-/// the codes.
+/// Returns an error if the bytes are not what the codec writes, exceed a limit, or need a Java class to be read;
+/// [`DecodeError::code`] lists the codes.
 pub fn decode(coding: impl Into<Coding>, payload: &Bytes) -> Result<Payload, DecodeError> {
     decode_with(coding, &Classes::default(), payload)
 }
 
-/// As [`decode`], for an application that has declared its classes: codec `kryo5` can read their objects.
+/// Like [`decode`], for an application with declared classes, whose objects codec `kryo5` can read.
 ///
 /// # Errors
 /// As [`decode`].
@@ -92,7 +92,7 @@ fn media_type(coding: Coding) -> &'static str {
     }
 }
 
-/// Without the compression.
+/// Decodes unpacked bytes.
 fn plain(coding: Coding, classes: &Classes, bytes: &Bytes) -> Answer {
     let budget = coding.max_decoded_size;
     let kryo = |references| kryo5::decode(bytes, budget, references, classes, coding.java_types);

@@ -1,4 +1,4 @@
-//! Codec `msgpack`: MessagePack, as Redisson's `MsgPackJacksonCodec` writes it, with Jackson's types.
+//! Codec `msgpack`: MessagePack with Jackson's types, as Redisson's `MsgPackJacksonCodec` writes it.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::error::DecodeProblem;
 use super::reader::{Read, Reader};
 use super::value::{self, Item};
 
-/// Reads the payload.
+/// Decodes the payload.
 pub(super) fn decode(payload: &[u8], budget: usize) -> Read<Item> {
     let mut reader = Reader::new(payload, budget);
     let item = item(&mut reader)?;
@@ -59,7 +59,7 @@ fn item(reader: &mut Reader<'_>) -> Read<Item> {
     })
 }
 
-/// A length of one, two or four bytes.
+/// Reads a length of one, two or four bytes.
 fn length(reader: &mut Reader<'_>, size: u8) -> Read<usize> {
     match size {
         0 => reader.u8().map(usize::from),

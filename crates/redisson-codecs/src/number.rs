@@ -1,6 +1,6 @@
 //! Codec `number`: a number in decimal digits, as Redisson's `LongCodec`, `IntegerCodec` and `DoubleCodec` write it.
 //!
-//! Java spells every finite number as JSON does, so the digits stay as they are; what is not finite becomes text.
+//! Java spells every finite number as JSON does, so the digits are kept; numbers that are not finite become text.
 
 use bytes::Bytes;
 use serde_json::{Number, Value};
@@ -9,13 +9,13 @@ use super::Answer;
 use super::error::{DecodeProblem, Refusal};
 use super::payload::Decoded;
 
-/// Reads the payload.
+/// Decodes the payload.
 pub(super) fn decode(payload: &Bytes) -> Answer {
     match &payload[..] {
         b"NaN" | b"Infinity" | b"-Infinity" => return Ok(Decoded::Text(payload.clone())),
         _ => {}
     }
-    // The parser would take spaces around it, which Java never writes.
+    // The parser would accept surrounding spaces, which Java never writes.
     let bare = !payload.iter().any(u8::is_ascii_whitespace);
     match serde_json::from_slice::<Number>(payload) {
         Ok(number) if bare => Ok(Decoded::Json(payload.clone(), Value::Number(number))),

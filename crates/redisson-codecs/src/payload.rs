@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-/// A decoded payload: its bytes as they came, and the value in them.
+/// A decoded payload: its original bytes and the value in them.
 ///
-/// Made only by [`decode`](crate::decode()), [`guess`](crate::guess()) and [`Payload::opaque`], so that the value always
-/// belongs to the bytes. Cheap to make for text and JSON text, which stay where they are in the bytes.
+/// Created only by [`decode`](crate::decode()), [`guess`](crate::guess()) and [`Payload::opaque`], so that the value
+/// always belongs to the bytes. Cheap to create for text and JSON text, which are not copied.
 #[derive(Clone, Debug)]
 pub struct Payload {
     bytes: Bytes,
@@ -14,35 +14,35 @@ pub struct Payload {
     media_type: &'static str,
 }
 
-/// The media type of bytes that are nothing more.
+/// The media type of arbitrary bytes.
 pub(super) const OCTETS: &str = "application/octet-stream";
 
-/// What the codec found. Where possible a part of the payload's own memory, not a copy.
+/// The result of a codec: where possible a part of the payload's own memory, not a copy.
 #[derive(Clone, Debug)]
 pub(super) enum Decoded {
-    /// Bytes, the payload's own or what they unpack to.
+    /// Bytes, the payload's own or unpacked ones.
     Opaque(Bytes),
-    /// UTF-8 text that was checked.
+    /// Validated UTF-8 text.
     Text(Bytes),
-    /// A value, and the JSON text that it was read from.
+    /// A value, and the JSON text from which it was parsed.
     Json(Bytes, Value),
-    /// A value of a format that is not JSON.
+    /// A value of a format other than JSON.
     Value(Value),
 }
 
 /// The value of a payload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum View<'a> {
-    /// Bytes and nothing else, as `byte[]` or with codec `raw`; [`Payload::decoded`] has them.
+    /// Only bytes, as `byte[]` or with codec `raw`; [`Payload::decoded`] returns them.
     Opaque,
     /// Plain text.
     Text(&'a str),
-    /// Any other value; [`Payload::decoded`] has its text.
+    /// Any other value; [`Payload::decoded`] returns its text.
     Json(&'a Value),
 }
 
 impl Payload {
-    /// A payload that is not decoded, for example because its codec refused it.
+    /// Creates a payload that is not decoded, for example because its codec refused it.
     pub fn opaque(bytes: Bytes) -> Self {
         Payload { decoded: Decoded::Opaque(bytes.clone()), bytes, media_type: OCTETS }
     }
@@ -51,12 +51,12 @@ impl Payload {
         Payload { bytes, decoded, media_type }
     }
 
-    /// The media type of [`bytes`](Payload::bytes): `application/octet-stream` where the format has none.
+    /// The media type of [`bytes`](Payload::bytes): `application/octet-stream` if the format has none.
     pub fn media_type(&self) -> &'static str {
         self.media_type
     }
 
-    /// The bytes exactly as they came.
+    /// The original bytes.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -65,7 +65,7 @@ impl Payload {
     pub fn view(&self) -> View<'_> {
         match &self.decoded {
             Decoded::Opaque(_) => View::Opaque,
-            // Checked again instead of kept a second time: the check is cheaper than the copy, and mostly not asked for.
+            // Validated again instead of stored twice: the check is cheaper than a copy, and mostly not needed.
             Decoded::Text(text) => std::str::from_utf8(text).map_or(View::Opaque, View::Text),
             Decoded::Json(_, value) => View::Json(value),
             Decoded::Value(Value::String(text)) => View::Text(text),
@@ -73,10 +73,10 @@ impl Payload {
         }
     }
 
-    /// The value as bytes: plain text as it is, any other value as JSON, bytes as they are, unpacked.
+    /// The value as bytes: plain text as it is, bytes unpacked, any other value as JSON.
     ///
-    /// JSON that came as JSON is the producer's own text, with its spelling of numbers and its spaces. A value that came
-    /// in another format is serialized at every call.
+    /// JSON that came as JSON is the producer's own text, with its spelling of numbers and its spaces. A value of
+    /// another format is serialized at every call.
     pub fn decoded(&self) -> Bytes {
         match &self.decoded {
             Decoded::Opaque(bytes) | Decoded::Text(bytes) | Decoded::Json(bytes, _) => bytes.clone(),

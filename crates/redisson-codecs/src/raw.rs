@@ -1,10 +1,10 @@
-//! Codec `raw`: bytes, not decoded. Nothing is ever refused.
+//! Codec `raw`: bytes, not decoded. No payload is refused.
 
 use bytes::Bytes;
 
 use super::payload::Decoded;
 
-/// Sees nothing in any payload.
+/// Wraps the payload unchanged.
 pub(super) fn decode(payload: &Bytes) -> Decoded {
     Decoded::Opaque(payload.clone())
 }

@@ -1,20 +1,20 @@
-//! Reads untrusted bytes within bounds.
+//! A bounded reader of untrusted bytes.
 //!
-//! Whatever the bytes say, a codec that reads through this ends: it never reads past the end, never goes deeper than
-//! [`MAX_DEPTH`], and pays for every value that it makes out of a budget. A length that is read is a claim, not a size
-//! to allocate.
+//! Whatever the bytes are, a codec that reads through it ends: it never reads past the end, never goes deeper than
+//! [`MAX_DEPTH`], and pays for every value out of a budget. A length in the data is a claim, not a size to allocate.
 
 use super::error::{DecodeProblem, Refusal};
 
-/// Most levels of nesting in a payload: as deep as the JSON parser goes. Bounds the stack of a walk or a drop of a value.
+/// Maximum levels of nesting in a payload, as for the JSON parser. Bounds the stack of walking or dropping a value.
 ///
 /// A map that becomes a list of `[key, value]` is one level in the payload, and two in the value.
 pub const MAX_DEPTH: usize = 127;
 
-/// What one value costs beside its text: a little more than a number, a list or an entry of an object takes in memory.
+/// The cost of one value beside its text, in bytes: a little more than the memory of a number, a list or an entry of an
+/// object.
 pub(super) const VALUE_COST: usize = 128;
 
-/// Bytes that are read from front to back.
+/// A reader of bytes from front to back.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -22,21 +22,21 @@ pub(super) struct Reader<'a> {
     budget: usize,
 }
 
-/// What reading answers: a value, or why there is none.
+/// The result of reading: a value, or the reason why there is none.
 pub(super) type Read<T> = Result<T, Refusal>;
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`; the values made of them may take `budget` bytes of memory.
+    /// Creates a reader of `bytes`, whose values may take `budget` bytes of memory.
     pub(super) fn new(bytes: &'a [u8], budget: usize) -> Self {
         Reader { bytes, at: 0, depth: 0, budget }
     }
 
-    /// Bytes read so far.
+    /// Number of bytes read so far.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// The problem, at the byte read last.
+    /// The refusal of the last read byte.
     pub(super) fn refuse(&self, problem: DecodeProblem) -> Refusal {
         self.refuse_at(self.at.saturating_sub(1), problem)
     }
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         Refusal { offset, problem }
     }
 
-    /// The byte read last is none that the format has there.
+    /// The refusal of the last read byte as invalid in the format.
     pub(super) fn malformed(&self, format: &'static str) -> Refusal {
         self.refuse(DecodeProblem::Malformed(format))
     }
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         Ok(byte)
     }
 
-    /// Big-endian, as Java and all network formats write.
+    /// Reads a big-endian number, as Java and all network formats write it.
     pub(super) fn u16(&mut self) -> Read<u16> {
         self.array().map(u16::from_be_bytes)
     }
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A count of 32 bits; one that is negative in Java is more than there can be.
+    /// Reads a 32-bit count; a negative count in Java becomes more than there can be.
     pub(super) fn count(&mut self) -> Read<usize> {
         let count = self.u32()?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         self.pay_for(VALUE_COST)
     }
 
-    /// Pays for so many bytes of text.
+    /// Pays for this many bytes of text.
     pub(super) fn pay_for(&mut self, bytes: usize) -> Read<()> {
         match self.budget.checked_sub(bytes) {
             Some(left) => {
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         self.pay_for(text.len() + text.iter().map(escapes).sum::<usize>())
     }
 
-    /// Carries out `inner` one level deeper. Every value that holds others is read through this.
+    /// Runs `inner` one level deeper. Every value that contains others is read through it.
     pub(super) fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         self.enter()?;
         let answer = inner(self);
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
         answer
     }
 
-    /// As [`deeper`](Reader::deeper), for a codec that owns its reader; [`leave`](Reader::leave) follows.
+    /// Like [`deeper`](Reader::deeper), for a codec that owns its reader; call [`leave`](Reader::leave) afterwards.
     pub(super) fn enter(&mut self) -> Read<()> {
         if self.depth >= MAX_DEPTH {
             return Err(self.refuse(DecodeProblem::TooDeep));
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         self.depth -= 1;
     }
 
-    /// Nothing may be left.
+    /// Checks that nothing is left.
     pub(super) fn end(&self) -> Read<()> {
         match self.rest().is_empty() {
             true => Ok(()),

@@ -1,7 +1,7 @@
 //! Codec `smile`: Jackson's binary JSON, as Redisson's `SmileJacksonCodec` writes it.
 //!
-//! Format: <https://github.com/FasterXML/smile-format-specification>. Four bytes of header, `3a 29 0a` and flags; then one
-//! value. Names of fields, and short texts if a flag says so, are numbered and may be referred to.
+//! Format: <https://github.com/FasterXML/smile-format-specification>. Four bytes of header, `3a 29 0a` and flags; then
+//! one value. Field names, and short texts if a flag says so, are numbered and may be referred to.
 
 use serde_json::Value;
 
@@ -9,17 +9,17 @@ use super::error::DecodeProblem;
 use super::reader::{Read, Reader};
 use super::value::{self, Item};
 
-/// What every payload begins with.
+/// The header of every payload, without the flags.
 pub(super) const MAGIC: &[u8] = b":)\n";
 
 const NAME: &str = "Smile";
 const FLAG_SHARED_TEXTS: u8 = 0x02;
-/// After so many the numbers start at zero again.
+/// Maximum number of shared texts; after it the numbers start at zero again.
 const MOST_SHARED: usize = 1024;
 const END_OF_TEXT: u8 = 0xfc;
 const END_OF_CONTENT: u8 = 0xff;
 
-/// Reads the payload.
+/// Decodes the payload.
 pub(super) fn decode(payload: &[u8], budget: usize) -> Read<Item> {
     let mut reader = Reader::new(payload, budget);
     let header = reader.array::<4>()?;
@@ -51,7 +51,7 @@ impl Smile<'_> {
             0x21 => Value::Null.into(),
             0x22 => false.into(),
             0x23 => true.into(),
-            // Of 32 and of 64 bits; the same to JSON.
+            // 32 and 64 bits are the same in JSON.
             0x24 | 0x25 => self.signed()?.into(),
             0x26 => {
                 let bytes = self.sevens()?;
@@ -114,7 +114,7 @@ impl Smile<'_> {
         Ok(value::map(entries).into())
     }
 
-    /// The name of a field; none at the end of the object.
+    /// Reads the name of a field; `None` at the end of the object.
     fn name(&mut self) -> Read<Option<String>> {
         let token = self.reader.u8()?;
         let length = match token {
@@ -141,7 +141,7 @@ impl Smile<'_> {
         Ok(name)
     }
 
-    /// Text that may be referred to later.
+    /// Reads a text that may be referred to later.
     fn short(&mut self, length: usize) -> Read<Item> {
         let text = value::utf8(&mut self.reader, length)?;
         if let Some(texts) = &mut self.texts {
@@ -150,7 +150,7 @@ impl Smile<'_> {
         Ok(text.into())
     }
 
-    /// Text that was read before.
+    /// Returns a text that was read before.
     fn text(&mut self, number: usize) -> Read<Item> {
         let text = self.texts.as_ref().and_then(|texts| texts.get(number));
         let text = text.ok_or_else(|| self.malformed())?.clone();
@@ -158,7 +158,7 @@ impl Smile<'_> {
         Ok(text.into())
     }
 
-    /// Text up to its end mark, a byte that UTF-8 does not have.
+    /// Reads text up to its end mark, a byte that UTF-8 does not contain.
     fn long(&mut self) -> Read<String> {
         let end = self.reader.rest().iter().position(|&byte| byte == END_OF_TEXT);
         let length = end.unwrap_or(self.reader.rest().len());
@@ -167,7 +167,7 @@ impl Smile<'_> {
         Ok(text)
     }
 
-    /// Groups of seven bits, highest first; the last has six, and the top bit set.
+    /// Reads a varint: groups of seven bits, the highest first; the last has six bits, and the top bit set.
     fn varint(&mut self) -> Read<u64> {
         let mut number: u64 = 0;
         for _ in 0..10 {
@@ -188,13 +188,13 @@ impl Smile<'_> {
         self.varint().map(|length| usize::try_from(length).unwrap_or(usize::MAX))
     }
 
-    /// A number in so many groups of seven bits.
+    /// Reads a number of this many groups of seven bits.
     fn bits(&mut self, groups: usize) -> Read<u64> {
         let groups = self.reader.take(groups)?;
         Ok(groups.iter().fold(0, |number, group| number << 7 | u64::from(group & 0x7f)))
     }
 
-    /// Bytes of which each group of seven bits takes a byte; the last group has what is left, in its low bits.
+    /// Reads bytes packed as seven bits a byte; the last group has the remaining bits in its low bits.
     fn sevens(&mut self) -> Read<Vec<u8>> {
         let length = self.length()?;
         let groups = length.checked_mul(8).ok_or_else(|| self.reader.refuse(DecodeProblem::TooLarge))?.div_ceil(7);

@@ -1,4 +1,4 @@
-//! Codec `string`: the payload is UTF-8 text, as Redisson's `StringCodec` writes it.
+//! Codec `string`: UTF-8 text, as Redisson's `StringCodec` writes it.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use super::Answer;
 use super::error::{DecodeProblem, Refusal};
 use super::payload::Decoded;
 
-/// Checks that the payload is UTF-8; copies nothing.
+/// Validates the UTF-8 without copying.
 pub(super) fn decode(payload: &Bytes) -> Answer {
     match std::str::from_utf8(payload) {
         Ok(_) => Ok(Decoded::Text(payload.clone())),

@@ -1,11 +1,11 @@
-//! The values of `java.time` as text: what their `toString` gives, which is ISO 8601.
+//! The values of `java.time` as text in ISO 8601, as their `toString` returns it.
 //!
-//! Pure. A value outside of what Java allows is `None`, so that no damaged payload becomes a date.
+//! Pure. An invalid value is `None`, so that a damaged payload does not become a date.
 
 const NANOS: u32 = 1_000_000_000;
 const DAY: i64 = 86_400;
 
-/// A year of four digits at least; one of more has a sign in front.
+/// Formats a year with at least four digits, and a sign if there are more.
 fn year(year: i32, plus: bool) -> String {
     match year {
         ..-999 => year.to_string(),
@@ -15,13 +15,13 @@ fn year(year: i32, plus: bool) -> String {
     }
 }
 
-/// `LocalDate`.
+/// Formats a `LocalDate`.
 pub(super) fn date(of_year: i32, month: u8, day: u8) -> Option<String> {
     let valid = (1..=12).contains(&month) && (1..=31).contains(&day);
     valid.then(|| format!("{}-{month:02}-{day:02}", year(of_year, true)))
 }
 
-/// `LocalTime`: seconds and their parts only where there are any.
+/// Formats a `LocalTime`, with seconds and fractions only if there are any.
 pub(super) fn time(hour: u8, minute: u8, second: u8, nano: u32) -> Option<String> {
     let valid = hour < 24 && minute < 60 && second < 60 && nano < NANOS;
     valid.then(|| match (second, nano) {
@@ -30,7 +30,7 @@ pub(super) fn time(hour: u8, minute: u8, second: u8, nano: u32) -> Option<String
     })
 }
 
-/// Three, six or nine digits, as few as there are.
+/// Formats the fraction with three, six or nine digits, as few as possible.
 fn fraction(nano: u32) -> String {
     match nano {
         0 => String::new(),
@@ -40,7 +40,7 @@ fn fraction(nano: u32) -> String {
     }
 }
 
-/// `ZoneOffset`, from its seconds.
+/// Formats a `ZoneOffset` of this many seconds.
 pub(super) fn offset(seconds: i32) -> Option<String> {
     let whole = seconds.unsigned_abs();
     let sign = if seconds < 0 { '-' } else { '+' };
@@ -53,7 +53,7 @@ pub(super) fn offset(seconds: i32) -> Option<String> {
     }
 }
 
-/// `ZonedDateTime`. Kryo writes no offset; a zone that is an offset is none beside it.
+/// Formats a `ZonedDateTime`. Kryo writes no offset; a zone that is itself an offset is not repeated.
 pub(super) fn zoned(date_time: &str, offset: Option<&str>, zone: &str) -> String {
     match (offset, zone.starts_with(['+', '-']) || zone == "Z") {
         (None, true) => format!("{date_time}{zone}"),
@@ -62,7 +62,7 @@ pub(super) fn zoned(date_time: &str, offset: Option<&str>, zone: &str) -> String
     }
 }
 
-/// `Instant`.
+/// Formats an `Instant`.
 pub(super) fn instant(seconds: i64, nano: u32) -> Option<String> {
     if seconds.unsigned_abs() > 31_556_889_864_403_199 + 31_557_014_167_219_200 || nano >= NANOS {
         return None;
@@ -74,8 +74,8 @@ pub(super) fn instant(seconds: i64, nano: u32) -> Option<String> {
     Some(format!("{date}T{hour:02}:{minute:02}:{second:02}{}Z", fraction(nano)))
 }
 
-/// The day of the calendar that is so many days after 1970-01-01. Eras of 400 years begin in March, so that the leap day
-/// is the last of a year.
+/// The calendar day this many days after 1970-01-01. Eras of 400 years start in March, so that the leap day is the last
+/// of a year.
 fn civil(days: i64) -> Option<(i32, u8, u8)> {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -88,7 +88,7 @@ fn civil(days: i64) -> Option<(i32, u8, u8)> {
     Some((i32::try_from(year).ok()?, u8::try_from(month).ok()?, u8::try_from(day).ok()?))
 }
 
-/// `Duration`: nanoseconds count upwards from the whole seconds, also from negative ones.
+/// Formats a `Duration`: nanoseconds count upwards from the whole seconds, also from negative ones.
 pub(super) fn duration(seconds: i64, nano: u32) -> Option<String> {
     if nano >= NANOS {
         return None;
@@ -116,18 +116,18 @@ pub(super) fn duration(seconds: i64, nano: u32) -> Option<String> {
     Some(text)
 }
 
-/// `YearMonth`.
+/// Formats a `YearMonth`.
 pub(super) fn year_month(of_year: i32, month: u8) -> Option<String> {
     (1..=12).contains(&month).then(|| format!("{}-{month:02}", year(of_year, false)))
 }
 
-/// `MonthDay`.
+/// Formats a `MonthDay`.
 pub(super) fn month_day(month: u8, day: u8) -> Option<String> {
     let valid = (1..=12).contains(&month) && (1..=31).contains(&day);
     valid.then(|| format!("--{month:02}-{day:02}"))
 }
 
-/// `Period`.
+/// Formats a `Period`.
 pub(super) fn period(years: i32, months: i32, days: i32) -> String {
     let part = |number: i32, unit| if number == 0 { String::new() } else { format!("{number}{unit}") };
     match (years, months, days) {

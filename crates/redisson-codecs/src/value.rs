@@ -1,4 +1,4 @@
-//! From the values of binary formats to JSON, without losing any.
+//! The lossless conversion of values of binary formats to JSON.
 //!
 //! | value | in JSON |
 //! |---|---|
@@ -17,7 +17,7 @@ use super::Decoded;
 use super::error::DecodeProblem;
 use super::reader::{Read, Reader};
 
-/// A value that was read: bytes, or anything that JSON has a form for.
+/// A value that was read: bytes, or anything with a form in JSON.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     Bytes(Vec<u8>),
@@ -25,7 +25,7 @@ pub(super) enum Item {
 }
 
 impl Item {
-    /// As a part of something larger.
+    /// Converts it as a part of a larger value.
     pub(super) fn into_json(self) -> Value {
         match self {
             Item::Bytes(bytes) => Value::String(STANDARD.encode(bytes)),
@@ -37,7 +37,7 @@ impl Item {
         Item::Json(Value::Number(number))
     }
 
-    /// As the whole payload.
+    /// Converts it as the whole payload.
     pub(super) fn into_decoded(self) -> Decoded {
         match self {
             Item::Bytes(bytes) => Decoded::Opaque(bytes.into()),
@@ -52,7 +52,7 @@ impl<T: Into<Value>> From<T> for Item {
     }
 }
 
-/// Pays for a copy of something that was read before, so that references cannot multiply what a payload takes.
+/// Pays for a copy of a value that was read before, so that references cannot multiply the memory of a payload.
 pub(super) fn pay_again(reader: &mut Reader<'_>, item: &Item) -> Read<()> {
     match item {
         Item::Bytes(bytes) => reader.pay_for(bytes.len() / 3 * 4 + 4),
@@ -74,7 +74,7 @@ fn pay_for_value(reader: &mut Reader<'_>, value: &Value) -> Read<()> {
     }
 }
 
-/// So many of the same value, each paid for before there is room for any.
+/// Makes this many copies of a value, each paid for before it is allocated.
 pub(super) fn copies(reader: &mut Reader<'_>, item: Item, count: usize) -> Read<Item> {
     let mut copies = Vec::new();
     for _ in 0..count {
@@ -84,14 +84,14 @@ pub(super) fn copies(reader: &mut Reader<'_>, item: Item, count: usize) -> Read<
     Ok(copies.into())
 }
 
-/// Bytes, paid for as the text that they may become.
+/// Reads bytes, and pays for the base64 text that they may become.
 pub(super) fn bytes(reader: &mut Reader<'_>, count: usize) -> Read<Item> {
     let taken = reader.take(count)?;
     reader.pay_for(count / 3 * 4 + 4)?;
     Ok(Item::Bytes(taken.to_vec()))
 }
 
-/// UTF-8 text of `count` bytes.
+/// Reads UTF-8 text of `count` bytes.
 pub(super) fn utf8(reader: &mut Reader<'_>, count: usize) -> Read<String> {
     let start = reader.at();
     let taken = reader.take(count)?;
@@ -101,8 +101,8 @@ pub(super) fn utf8(reader: &mut Reader<'_>, count: usize) -> Read<String> {
     Ok(text.to_owned())
 }
 
-/// Text that Java wrote as UTF-16 units of one, two or three bytes each (modified UTF-8, where a character beyond U+FFFF
-/// is two units). Ends after `units` of them.
+/// Reads text that Java wrote as `units` UTF-16 units of one, two or three bytes each (modified UTF-8, where a
+/// character beyond U+FFFF is two units).
 pub(super) fn units(reader: &mut Reader<'_>, units: usize) -> Read<String> {
     if let Some(ascii) = reader.rest().get(..units).filter(|bytes| bytes.is_ascii()) {
         let text = String::from_utf8_lossy(ascii).into_owned();
@@ -118,7 +118,7 @@ pub(super) fn units(reader: &mut Reader<'_>, units: usize) -> Read<String> {
     text.end(reader)
 }
 
-/// As [`units`], where the length is `count` bytes.
+/// Like [`units`], for a length of `count` bytes.
 pub(super) fn unit_bytes(reader: &mut Reader<'_>, count: usize) -> Read<String> {
     let start = reader.at();
     let taken = reader.take(count)?;
@@ -152,11 +152,11 @@ fn unit(reader: &mut Reader<'_>) -> Read<u16> {
     }
 }
 
-/// Text that is put together from UTF-16 units.
+/// A text under construction from UTF-16 units.
 #[derive(Default)]
 struct Text {
     text: String,
-    /// The first half of a pair.
+    /// The first half of a surrogate pair.
     high: Option<u16>,
 }
 
@@ -184,7 +184,7 @@ impl Text {
     }
 }
 
-/// One UTF-16 unit as text.
+/// Converts one UTF-16 unit to text.
 pub(super) fn letter(reader: &Reader<'_>, unit: u16) -> Read<Item> {
     match char::from_u32(unit.into()) {
         Some(letter) => Ok(letter.to_string().into()),
@@ -192,12 +192,12 @@ pub(super) fn letter(reader: &Reader<'_>, unit: u16) -> Read<Item> {
     }
 }
 
-/// A number of 64 bits.
+/// Converts a 64-bit floating-point number.
 pub(super) fn double(value: f64) -> Item {
     Number::from_f64(value).map_or_else(|| not_finite(value), |number| Item::Json(number.into()))
 }
 
-/// A number of 32 bits, with the digits that it needs and no more.
+/// Converts a 32-bit floating-point number, with only the digits that it needs.
 pub(super) fn float(value: f32) -> Item {
     match value.is_finite() {
         true => Item::Json(value.into()),
@@ -214,16 +214,16 @@ fn not_finite(value: f64) -> Item {
     text.into()
 }
 
-/// Most bytes of a whole number; writing it out in decimal takes the square of them.
+/// Maximum length of an integer, in bytes; conversion to decimal takes quadratic time.
 const LONGEST_INTEGER: usize = 512;
 
-/// A whole number of any size, given by the bytes of its magnitude, highest first.
+/// Converts an integer of any size from the bytes of its magnitude, the highest first.
 pub(super) fn integer(reader: &mut Reader<'_>, negative: bool, magnitude: &[u8]) -> Read<Number> {
     if magnitude.len() > LONGEST_INTEGER {
         return Err(reader.refuse(DecodeProblem::Unsupported("a whole number of more than 1,233 digits")));
     }
     reader.pay_for(magnitude.len() * 3)?;
-    // Groups of nine digits, lowest first.
+    // Groups of nine digits, the lowest first.
     let mut groups: Vec<u32> = Vec::new();
     for &byte in magnitude {
         let mut carry = u64::from(byte);
@@ -251,7 +251,7 @@ pub(super) fn integer(reader: &mut Reader<'_>, negative: bool, magnitude: &[u8])
     number(reader, &text)
 }
 
-/// As [`integer`], from two's complement, as Java writes a `BigInteger`.
+/// Like [`integer`], from two's complement, as Java writes a `BigInteger`.
 pub(super) fn signed_integer(reader: &mut Reader<'_>, bytes: &[u8]) -> Read<Number> {
     let negative = bytes.first().is_some_and(|first| first & 0x80 != 0);
     if !negative || bytes.len() > LONGEST_INTEGER {
@@ -267,7 +267,7 @@ pub(super) fn signed_integer(reader: &mut Reader<'_>, bytes: &[u8]) -> Read<Numb
     integer(reader, true, &magnitude)
 }
 
-/// A whole number divided by ten to the power of `scale`, as Java writes a `BigDecimal`: all digits stay.
+/// Converts an integer divided by ten to the power of `scale`, as Java writes a `BigDecimal`, keeping all digits.
 pub(super) fn decimal(reader: &mut Reader<'_>, unscaled: &Number, scale: i64) -> Read<Number> {
     match scale {
         0 => Ok(unscaled.clone()),
@@ -279,12 +279,12 @@ fn number(reader: &Reader<'_>, text: &str) -> Read<Number> {
     serde_json::from_str(text).map_err(|_| reader.malformed("a number"))
 }
 
-/// The signed number that is stored as an unsigned one with its sign in the lowest bit.
+/// Decodes zigzag: a signed number that is stored as an unsigned one, with its sign in the lowest bit.
 pub(super) fn zigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }
 
-/// `UUID`, from its two halves.
+/// Formats a `UUID` from its two halves.
 pub(super) fn uuid(most: i64, least: i64) -> String {
     let (most, least) = (most.cast_unsigned(), least.cast_unsigned());
     format!(
@@ -297,7 +297,7 @@ pub(super) fn uuid(most: i64, least: i64) -> String {
     )
 }
 
-/// `Locale`, as its `toString` has it.
+/// Formats a `Locale` like its `toString`.
 pub(super) fn locale(language: &str, script: &str, country: &str, variant: &str, extensions: &str) -> String {
     let mut text = language.to_owned();
     let (has_script, has_country) = (!script.is_empty(), !country.is_empty());
@@ -320,7 +320,7 @@ pub(super) fn locale(language: &str, script: &str, country: &str, variant: &str,
     text
 }
 
-/// The numbers of the bits that are set in a word of a `BitSet`.
+/// Appends the numbers of the set bits of a word of a `BitSet`.
 pub(super) fn bits(reader: &mut Reader<'_>, word: u64, bits: u64, set: &mut Vec<Value>) -> Read<()> {
     for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
         reader.pay()?;
@@ -329,7 +329,7 @@ pub(super) fn bits(reader: &mut Reader<'_>, word: u64, bits: u64, set: &mut Vec<
     Ok(())
 }
 
-/// A map, in the order of the payload.
+/// Builds a map in the order of the payload.
 pub(super) fn map(entries: Vec<(Value, Value)>) -> Value {
     let name = |key: &Value| match key {
         Value::String(text) => Some(text.clone()),

@@ -1,4 +1,5 @@
-//! What a decoder takes at its peak, counted by the allocator. A binary of its own with one test: nothing else runs beside it.
+//! The peak memory of a decoder, counted by the allocator. A separate binary with one test, so that nothing else runs
+//! beside it.
 
 use peak_alloc::PeakAlloc;
 use redisson_codecs::bytes::Bytes;
@@ -9,7 +10,7 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const BOUND: usize = 1 << 20;
 
-/// Bytes at the peak, beside what there was before, and how large the body is.
+/// The peak in bytes above the usage before, and the size of the body.
 fn peak(codec: &str, payload: Vec<u8>) -> (usize, Option<usize>) {
     let coding = Coding { max_decoded_size: BOUND, ..codec.parse().unwrap() };
     let payload = Bytes::from(payload);
@@ -19,7 +20,7 @@ fn peak(codec: &str, payload: Vec<u8>) -> (usize, Option<usize>) {
     (ALLOCATOR.peak_usage() - before, body)
 }
 
-/// One value of this length, and how it is referred to.
+/// A list with one value and references to it.
 fn references(codec: &str) -> Vec<u8> {
     let digits = |text: &str| hex::decode(text.replace(' ', "")).unwrap();
     let list = |head: &str, first: Vec<u8>, again: &str| [digits(head), first, digits(again).repeat(60_000)].concat();
@@ -106,7 +107,7 @@ fn no_payload_takes_more_than_four_times_the_bound() {
     for (what, codec, payload) in cases {
         let size = payload.len();
         let (peak, body) = peak(codec, payload);
-        // A decoder of Zstandard has a window of its own.
+        // A Zstandard decoder has a window of its own.
         let most = 4 * BOUND + if codec.starts_with("zstd") { 10 << 20 } else { 0 };
         println!("{codec}, {what}: {size} bytes, {peak} at the peak, body {body:?}");
         if peak > most || body.is_some_and(|body| body > 2 * BOUND) {

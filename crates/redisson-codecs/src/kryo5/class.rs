@@ -1,27 +1,27 @@
-//! What is known of a class by its name.
+//! The known classes.
 
 use std::sync::Arc;
 
 use super::form::{self, Form};
 use crate::classes::{Body, Classes};
 
-/// A class with content that can be read.
+/// A class whose content can be read.
 #[derive(Clone, Debug)]
 pub(crate) enum Class {
-    /// Of the JDK.
+    /// A class of the JDK.
     Known(Form),
     /// An enum of the JDK.
     Constants(&'static [&'static str]),
-    /// One that the application has declared, by its place.
+    /// A class that the application has declared, by its index.
     Own(usize),
-    /// Objects of this class.
+    /// An array of objects of this class.
     Array(Arc<Class>),
-    /// A type of fields and arrays that is never written itself: an interface, `Object`.
+    /// A type of fields and arrays without objects of its own: an interface, `Object`.
     Open,
 }
 
 impl Class {
-    /// The class of this name, if anything is known of it.
+    /// The class of this name, if it is known.
     pub(crate) fn named(name: &str, classes: &Classes) -> Option<Class> {
         if let Some(elements) = name.strip_prefix('[') {
             return Class::array_of(elements, classes);
@@ -32,12 +32,12 @@ impl Class {
         Form::named(name).map(Class::Known).or_else(|| form::constants(name).map(Class::Constants))
     }
 
-    /// As the type of a field or of the elements of an array, where the name of any class of the JDK will do.
+    /// The class as the type of a field or of array elements, where any class name of the JDK is allowed.
     pub(crate) fn declared(name: &str, classes: &Classes) -> Option<Class> {
         Class::named(name, classes).or_else(|| is_of_jdk(name).then_some(Class::Open))
     }
 
-    /// Whether another class can be written like this one.
+    /// Whether another class can be declared to be like this one.
     pub(crate) fn is_collection(&self) -> bool {
         matches!(self, Class::Known(form) if form.is_collection())
     }
@@ -63,7 +63,7 @@ impl Class {
         Some(Class::Known(primitive))
     }
 
-    /// Whether no class extends it, so that a field or an element of this type is written without its class.
+    /// Whether the class is final, so that a field or an element of this type is written without its class.
     pub(crate) fn is_final(&self, classes: &Classes) -> bool {
         match self {
             Class::Known(form) => form.is_final(),
@@ -74,7 +74,7 @@ impl Class {
         }
     }
 
-    /// Boxed numbers and enums are never referred to.
+    /// Whether its objects can be referred to; boxed numbers and enums never are.
     pub(super) fn is_referable(&self, classes: &Classes) -> bool {
         match self {
             Class::Known(form) => !form.is_boxed(),
@@ -103,7 +103,8 @@ impl Class {
     }
 }
 
-/// Classes of the JDK that are not known are open as a type: those that are not are rare, and are declared.
+/// Whether a class is of the JDK. Unknown ones count as open types: unknown final classes are rare, and can be
+/// declared.
 fn is_of_jdk(name: &str) -> bool {
     name.starts_with("java.") || name.starts_with("javax.")
 }

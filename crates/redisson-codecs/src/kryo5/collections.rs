@@ -1,6 +1,6 @@
 //! Lists, maps and arrays of objects.
 //!
-//! Where the field around says that all elements are of one final class, they are written without it.
+//! If the surrounding field says that all elements are of one final class, they are written without it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::{ClassName, DecodeProblem};
 use crate::reader::Read;
 use crate::value::{self, Item};
 
-/// No class that the payload names.
+/// The index of a class that the payload does not name.
 const UNNAMED: usize = usize::MAX;
 
 impl Kryo<'_> {
@@ -110,7 +110,7 @@ impl Kryo<'_> {
 
     pub(super) fn array(&mut self, elements: &Arc<Class>) -> Read<Item> {
         let Some(size) = self.size()? else { return Ok(Value::Null.into()) };
-        // Java calls the class of every array final, whatever is in it.
+        // Java considers every array class final, whatever its elements are.
         let is_array =
             matches!(&**elements, Class::Array(_)) || matches!(&**elements, Class::Known(form) if form.is_array());
         let fixed = is_array || elements.is_final(self.classes);
@@ -122,7 +122,7 @@ impl Kryo<'_> {
         Ok(Value::Array(items).into())
     }
 
-    /// Constants behind their class. A set without constants names the class all the same.
+    /// Reads the constants of an enum set after their class, which even an empty set names.
     pub(super) fn enum_set(&mut self) -> Read<Item> {
         let start = self.reader.at();
         let Some((class, place)) = self.class()? else { return Err(self.reader.malformed(NAME)) };
@@ -143,7 +143,7 @@ impl Kryo<'_> {
         Ok(Value::Array(items).into())
     }
 
-    /// The comparator of a sorted collection, which has no settings.
+    /// Reads the comparator of a sorted collection, which must have no settings.
     fn order(&mut self) -> Read<()> {
         match self.class()? {
             None => Ok(()),
@@ -152,7 +152,7 @@ impl Kryo<'_> {
         }
     }
 
-    /// The class of a type, if no other class can be in its place.
+    /// The class of a type, if it is final.
     pub(super) fn final_class(&self, of: &Type) -> Option<Class> {
         self.generics.resolve(of).filter(|class| class.is_final(self.classes))
     }

@@ -1,4 +1,4 @@
-//! What Kryo's serializers write of the JDK's classes.
+//! The content that Kryo's serializers write for the JDK's classes.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::time;
 use crate::value::{self, Item};
 
 impl Kryo<'_> {
-    /// The content of a class of the JDK; `place` is that of its name.
+    /// Reads the content of a JDK class; `place` is the index of its name.
     pub(super) fn known(&mut self, form: Form, place: usize) -> Read<Item> {
         Ok(match form {
             Form::Integer => self.int()?.into(),
@@ -38,7 +38,7 @@ impl Kryo<'_> {
             Form::Doubles => self.primitives(|kryo| kryo.reader.array().map(f64::from_le_bytes).map(value::double))?,
             Form::BigInteger | Form::BigDecimal => self.big(form)?,
             Form::Class => self.class_name()?,
-            // Milliseconds since 1970, also of java.sql's classes.
+            // Milliseconds since 1970, also for the classes of java.sql.
             Form::Date => self.varint()?.cast_signed().into(),
             Form::Calendar => self.calendar()?,
             Form::Locale => self.locale()?,
@@ -121,7 +121,7 @@ impl Kryo<'_> {
         value::decimal(&mut self.reader, &number, scale.into()).map(Item::from_number)
     }
 
-    /// The name of a class, and for one that can be primitive, whether it is.
+    /// Reads the name of a class, and for one that can be primitive, whether it is.
     fn class_name(&mut self) -> Read<Item> {
         let name: std::rc::Rc<str> = match self.tag()? {
             Tag::Null => return Ok(Value::Null.into()),
@@ -148,7 +148,7 @@ impl Kryo<'_> {
         Ok(value::uuid(most, least))
     }
 
-    /// As a date: the zone and the rules for weeks are left out.
+    /// Reads a calendar as a date; its zone and its rules for weeks are dropped.
     fn calendar(&mut self) -> Read<Item> {
         self.text()?;
         let time = self.varint()?.cast_signed();
@@ -164,7 +164,7 @@ impl Kryo<'_> {
         Ok(value::locale(&language, "", &country, &variant, "").into())
     }
 
-    /// The numbers of the bits that are set.
+    /// Reads a bit set as the numbers of its set bits.
     fn bit_set(&mut self) -> Read<Item> {
         let words = self.varint()?;
         let mut set = Vec::new();
@@ -175,7 +175,7 @@ impl Kryo<'_> {
         Ok(Value::Array(set).into())
     }
 
-    /// What Redisson gives to Java's own serialization. Its versions before 3.2x wrote a list or a map like any other.
+    /// Reads a value that Redisson passes to Java serialization. Versions before 3.2x wrote it like any list or map.
     fn in_java(&mut self, form: Form, place: usize) -> Read<Item> {
         let begun = self.streams.remove(&place);
         if begun.is_none() && !self.reader.rest().starts_with(java::MAGIC) {
@@ -194,7 +194,7 @@ impl Kryo<'_> {
         item
     }
 
-    /// None if it is not what Java allows.
+    /// Reads a value of `java.time`; `None` if it is invalid in Java.
     fn of_time(&mut self, form: Form) -> Read<Option<String>> {
         Ok(match form {
             Form::Duration => time::duration(self.fixed_long()?, self.varint32()?),
@@ -225,7 +225,7 @@ impl Kryo<'_> {
         Ok(joined(self.date()?, "T", self.time()?))
     }
 
-    /// The last part that is not zero is written with all bits turned over.
+    /// Reads a time of day. Its last part other than zero is written with all bits inverted.
     fn time(&mut self) -> Read<Option<String>> {
         let mut parts = [0; 3];
         for part in &mut parts {

@@ -1,6 +1,6 @@
-//! How Kryo writes the classes of the JDK.
+//! The forms in which Kryo writes the classes of the JDK.
 
-/// The content of a class: what its serializer writes.
+/// The form of a class's content, as its serializer writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Integer,
@@ -20,11 +20,11 @@ pub(crate) enum Form {
     Longs,
     Floats,
     Doubles,
-    /// Text that is written as one: a `StringBuilder`, a `Currency`.
+    /// Text that is written as a string: a `StringBuilder`, a `Currency`.
     Words,
     /// Text that is never null: a zone, a character set.
     Name,
-    /// The same, of a class that nothing extends: a URL.
+    /// Text of a final class that is never null: a URL.
     Address,
     BigInteger,
     BigDecimal,
@@ -37,16 +37,16 @@ pub(crate) enum Form {
     BitSet,
     EnumSet,
     List,
-    /// A list that never holds nulls, and does not say so.
+    /// A list that never contains nulls, and has no flag for them.
     ImmutableList,
-    /// A list with a comparator in front of its elements.
+    /// A list with a comparator before its elements.
     SortedList,
     Map,
-    /// A map that never holds nulls.
+    /// A map that never contains nulls.
     ImmutableMap,
-    /// A map with a comparator in front of its entries.
+    /// A map with a comparator before its entries.
     SortedMap,
-    /// What Redisson hands to Java's own serialization since 3.2x, a list or a map before.
+    /// A list that Redisson writes by Java serialization since 3.2x, and as a plain list before.
     JavaList,
     JavaMap,
     EmptyList,
@@ -75,16 +75,16 @@ pub(crate) enum Form {
     YearMonth,
     MonthDay,
     Period,
-    /// An order without settings; only in front of sorted collections.
+    /// An order without settings, only before sorted collections.
     Comparator,
 }
 
 use Form::*;
 
-/// The classes with numbers, from 0.
+/// The registered classes, numbered from 0.
 const REGISTERED: [Form; 9] = [Integer, Text, Float, Boolean, Byte, Character, Short, Long, Double];
 
-/// The names of the registered classes, as a value of class `Class`: the class, and its primitive type.
+/// The names of the registered classes as values of class `Class`: the class, and its primitive type.
 pub(super) const REGISTERED_NAMES: [(&str, Option<&str>); 9] = [
     ("java.lang.Integer", Some("int")),
     ("java.lang.String", None),
@@ -102,7 +102,7 @@ impl Form {
         usize::try_from(number).ok().and_then(|number| REGISTERED.get(number).copied())
     }
 
-    /// The class of the JDK with this name.
+    /// The form of the JDK class with this name.
     pub(crate) fn named(name: &str) -> Option<Form> {
         if let Some(at) = REGISTERED_NAMES.iter().position(|(registered, _)| *registered == name) {
             return Some(REGISTERED[at]);
@@ -140,7 +140,7 @@ impl Form {
         }
     }
 
-    /// Boxed numbers are never referred to.
+    /// Whether the class is a boxed number, to which nothing refers.
     pub(super) fn is_boxed(self) -> bool {
         REGISTERED.contains(&self) && self != Text
     }
@@ -170,7 +170,7 @@ impl Form {
         )
     }
 
-    /// Whether no class extends it, so that a field of this type is written without its class.
+    /// Whether the class is final, so that a field of this type is written without its class.
     pub(crate) fn is_final(self) -> bool {
         match self {
             Integer | Text | Float | Boolean | Byte | Character | Short | Long | Double => true,
@@ -194,7 +194,7 @@ impl Form {
         matches!(self, Bytes | Booleans | Characters | Shorts | Integers | Longs | Floats | Doubles)
     }
 
-    /// Whether an application's own class can be written like this one.
+    /// Whether an application's own class can be declared to be like this one.
     pub(super) fn is_collection(self) -> bool {
         matches!(self, List | SortedList | Map | SortedMap)
     }
@@ -297,7 +297,7 @@ fn of_time(class: &str) -> Option<Form> {
     })
 }
 
-/// The constants of the JDK's enums that applications use, in the order of their declaration.
+/// The constants of the JDK's enums that applications use, in the order of declaration.
 pub(crate) fn constants(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
         "java.util.concurrent.TimeUnit" => {

@@ -1,6 +1,6 @@
-//! Which types the type arguments of a field stand for, by the rules of Kryo's `DefaultGenerics`.
+//! The types that type arguments stand for, by the rules of Kryo's `DefaultGenerics`.
 //!
-//! The rules are followed to the letter, because whether a class is in the payload depends on them.
+//! The rules are followed exactly, because they decide whether a class is in the payload.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::classes::{Base, Own, Type};
 
 #[derive(Default)]
 pub(super) struct Generics {
-    /// Types of the fields, lists and maps around, each with Kryo's depth at which it was pushed.
+    /// The types of the surrounding fields, lists and maps, each with Kryo's depth at which it was pushed.
     types: Vec<(Arc<Type>, usize)>,
-    /// Type variables of the objects around, and what they stand for.
+    /// The type variables of the surrounding objects, with their classes.
     variables: Vec<(Arc<str>, Class)>,
 }
 
@@ -20,12 +20,12 @@ impl Generics {
         self.types.push((of, depth));
     }
 
-    /// Removes the last type, unless it belongs to something further out.
+    /// Removes the last type, unless it belongs to an outer object.
     pub(super) fn pop(&mut self, depth: usize) {
         self.types.pop_if(|(_, pushed)| *pushed >= depth);
     }
 
-    /// The arguments of the type around, if it belongs to the object at this depth.
+    /// The arguments of the surrounding type, if it belongs to the object at this depth.
     pub(super) fn next(&self, depth: usize) -> Option<Vec<Arc<Type>>> {
         let (of, pushed) = self.types.last()?;
         let arguments = of.arguments.as_ref()?;
@@ -42,7 +42,7 @@ impl Generics {
         }
     }
 
-    /// Notes what the variables of a class stand for; answers how many there were before.
+    /// Binds the type variables of a class; returns the number of bindings before.
     pub(super) fn enter(&mut self, class: &Own, arguments: &[Arc<Type>]) -> usize {
         let before = self.variables.len();
         let groups = &class.variables;
@@ -52,7 +52,7 @@ impl Generics {
         let flat: Vec<&Arc<str>> = groups.iter().flatten().collect();
         let mut at = 0;
         for (argument, group) in arguments.iter().zip(groups) {
-            // As Kryo has it: where an argument is not known, the place among the variables does not move on.
+            // As in Kryo: an unknown argument does not advance the position among the variables.
             let Some(class) = self.resolve(argument) else { continue };
             for variable in flat.iter().skip(at).take(group.len()) {
                 self.variables.push(((*variable).clone(), class.clone()));

@@ -13,13 +13,13 @@ impl Kryo<'_> {
         }
     }
 
-    /// A length that is stored plus one; none is null.
+    /// Reads a length that is stored plus one; `None` is null.
     pub(super) fn size(&mut self) -> Read<Option<usize>> {
         let size = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
         Ok(size.checked_sub(1))
     }
 
-    /// At most nine bytes; the ninth has eight bits.
+    /// Reads a varint of at most nine bytes; the ninth has eight bits.
     pub(super) fn varint(&mut self) -> Read<u64> {
         let mut number = 0;
         for group in 0..9 {
@@ -34,12 +34,12 @@ impl Kryo<'_> {
         Ok(number)
     }
 
-    /// A varint of 32 bits. More bits are nothing that Kryo writes.
+    /// Reads a varint of 32 bits. Kryo never writes more bits.
     pub(super) fn varint32(&mut self) -> Read<u32> {
         u32::try_from(self.varint()?).map_err(|_| self.reader.malformed(NAME))
     }
 
-    /// An int that is mostly positive: no zigzag.
+    /// Reads an int without zigzag, which is used for mostly positive numbers.
     pub(super) fn positive(&mut self) -> Read<i32> {
         self.varint32().map(u32::cast_signed)
     }
@@ -60,7 +60,7 @@ impl Kryo<'_> {
         self.reader.array().map(i64::from_le_bytes)
     }
 
-    /// At most five bytes; the first has a flag and six bits.
+    /// Reads a flag-varint of at most five bytes; the first has a flag and six bits.
     pub(super) fn flag_varint(&mut self) -> Read<(bool, usize)> {
         let first = self.reader.u8()?;
         let mut number = u64::from(first & 0x3f);
@@ -95,7 +95,7 @@ impl Kryo<'_> {
         Ok(Some(String::from_utf8(text).unwrap_or_default()))
     }
 
-    /// Text that is never null.
+    /// Reads text that is never null.
     pub(super) fn text(&mut self) -> Read<String> {
         self.string()?.ok_or_else(|| self.reader.malformed(NAME))
     }

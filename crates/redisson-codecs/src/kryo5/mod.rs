@@ -1,4 +1,4 @@
-//! Codecs `kryo5` and `kryo5_refs`: what Redisson's `Kryo5Codec` writes, the default since 3.19.0.
+//! Codecs `kryo5` and `kryo5_refs`: the format of Redisson's `Kryo5Codec`, the default since 3.19.0.
 //!
 //! ```text
 //! value       class, then its content
@@ -13,10 +13,10 @@
 //! ```
 //!
 //! Varints are little-endian groups of seven bits; those of Integer and Long are zigzag. A flag-varint has its flag in
-//! the top bit of the first byte, and six bits of the number. With references on, everything but boxed numbers and enums has a
-//! varint in front of its content: 1 for a new object, else 2 + the number of one that was written before.
+//! the top bit of the first byte, and six bits of the number. With references on, everything except boxed numbers and
+//! enums has a varint before its content: 1 for a new object, else 2 + the number of a previous one.
 //!
-//! The fields of an object have neither names nor, where the class fixes them, types: objects of the application's own
+//! The fields of an object have no names, and no types if the class determines them: objects of the application's own
 //! classes are read if these are declared ([`Classes`]). Any other class is named and refused.
 
 mod class;
@@ -44,7 +44,7 @@ use super::reader::{Read, Reader};
 use super::value::{self, Item};
 use crate::coding::JavaTypes;
 
-/// Whether the codec was made with `useReferences`.
+/// Whether the codec was created with `useReferences`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum References {
     Off,
@@ -53,7 +53,7 @@ pub(super) enum References {
 
 const NAME: &str = "Kryo 5";
 
-/// Reads the payload.
+/// Decodes the payload.
 pub(super) fn decode(
     payload: &Bytes,
     budget: usize,
@@ -86,13 +86,13 @@ pub(super) fn decode(
     item.map(Item::into_decoded)
 }
 
-/// What earlier versions wrote in another way. Nothing in a payload says its version: it is read as that of an earlier one
-/// if it cannot be of today's.
+/// The versions of the format. A payload does not name its version: it is read as one of an earlier version if it is
+/// invalid in today's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Era {
     /// Without a serializer for `UUID`, which was two fields (Redisson before 3.20).
     BeforeUuids,
-    /// Where T is text, a null in a field `T[]` was written as a null of type T (Kryo before 5.5).
+    /// With a null in a field `T[]`, where T is text, written as a null of type T (Kryo before 5.5).
     BeforeArrays,
     Today,
 }
@@ -102,17 +102,17 @@ struct Kryo<'a> {
     references: References,
     classes: &'a Classes,
     types: JavaTypes,
-    /// Classes that were named so far.
+    /// The classes named so far.
     names: Vec<Named>,
-    /// What references can point at, in the order of its beginning; none while it is read.
+    /// The targets of references, in the order of their starts; `None` while being read.
     written: Vec<Option<Item>>,
     generics: Generics,
-    /// Kryo's count of objects within objects, by which it finds the type arguments of the one around.
+    /// Kryo's count of nested objects, by which it finds the type arguments of the surrounding one.
     depth: usize,
-    /// Java's own streams within the payload, one for each class by its place in `names`.
+    /// The streams of Java serialization within the payload, one for each class by its index in `names`.
     streams: HashMap<usize, java::Stream>,
     era: Era,
-    /// Something was read that an earlier version writes in another way.
+    /// Whether something was read that an earlier version writes in another way.
     doubtful: bool,
 }
 
@@ -120,7 +120,7 @@ struct Kryo<'a> {
 #[derive(Clone)]
 struct Named {
     name: Rc<str>,
-    /// None if nothing is known of it.
+    /// The class; `None` if it is unknown.
     class: Option<Class>,
 }
 
@@ -128,12 +128,12 @@ struct Named {
 enum Tag {
     Null,
     Registered(u64),
-    /// The place in `names`.
+    /// The index in `names`.
     Named(usize),
 }
 
 impl Kryo<'_> {
-    /// A value behind its class.
+    /// Reads a value after its class.
     fn value(&mut self) -> Read<Item> {
         match self.class()? {
             None => self.null(),
@@ -164,7 +164,7 @@ impl Kryo<'_> {
         }
     }
 
-    /// The class in front of a value, and its place among those named; none is null.
+    /// Reads the class before a value, and its index in `names`; `None` is null.
     fn class(&mut self) -> Read<Option<(Class, usize)>> {
         let start = self.reader.at();
         match self.tag()? {
@@ -185,7 +185,7 @@ impl Kryo<'_> {
         }
     }
 
-    /// What Kryo's `writeObject` writes: a value that is not null, behind its class or of a known one.
+    /// Reads what Kryo's `writeObject` writes: a value other than null, after its class or of a known one.
     fn object(&mut self, class: &Class, place: usize) -> Read<Item> {
         self.depth += 1;
         let item = match self.references == References::On && class.is_referable(self.classes) {
@@ -200,7 +200,7 @@ impl Kryo<'_> {
         item
     }
 
-    /// What Kryo's `writeObjectOrNull` writes.
+    /// Reads what Kryo's `writeObjectOrNull` writes.
     fn object_or_null(&mut self, class: &Class, place: usize) -> Read<Item> {
         self.depth += 1;
         let item = match (self.references, class.is_referable(self.classes)) {
@@ -219,7 +219,7 @@ impl Kryo<'_> {
         item
     }
 
-    /// The content of a value that others may refer to.
+    /// Reads the content of a value that others may refer to.
     fn referable(&mut self, class: &Class, place: usize) -> Read<Item> {
         let number = self.written.len();
         self.written.push(None);
@@ -262,7 +262,7 @@ impl Kryo<'_> {
         item
     }
 
-    /// A constant of an enum; it is written as its number.
+    /// Reads an enum constant, which is written as its number.
     fn constant(&mut self, count: usize, name: impl FnOnce(usize) -> String) -> Read<Item> {
         match self.size()? {
             None => Ok(Value::Null.into()),

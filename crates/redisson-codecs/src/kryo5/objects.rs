@@ -13,7 +13,7 @@ use crate::java_types::CLASS;
 use crate::reader::Read;
 use crate::value::{self, Item};
 
-/// No class that the payload names.
+/// The index of a class that the payload does not name.
 const UNNAMED: usize = usize::MAX;
 
 impl Kryo<'_> {
@@ -29,7 +29,7 @@ impl Kryo<'_> {
         }
     }
 
-    /// What `FieldSerializer` writes.
+    /// Reads what `FieldSerializer` writes.
     fn fields(&mut self, class: &Own, fields: &[Field]) -> Read<Item> {
         let arguments = self.generics.next(self.depth);
         let before = arguments.as_ref().map(|arguments| self.generics.enter(class, arguments));
@@ -80,7 +80,7 @@ impl Kryo<'_> {
         item
     }
 
-    /// What `RecordSerializer` writes: it knows nothing of type arguments.
+    /// Reads what `RecordSerializer` writes, which ignores type arguments.
     fn record(&mut self, class: &Own, fields: &[Field]) -> Read<Item> {
         let mut object = self.begin(class)?;
         for field in fields {

@@ -1,4 +1,4 @@
-//! The descriptions of classes in front of objects.
+//! The class descriptions before objects.
 
 use std::rc::Rc;
 
@@ -13,12 +13,12 @@ use crate::value::{self, Item};
 /// A class as the payload describes it.
 #[derive(Clone)]
 pub(super) enum Class {
-    /// One that has a code of its own, or a name and nothing else.
+    /// A class with a code of its own, or with a name only.
     Simple(u8),
-    /// An enum; its values are names.
+    /// An enum, whose values are names.
     Enum,
     Array,
-    /// One that writes everything itself, in a form that is known.
+    /// A class that writes everything itself, in a known form.
     External,
     Object(Rc<Described>),
 }
@@ -28,12 +28,12 @@ pub(super) struct Described {
     pub(super) writes: bool,
     pub(super) fields: Vec<(String, u8)>,
     pub(super) parent: Option<Rc<Described>>,
-    /// Classes above it. Bounded, because a chain is dropped by recursion.
+    /// Number of superclasses. Bounded, because a chain is dropped by recursion.
     depth: usize,
 }
 
 impl River<'_> {
-    /// The name of a class or a field: a text like any other, and referred to as one.
+    /// Reads the name of a class or a field, which is a text that may be referred to.
     fn name(&mut self) -> Read<String> {
         match self.value()? {
             Item::Json(Value::String(name)) => Ok(name),
@@ -41,13 +41,13 @@ impl River<'_> {
         }
     }
 
-    /// A name in the older form: its length in four bytes.
+    /// Reads a name in the older form, with a length of four bytes.
     pub(super) fn old_name(&mut self) -> Read<String> {
         let units = self.reader.count()?;
         value::units(&mut self.reader, units)
     }
 
-    /// The class that the code begins.
+    /// Reads the class that starts with this code.
     pub(super) fn class(&mut self, code: u8) -> Read<Class> {
         self.reader.pay()?;
         match code {
@@ -101,7 +101,7 @@ impl River<'_> {
     fn class_before(&mut self, place: Option<usize>) -> Read<Class> {
         match place.and_then(|place| self.classes.get(place)) {
             Some(Some(class)) => Ok(class.clone()),
-            // A field of the class's own type, while the class is described.
+            // A field of the class's own type, within its description.
             Some(None) => Ok(Class::Simple(0x16)),
             None => Err(self.malformed()),
         }
@@ -141,7 +141,7 @@ impl River<'_> {
     }
 }
 
-/// The name of a class that has a code of its own.
+/// The name of a class with a code of its own.
 pub(super) fn known(code: u8) -> Option<&'static str> {
     const NAMES: [&str; 30] = [
         "java.lang.String",

@@ -1,5 +1,5 @@
-//! Codec `marshalling`: JBoss Marshalling with its protocol River, as Redisson's `MarshallingCodec` writes it, the default
-//! from 3.13.0 to 3.18.1.
+//! Codec `marshalling`: JBoss Marshalling with the protocol River, as Redisson's `MarshallingCodec` writes it, the
+//! default from 3.13.0 to 3.18.1.
 //!
 //! ```text
 //! payload     04, the version; then one value, big-endian throughout
@@ -13,7 +13,7 @@
 //! again       39 u8   3a u16 counted back, 02 i32 counted from the front: a value; 3b, 3c, 06: a class
 //! ```
 //!
-//! Constants after `org.jboss.marshalling.river.Protocol` of JBoss Marshalling 2.0.
+//! Constants from `org.jboss.marshalling.river.Protocol` of JBoss Marshalling 2.0.
 
 mod classes;
 
@@ -28,12 +28,12 @@ use super::reader::{Read, Reader};
 use super::value::{self, Item};
 use crate::coding::JavaTypes;
 
-/// The version that every payload begins with.
+/// The version that every payload starts with.
 pub(super) const VERSION: u8 = 4;
 
 const NAME: &str = "JBoss Marshalling";
 
-/// Reads the payload.
+/// Decodes the payload.
 pub(super) fn decode(payload: &Bytes, budget: usize, types: JavaTypes) -> Answer {
     let mut reader = Reader::new(payload, budget);
     if reader.u8()? != VERSION {
@@ -48,9 +48,9 @@ pub(super) fn decode(payload: &Bytes, budget: usize, types: JavaTypes) -> Answer
 struct River<'a> {
     reader: Reader<'a>,
     types: JavaTypes,
-    /// Values that can be referred to; none while it is read.
+    /// The values that can be referred to; `None` while being read.
     instances: Vec<Option<Item>>,
-    /// Classes that can be referred to; none while it is read.
+    /// The classes that can be referred to; `None` while being read.
     classes: Vec<Option<Class>>,
 }
 
@@ -60,7 +60,7 @@ impl River<'_> {
         self.reader.pay()?;
         let code = self.reader.u8()?;
         Ok(match code {
-            // An order of a sorted collection is nothing to show.
+            // The order of a sorted collection is not shown.
             0x01 | 0x79 => Value::Null.into(),
             0x02 => {
                 let place = self.reader.count()?;
@@ -120,7 +120,7 @@ impl River<'_> {
         self.reader.malformed(NAME)
     }
 
-    /// A code that is known to exist, or one that is not.
+    /// The refusal of a code: unsupported if it exists in the protocol, else malformed.
     fn unread(&self, code: u8) -> Refusal {
         match code {
             0x03 | 0x05 | 0x07..=0x82 => self.reader.refuse(DecodeProblem::Unsupported("a kind of object")),
@@ -140,7 +140,7 @@ impl River<'_> {
         self.instances.len() - 1
     }
 
-    /// Keeps a copy for references; it is paid for.
+    /// Keeps a copy for references, and pays for it.
     fn close(&mut self, place: usize, item: Item) -> Read<Item> {
         value::pay_again(&mut self.reader, &item)?;
         self.instances[place] = Some(item.clone());
@@ -157,7 +157,7 @@ impl River<'_> {
         Ok(item)
     }
 
-    /// A count; the code has its length. The short forms have no zero, which means one more than their highest.
+    /// Reads a count whose length follows from the code. Zero in a short form means one more than its maximum.
     fn count(&mut self, form: u8) -> Read<usize> {
         let or = |count: usize, zero| if count == 0 { zero } else { count };
         match form {
@@ -192,7 +192,7 @@ impl River<'_> {
         self.close(place, item)
     }
 
-    /// Eight to a byte, lowest first.
+    /// Reads an array of booleans, eight to a byte, the lowest bit first.
     fn flags(&mut self, count: usize) -> Read<Item> {
         let bytes = self.reader.take(count.div_ceil(8))?;
         let mut flags = Vec::new();
@@ -203,7 +203,7 @@ impl River<'_> {
         Ok(Value::Array(flags).into())
     }
 
-    /// A field or an element of a primitive type.
+    /// Reads a field or an element of a primitive type.
     fn primitive(&mut self, kind: u8) -> Read<Item> {
         self.reader.pay()?;
         let reader = &mut self.reader;
@@ -229,10 +229,10 @@ impl River<'_> {
             0x5a | 0x5b | 0x5e | 0x5f | 0x73..=0x76 | 0x78 => self.elements(count),
             // IdentityHashMap, HashMap, Hashtable, LinkedHashMap; ConcurrentHashMap.
             0x63..=0x66 | 0x72 => self.entries(count),
-            // TreeSet and TreeMap, with a comparator in front.
+            // TreeSet and TreeMap, with a comparator before them.
             0x60 => self.natural_order().and_then(|()| self.elements(count)),
             0x67 => self.natural_order().and_then(|()| self.entries(count)),
-            // EnumSet and EnumMap, with the class of the enum in front.
+            // EnumSet and EnumMap, with the class of the enum before them.
             0x6a => self.enum_class().and_then(|()| self.elements(count)),
             0x6c => self.enum_class().and_then(|()| self.entries(count)),
             0x7b => self.copies(count),
@@ -248,7 +248,7 @@ impl River<'_> {
         }
     }
 
-    /// What `Collections.nCopies` makes; each of the copies is paid for.
+    /// Reads the result of `Collections.nCopies`; each copy is paid for.
     fn copies(&mut self, count: usize) -> Read<Item> {
         let place = self.open();
         let item = self.value()?;
@@ -256,14 +256,14 @@ impl River<'_> {
         self.close(place, copies)
     }
 
-    /// A collection around another one.
+    /// Reads a collection that wraps another one.
     fn view(&mut self) -> Read<Item> {
         let place = self.open();
         let item = self.value()?;
         self.close(place, item)
     }
 
-    /// What a collection locks on: mostly itself, which has no value yet.
+    /// Reads the lock of a collection: mostly the collection itself, which has no value yet.
     fn lock(&mut self) -> Read<Item> {
         match self.reader.peek() {
             Some(0x02) => self.reader.array::<5>().map(drop)?,
@@ -274,7 +274,7 @@ impl River<'_> {
         Ok(Value::Null.into())
     }
 
-    /// The natural order, or the reverse of it.
+    /// Reads the natural order, or its reverse.
     fn natural_order(&mut self) -> Read<()> {
         match self.reader.u8()? {
             0x01 | 0x79 => Ok(()),
@@ -316,7 +316,7 @@ impl River<'_> {
                 let item = objects::external(&mut self.reader, written, objects::TextLength::Four)?;
                 return self.close(place, item);
             }
-            // CopyOnWriteArrayList, and the set around it.
+            // CopyOnWriteArrayList, and the set that wraps it.
             Class::Simple(0x73) => {
                 let place = self.open();
                 let items = objects::values(self.written()?);
@@ -353,7 +353,7 @@ impl River<'_> {
         self.close(place, item)
     }
 
-    /// What a class wrote with its own method, up to the end mark.
+    /// Reads the data that a class wrote with its own method, up to the end mark.
     fn written(&mut self) -> Read<Vec<Written>> {
         let mut written = Vec::new();
         loop {

@@ -1,17 +1,17 @@
-//! What `java.time` writes of its values (`java.time.Ser`): a number for the class, then the parts, big-endian.
+//! The format of `java.time` values (`java.time.Ser`): a number for the class, then the parts, big-endian.
 
 use crate::reader::{Read, Reader};
 use crate::time;
 use crate::value::{self, Item};
 
-/// How many bytes the length of a text has.
+/// The size of a text's length, in bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum TextLength {
     Two,
     Four,
 }
 
-/// Whether the class writes everything itself, in a form that is known.
+/// Whether the class writes everything itself, in a known form.
 pub(crate) fn is_external(class: &str) -> bool {
     class == "java.time.Ser"
 }
@@ -60,7 +60,7 @@ fn date_time(reader: &mut Reader<'_>) -> Read<Option<String>> {
     Ok(date(reader)?.zip(clock(reader)?).map(|(date, clock)| format!("{date}T{clock}")))
 }
 
-/// The last part that is not zero is written with all bits turned over.
+/// Reads a time of day. Its last part other than zero is written with all bits inverted.
 fn clock(reader: &mut Reader<'_>) -> Read<Option<String>> {
     let mut parts = [0; 3];
     for part in &mut parts {

@@ -1,6 +1,6 @@
-//! What becomes of an object, by its class.
+//! The kinds of objects, by class.
 
-/// What becomes of an object of this class.
+/// The form in which objects of a class are shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Boxed,
@@ -11,7 +11,7 @@ pub(super) enum Kind {
     OpenList,
     /// A list with its comparator as the first value.
     SortedList,
-    /// An array, of which only the first elements count.
+    /// An array of which only the first elements count.
     Vector,
     Map,
     /// A map that ends with a null key.
@@ -24,14 +24,14 @@ pub(super) enum Kind {
     BigInteger,
     BigDecimal,
     Uuid,
-    /// `List.of` and its like.
+    /// `List.of` and the like.
     Immutable,
     EmptyMap,
     SingletonList,
     SingletonMap,
-    /// The same element so many times.
+    /// A number of copies of one element.
     Copies,
-    /// The object is shown as the value of this field.
+    /// An object that is shown as the value of this field.
     View(&'static str),
     Url,
     Locale,
@@ -40,7 +40,7 @@ pub(super) enum Kind {
     Plain,
 }
 
-/// Classes of the JDK with fields that are not content: the order of access, a zone's history, or the same collection again.
+/// Classes of the JDK whose fields are not content: an access order, a zone's history, or the wrapped collection again.
 const ADDS_NOTHING: [&str; 14] = [
     "java.util.LinkedHashMap",
     "java.util.Properties",
@@ -58,7 +58,7 @@ const ADDS_NOTHING: [&str; 14] = [
     "java.util.Collections$CheckedList",
 ];
 
-/// Whether the fields of this class are no content beside those of a known class above it.
+/// Whether the fields of this class are not content beside those of a known superclass.
 pub(super) fn adds_nothing(class: &str) -> bool {
     ADDS_NOTHING.contains(&class)
 }

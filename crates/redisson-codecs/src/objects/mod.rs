@@ -1,8 +1,9 @@
-//! Objects of Java that carry the names of their fields: what `java` and `marshalling` have in common.
+//! Java objects that carry the names of their fields, common to `java` and `marshalling`.
 //!
-//! An object comes as one part for each class that it is made of, from the topmost down: the fields of that class, and
-//! what the class wrote with a method of its own. The JDK's lists, maps, boxed and big numbers, dates and UUIDs have a form of their own
-//! in JSON; every other object is its fields. What any other class wrote with its own method only that class can read.
+//! An object consists of one part for each of its classes, from the topmost down: the fields of that class, and the
+//! data that the class wrote with its own method. The JDK's lists, maps, boxed and big numbers, dates and UUIDs have a
+//! form of their own in JSON; every other object is shown as its fields. Data that any other class wrote with its own
+//! method can only be read by that class.
 
 mod external;
 mod kind;
@@ -20,27 +21,27 @@ use super::reader::{Read, Reader};
 use super::value::{self, Item};
 use crate::coding::JavaTypes;
 
-/// What one class of an object holds.
+/// The part of an object that one of its classes contributes.
 pub(super) struct Part {
-    /// The class. Shared: an object within an object must not copy a long name once more.
+    /// The class. Shared, because nested objects must not copy a long name again.
     pub(super) class: Rc<str>,
     pub(super) fields: Vec<(String, Item)>,
-    /// What the class wrote beside its fields.
+    /// The data that the class wrote beside its fields.
     pub(super) written: Vec<Written>,
 }
 
-/// What a class wrote with its own method.
+/// A piece of data that a class wrote with its own method.
 pub(super) enum Written {
     Block(Vec<u8>),
     Value(Item),
 }
 
-/// Whether the field has what a collection locks on, which is mostly the collection itself.
+/// Whether the field is the lock of a collection, which is mostly the collection itself.
 pub(super) fn is_lock(class: &str, field: &str) -> bool {
     field == "mutex" && class.starts_with("java.util.Collections$Synchronized")
 }
 
-/// The value of an object that wrote everything itself.
+/// Converts an object that wrote everything itself.
 pub(super) fn external(reader: &mut Reader<'_>, written: Vec<Written>, length: TextLength) -> Read<Item> {
     let block = |written| match written {
         Written::Block(bytes) => Some(bytes),
@@ -61,19 +62,19 @@ pub(super) fn check_self_written(reader: &Reader<'_>, start: usize, class: &str)
     }
 }
 
-/// The object of this class at `start` cannot be read.
+/// The refusal of an object of this class at `start`.
 pub(super) fn opaque(reader: &Reader<'_>, start: usize, class: &str) -> Refusal {
     reader.refuse_at(start, DecodeProblem::Opaque(ClassName::of(class)))
 }
 
-/// The value of an object; its topmost class comes first.
+/// Converts an object; its topmost class comes first.
 pub(super) fn value(reader: &mut Reader<'_>, start: usize, mut parts: Vec<Part>, types: JavaTypes) -> Read<Item> {
     let own = parts.last().map(|part| part.class.clone()).unwrap_or_default();
-    // The lowest that is known: java.sql.Timestamp is more than the Date above it.
+    // The lowest known class: java.sql.Timestamp has more than its superclass Date.
     let known = parts.iter().rposition(|part| Kind::of(&part.class) != Kind::Plain);
     let Some(known) = known else { return plain(reader, &own, parts, types) };
-    // A class that adds fields to what is known would lose them: one of the application's, or `java.sql.Timestamp`, which
-    // keeps a part of the time in a field of its own.
+    // Fields that a class adds to a known one would be lost: those of an application's class, or of
+    // `java.sql.Timestamp`, which keeps a part of the time in a field of its own.
     let adds =
         |part: &Part| Kind::of(&part.class) == Kind::Plain && !adds_nothing(&part.class) && !part.fields.is_empty();
     if parts[known..].iter().any(adds) {
@@ -181,7 +182,7 @@ pub(super) fn value(reader: &mut Reader<'_>, start: usize, mut parts: Vec<Part>,
             }
         }
         Kind::Immutable => {
-            // 1 a list, 2 a set, 3 a map; the higher bits are the JDK's.
+            // 1 is a list, 2 a set, 3 a map; the higher bits are internal to the JDK.
             let is_map = number(&part, "tag").and_then(Number::as_i64).is_some_and(|tag| tag & 0xff == 3);
             let items = list(part);
             match is_map {
@@ -193,7 +194,7 @@ pub(super) fn value(reader: &mut Reader<'_>, start: usize, mut parts: Vec<Part>,
     }
 }
 
-/// The fields of all classes; one that hides a field of the same name above it does not hide it here.
+/// Converts the fields of all classes. A field that hides one of a superclass gets its class as a prefix.
 fn plain(reader: &mut Reader<'_>, own: &str, parts: Vec<Part>, types: JavaTypes) -> Read<Item> {
     let mut object = Map::new();
     if types == JavaTypes::Keep {
@@ -239,7 +240,7 @@ fn list(part: Part) -> Vec<Value> {
     values(part.written)
 }
 
-/// The values among what a class wrote.
+/// The values among the data that a class wrote.
 pub(super) fn values(written: Vec<Written>) -> Vec<Value> {
     let value = |written| match written {
         Written::Block(_) => None,
@@ -248,7 +249,7 @@ pub(super) fn values(written: Vec<Written>) -> Vec<Value> {
     written.into_iter().filter_map(value).collect()
 }
 
-/// Keys and values in turn.
+/// Converts alternating keys and values.
 fn map(items: Vec<Value>) -> Option<Item> {
     let mut entries = Vec::new();
     let mut items = items.into_iter();
@@ -265,21 +266,21 @@ fn text<'a>(part: &'a Part, name: &str) -> Option<&'a str> {
     }
 }
 
-/// Milliseconds since 1970, with a fraction where there are parts of one.
+/// Milliseconds since 1970, with a fraction if there is one.
 fn milliseconds(time: i64, nanos: i64) -> Option<Number> {
     let whole = time.checked_add(nanos / 1_000_000)?;
     match nanos % 1_000_000 {
         0 => Some(whole.into()),
         rest if whole >= 0 => serde_json::from_str(&format!("{whole}.{rest:06}")).ok(),
         rest => {
-            // Below zero, the digits behind the point count downwards.
+            // Below zero, the digits after the point count downwards.
             let text = format!("-{}.{:06}", -(whole + 1), 1_000_000 - rest);
             serde_json::from_str(&text).ok()
         }
     }
 }
 
-/// As `URL.toExternalForm`; the file has the path and the query.
+/// Formats a URL like `URL.toExternalForm`; the file contains the path and the query.
 fn url(part: Part) -> Option<String> {
     let mut url = format!("{}:", text(&part, "protocol")?);
     if let Some(authority) = text(&part, "authority").filter(|authority| !authority.is_empty()) {
@@ -309,7 +310,7 @@ fn characters(part: Part) -> Option<String> {
     letters.iter().take(usize::try_from(count).ok()?).map(Value::as_str).collect()
 }
 
-/// The numbers of the bits that are set.
+/// The numbers of the set bits.
 fn bit_set(reader: &mut Reader<'_>, part: Part) -> Read<Item> {
     let mut set = Vec::new();
     if let Some(Item::Json(Value::Array(words))) = field(part, "bits") {

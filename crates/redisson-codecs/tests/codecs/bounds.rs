@@ -1,4 +1,4 @@
-//! Malicious and damaged bytes.
+//! Tests with malicious and damaged bytes.
 
 use redisson_codecs::bytes::Bytes;
 use redisson_codecs::{Codec, Coding, decode};
@@ -28,15 +28,15 @@ fn references_and_nesting_end_at_their_bounds() {
     let first = "53 02 5a 3e05 6161616161 01";
     let mut river = bytes(&format!("04 53 29 5a {first}")).to_vec();
     for _ in 0..40 {
-        // A list of the last list, twice; its own place is counted already.
+        // A list of the last list, twice; its own index is already counted.
         river.extend_from_slice(&bytes("53 02 5a 39fe 39fe"));
     }
     check("marshalling", river, "too_large");
     check("cbor", bytes("9f").iter().copied().chain(std::iter::repeat_n(0, 1 << 20)).collect(), "too_large");
 }
 
-/// Two classes of one object with the same fields: those of the lower one get the name of their class in front. A long name
-/// is refused before it is copied 5,000 times.
+/// Two classes of one object have the same fields, so those of the lower one get the name of their class as a prefix. A
+/// long name is refused before it is copied 5,000 times.
 #[test]
 fn the_name_of_a_class_counts_as_often_as_it_is_written() {
     let text = |text: &str| [&(text.len() as u16).to_be_bytes(), text.as_bytes()].concat();
@@ -51,7 +51,7 @@ fn the_name_of_a_class_counts_as_often_as_it_is_written() {
     assert!(decode(coding, &of("a.Lower")).unwrap().decoded().ends_with(b",\"a.Lower.f4999\":0}"));
     let error = decode(coding, &of(&format!("a.{}", "Long".repeat(16_000)))).unwrap_err();
     assert_eq!(error.code(), "too_large");
-    // In kB; all other tests of this process together take a small part of it.
+    // In kB; all other tests of this process together need a small part of it.
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());
         let peak: u64 = peak.unwrap().parse().unwrap();
@@ -59,7 +59,7 @@ fn the_name_of_a_class_counts_as_often_as_it_is_written() {
     }
 }
 
-/// Every recorded payload, cut everywhere and with every bit turned over: an answer, and never more than is allowed.
+/// Every recorded payload, cut everywhere and with bits flipped: an answer, and never more memory than allowed.
 #[test]
 fn no_damage_to_a_recorded_payload_does_any_harm() {
     let seed = fastrand::u64(..);
@@ -70,7 +70,7 @@ fn no_damage_to_a_recorded_payload_does_any_harm() {
         let Some(coding) = vectors::coding(&vector) else { continue };
         let coding = Coding { max_decoded_size: 64 << 10, ..coding };
         let whole = &vector.payload;
-        // Of long texts only the ends are interesting.
+        // Only the ends of long texts are interesting.
         let places: Vec<usize> = match whole.len() {
             length @ ..=300 => (0..length).collect(),
             length => (0..100).chain(length - 100..length).collect(),
@@ -116,12 +116,12 @@ fn no_bytes_make_any_codec_panic() {
     }
 }
 
-/// Decodes, and looks at what comes of it.
+/// Decodes the payload, and checks the result.
 fn harmless(coding: Coding, bytes: &Bytes) {
     match decode(coding, bytes) {
         Ok(payload) => {
             assert_eq!(payload.bytes(), bytes);
-            // Numbers are written longer than they are stored, at most about three times.
+            // Numbers in text are at most about three times as long as in binary.
             let most = bytes.len().max(coding.max_decoded_size) * 3;
             assert!(payload.decoded().len() <= most, "{coding} {}", hex::encode(bytes));
         }

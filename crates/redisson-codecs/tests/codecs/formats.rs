@@ -1,11 +1,11 @@
-//! Values of every format: what Java's libraries write, and what the specifications say.
+//! Values of every format, from Java's libraries and from the specifications.
 
 use redisson_codecs::bytes::Bytes;
 use redisson_codecs::{Codec, Coding, View, decode, serde_json};
 
 use super::{bytes, coding_of, json_of};
 
-/// What Kryo 5.6.2, JBoss Marshalling 2.0.11 and JDK 17 write, as `codec, JSON or !code, hexadecimal digits`.
+/// Payloads of Kryo 5.6.2, JBoss Marshalling 2.0.11 and JDK 17, as `codec, JSON or !code, hexadecimal digits`.
 #[test]
 fn what_javas_libraries_write_is_read() {
     let mut rows = 0;
@@ -138,11 +138,11 @@ fn compression_is_undone_within_its_bound() {
     check("zstd+raw", "00000003 28b52ffd00ff180000333030010000", 9, "!malformed");
 }
 
-/// A `java.util.Date` of Java serialization at this time, as the class `name` that adds an int field.
+/// A serialized `java.util.Date` at this time, or an object of its subclass `name`, which adds an int field.
 fn date(name: Option<&str>, millis: i64) -> Bytes {
     let text = |text: &str| [&(text.len() as u16).to_be_bytes(), text.as_bytes()].concat();
     let version = [0; 8];
-    // With a write method (3), without fields, without a parent.
+    // With a write method (3), without fields, without a superclass.
     let of_date = [&[0x72][..], &text("java.util.Date"), &version, &[3, 0, 0, 0x78, 0x70]].concat();
     let of_class = match name {
         Some(name) => {
@@ -161,7 +161,7 @@ fn a_class_that_adds_to_one_of_the_jdk_is_opaque_unless_it_is_known() {
     assert_eq!(plain.view(), View::Json(&serde_json::json!(1_700_000_000_123_i64)));
     let error = decode(Codec::Java, &date(Some("com.example.Stamp"), 1_700_000_000_000)).unwrap_err();
     assert!(error.is_opaque() && error.to_string().contains("com.example.Stamp"), "{error}");
-    // Seconds, and the nanoseconds of one beside them.
+    // Seconds, and the nanoseconds of a second beside them.
     let stamp = |millis| json_of(&decode(Codec::Java, &date(Some("java.sql.Timestamp"), millis)).unwrap());
     assert_eq!(stamp(1_700_000_000_000), "1700000000000.000007");
     assert_eq!(stamp(-1_000), "-999.999993");

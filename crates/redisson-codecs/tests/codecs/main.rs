@@ -1,4 +1,4 @@
-//! What every codec promises: values, errors, and that no bytes do any harm.
+//! Tests of every codec: values, errors, and that no bytes do any harm.
 
 mod bounds;
 mod formats;

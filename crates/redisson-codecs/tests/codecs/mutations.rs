@@ -1,4 +1,4 @@
-//! Recorded payloads that were cut up, put together and written over: no mutation panics or exceeds a limit.
+//! Recorded payloads, cut, joined and overwritten: no mutation panics or exceeds a limit.
 
 use redisson_codecs::bytes::Bytes;
 use redisson_codecs::serde_json::Value;
@@ -6,7 +6,7 @@ use redisson_codecs::{Codec, Coding, DecodeProblem, MAX_DEPTH, View, decode};
 
 use super::vectors;
 
-/// What each value takes of `max_decoded_size` beside its text, at least.
+/// Minimum cost of a value in `max_decoded_size`, beside its text.
 const VALUE_COST: usize = 128;
 
 #[test]
@@ -24,7 +24,7 @@ fn no_mutation_of_a_recorded_payload_exceeds_a_limit() {
         for _ in 0..random.usize(1..4) {
             mutate(&mut random, &mut bytes, other);
         }
-        // From a limit that hardly any value keeps to one that nearly all do.
+        // From a limit that hardly any value satisfies to one that nearly all do.
         let coding = Coding { max_decoded_size: VALUE_COST << random.u32(..10), ..*coding };
         match decode(coding, &bytes.into()) {
             Ok(payload) => {
@@ -42,7 +42,7 @@ fn no_mutation_of_a_recorded_payload_exceeds_a_limit() {
     assert!(values > 500 && too_large > 500, "{values} values, {too_large} too large");
 }
 
-/// Removes, repeats, inserts or writes over a few bytes.
+/// Removes, repeats, inserts or overwrites a few bytes.
 fn mutate(random: &mut fastrand::Rng, bytes: &mut Vec<u8>, other: &Bytes) {
     let from = random.usize(..=bytes.len());
     let to = (from + random.usize(..16)).min(bytes.len());
@@ -53,19 +53,19 @@ fn mutate(random: &mut fastrand::Rng, bytes: &mut Vec<u8>, other: &Bytes) {
             let start = random.usize(..=other.len());
             other[start..(start + 16).min(other.len())].to_vec()
         }
-        // Lengths and counts are in such bytes.
+        // Typical bytes of lengths and counts.
         3 => vec![*random.choice(&[0, 1, 0x7f, 0x80, 0xff]).unwrap_or(&0); to - from],
         _ => (from..to).map(|_| random.u8(..)).collect(),
     };
     bytes.splice(from..to, with);
 }
 
-/// Whether `max_decoded_size` limits the values of this codec, and not only what they are unpacked from.
+/// Whether `max_decoded_size` limits the values of this codec, not only their unpacked source.
 fn is_binary(codec: Codec) -> bool {
     Coding::from(codec).uses_max_decoded_size()
 }
 
-/// What a value takes at least, and how many levels it has.
+/// The minimum memory of a value, and its number of levels.
 fn weigh(value: &Value) -> (usize, usize) {
     let inside = |items: &mut dyn Iterator<Item = (usize, usize)>| {
         items.fold((0, 1), |(sum, deepest), (weight, depth)| (sum + weight, deepest.max(depth + 1)))
@@ -75,7 +75,7 @@ fn weigh(value: &Value) -> (usize, usize) {
         Value::String(text) => (text.len(), 0),
         Value::Array(items) => inside(&mut items.iter().map(|item| {
             let (weight, depth) = weigh(item);
-            // A key of a map with its value is no value of its own.
+            // A pair of a map's key and value is not a value of its own.
             let pair = item.as_array().is_some_and(|pair| pair.len() == 2);
             (weight - if pair { VALUE_COST } else { 0 }, depth)
         })),

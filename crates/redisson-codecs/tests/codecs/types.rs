@@ -1,6 +1,6 @@
 //! Values of the JDK's types, and objects of an application's classes, as five versions of Redisson wrote them.
 //!
-//! `tests/recorder` has the program that recorded them, and how the declarations of the classes were made.
+//! `tests/recorder` has the program that recorded them, and explains how the declarations were made.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) fn recorded() -> Vec<Recorded> {
     include_str!("../recorder/types.tsv").lines().map(read).collect()
 }
 
-/// The declarations that `tools/KryoClasses.java` printed of the recorder's classes.
+/// The declarations that `tools/KryoClasses.java` printed for the recorder's classes.
 pub(super) fn declared() -> Classes {
     let plain = |text: &str| text.trim().trim_matches('"').to_owned();
     let mut specs: Vec<ClassSpec> = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn declared() -> Classes {
     Classes::new(specs).unwrap()
 }
 
-/// The same value, however its numbers are spelt.
+/// Whether two values are equal, however their numbers are spelt.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => exact(one) == exact(other),
@@ -81,7 +81,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Digits without zeros at their ends, and the power of ten behind them.
+/// The digits without zeros at their ends, and the power of ten after them.
 fn exact(number: &Number) -> (bool, String, i64) {
     let text = number.to_string().to_lowercase();
     let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
@@ -126,7 +126,7 @@ fn what_java_wrote_decodes_to_an_equal_value() {
     assert!(wrong.is_empty(), "{} read, not:\n{shown}", read);
 }
 
-/// The rows of the table in docs/codecs.md: what they say, and the classes that they count.
+/// The rows of the table in docs/codecs.md: the label, and the classes that it counts.
 const ROWS: &[(&str, &[&str])] = &[
     ("`String`, `StringBuilder`, `StringBuffer`", &["java.lang.String", "java.lang.StringBu"]),
     (
@@ -212,7 +212,7 @@ const COLUMNS: [Codec; 4] = [Codec::Kryo5, Codec::Kryo5Refs, Codec::Marshalling,
 fn the_table_of_types_is_current() {
     let recorded = recorded();
     let row_of = |class: &str| {
-        // The longest beginning counts: `java.util.concurrent.TimeUnit` is an enum.
+        // The longest prefix counts: `java.util.concurrent.TimeUnit` is an enum.
         let beginnings =
             ROWS.iter().enumerate().flat_map(|(row, (_, names))| names.iter().map(move |name| (row, *name)));
         let fits = beginnings.filter(|(_, name)| {

@@ -1,9 +1,9 @@
-//! What is not read: each row of that table in docs/codecs.md, with what Redisson 4.7.0 wrote of it.
+//! The unsupported types: each row of that table in docs/codecs.md, with a payload of Redisson 4.7.0.
 
 use redisson_codecs::bytes::Bytes;
 use redisson_codecs::{ClassSpec, Classes, Codec, Coding, Content, JavaTypes, decode_with};
 
-/// Of each row of `unread.tsv`: the words of the row in the documentation, and the error.
+/// For each row of `unread.tsv`: the words of the row in the documentation, and the error.
 const ROWS: &[(&str, &str, &str)] = &[
     ("not declared", "| an object of a class that is not declared | `opaque_class`", "opaque_class"),
     (
@@ -38,7 +38,7 @@ fn what_is_not_read_is_refused_as_the_documentation_says() {
         variables: Vec::new(),
         id: None,
     };
-    // Declared, so that the reason is the one of the row.
+    // Declared, so that the reason is that of the row.
     let ring = class("Ring", ("next", "com.example.Unread$Ring"));
     let classes = Classes::new(vec![ring, class("Numbered", ("amount", "int"))]).unwrap();
     let documented = include_str!("../../../../docs/codecs.md");
@@ -53,7 +53,7 @@ fn what_is_not_read_is_refused_as_the_documentation_says() {
         let coding = Coding { java_types: JavaTypes::Strip, ..codec.into() };
         let refused = decode_with(coding, &classes, &payload).expect_err(line);
         assert_eq!(refused.code(), code, "{row}, {codec}: {refused}");
-        // `on_opaque` decides where a class is named that only Java can read, else `on_decode_error`.
+        // `on_opaque` applies to a named class that only Java can read, otherwise `on_decode_error`.
         assert_eq!(refused.is_opaque(), code == "opaque_class", "{row}, {codec}: {refused}");
         seen[at] += 1;
     }

@@ -1,4 +1,4 @@
-//! Every element that running Redisson clients of twelve versions wrote: the value that was offered comes out again.
+//! Every element that Redisson clients of twelve versions wrote decodes to the offered value.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ pub(super) struct Vector {
     pub(super) payload: Bytes,
 }
 
-/// All of them; versions that wrote the same bytes once.
+/// All vectors, without repetitions of equal bytes.
 pub(super) fn vectors() -> Vec<Vector> {
     let mut seen = std::collections::HashSet::new();
     let text = include_str!("../../../../tests/vectors/redisson.jsonl");
@@ -34,7 +34,7 @@ pub(super) fn vectors() -> Vec<Vector> {
     text.lines().map(read).filter(|v| seen.insert((v.codec.clone(), v.kind.clone(), v.payload.clone()))).collect()
 }
 
-/// The codec that reads what this class of Redisson writes; the wrappers' own default changed with the version.
+/// The codec for this class of Redisson; the default of the wrappers changed between versions.
 pub(super) fn coding(vector: &Vector) -> Option<Coding> {
     let class = vector.codec.strip_prefix("default(").map_or(vector.codec.as_str(), |rest| rest.trim_end_matches(')'));
     let (outer, inner) = match class.split_once('(') {
@@ -64,14 +64,14 @@ pub(super) fn coding(vector: &Vector) -> Option<Coding> {
         (None, "SmileJacksonCodec", _) => Codec::Smile,
         (None, "LongCodec", _) => Codec::Number,
         (None, "ByteArrayCodec", _) => Codec::Raw,
-        // Gone since 4.1.0, and the default of 3.10 to 3.12 only.
+        // Removed in 4.1.0, and the default of 3.10 to 3.12 only.
         (None, "FstCodec", _) => return None,
         other => panic!("a codec that this test does not know: {other:?}"),
     };
     Some(Coding { compression, java_types: JavaTypes::Strip, ..codec.into() })
 }
 
-/// Whether this is what was offered.
+/// Whether the payload is the offered value.
 fn is_value(vector: &Vector, coding: Coding, payload: &Payload) -> bool {
     let bytes =
         vector.value.as_str().and_then(|text| text.strip_prefix("hex:")).map(|digits| hex::decode(digits).unwrap());
@@ -80,7 +80,7 @@ fn is_value(vector: &Vector, coding: Coding, payload: &Payload) -> bool {
         // JSON has no bytes; Jackson writes them as base64, too.
         (View::Text(text), Some(bytes)) => text == STANDARD.encode(bytes),
         (View::Json(Value::String(text)), Some(bytes)) => *text == STANDARD.encode(bytes),
-        // This codec writes everything as its text.
+        // This codec writes everything as text.
         (View::Text(text), None) if coding.codec == Codec::String && !vector.value.is_string() => {
             *text == *vector.value.to_string()
         }
@@ -113,7 +113,7 @@ fn every_recorded_value_is_read_as_it_was_offered() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // What Kryo writes of an object only its class can read; nothing else may stay unread.
+    // Only its class can read what Kryo writes of an object; nothing else may stay unread.
     let opaque = "an object of the class com.example.Order, which only Java can read at byte 0";
     for (what, count) in &unread {
         let expected = what.starts_with("FstCodec")
@@ -141,7 +141,7 @@ fn what_wrote_a_recorded_payload_is_guessed_or_left_open() {
                 wrong.push(format!("{} {}: {} {}", vector.codec, vector.kind, guess.confidence.as_str(), guess.coding))
             }
             Some(guess) => {
-                // The same text is JSON to one and Jackson's JSON or plain text to another; the value is the same.
+                // The same text may be JSON, Jackson's JSON or plain text; the value is the same.
                 let same = guess.payload.as_ref().is_ok_and(|payload| {
                     is_value(&vector, coding, payload)
                         || payload.decoded() == decode(coding, &vector.payload).unwrap().decoded()
