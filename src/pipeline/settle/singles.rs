@@ -15,6 +15,7 @@ use crate::pipeline::settle::{Tried, delivered, look, ready, wholes};
 use crate::pipeline::tail;
 use crate::source::ledger::claims::{Element, Move, Verdict as Written};
 use crate::source::ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
+use crate::telemetry::labels::Wakeup;
 
 /// Something on its way to Redis, and what its answer means.
 #[derive(Debug)]
@@ -198,6 +199,10 @@ fn count(verdict: Verdict, parts: Box<Parts>, late: bool) {
     tail::settled(&parts, &verdict);
     match verdict {
         Verdict::Release { why } => {
+            if why == Release::NoRoom {
+                // The claim that read no body for it may have been followed by another before it was back, which found nothing.
+                queue.alarm.ring(Wakeup::More);
+            }
             queue.events.metrics().released(why.reason(), 1);
             queue.released.fetch_add(1, Ordering::Relaxed);
         }

@@ -16,9 +16,10 @@ use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
+use crate::source::ledger::Ledger;
 use crate::source::redis::RedisStore;
+use crate::source::redisson::Redisson;
 use crate::source::redisson::layout::{self, Layout};
-use crate::source::redisson::{Redisson, SCRIPTS};
 use crate::telemetry::events::Events;
 
 /// One process with one queue, on a runtime of its own with two threads.
@@ -29,8 +30,8 @@ struct Bridge {
     producer: Link,
     /// The login of the daemon.
     link: Link,
-    /// Redisson's side of the queue.
-    source: Redisson,
+    /// Redisson's side of the queue, if it is one of Redisson.
+    source: Option<Redisson>,
     runtime: Option<Runtime>,
 }
 
@@ -39,10 +40,12 @@ impl Bridge {
     fn without_keeper(server: &TestServer, owner: u8, sinks: &[(&str, Arc<FakeSink>)], spec: QueueSpec) -> Bridge {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let guard = runtime.enter();
-        let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
-        let source = spec.source.redisson().expect("a queue of Redisson");
-        let source = Redisson::configured(source, [owner; 8]);
-        let grants: Vec<_> = spec.rights(&source).into_iter().chain([to_connect(0), to_load_scripts()]).collect();
+        let source = spec.source.redisson().map(|source| Redisson::configured(source, [owner; 8]));
+        let foreign = crate::source::build(&spec.source);
+        let scripts = foreign.scripts().all().into_iter().cloned().collect();
+        let ledger = Ledger::new(foreign.clone(), [owner; 8]);
+        let options = LinkOptions { scripts, ..LinkOptions::default() };
+        let grants: Vec<_> = spec.rights(&ledger).into_iter().chain([to_connect(0), to_load_scripts()]).collect();
         let link = Link::start(Arc::new(server.endpoint_within(&format!("daemon-{owner}"), &grants)), options.clone());
         let producer = Link::start(Arc::new(server.endpoint()), options);
         let events = Events::default();
@@ -55,7 +58,7 @@ impl Bridge {
                 Arc::new(SinkHandle::new(name, sink.clone(), None, events, gates))
             })
             .collect();
-        let store = Arc::new(RedisStore::new(link.clone(), crate::source::build(&spec.source), [owner; 8]));
+        let store = Arc::new(RedisStore::new(link.clone(), foreign, [owner; 8]));
         let queue = Queue::new(Arc::new(spec), process.clone(), store, |name| {
             sinks.iter().find(|handle| &*handle.name == name).cloned()
         });
@@ -70,7 +73,8 @@ impl Bridge {
         let conn = soon("a connection", self.producer.ready()).await;
         for n in ids {
             let element = layout::pack(Layout::New, id(n), format!("payload {n}").as_bytes());
-            self.source.offer(&conn, element.into(), Duration::ZERO).await.unwrap();
+            let source = self.source.as_ref().expect("a queue of Redisson");
+            source.offer(&conn, element.into(), Duration::ZERO).await.unwrap();
         }
         self.queue.alarm.ring(crate::telemetry::labels::Wakeup::Published);
     }

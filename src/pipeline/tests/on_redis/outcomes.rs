@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::pipeline::dead_letters::forwarder;
+use crate::source::job_pool::{JobPoolSpec, PRESETS};
 use crate::source::ledger::claims::{TakeOverReply, TakeOverRequest};
 
 #[tokio::test]
@@ -226,4 +227,26 @@ async fn a_claim_behind_names_that_cannot_be_read_is_taken_up_and_they_are_count
         let left: usize = redis::cmd("ZCARD").arg("delaybridge:leases:{q}").query_async(&mut redis.0).await.unwrap();
         assert!(left >= names, "they are left alone");
     }
+}
+
+#[tokio::test]
+async fn jobs_without_room_for_their_bodies_are_claimed_again_as_soon_as_they_are_back() {
+    let (server, sink) = (TestServer::start(), sink());
+    let mut redis = server.admin().await;
+    let mut jobs = redis::pipe();
+    for n in 0..4 {
+        let id = format!("job-{n}");
+        jobs.set(format!("{{q}}:msg:{id}"), vec![b'x'; 600 << 10]).zadd("{q}:pending", id, 1);
+    }
+    jobs.exec_async(&mut redis).await.unwrap();
+    let (_, _, fill) = PRESETS.into_iter().find(|preset| preset.0 == "hdt3213").expect("a preset");
+    let pool = QueueSpec {
+        source: SourceSpec::JobPool(Box::new(JobPoolSpec::of(fill("{q}")))),
+        max_in_flight_bytes: 1 << 20,
+        ..spec(&[("s", sink.clone())])
+    };
+    // No poller looks at the queue here: nothing but its own alarm brings the claimer back to what had no room.
+    let bridge = Bridge::without_keeper(&server, 1, &[("s", sink.clone())], pool);
+    eventually("all jobs", async || sink.taken().len() == 4).await;
+    bridge.metric_is(DELIVERED, 4.0).await;
 }
