@@ -298,8 +298,9 @@ async fn a_process_that_stops_hands_the_order_over_at_once() {
 }
 
 /// One seed: two processes, of which some are killed, stopped, cut off or frozen, on connections that lose what they carry, a server
-/// that refuses and may be replaced by its replica, and a sink that fails now and then.
-async fn whatever_happens(seed: u64, by_key: bool) {
+/// that refuses and may be replaced by its replica, and a sink that fails now and then. `forgets`: whatever replaces the server lacks
+/// its last calls, and the sink fails three of ten.
+async fn whatever_happens(seed: u64, by_key: bool, forgets: bool) {
     let mut draw = fastrand::Rng::with_seed(seed);
     let (world, sink) = (world(), sink());
     let sinks = [("s", sink.clone())];
@@ -309,6 +310,9 @@ async fn whatever_happens(seed: u64, by_key: bool) {
         QueueSpec { max_in_flight: MaxInFlight::Fixed(draw.u32(1..12)), lease: 4 * SECOND, ..in_order(&sinks, order) };
     // By itself, so that the seeds that broke something still do the same.
     spec.max_rate = (seed % 7 == 2).then_some(20.0);
+    if forgets {
+        Arc::make_mut(&mut spec.retry).max_attempts = u32::MAX;
+    }
     let (keys, mut due_ms) = (["a", "b", "c"], Vec::new());
     for n in 0..120 {
         due_ms.push(world.server.now_ms() + draw.i64(100..20_000));
@@ -324,9 +328,14 @@ async fn whatever_happens(seed: u64, by_key: bool) {
     if durable {
         world.server.await_replica();
     }
+    if forgets {
+        world.server.lag();
+        sink.otherwise(uneven(seed, SECOND));
+    }
     for _ in 0..draw.usize(10..40) {
         let at = draw.usize(0..bridges.len());
-        match draw.u8(0..18) {
+        match draw.u8(0..if forgets { 26 } else { 18 }) {
+            18.. => drop(world.server.promote_behind(draw.usize(0..20))),
             0..2 => {
                 drop(bridges.swap_remove(at));
                 bridges.push(start());
@@ -355,7 +364,10 @@ async fn whatever_happens(seed: u64, by_key: bool) {
             16 if durable => world.server.promote_replica(),
             _ => {
                 let slow = Duration::from_millis(draw.u64(0..900));
-                sink.otherwise(move |_| Step::ConfirmAfter(slow));
+                match forgets {
+                    true => sink.otherwise(uneven(draw.u64(..), slow)),
+                    false => sink.otherwise(move |_| Step::ConfirmAfter(slow)),
+                }
             }
         }
         tokio::time::sleep(Duration::from_millis(draw.u64(10..3_000))).await;
@@ -383,14 +395,33 @@ async fn whatever_happens(seed: u64, by_key: bool) {
     assert!(lost.is_empty() && (by_key || dead.is_empty()), "seed {seed}: {lost:?} lost, {} dead", dead.len());
 }
 
+/// A sink that fails three of ten, and confirms the others up to `slow` later.
+fn uneven(seed: u64, slow: Duration) -> impl FnMut(&Outbound) -> Step + Send + 'static {
+    let mut draw = fastrand::Rng::with_seed(seed);
+    move |_| match draw.u8(0..10) {
+        0..3 => Step::FailAfter(slow.mul_f64(draw.f64()), failure(Class::Transient, "500")),
+        _ => Step::ConfirmAfter(slow.mul_f64(draw.f64())),
+    }
+}
+
 /// Elements that are all there when the first falls due are delivered in the order of their due times.
 #[test]
 fn whatever_happens_nothing_is_overtaken() {
+    play(30, false);
+}
+
+/// The same where servers come back with older data.
+#[test]
+fn whatever_a_server_forgets_nothing_is_overtaken() {
+    play(30, true);
+}
+
+fn play(seeds: u64, forgets: bool) {
     let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
-    let many = number("DELAYBRIDGE_SEEDS").unwrap_or(30);
+    let many = number("DELAYBRIDGE_SEEDS").unwrap_or(seeds);
     for seed in number("DELAYBRIDGE_SEED").map_or(0..many, |seed| seed..seed + 1) {
         println!("seed {seed}");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        runtime.block_on(whatever_happens(seed, seed % 2 == 1));
+        runtime.block_on(whatever_happens(seed, seed % 2 == 1, forgets));
     }
 }
