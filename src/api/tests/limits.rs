@@ -100,15 +100,10 @@ async fn junk_gets_an_answer_or_a_closed_connection_and_harms_nobody() {
     assert_eq!(world.add("a", r#"{"body":1}"#).await.status, 201);
 }
 
-/// The resident memory of this process.
-fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-}
-
-/// A few kilobytes that are four megabytes of the smallest values there are. A tree of them would be half a gigabyte, for each of them.
+/// A few kilobytes that are four megabytes of the smallest values. The memory that they take is measured on a daemon, in
+/// `tests/it/fuzz/bodies.rs`: other tests run in this process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn small_bodies_of_many_values_stay_small() {
+async fn small_bodies_of_many_values_are_judged_and_kept_as_sent() {
     let most = TopicSettings { max_body: 8 << 20, ..TopicSettings::default() };
     let settings = JobSettings { topics: [("large".parse().unwrap(), most)].into(), ..JobSettings::default() };
     let world = World::with(|_| {}, settings).await;
@@ -123,25 +118,15 @@ async fn small_bodies_of_many_values_stay_small() {
         ("PUT", "/api/n/q/bulk", format!("[{values}0]"), 400),
         ("POST", "/push", format!(r#"{{"id":[{values}0]}}"#), 200),
     ];
-    let before = resident();
     for (method, path, body, status) in rows {
         let body = packed(body.as_bytes());
         assert!(body.len() < 10_000, "{} bytes", body.len());
-        let sent = (0..16).map(|_| async {
+        let sent = (0..2).map(|_| async {
             let gzip = [JSON, ("content-encoding", "gzip")];
             world.client().await.ask(method, path, &gzip, &body).await.status
         });
-        let (statuses, grown) = tokio::join!(futures_util::future::join_all(sent), async {
-            let mut grown = 0;
-            for _ in 0..20 {
-                grown = grown.max(resident().saturating_sub(before));
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            grown
-        });
+        let statuses = futures_util::future::join_all(sent).await;
         assert!(statuses.iter().all(|got| *got == status || *got == 429), "{path}: {statuses:?}");
-        // Other tests run in this process too.
-        assert!(grown < 400 << 20, "{path}: {} MiB more", grown >> 20);
     }
     let popped = world.ask("POST", "/v1/topics/large/pop", "").await.json();
     assert_eq!(popped["jobs"][0]["body"].as_str().unwrap(), format!("[{values}0]"), "the bytes that were sent");
