@@ -1,28 +1,28 @@
-//! A line chart with logarithmic axes, as SVG. Fifty lines of shapes need no plotting library and none of its fonts.
+//! A line chart with logarithmic axes, as SVG, without a plotting library and its fonts.
 
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 460.0;
-/// Room for the labels: left, right, top, bottom.
+/// The margins for the labels, in pixels: left, right, top, bottom.
 const MARGIN: [f64; 4] = [80.0, 230.0, 50.0, 55.0];
-/// Distinguishable without colour vision too (Okabe and Ito).
+/// The colours of the lines, which are distinguishable with colour-vision deficiency (Okabe and Ito).
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 
-/// Lines over a common axis; points at or below zero cannot be shown and are left out.
+/// A chart with a line for each series; points at or below zero cannot be shown on a logarithmic axis.
 pub struct Chart {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// What is below it.
+    /// The label of the horizontal axis.
     pub x: &'static str,
-    /// What is beside it.
+    /// The label of the vertical axis.
     pub y: &'static str,
-    /// Name and points of each line.
+    /// The name and the points of each line.
     pub lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 impl Chart {
-    /// The picture, or nothing if there is not a point.
+    /// Draws the chart; `None` without any point.
     pub fn svg(&self) -> Option<String> {
         let points = || self.lines.iter().flat_map(|(_, points)| shown(points));
         let across = Axis::over(points().map(|(x, _)| x), MARGIN[0], WIDTH - MARGIN[1])?;
@@ -76,7 +76,7 @@ fn shown(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
     points.iter().copied().filter(|&(x, y)| x > 0.0 && y > 0.0)
 }
 
-/// Whole decades over a length of the picture.
+/// A logarithmic axis of whole decades.
 struct Axis {
     from: i32,
     to: i32,

@@ -1,4 +1,4 @@
-//! The same queues on one Redis and on three masters of a cluster: what an element costs in each.
+//! The same queues on one Redis and on three masters of a cluster: the cost of an element on each.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,12 @@ use crate::settings::{number, rounds, said};
 
 const QUEUES: usize = 12;
 const MASTERS: usize = 3;
-/// Of all queues together.
+/// Number of elements in all queues together.
 const ELEMENTS: usize = 120_000;
-/// From the first offer until the elements fall due, for each 100,000 of them.
+/// Time from the first offer until the elements fall due, for each 100,000 of them.
 const AHEAD_MS: usize = 20_000;
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Shortest time over which servers are seen at rest, and how long before the due time that ends.
+/// Minimum time for which idle servers are measured, and the time before the due time at which that ends.
 const REST_MS: i64 = 3_000;
 const AWAKE_MS: i64 = 200;
 
@@ -38,20 +38,20 @@ const COLUMNS: &[&str] = &[
     "Redis CPU at rest, each",
 ];
 
-/// Where the queues are; each master has a replica.
+/// The servers of the queues; each master has a replica.
 enum Servers {
     One(Box<RedisServer>, #[expect(dead_code, reason = "it only follows")] Box<RedisServer>),
     Cluster(RedisCluster),
 }
 
-/// What one run took.
+/// The costs of one run.
 struct Ran {
     daemon_us: f64,
     redis_us: f64,
     cells: Vec<String>,
 }
 
-/// The table of `ROWS=cluster`.
+/// Measures the table of `ROWS=cluster`.
 pub async fn measure() -> Result<Table> {
     let elements = number("ELEMENTS", ELEMENTS)?;
     let mut runs: [Vec<Ran>; 2] = Default::default();
@@ -92,7 +92,7 @@ impl Servers {
         Servers::One(Box::new(master), Box::new(replica))
     }
 
-    /// The value of `redis:` in a configuration.
+    /// The value of `redis:` in the configuration.
     fn yaml(&self) -> String {
         match self {
             Servers::One(master, _) => format!("{{ url: {} }}", master.url()),
@@ -107,7 +107,7 @@ impl Servers {
         }
     }
 
-    /// CPU that each master has used.
+    /// The CPU time used by each master.
     fn cpu(&mut self) -> Vec<Duration> {
         let masters = match self {
             Servers::One(master, _) => std::slice::from_mut(master.as_mut()),
@@ -131,7 +131,7 @@ async fn run(is_cluster: bool, elements: usize) -> Result<Ran> {
     let mut daemon = Daemon::spawn_at(&servers.yaml(), &yaml)?;
     daemon.ready().await?;
 
-    // All of it is there before the first falls due, at the same time in every queue.
+    // All elements are offered before the first falls due; the due time is the same in every queue.
     let mut oracle = Oracle::new();
     let mut due_ms = None;
     for queue in &queues {
@@ -143,7 +143,7 @@ async fn run(is_cluster: bool, elements: usize) -> Result<Ran> {
         fill(&mut redis, queue, load, |some| oracle.offered(some)).await?;
     }
     ensure!(out.xlen::<_, usize>("out").await? == 0, "{elements} could not be offered before they fell due");
-    // What a server of a cluster does at rest (it pings the others) is no element's cost.
+    // The work of an idle cluster server, such as pings to the others, is not charged to elements.
     let rest = Instant::now();
     let (servers_before, daemon_before) = (servers.cpu(), daemon.process.usage().cpu);
     let left_ms = due_ms.expect("there are queues") - redis_now_ms(&mut servers.at(&queues[0].timeouts).await).await;

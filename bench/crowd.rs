@@ -1,4 +1,4 @@
-//! Many daemons that share one queue, beside a single one.
+//! Many daemons that share one queue, compared with a single one.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ const COLUMNS: &[&str] = &[
     "came twice",
 ];
 
-/// The rows of `ROWS=crowd`.
+/// Measures the table of `ROWS=crowd`.
 pub async fn measure() -> Result<Table> {
     let (crowds, elements) = (numbers("CROWDS", CROWDS)?, number("ELEMENTS", ELEMENTS)?);
     let mut table = Table::new("Daemons that share one queue, to a stream of the same Redis, 256 B", COLUMNS);
@@ -66,9 +66,9 @@ pub async fn measure() -> Result<Table> {
     Ok(table)
 }
 
-/// What one crowd did.
+/// The results of one crowd.
 struct Ran {
-    /// Microseconds of Redis for each element at 1,000/s: in scripts, UNLINK and XADD, and of CPU.
+    /// Microseconds of Redis for each element at 1,000/s: of scripts, UNLINK and XADD; below, of CPU.
     us: f64,
     cpu_us: f64,
     cells: Vec<String>,
@@ -99,7 +99,7 @@ async fn run(crowd: usize, elements: usize) -> Result<Ran> {
     let [late_us, late_cpu_us] = [us(&before, &after), after.cpu_us_since(&before)].map(|us| us / count as f64);
     let late = quantiles(late(&mut redis).await);
 
-    // The backlog is complete before any daemon may claim from it.
+    // The backlog is complete before any daemon can claim from it.
     let () = redis.del("out").await?;
     let mut oracle = Oracle::new();
     let load = Load { last_in_ms: 20_000, order: crate::fill::Order::OneMillisecond, ..Load::overdue(elements) };

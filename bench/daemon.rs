@@ -1,4 +1,4 @@
-//! The release binary as a process, and what it says of itself.
+//! The release binary as a process, with its log and its metrics.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -13,12 +13,12 @@ use crate::metrics::Metrics;
 use crate::process::{Process, command};
 use crate::{http, ports};
 
-/// Which daemon runs.
+/// The build of a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Build {
-    /// The one that was built with this tool.
+    /// The build of this repository.
     This,
-    /// Another one, to compare with: `DELAYBRIDGE_BENCH_BESIDE` is the path of its binary.
+    /// Another build to compare with; the variable `DELAYBRIDGE_BENCH_BESIDE` has the path of its binary.
     Beside,
 }
 
@@ -26,13 +26,13 @@ pub enum Build {
 const BESIDE: &str = "DELAYBRIDGE_BENCH_BESIDE";
 
 impl Build {
-    /// All that there are.
+    /// All available builds.
     pub fn all() -> Vec<Build> {
         let beside = std::env::var_os(BESIDE).map(|_| Build::Beside);
         [Build::This].into_iter().chain(beside).collect()
     }
 
-    /// As the tables call it.
+    /// The name in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Build::This => "delaybridge",
@@ -58,12 +58,12 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it on this Redis, with these sinks and queues.
+    /// Starts this build on a Redis, with these sinks and queues.
     pub fn spawn(redis_url: &str, sinks_and_queues: &str) -> Result<Self> {
         Daemon::spawn_of(Build::This, redis_url, sinks_and_queues)
     }
 
-    /// The same with this build.
+    /// The same with another build.
     pub fn spawn_of(build: Build, redis_url: &str, sinks_and_queues: &str) -> Result<Self> {
         Daemon::spawn_with(build, &format!("{{ url: {redis_url} }}"), sinks_and_queues)
     }
@@ -86,7 +86,7 @@ impl Daemon {
         Ok(Daemon { process, log, http_port, _config: config })
     }
 
-    /// Waits until it is ready.
+    /// Waits until the daemon is ready.
     pub async fn ready(&mut self) -> Result<()> {
         let until = Instant::now() + Duration::from_secs(20);
         while Instant::now() < until {
@@ -103,31 +103,31 @@ impl Daemon {
         bail!("the daemon was not ready within 20 s: {}", self.said())
     }
 
-    /// What it has logged.
+    /// The log.
     pub fn said(&self) -> String {
         self.log.all().join("\n")
     }
 
-    /// How many lines it has logged.
+    /// Number of logged lines.
     pub fn log_lines(&self) -> usize {
         self.log.count()
     }
 
-    /// One scrape.
+    /// Scrapes the metrics once.
     pub async fn metrics(&self) -> Result<Metrics> {
         let answer = http::get(self.http_port, "/metrics", Duration::from_secs(10)).await;
         Ok(Metrics::parse(&answer.map_err(anyhow::Error::msg)?.body))
     }
 
-    /// Ends it in order.
+    /// Stops the daemon gracefully.
     pub async fn stop(mut self) {
         self.process.signal(Signal::TERM);
-        // One that does not end is killed by the drop.
+        // A daemon that does not end is killed when it is dropped.
         let _ = self.process.wait(Duration::from_secs(30)).await;
     }
 }
 
-/// Cargo puts examples into a folder beside the binaries of the same profile.
+/// The path of the binary: Cargo puts examples into a folder beside the binaries of the same profile.
 fn binary() -> Result<PathBuf> {
     let own = std::env::current_exe().context("find this program")?;
     let binary = own.ancestors().nth(2).map(|dir| dir.join("delaybridge")).filter(|binary| binary.exists());

@@ -1,4 +1,5 @@
-//! Claim, settling and sweep with few and with very many elements pending: the scripts alone, in four orders.
+//! Claim, settling and sweep with few and with very many pending elements: the scripts alone, in four orders of due
+//! times.
 
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use crate::scripts::Scripts;
 use crate::settings::{number, numbers, said};
 
 const DEPTHS: &[usize] = &[1_000, 10_000, 100_000, 1_000_000, 5_000_000];
-/// Drained at each depth unless `DRAIN` says otherwise. Few, so that the depth stays what it is.
+/// Number of elements drained at each depth unless `DRAIN` is set. Few, so that the depth does not change much.
 const DRAIN: usize = 20_000;
-/// A small depth is filled and drained again until that many are drained, but not more often than this.
+/// Maximum number of times that a small depth is filled and drained to reach that number.
 const ROUNDS: usize = 20;
-/// Drained besides, at most, once the server writes what replicas would get.
+/// Maximum number of elements drained in addition while the server writes a replication stream.
 const REPLICATED: usize = 2_000;
 const QUEUE: &str = "deep";
 
@@ -41,13 +42,13 @@ const COLUMNS: &[&str] = &[
     "memory B each",
 ];
 
-/// What was found with one depth and order.
+/// The results for one depth and order.
 struct Found {
     us: f64,
     cells: Vec<String>,
 }
 
-/// The rows of `ROWS=depth`.
+/// Measures the tables and charts of `ROWS=depth`.
 pub async fn measure() -> Result<Findings> {
     let depths = numbers("DEPTHS", DEPTHS)?;
     let size = number("SIZE", 256)?;
@@ -94,7 +95,7 @@ async fn at(depth: usize, size: usize, order: Order) -> Result<Found> {
     let queue = RedissonQueue::new(QUEUE);
     let wanted = if std::env::var("DRAIN").as_deref() == Ok("all") { depth } else { number("DRAIN", DRAIN)? };
     let (drain, rounds) = (wanted.min(depth), (wanted / depth).clamp(1, ROUNDS));
-    // A little is left, for what follows the drain; never so much that the depth is another one.
+    // Leave a few elements for the measurement after the drain; so few that the depth stays about the same.
     let rest = (depth / 10).clamp(1, REPLICATED);
     let load = Load { count: depth, size, order, last_in_ms: -1_000 };
     log_scripts(&mut redis).await?;
@@ -102,7 +103,7 @@ async fn at(depth: usize, size: usize, order: Order) -> Result<Found> {
     let (mut us, mut cpu_us, mut seconds, mut ghosts, mut oldest) = (0.0, 0.0, 0.0, 0, Duration::ZERO);
     let mut memory = 0;
     for round in 1..=rounds {
-        // Nothing of the last round is left: it would precede the elements of this round.
+        // Leave nothing in the other rounds: it would precede the elements of the next round.
         let count = if round == rounds { depth + rest } else { depth };
         let empty = Counters::read(&mut redis).await?;
         fill(&mut redis, &queue, Load { count, ..load }, |_| ()).await?;
@@ -148,8 +149,8 @@ async fn at(depth: usize, size: usize, order: Order) -> Result<Found> {
     Ok(Found { us, cells })
 }
 
-/// Microseconds of Redis for the moves of one element without any script: out of the sorted set, into another, out of
-/// that, off the list. Nothing that claims and settles can be cheaper.
+/// Measures the microseconds of Redis for the moves of one element without any script: out of the sorted set, into
+/// another, out of that, off the list. No claim and settling can be cheaper.
 async fn bare(size: usize) -> Result<f64> {
     const COUNT: usize = 50_000;
     let server = RedisServer::start().await;

@@ -15,18 +15,18 @@ use crate::report::Row;
 
 const DEPTHS: [usize; 4] = [1_000, 20_000, 100_000, 1_000_000];
 
-/// One run of `DEPTHS`.
+/// The results of one drain.
 struct Drained {
     seconds: f64,
-    /// Microseconds of Redis in our scripts, for each element.
+    /// Microseconds of Redis in the daemon's scripts, for each element.
     scripts_us: f64,
-    /// The same in the sink's commands.
+    /// Microseconds of Redis in the sink's commands, for each element.
     sink_us: f64,
     swept: f64,
     slowest: String,
 }
 
-/// The rows of `ROWS=drain`.
+/// Measures the rows of `ROWS=drain`.
 pub async fn measure() -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (name, to) in
@@ -69,7 +69,7 @@ async fn drain(depth: usize, to: &str) -> Result<Drained> {
             "sinks: {{ same: {{ redis: {{}} }} }}\nqueues:\n  q: {{ source: {{ redisson: {{ name: deep, ghost_max_age: 1s }} }}, to: [{{ sink: same, {to} }}] }}\n"
         ),
     )?;
-    // From the first claim on: how long a start takes is another row.
+    // The time begins with the first claim; the start is measured elsewhere.
     while redis.zcard::<_, usize>(&queue.timeouts).await? == depth {
         if let Some(status) = daemon.process.exit_status() {
             bail!("the daemon ended with {status}");
@@ -98,7 +98,7 @@ async fn drain(depth: usize, to: &str) -> Result<Drained> {
     }
     let swept = started.elapsed().as_secs_f64();
     let after = Counters::read(&mut redis).await?;
-    // With exactly once the push is inside of the settling script. `evalsha` holds what its commands took.
+    // With exactly once the push is part of the settling script, and `evalsha` includes the time of its commands.
     let sink_us = if to.contains("exactly_once") { 0.0 } else { after.us_since(&before, &["xadd"]) };
     let slowest = show_longest(&longest_scripts(&mut redis).await?);
     daemon.stop().await;

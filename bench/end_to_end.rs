@@ -1,4 +1,4 @@
-//! From Redis into each kind of sink, with everything on this machine: three sizes, few and many queues.
+//! From Redis into each kind of sink, all on this machine: three sizes, few and many queues.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,11 +20,11 @@ use crate::{to_amqp, to_kafka};
 const SINKS: &[&str] = &["kafka", "amqp-classic", "amqp-quorum", "list", "stream"];
 const SIZES: &[usize] = &[100, 1_000, 10_000];
 const QUEUES: &[usize] = &[1, 10, 1_000];
-/// Elements of one run.
+/// Number of elements of one run.
 const ELEMENTS: usize = 100_000;
-/// No more bytes than this in one run.
+/// Maximum number of bytes of one run.
 const BYTES: usize = 200_000_000;
-/// Where the daemon writes, in every sink.
+/// The destination in every sink.
 const OUT: &str = "{passage}:out";
 
 const COLUMNS: &[&str] = &[
@@ -44,7 +44,7 @@ const COLUMNS: &[&str] = &[
     "came twice",
 ];
 
-/// The rows of `ROWS=end_to_end`.
+/// Measures the table of `ROWS=end_to_end`.
 pub async fn measure() -> Result<Table> {
     let (sizes, queues) = (numbers("SIZES", SIZES)?, numbers("QUEUES", QUEUES)?);
     let most = number("ELEMENTS", ELEMENTS)?;
@@ -67,7 +67,7 @@ pub async fn measure() -> Result<Table> {
                 let mut cells = vec![name.clone(), size.to_string(), queues.to_string(), count.to_string()];
                 match sink.pass(load, queues).await {
                     Ok((passage, doubled)) => cells.extend(figures(&passage, bare, alone, doubled)),
-                    // The other lines are worth having.
+                    // A failed line does not prevent the others.
                     Err(error) => {
                         cells.push("not measured".to_owned());
                         table.notes.push(format!("not measured: {size} B from {queues} queues to {name}: {error:#}"));
@@ -87,7 +87,7 @@ pub async fn measure() -> Result<Table> {
     Ok(table)
 }
 
-/// The cells behind what was sent.
+/// The cells after the load.
 fn figures(passage: &Passage, bare: f64, alone: f64, doubled: usize) -> Vec<String> {
     let [daemon, redis, broker] = passage.cpu_us.map(|us| format!("{:.2}", us / 10.0));
     vec![
@@ -116,13 +116,13 @@ enum Target {
     Stream,
 }
 
-/// RabbitMQ, and how to look into it.
+/// A RabbitMQ server with a channel to inspect its queues.
 struct Broker {
     rabbit: Rabbit,
-    /// Closed with its last owner, and the channel with it.
+    /// The connection of `channel`, which is closed when the last owner is dropped.
     _connection: Connection,
     channel: Channel,
-    /// `classic` or `quorum`.
+    /// The type of the queue: `classic` or `quorum`.
     kind: String,
 }
 
@@ -142,14 +142,14 @@ impl Target {
         }
     }
 
-    /// Elements a second of a client that does nothing else.
+    /// Measures the elements/s of a client that does nothing else.
     async fn bare(&self, count: usize, size: usize) -> Result<f64> {
         match self {
             Target::Kafka(broker) => to_kafka::bare(broker, "bare", count, size).await,
             Target::Amqp(broker) => {
                 let Broker { rabbit, channel, kind, .. } = &**broker;
                 to_amqp::declare(channel, "bare", kind).await?;
-                // Once in vain: the broker has then compiled and grown what it needs.
+                // Run once unmeasured, so that the broker's code is compiled and its memory allocated.
                 to_amqp::bare(&url(rabbit), "bare", count.min(20_000), size).await?;
                 let rate = to_amqp::bare(&url(rabbit), "bare", count, size).await?;
                 channel.queue_delete("bare".into(), QueueDeleteOptions::default()).await?;
@@ -161,7 +161,7 @@ impl Target {
                 })
                 .await
             }
-            // What the daemon writes has fields of its own beside the payload.
+            // The daemon writes fields of its own beside the payload.
             Target::Stream => {
                 let fields =
                     [("id", "0123456789abcdef"), ("queue", "q0"), ("due_ms", "1700000000000"), ("attempt", "1")];
@@ -177,10 +177,10 @@ impl Target {
         }
     }
 
-    /// The daemon's passage, and how many elements came twice.
+    /// Runs the daemon; returns its figures, and the number of elements delivered twice.
     async fn pass(&self, load: Load, queues: usize) -> Result<(Passage, usize)> {
         let mut stock = Stock::with(load, queues).await?;
-        // A run that failed leaves its own behind.
+        // A failed run leaves its output behind, so each has a name of its own.
         let out = format!("out-{}-{queues}", load.size);
         match self {
             Target::Kafka(broker) => {
@@ -222,7 +222,7 @@ fn url(rabbit: &Rabbit) -> String {
     format!("amqp://127.0.0.1:{}", rabbit.port())
 }
 
-/// Elements a second that one client writes to a Redis, 500 commands a pipeline.
+/// Measures the elements/s that one client writes to a Redis, with 500 commands per pipeline.
 async fn push(count: usize, size: usize, add: impl Fn(&mut redis::Pipeline, &str)) -> Result<f64> {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;

@@ -1,31 +1,31 @@
-//! Fills a queue as Redisson does, in an order that is asked for.
+//! Fills a queue as Redisson does, with due times in a chosen order.
 
 use anyhow::Result;
 use redis::aio::MultiplexedConnection;
 
 use crate::redisson::{Element, Layout, RedissonQueue, redis_now_ms};
 
-/// How due times follow the order of the offers.
+/// The order of the due times compared with the order of the offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Not at all.
+    /// Random.
     Random,
-    /// What was offered first falls due first.
+    /// The same order.
     Offers,
-    /// Everything falls due in the same millisecond.
+    /// All due in the same millisecond.
     OneMillisecond,
-    /// What was offered last falls due first.
+    /// The reverse order.
     Reverse,
 }
 
-/// Due times lie within so long.
+/// The range of the due times.
 const SPAN_MS: i64 = 3_600_000;
 
 impl Order {
-    /// All of them.
+    /// All orders.
     pub const ALL: [Order; 4] = [Order::Random, Order::Offers, Order::OneMillisecond, Order::Reverse];
 
-    /// As the tables call it.
+    /// The name in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Order::Random => "random",
@@ -35,7 +35,7 @@ impl Order {
         }
     }
 
-    /// How long before the last due time offer `n` of `count` falls due.
+    /// The time from the due time of offer `n` of `count` to the last due time.
     fn before_last_ms(self, n: usize, count: usize) -> i64 {
         let share = |n: usize| (SPAN_MS as f64 * n as f64 / count as f64) as i64;
         match self {
@@ -47,30 +47,30 @@ impl Order {
     }
 }
 
-/// Elements for [`fill`].
+/// A load for [`fill`].
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
-    /// How many.
+    /// Number of elements.
     pub count: usize,
-    /// Bytes of each payload.
+    /// Size of each payload, in bytes.
     pub size: usize,
-    /// When they fall due.
+    /// The order of the due times.
     pub order: Order,
-    /// How long from now the last one falls due; the first up to an hour before it.
+    /// The time from now to the last due time; the first is up to an hour earlier.
     pub last_in_ms: i64,
 }
 
 impl Load {
-    /// Overdue elements of 256 bytes in random order.
+    /// A load of overdue elements of 256 bytes in random order.
     pub fn overdue(count: usize) -> Self {
         Load { count, size: 256, order: Order::Random, last_in_ms: -1_000 }
     }
 }
 
-/// Elements of one pipeline.
+/// Number of elements in one pipeline.
 const PIECE: usize = 10_000;
 
-/// Offers all of it and shows each piece to `see`.
+/// Offers the load, and passes each batch to `see`.
 pub async fn fill(
     redis: &mut MultiplexedConnection,
     queue: &RedissonQueue,
@@ -88,7 +88,7 @@ pub async fn fill(
     Ok(())
 }
 
-/// The body of element `n`.
+/// The payload of element `n`.
 pub fn payload(n: usize, size: usize) -> String {
     format!("{n:0size$}")
 }

@@ -1,10 +1,10 @@
-//! Quantiles out of a histogram of the daemon, in between its buckets by straight lines.
+//! Quantiles from a histogram of the daemon, with linear interpolation within a bucket.
 
 use delaybridge::telemetry::catalogue::CATALOGUE;
 
 use crate::metrics::Metrics;
 
-/// What fell into each bucket.
+/// A histogram.
 pub struct Histogram {
     bounds: Vec<f64>,
     below: Vec<f64>,
@@ -12,7 +12,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// The sum of all series that match: a name, with labels or without.
+    /// The sum of all series that match a selector: a name, with or without labels.
     pub fn of(metrics: &Metrics, selector: &str) -> Self {
         let (name, labels) = selector.split_once('{').unwrap_or((selector, ""));
         let labels = labels.trim_end_matches('}');
@@ -27,7 +27,7 @@ impl Histogram {
         }
     }
 
-    /// Milliseconds that this share of the values does not exceed; `None` beyond the last bucket.
+    /// The quantile in milliseconds; `None` if it is beyond the last bucket.
     pub fn at_most_ms(&self, share: f64) -> Option<f64> {
         let rank = share * self.count;
         let place = self.below.iter().position(|below| *below >= rank)?;
@@ -36,7 +36,7 @@ impl Histogram {
         Some((low + (self.bounds[place] - low) * share) * 1e3)
     }
 
-    /// These quantiles, for the table; 1.0 is a bound of the greatest value.
+    /// These quantiles, for the table; 1.0 is an upper bound of the maximum.
     pub fn show(&self, shares: &[f64]) -> String {
         let show = |share: &f64| {
             let ms = self.at_most_ms(*share).map_or("beyond the buckets".to_owned(), |ms| format!("{ms:.1} ms"));

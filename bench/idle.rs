@@ -1,4 +1,4 @@
-//! What the daemon costs while nothing falls due.
+//! The costs of the daemon while nothing falls due.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const QUEUES: usize = 10;
 const SETTLE: Duration = Duration::from_secs(60);
 const WATCH: Duration = Duration::from_secs(30);
 
-/// The rows of `ROWS=idle`.
+/// Measures the rows of `ROWS=idle`.
 pub async fn measure() -> Result<Vec<Row>> {
     let mut server = RedisServer::start().await;
     let queues: String = (0..QUEUES)
@@ -32,7 +32,7 @@ pub async fn measure() -> Result<Vec<Row>> {
     }])
 }
 
-/// What a daemon that has nothing to do takes after a minute of it.
+/// Measures the costs of an idle daemon over a minute.
 pub async fn watch(daemon: &Daemon, server: &mut RedisServer) -> String {
     tokio::time::sleep(SETTLE).await;
     let (before, redis_before, since) = (daemon.process.usage(), server.running().usage(), Instant::now());

@@ -1,4 +1,5 @@
-//! The job queue beside beanstalkd and asynq, in the same run: adding one job a call, then taking and finishing one a call.
+//! The job queue compared with beanstalkd and asynq in the same run: adding one job per call, then taking and finishing
+//! one per call.
 
 mod asynq;
 mod beanstalkd;
@@ -32,17 +33,17 @@ const COLUMNS: &[&str] = &[
     "client CPU us a job",
 ];
 
-/// How safe a job is that was added.
+/// The durability of an added job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     /// In memory only.
     Memory,
-    /// In a log too, which is flushed to the disk once a second.
+    /// Also in a log, which is flushed to the disk once a second.
     Log,
 }
 
 impl Kept {
-    /// A Redis that keeps jobs so.
+    /// Starts a Redis with this durability.
     async fn redis(self) -> RedisServer {
         let options = ServerOptions::default();
         RedisServer::start_with(match self {
@@ -60,7 +61,7 @@ impl Kept {
     }
 }
 
-/// What one of them did.
+/// The results of one system.
 #[derive(Default, Clone)]
 struct Ran {
     add_rate: f64,
@@ -79,7 +80,7 @@ const NAMES: [(&str, &str); 4] = [
     ("beanstalkd", "beanstalkd"),
 ];
 
-/// The rows of `ROWS=jobs`.
+/// Measures the tables of `ROWS=jobs`.
 pub async fn measure() -> Result<Findings> {
     let jobs = number("JOBS", JOBS)?;
     let title = format!("{jobs} jobs of {BODY} B, {PRODUCERS} producers and {CONSUMERS} consumers, one job a call");
@@ -135,18 +136,18 @@ fn line(name: &str, kept: &str, runs: &[Ran]) -> Vec<String> {
     ]
 }
 
-/// Milliseconds that 99 of 100 do not exceed.
+/// The 99th percentile, in milliseconds.
 fn p99(mut times: Vec<Duration>) -> f64 {
     times.sort();
     times.get(times.len() * 99 / 100).map_or(0.0, |time| time.as_secs_f64() * 1e3)
 }
 
-/// What this process has used.
+/// The CPU time of this process.
 fn own_cpu() -> Duration {
     brokers::process::Usage::of(std::process::id()).cpu
 }
 
-/// Microseconds of each job.
+/// The microseconds for each job.
 fn each(now: Duration, before: Duration, jobs: usize) -> f64 {
     now.saturating_sub(before).as_secs_f64() * 1e6 / jobs as f64
 }

@@ -1,4 +1,4 @@
-//! From the due time to the confirmation, alone and beside a flood.
+//! The time from the due time to the confirmation, without other load and beside a flood.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ const PER_SECOND: i64 = 1_000;
 const SECONDS: i64 = 20;
 const FLOOD: usize = 1_000_000;
 
-/// 1,000 elements/s, once to a stream, with the server's time in its entries, and once to a list, with the daemon's
-/// own histogram.
+/// Measures 1,000 elements/s to a stream, by the server's time in its entries, and to a list, by the daemon's own
+/// histogram.
 pub async fn measure() -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (sink, to) in [("stream", "stream: out"), ("list", "list: out")] {
@@ -51,7 +51,7 @@ pub async fn measure() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// How late the stream `out` gets what falls due in these queues, 1,000/s in all.
+/// Measures the lateness in the stream `out` of elements from these queues, 1,000/s in all.
 pub async fn to_stream(redis: &mut MultiplexedConnection, queues: &[RedissonQueue]) -> Result<String> {
     let () = redis.del("out").await?;
     let count = offer(redis, queues).await?;
@@ -59,7 +59,7 @@ pub async fn to_stream(redis: &mut MultiplexedConnection, queues: &[RedissonQueu
     Ok(quantiles(late(redis).await))
 }
 
-/// What falls due from two seconds from now on, an element after the other, each in the next queue; offered in no order.
+/// Offers elements that fall due from two seconds from now on, evenly, each in the next queue; offered in random order.
 pub async fn offer(redis: &mut MultiplexedConnection, queues: &[RedissonQueue]) -> Result<usize> {
     let start = redis_now_ms(redis).await + 2_000;
     let all = (0..PER_SECOND * SECONDS)
@@ -79,13 +79,13 @@ pub async fn offer(redis: &mut MultiplexedConnection, queues: &[RedissonQueue]) 
     Ok((PER_SECOND * SECONDS) as usize)
 }
 
-/// Milliseconds from due time to entry, by Redis's clock.
+/// The milliseconds from the due time to the entry, by Redis's clock.
 pub async fn late(redis: &mut MultiplexedConnection) -> Vec<i64> {
     let deliveries = read_stream(redis, "out").await;
     deliveries.iter().filter_map(|delivery| Some(delivery.arrived_ms? - delivery.due_ms?)).collect()
 }
 
-/// Ten elements a second of one queue, while another on the same sink has a million overdue.
+/// Measures ten elements/s of one queue, while another queue on the same sink has a million overdue.
 pub async fn fairness() -> Result<Vec<Row>> {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;

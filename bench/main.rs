@@ -1,7 +1,7 @@
-//! `make bench`: the figures that the project promises, measured on the release binary and servers of its own.
+//! `make bench`: measures the figures that the project promises, on the release binary and servers of its own.
 //!
-//! Prints tables, draws charts and never fails over a figure: one on a machine that does other things as well is no
-//! verdict. `bench/README.md` says what each name of `ROWS` measures, how long it takes and what can be set.
+//! Prints tables, draws charts, and never fails because of a figure: on a shared machine a figure is no verdict.
+//! `bench/README.md` describes each name of `ROWS`, its duration and its settings.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use brokers::process;
 
-// The tools of the integration tests: no second redis-server starter, no second Redisson writer.
+// The tools of the integration tests, so that there is one starter of redis-server and one writer of Redisson's format.
 macro_rules! tools {
     ($($name:ident $path:literal),* $(,)?) => {
         $(
@@ -68,7 +68,7 @@ mod zset;
 
 use report::{Findings, Table};
 
-/// The names that `ROWS` may hold, in the order of the report.
+/// The allowed names in `ROWS`, in the order of the report.
 const NAMES: [&str; 22] = [
     "start",
     "idle",
@@ -147,7 +147,7 @@ async fn main() -> Result<()> {
     write("latest.txt", &report)
 }
 
-/// What was measured last; not kept in the repository.
+/// Writes a file of the last results, which are not in the repository.
 fn write(file: &str, text: &str) -> Result<()> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/bench/results/latest"));
     let path = folder.join(file);
@@ -158,7 +158,7 @@ fn write(file: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The machine and the versions, so that figures of two runs can be compared.
+/// Describes the machine and the versions, so that two runs can be compared.
 async fn heading() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");

@@ -1,4 +1,4 @@
-//! What Redis says of itself: commands, scripts, memory, replication.
+//! Redis's own statistics: commands, scripts, memory, replication.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -11,24 +11,24 @@ use redis::aio::MultiplexedConnection;
 
 use crate::redis_server::RedisServer;
 
-/// Name of what a client sent that is not ours.
+/// The name of scripts that are not the daemon's.
 pub const REDISSON: &str = "Redisson's";
 
-/// Counters of a server since it started.
+/// The counters of a server since its start.
 #[derive(Debug, Clone, Default)]
 pub struct Counters {
-    /// Microseconds of each command. A script's contain those of its commands.
+    /// Microseconds of each command. Those of a script include its commands.
     us: BTreeMap<String, u64>,
-    /// Bytes written for replicas; counted only with [`keep_backlog`].
+    /// Bytes written for replicas; counted only after [`keep_backlog`].
     pub replicated: u64,
-    /// Bytes in use.
+    /// Used memory, in bytes.
     pub memory: u64,
-    /// Microseconds of CPU of the thread that runs commands, with what it reads and writes on its connections.
+    /// Microseconds of CPU of the main thread, including input and output.
     cpu_us: f64,
 }
 
 impl Counters {
-    /// As they are now.
+    /// Reads the current counters.
     pub async fn read(redis: &mut MultiplexedConnection) -> Result<Self> {
         let info: String = redis::cmd("INFO")
             .arg("commandstats")
@@ -61,25 +61,25 @@ impl Counters {
         us(self).saturating_sub(us(before)) as f64
     }
 
-    /// Microseconds of CPU since `before`: on a busy machine less than the commands took.
+    /// Microseconds of CPU since `before`; on a busy machine less than the duration of the commands.
     pub fn cpu_us_since(&self, before: &Counters) -> f64 {
         self.cpu_us - before.cpu_us
     }
 
-    /// Microseconds of what a daemon sends to claim and settle, since `before`: its scripts, and the removal of whole claims.
-    /// Its looks are plain reads, which only CPU time has in it. The tools of the bench itself send EVAL.
+    /// Microseconds of the daemon's claims and settlings since `before`: its scripts, and the removal of whole claims.
+    /// Its looks are plain reads, which are only in the CPU time. The bench's own tools send EVAL.
     pub fn daemon_us_since(&self, before: &Counters) -> f64 {
         self.us_since(before, &["evalsha", "unlink"])
     }
 
-    /// Microseconds of all scripts since `before`, of all clients.
+    /// Microseconds of the scripts of all clients since `before`.
     pub fn scripts_us_since(&self, before: &Counters) -> f64 {
         self.us_since(before, &["evalsha", "eval"])
     }
 }
 
-/// Lets Redis note each script that takes longer than 0.3 ms. Not what is shorter: commands inside of scripts would be
-/// noted as well.
+/// Makes Redis log each script that takes longer than 0.3 ms. With a lower limit, commands within scripts would be
+/// logged too.
 pub async fn log_scripts(redis: &mut MultiplexedConnection) -> Result<()> {
     for (name, value) in [("slowlog-log-slower-than", 300), ("slowlog-max-len", 100_000)] {
         let () = redis::cmd("CONFIG").arg("SET").arg(name).arg(value).query_async(redis).await?;
@@ -88,7 +88,7 @@ pub async fn log_scripts(redis: &mut MultiplexedConnection) -> Result<()> {
     Ok(())
 }
 
-/// Microseconds of every script that was noted, by its name.
+/// The microseconds of every logged script, by its name.
 pub async fn noted_scripts(redis: &mut MultiplexedConnection) -> Result<BTreeMap<&'static str, Vec<u64>>> {
     let log: Vec<Vec<redis::Value>> = redis::cmd("SLOWLOG").arg("GET").arg(-1).query_async(redis).await?;
     let mut noted: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
@@ -114,7 +114,7 @@ pub async fn longest_scripts(redis: &mut MultiplexedConnection) -> Result<Vec<(&
     Ok(longest)
 }
 
-/// The two longest of ours, and the longest of Redisson's where there is one.
+/// The two longest scripts of the daemon, and the longest of Redisson's, if any.
 pub fn show_longest(longest: &[(&str, f64)]) -> String {
     let show = |(name, ms): &(&str, f64)| format!("{name} {ms:.1} ms");
     let ours = longest.iter().filter(|(name, _)| *name != REDISSON).take(2);
@@ -123,8 +123,8 @@ pub fn show_longest(longest: &[(&str, f64)]) -> String {
     if shown.is_empty() { "< 0.3 ms".to_owned() } else { shown.join(", ") }
 }
 
-/// Makes the server write what replicas would get: it keeps a backlog from the first replica on, and for an hour
-/// without one. The replica is a dummy that disconnects before anything is sent.
+/// Makes the server write a replication stream: it keeps a backlog from the first replica on, and for an hour without
+/// one. The replica is a dummy that disconnects before it receives anything.
 pub async fn keep_backlog(server: &RedisServer, redis: &mut MultiplexedConnection) -> Result<()> {
     let mut replica = TcpStream::connect(("127.0.0.1", server.port())).context("connect as a replica")?;
     replica.set_read_timeout(Some(Duration::from_secs(10)))?;

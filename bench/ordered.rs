@@ -1,4 +1,4 @@
-//! What `order` costs: the same backlog into a Redis stream without order, by key, and by queue.
+//! The cost of `order`: the same backlog into a Redis stream without order, by key, and by queue.
 
 use std::time::{Duration, Instant};
 
@@ -13,19 +13,19 @@ use crate::redisson::{Element, Layout, RedissonQueue, redis_now_ms};
 use crate::report::{Table, middle};
 use crate::settings::{number, rounds, said};
 
-/// Elements that are due.
+/// Number of due elements.
 const ELEMENTS: usize = 200_000;
-/// Different keys among them.
+/// Number of different keys.
 const KEYS: usize = 1_000;
-/// Bytes of each payload, which is its key.
+/// Size of each payload, in bytes; the payload is its key.
 const SIZE: usize = 256;
 const STREAM: &str = "out";
 
-/// What is compared: the name of the line, and what the queue has in the configuration.
+/// The compared lines: the name, and the addition to the queue's configuration.
 const ORDERS: [(&str, &str); 3] =
     [("none", ""), ("key", ", order: key, order_key: \"${payload}\""), ("queue", ", order: queue")];
 
-/// The rows of `ROWS=order`.
+/// Measures the table of `ROWS=order`.
 pub async fn measure() -> Result<Table> {
     let (elements, rounds) = (number("ELEMENTS", ELEMENTS)?, rounds()?);
     let columns = ["order", "elements/s", "us of the daemon's CPU each", "us of scripts each"];
@@ -63,7 +63,7 @@ async fn drain(name: &str, settings: &str, elements: usize) -> Result<Vec<String
             target.url()
         ),
     )?;
-    // From the first claim on: how long a start takes is another row.
+    // The time begins with the first claim; the start is measured elsewhere.
     while redis.zcard::<_, usize>(&queue.timeouts).await? == elements {
         ensure!(daemon.process.exit_status().is_none(), "the daemon ended: {}", daemon.said());
         tokio::time::sleep(Duration::from_micros(200)).await;
@@ -86,7 +86,7 @@ async fn drain(name: &str, settings: &str, elements: usize) -> Result<Vec<String
     ])
 }
 
-/// What has no verdict yet.
+/// Number of elements without a verdict.
 async fn left(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> Result<usize> {
     let (scheduled, in_flight): (usize, usize) =
         redis::pipe().zcard(&queue.timeouts).add_command(queue.count_in_flight()).query_async(redis).await?;

@@ -1,4 +1,4 @@
-//! Kafka away for an hour, with very much due.
+//! An outage of Kafka of an hour, with very many elements due.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ use crate::to_kafka;
 
 const SECONDS: u64 = 3_600;
 const DUE: usize = 1_000_000;
-/// What is delivered before Kafka goes, so that everything that work needs is in memory.
+/// Number of elements delivered before the outage, so that all code and buffers are in memory.
 const BEFORE: usize = 100_000;
-/// After the end of the outage.
+/// Time-out after the end of the outage.
 const PATIENCE: Duration = Duration::from_secs(600);
 const TOPIC: &str = "outage";
 
-/// The rows of `ROWS=outage`.
+/// Measures the rows of `ROWS=outage`.
 pub async fn measure() -> Result<Vec<Row>> {
     let length = Duration::from_secs(number("OUTAGE_SECONDS", SECONDS)?);
     let due = number("ELEMENTS", DUE)?;
@@ -120,7 +120,7 @@ pub async fn measure() -> Result<Vec<Row>> {
     ])
 }
 
-/// Megabytes that so large a share of the values does not exceed.
+/// A quantile of the resident memory, in megabytes.
 fn mb(resident: &[u64], share: f64) -> i64 {
     let mut sorted: Vec<i64> = resident.iter().map(|&bytes| bytes as i64).collect();
     sorted.sort_unstable();

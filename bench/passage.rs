@@ -14,28 +14,29 @@ use crate::redis_server::RedisServer;
 use crate::redisson::RedissonQueue;
 use crate::scripts::Scripts;
 
-/// The name of the only queue, and what the others begin with: all of them in one slot, with the list of the sink.
+/// The name of the only queue, and the prefix of several ones. Its hash tag puts all of them in one slot, with the list
+/// of the sink.
 pub const QUEUE: &str = "{passage}";
-/// A daemon that has settled nothing new for so long has got stuck.
+/// Time without a new settling after which a daemon counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A Redis of its own, full of elements.
+/// A Redis server with elements.
 pub struct Stock {
     /// The server.
     pub server: RedisServer,
-    /// How many elements, in all queues.
+    /// Number of elements in all queues.
     pub count: usize,
     queues: Vec<RedissonQueue>,
     oracle: Oracle,
 }
 
 impl Stock {
-    /// Elements of 256 bytes in one queue, all overdue, with due times independent of the order of the offers.
+    /// Creates elements of 256 bytes in one queue, all overdue, with random due times.
     pub async fn of(count: usize) -> Result<Stock> {
         Stock::with(Load::overdue(count), 1).await
     }
 
-    /// The same in so many queues, as many in each.
+    /// Creates this load in `queues` queues, evenly.
     pub async fn with(load: Load, queues: usize) -> Result<Stock> {
         let server = RedisServer::start().await;
         let mut redis = server.client().await;
@@ -49,7 +50,7 @@ impl Stock {
         Ok(Stock { server, count: share.count * queues.len(), queues, oracle })
     }
 
-    /// Every id once, nothing else, no byte changed; the error says what is wrong.
+    /// Checks that every id arrived exactly once, nothing else, and no byte changed.
     pub fn judge(&self, deliveries: &[Delivery]) -> Result<()> {
         match self.judge_at_least_once(deliveries)? {
             0 => Ok(()),
@@ -57,10 +58,10 @@ impl Stock {
         }
     }
 
-    /// Every id, nothing else, no byte changed; answers how many came again. A machine that does other things as well lets
-    /// time-outs pass, and what may have arrived is sent again.
+    /// Checks that every id arrived, nothing else, and no byte changed; returns the number of duplicates. On a shared
+    /// machine time-outs may pass, and elements without an answer are sent again.
     pub fn judge_at_least_once(&self, deliveries: &[Delivery]) -> Result<usize> {
-        // A list shows the payloads alone.
+        // A list contains only the payloads.
         let with_ids = deliveries.iter().all(|delivery| delivery.id.is_some());
         let report: Report =
             if with_ids { self.oracle.judge(deliveries) } else { self.oracle.judge_payloads(deliveries) };
@@ -70,7 +71,7 @@ impl Stock {
         }
     }
 
-    /// Elements a second that are claimed and settled and sent nowhere.
+    /// Measures the elements/s that are claimed and settled, without a delivery.
     pub async fn scripts_alone(&self) -> Result<f64> {
         let mut redis = self.server.client().await;
         let mut scripts = Scripts::connect(&self.server, &mut redis, QUEUE, true).await?;
@@ -79,7 +80,7 @@ impl Stock {
         Ok(self.count as f64 / drained.seconds)
     }
 
-    /// Puts so many payloads on the ready list of the first queue, as if Redisson had moved them there.
+    /// Pushes `count` payloads on the ready list of the first queue, as if Redisson had moved them there.
     pub async fn push_ready(&self, redis: &mut MultiplexedConnection, count: usize) -> Result<()> {
         for start in (0..count).step_by(10_000) {
             let some: Vec<Vec<u8>> = (start..count.min(start + 10_000)).map(|n| payload(n, 256).into_bytes()).collect();
@@ -88,24 +89,24 @@ impl Stock {
         Ok(())
     }
 
-    /// Elements that are not settled.
+    /// Number of elements that are not settled.
     async fn left(&self, redis: &mut MultiplexedConnection) -> Result<usize> {
         let mut ask = redis::pipe();
         for queue in &self.queues {
             ask.zcard(&queue.timeouts).add_command(queue.count_in_flight()).zcard(queue.bridge_key("retry"));
-            // Where builds before claims were keys had it.
+            // The key of builds before claims were keys.
             ask.zcard(queue.bridge_key("inflight"));
         }
         let counts: Vec<usize> = ask.query_async(redis).await?;
         Ok(counts.iter().sum())
     }
 
-    /// Lets the daemon take all of it to this sink and destination (YAML), beside the broker with these processes.
+    /// Drains the stock with the daemon into this sink and destination (YAML); `broker` has the broker's process ids.
     pub async fn pass(&mut self, sink: &str, to: &str, broker: &[u32]) -> Result<Passage> {
         self.pass_with(Build::This, sink, to, broker).await
     }
 
-    /// The same with this build of the daemon.
+    /// The same with another build.
     pub async fn pass_with(&mut self, build: Build, sink: &str, to: &str, broker: &[u32]) -> Result<Passage> {
         let mut redis = self.server.client().await;
         log_scripts(&mut redis).await?;
@@ -116,10 +117,10 @@ impl Stock {
                 &format!("  q{n}: {{ source: {{ redisson: {{ name: '{name}' }} }}, to: [{{ sink: out, {to} }}] }}\n");
         }
         let mut daemon = Daemon::spawn_of(build, &self.server.url(), &yaml)?;
-        // To ask for the keys of a thousand queues takes Redis some milliseconds.
+        // Asking for the keys of a thousand queues takes Redis some milliseconds.
         let pause = Duration::from_millis(if self.queues.len() > 10 { 200 } else { 10 });
-        // From the first settling on, when the sink is connected, as a bare client is before its time begins: how long a
-        // start takes is another row.
+        // The time begins with the first settling, when the sink is connected, as that of a bare client does; the start
+        // is measured elsewhere.
         let from = loop {
             let left = self.left(&mut redis).await?;
             if left < self.count {
@@ -153,37 +154,37 @@ impl Stock {
         })
     }
 
-    /// CPU time of daemon, Redis, broker, machine.
+    /// The CPU time of the daemon, Redis, the broker and the machine.
     fn cpu(&mut self, daemon: &Daemon, broker: &[u32]) -> [Duration; 4] {
         let broker = broker.iter().map(|pid| Usage::of(*pid).cpu).sum();
         [daemon.process.usage().cpu, self.server.running().usage().cpu, broker, machine()]
     }
 }
 
-/// What one run of the daemon took.
+/// The results of one run of the daemon.
 #[derive(Debug, Clone)]
 pub struct Passage {
-    /// Elements a second.
+    /// Elements per second.
     pub rate: f64,
     /// Microseconds of CPU for each element: daemon, Redis, broker.
     pub cpu_us: [f64; 3],
-    /// Cores in use, by all processes.
+    /// Number of cores in use by all processes.
     pub busy: f64,
-    /// Bytes of the daemon in memory, at most.
+    /// Maximum resident memory of the daemon, in bytes.
     pub resident: u64,
 }
 
-/// CPU time of everything on the machine.
+/// The CPU time of all processes on the machine.
 fn machine() -> Duration {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks: Vec<u64> =
         stat.lines().next().unwrap_or("").split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
-    // The fourth and fifth are idle; guests are in the first already.
+    // The fourth and fifth values are idle times; guest times are included in the first.
     let busy: u64 = ticks.iter().take(8).enumerate().filter(|(place, _)| !matches!(place, 3 | 4)).map(|(_, n)| n).sum();
     Duration::from_millis(busy * 10)
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// The median.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_unstable_by(f64::total_cmp);
@@ -193,7 +194,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
-/// Medians of what the runs took, for the table.
+/// The medians of the costs, for the table.
 pub fn costs(runs: &[Passage], broker: &str) -> String {
     let [daemon, redis, other] = [0, 1, 2].map(|n| median(runs.iter().map(|run| run.cpu_us[n])));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);

@@ -1,4 +1,4 @@
-//! What users run instead, or beside: a program in Java with Redisson and Kafka's own client, as a process.
+//! A Java program with Redisson and Kafka's own client, which users run instead of or beside the daemon.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -11,30 +11,30 @@ use tokio::sync::oneshot;
 use crate::logs::Lines;
 use crate::process::Process;
 
-/// The version that plays the peer: the newest that setup brings.
+/// The version of Redisson: the newest that setup installs.
 pub const REDISSON: &str = "4.7.0";
 
 /// A running program of `peers/Peer.java`; its Redisson client lives until it is dropped.
 pub struct Peer {
-    /// The process, for what it uses.
+    /// The process, for its usage.
     pub process: Process,
     complaints: Lines,
     answer: oneshot::Receiver<String>,
 }
 
-/// What it says of itself when it is done.
+/// The result that the program prints.
 #[derive(Debug, Clone, Copy)]
 pub struct Done {
-    /// Elements offered, or records acknowledged.
+    /// Number of offered elements, or of acknowledged records.
     pub count: usize,
-    /// How long that took, without the start of the virtual machine.
+    /// The duration in seconds, without the start of the virtual machine.
     pub seconds: f64,
-    /// CPU time in that time.
+    /// The CPU time in that duration, in seconds.
     pub cpu: f64,
 }
 
 impl Peer {
-    /// Starts it with these arguments; blocks while it is compiled for the first time.
+    /// Starts the program with these arguments; blocks while it is compiled for the first time.
     pub fn spawn(arguments: &[&str]) -> Result<Self> {
         let source = include_str!("peers/Peer.java");
         let mut command = brokers::redisson::beside_kafka(REDISSON, "Peer", source).map_err(anyhow::Error::msg)?;
@@ -46,13 +46,13 @@ impl Peer {
         let (sender, answer) = oneshot::channel();
         std::thread::spawn(move || {
             let line = BufReader::new(output).lines().map_while(Result::ok).find(|line| line.starts_with('{'));
-            // Without a line the other end sees that no answer comes.
+            // Without a line the sender is dropped, and the receiver reports an error.
             line.map(|line| sender.send(line))
         });
         Ok(Peer { process, complaints, answer })
     }
 
-    /// Waits until it is done.
+    /// Waits for the result.
     pub async fn done(&mut self, patience: Duration) -> Result<Done> {
         let said = || self.complaints.all().join("\n");
         let line = match tokio::time::timeout(patience, &mut self.answer).await {

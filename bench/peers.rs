@@ -1,5 +1,5 @@
-//! The same elements, the same Redis and the same Kafka, with what users run today: Redisson and a Java producer, and
-//! Redpanda Connect where a binary is given.
+//! The same elements, the same Redis and the same Kafka with the alternatives: Redisson and a Java producer, and
+//! Redpanda Connect if a binary is given.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -35,21 +35,21 @@ const COLUMNS: &[&str] = &[
     "longest script",
 ];
 
-/// What one of them did.
+/// The results of one alternative.
 pub struct Ran {
     count: usize,
-    /// Elements a second.
+    /// Elements per second.
     pub rate: f64,
     /// Microseconds of CPU for each element.
     pub cpu_us: f64,
-    /// Bytes in memory: of the daemon at most, of a Java program at the end.
+    /// Resident memory in bytes: the maximum of a daemon, the value at the end of a Java program.
     pub resident: u64,
     /// Microseconds of Redis for each element.
     pub redis_us: f64,
     longest_ms: f64,
 }
 
-/// The rows of `ROWS=peers`.
+/// Measures the tables of `ROWS=peers`.
 pub async fn measure() -> Result<Findings> {
     let broker = to_kafka::start().await?;
     let depths = numbers("DEPTHS", DEPTHS)?;
@@ -58,7 +58,7 @@ pub async fn measure() -> Result<Findings> {
     let title = format!("To Kafka beside its peers, 256 B; a bare producer: {bare:.0}/s");
     let mut drains = Table::new(title, COLUMNS);
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    // The last is Redisson's best case: the elements are at the head of the list.
+    // The last load is Redisson's best case: the elements are at the head of the list.
     let loads = depths.iter().map(|&depth| (depth, Order::Random)).chain(depths.last().map(|&d| (d, Order::Offers)));
     for (depth, order) in loads {
         let mut ran = Vec::new();
@@ -67,7 +67,7 @@ pub async fn measure() -> Result<Findings> {
             let load = Load { order, ..Load::overdue(depth) };
             match drain(&broker, forwarder, load, cap).await {
                 Ok(found) => ran.push((forwarder.name().to_owned(), found)),
-                // The other lines are worth having.
+                // A failed line does not prevent the others.
                 Err(error) => drains.notes.push(format!("not measured: {} with {depth}: {error:#}", forwarder.name())),
             }
         }
@@ -128,7 +128,7 @@ impl Ran {
     }
 }
 
-/// Lets one of them forward all of it, a Java program for at most `cap` seconds.
+/// Forwards a load with one alternative, a Java program for at most `cap` seconds.
 pub async fn drain(broker: &Arc<Kafka>, forwarder: Forwarder, load: Load, cap: u64) -> Result<Ran> {
     let topic = format!("peers-{}-{:?}-{}", forwarder.mode().unwrap_or("bridge"), load.order, load.count);
     to_kafka::create(broker, &topic).await?;
@@ -168,7 +168,7 @@ pub async fn drain(broker: &Arc<Kafka>, forwarder: Forwarder, load: Load, cap: u
     Ok(Ran { count, rate, cpu_us, resident, redis_us, longest_ms })
 }
 
-/// Redpanda Connect from the ready list to Kafka.
+/// Forwards the ready list to Kafka with Redpanda Connect.
 async fn connect(broker: &Arc<Kafka>, binary: &std::ffi::OsStr, count: usize, cap: u64) -> Result<Ran> {
     let topic = format!("peers-connect-{count}");
     to_kafka::create(broker, &topic).await?;
@@ -189,7 +189,7 @@ async fn connect(broker: &Arc<Kafka>, binary: &std::ffi::OsStr, count: usize, ca
         now = to_kafka::count_records(broker, &topic).await?;
         resident = resident.max(process.usage().resident);
         if first == 0 {
-            // From the first records on: how long a start takes is not asked here.
+            // The time begins with the first records; the start is not measured.
             (first, began) = (now, Instant::now());
         }
     }

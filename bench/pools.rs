@@ -1,4 +1,4 @@
-//! Claim, reading of the jobs and settling with few and with very many jobs in a pool: the library's own calls alone.
+//! Claim, reading of jobs and settling with few and with very many jobs in a pool: the library's own calls alone.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,12 +19,12 @@ use crate::report::Table;
 use crate::settings::{number, numbers, said};
 
 pub(crate) const DEPTHS: &[usize] = &[1_000, 100_000, 1_000_000];
-/// Drained at each depth, as far as there are so many.
+/// Maximum number of jobs drained at each depth.
 const DRAIN: usize = 20_000;
-/// Layouts that are measured: a hash for all jobs, and a string for each.
+/// The measured layouts: one hash for all jobs, and a string for each.
 const LAYOUTS: [&str; 2] = ["yii2", "hdt3213"];
 
-/// The rows of `ROWS=pools`.
+/// Measures the table of `ROWS=pools`.
 pub async fn measure() -> Result<Table> {
     let (depths, size) = (numbers("DEPTHS", DEPTHS)?, number("SIZE", 256)?);
     let columns =
@@ -68,7 +68,7 @@ async fn at(layout: &str, depth: usize, size: usize) -> Result<Vec<String>> {
     drain(&server, &mut redis, Arc::new(JobPool::of(&spec)), layout, depth).await
 }
 
-/// Claims and settles what is due of a queue, and answers a row about it.
+/// Claims and settles the due jobs of a queue; returns a row.
 pub(crate) async fn drain(
     server: &RedisServer,
     redis: &mut MultiplexedConnection,
@@ -110,7 +110,7 @@ pub(crate) async fn drain(
         let count = claimed.elements.len();
         if has_bodies {
             let verdicts: Vec<_> = claimed.elements.iter().map(verdict).collect();
-            // As many as the daemon writes at once.
+            // The daemon's own batch size.
             for some in verdicts.chunks(250) {
                 store.settle(some, None, None).await?;
             }

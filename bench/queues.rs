@@ -1,4 +1,4 @@
-//! Very many queues, of which few have anything to do.
+//! Very many queues, few of which have anything to do.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::settings::{number, rounds, said};
 const MANY: usize = 10_000;
 const BUSY: usize = 10;
 
-/// What is measured, and what is promised of it.
+/// The measurements, each with its promise.
 const MEASURED: [(&str, &str); 4] = [
     ("until ready", "< 1 s, one"),
     ("idle for 60 s", "<= 1 %, <= 40 MB"),
@@ -24,7 +24,7 @@ const MEASURED: [(&str, &str); 4] = [
     ("series, idle and after that", "at first use"),
 ];
 
-/// The rows of `ROWS=queues`.
+/// Measures the rows of `ROWS=queues`.
 pub async fn measure() -> Result<Vec<Row>> {
     let (many, rounds) = (number("MANY", MANY)?.max(BUSY), rounds()?);
     let mut rows = Vec::new();
@@ -40,7 +40,7 @@ pub async fn measure() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The figures of one daemon, in the order of [`MEASURED`].
+/// Measures one daemon; returns the cells in the order of [`MEASURED`].
 async fn run(count: usize) -> Result<Vec<String>> {
     let mut server = RedisServer::start().await;
     let mut redis = server.client().await;
@@ -67,7 +67,7 @@ async fn run(count: usize) -> Result<Vec<String>> {
     ])
 }
 
-/// Connections of others than the bench, and how many of them listen.
+/// Number of connections other than the bench's, and how many of them are subscribed.
 async fn connections(redis: &mut MultiplexedConnection) -> Result<[usize; 2]> {
     let list: String = redis::cmd("CLIENT").arg("LIST").query_async(redis).await?;
     let listens = |line: &&str| !line.contains(" sub=0 ") || !line.contains(" ssub=0 ") && line.contains(" ssub=");

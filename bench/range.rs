@@ -1,5 +1,5 @@
-//! Claim, confirmation and burial in batches of 500, beside the smallest script that moves a range as a whole. Both drain
-//! the same elements on servers of their own, in turns.
+//! Claim, confirmation and burial in batches of 500, compared with the smallest script that moves a range as a whole.
+//! Both drain the same elements on servers of their own, in turns.
 
 use anyhow::{Context, Result};
 use redis::aio::MultiplexedConnection;
@@ -15,7 +15,7 @@ use crate::settings::{number, numbers, rounds, said};
 use crate::yardstick::Yardstick;
 
 const DEPTHS: &[usize] = &[1_000, 100_000, 1_000_000];
-/// Drained in a round. A smaller depth is filled and drained again until there were that many.
+/// Number of elements drained in a round. A smaller depth is filled and drained repeatedly.
 const PIECE: usize = 20_000;
 const QUEUE: &str = "range";
 
@@ -35,7 +35,7 @@ const COLUMNS: &[&str] = &[
     "range script B",
 ];
 
-/// The rows of `ROWS=range`.
+/// Measures the table of `ROWS=range`.
 pub async fn measure() -> Result<Table> {
     let (depths, size, rounds) = (numbers("DEPTHS", DEPTHS)?, number("SIZE", 256)?, rounds()?);
     let title = format!("Claim, confirm and bury beside a script that moves the range, {size} B, medians of {rounds}");
@@ -67,7 +67,7 @@ pub async fn measure() -> Result<Table> {
     Ok(table)
 }
 
-/// What one element cost.
+/// The cost of one element.
 #[derive(Clone, Copy)]
 struct Cost {
     us: f64,
@@ -75,12 +75,12 @@ struct Cost {
     bytes: f64,
 }
 
-/// Medians of our scripts and of the range script.
+/// The medians of the daemon's scripts and of the range script.
 async fn at(depth: usize, size: usize, order: Order, rounds: usize) -> Result<[Cost; 2]> {
     let mut both = [Side::start(true, order).await?, Side::start(false, order).await?];
     let load = Load { count: depth, size, order, last_in_ms: -1_000 };
     let piece = PIECE.min(depth);
-    // A large depth stays about what it is; a small one is drained as a whole and filled again.
+    // A large depth hardly changes; a small one is drained completely and filled again.
     if depth > PIECE {
         for side in &mut both {
             let count = depth + rounds * piece;
@@ -91,7 +91,7 @@ async fn at(depth: usize, size: usize, order: Order, rounds: usize) -> Result<[C
     for round in 0..=rounds {
         for n in [round % 2, 1 - round % 2] {
             let side = &mut both[n];
-            // Bytes are counted apart: a server that writes them is a little slower.
+            // Bytes are counted in a round of their own, because a server that writes a replication stream is slower.
             if round == rounds {
                 keep_backlog(&side.server, &mut side.redis).await?;
             }
@@ -146,7 +146,7 @@ impl Side {
         Ok(Side { server, redis, queue, by })
     }
 
-    /// What so many elements cost in all. `emptied` when nothing is left then.
+    /// Measures the cost of draining `count` elements; `emptied` if nothing is left afterwards.
     async fn drain(&mut self, count: usize, emptied: bool) -> Result<Cost> {
         let before = Counters::read(&mut self.redis).await?;
         match &mut self.by {

@@ -1,5 +1,5 @@
-//! What an element costs at a steady rate of single ones: Redis beside the smallest script called once for each, and the
-//! daemon beside another build of it.
+//! The cost of an element at a steady rate of single ones: Redis compared with the smallest script called once for
+//! each, and the daemon compared with another build.
 
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,11 @@ use crate::yardstick::Yardstick;
 
 const RATES: &[usize] = &[20, 200, 1_000];
 const DAY_MS: i64 = 86_400_000;
-/// How long a server is watched that does nothing.
+/// Time for which an idle server is measured.
 const IDLE: Duration = Duration::from_secs(2);
-/// From the last due time on, for its settling.
+/// Time after the last due time, for its settling.
 const AFTER: Duration = Duration::from_secs(1);
-/// More of that, where not everything has arrived.
+/// Time-out for elements that have not arrived by then.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const COLUMNS: &[&str] = &[
@@ -39,14 +39,14 @@ const COLUMNS: &[&str] = &[
     "daemon CPU us each",
 ];
 
-/// What works on the queue.
+/// The program that works on the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Daemon(Build),
     Smallest,
 }
 
-/// What one element cost.
+/// The cost of one element.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     redis_us: f64,
@@ -54,7 +54,7 @@ struct Cost {
     daemon_us: f64,
 }
 
-/// The rows of `ROWS=rate`.
+/// Measures the table of `ROWS=rate`.
 pub async fn measure() -> Result<Table> {
     let (seconds, pending) = (number("RATE_SECONDS", 20)?, number("RATE_PENDING", 100_000)?);
     let (rates, rounds) = (numbers("RATES", RATES)?, rounds()?);
@@ -99,7 +99,7 @@ fn middle(runs: &[Cost]) -> Cost {
     }
 }
 
-/// Bars for Redis and for the daemon.
+/// The promises for Redis and for the daemon.
 fn bars(rate: usize) -> [&'static str; 2] {
     match rate {
         20 => ["<= 1.4x", "<= 0.75x"],
@@ -161,7 +161,7 @@ impl By {
             );
             daemon.insert(Daemon::spawn_of(build, &server.url(), &yaml)?).ready().await?;
         }
-        // Only now are their due times known: the load took as long as it took.
+        // The due times are set only now, because loading takes an unknown time.
         let start = redis_now_ms(&mut redis).await + 3_000;
         schedule(&mut redis, &queue, &chosen, |n| start + (n * 1_000 / rate) as i64).await?;
         let wait = start - redis_now_ms(&mut redis).await - 500;
@@ -173,7 +173,7 @@ impl By {
         if self == By::Smallest {
             let mut yardstick = Yardstick::new(&redis, &queue, Order::Offers);
             for n in 0..count {
-                // A millisecond later it is due for certain.
+                // One millisecond later the element is certainly due.
                 let due = began + Duration::from_millis((501 + n * 1_000 / rate) as u64);
                 tokio::time::sleep_until(due.into()).await;
                 while yardstick.once(1).await? == 0 {
@@ -185,7 +185,7 @@ impl By {
         tokio::time::sleep_until(end.into()).await;
         let mut at_sink = sink.client().await;
         if daemon.is_some() {
-            // On a busy machine the last ones are late.
+            // On a busy machine the last elements are late.
             while at_sink.xlen::<_, usize>("out").await? < count && Instant::now() < end + PATIENCE {
                 tokio::time::sleep(AFTER).await;
             }
@@ -210,7 +210,7 @@ impl By {
     }
 }
 
-/// Gives elements due times, and announces the first.
+/// Sets the due times of elements, and announces the first.
 async fn schedule(
     redis: &mut MultiplexedConnection,
     queue: &RedissonQueue,

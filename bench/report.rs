@@ -6,23 +6,23 @@ use crate::chart::Chart;
 
 /// One line of a table that has a promise beside each figure.
 pub struct Row {
-    /// What was measured.
+    /// The measured quantity.
     pub what: String,
     /// The figures.
     pub found: String,
-    /// What is promised, if anything is.
+    /// The promise; empty without one.
     pub bar: &'static str,
 }
 
 /// Columns of text with a title.
 pub struct Table {
-    /// What all of it is about; may be empty.
+    /// The title; may be empty.
     pub title: String,
     /// The heads of the columns.
     pub columns: Vec<&'static str>,
-    /// As many cells a line as there are columns.
+    /// The lines, each with one cell per column.
     pub lines: Vec<Vec<String>>,
-    /// What must be known to read it, one sentence each.
+    /// The notes below the table, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -32,7 +32,8 @@ impl Table {
         Table { title: title.into(), columns: columns.to_vec(), lines: Vec::new(), notes: Vec::new() }
     }
 
-    /// Columns as wide as their widest cell. The first is aligned to the left, and the others where they hold words.
+    /// Formats the table. Columns are as wide as their widest cell; the first, and those with words, are aligned to the
+    /// left.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let widths: Vec<usize> = (0..self.columns.len())
@@ -65,12 +66,12 @@ impl Table {
     }
 }
 
-/// What one name of `ROWS` found.
+/// The results of one name of `ROWS`.
 #[derive(Default)]
 pub struct Findings {
-    /// In the order of the report.
+    /// The tables, in the order of the report.
     pub tables: Vec<Table>,
-    /// Each with the name of its file.
+    /// The charts, each with the name of its file.
     pub charts: Vec<(&'static str, Chart)>,
 }
 
@@ -88,8 +89,8 @@ impl From<Table> for Findings {
     }
 }
 
-/// Of several measurements of the same line, in each column the cell in the middle, by its first figure; the
-/// number of a percentile is none.
+/// The median cell of each column over several measurements of the same line, by its first figure; the number of a
+/// percentile does not count.
 pub fn middle(lines: &[Vec<String>]) -> Vec<String> {
     let figure = |cell: &str| -> f64 {
         let numbers = cell.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
@@ -105,13 +106,13 @@ pub fn middle(lines: &[Vec<String>]) -> Vec<String> {
         .collect()
 }
 
-/// Half, 99 in 100, and all of the values are at most this.
+/// The median, the 99th percentile and the maximum, for the table.
 pub fn quantiles(mut values: Vec<i64>) -> String {
     values.sort_unstable();
     format!("p50 {} ms, p99 {} ms, max {} ms", at(&values, 0.5), at(&values, 0.99), at(&values, 1.0))
 }
 
-/// What this share of the values does not exceed; they must be sorted.
+/// A quantile of sorted values.
 pub fn at(sorted: &[i64], share: f64) -> i64 {
     sorted.get(((sorted.len() as f64 - 1.0) * share).round() as usize).copied().unwrap_or(0)
 }

@@ -1,6 +1,7 @@
-//! The scripts alone: the library's own calls, with nothing between a claim and its settling.
+//! The scripts alone: the library's own calls, without delivery.
 //!
-//! No sink of the daemon would do: the cheapest still decodes, routes and judges, and would hide what those cost.
+//! No sink of the daemon would do: even the cheapest includes decoding and routing, which would hide the cost of the
+//! scripts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,42 +21,42 @@ use tokio::sync::{mpsc, watch};
 use crate::redis_server::RedisServer;
 use crate::redisson::redis_now_ms;
 
-/// How often the daemon asks for a turn of the sweep.
+/// The interval between the daemon's sweeps.
 const SWEEP_EVERY: Duration = Duration::from_millis(250);
 
-/// One connection that does what the daemon does to a queue.
+/// One connection that does the daemon's work on a queue.
 pub struct Scripts {
     link: Link,
     conn: Conn,
     queue: Redisson,
     claimer: Claimer,
     sweep: UpkeepRequest,
-    /// Whether a drain sweeps when a turn is due.
+    /// Whether a drain also sweeps when a turn is due.
     sweeping: bool,
 }
 
-/// What [`Scripts::drain`] saw.
+/// The results of [`Scripts::drain`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Drained {
-    /// From the first claim to the last settling.
+    /// Seconds from the first claim to the last settling.
     pub seconds: f64,
-    /// Ghosts at most.
+    /// Maximum number of ghosts.
     pub ghosts: u64,
-    /// How old the oldest got.
+    /// Maximum age of the oldest ghost.
     pub oldest: Duration,
 }
 
-/// What [`Scripts::turn`] did.
+/// The results of [`Scripts::turn`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Turn {
-    /// Entries walked.
+    /// Number of entries walked.
     pub entries: i64,
-    /// Ghosts removed.
+    /// Number of ghosts removed.
     pub removed: i64,
 }
 
 impl Scripts {
-    /// Connects, with the settings that a queue has by default. Drains depend less on the time without sweeps.
+    /// Connects, with the default settings of a queue. `sweeping` as the daemon does, else turns only on request.
     pub async fn connect(
         server: &RedisServer,
         redis: &mut MultiplexedConnection,
@@ -72,7 +73,7 @@ impl Scripts {
         Ok(Scripts { link, conn, queue, claimer, sweep, sweeping })
     }
 
-    /// Claims and settles this many elements, with two scripts outstanding at any time, and sweeps like the daemon.
+    /// Claims and settles `count` elements, with two scripts outstanding at any time, and sweeps like the daemon.
     pub async fn drain(&mut self, count: usize) -> Result<Drained> {
         let (claimed, mut to_settle) = mpsc::channel::<Whole>(1);
         let (settled_all, mut ended) = watch::channel(false);
@@ -108,7 +109,7 @@ impl Scripts {
             Ok(seconds)
         };
         let sweeping = async {
-            // Order does not matter: a turn that is left is finished by the next.
+            // Order does not matter: an interrupted turn is finished by the next.
             while tokio::time::timeout(SWEEP_EVERY, ended.wait_for(|ended| *ended)).await.is_err() {
                 if this.sweeping {
                     this.turn_of(sweep).await?;
@@ -122,7 +123,7 @@ impl Scripts {
         Ok(drained)
     }
 
-    /// One full turn of the sweep, due or not.
+    /// Runs one full turn of the sweep, due or not.
     pub async fn turn(&self) -> Result<Turn> {
         self.turn_of(UpkeepRequest { start: Start::Census, ..self.sweep }).await
     }
@@ -148,7 +149,7 @@ impl Scripts {
     }
 }
 
-/// `ghost_max_age` and `sweep_bandwidth` of a queue that says nothing of them.
+/// The default `ghost_max_age` and `sweep_bandwidth` of a queue.
 fn sweep_defaults() -> Result<(Duration, u64)> {
     let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { redis: {} } }\nqueues: { q: { source: { redisson: { name: q } }, to: [{ sink: out, list: l }] } }\n";
     let loaded = config::load_str(yaml, "defaults", &|_| None).map_err(|errors| anyhow::anyhow!("{errors}"))?;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result};
 
-/// A number of the environment.
+/// Reads a number from the environment.
 pub fn number<T: FromStr>(name: &str, default: T) -> Result<T> {
     match std::env::var(name) {
         Ok(text) => text.replace(['_', ','], "").parse().ok().with_context(|| format!("read {name}={text}: no number")),
@@ -13,7 +13,7 @@ pub fn number<T: FromStr>(name: &str, default: T) -> Result<T> {
     }
 }
 
-/// Numbers of the environment, with blanks between them.
+/// Reads numbers separated by blanks from the environment.
 pub fn numbers(name: &str, default: &[usize]) -> Result<Vec<usize>> {
     match std::env::var(name) {
         Ok(text) => {
@@ -24,12 +24,12 @@ pub fn numbers(name: &str, default: &[usize]) -> Result<Vec<usize>> {
     }
 }
 
-/// How often each thing is measured of which the median is shown: `ROUNDS`, else three times.
+/// The number of measurements for each median: `ROUNDS`, else 3.
 pub fn rounds() -> Result<usize> {
     Ok(number("ROUNDS", 3)?.max(1))
 }
 
-/// Words of the environment, with blanks between them.
+/// Reads words separated by blanks from the environment.
 pub fn words(name: &str, default: &[&str]) -> Vec<String> {
     match std::env::var(name) {
         Ok(text) => text.split_whitespace().map(str::to_owned).collect(),
@@ -37,7 +37,7 @@ pub fn words(name: &str, default: &[&str]) -> Vec<String> {
     }
 }
 
-/// Reports progress to the user; standard output is for the report.
+/// Reports progress to the user on standard error; standard output is for the report.
 pub fn said(what: &str) {
     // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "... {what}");

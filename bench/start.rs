@@ -1,4 +1,4 @@
-//! From the start of the process to the first delivery of an element that is due already.
+//! The time from the start of the process to the first delivery of an overdue element.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::report::{Row, quantiles};
 
 const RUNS: usize = 10;
 
-/// The rows of `ROWS=start`.
+/// Measures the rows of `ROWS=start`.
 pub async fn measure() -> Result<Vec<Row>> {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
@@ -23,7 +23,7 @@ pub async fn measure() -> Result<Vec<Row>> {
         let _: () = redis.del("out").await?;
         let now = redis_now_ms(&mut redis).await;
         queue.offer(&mut redis, now, "due").await;
-        // Redis's clock decides, and the entry of the stream carries it as well.
+        // Both times are of Redis's clock.
         let spawned = redis_now_ms(&mut redis).await;
         let daemon = Daemon::spawn(
             &server.url(),

@@ -1,5 +1,5 @@
-//! From the due time to Kafka, at a steady rate, offered by a real Redisson client. Its transfer task races the process that
-//! forwards.
+//! The time from the due time to Kafka at a steady rate, with elements offered by a real Redisson client, whose
+//! transfer task competes with the forwarder.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::report::{Table, at, middle};
 use crate::settings::{number, numbers, rounds, said};
 use crate::to_kafka;
 
-/// Elements of the passage that finds the limit, unless the environment says otherwise.
+/// Default number of elements of the passage that finds the limit.
 const PASSED: usize = 100_000;
 const RATES: &[usize] = &[20, 500, 2_000];
 const QUEUE: &str = "steady";
@@ -45,14 +45,14 @@ const COLUMNS: &[&str] = &[
 pub enum Forwarder {
     /// The daemon.
     Delaybridge(Build),
-    /// Redisson and a Kafka producer, one `take()` after the other.
+    /// Redisson and a Kafka producer, with one `take()` after the other.
     Take,
     /// The same with `drainTo(100)`.
     DrainTo,
 }
 
 impl Forwarder {
-    /// As the tables call it.
+    /// The name in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Forwarder::Delaybridge(build) => build.name(),
@@ -61,7 +61,7 @@ impl Forwarder {
         }
     }
 
-    /// The argument of `Peer forward`; the daemon is no peer.
+    /// The argument of `Peer forward`; `None` for the daemon.
     pub fn mode(self) -> Option<&'static str> {
         match self {
             Forwarder::Delaybridge(_) => None,
@@ -74,13 +74,13 @@ impl Forwarder {
 /// The producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Client {
-    /// A Redisson client; its transfer task races the forwarder.
+    /// A Redisson client, whose transfer task competes with the forwarder.
     Live,
-    /// This tool, with Redisson's offer script and without a transfer task.
+    /// This tool, with Redisson's offer script but without a transfer task.
     Gone,
 }
 
-/// The rows of `ROWS=steady`.
+/// Measures the table of `ROWS=steady`.
 pub async fn measure() -> Result<Table> {
     let broker = to_kafka::start().await?;
     said("steady: the limit");
@@ -129,12 +129,12 @@ async fn limit(broker: &Arc<Kafka>) -> Result<f64> {
     Ok(passage.rate)
 }
 
-/// The sink of a daemon.
+/// The sink of the daemon, in YAML.
 pub fn sink(broker: &Kafka) -> String {
     format!("{{ kafka: {{ brokers: ['{}'] }} }}", broker.bootstrap())
 }
 
-/// Adds a line, or why there is none: the others are worth having.
+/// Adds a line, or the reason why there is none, which does not prevent the others.
 pub fn add(table: &mut Table, line: Result<Vec<String>>) {
     match line {
         Ok(line) => table.lines.push(line),
@@ -142,7 +142,7 @@ pub fn add(table: &mut Table, line: Result<Vec<String>>) {
     }
 }
 
-/// The limit of the others: Kafka's time for a bare producer alone.
+/// Measures the limit of all forwarders: Kafka's latency for a bare producer alone.
 pub async fn alone(broker: &Arc<Kafka>, rate: usize) -> Result<Vec<String>> {
     said(&format!("steady: a bare producer at {rate}/s"));
     let seconds = number("STEADY_SECONDS", 30)?.min(10);
@@ -158,7 +158,7 @@ pub async fn alone(broker: &Arc<Kafka>, rate: usize) -> Result<Vec<String>> {
     Ok(COLUMNS.iter().copied().map(cell).collect())
 }
 
-/// The cells in the middle of several runs of the daemon.
+/// Measures the daemon several times; returns the median cells.
 async fn median_run(broker: &Arc<Kafka>, rate: usize, client: Client) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for _ in 0..rounds()? {
@@ -167,7 +167,7 @@ async fn median_run(broker: &Arc<Kafka>, rate: usize, client: Client) -> Result<
     Ok(middle(&lines))
 }
 
-/// One line of the table.
+/// Measures one line of the table.
 pub async fn run(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize, client: Client) -> Result<Vec<String>> {
     said(&format!("steady: {} at {rate}/s", forwarder.name()));
     run_once(broker, forwarder, rate, client).await.with_context(|| format!("{} at {rate}/s", forwarder.name()))
@@ -179,7 +179,7 @@ async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize, client
         (RedisServer::start().await, format!("steady-{}-{rate}", forwarder.mode().unwrap_or("bridge")));
     to_kafka::create_stamped(broker, &topic).await?;
     let (redis_url, count) = (server.url().trim_end_matches("/0").to_owned(), rate * seconds);
-    // Either of them forwards until it is dropped.
+    // Either forwards until it is dropped.
     let (daemon, _peer) = match forwarder.mode() {
         None => {
             let queues = format!(
@@ -202,7 +202,7 @@ async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize, client
         Client::Live => {
             let (rate, seconds) = (rate.to_string(), seconds.to_string());
             let offer = ["offer", &redis_url, QUEUE, &rate, &seconds, "1000", "10000", "256"].map(str::to_owned);
-            // It lives on until all has arrived, and its transfer task with it.
+            // The client lives until all elements have arrived, and its transfer task with it.
             let peer = peer.insert(spawn(offer.to_vec()).await?);
             Box::pin(peer.done(Duration::from_secs(600)))
         }
@@ -259,7 +259,7 @@ async fn run_once(broker: &Arc<Kafka>, forwarder: Forwarder, rate: usize, client
     Ok(cells)
 }
 
-/// Offers as a client does, element by element, with delays at random between 1 and 10 s.
+/// Offers like a client, one element after the other, with random delays of 1 to 10 s.
 async fn offer(redis: MultiplexedConnection, rate: usize, seconds: usize) -> Result<Done> {
     let queue = RedissonQueue::new(QUEUE);
     let (count, began) = (rate * seconds, Instant::now());
@@ -278,14 +278,14 @@ async fn offer(redis: MultiplexedConnection, rate: usize, seconds: usize) -> Res
     Ok(Done { count, seconds: began.elapsed().as_secs_f64(), cpu: 0.0 })
 }
 
-/// Asks Redis for an answer five times a second until the work is done; microseconds.
+/// Pings Redis five times a second until the work is done; returns the latencies in microseconds.
 async fn with_pings(
     mut work: BoxFuture<'_, Result<Done>>,
     mut redis: MultiplexedConnection,
     pings: &mut Vec<i64>,
 ) -> Result<Done> {
     loop {
-        // Order does not matter: the work continues where it was.
+        // Order does not matter: the work continues where it stopped.
         tokio::select! {
             done = &mut work => return done,
             () = tokio::time::sleep(Duration::from_millis(200)) => {
@@ -297,7 +297,7 @@ async fn with_pings(
     }
 }
 
-/// Starts a peer; the first time it has to be compiled.
+/// Starts a peer, which is compiled the first time.
 pub async fn spawn(arguments: Vec<String>) -> Result<Peer> {
     tokio::task::spawn_blocking(move || Peer::spawn(&arguments.iter().map(String::as_str).collect::<Vec<_>>())).await?
 }

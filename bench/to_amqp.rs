@@ -1,4 +1,5 @@
-//! The daemon into a real RabbitMQ, into a classic and a quorum queue, beside a bare publisher with the same window.
+//! The daemon into a real RabbitMQ, into a classic and a quorum queue, compared with a bare publisher with the same
+//! window.
 
 use std::time::{Duration, Instant};
 
@@ -19,14 +20,14 @@ use crate::passage::{Stock, costs, each, median};
 use crate::report::Row;
 
 const ELEMENTS: usize = 100_000;
-/// Unconfirmed messages: the daemon's default.
+/// Maximum number of unconfirmed messages: the daemon's default.
 const WINDOW: usize = 1_000;
-/// Both once in a round.
+/// Number of rounds; each measures both.
 const ROUNDS: usize = 3;
-/// A queue that sends nothing for so long is empty.
+/// Time without a message after which a queue counts as empty.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// The rows of `ROWS=amqp`.
+/// Measures the rows of `ROWS=amqp`.
 pub async fn measure() -> Result<Vec<Row>> {
     let rabbit = tokio::task::spawn_blocking(Rabbit::start).await?.context("start RabbitMQ")?;
     let mut rows = Vec::new();
@@ -48,7 +49,7 @@ async fn into(rabbit: &Rabbit, kind: &str) -> Result<Vec<Row>> {
         let rate = bare(&url, &name, ELEMENTS, 256).await?;
         channel.queue_delete(name.as_str().into(), QueueDeleteOptions::default()).await?;
         if round == 0 {
-            // The broker has compiled and grown what it needs.
+            // The first round is not counted: the broker compiles its code and allocates memory.
             continue;
         }
         bares.push(rate);
@@ -72,7 +73,7 @@ async fn into(rabbit: &Rabbit, kind: &str) -> Result<Vec<Row>> {
     ])
 }
 
-/// Makes a queue of this kind.
+/// Declares a queue of this type.
 pub async fn declare(channel: &Channel, name: &str, kind: &str) -> Result<()> {
     let mut arguments = FieldTable::default();
     arguments.insert("x-queue-type".into(), AMQPValue::LongString(kind.into()));
@@ -81,7 +82,7 @@ pub async fn declare(channel: &Channel, name: &str, kind: &str) -> Result<()> {
     Ok(())
 }
 
-/// Messages a second of a publisher that does nothing else.
+/// Measures the messages/s of a publisher that does nothing else.
 pub async fn bare(url: &str, queue: &str, count: usize, size: usize) -> Result<f64> {
     let connection = Connection::connect(url, ConnectionProperties::default()).await.context("connect a publisher")?;
     let channel = connection.create_channel().await?;
@@ -111,7 +112,7 @@ fn confirmed(answer: Option<lapin::Result<Confirmation>>) -> Result<()> {
     }
 }
 
-/// Those of the daemon.
+/// The properties that the daemon sets.
 fn properties(n: usize) -> BasicProperties {
     let mut headers = FieldTable::default();
     for (name, value) in [
@@ -130,9 +131,9 @@ fn properties(n: usize) -> BasicProperties {
         .with_headers(headers)
 }
 
-/// Everything in the queue. By a consumer: 100,000 single questions would take longer than everything else.
+/// Reads all messages of a queue, with a consumer: 100,000 single gets would take too long.
 pub async fn take_all(url: &str, queue: &str) -> Result<Vec<Delivery>> {
-    // Its own: the client library may break the connection over the cancelling of a consumer.
+    // A connection of its own: the client library may close it when a consumer is cancelled.
     let connection = Connection::connect(url, ConnectionProperties::default()).await.context("connect a consumer")?;
     let channel = connection.create_channel().await?;
     let no_ack = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };

@@ -1,4 +1,4 @@
-//! The daemon into a real Kafka, beside a bare producer at the same settings and beside its scripts alone.
+//! The daemon into a real Kafka, compared with a bare producer with the same settings and with its scripts alone.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use crate::report::{Table, at};
 use crate::settings::{number, rounds, said};
 use crate::steady::Forwarder;
 
-/// Elements of one run, unless the environment says otherwise.
+/// Default number of elements of one run.
 const ELEMENTS: usize = 100_000;
 const PARTITIONS: i32 = 4;
 /// The daemon's default.
@@ -42,7 +42,7 @@ const COLUMNS: &[&str] = &[
     "Redis us each",
 ];
 
-/// What the daemon sets with its defaults, but for the linger.
+/// The producer's settings of the daemon, except for the linger.
 const SETTINGS: [(&str, &str); 7] = [
     ("enable.idempotence", "true"),
     ("acks", "all"),
@@ -53,7 +53,7 @@ const SETTINGS: [(&str, &str); 7] = [
     ("queue.buffering.max.kbytes", "262144"),
 ];
 
-/// A broker that has compiled what it needs: what its virtual machine has not would make a limit low.
+/// Starts a broker with the full JIT compiler: otherwise its code would be slow, and the limit low.
 pub async fn start() -> Result<Arc<Kafka>> {
     let start = || Kafka::start_with(KafkaOptions { fast_jit: false, ..KafkaOptions::default() });
     let broker = Arc::new(tokio::task::spawn_blocking(start).await?.context("start Kafka")?);
@@ -61,27 +61,27 @@ pub async fn start() -> Result<Arc<Kafka>> {
     Ok(broker)
 }
 
-/// What forwards, or a limit.
+/// A forwarder, or a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Forwarder(Forwarder),
-    /// librdkafka alone, at the same settings.
+    /// librdkafka alone, with the same settings.
     Producer,
-    /// Claimed and settled, sent nowhere.
+    /// Claims and settlings without a delivery.
     Scripts,
 }
 
-/// What one run found.
+/// The results of one run.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     rate: f64,
-    /// Microseconds of CPU for each element, and bytes in memory, of the forwarder.
+    /// Microseconds of CPU for each element, and resident memory in bytes, of the forwarder.
     cpu_us: f64,
     resident: f64,
     redis_us: f64,
 }
 
-/// The rows of `ROWS=kafka`.
+/// Measures the table of `ROWS=kafka`.
 pub async fn measure() -> Result<Table> {
     let broker = start().await?;
     let (elements, cap, rounds) = (number("ELEMENTS", ELEMENTS)?, number("PEER_SECONDS", 60)?, rounds()?);
@@ -133,7 +133,7 @@ impl By {
         })
     }
 
-    /// What is promised of delaybridge beside this.
+    /// The promise of delaybridge compared with this.
     fn bar(self, order: Order) -> &'static str {
         match self {
             By::Forwarder(Forwarder::Delaybridge(Build::Beside)) => ">= 1.6x",
@@ -165,12 +165,12 @@ impl By {
     }
 }
 
-/// Makes a topic.
+/// Creates a topic.
 pub async fn create(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
     create_with(broker, topic, &[]).await
 }
 
-/// Makes a topic with the broker's write time in its records.
+/// Creates a topic with the broker's write time in its records.
 pub async fn create_stamped(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
     create_with(broker, topic, &[("message.timestamp.type", "LogAppendTime")]).await
 }
@@ -181,17 +181,17 @@ async fn create_with(broker: &Arc<Kafka>, topic: &str, settings: &'static [(&str
     tokio::task::spawn_blocking(create).await?.context("create a topic")
 }
 
-/// Every record of a topic.
+/// Reads all records of a topic.
 pub async fn read(broker: &Arc<Kafka>, topic: &str) -> Result<Vec<Delivery>> {
     patiently(async || kafka::read_topic(&broker.bootstrap(), topic).await).await
 }
 
-/// How many records a topic holds.
+/// Number of records in a topic.
 pub async fn count_records(broker: &Arc<Kafka>, topic: &str) -> Result<usize> {
     patiently(async || kafka::count_topic(&broker.bootstrap(), topic).await).await
 }
 
-/// Asks until there is an answer: a broker that is short of CPU changes its leaders.
+/// Repeats a request until it succeeds: a broker that is short of CPU may change its leaders.
 async fn patiently<T>(ask: impl AsyncFn() -> Result<T, String>) -> Result<T> {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -203,13 +203,13 @@ async fn patiently<T>(ask: impl AsyncFn() -> Result<T, String>) -> Result<T> {
     }
 }
 
-/// Takes a topic away.
+/// Deletes a topic.
 pub async fn delete(broker: &Arc<Kafka>, topic: &str) -> Result<()> {
     let (broker, topic) = (broker.clone(), topic.to_owned());
     tokio::task::spawn_blocking(move || broker.delete_topic(&topic)).await?.context("delete a topic")
 }
 
-/// Records a second of a producer that does nothing else.
+/// Measures the records/s of a producer that does nothing else.
 pub async fn bare(broker: &Arc<Kafka>, topic: &str, count: usize, size: usize) -> Result<f64> {
     create(broker, topic).await?;
     let (bootstrap, name) = (broker.bootstrap(), topic.to_owned());
@@ -222,7 +222,7 @@ pub async fn bare(broker: &Arc<Kafka>, topic: &str, count: usize, size: usize) -
     Ok(count as f64 / run.seconds)
 }
 
-/// Milliseconds until Kafka confirms a record, at half and at 99 % of the records, without other load.
+/// Measures the milliseconds until Kafka confirms a record, the median and the 99th percentile, without other load.
 pub async fn bare_ack_ms(broker: &Arc<Kafka>, rate: usize, seconds: usize) -> Result<[f64; 2]> {
     let topic = format!("paced-{rate}");
     create(broker, &topic).await?;
@@ -234,17 +234,17 @@ pub async fn bare_ack_ms(broker: &Arc<Kafka>, rate: usize, seconds: usize) -> Re
     })
     .await??;
     delete(broker, &topic).await?;
-    // Those of the first second waited for the producer's id.
+    // Those of the first second include the request for the producer's id.
     let first = rate.min(run.acks_us.len() / 2);
     run.acks_us.drain(..first);
     run.acks_us.sort_unstable();
     Ok([0.5, 0.99].map(|share| at(&run.acks_us, share) as f64 / 1e3))
 }
 
-/// What the reports say.
+/// The collected delivery reports.
 #[derive(Default)]
 struct Reports {
-    /// Microseconds from the record's sending on, of those that were written.
+    /// Microseconds from sending to the report, of written records.
     acks_us: Mutex<Vec<i64>>,
     done: AtomicUsize,
 }
@@ -265,20 +265,20 @@ impl ProducerContext for Reports {
 
 type Bare = BaseProducer<Reports>;
 
-/// What a bare producer did.
+/// The results of a bare producer.
 struct Run {
     seconds: f64,
     acks_us: Vec<i64>,
 }
 
 impl Run {
-    /// Sends so many records, `between` apart, and waits for their reports.
+    /// Sends records, `between` apart, and waits for their reports.
     fn of(producer: &Bare, topic: &str, elements: usize, size: usize, between: Duration) -> Result<Run> {
         let ended = AtomicBool::new(false);
         let reports = producer.context();
         let done = || reports.done.load(Ordering::Relaxed);
         let seconds = std::thread::scope(|scope| {
-            // A thread of its own for the reports, as the daemon has it.
+            // The reports are polled by a thread of their own, as in the daemon.
             scope.spawn(|| {
                 while !ended.load(Ordering::Relaxed) {
                     producer.poll(Duration::from_millis(50));

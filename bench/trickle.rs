@@ -1,4 +1,4 @@
-//! A few elements a second out of very many: what the daemon costs Redis, how late they are, and what becomes of ghosts.
+//! A few elements a second out of very many: the daemon's cost in Redis, the lateness, and the ghosts.
 
 use std::time::{Duration, Instant};
 
@@ -35,18 +35,18 @@ const COLUMNS: &[&str] = &[
     "replicas B each",
 ];
 
-/// One way in which elements trickle.
+/// The conditions of one measurement.
 struct Trickle {
     pending: usize,
     per_second: usize,
     seconds: usize,
     order: Order,
-    /// A claim took an element from the middle of the list and left its entry there.
+    /// Whether claims take elements from the middle of the list, and so leave their entries there.
     planted: bool,
     client: bool,
 }
 
-/// The rows of `ROWS=trickle`.
+/// Measures the table of `ROWS=trickle`.
 pub async fn measure() -> Result<Table> {
     let seconds = number("TRICKLE_SECONDS", 600)?;
     let deep = number("TRICKLE_PENDING", 5_000_000)?;
@@ -100,7 +100,7 @@ impl Trickle {
             "sinks: { same: { redis: {} } }\nqueues:\n  q: { source: { redisson: { name: trickle } }, to: [{ sink: same, stream: out }] }\n",
         )?;
         daemon.ready().await?;
-        // Only now are their due times known: the load took as long as it took.
+        // The due times are set only now, because loading takes an unknown time.
         let start = redis_now_ms(&mut redis).await + 3_000;
         let due = |n: usize| start + (n * 1_000 / self.per_second) as i64;
         let scored: Vec<(i64, &Vec<u8>)> = chosen.iter().enumerate().map(|(n, member)| (due(n), member)).collect();
@@ -147,7 +147,7 @@ impl Trickle {
         ])
     }
 
-    /// Everything due in a day or two; answers what is to trickle, in the order in which it will fall due.
+    /// Offers elements that are due in a day or two; returns those that will trickle, in the order of their due times.
     async fn fill(
         &self,
         redis: &mut MultiplexedConnection,
@@ -155,7 +155,7 @@ impl Trickle {
         count: usize,
     ) -> Result<Vec<Vec<u8>>> {
         let load = Load { count: self.pending, size: 256, order: self.order, last_in_ms: 2 * DAY_MS };
-        // In order: those at the head of the list. At random: from everywhere in it.
+        // In the order of offers, take the head of the list; in random order, take elements from the whole list.
         let stride = if self.order == Order::Offers { 1 } else { self.pending / count };
         let (mut seen, mut chosen, mut middle) = (0, Vec::with_capacity(count), Vec::new());
         fill(redis, queue, load, |elements| {
@@ -174,7 +174,7 @@ impl Trickle {
             fastrand::shuffle(&mut chosen);
         }
         if self.planted {
-            // As a claim records it, with the time.
+            // Recorded with the time, as a claim does.
             let now = redis_now_ms(redis).await;
             let () = redis.hset(queue.bridge_key("sweep"), "oldest", now).await?;
             let () = redis.zrem(&queue.timeouts, &middle).await?;

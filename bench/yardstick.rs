@@ -1,5 +1,5 @@
-//! The smallest scripts that can claim and settle: a range out of the sorted set into a key, a lease, a settling by name.
-//! They check nothing, so no daemon could use them; what ours cost is shown beside them.
+//! The smallest scripts that can claim and settle: they move a range from the sorted set into a key, add a lease, and
+//! settle by name. They check nothing, so no daemon could use them; the daemon's own cost is compared with theirs.
 
 use anyhow::{Result, ensure};
 use redis::Script;
@@ -9,7 +9,8 @@ use crate::fill::Order;
 use crate::observed::Counters;
 use crate::redisson::RedissonQueue;
 
-/// KEYS: sorted set, list, key of the claim, leases, identities of ghosts. ARGV: name of the claim, most elements.
+/// KEYS: sorted set, list, key of the claim, leases, identities of ghosts. ARGV: name of the claim, maximum number of
+/// elements.
 const MOVE: &str = "
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -19,16 +20,16 @@ if n == 0 then return {} end
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, n - 1)
 local taken = redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')
 ";
-/// In the order of offers, what was taken is the head of the list.
+/// The end of the script for the order of offers: the taken elements are the head of the list.
 const CUT: &str = "redis.call('LTRIM', KEYS[2], n, -1) return taken";
-/// In any other order it is anywhere in the list, and what is left there has to be known.
+/// The end for any other order: the elements are anywhere in the list, and their entries must be recorded.
 const RECORD: &str = "
 local ids = {}
 for i = 1, #taken, 2 do ids[#ids + 1] = string.sub(taken[i], 1, 16) end
 redis.call('SADD', KEYS[5], unpack(ids))
 return taken";
 
-/// One connection that does the least to a queue.
+/// One connection that does the minimum for a queue.
 pub struct Yardstick {
     redis: MultiplexedConnection,
     queue: RedissonQueue,
@@ -39,7 +40,7 @@ pub struct Yardstick {
 }
 
 impl Yardstick {
-    /// For a queue with elements in this order.
+    /// Creates it for a queue with elements in this order.
     pub fn new(redis: &MultiplexedConnection, queue: &RedissonQueue, order: Order) -> Self {
         let rest = if order == Order::Offers { CUT } else { RECORD };
         Yardstick {
@@ -52,7 +53,7 @@ impl Yardstick {
         }
     }
 
-    /// Claims at most `most` elements that are due, and settles them; answers how many there were.
+    /// Claims at most `most` due elements, and settles them; returns their number.
     pub async fn once(&mut self, most: usize) -> Result<usize> {
         self.claims += 1;
         let name = format!("1.00000000000000aa.{}.0", self.claims);
@@ -66,7 +67,7 @@ impl Yardstick {
         Ok(taken.len())
     }
 
-    /// Claims and settles this many in batches of 500.
+    /// Claims and settles `count` elements in batches of 500.
     pub async fn drain(&mut self, count: usize) -> Result<()> {
         let mut left = count;
         while left > 0 {
@@ -77,7 +78,7 @@ impl Yardstick {
         Ok(())
     }
 
-    /// Forgets what was recorded, and all of the list when `emptied`.
+    /// Removes the records, and the whole list if `emptied`.
     pub async fn tidy(&mut self, emptied: bool) -> Result<()> {
         let mut keys = redis::cmd("UNLINK");
         keys.arg(&self.ghosts);
@@ -87,7 +88,7 @@ impl Yardstick {
         Ok(keys.query_async(&mut self.redis).await?)
     }
 
-    /// Microseconds of Redis in these calls since `before`.
+    /// Microseconds of Redis in these scripts since `before`.
     pub fn us_since(after: &Counters, before: &Counters) -> f64 {
         after.us_since(before, &["evalsha", "unlink", "zrem"])
     }

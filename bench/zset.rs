@@ -9,10 +9,10 @@ use crate::redis_server::RedisServer;
 use crate::report::Table;
 use crate::settings::{number, numbers, said};
 
-/// Units that are measured: whole numbers that a double holds, and those that it rounds.
+/// The measured units of scores: integers that a double represents exactly, and integers that it rounds.
 const UNITS: [&str; 2] = ["ms", "ns"];
 
-/// The rows of `ROWS=zset`.
+/// Measures the table of `ROWS=zset`.
 pub async fn measure() -> Result<Table> {
     let (depths, size) = (numbers("DEPTHS", DEPTHS)?, number("SIZE", 256)?);
     let columns = [

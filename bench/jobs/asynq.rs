@@ -1,4 +1,4 @@
-//! asynq: its client adds, its server processes, both in a process of their own (`bench/peers/asynq`).
+//! asynq: its client adds and its server processes jobs, both in one process of their own (`bench/peers/asynq`).
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! beanstalkd, which keeps jobs itself.
+//! beanstalkd, which stores jobs itself.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

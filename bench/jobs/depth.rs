@@ -1,4 +1,4 @@
-//! What a job costs while very many wait.
+//! The cost of a job while very many wait.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use delaybridge::jobs::{Due, NewJob};
 use super::library::{queue, topic};
 use crate::redis_server::RedisServer;
 
-/// Costs while so many jobs wait: some due now, the rest in an hour.
+/// Measures the costs while `depth` jobs wait: some due now, the rest in an hour.
 pub(super) async fn run(depth: usize) -> Result<Vec<String>> {
     const PROBES: usize = 2_000;
     let mut server = RedisServer::start().await;

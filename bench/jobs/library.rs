@@ -1,4 +1,4 @@
-//! Our own library in the clients' process, without HTTP.
+//! The library in the clients' process, without HTTP.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub fn topic() -> Topic {
     "bench".parse().expect("a topic")
 }
 
-/// The job queue on this server.
+/// Opens the job queue on this server.
 pub async fn queue(server: &RedisServer) -> JobQueue {
     let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
     link.ready().await;

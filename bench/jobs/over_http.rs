@@ -1,4 +1,4 @@
-//! The daemon, over HTTP: what a client in any language does.
+//! The daemon over HTTP, as clients in any language use it.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ pub(super) async fn run(count: usize, kept: Kept) -> Result<Ran> {
     Ok(ran)
 }
 
-/// A request; with a body it adds a job, whose body that is.
+/// Builds a request; with a body, one that adds a job with this body.
 fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
     let media_type = if body.is_empty() { "" } else { "content-type: text/plain\r\n" };
     let length = body.len();
@@ -80,7 +80,7 @@ fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// A connection that is kept.
+/// A persistent connection.
 struct Client(BufReader<TcpStream>);
 
 impl Client {
@@ -91,7 +91,7 @@ impl Client {
         Client(BufReader::new(stream))
     }
 
-    /// Status and body of the answer.
+    /// Sends a request; returns the status and the body of the response.
     async fn ask(&mut self, request: &[u8]) -> (u16, Vec<u8>) {
         self.0.get_mut().write_all(request).await.expect("write");
         let (mut status, mut length) = (0, 0);

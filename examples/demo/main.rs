@@ -1,9 +1,9 @@
-//! `make demo`, `make demo-kafka`, `make demo-amqp`: shows a delivery from end to end, without anything on this machine
-//! being touched.
+//! `make demo`, `make demo-kafka`, `make demo-amqp`: shows a delivery from end to end, and changes nothing on this
+//! machine.
 //!
-//! A private redis-server, and a private broker if one is asked for, 1,000 elements as Redisson writes them, the daemon
-//! on a file that is shown, and a verdict that does not take the daemon's word: what arrived is read back from
-//! where it was delivered to.
+//! Starts a private redis-server and, if asked for, a private broker, offers 1,000 elements in Redisson's format, runs
+//! the daemon with a configuration that is shown, and gives a verdict that does not rely on the daemon: the deliveries
+//! are read back from their destination.
 
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-// The tools of the integration tests: the demo must not need a second redis-server starter or a second Redisson writer.
+// The tools of the integration tests, so that there is one starter of redis-server and one writer of Redisson's format.
 macro_rules! tools {
     ($($name:ident $path:literal),* $(,)?) => {
         $(
@@ -48,10 +48,10 @@ use redisson::{RedissonQueue, redis_now_ms};
 use target::Target;
 
 const ELEMENTS: usize = 1000;
-/// Due times lie between these two, counted from the first offer; the daemon is up before the first.
+/// The first and the last due time after the first offer; the daemon is ready before the first.
 const FIRST_DUE_MS: i64 = 1_000;
 const LAST_DUE_MS: i64 = 10_000;
-/// Patience after the last due time.
+/// Time-out after the last due time.
 const GRACE: Duration = Duration::from_secs(20);
 
 const QUEUE: &str = "order:timeout";
@@ -60,7 +60,8 @@ const QUEUE: &str = "order:timeout";
 async fn main() -> Result<ExitCode> {
     let kind = std::env::args().nth(1).unwrap_or_else(|| "redis".to_owned());
     let interrupted = interruption()?;
-    // Unordered: whichever comes first ends the demo. A demo that is dropped ends its processes and removes its files.
+    // Order does not matter: the first to end ends the demo. Dropping the demo ends its processes and removes its
+    // files.
     tokio::select! {
         verdict = demo(&kind) => verdict,
         _ = interrupted => {
@@ -70,14 +71,15 @@ async fn main() -> Result<ExitCode> {
     }
 }
 
-/// Resolves at the first SIGINT or SIGTERM. The children are in groups of their own and do not see a Ctrl-C.
+/// Resolves at the first SIGINT or SIGTERM. The children are in process groups of their own, so Ctrl-C does not reach
+/// them.
 fn interruption() -> Result<oneshot::Receiver<i32>> {
     let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
         .context("listen for signals")?;
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            // The receiver is gone when the demo has just ended.
+            // The receiver is gone if the demo has just ended.
             let _ = sender.send(signal);
         }
     });
@@ -123,7 +125,7 @@ async fn demo(kind: &str) -> Result<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Cargo puts examples into a folder beside the binaries of the same profile.
+/// The path of the daemon: Cargo puts examples into a folder beside the binaries of the same profile.
 fn daemon_binary() -> Result<PathBuf> {
     let own = std::env::current_exe().context("find this program")?;
     let binary = own.ancestors().nth(2).map(|dir| dir.join("delaybridge")).filter(|binary| binary.exists());
@@ -154,7 +156,7 @@ queues:
     )
 }
 
-/// Offers in an order that has nothing to do with the due times, as applications do.
+/// Offers elements in an order that is independent of their due times, as applications do.
 async fn offer(redis: &mut MultiplexedConnection) -> (Oracle, i64) {
     let queue = RedissonQueue::new(QUEUE);
     let span = LAST_DUE_MS - FIRST_DUE_MS;
@@ -186,8 +188,7 @@ impl Daemon {
         Ok(Daemon { process, deliveries: Lines::collect(deliveries), log: Lines::collect(log) })
     }
 
-    /// Shows deliveries as they come; true when as many as were offered have arrived in both sinks, false when they
-    /// have not long after the last was due.
+    /// Shows deliveries as they arrive; returns true when all have arrived in both sinks, and false after the time-out.
     async fn show_until_complete(
         &mut self,
         redis: &mut MultiplexedConnection,
@@ -212,12 +213,12 @@ impl Daemon {
         }
     }
 
-    /// How late each element reached the screen, which got it at the same moment as the other sink.
+    /// The lateness of each element on the screen, which gets it at the same time as the other sink.
     fn lateness(&self) -> Vec<i64> {
         self.deliveries.all().iter().filter_map(|line| Some(oracle::of_line(line).late_ms? as i64)).collect()
     }
 
-    /// SIGTERM; the exit code, `None` if it had to be killed.
+    /// Sends SIGTERM; returns the exit code, or `None` if the daemon had to be killed.
     async fn stop(&mut self) -> Option<i32> {
         self.process.signal(Signal::TERM);
         self.process.wait(Duration::from_secs(30)).await.and_then(|status| status.code())
@@ -229,13 +230,13 @@ fn show(delivery: &Delivery) {
     println!("    {}  {late:>4.0} ms  {}", clock(due), String::from_utf8_lossy(&delivery.payload));
 }
 
-/// Time of day, UTC.
+/// The time of day in UTC.
 fn clock(ms: i64) -> String {
     let (hours, minutes, seconds) = (ms / 3_600_000 % 24, ms / 60_000 % 60, ms / 1000 % 60);
     format!("{hours:02}:{minutes:02}:{seconds:02}.{:03}", ms % 1000)
 }
 
-/// Elements that are still anywhere in the queue's structures.
+/// Number of elements that are still in any structure of the queue.
 async fn left_in_queue(redis: &mut MultiplexedConnection) -> Result<usize> {
     let queue = RedissonQueue::new(QUEUE);
     let (scheduled, in_flight, retry, dead): (usize, usize, usize, usize) = redis::pipe()

@@ -1,4 +1,4 @@
-//! Where the demo delivers to besides the screen, and how it is read back.
+//! The second destination of the demo, beside the screen, and reading it back.
 
 use anyhow::{Context, Result, bail};
 use redis::AsyncCommands;
@@ -8,12 +8,12 @@ use crate::amqp::Rabbits;
 use crate::kafka;
 use crate::oracle::{self, Delivery};
 
-/// The stream, topic or queue.
+/// The name of the stream, topic or queue.
 const NAME: &str = "order.timed-out";
-/// Records or messages that are shown whole.
+/// Number of records or messages that are shown in full.
 const SHOWN: usize = 3;
 
-/// A destination of its own.
+/// The destination.
 pub enum Target {
     Redis(MultiplexedConnection),
     Kafka(Box<brokers::Kafka>),
@@ -21,7 +21,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Starts what the kind needs.
+    /// Starts the server of this kind.
     pub async fn start(kind: &str, redis: MultiplexedConnection) -> Result<Target> {
         Ok(match kind {
             "redis" => Target::Redis(redis),
@@ -74,7 +74,7 @@ impl Target {
         }
     }
 
-    /// How many have arrived.
+    /// Number of deliveries that have arrived.
     pub async fn count(&self) -> usize {
         match self {
             Target::Redis(redis) => redis.clone().xlen(NAME).await.unwrap_or(0),
@@ -83,7 +83,7 @@ impl Target {
         }
     }
 
-    /// Everything that has arrived.
+    /// Reads all deliveries.
     pub async fn read(&mut self) -> Vec<Delivery> {
         match self {
             Target::Redis(redis) => oracle::read_stream(&mut redis.clone(), NAME).await,
@@ -92,7 +92,7 @@ impl Target {
         }
     }
 
-    /// Shows the first of what arrived, with everything beside the payload.
+    /// Shows the first deliveries with their metadata.
     pub fn show(&self, deliveries: &[Delivery]) {
         let what = match self {
             Target::Redis(_) => return,

@@ -1,4 +1,4 @@
-//! A Redis whose wall clock can be moved while it runs, and what its clock has shown.
+//! A Redis with a wall clock that can be moved while it runs, and the history of that clock.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,18 +9,18 @@ use tempfile::TempDir;
 use crate::offers::now_ms;
 use crate::redis_server::ServerOptions;
 
-/// What is loaded into the server.
+/// The library that is preloaded into the server.
 const SOURCE: &str = include_str!("skew.c");
 
 /// The clock of a server.
 pub struct Clock {
     dir: TempDir,
-    /// By how much it was ahead from when on, in ms of this machine.
+    /// The moves: since when, and by how much the clock is ahead, in ms of this machine.
     moved: Mutex<Vec<(i64, i64)>>,
 }
 
 impl Clock {
-    /// One that is right so far.
+    /// Creates a clock that is right.
     pub fn new() -> Clock {
         let dir = TempDir::with_prefix("delaybridge-clock-").expect("make a directory for a clock");
         let clock = Clock { dir, moved: Mutex::default() };
@@ -39,24 +39,24 @@ impl Clock {
         options.env("LD_PRELOAD", &path("skew.so")).env("CHAOS_CLOCK", &path("offset"))
     }
 
-    /// From now on it is ahead by so many ms; behind, if that is negative.
+    /// Sets by how many ms the clock is ahead, from now on; negative if it is behind.
     pub fn set(&self, ahead_ms: i64) {
         let mut moved = self.moved();
         let was = moved.last().map_or(0, |(_, ahead)| *ahead);
         let before = now_ms();
         self.write(ahead_ms * 1_000);
-        // What it may have shown counts as shown.
+        // A time that the server may have read counts as shown.
         moved.push((if ahead_ms > was { before } else { now_ms() }, ahead_ms));
     }
 
-    /// By how much it was ahead from when on.
+    /// The moves so far.
     pub fn history(&self) -> Vec<(i64, i64)> {
         self.moved().clone()
     }
 
     fn write(&self, us: i64) {
         let file: PathBuf = self.dir.path().join("offset");
-        // In place: the server has this very file in its memory.
+        // Written in place, because the server has this very file mapped.
         if file.exists() {
             let open = std::fs::OpenOptions::new().write(true).open(&file).expect("open the offset of a clock");
             std::os::unix::fs::FileExt::write_all_at(&open, &us.to_ne_bytes(), 0).expect("write the offset of a clock");
@@ -70,7 +70,7 @@ impl Clock {
     }
 }
 
-/// What a clock that was moved like this has shown at the most until then.
+/// The latest time that a clock with these moves has shown until `until_ms`.
 pub fn latest(moved: &[(i64, i64)], until_ms: i64) -> i64 {
     let mut most = match moved.first() {
         Some((first, _)) => until_ms.min(*first),

@@ -1,7 +1,7 @@
 //! A file system of its own for a server, which can be full.
 //!
-//! It is in memory, and mounted where only a process that holds it and the server see it. Its size is what changes: room that is
-//! not used takes no memory.
+//! It is in memory, and visible only to the server and a process that holds it. Filling it changes its size, so free
+//! space takes no memory.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -16,28 +16,28 @@ use tokio::time::{Instant, sleep};
 use crate::process::{Process, command};
 use crate::redis_server::{RedisServer, ServerOptions, program};
 
-/// Room that is never used up: the append-only file is written again when it has doubled.
+/// The size with enough space: the append-only file is rewritten when it has doubled.
 const ROOM: &str = "2g";
-/// How long the server may take to notice that there is room again.
+/// Time-out for the server to notice that there is space again.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause between two looks at it.
+/// The poll interval.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The file system, as long as it is held.
+/// The file system, until it is dropped.
 pub struct Disk {
     dir: TempDir,
-    /// Ends when it is dropped.
+    /// The process that keeps the mount alive; it ends on drop.
     _holder: Process,
-    /// What enters the place where it is mounted.
+    /// The command prefix that enters the mount namespace.
     enter: Vec<String>,
 }
 
 impl Disk {
-    /// Mounts one with room.
+    /// Mounts a file system with enough space.
     pub fn start() -> Disk {
         let dir = TempDir::with_prefix("delaybridge-disk-").expect("make a directory for a file system");
         let path = dir.path().display().to_string();
-        // Root may mount. Others may as the root of a name space of users, where that is allowed.
+        // Root may mount. Others may mount as root of a user namespace, where that is allowed.
         let (holder, user) = hold(&path, &["--mount"]).map(|holder| (holder, false)).unwrap_or_else(|first| {
             let second = hold(&path, &["--user", "--map-root-user", "--mount"]);
             let holder = second.unwrap_or_else(|second| {
@@ -56,7 +56,7 @@ impl Disk {
         }
         let disk = Disk { dir, _holder: holder, enter };
         let script = disk.script();
-        // The users stay in the directory of the server, which is never full. The end of this process is the end of the server.
+        // The users stay in the directory of the server, which is never full. When this process ends, the server ends.
         let text = format!(
             "#!/bin/sh\nexec {} -- setpriv --pdeathsig KILL -- '{}' \"$@\" --dir '{path}' --aclfile \"$PWD/users.acl\"\n",
             disk.enter.join(" "),
@@ -67,25 +67,26 @@ impl Disk {
         disk
     }
 
-    /// Below the directory, which for others than the holder and the server has nothing mounted on it.
+    /// The path of the server's start script, in the directory below the mount point, which is empty for other
+    /// processes.
     fn script(&self) -> PathBuf {
         self.dir.path().join("redis-server")
     }
 
-    /// What another command is started behind, so that it sees the file system, and where.
+    /// The volume for a node of Kafka.
     pub fn volume(&self, node: usize) -> brokers::kafka::Volume {
         brokers::kafka::Volume { node, path: self.dir.path().to_owned(), enter: self.enter.clone() }
     }
 
-    /// The options of a server that keeps its data there.
+    /// The options of a server with its data on this file system.
     pub fn options(&self, options: ServerOptions) -> ServerOptions {
         options.program(&self.script().display().to_string())
     }
 
-    /// It is exactly as large as what is on it.
+    /// Shrinks the file system to the size of its content.
     pub fn fill(&self) {
         let path = self.dir.path().display();
-        // What was written between look and change makes it fail.
+        // Fails if something was written between the look and the change; hence the loop.
         self.run(&format!(
             "for i in 1 2 3 4 5 6 7 8 9; do \
                mount -o remount,size=$(($(stat -f -c '(%b-%f)*%S' '{path}'))) chaos '{path}' && exit 0; \
@@ -93,7 +94,7 @@ impl Disk {
         ));
     }
 
-    /// There is room again.
+    /// Restores the free space.
     pub fn clear(&self) {
         self.run(&format!("mount -o remount,size={ROOM} chaos '{}'", self.dir.path().display()));
     }
@@ -105,8 +106,9 @@ impl Disk {
         assert!(output.status.success(), "change a file system: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// It is full for so long; whether the server noticed. One that is to write before each answer ends by itself, and is started
-    /// again. Else it refuses all writes until it has written what it answered before.
+    /// Fills the file system for `lasts`; returns the number of times that the server noticed. A server that must write
+    /// before each answer (`ends`) exits, and is started again. Another refuses all writes until it has written its
+    /// previous answers.
     pub async fn full(&self, server: &mut RedisServer, ends: bool, lasts: Duration) -> u64 {
         if ends { self.ends(server, lasts).await } else { self.refuses(server, lasts).await }
     }
@@ -152,7 +154,7 @@ impl Disk {
     }
 }
 
-/// A process that sees a new file system at this path; else why not.
+/// Starts a process that sees a new file system at this path; the error is the reason.
 fn hold(path: &str, view: &[&str]) -> Result<Process, String> {
     let script = format!(
         "mount -t tmpfs -o size={ROOM} chaos '{path}' && echo mounted && exec setpriv --pdeathsig KILL -- sleep infinity"
@@ -172,17 +174,17 @@ fn hold(path: &str, view: &[&str]) -> Result<Process, String> {
     Err(why.trim().to_owned())
 }
 
-/// `appendfsync`.
+/// Sets `appendfsync`.
 async fn sync(redis: &mut MultiplexedConnection, when: &str) {
     let set = redis::cmd("CONFIG").arg("SET").arg("appendfsync").arg(when).exec_async(redis).await;
     set.unwrap_or_else(|e| panic!("set appendfsync: {e}"));
 }
 
-/// Writes the append-only file once more. Redis 7.0 cuts off what it could not write as a whole, and still a file with such a
-/// write did not load: "Bad file format".
+/// Rewrites the append-only file. Redis 7.0 truncates incomplete writes, but a file with one still failed to load: "Bad
+/// file format".
 async fn rewrite(redis: &mut MultiplexedConnection) {
     let until = Instant::now() + PATIENCE;
-    // One that is on its way may have begun when there was no room.
+    // A running rewrite may have begun without space.
     loop {
         let begun: redis::RedisResult<String> = redis::cmd("BGREWRITEAOF").query_async(redis).await;
         if begun.is_ok_and(|answer| answer.contains("started")) {
@@ -202,7 +204,7 @@ async fn rewrite(redis: &mut MultiplexedConnection) {
     }
 }
 
-/// Whether the last write to the append-only file worked.
+/// Whether the last write to the append-only file succeeded.
 async fn is_written(redis: &mut MultiplexedConnection) -> bool {
     let info: String = redis::cmd("INFO").arg("persistence").query_async(redis).await.expect("ask Redis what it wrote");
     info.contains("aof_last_write_status:ok")

@@ -1,4 +1,4 @@
-//! What a run has left behind for the oracle.
+//! The evidence of a run, for the oracle.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,102 +10,102 @@ use crate::plan::{Fault, Plan};
 /// A message at its destination.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrival {
-    /// The queue that it was found at.
+    /// The index of the queue.
     pub queue: usize,
     /// The number in its payload.
     pub n: Option<u64>,
-    /// Its id.
+    /// The id.
     pub id: String,
-    /// Its attempt.
+    /// The attempt.
     pub attempt: u32,
-    /// When it arrived.
+    /// The time of arrival, in ms.
     pub at_ms: i64,
-    /// The life of a daemon that sent it.
+    /// The life of the daemon that sent it.
     pub life: usize,
-    /// Whether every byte is as it was offered.
+    /// Whether every byte is as offered.
     pub whole: bool,
-    /// Whether the destination has confirmed it.
+    /// Whether the destination confirmed it.
     pub confirmed: bool,
 }
 
 /// A dead letter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dead {
-    /// Its queue.
+    /// The index of the queue.
     pub queue: usize,
-    /// The number in its element.
+    /// The number in the element.
     pub n: Option<u64>,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Counted attempts.
+    /// Number of counted attempts.
     pub attempts: u32,
-    /// Leases in a row that ran out.
+    /// Number of consecutive expired leases.
     pub expiries: u32,
 }
 
 /// A fault as it happened.
 #[derive(Debug, Clone)]
 pub struct Struck {
-    /// As planned.
+    /// The planned fault.
     pub fault: Fault,
-    /// When it began, in ms.
+    /// The begin, in ms.
     pub from_ms: i64,
-    /// When all was well again.
+    /// The time at which everything worked again, in ms.
     pub till_ms: i64,
-    /// How often it struck: replies lost, processes killed.
+    /// Number of times that it struck: lost replies, killed processes.
     pub times: u64,
 }
 
 /// One process of a daemon.
 #[derive(Debug, Clone, Default)]
 pub struct Lived {
-    /// Its number among all of the run.
+    /// The number among all processes of the run.
     pub number: usize,
-    /// Exit code; `None`: killed, or it did not end.
+    /// The exit code; `None` if it was killed, or did not end.
     pub code: Option<i32>,
-    /// It ended without being asked, or did not end when it was asked.
+    /// The description of an end without a request, or of a request without an end.
     pub odd_end: Option<String>,
-    /// The last scrape: metrics by their names, summed.
+    /// The last scrape: the sum of each metric, by name.
     pub metrics: BTreeMap<String, f64>,
-    /// Lines of its log about a panic.
+    /// Lines of the log about a panic.
     pub panics: Vec<String>,
-    /// The most resident memory that was seen, in bytes.
+    /// Maximum resident memory that was seen, in bytes.
     pub resident: u64,
-    /// The number in the names of its claims.
+    /// The owner number in the names of its claims.
     pub owner: Option<String>,
-    /// Claims under its lease after it had ended with code 0, with the number of their elements.
+    /// Claims under its lease after an exit with code 0, each with the number of its elements.
     pub left: Vec<(String, usize)>,
-    /// Its log.
+    /// The log.
     pub log: Vec<String>,
 }
 
-/// Everything.
+/// All evidence of a run.
 #[derive(Debug)]
 pub struct Evidence {
-    /// As planned.
+    /// The plan.
     pub plan: Plan,
-    /// What was offered.
+    /// The offers.
     pub offers: Vec<Offer>,
-    /// What arrived, in the order of its arrival for each queue.
+    /// The arrivals, in the order of arrival for each queue.
     pub arrivals: Vec<Arrival>,
-    /// Jobs as consumers got them.
+    /// The jobs that consumers got.
     pub handed: Vec<Handed>,
-    /// Dead letters.
+    /// The dead letters.
     pub dead: Vec<Dead>,
-    /// Faults that happened.
+    /// The faults that struck.
     pub struck: Vec<Struck>,
-    /// Processes.
+    /// The processes of the daemons.
     pub lives: Vec<Lived>,
-    /// By how much the clock of the Redis with the queues was ahead from when on, in ms.
+    /// The moves of the clock of the Redis with the queues: since when, and by how much it is ahead, in ms.
     pub clock: Vec<(i64, i64)>,
-    /// When the processes of this test did not get their turn: from, till in ms.
+    /// The times at which the processes of this test were not scheduled: begin and end in ms.
     pub stalls: Vec<(i64, i64)>,
-    /// What was not finished within the bound.
+    /// The description of work that was not finished within the bound.
     pub stuck: Option<String>,
-    /// Keys that should not be there after everything was settled.
+    /// Keys that should not exist after everything was settled.
     pub residue: Vec<String>,
-    /// How long it took until all was settled.
+    /// The time until everything was settled.
     pub settled_after: Duration,
-    /// Commands that Redis ran in a second without anything to do.
+    /// Number of commands that Redis ran in an idle second.
     pub idle_commands: f64,
 }

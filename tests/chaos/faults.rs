@@ -1,4 +1,4 @@
-//! Which faults there are in a run, and how they vary.
+//! The choice of faults for a run, and their variation.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::profile::Profile;
 use crate::receiver::Manner;
 use crate::toxic::Toxic;
 
-/// What may happen at the same time, and in each strand what happens one after the other.
+/// The strands of faults: they run in parallel, and the faults of a strand one after the other.
 pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
     let mut strands =
         vec![of_source(settings.profile), of_target(settings.destinations()), of_operators(settings.profile)];
@@ -46,7 +46,7 @@ pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
         strands.push(vec![What::Poison]);
         strands.push(vec![What::Large(0)]);
     }
-    // Behind the others, so that these keep their times.
+    // Appended after the others, so that those keep their times.
     if settings.profile.delivers() {
         let queues = || 0..QUEUES.len();
         strands.push(queues().map(What::ForeignMembers).chain(queues().map(What::ForeignKey)).collect());
@@ -55,7 +55,7 @@ pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
         strands.push((0..settings.daemons).map(What::Upgrade).collect());
     }
     if settings.profile.is_hostile() {
-        // One for each queue, so that something is wrong with several of them at most times.
+        // One strand for each queue, so that several queues are affected most of the time.
         for queue in 0..QUEUES.len() {
             strands.push(vec![What::Strangers(queue), What::OwnType(queue, 0)]);
         }
@@ -63,7 +63,7 @@ pub fn strands(settings: &Settings) -> Vec<Vec<What>> {
     strands
 }
 
-/// What people do, and other programs.
+/// The faults caused by people and other programs.
 fn of_operators(profile: Profile) -> Vec<What> {
     let pauses = [What::Pause(0), What::Pause(1), What::Pause(2)];
     let others = match profile.delivers() {
@@ -73,7 +73,7 @@ fn of_operators(profile: Profile) -> Vec<What> {
     pauses.into_iter().chain(others).chain([What::Rolling]).collect()
 }
 
-/// What happens to the Redis with the queues.
+/// The faults of the Redis with the queues.
 fn of_source(profile: Profile) -> Vec<What> {
     let queues = || 0..QUEUES.len();
     let failovers = |how: Failover| queues().map(move |queue| What::FailOver(how, queue));
@@ -107,7 +107,7 @@ fn of_source(profile: Profile) -> Vec<What> {
     }
 }
 
-/// What happens to the destinations.
+/// The faults of the destinations.
 fn of_target(profile: Profile) -> Vec<What> {
     match profile {
         Profile::Kafka => {
@@ -138,7 +138,7 @@ fn of_target(profile: Profile) -> Vec<What> {
     }
 }
 
-/// The fault with figures of its own.
+/// Replaces the figures of a fault by random ones.
 pub fn vary(what: What, random: &mut Rng) -> What {
     if let What::Clock(way) = what {
         return What::Clock(way * random.i64(10_000..150_000));
@@ -193,7 +193,7 @@ fn vary_manner(manner: Manner, random: &mut Rng) -> Manner {
     }
 }
 
-/// How long it is to last.
+/// The duration of a fault.
 pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
     match what {
         // Longer than the lease, so that another daemon takes over.
@@ -206,7 +206,7 @@ pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
         What::Link(..) => millis(random, 300, 4_000),
         What::Server(_, Ill::ScriptFlush | Ill::Disconnect) => millis(random, 100, 1_000),
         What::Server(..) | What::WrongType(_) => millis(random, 300, 4_000),
-        // As long as it takes; others are not planned for the time that this usually is.
+        // Ends when the failover is done; no other fault is planned for its usual duration.
         What::FailOver(..) => Duration::from_secs(6),
         What::FailOverBehind(_, cut_ms) => Duration::from_millis(cut_ms) + Duration::from_secs(6),
         What::Older(behind_ms) => Duration::from_millis(behind_ms) + Duration::from_secs(1),
@@ -215,7 +215,7 @@ pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
         What::FreezeMaster(_) | What::FreezeSentinel(_) => millis(random, 300, 4_000),
         What::Clock(_) => millis(random, 500, 8_000),
         What::Reload(_) => Duration::ZERO,
-        // As long as it takes: ten leases.
+        // Ends when it is done: ten leases.
         What::Poison => settings.lease * 12 + Duration::from_secs(15),
         What::MoveSlot(_) => millis(random, 0, 1_500),
         What::Pause(_) => millis(random, 500, 3_000),
@@ -226,10 +226,10 @@ pub fn lasts(what: What, settings: &Settings, random: &mut Rng) -> Duration {
     }
 }
 
-/// How long it usually takes after its end until the next one of its strand can begin.
+/// The usual time from the end of a fault until the next one of its strand can begin.
 pub fn recovers(what: What) -> Duration {
     match what {
-        // The start of a broker, and until it has caught up with the other one.
+        // The broker must start, and catch up with the other one.
         What::Broker(Ailment::Kill | Ailment::Refuse | Ailment::Disk | Ailment::Half { killed: true, .. }) => {
             Duration::from_secs(6)
         }
@@ -237,7 +237,7 @@ pub fn recovers(what: What) -> Duration {
     }
 }
 
-/// A random time between these, in ms.
+/// A random duration between two limits, in ms.
 pub fn millis(random: &mut Rng, from: u64, to: u64) -> Duration {
     Duration::from_millis(random.u64(from..to))
 }

@@ -1,4 +1,4 @@
-//! What another program, or a person with a command line, leaves in keys of ours.
+//! Data that other programs, or people with a command line, leave in the daemon's keys.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use crate::offers::{QUEUES, now_ms};
 use crate::quiet::tag;
 use crate::stage::Stage;
 
-/// Members that mean nothing.
+/// Meaningless members.
 const MEMBERS: [&str; 3] = ["", "7.other.1", "{\"n\":1}"];
 
-/// Members among the leases and the retries of a queue, which are over and due. They are left alone, and hide nothing.
+/// Adds members to the leases and the retries of a queue, expired and due. They must be left alone, and must hide
+/// nothing.
 pub async fn members(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
     let keys = ["leases", "retry"].map(|word| format!("delaybridge:{word}:{}", tag(queue)));
     let mut redis = stage.guide.clients_when_well().await.0.swap_remove(queue);
@@ -21,7 +22,7 @@ pub async fn members(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
             add.zadd(key, member, now_ms()).ignore();
         }
     }
-    // Redis may be full, or gone again.
+    // Redis may be full, or unavailable again.
     let added = add.exec_async(&mut redis).await.is_ok();
     sleep(lasts).await;
     loop {
@@ -31,19 +32,19 @@ pub async fn members(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
             remove.zrem(key, &MEMBERS[..]).ignore();
         }
         match remove.exec_async(&mut redis).await {
-            // A former master may have removed them, and the next one still has them.
+            // A former master may have removed them, and the next one may still have them.
             Ok(()) if stage.guide.is_sure(&mut redis).await => return u64::from(added),
             _ => sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-/// A text where retries of a queue should be. Scripts look at the types of their keys first, and refuse.
+/// Puts a text at the key of a queue's retries. Scripts check the types of their keys first, and refuse.
 pub async fn key(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
     let (key, text) = (format!("delaybridge:retry:{}", tag(queue)), format!("not of {}", QUEUES[queue]));
     let mut redis = stage.guide.clients_when_well().await.0.swap_remove(queue);
     let mut set = redis::cmd("SET");
-    // With an end of its own: it goes, whatever happens here.
+    // With an expiry, so that it disappears whatever happens here.
     set.arg(&key).arg(text).arg("NX").arg("PX").arg(u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1));
     let set: redis::RedisResult<Option<String>> = set.query_async(&mut redis).await;
     sleep(lasts).await;

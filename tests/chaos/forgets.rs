@@ -1,5 +1,5 @@
-//! Redis that forgets: a server that loses what it had confirmed. What it lost itself is counted apart from us, because it is
-//! read before a daemon may touch what is left.
+//! Redis that forgets: a server that loses confirmed data. Its own losses are counted separately from the daemon's,
+//! because its data is read before a daemon may change it.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -23,36 +23,36 @@ use crate::redisson::RedissonQueue;
 use crate::source::{Clients, Guide};
 use crate::target::Target;
 
-/// How long elements are offered before the server fails.
+/// Time for which elements are offered before the server fails.
 const OFFERS: Duration = Duration::from_secs(3);
-/// How far behind the snapshot or the replica is when the server fails.
+/// Age of the snapshot or of the replica when the server fails.
 const BEHIND: Duration = Duration::from_millis(700);
 
-/// How a server forgets.
+/// The ways in which a server forgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// `appendfsync everysec`, and SIGKILL of the server; the machine goes on.
+    /// `appendfsync everysec`, and SIGKILL of the server; the machine continues.
     EverySecond,
-    /// No append-only file: it starts with a snapshot from before.
+    /// No append-only file: it starts with an older snapshot.
     Snapshot,
-    /// A replica that was behind is promoted.
+    /// A lagging replica is promoted.
     Replica,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Forgot {
-    /// Offers that Redis had confirmed.
+    /// Number of offers that Redis had confirmed.
     pub taken: usize,
-    /// Of those that Redis had lost, and that never arrived.
+    /// Number of those that Redis had lost, and that never arrived.
     pub lost_by_redis: usize,
-    /// Those that Redis still had, and that never arrived: lost by us.
+    /// Number of those that Redis still had, and that never arrived: lost by the daemon.
     pub lost_by_us: usize,
-    /// Elements that had arrived, and were in Redis again.
+    /// Number of elements that had arrived, and were in Redis again.
     pub back: usize,
-    /// Second arrivals.
+    /// Number of second arrivals.
     pub twice: usize,
-    /// Those of them that say that they are a first attempt.
+    /// Number of second arrivals that claim to be a first attempt.
     pub unannounced: usize,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Forgot {
     }
 }
 
-/// Lets a server forget while a daemon delivers from it.
+/// Makes a server forget while a daemon delivers from it.
 pub async fn forget(how: How, seed: u64) -> Forgot {
     let plain = ServerOptions::default();
     let options = match how {
@@ -148,7 +148,7 @@ async fn arrived(target: &Target, seed: u64, book: &Book) -> HashSet<u64> {
     quiet::arrivals(target, seed, book).await.into_iter().filter_map(|arrival| arrival.n).collect()
 }
 
-/// The numbers of all elements of the first queue that Redis has: scheduled, in flight, or waiting for a retry.
+/// The numbers of all elements of the first queue that are in Redis: scheduled, in flight, or waiting for a retry.
 async fn present(redis: &mut MultiplexedConnection) -> HashSet<u64> {
     let queue = RedissonQueue::new(QUEUES[0]);
     let mut members: Vec<Vec<u8>> = Vec::new();
@@ -162,14 +162,14 @@ async fn present(redis: &mut MultiplexedConnection) -> HashSet<u64> {
     members.iter().filter_map(|member| number(member)).collect()
 }
 
-/// A replica on a link that can be frozen.
+/// A replica behind a link that can be suspended.
 struct Behind {
     server: RedisServer,
     link: Proxy,
 }
 
 impl Behind {
-    /// A replica of this server, with the same users: those are not replicated.
+    /// A replica of this server, with the same users, which are not replicated.
     async fn of(master: &RedisServer) -> Behind {
         let link = Proxy::start(master.port()).await;
         let server = RedisServer::start_with(ServerOptions::default()).await;

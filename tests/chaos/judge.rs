@@ -1,4 +1,4 @@
-//! The oracle: what must be true of every run, each rule with a name.
+//! The oracle: the named rules that every run must obey.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -10,57 +10,57 @@ use crate::offers::{Answer, Kind};
 use crate::order;
 use crate::profile::Profile;
 
-/// Counted attempts after which an element is a dead letter, as configured.
+/// The configured number of counted attempts after which an element is a dead letter.
 const MAX_ATTEMPTS: u32 = 6;
-/// Leases in a row that may run out.
+/// Maximum number of consecutive expired leases.
 const MAX_EXPIRIES: u32 = 10;
-/// Most memory of a daemon: a debug build with elements of 1 MB in flight.
+/// Maximum memory of a daemon: a debug build with elements of 1 MB in flight.
 const MEMORY: u64 = 400 << 20;
-/// Most commands a second of a daemon with nothing to do.
+/// Maximum number of commands per second of an idle daemon.
 const IDLE_COMMANDS: f64 = 60.0;
-/// The same with topics of jobs: once a second it looks at each of three topics, with twenty commands.
+/// The same with topics: once a second it looks at each of three topics, with twenty commands.
 const IDLE_COMMANDS_OF_JOBS: f64 = 80.0;
 
-/// A run with so many faults shows duplicates, takeovers and dead letters.
+/// Number of faults from which on a run must show duplicates, takeovers and dead letters.
 const LONG: usize = 60;
 
 /// The rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// What was taken arrives, or is a dead letter.
+    /// Accepted elements arrive, or are dead letters.
     Lost,
     /// Nothing arrives that was not offered, that was refused, or that was withdrawn in time.
     Unknown,
-    /// What arrives is what was offered, byte for byte, with its due time.
+    /// Arrivals equal the offers, byte for byte, with their due times.
     WrongBytes,
     /// Nothing arrives before its due time.
     Early,
-    /// Of several arrivals of an element only one says that it is the first attempt.
+    /// Only one of several arrivals of an element claims to be the first attempt.
     Unannounced,
-    /// In a queue in order, first deliveries are in the order of the due times.
+    /// In a queue with order, first deliveries are in the order of the due times.
     Order,
-    /// A job is one consumer's at a time, and is finished once.
+    /// A job belongs to one consumer at a time, and is finished once.
     TwoOwners,
     /// A dead letter has a cause, and its attempts are used up.
     DeadLetterCause,
-    /// What spares the sink spares the attempts.
+    /// Elements lose attempts only to faults that may cost them.
     AttemptsBurnt,
-    /// After all is well again, everything is settled within the bound.
+    /// After the faults, everything is settled within the bound.
     Stuck,
-    /// Nothing is left in Redis when everything is settled, nor under the lease of a process that ended in order.
+    /// Nothing remains in Redis after everything is settled, nor under the lease of a process that ended gracefully.
     Residue,
-    /// Each element is counted once where it ended.
+    /// Each element is counted once, under its end.
     Counters,
-    /// Memory and commands of a daemon stay below a line.
+    /// Memory and commands of a daemon are limited.
     Bounded,
-    /// No process ends by itself, or does not end when it is asked to; none panics.
+    /// No process ends by itself or ignores a stop; none panics.
     Died,
-    /// The run showed what it is for: each kind of fault struck, something arrived.
+    /// The run was effective: each kind of fault struck, and something arrived.
     Empty,
 }
 
 impl Rule {
-    /// As reports and the documentation name it.
+    /// The name in reports and the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Rule::Lost => "lost",
@@ -82,12 +82,12 @@ impl Rule {
     }
 }
 
-/// A rule that a run has broken.
+/// A broken rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Violation {
-    /// Which.
+    /// The rule.
     pub rule: Rule,
-    /// How.
+    /// The description.
     pub text: String,
 }
 
@@ -97,7 +97,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All violations of a run.
+/// Finds all violations of a run.
 pub fn judge(evidence: &Evidence) -> Vec<Violation> {
     let arrived = by_number(evidence);
     let mut found = Found(Vec::new());
@@ -119,7 +119,7 @@ pub fn judge(evidence: &Evidence) -> Vec<Violation> {
     found.0
 }
 
-/// Violations so far.
+/// The violations so far.
 pub struct Found(pub Vec<Violation>);
 
 impl Found {
@@ -127,7 +127,7 @@ impl Found {
         self.0.push(Violation { rule, text: text.into() });
     }
 
-    /// One violation for all of these, with the first of them.
+    /// Adds one violation for all of these, which quotes the first ones.
     pub fn all<T: fmt::Debug>(&mut self, rule: Rule, what: &str, which: &[T]) {
         if !which.is_empty() {
             self.add(rule, format!("{} {what}: {:?}", which.len(), &which[..which.len().min(4)]));
@@ -152,7 +152,7 @@ fn lost(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
     let confirmed = |n: &u64| arrived.get(n).is_some_and(|all| all.iter().any(|arrival| arrival.confirmed));
     let here = |n: u64| confirmed(&n) || dead.contains(&n);
     let all = evidence.offers.iter().zip(0u64..);
-    // While something is stuck, it is not lost yet.
+    // Elements that are still stuck are not lost.
     let missing = all.filter(|(offer, n)| {
         let withdrawn = matches!(offer.withdrawn, Some(Answer::Yes | Answer::Unknown));
         offer.taken == Answer::Yes && !withdrawn && !here(*n)
@@ -205,12 +205,12 @@ fn unannounced(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
         })
         .collect();
     twice.sort();
-    // What was claimed and delivered before a failover that has lost the claim. Durable claims are not lost.
+    // Deliveries before a failover that lost the claim. Durable claims are not lost.
     let forgotten = if evidence.plan.settings.durable { 0 } else { replayed(evidence, arrived) };
     if !evidence.plan.settings.durable {
         twice.retain(|(n, _)| !arrived.get(n).is_some_and(|all| at_failover(evidence, all)));
     }
-    // The client of Kafka can write a record twice in what it reports as one attempt (docs/guarantees.md).
+    // Kafka's client can write a record twice in a single reported attempt (docs/guarantees.md).
     if evidence.plan.settings.profile == Profile::Kafka {
         twice.retain(|(_, all)| {
             let mut lives = all.iter().filter(|(_, attempt, _)| *attempt <= 1).map(|(life, ..)| life);
@@ -220,41 +220,42 @@ fn unannounced(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
     }
     found.all(Rule::Unannounced, "elements came twice as a first attempt (life, attempt, time)", &twice);
     let (seen, announced) = (duplicates(evidence) - forgotten, announced(evidence));
-    // A process that has ended takes what it counted since its last scrape with it.
+    // A process loses its counts since the last scrape when it ends.
     let all_live = evidence.lives.len() == evidence.plan.settings.daemons;
     if seen as f64 > announced && all_live {
         found.add(Rule::Unannounced, format!("{seen} duplicates, {announced} counted"));
     }
 }
 
-/// Whether a failover can have lost what was written about the first arrival of an element.
+/// Whether a failover may have lost the record of an element's first arrival.
 fn at_failover(evidence: &Evidence, all: &[&Arrival]) -> bool {
     const AROUND: i64 = 1_000;
-    // A process may go on with a claim that is lost until its lease is over, and a frozen destination takes it later still.
+    // A process may continue with a lost claim until its lease ends, and a suspended destination takes the delivery
+    // even later.
     let lease = i64::try_from(evidence.plan.settings.lease.as_millis()).unwrap_or(i64::MAX);
     let Some(first) = all.iter().map(|arrival| arrival.at_ms).min() else { return false };
     let mut failovers = evidence.struck.iter().filter(|struck| struck.fault.what.may_lose_writes());
     failovers.any(|struck| (struck.from_ms - AROUND..=struck.till_ms + 2 * lease + AROUND).contains(&first))
 }
 
-/// Arrivals beyond the first of elements that were delivered at a failover.
+/// Number of repeated arrivals of elements that were delivered at a failover.
 pub fn replayed(evidence: &Evidence, arrived: &ByNumber<'_>) -> usize {
     let all = arrived.values().filter(|all| at_failover(evidence, all));
     all.map(|all| all.len() - 1).sum()
 }
 
-/// Arrivals beyond the first of each element.
+/// Number of repeated arrivals.
 pub fn duplicates(evidence: &Evidence) -> usize {
     let different: HashSet<_> = evidence.arrivals.iter().map(|arrival| (arrival.queue, &arrival.id)).collect();
     evidence.arrivals.len() - different.len()
 }
 
-/// Duplicates that the daemons have counted as possible.
+/// Number of duplicates that the daemons counted as possible.
 pub fn announced(evidence: &Evidence) -> f64 {
     sum(evidence, "delaybridge_possible_duplicates_total") + sum(evidence, "delaybridge_leases_expired_total")
 }
 
-/// A counter, summed over all processes, as far as it was seen.
+/// The sum of a counter over all processes, as far as it was scraped.
 pub fn sum(evidence: &Evidence, metric: &str) -> f64 {
     evidence.lives.iter().filter_map(|life| life.metrics.get(metric)).sum()
 }
@@ -279,8 +280,8 @@ fn dead_letters(evidence: &Evidence, found: &mut Found) {
 
 fn attempts(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
     let lease = i64::try_from(evidence.plan.settings.lease.as_millis()).unwrap_or(i64::MAX);
-    // A lost claim is found again a second later: a shorter lease is over by then. What a clock that was ahead has put off waits for
-    // that time, which may be long after it.
+    // A lost claim is found a second later, after the end of a shorter lease. With a clock that was ahead, postponed
+    // elements wait for that time, possibly long after the run.
     if lease < 3_000 || !evidence.clock.is_empty() || evidence.plan.settings.fails {
         return;
     }
@@ -288,7 +289,7 @@ fn attempts(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
         let short = struck.till_ms - struck.from_ms < lease / 4;
         let spares = struck.fault.what.spares_attempts()
             && (short || !matches!(struck.fault.what, crate::plan::What::Link(..)) || is_lossy(struck));
-        // A lease may run out later, and the retry of what failed at the end comes later still.
+        // A lease may run out later, and the retry of a failed element comes even later.
         (!spares).then_some((struck.from_ms, struck.till_ms + lease + 3_000))
     });
     let stalls = evidence.stalls.iter().map(|(from, till)| (*from, *till + lease + 3_000));
@@ -306,7 +307,7 @@ fn attempts(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
     found.all(Rule::AttemptsBurnt, "elements have lost an attempt to nothing (number, attempt, ms late)", &burnt);
 }
 
-/// A fault that loses single answers: however long it lasts, no lease may run out.
+/// Whether a fault loses only single answers; however long it lasts, no lease may run out.
 fn is_lossy(struck: &crate::evidence::Struck) -> bool {
     use crate::plan::{Trouble, What};
     matches!(struck.fault.what, What::Link(_, _, Trouble::LoseClaims(_) | Trouble::LoseVerdicts(_)))
@@ -320,7 +321,8 @@ fn ends(evidence: &Evidence, found: &mut Found) {
         found.all(Rule::Residue, "keys are left", &evidence.residue);
     }
     for life in &evidence.lives {
-        // What it dropped because its lease was nearly over stays under that lease. Another process may have it already.
+        // Claims dropped because their lease was nearly over stay under that lease, unless another process has them
+        // already.
         let dropped = life.metrics.get("delaybridge_stale_drops_total").copied().unwrap_or(0.0);
         if life.left.iter().map(|(_, count)| *count as f64).sum::<f64>() > dropped {
             let (left, counted) = (&life.left, &life.metrics);
@@ -333,8 +335,8 @@ fn ends(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// Each element leaves Redis once, and is counted once, as delivered or as dead. What a process counted after its last scrape
-/// is not known, if it has ended: at most what it sent and had not counted.
+/// Checks that each element leaves Redis once, and is counted once, as delivered or as dead. The counts of a process
+/// since its last scrape are unknown if it has ended: at most the elements sent but not counted.
 fn counters(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
     if evidence.stuck.is_some() {
         return;
@@ -350,15 +352,15 @@ fn counters(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
         let (sent, counted) = (sent.get(&life.number).map_or(0, HashSet::len), life.metrics.get(DELIVERED));
         (sent as f64 - counted.copied().unwrap_or(0.0)).max(0.0)
     };
-    // Who was scraped when everything was settled has counted everything.
+    // Processes that were scraped when everything was settled have counted everything.
     let last = evidence.lives.len().saturating_sub(evidence.plan.settings.daemons);
     let unseen: f64 = evidence.lives[..last].iter().map(unseen).sum();
     let dead: HashSet<u64> = evidence.dead.iter().filter_map(|dead| dead.n).collect();
     let gone = arrived.keys().filter(|n| !dead.contains(n)).count() as f64;
     let counted = sum(evidence, DELIVERED);
-    // Verdicts with a lost answer and a lease that was over before the next one.
+    // Verdicts with a lost answer, whose lease ended before the next one.
     let unknown = sum(evidence, "delaybridge_unknown_acks_total");
-    // What a failover brought back was counted before it.
+    // Elements that a failover brought back were counted before it.
     let again = replayed(evidence, arrived) as f64;
     if counted > gone + again || counted + unseen + unknown < gone {
         found.add(
@@ -397,12 +399,12 @@ fn empty(evidence: &Evidence, found: &mut Found) {
     };
     let mut never: Vec<_> = kinds(false).difference(&kinds(true)).copied().collect();
     never.sort_unstable();
-    // One that had few chances is no failure of a run; a whole strand without effect is.
+    // A single fault with few chances is no failure of a run; a whole strand without effect is.
     if evidence.struck.len() >= 3 && never.len() * 2 > kinds(false).len() {
         found.all(Rule::Empty, "kinds of faults never struck", &never);
     }
     let struck = |kind: &str| kinds(true).contains(kind);
-    // A reload breaks nothing off.
+    // A reload interrupts nothing.
     let faults = evidence.plan.faults.iter().filter(|fault| fault.what.kind() != "reload").count();
     if (struck("stop") || struck("kill")) && faults >= LONG {
         if evidence.plan.settings.profile.delivers() && sum(evidence, "delaybridge_leases_expired_total") == 0.0 {

@@ -1,4 +1,4 @@
-//! Daemons: a place with a configuration and links of its own, and the processes that live there one after the other.
+//! Daemons: a seat with a configuration and links of its own, and the processes that run there one after the other.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,21 +24,21 @@ use crate::process::{Process, command};
 use crate::proxy::Proxy;
 use crate::target::Target;
 
-/// The binary that cargo built beside this test.
+/// The binary that cargo built for this test.
 const BINARY: &str = env!("CARGO_BIN_EXE_delaybridge");
-/// How long a daemon may take to end when it is asked to: its `shutdown_timeout`, and a busy machine.
+/// Time-out for the end of a daemon: its `shutdown_timeout`, and some time for a busy machine.
 const END: Duration = Duration::from_secs(20);
 
-/// Pause between two looks at the metrics of a process that ends.
+/// The interval between scrapes of an ending process.
 const SCRAPE: Duration = Duration::from_millis(50);
 
-/// Pause between two changes of a configuration.
+/// The pause between two changes of a configuration.
 const RELOAD: Duration = Duration::from_millis(400);
 
-/// The number of a process, and what it counts.
+/// The number of a process, and its metrics.
 type Scraped = (usize, BTreeMap<String, f64>);
 
-/// Metrics that the oracle looks at.
+/// The metrics that the oracle needs.
 const LOOKED_AT: [&str; 10] = [
     "delaybridge_delivered_messages_total",
     "delaybridge_dead_lettered_messages_total",
@@ -59,15 +59,15 @@ pub struct Life {
     log: Lines,
 }
 
-/// How a daemon reaches the Redis with the queues.
+/// The route of a daemon to the Redis with the queues.
 pub enum Road {
-    /// Through a proxy in front of this port.
+    /// Through a proxy before this port.
     Through(u16),
-    /// By these keys under `redis`.
+    /// Directly, by these keys under `redis`.
     Straight(String),
 }
 
-/// A daemon's place.
+/// The seat of a daemon.
 pub struct Seat {
     config: ConfigFile,
     file: PathBuf,
@@ -75,7 +75,7 @@ pub struct Seat {
     source: Option<Proxy>,
     target: Option<Proxy>,
     lie: Option<String>,
-    /// What the next process runs, if it is not ours.
+    /// Another binary for the next process.
     other: Mutex<Option<PathBuf>>,
     life: tokio::sync::Mutex<Option<Life>>,
     /// The last scrape.
@@ -83,7 +83,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// A place for a daemon of this plan, in front of these servers.
+    /// Creates a seat for a daemon of this plan, before these servers.
     pub async fn new(plan: &Plan, road: Road, target: &Target, lie: Option<String>) -> Seat {
         let (source, redis) = match road {
             Road::Through(port) => {
@@ -105,7 +105,7 @@ impl Seat {
             false => yaml_of_jobs(plan, port, &redis, api),
         };
         let config = ConfigFile::new(&text);
-        // Once, and not for every process: a server that is down or frozen cannot take a user.
+        // Once, not for every process: a server that is down or suspended cannot add a user.
         let file = config.confined(Purpose::Run);
         let (life, scraped, other) = (tokio::sync::Mutex::default(), Mutex::default(), Mutex::default());
         Seat { config, file, port, source, target: link, lie, other, life, scraped }
@@ -120,12 +120,12 @@ impl Seat {
         link.expect("a link of a profile that has one")
     }
 
-    /// Its configuration as a person would use it.
+    /// The configuration as a person would use it.
     pub fn config(&self) -> &ConfigFile {
         &self.config
     }
 
-    /// From now on processes run this binary; without one, ours.
+    /// Sets the binary of later processes; `None` for the tested one.
     pub fn run_binary(&self, other: Option<&Path>) {
         *lock(&self.other) = other.map(Path::to_owned);
     }
@@ -149,7 +149,7 @@ impl Seat {
         *life = Some(Life { number, process, log });
     }
 
-    /// Waits until `/readyz` says yes; `false` if it does not in time.
+    /// Waits until `/readyz` reports ready; returns false after the time-out.
     pub async fn ready(&self, patience: Duration) -> bool {
         let until = tokio::time::Instant::now() + patience;
         while tokio::time::Instant::now() < until {
@@ -161,10 +161,10 @@ impl Seat {
         false
     }
 
-    /// The configuration changes, and the process is asked to read it: a file that is broken, one with another bound, and the one
-    /// that it had. How often it was asked.
+    /// Changes the configuration and asks the process to read it: a broken file, one with another bound, and the
+    /// original one. Returns how often it was asked.
     pub async fn reload(&self) -> u64 {
-        // Held until all is as it was: a process that starts must not find the broken file.
+        // Locked until the original is back: a starting process must not find the broken file.
         let mut life = self.life.lock().await;
         let starts = |life: &Life| !life.log.all().iter().any(|line| owner(line).is_some());
         if life.as_ref().is_some_and(starts) {
@@ -174,7 +174,7 @@ impl Seat {
         let other = text.replace("max_in_flight: ", "max_in_flight: 1").replace("max_body: ", "max_body: 1");
         let mut times = 0;
         for text in [format!("{text}  broken: ["), other, text] {
-            // As an operator or a volume replaces it: by another file of the same name.
+            // Replaced by another file of the same name, as operators and volumes do.
             let beside = self.file.with_extension("new");
             std::fs::write(&beside, &text).and_then(|()| std::fs::rename(&beside, &self.file)).expect("replace a file");
             if let Some(life) = life.as_mut() {
@@ -186,7 +186,7 @@ impl Seat {
         times
     }
 
-    /// SIGKILL. `None` if there was no process.
+    /// Kills the process with SIGKILL; returns `None` if there was none.
     pub async fn kill(&self) -> Option<Lived> {
         let mut life = self.life.lock().await.take()?;
         let resident = life.resident();
@@ -194,16 +194,16 @@ impl Seat {
         Some(self.lived(life, resident, None))
     }
 
-    /// SIGTERM, and its end.
+    /// Sends SIGTERM, and waits for the end.
     pub async fn terminate(&self) -> Option<Lived> {
-        // Held until it has ended: no other process may begin in its place.
+        // Locked until the end: no other process may start in this seat.
         let mut place = self.life.lock().await;
         let mut life = place.take()?;
         let resident = life.resident();
         life.process.signal(Signal::TERM);
-        // It may be stopped by another fault, which no longer finds it.
+        // It may be suspended by another fault, which no longer finds it.
         life.process.signal(Signal::CONT);
-        // What it counts in its drain is worth knowing: its endpoint is the last that ends.
+        // Scrape during the drain: the metrics endpoint is the last to end.
         let until = tokio::time::Instant::now() + END;
         let odd = loop {
             match life.process.wait(SCRAPE).await {
@@ -221,20 +221,20 @@ impl Seat {
         Some(self.lived(life, resident, odd))
     }
 
-    /// SIGSTOP, when every thread has stopped; `false` if there was no process.
+    /// Suspends the process with SIGSTOP; returns when every thread has stopped, or false if there was no process.
     pub async fn stop(&self) -> bool {
         let mut life = self.life.lock().await;
         life.as_mut().map(|life| life.process.freeze()).is_some()
     }
 
-    /// SIGCONT.
+    /// Resumes the process with SIGCONT.
     pub async fn go_on(&self) {
         if let Some(life) = self.life.lock().await.as_mut() {
             life.process.signal(Signal::CONT);
         }
     }
 
-    /// The process, if it has ended without being asked.
+    /// Takes the process if it has ended without a request.
     pub fn ended(&self) -> Option<Lived> {
         let mut life = self.life.try_lock().ok()?;
         let status = life.as_mut()?.process.exit_status()?;
@@ -242,7 +242,7 @@ impl Seat {
         Some(self.lived(life, 0, Some(format!("ended by itself: {status}"))))
     }
 
-    /// Reads the metrics of the process that lives now; of one that begins or ends meanwhile, nothing.
+    /// Scrapes the current process; ignores the result if the process begins or ends meanwhile.
     pub async fn scrape(&self) {
         let now = || self.life.try_lock().ok()?.as_ref().map(|life| life.number);
         let number = now();
@@ -260,7 +260,7 @@ impl Seat {
         Some(LOOKED_AT.map(|name| (name.to_owned(), metrics.sum(name))).into())
     }
 
-    /// What is in its log, of the process that lives now.
+    /// The log of the current process.
     pub async fn log(&self) -> Vec<String> {
         self.life.lock().await.as_ref().map_or_else(Vec::new, |life| life.log.all())
     }
@@ -274,7 +274,7 @@ impl Seat {
         let code = life.process.exit_status().and_then(|status| status.code());
         let panics = life.log.all().into_iter().filter(|line| line.contains("panicked at")).collect();
         let owner = life.log.all().iter().find_map(|line| owner(line));
-        // Before it listens for signals it has nothing to end in order.
+        // Before it listens for signals, a process cannot end gracefully.
         let odd_end = odd_end.filter(|odd| owner.is_some() || !odd.contains("(SIGTERM)"));
         let log = life.log.all();
         let (number, metrics) = (life.number, metrics.map(|(_, metrics)| metrics).unwrap_or_default());
@@ -296,13 +296,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The number in the names of a daemon's claims, as it logs it at its start.
+/// The owner number in the names of a daemon's claims, from its line at the start.
 fn owner(line: &str) -> Option<String> {
     let fields: serde_json::Value = serde_json::from_str(line).ok()?;
     (fields.get("message")?.as_str()? == "started").then(|| fields.get("owner")?.as_str().map(str::to_owned))?
 }
 
-/// The configuration of a daemon that serves jobs, whose time to run is the lease.
+/// The configuration of a daemon that serves jobs, with the lease as the time to run.
 fn yaml_of_jobs(plan: &Plan, port: u16, source: &str, api: u16) -> String {
     let lease = plan.settings.lease.as_millis();
     format!(
@@ -314,13 +314,13 @@ fn yaml_of_jobs(plan: &Plan, port: u16, source: &str, api: u16) -> String {
     )
 }
 
-/// The configuration: one queue of each source, one sink.
+/// The configuration: one queue of each source, and one sink.
 fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Proxy>) -> String {
     let settings = &plan.settings;
     let lease = settings.lease.as_millis();
-    // The sink's answer within four fifths of the lease; a lost reply is noticed in less than half of it.
+    // The sink must answer within 7/10 of the lease; a lost reply of Redis is noticed after 2/5 of it.
     let (timeout, command) = (lease * 7 / 10, lease * 2 / 5);
-    // Retries that come late enough for a failover before them.
+    // Retries later than a failover that began before them.
     let retry = if settings.fails { "2s" } else { "100ms" };
     // Any replica may be the next master.
     let durable = match settings.durable {

@@ -1,11 +1,11 @@
-//! Random faults on real processes, and an oracle that knows what must have arrived.
+//! Random faults on real processes, and an oracle that knows the required deliveries.
 //!
-//! A run is made from its seed first: settings, faults, their times. The schedule is written to a file, then played against
-//! daemons, a Redis with the queues and a Redis with the destinations. After the faults everything is healed, and from then on
-//! the daemons must finish within a stated bound. Then the oracle judges (`judge.rs` has its rules). A run that fails replays
-//! itself with fewer faults, to name the few that are needed.
+//! A run is first planned from its seed: settings, faults, their times. The schedule is written to a file, then played
+//! against daemons, a Redis with the queues and a Redis with the destinations. After the faults everything is repaired,
+//! and the daemons must finish within a stated bound. Then the oracle judges (the rules are in `judge.rs`). A failed
+//! run is replayed with fewer faults, to find the few that are needed.
 //!
-//! `make chaos SEED=7 MINUTES=10` plays a seed. As a part of the tests it plays one fixed seed and two daemons that lie.
+//! `make chaos SEED=7 MINUTES=10` plays a seed. The tests play one fixed seed and two daemons with a planted defect.
 
 // The tools of the integration tests.
 macro_rules! tools {

@@ -1,4 +1,4 @@
-//! The book of what was offered: noted before it is sent, so that nothing arrives that is not in it.
+//! The book of offers: each is recorded before it is sent, so that everything that arrives is in it.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,59 +6,59 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The queues of a run, one of each source.
 pub const QUEUES: [&str; 3] = ["orders", "due", "pool"];
 
-/// What is known of an offer or of its withdrawal.
+/// The server's answer to an offer or a withdrawal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The server said that it is done.
+    /// The server confirmed it.
     Yes,
-    /// The server said that it is not done.
+    /// The server rejected it.
     No,
-    /// No answer: it may be done, now or later.
+    /// There was no answer: it may be done, now or later.
     Unknown,
 }
 
-/// What was offered.
+/// The kind of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A payload as it should be.
+    /// A valid payload.
     Good,
-    /// One that is no JSON: a dead letter.
+    /// A payload that is no JSON: a dead letter.
     Undecodable,
-    /// One that kills whoever sends it: a dead letter.
+    /// A payload that kills every process that sends it: a dead letter.
     Poison,
-    /// A member that no program of ours wrote: a dead letter.
+    /// A member that no known program wrote: a dead letter.
     Junk,
-    /// A payload as it should be, which may be too large for the settings: it arrives, or is a dead letter.
+    /// A valid payload that may be too large for the settings: it arrives, or is a dead letter.
     Large,
 }
 
 /// An element.
 #[derive(Debug, Clone)]
 pub struct Offer {
-    /// Its place in [`QUEUES`].
+    /// The index of the queue in [`QUEUES`].
     pub queue: usize,
-    /// Its id in messages.
+    /// The id in messages.
     pub id: String,
-    /// Size of its payload.
+    /// Size of the payload, in bytes.
     pub size: usize,
-    /// Due time in ms.
+    /// The due time, in ms.
     pub due_ms: i64,
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Whether it was taken.
+    /// Whether it was accepted.
     pub taken: Answer,
-    /// When that was known, in ms.
+    /// The time of that answer, in ms.
     pub answered_ms: i64,
-    /// Whether it was withdrawn before its due time; `None` if nobody tried.
+    /// Whether it was withdrawn before its due time; `None` without an attempt.
     pub withdrawn: Option<Answer>,
 }
 
-/// All offers of a run; the number of an element is its place.
+/// All offers of a run; the number of an element is its index.
 #[derive(Debug, Default)]
 pub struct Book(Mutex<Vec<Offer>>);
 
 impl Book {
-    /// Notes an offer that is about to be sent, and answers its number. `id` makes its id from the number.
+    /// Records an offer before it is sent, and returns its number. `id` makes its id from the number.
     pub fn note(&self, queue: usize, size: usize, due_ms: i64, kind: Kind, id: impl FnOnce(u64) -> String) -> u64 {
         let mut offers = self.lock();
         let n = offers.len() as u64;
@@ -67,19 +67,19 @@ impl Book {
         n
     }
 
-    /// Notes what the server said to an offer.
+    /// Records the server's answer to an offer.
     pub fn taken(&self, n: u64, answer: Answer) {
         let mut offers = self.lock();
         offers[n as usize].taken = answer;
         offers[n as usize].answered_ms = now_ms();
     }
 
-    /// Notes what the server said to a withdrawal.
+    /// Records the server's answer to a withdrawal.
     pub fn withdrawn(&self, n: u64, answer: Answer) {
         self.lock()[n as usize].withdrawn = Some(answer);
     }
 
-    /// The server may have forgotten what it has said since this time.
+    /// Marks the server's answers since this time as unknown, because it may have forgotten them.
     pub fn forgotten_since(&self, from_ms: i64) {
         for offer in self.lock().iter_mut() {
             if offer.taken == Answer::Yes && offer.answered_ms >= from_ms {
@@ -92,12 +92,12 @@ impl Book {
         }
     }
 
-    /// One of them.
+    /// An offer by its number.
     pub fn get(&self, n: u64) -> Option<Offer> {
         self.lock().get(usize::try_from(n).ok()?).cloned()
     }
 
-    /// All of them.
+    /// All offers.
     pub fn all(&self) -> Vec<Offer> {
         self.lock().clone()
     }
@@ -107,7 +107,7 @@ impl Book {
     }
 }
 
-/// Time of this machine in ms: both Redis have the same clock.
+/// The time of this machine in ms, which is the clock of both Redis servers.
 #[expect(clippy::disallowed_methods, reason = "both Redis run on this machine, and one may be down")]
 pub fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");

@@ -1,4 +1,4 @@
-//! What a run is asked for: the arguments of `make chaos`, in the variable `DELAYBRIDGE_CHAOS`.
+//! The arguments of `make chaos`, from the variable `DELAYBRIDGE_CHAOS`.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -14,23 +14,23 @@ pub const VARIABLE: &str = "DELAYBRIDGE_CHAOS";
 /// The arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Everything follows from it but the timing.
+    /// The seed, which determines everything except the timing.
     pub seed: u64,
     /// The servers.
     pub profile: Profile,
-    /// How long faults are made.
+    /// The duration of the faults.
     pub length: Duration,
-    /// Only these faults of the schedule, by their numbers.
+    /// The numbers of the faults to play; `None` for all.
     pub only: Option<BTreeSet<usize>>,
-    /// Kinds of faults to choose from; all if there is none.
+    /// The kinds of faults to choose from; empty for all.
     pub kinds: Vec<String>,
-    /// Whether faults that need a file system of their own are among all. Not every machine allows that.
+    /// Whether faults that need a file system of their own are included. Not every machine allows that.
     pub disks: bool,
-    /// Prints the schedule and ends.
+    /// Whether to print the schedule only.
     pub plan: bool,
-    /// Replays a failed run with fewer faults for at most so long.
+    /// Maximum time for replays of a failed run with fewer faults.
     pub shrink: Duration,
-    /// The lie that the daemons are to tell.
+    /// The planted defect of the daemons.
     pub lie: Option<String>,
     /// Another binary, for the fault `upgrade`.
     pub old: Option<PathBuf>,
@@ -54,7 +54,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads `--seed 7 --profile sentinel --minutes 10 --only 3,5 --faults kill,stop --plan --shrink MINUTES --lie NAME --old PATH`.
+    /// Parses `--seed 7 --profile sentinel --minutes 10 --only 3,5 --faults kill,stop --plan --shrink MINUTES --lie
+    /// NAME --old PATH`.
     pub fn parse(text: &str) -> Result<Options, String> {
         let mut options = Options { disks: true, ..Options::default() };
         let mut words = text.split_whitespace();
@@ -90,7 +91,7 @@ impl Options {
     }
 }
 
-/// A binary, with its whole path: what starts it may be in another folder.
+/// The absolute path of a binary, because it may be started from another folder.
 fn binary(path: &str) -> Result<PathBuf, String> {
     let whole = std::fs::canonicalize(path).map_err(|e| format!("--old {path}: {e}"))?;
     let mode = std::fs::metadata(&whole).map_err(|e| format!("--old {path}: {e}"))?;

@@ -1,8 +1,8 @@
-//! Queues in order: which of them are, and the rule for what they deliver.
+//! Queues with order: their choice, and the rule for their deliveries.
 //!
-//! An element goes to its sinks when the one before it has its verdict, whoever delivers, and whatever comes twice. So the first
-//! deliveries of two elements are in the order of their due times if the one that is due first was offered, for certain, before
-//! the other one could be claimed: before its due time, by the clock of Redis.
+//! An element goes to its sinks only after the verdict on the one before it, whoever delivers, and whatever arrives
+//! twice. So the first deliveries of two elements are in the order of their due times, if the earlier one was certainly
+//! offered before the other could be claimed: before its due time, by the clock of Redis.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,21 +17,21 @@ use crate::payload::key;
 use crate::profile::Profile;
 use crate::target::Target;
 
-/// Most elements a second of queues in order: what a fault held up is delivered one after the other, or so for each key.
+/// Maximum elements/s of queues with order: after a fault they are delivered one after the other, in total or by key.
 const RATE: u32 = 8;
 const RATE_BY_KEY: u32 = 20;
 
-/// Two queues in order. The third one is without.
+/// The two queues with order; the third one has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InOrder {
-    /// The place of the queue with `order: queue`.
+    /// The index of the queue with `order: queue`.
     pub whole: usize,
-    /// The place of the queue with `order: key`.
+    /// The index of the queue with `order: key`.
     pub by_key: usize,
 }
 
 impl InOrder {
-    /// In half of the seeds, two of the queues.
+    /// Chooses two of the queues; in half of the seeds, none.
     pub fn random(seed: u64) -> Option<InOrder> {
         let mut random = Rng::with_seed(seed.wrapping_mul(151));
         let mut places: Vec<usize> = (0..QUEUES.len()).collect();
@@ -39,13 +39,13 @@ impl InOrder {
         random.bool().then_some(InOrder { whole: places[0], by_key: places[1] })
     }
 
-    /// What a queue has under its destination, and under itself, in the configuration.
+    /// The additions to the configuration of a queue's destination, and of the queue.
     pub fn yaml(order: Option<InOrder>, queue: usize, target: &Target) -> (&'static str, &'static str) {
         match order {
             Some(order) if order.whole == queue => ("", "order: queue, "),
-            // The key of a record is the one of its queue, too.
+            // The key of a record is also the key of the order.
             Some(order) if order.by_key == queue => match target {
-                // Which one of them has anyway.
+                // One of them has a key anyway.
                 Target::Kafka(_) if target.route(QUEUES[queue]).contains("key:") => ("", "order: key, "),
                 Target::Kafka(_) => (", key: \"${payload.k}\"", "order: key, "),
                 _ => ("", "order: key, order_key: \"${payload.k}\", "),
@@ -54,7 +54,7 @@ impl InOrder {
         }
     }
 
-    /// Elements a second to a queue, of so many to each.
+    /// Limits `rate`, the elements/s of a queue, by its order.
     pub fn rate(order: Option<InOrder>, queue: usize, rate: u32) -> u32 {
         match order {
             Some(order) if order.whole == queue => rate.min(RATE),
@@ -63,7 +63,7 @@ impl InOrder {
         }
     }
 
-    /// The line of an element: those of a line follow each other. `None` in a queue without order.
+    /// The line of an element: elements of a line are delivered one after the other. `None` in a queue without order.
     fn line(self, queue: usize, n: u64) -> Option<(usize, u64)> {
         match queue {
             _ if queue == self.whole => Some((queue, 0)),
@@ -79,17 +79,18 @@ impl fmt::Display for InOrder {
     }
 }
 
-/// What is known of an element of a line when it arrives for the first time.
+/// The first arrival of an element of a line.
 #[derive(Debug, Clone, Copy)]
 struct First {
     n: u64,
     due_ms: i64,
-    /// What is due later than this could not be claimed before it was there; `None`: it need not be before anything.
+    /// The time by which the element was certainly in Redis: later ones could not be claimed before. `None` if it may
+    /// be overtaken.
     there_ms: Option<i64>,
     at_ms: i64,
 }
 
-/// An element that came behind one that was due later.
+/// An element that arrived after a later one.
 #[derive(Debug, PartialEq)]
 struct Overtaken {
     n: u64,
@@ -100,7 +101,7 @@ struct Overtaken {
     by_due_ms: i64,
 }
 
-/// The rule `order`.
+/// Checks the rule `order`.
 pub fn judge(evidence: &Evidence, found: &mut Found) {
     let Some(order) = evidence.plan.settings.order else { return };
     let dead: HashSet<u64> = evidence.dead.iter().filter_map(|dead| dead.n).collect();
@@ -111,7 +112,7 @@ pub fn judge(evidence: &Evidence, found: &mut Found) {
         let offer = usize::try_from(n).ok().and_then(|n| evidence.offers.get(n));
         let Some(offer) = offer.filter(|offer| matches!(offer.kind, Kind::Good | Kind::Large)) else { continue };
         let Some(line) = order.line(*queue, n).filter(|_| seen.insert(n)) else { continue };
-        // A dead letter lets the next one go, and so does what is withdrawn: what is on its way to the sink may come later.
+        // A dead letter lets the next one go, and so does a withdrawn element: a delivery under way may arrive later.
         let certain = offer.taken == Answer::Yes && offer.withdrawn.is_none() && !dead.contains(&n);
         let there_ms = certain.then(|| latest(&evidence.clock, offer.answered_ms).max(offer.due_ms));
         lines.entry(line).or_default().push(First { n, due_ms: offer.due_ms, there_ms, at_ms: *at_ms });
@@ -124,10 +125,10 @@ pub fn judge(evidence: &Evidence, found: &mut Found) {
     }
 }
 
-/// Arrivals in the order in which they were made.
+/// Arrivals in the order of delivery.
 fn in_turn(evidence: &Evidence) -> Vec<&Arrival> {
     let mut arrivals: Vec<&Arrival> = evidence.arrivals.iter().collect();
-    // Topics have several partitions. What they got in the same ms may be in any order.
+    // Topics have several partitions. Records of the same ms may be in any order.
     if evidence.plan.settings.profile == Profile::Kafka {
         let due_ms = |arrival: &Arrival| Some(evidence.offers.get(usize::try_from(arrival.n?).ok()?)?.due_ms);
         arrivals.sort_by_key(|arrival| (arrival.at_ms, due_ms(arrival)));
@@ -135,7 +136,7 @@ fn in_turn(evidence: &Evidence) -> Vec<&Arrival> {
     arrivals
 }
 
-/// What came too late in a line, in the order of the first deliveries.
+/// The overtaken elements of a line, in the order of the first deliveries.
 fn overtaken(line: &[First]) -> Vec<Overtaken> {
     let mut latest: Option<First> = None;
     let mut overtaken = Vec::new();
@@ -160,11 +161,11 @@ fn what_was_there_in_time_is_overtaken_by_nothing() {
     let there = |n, due_ms| first(n, due_ms, Some(due_ms));
     assert_eq!(who(&[there(1, 10), there(2, 20), there(3, 20), there(4, 30)]), []);
     assert_eq!(who(&[there(1, 10), there(3, 30), there(2, 20), there(4, 40)]), [(2, 3)]);
-    // All that the latest one has overtaken.
+    // All elements that the latest one has overtaken.
     assert_eq!(who(&[there(9, 90), there(1, 10), there(2, 20)]), [(1, 9), (2, 9)]);
     // Equal due times.
     assert_eq!(who(&[there(2, 20), there(1, 20)]), []);
-    // Offered when the later one may have been claimed already, or not certainly offered, withdrawn, or dead.
+    // Offered when the later one may have been claimed already, not certainly offered, withdrawn, or dead.
     assert_eq!(who(&[there(2, 20), first(1, 10, Some(20))]), []);
     assert_eq!(who(&[there(2, 20), first(1, 10, None)]), []);
 }

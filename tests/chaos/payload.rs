@@ -1,20 +1,20 @@
-//! Payloads that are a function of the seed, the element's number and a size: made again on arrival, and compared.
+//! Payloads as a function of the seed, the element's number and a size, so that arrivals can be compared.
 
-/// How many keys the elements of a queue have.
+/// Number of different keys in a queue.
 const KEYS: u64 = 5;
 
-/// What elements with the same key have in common: the field `k` of the payload.
+/// The key of an element: the field `k` of the payload.
 pub fn key(n: u64) -> u64 {
-    // Numbers are those of all queues, which take turns.
+    // Numbers run over all queues, which take turns.
     n / 3 % KEYS
 }
 
-/// The payload of an element: JSON with its number in front, and its key.
+/// The payload of an element: JSON with its number and its key first.
 pub fn payload(seed: u64, n: u64, size: usize) -> Vec<u8> {
     let mut body = format!("{{\"n\":{n},\"k\":{},\"x\":\"", key(n)).into_bytes();
     let mut random = fastrand::Rng::with_seed(seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let end = size.saturating_sub(2).max(body.len());
-    // One random word for sixteen bytes: 50 MB take a moment in a debug build.
+    // One random word per sixteen bytes: 50 MB take a moment in a debug build.
     while body.len() < end {
         let word = format!("{:016x}", random.u64(..));
         body.extend_from_slice(&word.as_bytes()[..word.len().min(end - body.len())]);
@@ -23,14 +23,14 @@ pub fn payload(seed: u64, n: u64, size: usize) -> Vec<u8> {
     body
 }
 
-/// A payload that no codec takes for JSON: the end is missing.
+/// A payload that is no JSON: its end is missing.
 pub fn undecodable(seed: u64, n: u64, size: usize) -> Vec<u8> {
     let mut body = payload(seed, n, size);
     body.truncate(body.len() - 1);
     body
 }
 
-/// The number in front of a payload, or of an element with it.
+/// The number at the beginning of a payload, or of an element that contains it.
 pub fn number(bytes: &[u8]) -> Option<u64> {
     let mark = b"{\"n\":";
     let at = bytes.windows(mark.len()).take(256).position(|window| window == mark)? + mark.len();

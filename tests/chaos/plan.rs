@@ -1,4 +1,4 @@
-//! The schedule: what happens when, made from the seed before anything starts.
+//! The schedule of a run, made from the seed before anything starts.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,33 +15,33 @@ use crate::profile::Profile;
 use crate::receiver::Manner;
 use crate::toxic::Toxic;
 
-/// Time before the first fault.
+/// The time before the first fault.
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// The fault that needs another binary.
+/// The kind of the fault that needs another binary.
 pub const UPGRADE: &str = "upgrade";
 
-/// How the daemons are set up, and what they have to do.
+/// The settings of the daemons, and their load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// The servers.
     pub profile: Profile,
     /// Whether claims wait for a replica.
     pub durable: bool,
-    /// Daemons on the same queues.
+    /// Number of daemons on the same queues.
     pub daemons: usize,
-    /// Lease of all queues.
+    /// The lease of all queues.
     pub lease: Duration,
     /// `max_in_flight` of all queues.
     pub max_in_flight: usize,
-    /// `in_flight_bytes` of a daemon in MiB, if it is not the usual one.
+    /// `in_flight_bytes` of a daemon in MiB; `None` for the default.
     pub in_flight_mib: Option<u32>,
-    /// Elements a second, to each queue.
+    /// Elements per second for each queue.
     pub rate: u32,
-    /// The destination is a webhook that fails three requests of ten and is late with every second one, all the time, and elements
-    /// are due in bursts: claims lose some of their elements long before the rest.
+    /// Whether the destination is a webhook that fails three requests of ten and delays every second one, all the time,
+    /// and elements are due in bursts, so that claims lose some of their elements long before the rest.
     pub fails: bool,
-    /// Two of the queues deliver in order.
+    /// The two queues with order, if any.
     pub order: Option<InOrder>,
     /// A binary of another version, which daemons run for some time.
     pub old: Option<PathBuf>,
@@ -56,140 +56,141 @@ pub enum Side {
     Target,
 }
 
-/// What is wrong with a link.
+/// A problem of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// Open, and not a byte passes.
+    /// Connections are open, but no byte passes.
     Freeze,
-    /// Commands arrive, answers do not.
+    /// Commands arrive, but answers do not.
     Mute,
     /// Connections are refused.
     Refuse,
-    /// Connections are dropped again and again.
+    /// Connections are dropped repeatedly.
     Drop,
-    /// The answers to each n-th claim are lost, after it ran.
+    /// The answers to every n-th claim are lost after it ran.
     LoseClaims(u64),
-    /// The answers to each n-th verdict are lost, after it was written.
+    /// The answers to every n-th verdict are lost after it was written.
     LoseVerdicts(u64),
-    /// The answers to each n-th extension of leases are lost.
+    /// The answers to every n-th extension of leases are lost.
     LoseExtensions(u64),
-    /// The answers to each n-th message are lost, after it arrived.
+    /// The answers to every n-th message are lost after it arrived.
     LoseMessages(u64),
-    /// The toxics of toxiproxy.
+    /// A toxic of toxiproxy.
     Toxic(Toxic),
 }
 
-/// What is wrong with a server.
+/// A problem of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ill {
-    /// SIGSTOP.
+    /// Suspended with SIGSTOP.
     Freeze,
-    /// SIGKILL, and a start with what the append-only file has.
+    /// Killed with SIGKILL, and started with its append-only file.
     Kill,
-    /// `maxmemory` reached.
+    /// `maxmemory` is reached.
     Full,
     /// SCRIPT FLUSH, several times.
     ScriptFlush,
     /// CLIENT KILL of all connections.
     Disconnect,
-    /// Daemons may run no command.
+    /// Daemons may not run any command.
     Rights,
-    /// Its disk is full.
+    /// The disk is full.
     Disk {
-        /// Whether it is to write before each answer, and so ends by itself; else it refuses.
+        /// Whether the server writes before each answer, and so exits; otherwise it refuses writes.
         ends: bool,
     },
 }
 
-/// What is wrong with a broker.
+/// A problem of a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ailment {
-    /// SIGSTOP.
+    /// Suspended with SIGSTOP.
     Freeze,
-    /// SIGKILL, and a start with its data.
+    /// Killed with SIGKILL, and started with its data.
     Kill,
-    /// RabbitMQ's alarm of a full disk: it takes nothing.
+    /// RabbitMQ's disk alarm: it accepts nothing.
     Full,
     /// All connections are closed by an operator.
     Disconnect,
-    /// RabbitMQ's exchange, or topics of Kafka, are deleted, and made again.
+    /// RabbitMQ's exchange, or topics of Kafka, are deleted and created again.
     Gone,
     /// Daemons may not publish.
     Rights,
-    /// The disk of one broker of two is full: it ends.
+    /// The disk of one of two brokers is full, and it exits.
     Disk,
-    /// One broker of two is frozen or killed, and comes back.
+    /// One of two brokers is suspended or killed, and comes back.
     Half {
-        /// Which, from 1 on.
+        /// The number of the broker, from 1.
         node: usize,
         /// Whether it is killed.
         killed: bool,
     },
-    /// A topic of Kafka asks for more replicas than there are: it refuses all records.
+    /// A topic of Kafka requires more replicas than exist, and refuses all records.
     Refuse,
 }
 
 /// A kind of fault, with its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// SIGKILL; started again when the fault ends.
+    /// A daemon is killed with SIGKILL, and started again at the end.
     Kill(usize),
-    /// SIGSTOP; SIGCONT when the fault ends.
+    /// A daemon is suspended with SIGSTOP, and resumed at the end.
     Stop(usize),
-    /// SIGTERM; started again when the fault ends.
+    /// A daemon is stopped with SIGTERM, and started again at the end.
     Terminate(usize),
-    /// SIGTERM and a start of each daemon, one after the other.
+    /// Each daemon is stopped with SIGTERM and started, one after the other.
     Rolling,
-    /// SIGTERM of a daemon and a start of the other binary; the same back to ours when the fault ends.
+    /// A daemon is replaced by the other binary, and back at the end.
     Upgrade(usize),
-    /// A link of a daemon.
+    /// A problem of a daemon's link.
     Link(usize, Side, Trouble),
-    /// A server.
+    /// A problem of a server.
     Server(Side, Ill),
-    /// A broker.
+    /// A problem of a broker.
     Broker(Ailment),
-    /// The receiver of webhooks.
+    /// A behaviour of the receiver of webhooks.
     Receiver(Manner),
     /// All consumers of jobs are killed.
     Consumers,
-    /// The destination of a queue has a wrong type.
+    /// The destination of a queue has the wrong type.
     WrongType(usize),
     /// The master of a queue is replaced.
     FailOver(Failover, usize),
-    /// The replicas of a queue's master are cut off for so many ms, then it is killed.
+    /// The replicas of a queue's master are disconnected for this many ms, then it is killed.
     FailOverBehind(usize, u64),
-    /// The Redis with the queues restarts with the state of so many ms ago.
+    /// The Redis with the queues restarts with its state of this many ms ago.
     Older(u64),
-    /// The master of a queue is stopped: long enough, and it is replaced.
+    /// The master of a queue is suspended, and replaced if that lasts long enough.
     FreezeMaster(usize),
-    /// A sentinel is stopped.
+    /// A sentinel is suspended.
     FreezeSentinel(usize),
     /// The slot of a queue moves to another master.
     MoveSlot(usize),
-    /// The clock of the Redis with the queues is so many ms ahead, or behind.
+    /// The clock of the Redis with the queues is this many ms ahead; negative if behind.
     Clock(i64),
-    /// The configuration of a daemon changes: to one that is broken, to another one, and back.
+    /// The configuration of a daemon changes: to a broken one, to another one, and back.
     Reload(usize),
-    /// An element that kills whoever sends it.
+    /// An element kills every daemon that sends it.
     Poison,
-    /// A queue is paused by a person, and resumed.
+    /// A person pauses and resumes a queue.
     Pause(usize),
-    /// Members that no program of ours wrote.
+    /// Members that no known program wrote.
     Junk(usize),
-    /// Members of another program among the leases and the retries of a queue, for some time.
+    /// For some time, the leases and the retries of a queue have members of another program.
     ForeignMembers(usize),
-    /// A text where the retries of a queue should be, for some time.
+    /// For some time, a text is at the key of a queue's retries.
     ForeignKey(usize),
-    /// What other programs, newer versions and broken disks leave in every key of a queue or a topic, until all is settled.
+    /// Until the end, every key of a queue or a topic has data of other programs, of newer versions and of broken
+    /// disks.
     Strangers(usize),
-    /// A key of a queue or a topic holds a text, for some time: which one of them.
+    /// For some time, a key of a queue or a topic contains a text; the second value selects the key.
     OwnType(usize, usize),
-    /// An element of so many MB.
+    /// An element of this many MB.
     Large(usize),
 }
 
 impl What {
-    /// The kind, as `--faults` names it and the tables show it.
+    /// The kind, as in `--faults` and the tables.
     pub fn kind(&self) -> &'static str {
         match self {
             What::Kill(_) => "kill",
@@ -259,17 +260,17 @@ impl What {
         }
     }
 
-    /// Whether it is made only when it is asked for.
+    /// Whether the fault is made only on request.
     fn is_rare(&self) -> bool {
         matches!(self, What::Poison | What::Large(_))
     }
 
-    /// Whether it needs a file system of its own, which takes rights that not every machine gives.
+    /// Whether the fault needs a file system of its own, and so rights that not every machine gives.
     pub fn needs_a_disk(&self) -> bool {
         matches!(self, What::Server(_, Ill::Disk { .. }) | What::Broker(Ailment::Disk))
     }
 
-    /// Whether a sink or Redis may be taken for broken.
+    /// Whether a sink or Redis may appear broken.
     fn opens_breakers(&self) -> bool {
         self.may_lose_writes()
             || matches!(
@@ -286,12 +287,12 @@ impl What {
             )
     }
 
-    /// Whether what a replica did not have is lost.
+    /// Whether writes may be lost that a replica did not have.
     pub fn may_lose_writes(&self) -> bool {
         matches!(self, What::FailOver(..) | What::FailOverBehind(..) | What::FreezeMaster(_) | What::Older(_))
     }
 
-    /// Whether it leaves the attempts of elements alone, provided that it ends well before the lease.
+    /// Whether the attempts of elements must not change, if the fault ends well before the lease.
     pub fn spares_attempts(&self) -> bool {
         matches!(
             self,
@@ -321,33 +322,33 @@ impl What {
 /// A fault of the schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
-    /// Its number, for `--only`.
+    /// The number, for `--only`.
     pub number: usize,
-    /// When it begins, from the start of the run.
+    /// The begin, after the start of the run.
     pub at: Duration,
-    /// How long it lasts.
+    /// The duration.
     pub lasts: Duration,
-    /// What happens.
+    /// The fault.
     pub what: What,
-    /// Faults of the same strand follow each other.
+    /// The strand; faults of a strand follow each other.
     pub strand: usize,
 }
 
-/// Everything about a run but its timing.
+/// The plan of a run, except for its timing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What it was made from.
+    /// The seed.
     pub seed: u64,
-    /// Faults end before.
+    /// The end of all faults.
     pub length: Duration,
-    /// How the daemons are set up.
+    /// The settings of the daemons.
     pub settings: Settings,
-    /// The faults in the order of their beginnings.
+    /// The faults, in the order of their begins.
     pub faults: Vec<Fault>,
 }
 
 impl Plan {
-    /// The schedule of these options.
+    /// Makes the schedule for these options.
     pub fn new(options: &Options) -> Plan {
         let mut random = Rng::with_seed(options.seed);
         let settings = Settings::random(options, &mut random);
@@ -357,9 +358,9 @@ impl Plan {
             let drawn = |what: &What| !what.is_rare() && (options.disks || !what.needs_a_disk());
             let wanted = |what: &What| options.kinds.is_empty() && drawn(what) || named(what);
             let choices: Vec<What> = choices.into_iter().filter(wanted).collect();
-            // Of its own, so that a strand more changes nothing of the others.
+            // A generator of its own, so that an additional strand does not change the others.
             let mut random = Rng::with_seed(options.seed.wrapping_mul(31).wrapping_add(strand as u64));
-            // Fewer kinds come more often.
+            // With fewer kinds, each is more frequent.
             let gap = if options.kinds.is_empty() { 9_000 } else { 2_500 };
             let mut at = WARM_UP + millis(&mut random, 0, gap);
             while let Some(&what) = random.choice(&choices) {
@@ -380,17 +381,17 @@ impl Plan {
         options.only.as_ref().map_or_else(|| plan.clone(), |only| plan.only(only))
     }
 
-    /// The same with these faults alone.
+    /// The same plan with only these faults.
     pub fn only(&self, numbers: &BTreeSet<usize>) -> Plan {
         let faults = self.faults.iter().filter(|fault| numbers.contains(&fault.number)).cloned().collect();
         Plan { faults, ..self.clone() }
     }
 
-    /// How long everything may take to finish once all is healed: leases run out, and the breaker of a sink that was away
-    /// probes every 30 s at the latest, as does a claim that Redis refused.
+    /// Maximum time for settling everything after the faults: leases run out, and the breaker of a broken sink is
+    /// probed every 30 s at the latest, and so is a claim that Redis refused.
     pub fn bound(&self) -> Duration {
         let probes = self.faults.iter().any(|fault| fault.what.opens_breakers());
-        // What was claimed or is to be retried by a clock that was ahead waits until that time has come.
+        // Elements claimed or scheduled for a retry by a clock that was ahead wait until that time.
         let jumps = self.faults.iter().filter_map(|fault| match fault.what {
             What::Clock(ahead) => u64::try_from(ahead).ok(),
             _ => None,
@@ -401,7 +402,7 @@ impl Plan {
 }
 
 impl Settings {
-    /// The profile whose destinations this run has.
+    /// The profile of the destinations.
     pub fn destinations(&self) -> Profile {
         if self.fails { Profile::Webhook } else { self.profile }
     }
@@ -411,21 +412,21 @@ impl Settings {
         let max_in_flight = [1, 2, 7, 60, 500][random.usize(..5)];
         Settings {
             profile,
-            // Of its own, so that the rest is the same for all profiles.
+            // A generator of its own, so that the rest is the same for all profiles.
             durable: profile.replicates() && Rng::with_seed(seed.wrapping_mul(131)).bool(),
             daemons: random.usize(2..=3),
             lease: match (profile.has_broker(), random.usize(..4)) {
                 (false, n) => Duration::from_millis([1_000, 2_000, 3_000, 5_000][n]),
-                // The client of Kafka waits for a second at least.
+                // Kafka's client waits for at least a second.
                 (true, n) => Duration::from_millis([2_000, 3_000, 5_000, 8_000][n]),
             },
             max_in_flight,
-            // As above.
+            // A generator of its own, as above.
             in_flight_mib: [None, None, Some(2), Some(8)][Rng::with_seed(seed.wrapping_mul(139)).usize(..4)],
-            // As above.
+            // A generator of its own, as above.
             fails: profile.forgets() && Rng::with_seed(seed.wrapping_mul(149)).bool(),
             rate: if max_in_flight < 3 { 8 } else { random.u32(15..=40) },
-            // As above.
+            // A generator of its own, as above.
             order: InOrder::random(seed).filter(|_| profile.delivers()),
             old: options.old.clone(),
         }
@@ -471,7 +472,7 @@ fn a_seed_is_one_schedule_and_a_subset_keeps_its_numbers() {
     assert_ne!(plan.faults, Plan::new(&Options { seed: 6, ..options.clone() }).faults);
     assert!(plan.faults.len() > 50, "{plan}");
     assert!(plan.faults.iter().all(|fault| fault.at >= WARM_UP && fault.at + fault.lasts <= plan.length), "{plan}");
-    // What runs everywhere as a part of the tests mounts nothing.
+    // The fixed seed of the tests mounts nothing, because it runs everywhere.
     let disks = |disks: bool| {
         let plan = Plan::new(&Options { disks, ..options.clone() });
         plan.faults.iter().any(|fault| fault.what.needs_a_disk())

@@ -1,4 +1,4 @@
-//! Daemons that lie: each lie of `src/plant.rs` is noticed, by the rule that it breaks.
+//! Planted defects: each lie of `src/plant.rs` is detected by the rule that it breaks.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::profile::Profile;
 use crate::report::report;
 use crate::run::{run, write};
 
-/// A lie, the faults that bring it out, and the rule that must notice it.
+/// A lie, the faults that expose it, and the rule that must detect it.
 pub struct Planted {
-    /// Its name.
+    /// The name.
     pub lie: &'static str,
-    /// Faults; none if it shows in good weather.
+    /// The kinds of faults; empty if it shows without any.
     pub kinds: &'static [&'static str],
     /// The rule.
     pub rule: Rule,
-    /// Where.
+    /// The profile.
     pub profile: Profile,
 }
 
-/// All of them.
+/// All lies.
 pub const ALL: [Planted; 14] = [
     planted("settle_before_ack", &["sink-kill", "link-refuse"], Rule::Lost),
     planted("ack_on_drop", &["rolling", "latency", "lose-claims"], Rule::Lost),
@@ -52,7 +52,7 @@ fn plan(planted: &Planted) -> Plan {
     let options =
         Options { seed: 12, length: Duration::from_secs(12), kinds, profile: planted.profile, ..Options::default() };
     let mut plan = Plan::new(&options);
-    // What a server has forgotten comes back while a claim lives.
+    // Data that a server forgot comes back while a claim lives.
     plan.settings.lease = Duration::from_secs(if planted.profile.forgets() { 5 } else { 3 });
     plan.settings.max_in_flight = 60;
     plan.settings.fails = planted.profile.forgets();
@@ -61,7 +61,7 @@ fn plan(planted: &Planted) -> Plan {
     plan
 }
 
-/// Plays the same without the lie; what was noticed.
+/// Plays the same plan without the lie; the error lists the violations.
 pub async fn honest(planted: &Planted, folder: &Path) -> Result<(), String> {
     let outcome = run(&plan(planted), None, &folder.join(format!("not-{}", planted.lie))).await;
     match outcome.violations.is_empty() {
@@ -70,7 +70,7 @@ pub async fn honest(planted: &Planted, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Plays a lie; how long it took until it was noticed, or what was said instead.
+/// Plays a lie; returns the time until it was detected, or the result instead.
 pub async fn notice(planted: &Planted, folder: &Path) -> Result<Duration, String> {
     let plan = plan(planted);
     let began = Instant::now();

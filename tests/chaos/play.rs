@@ -1,4 +1,4 @@
-//! Plays faults: each begins, lasts, and is undone.
+//! The faults: each begins, lasts, and is undone.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -22,15 +22,15 @@ use crate::source::Guide;
 use crate::stage::Stage;
 use crate::strangers;
 
-/// How long a process may take until it is ready again, before the schedule goes on.
+/// Time-out for a process to be ready again before the schedule continues.
 const READY: Duration = Duration::from_secs(10);
-/// After so long a server counts as away.
+/// Time-out after which a server counts as away.
 const AWAY: Duration = Duration::from_secs(2);
-/// Leases in a row that run out before an element is a dead letter.
+/// Number of consecutive expired leases after which an element is a dead letter.
 const DEADLY: u64 = 10;
-/// How long an element may take to be one.
+/// Time-out for an element to become one.
 const POISON: Duration = Duration::from_secs(120);
-/// Pause between two strikes of a fault that strikes again and again.
+/// The pause between two strikes of a repeated fault.
 const AGAIN: Duration = Duration::from_millis(150);
 
 /// Plays one strand of the schedule.
@@ -49,7 +49,7 @@ pub fn strands(plan: &Plan) -> Vec<Vec<Fault>> {
     (0..last).map(|strand| plan.faults.iter().filter(|fault| fault.strand == strand).cloned().collect()).collect()
 }
 
-/// Makes a fault and undoes it; how often it struck.
+/// Makes a fault and undoes it; returns how often it struck.
 async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
     let lasts = fault.lasts;
     match fault.what {
@@ -159,7 +159,8 @@ async fn fault_of(stage: &Stage, book: &Book, fault: &Fault) -> u64 {
 
 async fn terminate(stage: &Stage, daemon: usize) -> u64 {
     let Some(mut ended) = stage.seats[daemon].terminate().await else { return 0 };
-    // While a master is replaced, a sentinel may still name the former one, which has what was settled at the new one.
+    // During a failover, a sentinel may still name the former master, which has elements that were settled at the new
+    // one.
     let settled = match &stage.guide {
         Guide::Fixed(_) => None,
         _ => match stage.source.try_lock() {
@@ -170,9 +171,9 @@ async fn terminate(stage: &Stage, daemon: usize) -> u64 {
             }
         },
     };
-    // A clock that jumps says nothing of how long a lease runs.
+    // After a jump of the clock, the remaining time of a lease is unknown.
     if let (Some(0), Some(owner), None) = (ended.code, &ended.owner, &stage.clock) {
-        // While Redis is away, nothing can be said.
+        // While Redis is away, nothing is known.
         let look = async { quiet::claims_of(&mut stage.guide.clients().await?, owner, stage.dropped_ms).await };
         ended.left = tokio::time::timeout(AWAY, look).await.ok().and_then(Result::ok).unwrap_or_default();
     }
@@ -217,7 +218,7 @@ async fn link(proxy: &Proxy, trouble: Trouble, lasts: Duration) -> u64 {
     1
 }
 
-/// Loses the answers to each n-th of these commands.
+/// Loses the answers to every n-th of these commands.
 async fn lose(proxy: &Proxy, which: impl Fn(&Frame) -> bool + Send + 'static, nth: u64, lasts: Duration) -> u64 {
     let count: CutCount = proxy.cut(Cut::matching(which).every(nth).times(u64::MAX));
     sleep(lasts).await;
@@ -230,7 +231,7 @@ static CLAIMS: Names = LazyLock::new(|| scripts(&["claim", "take_over", "jobs_po
 static VERDICTS: Names = LazyLock::new(|| scripts(&["settle", "jobs_add", "jobs_finish", "jobs_release"]));
 static EXTENSIONS: Names = LazyLock::new(|| scripts(&["extend", "jobs_touch"]));
 
-/// The hashes of the scripts of these names, of all sources.
+/// The hashes of the scripts with these names, of all sources.
 fn scripts(names: &[&str]) -> HashSet<String> {
     let sources = [
         delaybridge::source::redisson::SCRIPTS.all(),
@@ -273,7 +274,7 @@ async fn server(server: &mut RedisServer, ill: Ill, lasts: Duration) -> u64 {
     }
 }
 
-/// Restarts a server with the state of a while ago. What was offered or withdrawn since then may have been forgotten.
+/// Restarts a server with an older state. Offers and withdrawals since then may be forgotten.
 async fn older(server: &mut RedisServer, book: &Book, behind: Duration) {
     let mut redis = server.client().await;
     let from_ms = now_ms();
@@ -284,7 +285,7 @@ async fn older(server: &mut RedisServer, book: &Book, behind: Duration) {
     book.forgotten_since(from_ms);
 }
 
-/// `maxmemory` in bytes; 0 is none.
+/// Sets `maxmemory`, in bytes; 0 is no limit.
 async fn limit(redis: &mut MultiplexedConnection, bytes: u64) {
     let mut set = redis::cmd("CONFIG");
     set.arg("SET").arg("maxmemory").arg(bytes).arg("maxmemory-policy").arg("noeviction");
@@ -305,13 +306,13 @@ async fn again(server: &RedisServer, words: &[&str], lasts: Duration) -> u64 {
     times
 }
 
-/// The stream of a queue is put aside, and something else is in its place.
+/// Renames the stream of a queue, and puts another type in its place.
 async fn wrong_type(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
     let mut redis = stage.target.lock().await.server().client().await;
     let (stream, aside) = (format!("out-{}", QUEUES[queue]), format!("aside-{}", QUEUES[queue]));
     let mut breaks = redis::pipe();
     breaks.atomic().rename(&stream, &aside).set(&stream, "no stream");
-    // Nothing has arrived there yet.
+    // Without any arrivals, the stream does not exist yet.
     if breaks.exec_async(&mut redis).await.is_err() {
         let _ = redis::cmd("DEL").arg(&stream).exec_async(&mut redis).await;
         return 0;
@@ -323,7 +324,7 @@ async fn wrong_type(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
     1
 }
 
-/// As a person does it, on the command line.
+/// Pauses and resumes a queue with the command line.
 async fn pause(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
     let name = QUEUES[queue];
     let pause = match stage.crowded {
@@ -332,12 +333,12 @@ async fn pause(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
     };
     let paused = operate(stage, &pause).await;
     sleep(lasts).await;
-    // Also if it did not answer that it is paused.
+    // Also without a confirmation of the pause.
     resume(stage, queue).await;
     u64::from(paused)
 }
 
-/// Until it has worked.
+/// Resumes a queue, repeatedly until it succeeds.
 async fn resume(stage: &Stage, queue: usize) {
     let resume = ["resume", QUEUES[queue]];
     let resume = if stage.crowded { [&["jobs"], &resume[..]].concat() } else { resume.to_vec() };
@@ -346,7 +347,7 @@ async fn resume(stage: &Stage, queue: usize) {
     }
 }
 
-/// Resumes what was paused once more: a failover may have lost the first time.
+/// Resumes every paused queue again, because a failover may have lost the first time.
 pub async fn resume_all(stage: &Stage, plan: &Plan) {
     let paused = |fault: &Fault| if let What::Pause(queue) = fault.what { Some(queue) } else { None };
     for queue in plan.faults.iter().filter_map(paused).collect::<BTreeSet<_>>() {
@@ -361,7 +362,7 @@ async fn operate(stage: &Stage, arguments: &[&str]) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// Members without a layout among those of Redisson.
+/// Adds members without a valid layout to those of Redisson.
 async fn junk(stage: &Stage, book: &Book, queue: usize) -> u64 {
     let mut redis = stage.guide.clients_when_well().await.0.swap_remove(queue);
     let key = format!("redisson_delay_queue_timeout:{{{}}}", QUEUES[queue]);
@@ -379,7 +380,7 @@ async fn junk(stage: &Stage, book: &Book, queue: usize) -> u64 {
     times
 }
 
-/// An element of so many bytes.
+/// Offers an element of this many bytes.
 async fn large(stage: &Stage, book: &Book, size: usize) -> u64 {
     const QUEUE: usize = 1;
     let due_ms = now_ms();
@@ -391,7 +392,8 @@ async fn large(stage: &Stage, book: &Book, size: usize) -> u64 {
     u64::from(added.is_ok())
 }
 
-/// An element of the second queue that kills every daemon that sends it, until it is a dead letter. How often it has killed.
+/// Offers an element to the second queue that kills every daemon that sends it, until it is a dead letter; returns the
+/// number of kills.
 async fn poison(stage: &Stage, book: &Book) -> u64 {
     const QUEUE: usize = 1;
     let n = book.note(QUEUE, 0, now_ms(), Kind::Poison, |n| n.to_string());
@@ -418,7 +420,7 @@ async fn poison(stage: &Stage, book: &Book) -> u64 {
                 .query_async::<u64>(&mut redis)
                 .await
         };
-        // Other letters may come first: enough was killed when its leases are used up.
+        // Other dead letters may come first: the number of kills is sufficient when its leases are used up.
         if seen.iter().sum::<u64>() >= DEADLY && ask.await.is_ok_and(|letters| letters > 0) {
             break;
         }

@@ -1,4 +1,5 @@
-//! The producers: they write past all proxies what Redisson's clients and programs with sorted sets and job pools write.
+//! The producers: they bypass all proxies, and write like Redisson's clients, and like programs with sorted sets and
+//! job pools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +14,12 @@ use crate::payload::{payload, undecodable};
 use crate::redisson::{Layout, OFFER, REMOVE, RedissonQueue};
 use crate::source::Guide;
 
-/// Longest wait for an answer.
+/// Time-out for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long before its due time an element is withdrawn.
+/// Minimum time between the withdrawal of an element and its due time, in ms.
 const IN_TIME_MS: i64 = 300;
 
-/// The first multiple of `grain` from there on.
+/// The first multiple of `grain` that is not before `ms`.
 fn next_multiple(ms: i64, grain: i64) -> i64 {
     ms + (-ms).rem_euclid(grain)
 }
@@ -31,13 +32,13 @@ pub struct Producer {
     book: Arc<Book>,
     random: Rng,
     redis: Option<MultiplexedConnection>,
-    /// Due times are whole multiples of so many ms.
+    /// The granularity of due times, in ms.
     grain_ms: i64,
-    /// Elements that are to be withdrawn, with what is needed for it.
+    /// The elements to withdraw, with the data for that.
     doomed: Vec<(u64, i64, Layout, Vec<u8>)>,
 }
 
-/// How an element is written.
+/// An element as it is written.
 struct Written {
     layout: Layout,
     id: [u8; 8],
@@ -46,33 +47,33 @@ struct Written {
 }
 
 impl Producer {
-    /// A producer of this queue.
+    /// A producer for this queue.
     pub fn new(guide: &Guide, seed: u64, queue: usize, book: Arc<Book>) -> Self {
         let random = Rng::with_seed(seed.wrapping_mul(97).wrapping_add(queue as u64));
         Producer { guide: guide.clone(), seed, queue, book, random, redis: None, grain_ms: 1, doomed: Vec::new() }
     }
 
-    /// One whose elements are due at whole seconds, so that a claim has many of them.
+    /// Rounds the due times to whole seconds, so that a claim has many elements.
     pub fn in_bursts(self) -> Self {
         Producer { grain_ms: 1_000, ..self }
     }
 
-    /// Offers `rate` elements a second until `end`.
+    /// Offers `rate` elements per second until `end`.
     pub async fn run(mut self, rate: u32, end: Instant) {
         let pause = Duration::from_secs(1) / rate.max(1);
         let mut next = Instant::now();
         while next < end {
             self.offer(None).await;
             self.withdraw().await;
-            // What was held up by a fault comes at once afterwards, but not all of it.
+            // Offers delayed by a fault are made up for at once afterwards, but not all of them.
             next = (next + pause).max(Instant::now().checked_sub(Duration::from_secs(1)).unwrap_or(next));
             sleep_until(next).await;
         }
     }
 
-    /// One good element of each of these sizes, due now. For the end, when everything is well again.
+    /// Offers one good element of each size, due now; for the end, after all faults.
     pub async fn probe(mut self, sizes: &[usize]) {
-        // Not the ids of the first offers once more.
+        // With other ids than the first offers.
         self.random = Rng::with_seed(!self.seed.wrapping_add(self.queue as u64));
         for size in sizes {
             self.offer(Some(*size)).await;
@@ -147,12 +148,12 @@ impl Producer {
         }
     }
 
-    /// The answer, if no failover can take it back.
+    /// The answer, or unknown if a failover may revert it.
     async fn sure(&mut self, answer: Answer) -> Answer {
         let guide = self.guide.clone();
         match self.ask(async move |mut redis| Ok(guide.is_sure(&mut redis).await)).await {
             Ok(true) => answer,
-            // It may be a former master: who follows the servers does not go on there.
+            // It may be a former master; reconnect, as clients that follow the servers do.
             _ => {
                 self.redis = None;
                 Answer::Unknown
@@ -167,12 +168,12 @@ impl Producer {
         if refused(error) { Answer::No } else { Answer::Unknown }
     }
 
-    /// Withdraws what is to be withdrawn and will be due soon.
+    /// Withdraws the next element that is to be withdrawn and will be due soon.
     async fn withdraw(&mut self) {
         let soon = now_ms() + 1_500;
         let Some(at) = self.doomed.iter().position(|(_, due_ms, ..)| *due_ms < soon) else { return };
         let (n, due_ms, layout, body) = self.doomed.swap_remove(at);
-        // Noted first, as unknown.
+        // Recorded first, as unknown.
         self.book.withdrawn(n, Answer::Unknown);
         let removed = match self.queue {
             0 => {
@@ -195,7 +196,7 @@ impl Producer {
             }
         };
         let answer = match removed {
-            // Later it says nothing: Redisson's script also takes out what was claimed.
+            // A later success proves nothing: Redisson's script also removes claimed elements.
             Ok(_) if now_ms() > due_ms - IN_TIME_MS => Answer::Unknown,
             Ok(0) => Answer::No,
             Ok(_) => self.sure(Answer::Yes).await,
@@ -214,14 +215,14 @@ impl Producer {
     }
 }
 
-/// Reads the payload of an element of either layout; an element of another one is passed over.
+/// Reads the payload of an element of either layout, and skips others.
 const UNPACK: &str = "local payload = nil
   for _, format in ipairs({'Bc0Lc0', 'dLc0'}) do
     local ok, _, found = pcall(struct.unpack, format, element)
     if ok and found == ARGV[1] then payload = found end
   end";
 
-/// A connection of a patient client.
+/// Connects as a patient client.
 pub async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(Duration::from_secs(10)))

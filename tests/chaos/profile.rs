@@ -1,4 +1,4 @@
-//! What a run is made on: how many servers the queues have, and what kind of destination.
+//! The profiles: the servers of the queues, and the kind of destination.
 
 use std::fmt;
 
@@ -16,21 +16,21 @@ pub enum Profile {
     Kafka,
     /// One Redis with the queues, and a RabbitMQ with the destinations.
     Amqp,
-    /// One Redis with the queues, and an HTTP server that takes requests.
+    /// One Redis with the queues, and an HTTP server that receives requests.
     Webhook,
-    /// One Redis with topics of the job queue, and clients that speak HTTP with the daemons.
+    /// One Redis with topics of the job queue, and HTTP clients of the daemons.
     Jobs,
-    /// As `Fixed`, and the clock of the Redis with the queues jumps.
+    /// Like `Fixed`, with jumps of the clock of the Redis with the queues.
     Clock,
-    /// As `Fixed`, and the Redis with the queues restarts with older data.
+    /// Like `Fixed`, with restarts of the Redis with the queues with older data.
     Older,
-    /// As `Fixed`, and other programs and versions write to every key of ours.
+    /// Like `Fixed`, with other programs and versions that write to every key of the daemon.
     Hostile,
-    /// As `Jobs`, with the same.
+    /// Like `Jobs`, with the same.
     HostileJobs,
 }
 
-/// All of them, as `--profile` names them.
+/// The names of all profiles, as in `--profile`.
 const NAMES: [(&str, Profile); 11] = [
     ("fixed", Profile::Fixed),
     ("sentinel", Profile::Sentinel),
@@ -46,23 +46,23 @@ const NAMES: [(&str, Profile); 11] = [
 ];
 
 impl Profile {
-    /// The one with this name.
+    /// Finds the profile with this name.
     pub fn named(name: &str) -> Result<Profile, String> {
         let found = NAMES.into_iter().find_map(|(known, profile)| (known == name).then_some(profile));
         found.ok_or_else(|| format!("--profile {name}: there are {}", NAMES.map(|(name, _)| name).join(", ")))
     }
 
-    /// Whether the queues may be forgotten in part: by a failover, or by a restart with older data.
+    /// Whether the queues may be partly forgotten: by a failover, or by a restart with older data.
     pub fn forgets(self) -> bool {
         self.replicates() || self == Profile::Older
     }
 
-    /// Whether the queues are replicated: a failover loses what the replicas did not have.
+    /// Whether the queues are replicated, so that a failover loses writes that the replicas did not have.
     pub fn replicates(self) -> bool {
         self.replicas() > 0
     }
 
-    /// Replicas of each master. A failover by command can promote any of them.
+    /// Number of replicas of each master. A failover by command can promote any of them.
     pub fn replicas(self) -> usize {
         match self {
             Profile::Sentinel => 2,
@@ -76,7 +76,7 @@ impl Profile {
         matches!(self, Profile::Kafka | Profile::Amqp)
     }
 
-    /// Whether daemons deliver elements of queues to destinations. Jobs are fetched by consumers.
+    /// Whether daemons deliver elements of queues to destinations; jobs are fetched by consumers.
     pub fn delivers(self) -> bool {
         !matches!(self, Profile::Jobs | Profile::HostileJobs)
     }
@@ -86,17 +86,19 @@ impl Profile {
         self.has_target_links() && self.delivers() && self != Profile::Webhook
     }
 
-    /// Whether daemons reach the destinations through proxies; in `Jobs`, whether clients reach the daemons so.
+    /// Whether daemons reach the destinations through proxies; in `Jobs`, whether clients reach the daemons through
+    /// proxies.
     pub fn has_target_links(self) -> bool {
         !self.has_broker()
     }
 
-    /// Whether other programs write to our keys all the time.
+    /// Whether other programs write to the daemon's keys all the time.
     pub fn is_hostile(self) -> bool {
         matches!(self, Profile::Hostile | Profile::HostileJobs)
     }
 
-    /// Whether daemons reach the Redis with the queues through proxies. Sentinels and clusters name addresses of their own.
+    /// Whether daemons reach the Redis with the queues through proxies. Sentinels and clusters announce addresses of
+    /// their own.
     pub fn has_source_links(self) -> bool {
         !self.replicates()
     }

@@ -1,4 +1,4 @@
-//! Whether everything is settled: decided by what is in Redis, never by waiting.
+//! The check that everything is settled, which looks at the data in Redis.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use crate::source::Clients;
 use crate::strangers::{is_one, newer_entry};
 use crate::target::Target;
 
-/// How often the same must be seen.
+/// Number of equal observations.
 const LOOKS: usize = 3;
-/// Pause between two looks.
+/// The pause between two observations.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a queue is called in the names of our keys.
+/// The name of a queue in the daemon's keys.
 pub fn tag(queue: usize) -> String {
-    // The key of a sorted set that has a hash tag is one already.
+    // The key of a sorted set with a hash tag is its own name.
     if queue == 2 { "{pool}:due".to_owned() } else { format!("{{{}}}", QUEUES[queue]) }
 }
 
-/// The keys with elements that are not settled.
+/// The keys of a queue with unsettled elements.
 fn pending(queue: usize) -> Vec<String> {
     let tag = tag(queue);
     let mut keys = vec![format!("delaybridge:retry:{tag}"), format!("delaybridge:leases:{tag}")];
@@ -42,7 +42,7 @@ fn pending(queue: usize) -> Vec<String> {
     keys
 }
 
-/// Waits until nothing is left to do; else what is left.
+/// Waits until everything is settled; the error lists the rest.
 pub async fn settled(redis: &mut Clients, until: Instant) -> Result<(), String> {
     let mut quiet = 0;
     loop {
@@ -61,7 +61,7 @@ pub async fn settled(redis: &mut Clients, until: Instant) -> Result<(), String> 
     }
 }
 
-/// Keys with something to do, and how much.
+/// The keys with unsettled elements, and their numbers.
 async fn left(redis: &mut Clients) -> Result<Vec<String>, String> {
     let keys = (0..QUEUES.len()).flat_map(|queue| pending(queue).into_iter().map(move |key| (queue, key)));
     let mut found = Vec::new();
@@ -77,7 +77,7 @@ async fn left(redis: &mut Clients) -> Result<Vec<String>, String> {
         };
         let mut count: usize = redis::cmd(count).arg(&key).query_async(redis).await.map_err(|e| e.to_string())?;
         if ["delaybridge:leases:", "delaybridge:retry:"].iter().any(|ours| key.starts_with(ours)) && kind == "zset" {
-            // Strangers stay where they are, and are not waited for.
+            // Strangers stay there, and are not waited for.
             let mut read = redis::cmd("ZRANGE");
             let members: Vec<Vec<u8>> =
                 read.arg(&key).arg(0).arg(-1).query_async(redis).await.map_err(|e| e.to_string())?;
@@ -94,7 +94,7 @@ async fn left(redis: &mut Clients) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// Whether a member of the leases is a claim that holds entries of strangers, and nothing else.
+/// Whether a member of the leases is a claim that contains only entries of strangers.
 async fn is_strangers_claim(
     redis: &mut MultiplexedConnection,
     queue: usize,
@@ -110,7 +110,7 @@ async fn is_strangers_claim(
     Ok(!held.is_empty() && held.iter().all(|member| *member == newer_entry()))
 }
 
-/// Keys that should not be there when all is settled.
+/// The keys that should not exist after everything is settled.
 pub async fn residue(redis: &mut Clients) -> Vec<String> {
     let mut keys = BTreeSet::new();
     for redis in &mut redis.0 {
@@ -123,8 +123,8 @@ pub async fn residue(redis: &mut Clients) -> Vec<String> {
     keys.into_iter().filter(|key| !kept(key)).collect()
 }
 
-/// Claims of this owner that hold anything, with a lease that lasts for `least` ms more, and how many elements. What a daemon
-/// drops because too little of its lease is left stays where it is until then.
+/// The claims of this owner with elements whose lease lasts for at least `least` ms, each with their number. Elements
+/// that a daemon dropped because too little of the lease was left stay until its end.
 pub async fn claims_of(redis: &mut Clients, owner: &str, least: i64) -> redis::RedisResult<Vec<(String, usize)>> {
     let mut found = Vec::new();
     for (queue, name_of_queue) in QUEUES.iter().enumerate() {
@@ -151,7 +151,7 @@ pub async fn claims_of(redis: &mut Clients, owner: &str, least: i64) -> redis::R
     Ok(found)
 }
 
-/// What has arrived, compared with what was offered.
+/// The arrivals, compared with the offers.
 pub async fn arrivals(target: &Target, seed: u64, book: &Book) -> Vec<Arrival> {
     let mut arrivals = Vec::new();
     for queue in 0..QUEUES.len() {

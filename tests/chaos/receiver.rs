@@ -1,4 +1,4 @@
-//! A webhook that misbehaves: it notes every request whose body it has read, whatever it answers then.
+//! A webhook that misbehaves: it records every request whose body it has read, whatever its response is.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -18,50 +18,50 @@ use crate::offers::now_ms;
 use crate::oracle::Delivery;
 use crate::proxy::{Mode, Proxy};
 
-/// The header in a [`Delivery`] with what the receiver answered.
+/// The header of a [`Delivery`] with the receiver's response.
 const ANSWER: &str = "answer";
 
-/// How the receiver behaves.
+/// The behaviour of the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// Each n-th request is answered so many ms late.
+    /// The response to every n-th request is late.
     Slow {
-        /// So late.
+        /// The delay, in ms.
         ms: u64,
-        /// Which.
+        /// The n.
         nth: u64,
     },
-    /// Each n-th request is answered with this status, which says that the receiver may have acted.
+    /// The response to every n-th request has this status, after which the receiver may have acted.
     Fail {
         /// 500, 502 or 504.
         status: u16,
-        /// Which.
+        /// The n.
         nth: u64,
     },
-    /// Each n-th request is refused until so many seconds are over; 0: it does not say when.
+    /// Every n-th request is refused.
     Busy {
         /// 429 or 503.
         status: u16,
-        /// `Retry-After`.
+        /// The seconds in `Retry-After`; 0 omits it.
         seconds: u64,
-        /// Which.
+        /// The n.
         nth: u64,
     },
-    /// The connection of each n-th request is closed when its body was read.
+    /// The connection of every n-th request is closed after its body was read.
     Cut {
-        /// Which.
+        /// The n.
         nth: u64,
     },
-    /// It answers nothing.
+    /// No response.
     Mute,
-    /// It is not there.
+    /// No connection.
     Refuse,
 }
 
 /// The running receiver.
 pub struct Receiver {
     desk: Arc<Desk>,
-    /// In front of it, for what happens to whole connections.
+    /// The proxy before the receiver, for behaviours of whole connections.
     door: Proxy,
     listening: JoinHandle<()>,
 }
@@ -71,21 +71,22 @@ struct Desk {
     manner: Mutex<Option<Manner>>,
     received: Mutex<Vec<Delivery>>,
     requests: AtomicU64,
-    /// Fails three requests of ten, and answers every second one up to so much later, whatever else it does.
+    /// Fails three requests of ten, and delays every second response by up to this time, independently of the
+    /// behaviour.
     fails: Mutex<Option<Duration>>,
     struck: AtomicU64,
 }
 
-/// What becomes of a request.
+/// The response to a request.
 enum Answer {
-    /// This status, and when to come again.
+    /// A status, and the seconds in `Retry-After`.
     Status(u16, u64),
     /// The end of the connection.
     Cut,
 }
 
 impl Receiver {
-    /// Listens on a free port.
+    /// Starts the receiver on a free port.
     pub async fn start() -> Receiver {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("listen for webhooks");
         let door = Proxy::start(listener.local_addr().expect("an address").port()).await;
@@ -98,24 +99,24 @@ impl Receiver {
                 let service = service_fn(move |request| answer(Arc::clone(&desk), request));
                 let server = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
                 connections.spawn(server);
-                // Those that have ended.
+                // Remove the ended ones.
                 while connections.try_join_next().is_some() {}
             }
         });
         Receiver { desk, door, listening }
     }
 
-    /// The port that daemons reach it at.
+    /// The port for the daemons.
     pub fn port(&self) -> u16 {
         self.door.port()
     }
 
-    /// Fails three requests of ten, and answers every second one up to so much later; or none.
+    /// Fails three requests of ten, and delays every second response by up to this time; `None` ends that.
     pub fn fails(&self, late: Option<Duration>) {
         *lock(&self.desk.fails) = late;
     }
 
-    /// It behaves like this for so long; how often that struck.
+    /// Behaves like this for some time; returns how often that struck.
     pub async fn behave(&self, manner: Manner, lasts: Duration) -> u64 {
         match manner {
             Manner::Mute | Manner::Refuse => {
@@ -135,7 +136,7 @@ impl Receiver {
         }
     }
 
-    /// What was read at this path, but for what was refused before anything came of it.
+    /// The requests read at this path, except those refused before they had any effect.
     pub fn deliveries(&self, path: &str) -> Vec<Delivery> {
         let received = lock(&self.desk.received);
         received.iter().filter(|delivery| delivery.key.as_deref() == Some(path.as_bytes())).cloned().collect()
@@ -148,7 +149,7 @@ impl Drop for Receiver {
     }
 }
 
-/// Whether the receiver has confirmed it. What came to another kind of destination is confirmed.
+/// Whether the receiver confirmed the delivery. Deliveries to other kinds of destinations are confirmed.
 pub fn is_confirmed(delivery: &Delivery) -> bool {
     delivery.headers.get(ANSWER).is_none_or(|status| status == b"204")
 }
@@ -156,7 +157,7 @@ pub fn is_confirmed(delivery: &Delivery) -> bool {
 async fn answer(desk: Arc<Desk>, request: Request<Incoming>) -> Result<Response<String>, std::io::Error> {
     let cut = || std::io::Error::other("cut");
     let (head, mut incoming) = request.into_parts();
-    // When it began to arrive: never later than what came of it.
+    // The begin of the request, which precedes its effects.
     let arrived_ms = now_ms();
     let mut body = Vec::new();
     while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut incoming).poll_frame(context)).await {
@@ -192,7 +193,7 @@ async fn answer(desk: Arc<Desk>, request: Request<Incoming>) -> Result<Response<
 }
 
 impl Desk {
-    /// What this request is answered with, when its time has come. A probe is no request.
+    /// Decides on the response, after its delay. A probe does not count as a request.
     async fn decide(&self, probe: bool) -> Answer {
         let well = Answer::Status(204, 0);
         let fails = *lock(&self.fails);

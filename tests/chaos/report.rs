@@ -1,4 +1,4 @@
-//! What a run shows: a table of its faults, and the verdict.
+//! The report of a run: a table of its faults, and the verdict.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -95,8 +95,8 @@ fn by_kind(evidence: &Evidence) -> BTreeMap<&'static str, Vec<&Struck>> {
     kinds
 }
 
-/// How long after the end of a fault everything had arrived that was due by then, in ms. Other faults go on meanwhile, so it
-/// is an upper bound.
+/// The time from the end of a fault until everything due by then had arrived, in ms. It is an upper bound, because
+/// other faults continue.
 fn recovered(evidence: &Evidence, struck: &Struck) -> i64 {
     let mut first: HashMap<u64, i64> = HashMap::new();
     for arrival in &evidence.arrivals {

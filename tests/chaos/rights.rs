@@ -1,4 +1,4 @@
-//! Rights that are taken away from all users of a Redis but the first, and given back as they were.
+//! Removal of the rights of all users of a Redis except the first, and their restoration.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::produce::connect;
 
-/// Takes away all commands for so long; of how many users.
+/// Removes all commands for some time; returns the number of users.
 pub async fn take_away(url: &str, lasts: Duration) -> u64 {
     let mut redis = connect(url).await.unwrap_or_else(|e| panic!("connect to take rights away: {e}"));
     let users: Vec<String> = acl(&mut redis, &["LIST".to_owned()]).await;
@@ -22,7 +22,7 @@ pub async fn take_away(url: &str, lasts: Duration) -> u64 {
         words.extend(rules.iter().cloned());
         let _: String = acl(&mut redis, &words).await;
     }
-    // Meanwhile a command of the test may have written users without rights to the file, which a killed server reads.
+    // Meanwhile a command of the test may have saved the users without rights to the file, which a killed server reads.
     let saved: redis::RedisResult<()> = redis::cmd("ACL").arg("SAVE").exec_async(&mut redis).await;
     if let Err(error) = saved {
         assert!(error.to_string().contains("ACL file"), "save the rights that were given back: {error}");
@@ -36,14 +36,14 @@ async fn acl<T: redis::FromRedisValue>(redis: &mut MultiplexedConnection, words:
     command.query_async(redis).await.unwrap_or_else(|e| panic!("ACL {}: {e}", words.join(" ")))
 }
 
-/// Name and rules of a line of `ACL LIST`; nothing for the default user, which the test itself is.
+/// The name and rules in a line of `ACL LIST`; `None` for the default user, which the test itself is.
 fn user(line: &str) -> Option<(String, Vec<String>)> {
     let mut words = rules(line).into_iter().skip(1);
     let name = words.next().filter(|name| name != "default")?;
     Some((name, words.collect()))
 }
 
-/// Splits at spaces that are in no parentheses.
+/// Splits at spaces outside of parentheses.
 fn rules(line: &str) -> Vec<String> {
     let (mut words, mut depth) = (vec![String::new()], 0_usize);
     for letter in line.chars() {

@@ -1,4 +1,4 @@
-//! A run: warm-up and faults, heal, settle within the bound, judge.
+//! A run: warm-up and faults, repair, settling within the bound, verdict.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,22 +23,22 @@ use crate::source::Guide;
 use crate::stage::Stage;
 use crate::strangers;
 
-/// Sizes of the elements that must pass at the end.
+/// Sizes of the elements that must arrive at the end, in bytes.
 const PROBES: [usize; 4] = [60, 5_000, 100_000, 1_000_000];
-/// Over so long commands of daemons at rest are counted.
+/// Time for which commands of idle daemons are counted.
 const REST: Duration = Duration::from_secs(2);
 
-/// What came of a run.
+/// The outcome of a run.
 pub struct Outcome {
-    /// What it left behind.
+    /// The evidence.
     pub evidence: Evidence,
-    /// What the oracle says.
+    /// The violations.
     pub violations: Vec<Violation>,
-    /// Where its files are.
+    /// The folder with its files.
     pub folder: PathBuf,
 }
 
-/// Plays a schedule and judges what came of it.
+/// Plays a schedule and judges the result.
 pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     std::fs::create_dir_all(folder).unwrap_or_else(|e| panic!("create {}: {e}", folder.display()));
     write(folder, "plan.txt", &plan.to_string());
@@ -69,7 +69,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     }
     sleep_until(began + plan.length).await;
 
-    // Everything is well again: every fault is undone at its end.
+    // Every fault is undone at its end.
     let healed = Instant::now();
     for seat in 0..stage.seats.len() {
         stage.start_daemon(seat).await;
@@ -83,7 +83,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
         strangers::come(&stage, queue).await;
     }
     if hostile > 0 {
-        // What it had in flight is settled all the same, beside them.
+        // Its elements in flight are settled all the same, together with them.
         stage.ended(stage.seats[0].kill().await);
         stage.start_daemon(0).await;
     }
@@ -104,7 +104,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
         strangers::go(&stage, queue).await;
     }
     if hostile > 0 && delivers && stuck.is_none() {
-        // Claims that only they kept end.
+        // Claims end that only they kept.
         stuck = quiet::settled(&mut redis, Instant::now() + plan.bound()).await.err();
     }
     let residue = match (&stuck, delivers) {
@@ -117,7 +117,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
         None => Vec::new(),
     };
     let died = if delivers { Vec::new() } else { jobs::look::dead(stage.seats[0].link(Side::Target).port()).await };
-    // Replicas and sentinels ask as well.
+    // Replicas and sentinels send commands as well.
     let idle_commands = match &stage.guide {
         Guide::Fixed(_) => commands_at_rest(&mut redis.0[0]).await,
         _ => 0.0,
@@ -179,7 +179,7 @@ fn lines<T: std::fmt::Debug>(all: &[T]) -> String {
     all.iter().map(|one| format!("{one:?}\n")).collect()
 }
 
-/// Commands that Redis runs in a second, without ours.
+/// Number of commands that Redis runs in a second, without those of the test.
 async fn commands_at_rest(redis: &mut redis::aio::MultiplexedConnection) -> f64 {
     let before = commands(redis).await;
     tokio::time::sleep(REST).await;

@@ -1,4 +1,4 @@
-//! Finds few faults that are enough to fail: replays with parts of the schedule, by the method of delta debugging.
+//! The search for a small set of faults that fails: it replays parts of the schedule, by the method of delta debugging.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,11 +10,11 @@ use crate::judge::Rule;
 use crate::plan::Plan;
 use crate::run::run;
 
-/// How long elements are offered after the last fault.
+/// Time for which elements are offered after the last fault.
 const AFTER: Duration = Duration::from_secs(3);
 
-/// The smallest set that was found to break the same rule, within this time. Timing is not repeatable: what fails now and
-/// then may seem to need more faults than it does.
+/// Finds the smallest set of faults that breaks the same rule, within this time. Timing is not reproducible, so an
+/// intermittent failure may seem to need more faults than it does.
 pub async fn shrink(plan: &Plan, rule: Rule, lie: Option<&str>, folder: &Path, patience: Duration) -> BTreeSet<usize> {
     let until = Instant::now() + patience;
     let mut numbers: Vec<usize> = plan.faults.iter().map(|fault| fault.number).collect();
@@ -22,7 +22,7 @@ pub async fn shrink(plan: &Plan, rule: Rule, lie: Option<&str>, folder: &Path, p
     while numbers.len() > 1 && parts <= numbers.len() {
         let size = numbers.len().div_ceil(parts);
         let pieces: Vec<Vec<usize>> = numbers.chunks(size).map(<[usize]>::to_vec).collect();
-        // Each part alone, then all but each part.
+        // Each part alone, then everything except each part.
         let without = |piece: &Vec<usize>| numbers.iter().copied().filter(|n| !piece.contains(n)).collect::<Vec<_>>();
         let rests: Vec<Vec<usize>> = if parts > 2 { pieces.iter().map(without).collect() } else { Vec::new() };
         let mut smaller = None;
@@ -33,7 +33,7 @@ pub async fn shrink(plan: &Plan, rule: Rule, lie: Option<&str>, folder: &Path, p
                 return numbers.into_iter().collect();
             }
             let mut tried = plan.only(&some.iter().copied().collect());
-            // What follows the last fault is not waited for.
+            // The time after the last fault is not needed.
             let end = tried.faults.iter().map(|fault| fault.at + fault.lasts).max().unwrap_or_default();
             tried.length = plan.length.min(end + AFTER);
             let outcome = run(&tried, lie, &folder.join("shrink")).await;

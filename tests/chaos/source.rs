@@ -16,7 +16,7 @@ use crate::profile::Profile;
 use crate::redis_server::{RedisServer, ServerOptions};
 use crate::sentinels::{self, Sentinels};
 
-/// How long an offer waits for the replicas.
+/// Time-out of an offer for its replicas, in ms.
 const REPLICAS_MS: u64 = 300;
 
 /// A key of each queue.
@@ -24,7 +24,7 @@ const KEYS: [&str; QUEUES.len()] = ["{orders}", "due", "{pool}:due"];
 
 /// The servers.
 pub enum Source {
-    /// One.
+    /// One server.
     Fixed(Box<RedisServer>),
     /// A master, two replicas, three sentinels.
     Sentinel(Box<Sentinels>),
@@ -32,10 +32,10 @@ pub enum Source {
     Cluster(Box<RedisCluster>),
 }
 
-/// Who says which server has a queue now.
+/// The source that names the current server of a queue.
 #[derive(Debug, Clone)]
 pub enum Guide {
-    /// It is always this one.
+    /// Always this URL.
     Fixed(String),
     /// The sentinel on this port.
     Sentinel(u16),
@@ -52,7 +52,7 @@ impl Source {
         match profile {
             Profile::Sentinel => Source::Sentinel(Box::new(Sentinels::start().await)),
             Profile::Cluster => Source::Cluster(Box::new(RedisCluster::start().await)),
-            // It writes its snapshots when it is asked to.
+            // Its snapshots are written on request only.
             Profile::Older => Source::Fixed(Box::new(RedisServer::start_with(ServerOptions::default()).await)),
             _ => {
                 let options = ServerOptions::default().append_only();
@@ -63,7 +63,7 @@ impl Source {
         }
     }
 
-    /// How its masters are found.
+    /// The guide to its masters.
     pub async fn guide(&self) -> Guide {
         match self {
             Source::Fixed(server) => Guide::Fixed(server.url()),
@@ -98,7 +98,7 @@ impl Source {
         }
     }
 
-    /// Replaces the master of a queue, and brings a killed one back.
+    /// Replaces the master of a queue, and restarts a killed one.
     pub async fn fail_over(&mut self, how: Failover, queue: usize) {
         match self {
             Source::Fixed(_) => panic!("one server has no replica"),
@@ -126,7 +126,8 @@ impl Source {
         }
     }
 
-    /// Cuts the replicas of a queue's master off for so long, and kills it: what it was asked meanwhile, the next master has not.
+    /// Disconnects the replicas of a queue's master for some time, and kills it: the next master misses the writes of
+    /// that time.
     pub async fn fail_over_behind(&mut self, queue: usize, cut: Duration) {
         let mut master = match self {
             Source::Fixed(_) => panic!("one server has no replica"),
@@ -140,7 +141,7 @@ impl Source {
                 cluster.nodes[master].client().await
             }
         };
-        // A replica is a client that may be refused: it tries again, until its master is gone.
+        // Replicas are clients that can be refused; they retry until their master is gone.
         let mut pipe = redis::pipe();
         pipe.cmd("ACL").arg("SETUSER").arg("default").arg("-psync").arg("-sync").arg("-replconf");
         pipe.cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica");
@@ -151,7 +152,7 @@ impl Source {
             Source::Sentinel(group) => {
                 let done = group.fail_over(Failover::Kill).await;
                 group.bring_back(done.old).await;
-                // A sentinel may have had the file of the former master written anew meanwhile.
+                // Meanwhile a sentinel may have made the former master rewrite its file.
                 let_follow(&mut group.server(done.old).client().await).await;
                 group.wait_until_whole().await;
             }
@@ -166,7 +167,7 @@ impl Source {
         }
     }
 
-    /// Stops the master of a queue for so long; its replica may take over meanwhile.
+    /// Suspends the master of a queue; its replica may take over meanwhile.
     pub async fn freeze_master(&mut self, queue: usize, lasts: Duration) {
         match self {
             Source::Fixed(server) => {
@@ -193,7 +194,7 @@ impl Source {
         }
     }
 
-    /// Stops a sentinel for so long.
+    /// Suspends a sentinel.
     pub async fn freeze_sentinel(&mut self, place: usize, lasts: Duration) {
         if let Source::Sentinel(group) = self {
             group.freeze_sentinel(place);
@@ -203,14 +204,14 @@ impl Source {
         }
     }
 
-    /// Moves the slot of a queue to another master, key by key, with so long a pause in the middle.
+    /// Moves the slot of a queue to another master, key by key, with a pause in the middle.
     pub async fn move_slot(&mut self, queue: usize, pause: Duration) {
         if let Source::Cluster(cluster) = self {
             let from = cluster.owner(KEYS[queue]).await;
             let to = cluster.another_master(from).await;
             let mut moving = cluster.begin_move(KEYS[queue], to).await;
             sleep(pause).await;
-            // A replica that was asked to take over by an earlier fault may do so now. It has the rest of the keys.
+            // A replica that an earlier fault asked to take over may do so only now, and then has the rest of the keys.
             while !cluster.move_keys(&moving).await {
                 cluster.wait_until_whole().await;
                 moving = cluster.begin_move(KEYS[queue], to).await;
@@ -221,14 +222,14 @@ impl Source {
     }
 }
 
-/// Replicas may follow this server.
+/// Allows replicas to follow this server.
 async fn let_follow(redis: &mut MultiplexedConnection) {
     let mut give = redis::cmd("ACL");
     give.arg("SETUSER").arg("default").arg("+@all").exec_async(redis).await.expect("give the rights back");
 }
 
 impl Guide {
-    /// A connection to the server that has this queue now.
+    /// Connects to the current server of this queue.
     pub async fn connect(&self, queue: usize) -> RedisResult<MultiplexedConnection> {
         let no_master = || RedisError::from((ErrorKind::Io, "there is no master"));
         let port = match self {
@@ -239,7 +240,7 @@ impl Guide {
         connect(&format!("redis://127.0.0.1:{}/0", port.ok_or_else(no_master)?)).await
     }
 
-    /// The same for all queues.
+    /// Connects to the current servers of all queues.
     pub async fn clients(&self) -> RedisResult<Clients> {
         let mut all = Vec::new();
         for queue in 0..QUEUES.len() {
@@ -248,7 +249,7 @@ impl Guide {
         Ok(Clients(all))
     }
 
-    /// The same as soon as all of them are well.
+    /// The same, repeatedly until it succeeds.
     pub async fn clients_when_well(&self) -> Clients {
         loop {
             match self.clients().await {
@@ -258,7 +259,7 @@ impl Guide {
         }
     }
 
-    /// Whether what was written last on this connection outlives the master: all replicas have it.
+    /// Whether the last writes of this connection survive the loss of the master: all replicas have them.
     pub async fn is_sure(&self, redis: &mut MultiplexedConnection) -> bool {
         let replicas = match self {
             Guide::Fixed(_) => return true,

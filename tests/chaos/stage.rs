@@ -1,4 +1,4 @@
-//! Everything that runs: the servers, daemons on links of their own, and what was seen of them.
+//! The stage: the servers, the daemons on links of their own, and the observations.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,44 +17,44 @@ use crate::profile::Profile;
 use crate::source::{Clients, Guide, Source};
 use crate::target::Target;
 
-/// Pause between two looks at the daemons.
+/// The interval between checks of the daemons.
 const LOOK: Duration = Duration::from_millis(250);
-/// This process looks at the clock so often.
+/// The interval between readings of the clock.
 const TICK: Duration = Duration::from_millis(20);
-/// A tick that comes later than this was a stall of the machine.
+/// Minimum delay of a tick that counts as a stall of the machine, in ms.
 const STALL_MS: i64 = 250;
 
 /// The servers and daemons of a run.
 pub struct Stage {
-    /// Held while something is wrong with it.
+    /// The Redis with the queues, locked while it has a problem.
     pub source: tokio::sync::Mutex<Source>,
     /// The clock of the Redis with the queues, if it jumps.
     pub clock: Option<Clock>,
     /// The file system of the Redis with the queues, if it can be full.
     pub disk: Option<Disk>,
-    /// Who says where the queues are, past all proxies.
+    /// The guide to the queues, which bypasses all proxies.
     pub guide: Guide,
-    /// Held while something is wrong with it.
+    /// The destinations, locked while they have a problem.
     pub target: tokio::sync::Mutex<Target>,
-    /// What the plan was made from.
+    /// The seed of the plan.
     pub seed: u64,
-    /// Grows by one when all consumers of jobs are killed.
+    /// The number of times that all consumers of jobs were killed.
     pub consumers: tokio::sync::watch::Sender<u64>,
-    /// Whether the daemons serve jobs, and no queues.
+    /// Whether the daemons serve jobs instead of queues.
     pub crowded: bool,
     /// The other binary, which daemons run for some time.
     pub old: Option<PathBuf>,
     /// The daemons.
     pub seats: Vec<Seat>,
-    /// In the last ms of a lease nothing is sent any more, and what was not sent is left where it is: a fifth of it. A daemon counts
-    /// from when it sent the claim, Redis from when it came: up to a time-out later, two fifths more. Longer by Redis's clock, nothing
-    /// may be left.
+    /// The rest of a lease in which a daemon may drop elements, in ms. Nothing is sent in the last fifth of a lease,
+    /// and unsent elements stay there. A daemon counts from sending the claim, Redis from receiving it, up to a
+    /// time-out later: two fifths more. With more time left by Redis's clock, nothing may be left.
     pub dropped_ms: i64,
     lives: AtomicUsize,
     seen: Mutex<Seen>,
 }
 
-/// What was seen while it ran.
+/// The observations so far.
 #[derive(Default)]
 struct Seen {
     lives: Vec<Lived>,
@@ -74,7 +74,7 @@ impl Stage {
         let source = Source::start(plan.settings.profile, clock.as_ref(), disk.as_ref()).await;
         let target = Target::start(plan.settings.destinations(), disk_of(true)).await;
         if plan.settings.fails {
-            // The daemon waits for an answer for seven tenths of a lease.
+            // The daemon waits for a response for seven tenths of a lease.
             target.receiver().fails(Some(plan.settings.lease.mul_f64(0.6)));
         }
         let mut seats = Vec::new();
@@ -110,7 +110,7 @@ impl Stage {
         Arc::new(stage)
     }
 
-    /// Connections to the masters of the queues, which are well.
+    /// Connects to the masters of the queues, which must be available.
     pub async fn clients(&self) -> Clients {
         self.guide.clients().await.unwrap_or_else(|e| panic!("connect to the Redis with the queues: {e}"))
     }
@@ -121,17 +121,17 @@ impl Stage {
         self.seats[seat].start(number).await;
     }
 
-    /// Notes a process that has ended.
+    /// Records a process that has ended.
     pub fn ended(&self, life: Option<Lived>) {
         self.seen().lives.extend(life);
     }
 
-    /// Notes a fault that is over.
+    /// Records a finished fault.
     pub fn struck(&self, struck: Struck) {
         self.seen().struck.push(struck);
     }
 
-    /// Takes out what was seen.
+    /// Takes the observations.
     pub fn take_seen(&self) -> (Vec<Lived>, Vec<Struck>, Vec<(i64, i64)>) {
         let mut seen = self.seen();
         let Seen { lives, struck, stalls } = &mut *seen;
@@ -142,7 +142,7 @@ impl Stage {
         self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Scrapes the daemons until `end` is cancelled, and starts those again that ended by themselves.
+    /// Scrapes the daemons until `end` is cancelled, and restarts those that ended by themselves.
     pub async fn watch(self: Arc<Self>, end: CancellationToken) {
         while !end.is_cancelled() {
             for (place, seat) in self.seats.iter().enumerate() {
@@ -156,7 +156,7 @@ impl Stage {
         }
     }
 
-    /// Notes when this process did not get its turn: neither did the daemons.
+    /// Records when this process, and so the daemons, were not scheduled.
     pub async fn watch_the_clock(self: Arc<Self>, end: CancellationToken) {
         let mut last = now_ms();
         while !end.is_cancelled() {

@@ -1,5 +1,6 @@
-//! What other programs, newer versions and broken disks leave in every key of ours, and keys that hold another type; for the profiles
-//! `hostile` and `hostile-jobs`. It stays until all is settled, and goes then, so that the oracle judges what was ours.
+//! Data of other programs, of newer versions and of broken disks in every key of the daemon, and keys of another type;
+//! for the profiles `hostile` and `hostile-jobs`. They stay until everything is settled, and are then removed for the
+//! oracle.
 
 use std::time::Duration;
 
@@ -10,15 +11,16 @@ use crate::offers::{QUEUES, now_ms};
 use crate::quiet::tag;
 use crate::stage::Stage;
 
-/// Ids, names and members that are none of ours. The fourth is an id as ours are.
+/// Foreign ids, names and members. The fourth has the form of a daemon's id.
 const NAMES: [&[u8]; 6] = [b"", b"\xff\xfe\0", b"a b{c}", b"s-1", b"7.other.1", b"1.other.1"];
-/// Names of leases: more than a claim shows.
+/// Number of foreign leases, more than a claim reads.
 const LEASES: usize = 12;
 
 /// A command for a pipeline.
 type Words = Vec<Vec<u8>>;
 
-/// Writes to every key of the queue or topic; whether anything came through. Redis may be full, or gone again.
+/// Writes to every key of the queue or topic; returns whether anything succeeded. Redis may be full, or unavailable
+/// again.
 pub async fn come(stage: &Stage, queue: usize) -> u64 {
     let mut redis = well(stage, queue).await;
     let mut came = false;
@@ -46,12 +48,12 @@ pub async fn go(stage: &Stage, queue: usize) {
     }
 }
 
-/// What adds it, and what removes it.
+/// The commands that add the data, and those that remove it.
 fn writes(stage: &Stage, queue: usize) -> (Vec<Words>, Vec<Words>) {
     if stage.crowded { of_topic(queue) } else { of_queue(queue) }
 }
 
-/// Whether a member of the leases or the retries of a queue is one of these.
+/// Whether a member of the leases or the retries of a queue is foreign.
 pub fn is_one(member: &[u8]) -> bool {
     member.starts_with(b"2.0.") || entries().iter().any(|known| known == member)
 }
@@ -66,7 +68,7 @@ async fn send(redis: &mut MultiplexedConnection, words: &Words) -> redis::RedisR
         command.arg(&word[..]);
     });
     match command.exec_async(redis).await {
-        // While a key holds a text there is nothing of ours in it.
+        // A key with a text contains nothing else.
         Err(error) if error.code() == Some("WRONGTYPE") => Ok(()),
         sent => sent,
     }
@@ -76,14 +78,14 @@ fn words(words: &[&[u8]]) -> Words {
     words.iter().map(|word| word.to_vec()).collect()
 }
 
-/// An entry that a newer version wrote, one that was cut off, and what is none at all.
+/// An entry of a newer version, a truncated one, and arbitrary bytes.
 fn entries() -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = NAMES.iter().map(|name| name.to_vec()).collect();
     all.extend([newer_entry(), b"\xdb\x01\x50".to_vec()]);
     all
 }
 
-/// What is added to the keys of a queue, and what removes it.
+/// The commands that add and remove the data of a queue.
 fn of_queue(queue: usize) -> (Vec<Words>, Vec<Words>) {
     let key = |word: &str| format!("delaybridge:{word}:{}", tag(queue)).into_bytes();
     let now = now_ms().to_string();
@@ -97,7 +99,7 @@ fn of_queue(queue: usize) -> (Vec<Words>, Vec<Words>) {
         add.push(words(&[b"ZADD", &key("retry"), score, &member]));
         remove.push(words(&[b"ZREM", &key("retry"), &member]));
     }
-    // Before all others, so that whoever reads in order meets it first.
+    // Before all others, so that readers in order meet them first.
     for id in ["1-1", "1-2"] {
         add.push(words(&[b"XADD", &key("dead"), id.as_bytes(), b"\xff", b"\xfe"]));
         remove.push(words(&[b"XDEL", &key("dead"), id.as_bytes()]));
@@ -115,12 +117,12 @@ fn of_queue(queue: usize) -> (Vec<Words>, Vec<Words>) {
     (add, remove)
 }
 
-/// An entry of a newer version. No daemon of this one can do anything with it.
+/// An entry of a newer version, which this version cannot handle.
 pub fn newer_entry() -> Vec<u8> {
     [&b"\xdb\x02"[..], &[0; 100]].concat()
 }
 
-/// Adds one to some claims that hold entries: a key without its claim is nothing that any program makes.
+/// Adds one to some claims with entries: no program makes a key without its claim.
 async fn in_claims(redis: &mut MultiplexedConnection, queue: usize) {
     let mut read = redis::cmd("ZRANGE");
     read.arg(format!("delaybridge:leases:{}", tag(queue))).arg(0).arg(40);
@@ -144,7 +146,7 @@ async fn remove_from_claims(redis: &mut MultiplexedConnection) -> redis::RedisRe
     Ok(())
 }
 
-/// What is added to the keys of a topic, and what removes it.
+/// The commands that add and remove the data of a topic.
 fn of_topic(topic: usize) -> (Vec<Words>, Vec<Words>) {
     let key = |word: &str| format!("delaybridge:jobs:{word}:{{{}}}", QUEUES[topic]).into_bytes();
     let now = now_ms().to_string();
@@ -156,7 +158,7 @@ fn of_topic(topic: usize) -> (Vec<Words>, Vec<Words>) {
     let states: [Option<Vec<u8>>; 3] = [None, Some(b"short".to_vec()), Some(vec![2; 60])];
     let sets = ["due", "reserved", "dead", "expiry", "gone"];
     let scores = [&b"-inf"[..], b"0", b"1.5", now.as_bytes()];
-    // Ids of ours with records and states of all kinds; only a readable record with a readable state would be a job.
+    // Valid ids with records and states of all kinds; only a readable record with a readable state would be a job.
     let strange = NAMES.iter().map(|name| name.to_vec());
     let of_ours = (0..24).map(|n| format!("s-{n}").into_bytes());
     for (n, id) in strange.chain(of_ours).enumerate() {
@@ -189,7 +191,7 @@ fn of_topic(topic: usize) -> (Vec<Words>, Vec<Words>) {
     (add, remove)
 }
 
-/// Every key of ours for a queue or a topic that may be there in any case.
+/// The keys of a queue or a topic that may exist in any case.
 fn keys(crowded: bool, queue: usize) -> Vec<String> {
     if !crowded {
         let words = ["leases", "retry", "dead", "state"].iter();
@@ -200,7 +202,7 @@ fn keys(crowded: bool, queue: usize) -> Vec<String> {
     keys.chain(["delaybridge:jobs:topics".to_owned()]).collect()
 }
 
-/// Puts a key aside, or puts it back, at one moment.
+/// Atomically renames a key, or renames it back.
 const ASIDE: &str = "if redis.call('TYPE', KEYS[1]).ok == 'string' then return 0 end
 if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('RENAME', KEYS[1], KEYS[2]) end
 redis.call('SET', KEYS[1], 'a text of another program')
@@ -209,11 +211,12 @@ const BACK: &str = "if redis.call('TYPE', KEYS[1]).ok ~= 'string' then return en
 redis.call('DEL', KEYS[1])
 if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('RENAME', KEYS[2], KEYS[1]) end";
 
-/// A key of the queue or topic is put aside, and a text is in its place. Scripts look at the types of their keys first, and refuse.
+/// Renames a key of the queue or topic, and puts a text in its place. Scripts check the types of their keys first, and
+/// refuse.
 pub async fn wrong_type(stage: &Stage, queue: usize, which: usize, lasts: Duration) -> u64 {
     let keys = keys(stage.crowded, queue);
     let key = &keys[which % keys.len()];
-    // The index is of all topics: the first strand puts it aside.
+    // The index is shared by all topics: the first strand renames it.
     let aside = format!("aside-{queue}:{key}");
     let mut redis = well(stage, queue).await;
     let call = |script: &str| {

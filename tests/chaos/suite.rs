@@ -1,4 +1,4 @@
-//! What runs: one seed for `make chaos`, and the fixed ones of the tests.
+//! The entry points: one seed for `make chaos`, and the fixed ones of the tests.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::report::report;
 use crate::run::{Outcome, run, write};
 use crate::shrink::shrink;
 
-/// Where the files of runs are.
+/// The folder of the runs' files.
 fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("chaos").join(name)
 }
@@ -25,7 +25,7 @@ async fn play(options: &Options, plan: &Plan, name: &str) -> Outcome {
     outcome
 }
 
-/// `make chaos`: the run that the variable asks for.
+/// `make chaos`: the run that the variable describes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "make chaos"]
 async fn asked() {
@@ -50,7 +50,7 @@ async fn asked() {
     );
 }
 
-/// One seed that is always played.
+/// One fixed seed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_fixed_seed_breaks_no_rule() {
     let options = Options { seed: 19, length: Duration::from_secs(60), ..Options::default() };
@@ -58,7 +58,7 @@ async fn a_fixed_seed_breaks_no_rule() {
     assert!(outcome.violations.is_empty(), "{:#?}", outcome.violations);
 }
 
-/// Two lies that always are told. `make chaos-plant` tells all.
+/// Two fixed lies; `make chaos-plant` plays all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_lies_are_noticed_by_their_rules() {
     let told = |lie: &str| ALL.iter().find(|planted| planted.lie == lie).expect("a lie of this name");
@@ -70,7 +70,7 @@ async fn two_lies_are_noticed_by_their_rules() {
     tokio::join!(tell("flipped_byte"), tell("claim_without_fence"));
 }
 
-/// `make chaos-plant`: all lies, or the one that the variable names, with the seconds until each was noticed.
+/// `make chaos-plant`: all lies, or the one that the variable names, with the seconds until each was detected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "make chaos-plant"]
 async fn every_lie_is_noticed_by_its_rule() {
@@ -80,7 +80,7 @@ async fn every_lie_is_noticed_by_its_rule() {
     let mut missed = Vec::new();
     println!("| lie | noticed by | after |\n|---|---|---|");
     for planted in ALL.iter().filter(meant) {
-        // A rule that is broken anyway notices nothing.
+        // A rule that is broken without the lie detects nothing.
         missed.extend(honest(planted, &folder("planted")).await.err());
         match notice(planted, &folder("planted")).await {
             Ok(took) => println!("| {} | {} | {:.0} s |", planted.lie, planted.rule.name(), took.as_secs_f64()),
@@ -90,7 +90,7 @@ async fn every_lie_is_noticed_by_its_rule() {
     assert!(missed.is_empty(), "{}", missed.join("\n\n"));
 }
 
-/// `make chaos-others`: what people use instead, under the same faults.
+/// `make chaos-others`: the alternatives under the same faults.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "make chaos-others"]
 async fn others_under_the_same_faults() {
@@ -108,7 +108,7 @@ async fn others_under_the_same_faults() {
     }
 }
 
-/// `make chaos-forget`: what Redis itself loses, apart from what we lose.
+/// `make chaos-forget`: the losses of Redis itself, separate from those of the daemon.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "make chaos-forget"]
 async fn what_redis_forgets_is_counted_apart() {

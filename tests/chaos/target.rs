@@ -1,4 +1,5 @@
-//! The destinations: streams on a Redis, topics of a Kafka, queues of a RabbitMQ, or paths of a webhook. Jobs have none.
+//! The destinations: streams of a Redis, topics of a Kafka, queues of a RabbitMQ, or paths of a webhook. Jobs have
+//! none.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,11 +20,11 @@ use crate::receiver::Receiver;
 use crate::redis_server::{RedisServer, ServerOptions};
 use crate::topics::Topics;
 
-/// The exchange in front of the queues of RabbitMQ.
+/// The exchange before the queues of RabbitMQ.
 const EXCHANGE: &str = "chaos";
-/// How long the broker may take to answer.
+/// Time-out of the broker.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause between two looks at what has arrived in RabbitMQ, which keeps no times.
+/// The poll interval for arrivals in RabbitMQ, which records no times.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The server with the destinations.
@@ -32,24 +33,25 @@ pub enum Target {
     Redis(Box<RedisServer>),
     /// Topics.
     Kafka(Arc<Topics>),
-    /// Queues, with what was taken out of them.
+    /// Queues, with the messages taken from them.
     Amqp(Arc<Rabbit>, Arc<Mutex<Taken>>),
     /// Paths.
     Webhook(Arc<Receiver>),
-    /// None: consumers fetch what is due.
+    /// None: consumers fetch the jobs.
     Consumers,
 }
 
-/// What was taken out of the queues of a RabbitMQ.
+/// The messages taken from the queues of a RabbitMQ.
 #[derive(Default)]
 pub struct Taken {
-    /// For each queue.
+    /// The messages of each queue.
     arrived: [Vec<Delivery>; QUEUES.len()],
-    /// What was not confirmed when the broker was killed comes again. Each publish has an id of its own.
+    /// The ids of the taken messages: unconfirmed ones come again after a kill of the broker. Each publish has an id of
+    /// its own.
     known: HashSet<Vec<u8>>,
 }
 
-/// Where a queue delivers to.
+/// The name of a queue's destination.
 pub fn place(queue: &str) -> String {
     format!("out-{queue}")
 }
@@ -74,7 +76,7 @@ impl Target {
         }
     }
 
-    /// The port of the only server, in front of which there may be proxies.
+    /// The port of the only server, before which there may be proxies.
     pub fn port(&self) -> Option<u16> {
         match self {
             Target::Redis(server) => Some(server.port()),
@@ -83,7 +85,7 @@ impl Target {
         }
     }
 
-    /// The sink `out`, reached through this port where there is one, with an answer within `timeout` ms.
+    /// The sink `out`, reached through this port if there is one, with a time-out in ms.
     pub fn sink(&self, link: Option<u16>, timeout: u128) -> String {
         match self {
             Target::Redis(server) => {
@@ -137,7 +139,7 @@ impl Target {
         }
     }
 
-    /// Makes something wrong with the broker, and right again; how often it struck.
+    /// Causes a problem of the broker, and undoes it; returns how often it struck.
     pub async fn suffer(&self, ailment: Ailment, lasts: Duration) -> u64 {
         match (self, ailment) {
             (Target::Redis(_) | Target::Webhook(_) | Target::Consumers, _) => {
@@ -187,7 +189,7 @@ impl Target {
         1
     }
 
-    /// Consumes what arrives in RabbitMQ until `end` is cancelled, and then what is left.
+    /// Consumes arrivals in RabbitMQ until `end` is cancelled, and then the rest.
     pub fn collect(&self, end: CancellationToken) -> Option<tokio::task::JoinHandle<()>> {
         let Target::Amqp(rabbit, taken) = self else { return None };
         let (url, taken) = (url(rabbit), taken.clone());
@@ -213,7 +215,7 @@ impl Target {
         }))
     }
 
-    /// What has arrived from this queue; of a RabbitMQ after [`collect`](Target::collect) has ended.
+    /// The arrivals from this queue; for a RabbitMQ, after [`collect`](Target::collect) has ended.
     pub async fn deliveries(&self, queue: usize) -> Vec<Delivery> {
         let place = place(QUEUES[queue]);
         match self {
@@ -234,7 +236,7 @@ async fn connect(url: &str) -> Option<Rabbits> {
     tokio::time::timeout(PATIENCE, Rabbits::connect(url)).await.ok()?.ok()
 }
 
-/// Takes out what is there; whether it was everything.
+/// Takes all available messages; returns whether that succeeded.
 async fn take(rabbits: &Rabbits, taken: &Mutex<Taken>) -> bool {
     for (queue, name) in QUEUES.iter().enumerate() {
         let mut taken = taken.lock().await;
@@ -245,7 +247,7 @@ async fn take(rabbits: &Rabbits, taken: &Mutex<Taken>) -> bool {
                 taken.arrived[queue].push(delivery);
             }
         };
-        // A frozen broker answers when it goes on; one that was killed does not.
+        // A suspended broker answers when it is resumed; a killed one does not.
         let all = tokio::time::timeout(PATIENCE, rabbits.take_each(&place(name), note)).await;
         if !matches!(all, Ok(Ok(()))) {
             return false;
@@ -254,7 +256,7 @@ async fn take(rabbits: &Rabbits, taken: &Mutex<Taken>) -> bool {
     true
 }
 
-/// Runs what blocks.
+/// Runs blocking code.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> brokers::Result<T> + Send + 'static) -> T {
     let done = tokio::task::spawn_blocking(work).await.expect("no panic");
     done.unwrap_or_else(|e| panic!("a broker: {e}"))

@@ -1,6 +1,7 @@
-//! The topics of a Kafka with two brokers, and what goes wrong with them.
+//! The topics of a Kafka with two brokers, and their problems.
 //!
-//! Daemons log in and have rights that can be taken away. The run itself comes over the listener without a login, and may do everything.
+//! Daemons log in, with rights that can be removed. The run itself uses the listener without a login, and may do
+//! everything.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,42 +17,42 @@ use crate::oracle::Delivery;
 use crate::plan::Ailment;
 use crate::target::{blocking, place};
 
-/// The first is the controller as well, the second only a broker.
+/// The nodes: the first is also the controller, the second only a broker.
 const NODES: [usize; 2] = [1, 2];
-/// The one that is no controller.
+/// The node that is no controller.
 const OTHER: usize = 2;
-/// Who the daemons are.
+/// The user of the daemons.
 const USER: &str = "alice";
-/// `max.message.bytes` of the topics: larger than what the sink sends.
+/// `max.message.bytes` of the topics: more than the sink's limit.
 const LARGEST: &str = "5000000";
-/// Partitions of a topic: one on each broker.
+/// Number of partitions of a topic: one on each broker.
 const PARTITIONS: i32 = 2;
-/// Copies of each queue's partitions. Of two topics, half of the partitions are away with a broker; of the third, the other broker leads
-/// them then.
+/// Number of replicas of each queue's partitions. Without one broker, half of the partitions of two topics are offline;
+/// those of the third are led by the other broker.
 const REPLICAS: [i16; QUEUES.len()] = [1, 1, 2];
-/// The queue whose topic has two.
+/// The queue whose topic has two replicas.
 const COPIED: usize = 2;
-/// How long the brokers may take until they are whole again.
+/// Time-out for the brokers to be complete again.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How much longer than planned a disk may be full until its broker has ended.
+/// Maximum additional time for which a disk is full, until its broker has exited.
 const ENDS: Duration = Duration::from_secs(10);
-/// After so long the controller misses a broker, and a little more.
+/// Time after which the controller notices a missing broker, with a margin.
 const MISSED: Duration = Duration::from_secs(2);
-/// Pause between two looks at them.
+/// The poll interval.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often no new record must be seen before a topic is deleted.
+/// Number of observations without a new record before a topic is deleted.
 const LOOKS: usize = 3;
 
-/// The brokers, and what was in topics that were deleted.
+/// The brokers, and the records of deleted topics.
 pub struct Topics {
     kafka: Kafka,
-    /// Of the second broker, if it can be full.
+    /// The disk of the second broker, if it can be full.
     disk: Option<Disk>,
     kept: Mutex<[Vec<Delivery>; QUEUES.len()]>,
 }
 
 impl Topics {
-    /// Starts the brokers, and makes the topics.
+    /// Starts the brokers, and creates the topics.
     pub async fn start(disk: Option<Disk>) -> Arc<Topics> {
         let topics = blocking(|| {
             let volume = disk.as_ref().map(|disk| disk.volume(OTHER));
@@ -73,13 +74,14 @@ impl Topics {
         )
     }
 
-    /// The destination of a queue. One queue has keys, which choose the partition; of the others the daemon chooses it.
+    /// The destination of a queue. One queue has keys, which determine the partition; for the others the daemon chooses
+    /// it.
     pub fn route(queue: &str) -> String {
         let key = if queue == QUEUES[1] { ", key: '${payload.k}'" } else { "" };
         format!("topic: {}{key}", place(queue))
     }
 
-    /// What has arrived from this queue, also what was in a topic that was deleted.
+    /// The arrivals from this queue, including the records of deleted topics.
     pub async fn deliveries(&self, queue: usize) -> Vec<Delivery> {
         let here = self.read(queue).await;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,7 +93,7 @@ impl Topics {
         read_topic(&self.kafka.bootstrap(), &topic).await.unwrap_or_else(|e| panic!("read {topic}: {e}"))
     }
 
-    /// Makes something wrong with the brokers, and right again; how often it struck.
+    /// Causes a problem of the brokers, and undoes it; returns how often it struck.
     pub async fn suffer(self: &Arc<Self>, ailment: Ailment, lasts: Duration) -> u64 {
         match ailment {
             Ailment::Freeze => self.freeze(&NODES, lasts).await,
@@ -112,13 +114,13 @@ impl Topics {
         1
     }
 
-    /// The disk of the second broker is full; whether it ended by itself, as a broker does that has no other disk. It is started when
-    /// there is room.
+    /// Fills the disk of the second broker; returns whether the broker exited, as it does without another disk. It is
+    /// started when there is space again.
     async fn fill(self: &Arc<Self>, lasts: Duration) -> u64 {
         let disk = self.disk.as_ref().expect("a disk that can be full");
         let (began, until) = (Instant::now(), Instant::now() + lasts + ENDS);
         disk.fill();
-        // The next record that needs more room ends it.
+        // The next record that needs more space makes it exit.
         while Instant::now() < until && self.kafka.answers(OTHER) {
             sleep(LOOK).await;
         }
@@ -130,11 +132,11 @@ impl Topics {
         u64::from(ended)
     }
 
-    /// The topic with two copies asks for both, and there is one: the broker that is left refuses all records.
+    /// Requires two replicas of the topic, of which one exists, so that the remaining broker refuses all records.
     async fn refuse(self: &Arc<Self>, lasts: Duration) {
         let topic = || place(QUEUES[COPIED]);
         self.work(move |topics| topics.kafka.alter_topic(&topic(), &[("min.insync.replicas", "2")])).await;
-        // On a busy machine a broker is missed that only had no turn.
+        // On a busy machine a broker may be missed only because it was not scheduled.
         self.until("all are there", Topics::is_whole).await;
         self.kafka.kill(OTHER);
         self.until("the other broker is missed", move |topics| {
@@ -148,17 +150,17 @@ impl Topics {
         self.work(move |topics| topics.kafka.alter_topic(&topic(), &[("min.insync.replicas", "1")])).await;
     }
 
-    /// For so long; whether no topic got a record.
+    /// Waits for this time; returns whether no topic received a record.
     async fn takes_nothing(self: &Arc<Self>, lasts: Duration) -> u64 {
         const ALL: [usize; QUEUES.len()] = [0, 1, 2];
-        // What was let in before is in the log by then.
+        // Records accepted before are in the log by then.
         sleep(LOOK).await;
         let before = self.ends(&ALL).await;
         sleep(lasts).await;
         u64::from(self.ends(&ALL).await == before)
     }
 
-    /// How many records each partition has got.
+    /// Number of records that each partition has received.
     async fn ends(self: &Arc<Self>, queues: &[usize]) -> Vec<i64> {
         let topics: Vec<String> = queues.iter().map(|queue| place(QUEUES[*queue])).collect();
         self.work(move |all| {
@@ -171,7 +173,7 @@ impl Topics {
         nodes.iter().for_each(|node| self.kafka.freeze(*node));
         sleep(lasts).await;
         nodes.iter().for_each(|node| self.kafka.thaw(*node));
-        // When the controller goes on, it finds that brokers were missed; before, all seems well.
+        // Only when the controller is resumed, it notices the missing brokers; before that, all seem to be there.
         sleep(MISSED).await;
         self.until("all are back", Topics::is_whole).await;
     }
@@ -185,8 +187,8 @@ impl Topics {
         self.until("all are back", Topics::is_whole).await;
     }
 
-    /// The topics with one copy are deleted, and made again. Nothing can come any more when they are read for the last time: first the
-    /// daemons may not write. They may again while there are no topics.
+    /// Deletes the topics with one replica, and creates them again. Before they are read for the last time, the daemons
+    /// lose their right to write, so that no record is missed. They get it back while there are no topics.
     async fn lose_topics(self: &Arc<Self>, lasts: Duration) {
         self.work(Topics::deny).await;
         let lost = || (0..QUEUES.len()).filter(|queue| REPLICAS[*queue] == 1);
@@ -202,7 +204,8 @@ impl Topics {
         }
     }
 
-    /// All records of a topic that gets no more. With one copy, a record can be read as soon as it is in the log.
+    /// All records of a topic that receives no more. With one replica, a record can be read as soon as it is in the
+    /// log.
     async fn read_all(self: &Arc<Self>, queue: usize) -> Vec<Delivery> {
         let (mut before, mut quiet) = (self.ends(&[queue]).await, 0);
         let until = Instant::now() + PATIENCE;
@@ -223,7 +226,7 @@ impl Topics {
     }
 
     fn create(&self, queue: usize) -> brokers::Result<()> {
-        // The broker's time of arrival, and not the producer's.
+        // The broker's time of arrival instead of the producer's.
         let configs = &[("max.message.bytes", LARGEST), ("message.timestamp.type", "LogAppendTime")];
         let name = &place(QUEUES[queue]);
         self.kafka.create_topics(&[NewTopic { name, partitions: PARTITIONS, replication: REPLICAS[queue], configs }])
@@ -237,7 +240,7 @@ impl Topics {
         self.kafka.remove_acl(USER, Resource::Topic("*"), &[Operation::Write])
     }
 
-    /// Waits for something; `what` names it if it does not come.
+    /// Waits for a condition, which `what` names in the panic after the time-out.
     async fn until(
         self: &Arc<Self>,
         what: &str,
@@ -246,7 +249,7 @@ impl Topics {
         let until = Instant::now() + PATIENCE;
         loop {
             let holds = holds.clone();
-            // A broker that begins answers with errors.
+            // A starting broker responds with errors.
             if self.work(move |topics| Ok(holds(topics).unwrap_or(false))).await {
                 return;
             }
@@ -258,7 +261,7 @@ impl Topics {
         }
     }
 
-    /// Every partition has a leader and all of its copies.
+    /// Whether every partition has a leader and all of its replicas.
     fn is_whole(&self) -> brokers::Result<bool> {
         for (queue, copies) in QUEUES.iter().zip(REPLICAS) {
             let Some(partitions) = self.kafka.partitions(&place(queue))? else { return Ok(false) };

@@ -1,7 +1,7 @@
-//! What an element and an idle queue ask the allocator for, counted. And what traces cost on the same way.
+//! The number of allocations for an element and an idle queue, and the cost of traces.
 //!
-//! A binary of its own: the allocator that counts costs instructions, which `hot_path.rs` would count too. The limits are in
-//! `limits.rs`.
+//! A binary of its own, because the counting allocator costs instructions, which `hot_path.rs` would count too. The
+//! limits are in `limits.rs`.
 
 // The tools of the integration tests, and the filler of the benchmarks.
 macro_rules! tools {

@@ -1,4 +1,4 @@
-//! Runs one test of this binary under callgrind and reads what it counted.
+//! Runs of one test of this binary under callgrind.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// What callgrind counted in one run of the process, its start included.
+/// The counts of callgrind for one run of the process, including its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: u64,
-    /// Calls of `malloc` and its like, however they came about.
+    /// Number of calls of `malloc` and similar functions.
     pub allocations: u64,
 }
 
@@ -20,12 +20,12 @@ pub fn run(test: &str, environment: &[(&str, &str)]) -> Counted {
     read(&written(test, environment, &[]))
 }
 
-/// The same, with every function and every line.
+/// The same, with counts for every function and every line.
 pub fn profile(test: &str, environment: &[(&str, &str)]) -> Profile {
     Profile::read(&written(test, environment, &["--compress-strings=no", "--compress-pos=no"]))
 }
 
-/// What callgrind wrote of a run.
+/// The output of callgrind for a run.
 fn written(test: &str, environment: &[(&str, &str)], options: &[&str]) -> String {
     let folder = TempDir::with_prefix("delaybridge-callgrind-").expect("make a directory for callgrind");
     let out = folder.path().join("out");
@@ -43,28 +43,28 @@ fn written(test: &str, environment: &[(&str, &str)], options: &[&str]) -> String
     std::fs::read_to_string(&out).unwrap_or_else(|e| panic!("read what callgrind wrote: {e}: {}", said()))
 }
 
-/// What a run cost, by where it was spent.
+/// The costs of a run by place.
 #[derive(Debug, Default)]
 pub struct Profile {
-    /// All instructions.
+    /// Number of all instructions.
     pub instructions: u64,
-    /// Those of a function itself.
+    /// Instructions of each function itself.
     functions: HashMap<String, u64>,
-    /// Those of a line itself.
+    /// Instructions of each line itself.
     lines: HashMap<(PathBuf, u32), u64>,
-    /// Those of what a line calls, by the function that it calls.
+    /// Instructions of the functions that each line calls, by function.
     calls: HashMap<(PathBuf, u32), HashMap<String, u64>>,
 }
 
 impl Profile {
-    /// Of a profile with all names and all positions in full.
+    /// Parses a profile with all names and positions in full.
     fn read(profile: &str) -> Profile {
         let mut found = Profile::default();
         let (mut file, mut function, mut called, mut is_call) = (PathBuf::new(), "", "", false);
         for line in profile.lines() {
             let (key, value) = line.split_once('=').unwrap_or(("", line));
             match key {
-                // `fi` and `fe`: code of another file that was built into the function.
+                // `fi` and `fe`: code of another file that was inlined into the function.
                 "fl" | "fi" | "fe" => file = Path::new(env!("CARGO_MANIFEST_DIR")).join(value),
                 "fn" => function = value,
                 "cfn" => called = value,
@@ -88,12 +88,12 @@ impl Profile {
         found
     }
 
-    /// Instructions of functions with this in their names, without what they call.
+    /// Instructions of the functions with this in their names, without their callees.
     pub fn in_functions(&self, name: &str) -> u64 {
         self.functions.iter().filter(|(function, _)| function.contains(name)).map(|(_, cost)| cost).sum()
     }
 
-    /// Instructions of these lines, with those of the functions that they call and that are meant.
+    /// Instructions of these lines, including those of the called functions that `meant` selects.
     pub fn at_lines(&self, lines: &HashSet<(PathBuf, u32)>, meant: impl Fn(&str) -> bool) -> u64 {
         let of_line = |place| {
             let calls = self.calls.get(place).into_iter().flatten();
@@ -104,7 +104,8 @@ impl Profile {
     }
 }
 
-/// The format: <https://valgrind.org/docs/manual/cl-format.html>. A name is written out once and is a number from then on.
+/// Parses the format of <https://valgrind.org/docs/manual/cl-format.html>. A name is written once, and is a number
+/// afterwards.
 fn read(profile: &str) -> Counted {
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut counted = Counted { instructions: 0, allocations: 0 };

@@ -1,4 +1,4 @@
-//! What an element costs a real Redis: scripts, commands inside of them, bytes on the way.
+//! The cost of an element in a real Redis: scripts, commands in them, bytes transferred.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::redisson::RedissonQueue;
 use crate::scripts::Scripts;
 
 const ELEMENTS: usize = 5_000;
-/// A machine that does other things as well.
+/// Time-out, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Counters of the server.
+/// The counters of the server.
 struct Counters {
-    /// Calls by command, scripts and what runs inside of them alike.
+    /// Number of calls by command, including the commands within scripts.
     calls: BTreeMap<String, u64>,
     received: u64,
     sent: u64,
@@ -50,7 +50,7 @@ impl Counters {
     }
 }
 
-/// Not what a test or the connection itself sends.
+/// Whether a command is not one that the test or the connection itself sends.
 fn inside(name: &str) -> bool {
     !matches!(name, "evalsha" | "info" | "ping" | "script|load" | "client|setinfo" | "client|setname" | "hello")
 }

@@ -1,4 +1,4 @@
-//! The code that every element runs through, without input and output.
+//! The code that processes every element, without input and output.
 
 use std::hint::black_box;
 
@@ -14,13 +14,13 @@ use delaybridge::source::redisson::open_entry;
 use crate::callgrind;
 use crate::limits::{ELEMENT_BYTES, HOT_PATH, OUTBOUND_BYTES};
 
-/// Elements of a run that is counted.
+/// Number of elements in a counted run.
 const ELEMENTS: usize = 500;
-/// How the run that is counted gets its way, and whether it sends elements along it.
+/// The variables that name the way of a counted run, and whether it sends elements.
 const WAY: &str = "DELAYBRIDGE_GUARD_WAY";
 const BUSY: &str = "DELAYBRIDGE_GUARD_BUSY";
 
-/// A queue, and what it is given.
+/// A queue and its payload.
 pub struct Way {
     spec: std::sync::Arc<QueueSpec>,
     payload: String,
@@ -29,9 +29,9 @@ pub struct Way {
 impl Way {
     fn of(name: &str) -> Way {
         let (codec, to) = match name {
-            // Nothing is looked into and nothing is copied.
+            // Nothing is decoded and nothing is copied.
             "raw" => ("raw", "topic: orders"),
-            // A key out of the payload, a header, an envelope around it.
+            // A key from the payload, a header, an envelope.
             "json" => (
                 "json",
                 "topic: orders, key: '${payload.order.id}', headers: { tenant: '${payload.tenant}' }, envelope: json",
@@ -53,8 +53,7 @@ impl Way {
         Element::bare(Bytes::from(pack(Layout::New, id, self.payload.as_bytes())), 1_700_000_000_000)
     }
 
-    /// All that the daemon does to the elements itself, but for what asks a clock: the daemon's reads it where valgrind
-    /// has no page for it.
+    /// Processes the elements as the daemon does, except for reading the clock: valgrind has no vDSO page for it.
     fn relay(&self, elements: &[Element]) -> Vec<Routed> {
         let mut all = Vec::with_capacity(elements.len());
         for element in elements {
@@ -74,7 +73,7 @@ impl Way {
 fn an_element_costs_no_more_instructions_and_allocations_than_its_limit() {
     let mut over = Vec::new();
     for limit in &HOT_PATH {
-        // The same process with everything but the elements: what is left is theirs.
+        // Subtract a run of the same process without elements.
         let [idle, busy] =
             ["0", "1"].map(|busy| callgrind::run("hot_path::runs_under_callgrind", &[(WAY, limit.way), (BUSY, busy)]));
         let instructions = (busy.instructions - idle.instructions) / ELEMENTS as u64;

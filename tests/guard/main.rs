@@ -1,8 +1,8 @@
-//! What an element costs, in numbers that are the same on a busy machine: instructions and allocations of the code that
-//! every element runs through, and commands that it costs Redis. No clock decides here, except the server's for the bounds
-//! of single scripts.
+//! The costs of an element in numbers that do not depend on the load of the machine: instructions and allocations of
+//! the code that processes every element, and commands of Redis. Only the bounds of single scripts use a clock, the
+//! server's.
 //!
-//! A binary of its own, because callgrind reads all of a binary before it begins, and that of the other tests is large.
+//! A binary of its own, because callgrind reads a whole binary before it begins, and that of the other tests is large.
 //! The limits are in `limits.rs`.
 
 // The tools of the integration tests, and the runner of the scripts from the benchmarks.

@@ -1,5 +1,5 @@
-//! What traces cost where none are wanted: the instructions that an element's whole way spends on asking for them, and in the code that
-//! makes them. Counted line by line, with the same queue as in `whole_way.rs`.
+//! The cost of traces where none are wanted: the instructions per element spent on checking for them, and in their
+//! code. Counted line by line, with the same queue as in `whole_way.rs`.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use crate::callgrind::{self, Profile};
 use crate::limits::TRACES_OFF;
 use crate::whole_way::{BATCH, send};
 
-/// Claims of a run: the first one makes what is made once.
+/// Number of claims in a run: the first includes all one-time work.
 const CLAIMS: usize = 2;
-/// How the run that is counted knows whether it traces.
+/// The variable that turns on traces in the counted run.
 const TRACES: &str = "DELAYBRIDGE_GUARD_TRACES";
 
-/// Where the pipeline asks whether elements are traced: lines by files.
+/// The lines of the pipeline that check whether elements are traced, by file.
 fn asked() -> HashSet<(PathBuf, u32)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pipeline");
     let (mut folders, mut lines) = (vec![root], HashSet::new());
@@ -38,13 +38,13 @@ fn asked() -> HashSet<(PathBuf, u32)> {
     lines
 }
 
-/// Instructions an element: where traces are asked for, in the code of traces, and in all.
+/// Instructions per element: in the checks for traces, in the code of traces, and in total.
 fn count(traces: &str) -> [f64; 3] {
     let profile = callgrind::profile("traces::runs_under_callgrind", &[(TRACES, traces)]);
     let each = |instructions: u64| instructions as f64 / (CLAIMS * BATCH) as f64;
     let asked = asked();
-    // What is asked of is reached through pointers, by calls that an optimised build does not make. What the pipeline itself does in
-    // the same line is not meant.
+    // Calls through pointers that an optimised build inlines are included. The pipeline's own work in the same line is
+    // not.
     let at = |profile: &Profile| profile.at_lines(&asked, |called| !called.contains("delaybridge::"));
     [each(at(&profile)), each(profile.in_functions("delaybridge::spans")), each(profile.instructions)]
 }
@@ -53,7 +53,7 @@ fn count(traces: &str) -> [f64; 3] {
 fn an_element_that_is_not_traced_pays_for_a_few_questions_and_nothing_else() {
     let [asking, making, all] = count("");
     println!("traces off: {asking:.1} instructions where they are asked for, {making:.2} in their code, of {all:.0}");
-    // The end of what is not there is one, once a claim: so both were found.
+    // The drop of an absent trace counts at least once per claim, so both were found.
     assert!(asking > 5.0 && making > 0.0, "the lines or the code were not found: {asking}, {making}");
     if std::env::var_os("DELAYBRIDGE_LONG").is_some() {
         let [.., sampled, with] = count("1.0");

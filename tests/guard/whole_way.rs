@@ -1,8 +1,8 @@
-//! What an element costs the allocator of this process over its whole way: the reply that brings it, its claim, the message
-//! for the sink, the sink's answer, the confirmation. With a real Redis, and a sink that answers at once. And what a queue
-//! holds of it while nothing happens.
+//! The allocations of this process for an element on its whole way: the reply with it, its claim, the message for the
+//! sink, the sink's answer, the confirmation; with a real Redis, and a sink that answers at once. And the memory that
+//! an idle queue holds.
 //!
-//! Every allocation of the process counts, so the way runs alone in a process of its own.
+//! Every allocation of the process counts, so the measurement runs alone in a process of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,17 +37,17 @@ use crate::redisson::RedissonQueue;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
 
-/// Bytes of a payload.
+/// Size of a payload, in bytes.
 const SIZE: usize = 256;
-/// A claim takes at most so many.
+/// Maximum number of elements in a claim.
 pub const BATCH: usize = 500;
-/// What the process does by itself meanwhile is little beside that many.
+/// Number of claims: so many that the background work of the process is negligible.
 const CLAIMS: usize = 20;
-/// Claims of one element.
+/// Number of claims of one element.
 const SINGLES: usize = 200;
 const OWNER: [u8; 8] = [7; 8];
 
-/// Takes everything at once, and keeps nothing.
+/// A sink that confirms everything at once.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -84,7 +84,7 @@ impl Sink for Nowhere {
     }
 }
 
-/// A connection with the time-out of the configuration's default: it decides how claims are confirmed.
+/// A connection with the configuration's default time-out, which determines how claims are confirmed.
 async fn link(server: &RedisServer) -> Link {
     let options = LinkOptions { scripts: SCRIPTS.all().into_iter().cloned().collect(), ..LinkOptions::default() };
     let endpoint = RedisEndpoint { command_timeout: Duration::from_secs(5), ..server.endpoint() };
@@ -110,7 +110,7 @@ async fn queue(server: &RedisServer, tracer: Option<Tracer>) -> Arc<Queue> {
     Queue::new(spec, process, store, |_| Some(handle.clone()))
 }
 
-/// What the allocator was asked for.
+/// The requests to the allocator.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     calls: f64,
@@ -120,13 +120,13 @@ struct Asked {
 impl Asked {
     fn since(region: &Region<'_, std::alloc::System>, elements: usize) -> Asked {
         let change = region.change();
-        // A reallocation is a call, and asks for what is new in it.
+        // A reallocation counts as a call, and for its additional bytes.
         let calls = change.allocations + change.reallocations;
         Asked { calls: calls as f64 / elements as f64, bytes: change.bytes_allocated as f64 / elements as f64 }
     }
 }
 
-/// Claims of as many as there may be; then claims of one.
+/// Measures claims of the maximum size, then claims of one element.
 async fn walk() -> [Asked; 2] {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
@@ -140,7 +140,7 @@ async fn walk() -> [Asked; 2] {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    // What is made once: pools, tables, series.
+    // The one-time work: pools, tables, series.
     let load = |count| Load { count, size: SIZE, order: Order::Offers, last_in_ms: -1_000 };
     fill(&mut redis, &producer, load(BATCH), |_| ()).await.expect("fill");
     queue.alarm.ring(Wakeup::Published);
@@ -168,7 +168,7 @@ async fn walk() -> [Asked; 2] {
     [many, single]
 }
 
-/// Sends so many full claims their whole way.
+/// Sends full claims their whole way.
 pub async fn send(claims: usize, tracer: Option<Tracer>) {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
@@ -183,12 +183,12 @@ pub async fn send(claims: usize, tracer: Option<Tracer>) {
     }
 }
 
-/// Queues that are idle at the same time.
+/// Number of queues that are idle at the same time.
 const IDLE: usize = 500;
-/// Idle queues that are looked at together.
+/// Number of idle queues that are looked at together.
 const BUSY_AT_ONCE: usize = 10;
 
-/// What a queue holds while nothing happens, after its first claim: its configuration, and everything else.
+/// The memory of an idle queue after its first claim: its configuration, and everything else.
 async fn idle() -> [f64; 2] {
     let server = RedisServer::start().await;
     let redis = Redis::one(link(&server).await);
@@ -218,15 +218,15 @@ async fn idle() -> [f64; 2] {
     let parts = Parts { store: Box::new(store), sinks: [(name, handle)].into() };
     let seats = Arc::new(Seats::new(process.clone(), server, &specs, parts));
     tokio::spawn(claimers::run(seats.clone(), Duration::from_secs(60)));
-    // A few at a time: buffers and tables that all queues share keep the size of the most that were busy at once, and how
-    // many that are depends on what else the machine does.
+    // A few at a time: shared buffers and tables keep the size of the most queues that were busy at once, and that
+    // depends on the load of the machine.
     for places in seats.places().chunks(BUSY_AT_ONCE) {
         seats.look_at(places.iter().copied(), Wakeup::Due);
         while !places.iter().all(|&place| seats.was_looked_at(place)) || !seats.at_work().is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
-    // Tasks that have ended are taken down a little later, on a busy machine much later.
+    // Ended tasks are freed a little later, on a busy machine much later.
     let (mut rest, mut same) = (held(&region), 0);
     while same < SAME {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -237,13 +237,13 @@ async fn idle() -> [f64; 2] {
     [config, rest]
 }
 
-/// Looks in a row that have to find the same before nothing is on its way any more.
+/// Number of equal observations after which everything is freed.
 const SAME: usize = 10;
 
-/// Marks the figures in the output.
+/// The mark of the figures in the output.
 const FIGURES: &str = "figures:";
 
-/// What an ignored test of this binary prints, alone in a process of its own.
+/// The figures that an ignored test of this binary prints, alone in a process of its own.
 fn figures_of(test: &str) -> Vec<f64> {
     let own = std::env::current_exe().expect("the path of this binary");
     let done = std::process::Command::new(own)
@@ -284,7 +284,7 @@ fn an_element_asks_the_allocator_for_no_more_than_its_limit() {
 #[test]
 #[ignore = "the test above runs it, in a process of its own"]
 fn runs_alone() {
-    // One thread: another one makes its own caches.
+    // One thread: further ones have caches of their own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let [many, single] = runtime.block_on(walk());
     println!("{FIGURES} {} {} {} {}", many.calls, many.bytes, single.calls, single.bytes);

@@ -1,4 +1,4 @@
-//! The integration tests: one binary, so that one link serves them all.
+//! The integration tests: one binary, so that it is linked once.
 
 mod admin;
 #[cfg(feature = "amqp")]

@@ -1,18 +1,18 @@
-//! Enforces the layering of the source tree: the allowed imports, and names that are allowed in one place only.
+//! The layering of the source tree: the allowed imports, and names that are allowed in one place only.
 //!
-//! Reads the text of `src/`, not the compiled crate, so it sees test modules too. Comments and the contents of string
-//! literals do not count.
+//! Reads the text of `src/` instead of the compiled crate, so it sees test modules too. Comments and the contents of
+//! string literals do not count.
 
 use std::fs;
 use std::path::Path;
 
-/// One file of `src/`.
+/// A file of `src/`.
 struct Source {
     /// Path under `src/`, with `/`.
     path: String,
     /// The original text.
     text: String,
-    /// The text without comments and without the contents of strings, line numbers kept.
+    /// The text without comments and the contents of strings, with the same line numbers.
     code: String,
 }
 
@@ -20,7 +20,7 @@ fn sources() -> Vec<Source> {
     sources_under("src")
 }
 
-/// The files under `folder`; their paths begin there.
+/// The files below `folder`, with paths relative to it.
 fn sources_under(folder: &str) -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let (mut folders, mut found) = (vec![root.clone()], Vec::new());
@@ -95,11 +95,11 @@ fn raw_hashes(bytes: &[u8], at: usize) -> Option<usize> {
     (bytes.get(at + 1 + hashes) == Some(&b'"')).then_some(hashes)
 }
 
-/// Every path that the code names under `crate::`, from a `use` or in the middle, groups taken apart one level deep:
-/// the module's name and the line.
+/// Every path in the code below `crate::`, in a `use` or elsewhere, with groups split one level deep: the name of the
+/// module, and the line.
 fn crate_paths(code: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
-    // The binary is a crate of its own and calls the library by name.
+    // The binary is a crate of its own, and calls the library by name.
     let roots = ["crate::", "delaybridge::"];
     for (at, root) in roots.iter().flat_map(|root| code.match_indices(root)) {
         let line = line_of(code, at);

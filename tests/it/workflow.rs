@@ -1,4 +1,4 @@
-//! The forge's workflow: valid by actionlint, and nothing but targets of the Makefile.
+//! The forge's workflow: valid for actionlint, with targets of the Makefile only.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ fn read(file: &str) -> String {
 fn actionlint_accepts_the_workflow() {
     let program = brokers::actionlint().unwrap_or_else(|e| panic!("{e}"));
     let output = Command::new(program)
-        // Not what the machine has by chance: shellcheck and pyflakes would be used where they are installed.
+        // Independent of the machine: shellcheck and pyflakes would be used if they are installed.
         .args(["-no-color", "-shellcheck=", "-pyflakes=", WORKFLOW])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
@@ -22,7 +22,7 @@ fn actionlint_accepts_the_workflow() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// A command that only the forge runs would be one that no contributor can try.
+/// A command that only the forge runs could not be tried by contributors.
 #[test]
 fn every_step_is_a_checkout_or_a_target_of_the_makefile() {
     let makefile = read("Makefile");

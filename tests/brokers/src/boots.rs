@@ -1,19 +1,19 @@
-//! A few servers boot at a time. Each keeps a processor busy for seconds; where ten boot at once on two processors, none is
-//! ready within the time that it may take.
+//! A limit on servers that boot at the same time. Each keeps a processor busy for seconds; if ten boot at once on two
+//! processors, all of them exceed their time-outs.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Servers that boot at once.
+/// Maximum number of servers that boot at once.
 const AT_ONCE: usize = 3;
 
 static BOOTING: Mutex<usize> = Mutex::new(0);
 static DONE: Condvar = Condvar::new();
 
-/// A place among those that boot, until it is dropped.
+/// A permit to boot, until it is dropped.
 pub(crate) struct Boot(());
 
 impl Boot {
-    /// Waits for a place. A server that is started again needs none: its test waits for it.
+    /// Waits for a permit. A restarted server needs none: its test waits for it.
     pub(crate) fn wait() -> Boot {
         let booting = BOOTING.lock().unwrap_or_else(PoisonError::into_inner);
         let free = DONE.wait_while(booting, |booting| *booting >= AT_ONCE);

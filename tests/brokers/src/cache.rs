@@ -1,4 +1,4 @@
-//! What is made or downloaded once per machine: the place that scripts/setup.sh fills, outside of `target`.
+//! Files that are made or downloaded once per machine, in the folder that scripts/setup.sh fills, outside of `target`.
 
 use std::env;
 use std::fs::{self, File};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{During, Error, Result};
 
-/// The version that scripts/setup.sh fetches.
+/// The version of Kafka that scripts/setup.sh downloads.
 pub(crate) const KAFKA: &str = "kafka-4.3.1";
 
 /// The version of actionlint that scripts/setup.sh builds.
@@ -14,7 +14,7 @@ const ACTIONLINT: &str = "actionlint@v1.7.7";
 /// The program that tests the chart; its version is also in scripts/setup.sh.
 const HELM: &str = "helm-3.17.1";
 
-/// The folder of Kafka, where setup has completed it.
+/// The folder of Kafka, if setup has completed it.
 pub(crate) fn kafka() -> Result<PathBuf> {
     let folder = root()?.join(KAFKA);
     if folder.join("complete").exists() {
@@ -30,11 +30,11 @@ pub(crate) fn kafka_client() -> Result<PathBuf> {
     if jar.exists() { Ok(jar) } else { Err(Error::new(format!("find {}: not there; run `make setup`", jar.display()))) }
 }
 
-/// The folder of Redisson's jars, where setup has completed it with what these lines of `sha256sum` name.
+/// The folder of Redisson's jars, if setup has completed it with the jars in these lines of `sha256sum`.
 pub(crate) fn redisson(jars: &str) -> Result<PathBuf> {
     let folder = root()?.join("redisson");
     let complete = fs::read_to_string(folder.join("complete")).unwrap_or_default();
-    // Older than this source, if a version has changed since.
+    // The folder may be older than this source, with another version.
     if jars.lines().all(|jar| complete.lines().any(|line| line == jar)) {
         Ok(folder)
     } else {
@@ -42,7 +42,7 @@ pub(crate) fn redisson(jars: &str) -> Result<PathBuf> {
     }
 }
 
-/// The folder of kustomize, kubeconform and the schemas of Kubernetes, where setup has completed it.
+/// The folder of kustomize, kubeconform and the schemas of Kubernetes, if setup has completed it.
 pub fn kubernetes() -> Result<PathBuf> {
     let folder = root()?.join("kubernetes");
     if folder.join("complete").exists() {
@@ -52,11 +52,11 @@ pub fn kubernetes() -> Result<PathBuf> {
     }
 }
 
-/// The program helm, where setup has fetched it.
+/// The program helm, as setup downloads it.
 ///
 /// # Errors
 ///
-/// When it is not there.
+/// If it is missing.
 pub fn helm() -> Result<PathBuf> {
     let program = root()?.join(HELM);
     if program.exists() {
@@ -66,11 +66,11 @@ pub fn helm() -> Result<PathBuf> {
     }
 }
 
-/// The program actionlint, where setup has built it.
+/// The program actionlint, as setup builds it.
 ///
 /// # Errors
 ///
-/// When it is not there.
+/// If it is missing.
 pub fn actionlint() -> Result<PathBuf> {
     let program = root()?.join(ACTIONLINT);
     if program.exists() {
@@ -80,11 +80,11 @@ pub fn actionlint() -> Result<PathBuf> {
     }
 }
 
-/// The folder of what makes clients of an OpenAPI document, where setup has completed it.
+/// The folder of the generators of clients from an OpenAPI document, if setup has completed it.
 ///
 /// # Errors
 ///
-/// When it is not there.
+/// If it is missing.
 pub fn openapi() -> Result<PathBuf> {
     let folder = root()?.join("openapi");
     if folder.join("complete").exists() {
@@ -94,11 +94,11 @@ pub fn openapi() -> Result<PathBuf> {
     }
 }
 
-/// The program with a client of lmstfy, where setup has built it.
+/// The program with a client of lmstfy, as setup builds it.
 ///
 /// # Errors
 ///
-/// When it is not there.
+/// If it is missing.
 pub fn lmstfy_client() -> Result<PathBuf> {
     let program = root()?.join("lmstfy-client/lmstfy-client-program");
     if program.exists() {
@@ -108,11 +108,11 @@ pub fn lmstfy_client() -> Result<PathBuf> {
     }
 }
 
-/// The program with asynq, where setup has built it.
+/// The program with asynq, as setup builds it.
 ///
 /// # Errors
 ///
-/// When it is not there.
+/// If it is missing.
 pub fn asynq() -> Result<PathBuf> {
     let program = root()?.join("asynq/asynq-program");
     if program.exists() {
@@ -122,11 +122,11 @@ pub fn asynq() -> Result<PathBuf> {
     }
 }
 
-/// The folder with the packages of BullMQ, where setup has completed it.
+/// The folder with the packages of BullMQ, if setup has completed it.
 ///
 /// # Errors
 ///
-/// When it is not there.
+/// If it is missing.
 pub fn bullmq() -> Result<PathBuf> {
     let folder = root()?.join("bullmq");
     if folder.join("complete").exists() {
@@ -136,11 +136,11 @@ pub fn bullmq() -> Result<PathBuf> {
     }
 }
 
-/// A server of that name and version, such as `valkey-9.1.2`, where setup has unpacked it.
+/// A server of this name and version, such as `valkey-9.1.2`, as setup unpacks it.
 ///
 /// # Errors
 ///
-/// When it is not there.
+/// If it is missing.
 pub fn redis_server(version: &str) -> Result<PathBuf> {
     let program = root()?.join("servers").join(version);
     if program.exists() {
@@ -158,9 +158,9 @@ fn root() -> Result<PathBuf> {
         .ok_or_else(|| Error::new("find the cache: HOME is not set"))
 }
 
-/// Makes `path` with `make`, once for all processes on this machine: a second process waits and finds it.
+/// Makes `path` with `make`, once for all processes on this machine: others wait and find it.
 ///
-/// `make` writes to the path that it is given; only what is complete gets its name.
+/// `make` writes to the path that it is given; the result is renamed only when it is complete.
 pub(crate) fn once(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if path.exists() {
         return Ok(());
@@ -168,7 +168,7 @@ pub(crate) fn once(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Resul
     let mut lock = path.as_os_str().to_owned();
     lock.push(".lock");
     let lock = File::create(&lock).during(format_args!("create {}", lock.display()))?;
-    // Released when the file is closed, or by the kernel if this process dies.
+    // The lock is released when the file is closed, or by the kernel if this process dies.
     lock.lock().during(format_args!("lock {}", path.display()))?;
     if path.exists() {
         return Ok(());
@@ -176,7 +176,7 @@ pub(crate) fn once(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Resul
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".new");
     let unfinished = PathBuf::from(unfinished);
-    // What a killed predecessor left; one of the two fails, mostly both.
+    // Remove the remains of a killed process; at least one of the two calls fails.
     let _ = fs::remove_file(&unfinished);
     let _ = fs::remove_dir_all(&unfinished);
     make(&unfinished).map_err(|e| e.during(format_args!("make {}", path.display())))?;

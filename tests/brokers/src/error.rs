@@ -1,14 +1,14 @@
-//! The error of a server: a text for the reader of the test's output, nothing to branch on.
+//! The error of a server: a text for the reader of the test's output.
 
 use std::fmt;
 use std::io;
 
 /// The text, with the end of the server's log where that helps.
 ///
-/// `Debug` prints the same as `Display`: `unwrap` shows it, and an escaped log cannot be read.
+/// `Debug` prints the same as `Display`, because `unwrap` shows it, and an escaped log cannot be read.
 pub struct Error(String);
 
-/// What the methods of this crate return.
+/// The result of the methods of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -16,7 +16,7 @@ impl Error {
         Error(text.into())
     }
 
-    /// Says what was being done when it happened.
+    /// Adds the action during which the error happened.
     pub(crate) fn during(self, what: impl fmt::Display) -> Self {
         Error(format!("{what}: {}", self.0))
     }
@@ -36,7 +36,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-/// Names the action beside the error of the operating system, which never says which file it means.
+/// Adds the action to an error of the operating system, which never names the file.
 pub(crate) trait During<T> {
     fn during(self, what: impl fmt::Display) -> Result<T>;
 }

@@ -1,4 +1,4 @@
-//! Which Java of this machine runs everything.
+//! The choice of the Java that runs everything.
 
 use std::env;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{During, Error, Result};
 
-/// The real path of `java`: what is in PATH stays the same when another one is installed.
+/// The real path of `java`: the one in PATH stays the same when another one is installed.
 pub(crate) fn program() -> Result<PathBuf> {
     let found = match env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
         Some(home) => Some(Path::new(&home).join("bin/java")),

@@ -1,13 +1,12 @@
-//! Real Kafka and RabbitMQ servers of one's own, without containers: started on free ports of 127.0.0.1, stopped on drop.
+//! Real Kafka and RabbitMQ servers for tests, without containers: started on free ports of 127.0.0.1, stopped on drop.
 //!
-//! `scripts/setup.sh test` brings what they need. A server belongs to the value that started it: drop it, and its
-//! processes are gone and its data is deleted. Both happen as well when this process dies without dropping anything, so
-//! a server may live in a `static`.
+//! `scripts/setup.sh test` installs the servers. A server belongs to the value that started it: when the value is
+//! dropped, or this process dies, its processes end and its data is deleted. So a server may be in a `static`.
 //!
-//! Beside the servers, [`redisson`] has the command that runs clients of a version of Redisson, and [`kubernetes`] knows
-//! where the tools are that render and validate manifests, and [`process`] holds the children of every kind.
+//! Besides the servers, [`redisson`] has the command that runs clients of a version of Redisson, [`kubernetes`] the
+//! tools that render and validate manifests, and [`process`] the handling of child processes.
 //!
-//! The methods block; they take `&self`, so that one server can be shared between tests and tasks.
+//! The methods block; they take `&self`, so that a server can be shared between tests and tasks.
 
 mod boots;
 mod cache;

@@ -1,4 +1,4 @@
-//! What a server prints, in a file: its start is seen there, and a failing test shows its end.
+//! The output of a server, in a file. It shows the end of the start, and the cause of a failed test.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ impl Log {
         Log(path)
     }
 
-    /// Both outputs of the command go to the end of the file.
+    /// Redirects both outputs of the command to the end of the file.
     pub(crate) fn takes_output_of(&self, command: &mut Command) -> Result<()> {
         let what = format!("open {}", self.0.display());
         let file = OpenOptions::new().create(true).append(true).open(&self.0).during(&what)?;
@@ -23,14 +23,14 @@ impl Log {
         Ok(())
     }
 
-    /// Where the next line will be.
+    /// The offset of the next line.
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }
 
-    /// What was printed after `from`.
+    /// The output after the offset `from`.
     pub(crate) fn since(&self, from: usize) -> String {
-        // It may end in the middle of a character.
+        // The output may end in the middle of a character.
         String::from_utf8_lossy(self.bytes().get(from..).unwrap_or_default()).into_owned()
     }
 

@@ -1,7 +1,7 @@
 //! Free ports for servers that bind them a moment later.
 //!
-//! They lie below the range from which the kernel takes the source ports of outgoing connections, and beside the one of
-//! the integration tests' harness: a server that is down for a restart must find its port free again.
+//! The ports are below the range of source ports for outgoing connections, and outside the range of the integration
+//! tests' harness: a server that restarts must find its port free.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -11,15 +11,15 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 const FIRST: u16 = 10_000;
 const LAST: u16 = 18_000;
 
-/// Given out by this process.
+/// The ports handed out by this process.
 static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
-/// A free port of 127.0.0.1 that this process returns only once.
+/// A free port of 127.0.0.1, which this process returns only once.
 ///
-/// Another process can still take it before the caller binds it; the caller then tries again with a new port.
+/// Another process can take it before the caller binds it; then the caller tries again with another port.
 pub(crate) fn free_port() -> u16 {
     for _ in 0..10_000 {
-        // A fresh RandomState is the randomness that std has.
+        // A new RandomState is the source of randomness in std.
         let random = RandomState::new().build_hasher().finish() % u64::from(LAST - FIRST);
         let port = FIRST + u16::try_from(random).expect("less than the range is wide");
         if TcpListener::bind(("127.0.0.1", port)).is_ok()

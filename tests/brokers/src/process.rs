@@ -1,6 +1,7 @@
-//! A child process that never outlives its owner: ended and reaped on drop, and by the kernel should this process die.
+//! A child process that never outlives its owner: ended and reaped on drop, and killed by the kernel if this process
+//! dies.
 //!
-//! Knows nothing of what runs in it.
+//! It does not depend on the program.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,15 +14,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// The poll interval of a state. Short compared with a start of seconds, long compared with its cost.
+/// The poll interval of a state: short compared with a start of seconds, and cheap.
 pub(crate) const LOOK: Duration = Duration::from_millis(10);
-/// How long a process may take to stop after SIGSTOP.
+/// Time-out for a process to stop after SIGSTOP.
 const STOPPED: Duration = Duration::from_secs(60);
 
-/// A command that the kernel kills when this process is gone.
+/// A command that the kernel kills when this process has ended.
 ///
-/// `setpriv` sets the parent-death signal and then becomes the program itself, under the same pid. The process group of
-/// its own keeps a Ctrl-C in the terminal away: the owner ends its children in order.
+/// `setpriv` sets the parent-death signal and then becomes the program itself, with the same pid. The process group of
+/// its own protects it from a Ctrl-C in the terminal: the owner stops its children in order.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program).stdin(Stdio::null()).process_group(0);
@@ -36,37 +37,37 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a [`command`]; failures show it under `name`.
+    /// Starts a [`command`]; failures are reported under `name`.
     ///
     /// # Errors
     ///
-    /// The program cannot be started. A program that is not there is no error here: `setpriv` ends with a status.
+    /// The program cannot be started. A missing program is no error here: `setpriv` ends with a status.
     pub fn spawn(name: &str, command: Command) -> io::Result<Self> {
         Ok(Process { child: spawn_from_lasting_thread(command)?, name: name.to_owned() })
     }
 
-    /// Process id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The pipes, where the command asked for them.
+    /// The child, for the pipes that the command asked for.
     pub fn child_mut(&mut self) -> &mut Child {
         &mut self.child
     }
 
-    /// Sends a signal; a process that has ended already is not an error.
+    /// Sends a signal; no error if the process has ended.
     pub fn signal(&mut self, signal: Signal) {
         if self.exit_status().is_some() {
             return;
         }
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a pid is a positive i32");
-        // It can end between the look and the signal, but it is not reaped yet, so the pid is still its own.
+        // The process may end in between, but it is not reaped yet, so the pid is still its own.
         kill_process(pid, signal).unwrap_or_else(|e| panic!("send {signal:?} to {} (pid {pid:?}): {e}", self.name));
     }
 
-    /// SIGSTOP. No thread of the process runs any more when this returns: one of them takes the signal when its turn
-    /// comes, and on a busy machine the others go on answering until then.
+    /// Suspends the process; returns when all its threads are stopped. SIGSTOP is handled by one thread, and on a busy
+    /// machine the others continue until it is scheduled.
     pub fn freeze(&mut self) {
         self.signal(Signal::STOP);
         let until = Instant::now() + STOPPED;
@@ -76,12 +77,12 @@ impl Process {
         }
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the process has ended.
     pub fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap_or_else(|e| panic!("ask for the exit status of {}: {e}", self.name))
     }
 
-    /// Waits for the end without blocking the runtime; `None` when it still runs after `patience`.
+    /// Waits for the end without blocking the runtime; `None` if the process still runs after `patience`.
     pub async fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
         let until = Instant::now() + patience;
         loop {
@@ -95,7 +96,7 @@ impl Process {
         }
     }
 
-    /// As [`Process::wait`], and blocks the thread.
+    /// The same as [`Process::wait`], blocking the thread.
     pub fn wait_blocking(&mut self, patience: Duration) -> Option<ExitStatus> {
         let until = Instant::now() + patience;
         loop {
@@ -109,7 +110,7 @@ impl Process {
         }
     }
 
-    /// Asks for an orderly end, also of a process that is frozen, and does not wait longer than `patience` for it.
+    /// Stops the process gracefully, also a suspended one, and waits at most `patience`.
     pub fn stop(&mut self, patience: Duration) {
         self.signal(Signal::TERM);
         self.signal(Signal::CONT);
@@ -118,25 +119,25 @@ impl Process {
         }
     }
 
-    /// SIGKILL to it and what it has started, and reaped when this returns.
+    /// Kills the process and its descendants, and reaps it.
     pub fn kill(&mut self) {
         if self.exit_status().is_none()
             && let Some(group) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw)
         {
-            // Fails only when the group is gone.
+            // Fails only if the group does not exist any more.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        // Both fail only when the child is reaped already.
+        // Both fail only if the child is reaped already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// What it uses, and has used so far. Panics when it was reaped.
+    /// Memory and CPU time used so far. Panics if the process was reaped.
     pub fn usage(&self) -> Usage {
         Usage::of(self.pid())
     }
 
-    /// Resident memory in bytes; 0 when it has ended.
+    /// Resident memory in bytes; 0 if the process has ended.
     pub(crate) fn resident_memory(&mut self) -> u64 {
         if self.exit_status().is_some() { 0 } else { self.usage().resident }
     }
@@ -148,12 +149,12 @@ impl Drop for Process {
     }
 }
 
-/// Whether a thread of a process is in another state than stopped or dead.
+/// Whether a thread of a process is neither stopped nor dead.
 fn runs(pid: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut states = threads.filter_map(|thread| {
         let stat = std::fs::read_to_string(thread.path().join("stat")).ok()?;
-        // The state follows the name, which may hold anything, and is in brackets.
+        // The state follows the name, which is in parentheses and may contain anything.
         stat.rsplit_once(") ")?.1.chars().next()
     });
     states.any(|state| !matches!(state, 'T' | 't' | 'Z' | 'X'))
@@ -164,14 +165,14 @@ fn runs(pid: u32) -> bool {
 pub struct Usage {
     /// Resident memory in bytes.
     pub resident: u64,
-    /// The most that it ever was.
+    /// Maximum resident memory so far, in bytes.
     pub peak: u64,
-    /// CPU time, user and system together.
+    /// CPU time of user and system together.
     pub cpu: Duration,
 }
 
 impl Usage {
-    /// Reads /proc of a process that runs or is not reaped yet.
+    /// Reads /proc for a process that is not reaped.
     pub fn of(pid: u32) -> Self {
         let read = |file: &str| {
             std::fs::read_to_string(format!("/proc/{pid}/{file}"))
@@ -185,10 +186,11 @@ impl Usage {
             kib.unwrap_or(0_u64) * 1024
         };
         let stat = read("stat");
-        // The command's name is in parentheses and may hold anything, so the fields are counted after the last one.
+        // The command's name is in parentheses and may contain anything, so count the fields after the last
+        // parenthesis.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
         let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-        // A tick is 10 ms on every Linux that this runs on (USER_HZ); utime and stime are fields 14 and 15.
+        // A tick is 10 ms on every supported Linux (USER_HZ); utime and stime are fields 14 and 15.
         let cpu = Duration::from_millis((ticks(11) + ticks(12)) * 10);
         Usage { resident: bytes("VmRSS:"), peak: bytes("VmHWM:"), cpu }
     }
@@ -196,14 +198,15 @@ impl Usage {
 
 type Order = (Command, SyncSender<io::Result<Child>>);
 
-/// The parent-death signal fires when the *thread* that started the child ends, and a test's thread ends early.
+/// Starts the command from a thread that lasts: the parent-death signal is sent when the *thread* that started the
+/// child ends, and a test's thread ends early.
 fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
     static ORDERS: OnceLock<SyncSender<Order>> = OnceLock::new();
     let orders = ORDERS.get_or_init(|| {
         let (sender, receiver) = sync_channel::<Order>(16);
         thread::spawn(move || {
             for (mut command, reply) in receiver {
-                // Fails only when the asker is gone; the child then ends with this process.
+                // Fails only if the requester is gone; then the child ends with this process.
                 let _ = reply.send(command.spawn());
             }
         });

@@ -1,6 +1,6 @@
-//! Redisson clients of every tested version: a Java program controlled by one JSON object a line.
+//! Redisson clients of every tested version: a Java program controlled by one JSON object per line.
 //!
-//! `redisson/Client.java` documents its commands. Independent of queues; the caller sends the commands.
+//! `redisson/Client.java` documents its commands, which the caller sends.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,11 +13,11 @@ use crate::java;
 use crate::process;
 use crate::tool::run;
 
-/// The versions that setup brings, oldest first. Up to 3.21.0 elements have the old layout.
+/// The installed versions, oldest first. Up to 3.21.0 elements have the old layout.
 pub const VERSIONS: [&str; 5] = ["3.16.8", "3.20.1", "3.21.1", "3.45.1", "4.7.0"];
 
-/// What each of them is made of, as `sha256sum` writes it: its dependencies as Maven resolves them, and the libraries
-/// that its codecs ask for, in the versions that it was built with.
+/// The jars of each version, as `sha256sum` prints them: its dependencies as Maven resolves them, and the libraries of
+/// its codecs in the versions that it was built with.
 const JARS: [&str; VERSIONS.len()] = [
     include_str!("../redisson/3.16.8.sha256"),
     include_str!("../redisson/3.20.1.sha256"),
@@ -32,14 +32,15 @@ const SOURCE: &str = include_str!("../redisson/Client.java");
 ///
 /// # Errors
 ///
-/// There is no Java, or setup has not brought that version; the text names `make setup`. The program does not compile.
+/// There is no Java, or setup has not installed that version; the text names `make setup`. Or the program does not
+/// compile.
 pub fn command(version: &str) -> Result<Command> {
     let program = java::program()?;
-    // Against the oldest version: what compiles there is there in all of them.
+    // Compiled against the oldest version, whose methods all versions have.
     let classes = classes(&program, "Client", SOURCE, JARS[0], &class_path(JARS[0])?)?;
     let class_path = format!("{}:{}", classes.display(), class_path(jars(version)?)?);
     let mut command = process::command(&program);
-    // A quick start and little memory: there are several of them, on two processors.
+    // A quick start and little memory: several of them run on two processors.
     command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xms32m", "-Xmx128m", "-Xss512k"]);
     command.args(["-XX:-UsePerfData", "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8"]);
     command.args(["-cp", &class_path, "Client"]);
@@ -51,7 +52,7 @@ pub fn command(version: &str) -> Result<Command> {
 ///
 /// # Errors
 ///
-/// As [`command`].
+/// The same as [`command`].
 pub fn beside_kafka(version: &str, class: &str, source: &str) -> Result<Command> {
     let program = java::program()?;
     let jars = jars(version)?;
@@ -62,11 +63,12 @@ pub fn beside_kafka(version: &str, class: &str, source: &str) -> Result<Command>
     Ok(without_surroundings(command))
 }
 
-/// A program of the caller's, compiled for one of the [`VERSIONS`]: the Java that runs it, and the class path with Redisson.
+/// Compiles a program of the caller's for one of the [`VERSIONS`]; returns the Java that runs it, and the class path
+/// with Redisson.
 ///
 /// # Errors
 ///
-/// As [`command`].
+/// The same as [`command`].
 pub fn compiled(version: &str, class: &str, source: &str) -> Result<(Command, String)> {
     let program = java::program()?;
     let jars = jars(version)?;
@@ -77,7 +79,7 @@ pub fn compiled(version: &str, class: &str, source: &str) -> Result<(Command, St
     Ok((without_surroundings(command), format!("{}:{libraries}", classes.display())))
 }
 
-/// The same wherever it runs.
+/// Makes a command independent of the environment.
 fn without_surroundings(mut command: Command) -> Command {
     command.env("LC_ALL", "C.UTF-8").env_remove("JAVA_TOOL_OPTIONS").env_remove("CLASSPATH");
     command
@@ -96,7 +98,7 @@ fn class_path(jars: &str) -> Result<String> {
     Ok(paths.map(|jar| folder.join(jar).display().to_string()).collect::<Vec<_>>().join(":"))
 }
 
-/// A program, compiled once per machine, text of its source and libraries.
+/// The classes of a program, compiled once per machine, source text and set of libraries.
 fn classes(java: &Path, class: &str, source: &str, jars: &str, libraries: &str) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     (source, libraries).hash(&mut hasher);

@@ -1,5 +1,5 @@
-//! A folder for a server's data that is deleted on drop, and also when this process dies without dropping anything: a
-//! server in a `static` is never dropped, and its data would fill the disk run by run.
+//! A folder for a server's data that is deleted on drop, and also when this process dies: a server in a `static` is
+//! never dropped, and the data of many runs would fill the disk.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -9,8 +9,8 @@ use tempfile::TempDir;
 
 use crate::error::{During, Result};
 
-/// Waits for the end of its input, which only this process holds open, then deletes. More than once, for a server that
-/// is dying at the same moment still creates files.
+/// The script that deletes the folder. It waits for the end of its input, which only this process holds open. It
+/// deletes repeatedly, because a dying server may still create files.
 const SWEEP: &str = r#"cat; for _ in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$0" && exit; sleep 0.2; done"#;
 
 /// The folder.
@@ -21,7 +21,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// A new folder for `server` in the folder for temporary files.
+    /// Creates a folder for `server` in the folder for temporary files.
     pub(crate) fn new(server: &str) -> Result<Self> {
         let dir = tempfile::Builder::new()
             .prefix(&format!("delaybridge-{server}-"))
@@ -48,7 +48,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         drop(self.dir.take());
-        // Closes its input first, so it ends; what could not be deleted above it tries once more.
+        // Closing its input ends it; it tries once more to delete the rest.
         let _ = self.sweeper.wait();
     }
 }

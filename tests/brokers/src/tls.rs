@@ -1,4 +1,4 @@
-//! A private certificate authority with a server's and a client's certificate.
+//! A private certificate authority with certificates of a server and a client.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,25 +8,25 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 
 use crate::error::{During, Error, Result};
 
-/// PEM files in a folder of the caller's.
+/// The PEM files, in a folder of the caller's.
 #[derive(Debug, Clone)]
 pub struct Certificates {
     /// The authority's certificate.
     pub ca: PathBuf,
     /// The server's certificate, valid for localhost and 127.0.0.1.
     pub server_cert: PathBuf,
-    /// Its key.
+    /// The server's key.
     pub server_key: PathBuf,
     /// Certificate and key of the server in one file, as Kafka reads them.
     pub server_pem: PathBuf,
     /// A client's certificate.
     pub client_cert: PathBuf,
-    /// Its key.
+    /// The client's key.
     pub client_key: PathBuf,
 }
 
 impl Certificates {
-    /// Makes all of them new. A second authority, which a server of the first does not trust, is another call.
+    /// Creates all files. Another call creates another authority, which the servers of the first do not trust.
     pub fn create(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder).during(format_args!("create {}", folder.display()))?;
         Self::make(folder).map_err(|e| e.during("make certificates"))
@@ -35,7 +35,7 @@ impl Certificates {
     fn make(folder: &Path) -> Result<Self> {
         let failed = |e: rcgen::Error| Error::new(e.to_string());
         let mut params = CertificateParams::new(Vec::new()).map_err(failed)?;
-        // A name of its own: OpenSSL takes a leaf that is called like its issuer for self-signed.
+        // A distinct name: OpenSSL considers a leaf self-signed if it has the name of its issuer.
         params.distinguished_name.push(DnType::CommonName, "authority of a test");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

@@ -1,4 +1,4 @@
-//! A command line tool of a broker: runs to its end, and what it printed comes back.
+//! Runs of a broker's command-line tools.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use crate::error::{During, Error, Result};
 use crate::process::Process;
 
-/// Long for every tool, on every machine; one that asks a frozen server would never end.
+/// Time-out: long for every tool on every machine; a request to a suspended server would never end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs a tool to its end and returns what it printed.
+/// Runs a tool to its end; returns its output.
 pub(crate) fn run(mut command: Command, input: Option<String>, name: &str) -> Result<Vec<u8>> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     if input.is_some() {
@@ -21,16 +21,16 @@ pub(crate) fn run(mut command: Command, input: Option<String>, name: &str) -> Re
     let child = process.child_mut();
     let stdin = child.stdin.take();
     let (stdout, stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
-    // All pipes at once: a tool that waits for one of them would wait for ever.
+    // All pipes concurrently: a tool that blocks on one of them would never end.
     let (status, printed, complained) = thread::scope(|scope| {
         if let (Some(mut stdin), Some(input)) = (stdin, input) {
-            // A tool that ends early says why on its output.
+            // The output of a tool that ends early says why.
             scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
         }
         let printed = scope.spawn(|| read(stdout));
         let complained = scope.spawn(|| read(stderr));
         let status = process.wait_blocking(PATIENCE);
-        // Closes the pipes, for which the readers wait.
+        // Killing the process closes the pipes, for which the readers wait.
         process.kill();
         (status, printed.join().expect("reading does not panic"), complained.join().expect("reading does not panic"))
     });
@@ -44,7 +44,7 @@ pub(crate) fn run(mut command: Command, input: Option<String>, name: &str) -> Re
 
 fn read(mut from: impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What came before an error is all that there is to say.
+    // After an error, return the output so far.
     let _ = from.read_to_end(&mut bytes);
     bytes
 }

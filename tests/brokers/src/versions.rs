@@ -1,4 +1,4 @@
-//! Which versions these are, for reports.
+//! The versions of the servers, for reports.
 
 use crate::{cache, rabbit, redisson};
 

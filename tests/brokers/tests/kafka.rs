@@ -1,4 +1,4 @@
-//! What the other tests rely on: a cluster starts, obeys, and is gone afterwards.
+//! Tests of the Kafka clusters: they start, obey, and disappear.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -39,7 +39,7 @@ fn one_node_is_used_by_java_clients_and_lasts_through_a_kill() {
 fn a_frozen_node_is_silent_until_it_thaws() {
     let kafka = Kafka::start().unwrap();
     let mut stream = TcpStream::connect(kafka.bootstrap()).unwrap();
-    // ApiVersions 0: what every client asks first.
+    // ApiVersions 0: the first request of every client.
     let question = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0, 0];
     kafka.freeze(1);
     stream.write_all(&question).unwrap();
@@ -76,7 +76,7 @@ fn listeners_ask_for_passwords_certificates_and_rights() {
     let ca = format!("ssl.ca.location={}", files.ca.display());
     let certificate = format!("ssl.certificate.location={}", files.client_cert.display());
     let key = format!("ssl.key.location={}", files.client_key.display());
-    // PLAIN alone: Debian's kcat is too old for the SCRAM of Kafka 4.
+    // Only PLAIN: Debian's kcat is too old for the SCRAM of Kafka 4.
     let login = ["sasl.mechanism=PLAIN", "sasl.username=alice", &format!("sasl.password={}", Kafka::password("alice"))];
     let plain = [&["security.protocol=sasl_plaintext"][..], &login].concat();
     assert!(!sees_orders(&kafka.bootstrap_sasl(), &plain), "alice has no rights yet");
@@ -92,7 +92,7 @@ fn listeners_ask_for_passwords_certificates_and_rights() {
     assert!(sees_orders(&kafka.bootstrap_tls(), &[&tls[..], &[&certificate, &key]].concat()));
 }
 
-/// Whether kcat, with these settings, finds a topic that it may use.
+/// Whether kcat with these settings finds a topic that it may use.
 fn sees_orders(bootstrap: &str, settings: &[&str]) -> bool {
     let mut kcat = Command::new("kcat");
     kcat.args(["-b", bootstrap, "-L", "-t", "orders", "-m", "20"]);

@@ -1,4 +1,4 @@
-//! Nothing is left of a server with a killed owner: no process, no port, no file.
+//! A killed owner leaves nothing of a server behind: no process, no port, no file.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use brokers::{Kafka, Rabbit};
 
-/// Set for the process that is to be killed.
+/// The variable that marks the process to be killed.
 const OWNER: &str = "BROKERS_TEST_OWNER";
 
 #[test]
@@ -52,7 +52,7 @@ fn own_until_killed() -> ! {
     let rabbit = Rabbit::start().unwrap();
     println!("server {} {}", kafka.bootstrap(), kafka.folder().display());
     println!("server 127.0.0.1:{} {}", rabbit.port(), rabbit.folder().display());
-    // Ends as well when the test that should kill it fails.
+    // The process also ends if the test that should kill it fails.
     let _ = io::stdin().read(&mut [0]);
     process::exit(1)
 }

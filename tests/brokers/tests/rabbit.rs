@@ -1,4 +1,4 @@
-//! What the other tests rely on: a node starts, obeys, and is gone afterwards.
+//! Tests of the RabbitMQ nodes: they start, obey, and disappear.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -61,7 +61,7 @@ fn a_node_raises_alarms_freezes_and_lists_queues() {
     assert!(TcpStream::connect(("127.0.0.1", rabbit.port())).is_err());
 }
 
-/// Whether a client that says hello is answered.
+/// Whether the server responds to a client's protocol header.
 fn greets(port: u16, patience: Duration) -> bool {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(b"AMQP\x00\x00\x09\x01").unwrap();

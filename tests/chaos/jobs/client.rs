@@ -1,16 +1,16 @@
-//! A small HTTP client: a connection for each request, and an answer only if all of it has arrived.
+//! A small HTTP client: one connection for each request, and an answer only if it is complete.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
 pub struct Reply {
-    /// Its status.
+    /// The status.
     pub status: u16,
-    /// Its body.
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -20,7 +20,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The last part of the `type` of a problem.
+    /// The last segment of the `type` of a problem.
     pub fn problem(&self) -> String {
         let problem = self.json();
         let name = problem["type"].as_str().and_then(|name| name.rsplit(['/', ':', '#']).next());
@@ -28,14 +28,14 @@ impl Reply {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was answered.
+    /// A complete response.
     Reply(Reply),
-    /// There was no connection: it was not sent.
+    /// No connection, so the request was not sent.
     NotSent,
-    /// There is no whole answer: it may have been done, or be done later.
+    /// No complete response: the request may have been executed, or may still be.
     NoAnswer,
 }
 
@@ -52,7 +52,7 @@ pub async fn ask(port: u16, method: &str, path: &str, body: &[u8], patience: Dur
             stream.write_all(head.as_bytes()).await?;
             stream.write_all(body).await
         };
-        // A server that refuses a body may have answered all the same.
+        // A server that refuses a body may still have responded.
         let _ = sent.await;
         let mut answer = Vec::new();
         let ended = stream.read_to_end(&mut answer).await;
@@ -62,7 +62,7 @@ pub async fn ask(port: u16, method: &str, path: &str, body: &[u8], patience: Dur
     tokio::time::timeout(patience, exchange).await.unwrap_or(Outcome::NoAnswer)
 }
 
-/// The answer, if these bytes are all of one.
+/// The response, if the bytes are complete.
 fn whole(bytes: &[u8]) -> Option<Reply> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..end]).ok()?;

@@ -1,4 +1,4 @@
-//! Consumers: most finish what they get, some give it back, bury it, take too long, forget it, or are gone in the middle.
+//! Consumers: most finish their jobs, some release or bury them, take too long, forget them, or vanish in the middle.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::payload::{number, payload};
 use crate::plan::{Plan, Side};
 use crate::stage::Stage;
 
-/// How often a consumer asks again what became of its verdict.
+/// Number of times that a consumer sends its verdict without an answer.
 const TIMES: usize = 3;
 
 /// A consumer of all topics.
@@ -31,25 +31,25 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// The consumer of this number.
+    /// A consumer with this number.
     pub fn new(stage: &Arc<Stage>, plan: &Plan, number: u64, notes: &Arc<Notes>, book: &Arc<Book>) -> Self {
         let random = Rng::with_seed(plan.seed.wrapping_mul(113).wrapping_add(number));
         let (stage, notes, book) = (Arc::clone(stage), Arc::clone(notes), Arc::clone(book));
         Consumer { stage, seed: plan.seed, lease: plan.settings.lease, random, notes, book, calm: false }
     }
 
-    /// Takes jobs for ever. Where it is killed, its connection is closed, and another one begins.
+    /// Takes jobs for ever. When it is killed, its connection is closed, and another consumer begins.
     pub async fn run(mut self, calm: watch::Receiver<bool>) {
         let mut deaths = self.stage.consumers.subscribe();
         loop {
             self.calm = *calm.borrow();
             deaths.mark_unchanged();
-            // Killed by the schedule, or at a moment of its own.
+            // Killed by the schedule, or at a random time.
             let life = match self.random.u32(..20) {
                 0 if !self.calm => Duration::from_millis(self.random.u64(0..600)),
                 _ => Duration::from_secs(60),
             };
-            // Unordered: whichever comes first ends the turn.
+            // Order does not matter: the first to end ends the turn.
             tokio::select! {
                 _ = timeout(life, self.turn()) => {},
                 _ = deaths.changed() => {},
@@ -57,7 +57,7 @@ impl Consumer {
         }
     }
 
-    /// Some jobs of one topic, or of several.
+    /// Takes some jobs of one topic, or of several.
     async fn turn(&mut self) {
         let first = self.random.usize(..QUEUES.len());
         let topics = match self.random.bool() {
@@ -68,13 +68,13 @@ impl Consumer {
         let path = format!("/v1/topics/{topics}/pop?count={count}&wait_ms={wait}");
         let reply = match self.ask("POST", &path, PATIENCE + Duration::from_millis(wait)).await {
             Outcome::Reply(reply) if reply.status == 200 => reply,
-            // Nothing was handed out, or nothing arrived: by their time to run the jobs come back.
+            // Nothing was handed out, or nothing arrived; then the jobs come back after their time to run.
             _ => return sleep(Duration::from_millis(100)).await,
         };
         let got_ms = now_ms();
         let answer = reply.json();
         let jobs = answer["jobs"].as_array().cloned().unwrap_or_default();
-        // All are noted before anything is done with the first.
+        // All are recorded before the first is processed.
         let noted: Vec<usize> = jobs.iter().map(|job| self.notes.add(self.handed(job, got_ms))).collect();
         for place in noted {
             self.work(place).await;
@@ -134,7 +134,7 @@ impl Consumer {
         }
     }
 
-    /// Says what it has to say, again if no answer comes.
+    /// Sends a verdict, repeatedly if no answer comes.
     async fn say(&mut self, place: usize, way: Way) {
         let (id, token) = self.key(place);
         let path = match way {
@@ -150,7 +150,7 @@ impl Consumer {
         for _ in 0..TIMES {
             let answer = match self.ask("PUT", &path, PATIENCE).await {
                 Outcome::Reply(reply) if matches!(reply.status, 200 | 204) => Some(Answer::Yes),
-                // It may be the first one of these that did it.
+                // An earlier one of these requests may have done it.
                 Outcome::Reply(reply) if matches!(reply.status, 404 | 409) && sent_before => Some(Answer::Unknown),
                 Outcome::Reply(reply) if matches!(reply.status, 404 | 409) => Some(Answer::No),
                 Outcome::NotSent => None,

@@ -1,4 +1,4 @@
-//! What must be true of jobs.
+//! The rules for jobs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use crate::evidence::{Arrival, Dead, Evidence};
 use crate::judge::{Found, Rule};
 use crate::offers::Answer;
 
-/// What consumers got, as arrivals.
+/// The jobs that consumers got, as arrivals.
 pub fn arrivals(handed: &[Handed]) -> Vec<Arrival> {
     let arrival = |handed: &Handed| Arrival {
         queue: handed.topic,
@@ -22,7 +22,7 @@ pub fn arrivals(handed: &[Handed]) -> Vec<Arrival> {
     handed.iter().map(arrival).collect()
 }
 
-/// What consumers said, for a report.
+/// The numbers of consumers' verdicts, for a report.
 pub fn counts(handed: &[Handed]) -> String {
     let verdicts = |which: fn(Way) -> bool, answer| {
         let all = handed.iter().filter_map(|handed| handed.verdict);
@@ -41,7 +41,7 @@ pub fn counts(handed: &[Handed]) -> String {
     )
 }
 
-/// Adds what is broken.
+/// Adds the violations.
 pub fn judge(evidence: &Evidence, found: &mut Found) {
     let mut jobs: BTreeMap<u64, Vec<&Handed>> = BTreeMap::new();
     for handed in &evidence.handed {
@@ -57,7 +57,7 @@ pub fn judge(evidence: &Evidence, found: &mut Found) {
     dead_jobs(evidence, &jobs, found);
 }
 
-/// Whether a consumer has finished it, or may have.
+/// Whether a consumer finished the job with this answer.
 fn finished(all: &[&Handed], answer: Answer) -> bool {
     let mut verdicts = all.iter().filter_map(|handed| handed.verdict);
     verdicts.any(|verdict| verdict.way == Way::Finish && verdict.answer == answer)
@@ -89,12 +89,12 @@ fn two_owners(jobs: &BTreeMap<u64, Vec<&Handed>>, dead: &HashMap<u64, &Dead>, fo
             both.push((n, finishes.clone()));
         }
         for finish in &finishes {
-            // A daemon that was stopped may answer late with what it had reserved long before.
+            // A stopped daemon may answer late with an old reservation.
             let answered_ms = finish.verdict.map_or(i64::MAX, |verdict| verdict.answered_ms);
             after.extend(all.iter().filter(|handed| handed.reserved_ms > answered_ms).map(|late| (n, *late)));
         }
         for (place, one) in all.iter().enumerate() {
-            // Once its consumer has said anything, the job may be another's.
+            // After any verdict of its consumer, the job may be another's.
             let until = one.verdict.map_or(one.deadline_ms, |verdict| verdict.sent_ms.min(one.deadline_ms));
             let others = all.iter().skip(place + 1).filter(|other| other.reserved_ms < until);
             overlap.extend(others.map(|other| (n, *one, *other)));
@@ -109,7 +109,7 @@ fn two_owners(jobs: &BTreeMap<u64, Vec<&Handed>>, dead: &HashMap<u64, &Dead>, fo
     found.all(Rule::TwoOwners, "reservations were handed to two", &again.collect::<Vec<_>>());
 }
 
-/// What was given back for a while comes back after it.
+/// Checks that released jobs do not come back before their delay.
 fn early(jobs: &BTreeMap<u64, Vec<&Handed>>, found: &mut Found) {
     let mut early = Vec::new();
     for (n, all) in jobs {
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::jobs::Verdict;
 
-    /// Reserved at this time for 100 ms; what its consumer said, when, and when it had this answer.
+    /// A job reserved at this time for 100 ms, with its consumer's verdict, the time of it, and the time of its answer.
     fn handed(token: &str, reserved_ms: i64, verdict: Option<(Way, i64, i64, Answer)>) -> Handed {
         Handed {
             topic: 0,
@@ -176,7 +176,7 @@ mod tests {
     fn a_job_of_two_owners_is_noticed() {
         let finish = |from, till| Some((Way::Finish, from, till, Answer::Yes));
         let release = |delay, from, till| Some((Way::Release(delay, true), from, till, Answer::Yes));
-        // As it should be: forgotten, given back, finished.
+        // The normal case: forgotten, released, finished.
         check(
             &[handed("a", 0, None), handed("b", 100, release(50, 110, 112)), handed("c", 165, finish(170, 171))],
             false,
@@ -187,7 +187,7 @@ mod tests {
         check(&[handed("a", 0, None), handed("b", 99, None)], false, &["same time"]);
         check(&[handed("a", 0, None), handed("a", 300, None)], false, &["handed to two"]);
         check(&[handed("a", 0, release(50, 10, 12)), handed("b", 40, None)], false, &["came back before"]);
-        // A daemon that was stopped answers with what it had reserved before.
+        // A stopped daemon answers with an old reservation.
         check(&[handed("a", 0, None), handed("b", 100, finish(110, 111))], false, &[]);
     }
 }

@@ -1,4 +1,4 @@
-//! What is in Redis of the topics.
+//! The state of the topics in Redis.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::evidence::Dead;
 use crate::offers::QUEUES;
 use crate::source::Clients;
 
-/// Pause between two looks.
+/// The poll interval.
 const LOOK: Duration = Duration::from_millis(100);
 
 fn key(word: &str, topic: usize) -> String {
     format!("delaybridge:jobs:{word}:{{{}}}", QUEUES[topic])
 }
 
-/// Waits until no job waits or is reserved; else what is left.
+/// Waits until no job waits or is reserved; the error lists the remaining ones.
 pub async fn settled(redis: &mut Clients, until: Instant) -> Result<(), String> {
     loop {
         let left = left(redis).await;
@@ -44,7 +44,7 @@ async fn left(redis: &mut Clients) -> Vec<String> {
     found
 }
 
-/// What is kept of jobs that are gone, and keys of another name.
+/// The remains of finished jobs, and keys with unknown names.
 pub async fn residue(redis: &mut Clients) -> Vec<String> {
     let redis = &mut redis.0[0];
     let mut found = Vec::new();
@@ -53,7 +53,7 @@ pub async fn residue(redis: &mut Clients) -> Vec<String> {
     let kept = |key: &String| key.split(':').nth(2).is_some_and(|word| kept.contains(&word));
     found.extend(keys.into_iter().filter(|key| !kept(key)));
     for topic in 0..QUEUES.len() {
-        // A dead job has a record and a state, and nothing else has.
+        // Only dead jobs have a record and a state.
         let dead: usize = redis::cmd("ZCARD").arg(key("dead", topic)).query_async(redis).await.expect("count the dead");
         for word in ["records", "state"] {
             let key = key(word, topic);
@@ -71,7 +71,7 @@ pub async fn residue(redis: &mut Clients) -> Vec<String> {
     found
 }
 
-/// All dead jobs; of each the reason, the attempts, and in place of expiries the tries.
+/// All dead jobs, each with its reason, its attempts, and its tries instead of the expiries.
 pub async fn dead(port: u16) -> Vec<Dead> {
     let mut all = Vec::new();
     for (topic, name) in QUEUES.iter().enumerate() {

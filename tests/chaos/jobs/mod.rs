@@ -1,4 +1,5 @@
-//! The job queue under faults: producers and consumers that speak HTTP with the daemons, what they saw, and the rules for it.
+//! The job queue under faults: producers and consumers that use the daemons' HTTP interface, their observations, and
+//! the rules.
 
 mod client;
 mod consume;
@@ -17,61 +18,61 @@ use crate::offers::{Answer, Book, QUEUES};
 use crate::plan::Plan;
 use crate::stage::Stage;
 
-/// Consumers, all of all topics.
+/// Number of consumers; each serves all topics.
 const CONSUMERS: u64 = 6;
-/// Times that a job is handed out.
+/// Maximum number of times that a job is handed out.
 pub const TRIES: u32 = 5;
 
-/// What a consumer says of a job.
+/// A consumer's verdict about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// It is done.
+    /// Finished.
     Finish,
-    /// It is given back for so many ms; whether the attempt counts.
+    /// Released for this many ms; whether the attempt counts.
     Release(i64, bool),
-    /// It can never be done.
+    /// Buried, because it can never be done.
     Bury,
 }
 
-/// What a consumer said, and what came of it.
+/// A verdict and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// What it said.
+    /// The verdict.
     pub way: Way,
-    /// When it said so for the first time.
+    /// The time at which it was sent first, in ms.
     pub sent_ms: i64,
-    /// When it had an answer, or gave up.
+    /// The time of the answer, or of giving up, in ms.
     pub answered_ms: i64,
-    /// `No` if the job was not its own any more.
+    /// The answer; `No` if the job was not the consumer's any more.
     pub answer: Answer,
 }
 
-/// A job as a consumer got it.
+/// A job as a consumer received it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Handed {
-    /// Place of its topic in [`QUEUES`].
+    /// The index of the topic in [`QUEUES`].
     pub topic: usize,
-    /// The number in its body.
+    /// The number in the body.
     pub n: Option<u64>,
-    /// Its id, with its topic.
+    /// The id, with the topic.
     pub id: String,
-    /// The proof of the reservation; jobs that were reserved together share it.
+    /// The token of the reservation; jobs that were reserved together share it.
     pub token: String,
-    /// How often it was handed out.
+    /// Number of times that it was handed out.
     pub attempt: u32,
-    /// When it was reserved, by Redis's clock.
+    /// The time of the reservation, by Redis's clock, in ms.
     pub reserved_ms: i64,
-    /// Until when, by Redis's clock.
+    /// The end of the reservation, by Redis's clock, in ms.
     pub deadline_ms: i64,
-    /// When the consumer had it.
+    /// The time at which the consumer received it, in ms.
     pub got_ms: i64,
-    /// Whether every byte is as it was offered.
+    /// Whether every byte is as offered.
     pub whole: bool,
-    /// What the consumer said; nothing if it was killed, or forgot the job.
+    /// The verdict; `None` if the consumer was killed, or forgot the job.
     pub verdict: Option<Verdict>,
 }
 
-/// Everything that consumers got.
+/// All jobs that consumers received.
 #[derive(Debug, Default)]
 pub struct Notes(Mutex<Vec<Handed>>);
 
@@ -86,7 +87,7 @@ impl Notes {
         change(&mut self.lock()[place]);
     }
 
-    /// All of them, in the order in which they were read.
+    /// All jobs, in the order of receipt.
     pub fn all(&self) -> Vec<Handed> {
         self.lock().clone()
     }
@@ -96,17 +97,17 @@ impl Notes {
     }
 }
 
-/// Producers and consumers of a run.
+/// The producers and consumers of a run.
 pub struct Crowd {
     notes: Arc<Notes>,
-    /// True: no more tricks, everything is finished.
+    /// Whether consumers only finish their jobs.
     calm: watch::Sender<bool>,
     consumers: JoinSet<()>,
     producers: JoinSet<()>,
 }
 
 impl Crowd {
-    /// Producers that add until then, and consumers.
+    /// Starts producers that add jobs until `end`, and consumers.
     pub fn start(stage: &Arc<Stage>, plan: &Plan, book: &Arc<Book>, end: Instant) -> Crowd {
         let (notes, calm) = (Arc::<Notes>::default(), watch::Sender::new(false));
         let (mut producers, mut consumers) = (JoinSet::new(), JoinSet::new());
@@ -129,7 +130,7 @@ impl Crowd {
         }
     }
 
-    /// One job of each of these sizes and each topic, now that everything is well. From now on consumers finish all that they get.
+    /// Adds one job of each size and topic after all faults. From now on consumers finish all of their jobs.
     pub async fn probe(&self, stage: &Arc<Stage>, plan: &Plan, book: &Arc<Book>, sizes: &[usize]) {
         self.calm.send_replace(true);
         for topic in 0..QUEUES.len() {
@@ -137,12 +138,12 @@ impl Crowd {
         }
     }
 
-    /// Ends the consumers in whatever they do; what they have seen.
+    /// Stops the consumers abruptly; returns what they received.
     pub async fn end(mut self) -> Vec<Handed> {
         self.consumers.shutdown().await;
         self.notes.all()
     }
 }
 
-/// How long a client waits for an answer.
+/// A client's time-out.
 const PATIENCE: Duration = Duration::from_secs(4);

@@ -1,4 +1,5 @@
-//! Producers: they add jobs with ids of their own, through whichever daemon answers, and delete some before they are due.
+//! Producers: they add jobs with ids of their own through whichever daemon answers, and delete some before they are
+//! due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +14,11 @@ use crate::payload::payload;
 use crate::plan::Side;
 use crate::stage::Stage;
 
-/// How often a job is sent if no answer comes.
+/// Number of times that a job is sent without an answer.
 const TIMES: usize = 3;
-/// Before it is sent again.
+/// The pause between these.
 const AGAIN: Duration = Duration::from_millis(200);
-/// How long before its due time a job is deleted.
+/// Minimum time between the deletion of a job and its due time, in ms.
 const IN_TIME_MS: i64 = 300;
 
 /// A producer of one topic.
@@ -27,12 +28,12 @@ pub struct Producer {
     topic: usize,
     book: Arc<Book>,
     random: Rng,
-    /// Jobs that are to be deleted, and when they are due.
+    /// The jobs to delete, with their due times.
     doomed: Vec<(u64, i64)>,
 }
 
 impl Producer {
-    /// A producer of this topic.
+    /// A producer for this topic.
     pub fn new(stage: &Arc<Stage>, seed: u64, topic: usize, book: &Arc<Book>) -> Self {
         let random = Rng::with_seed(seed.wrapping_mul(89).wrapping_add(topic as u64));
         let (stage, book) = (Arc::clone(stage), Arc::clone(book));
@@ -59,7 +60,7 @@ impl Producer {
         }
     }
 
-    /// One job of each of these sizes, due now.
+    /// Adds one job of each size, due now.
     pub async fn probe(mut self, sizes: &[usize]) {
         for size in sizes {
             self.add(*size, 0, false).await;
@@ -76,7 +77,7 @@ impl Producer {
         for time in 0..TIMES {
             match self.ask("POST", &path, &body).await {
                 Outcome::Reply(Reply { status: 200 | 201, .. }) => {
-                    // An earlier request may be still on its way: deleted, it would be added once more.
+                    // An earlier request may still be under way: after the deletion, it would add the job again.
                     if doomed && time == 0 {
                         self.doomed.push((n, due_ms));
                     }
@@ -95,16 +96,16 @@ impl Producer {
         self.book.taken(n, known);
     }
 
-    /// Deletes what is to be deleted and will be due soon.
+    /// Deletes the next job that is to be deleted and will be due soon.
     async fn delete(&mut self) {
         let soon = now_ms() + 1_500;
         let Some(at) = self.doomed.iter().position(|(_, due_ms)| *due_ms < soon) else { return };
         let (n, due_ms) = self.doomed.swap_remove(at);
-        // Noted first, as unknown.
+        // Recorded first, as unknown.
         self.book.withdrawn(n, Answer::Unknown);
         let path = format!("/v1/jobs/{}~j{n}", QUEUES[self.topic]);
         let answer = match self.ask("DELETE", &path, b"").await {
-            // Later it says nothing: a consumer may have it.
+            // A later success proves nothing: a consumer may have the job.
             Outcome::Reply(Reply { status: 204, .. }) if now_ms() < due_ms - IN_TIME_MS => Answer::Yes,
             Outcome::NotSent => Answer::No,
             Outcome::Reply(reply) if says_that_nothing_was_done(&reply) => Answer::No,
@@ -119,7 +120,7 @@ impl Producer {
     }
 }
 
-/// Whether a problem says so.
+/// Whether a problem says that nothing was done.
 pub fn says_that_nothing_was_done(reply: &Reply) -> bool {
     matches!(&*reply.problem(), "unavailable" | "refused" | "too-many" | "stopping" | "too-slow")
 }

@@ -1,4 +1,4 @@
-//! The consumers, and who writes for them.
+//! The consumers and their producers.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -23,13 +23,13 @@ use crate::target::{Target, place};
 
 /// The queue.
 const QUEUE: &str = "orders";
-/// How long it takes to handle an element, in ms.
+/// The time for handling an element, in ms.
 const WORK_MS: &str = "20";
-/// How often asynq tries.
+/// Number of retries of asynq.
 const RETRIES: &str = "20";
-/// How long a server may take to answer.
+/// Time-out of a server.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The Redisson that consumes.
+/// The version of the consuming Redisson.
 const VERSION: &str = "4.7.0";
 
 const SOURCE: &str = include_str!("Consumer.java");
@@ -39,14 +39,14 @@ pub struct Consumer {
     kind: Kind,
     port: u16,
     process: Option<Process>,
-    /// What each process has printed.
+    /// The output of each process.
     printed: Vec<Lines>,
     daemon: Option<(Seat, Target)>,
     lives: usize,
 }
 
 impl Consumer {
-    /// One that has not started yet.
+    /// A consumer that has not started yet.
     pub async fn new(kind: Kind, redis: &RedisServer) -> Consumer {
         let daemon = match kind {
             Kind::Delaybridge => {
@@ -65,7 +65,7 @@ impl Consumer {
     /// Starts a process, unless there is one.
     pub async fn start(&mut self) {
         if let Some((seat, _)) = &self.daemon {
-            // One that has ended by itself is noticed.
+            // A process that ended by itself is noticed here.
             drop(seat.ended());
             self.lives += 1;
             return seat.start(self.lives).await;
@@ -94,7 +94,7 @@ impl Consumer {
         self.process = Some(process);
     }
 
-    /// SIGKILL.
+    /// Kills the process with SIGKILL.
     pub async fn kill(&mut self) {
         if let Some((seat, _)) = &self.daemon {
             drop(seat.kill().await);
@@ -104,7 +104,7 @@ impl Consumer {
         }
     }
 
-    /// SIGSTOP for so long.
+    /// Suspends the process for this time.
     pub async fn freeze(&mut self, lasts: Duration) {
         if let Some((seat, _)) = &self.daemon {
             seat.stop().await;
@@ -120,7 +120,7 @@ impl Consumer {
         }
     }
 
-    /// The numbers that were handled, as often as they were.
+    /// The numbers of the handled elements, with repetitions.
     pub async fn handled(&self) -> Vec<u64> {
         if let Some((_, target)) = &self.daemon {
             let Target::Redis(server) = target else { return Vec::new() };
@@ -131,7 +131,7 @@ impl Consumer {
         lines.filter_map(|line| number(line.as_bytes())).collect()
     }
 
-    /// How many are still there, and how many were set aside.
+    /// Number of remaining elements, and of dead ones.
     pub async fn rest(&self) -> (usize, usize) {
         let mut redis = connect(&format!("redis://127.0.0.1:{}/0", self.port)).await.expect("connect to Redis");
         let counts = |commands: [(&'static str, String); 6]| async move {
@@ -168,7 +168,7 @@ impl Consumer {
     }
 }
 
-/// Who writes.
+/// The producer.
 pub struct Producer {
     kind: Kind,
     port: u16,
@@ -176,12 +176,12 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// For this kind of consumer.
+    /// A producer for this kind of consumer.
     pub fn new(kind: Kind, port: u16) -> Producer {
         Producer { kind, port, redis: None }
     }
 
-    /// One element, which is due at this time.
+    /// Offers one element with this due time.
     pub async fn offer(&mut self, n: u64, due_ms: i64) -> Answer {
         let offered = match self.kind {
             Kind::Asynq => self.enqueue(n, due_ms).await,

@@ -1,8 +1,8 @@
-//! What people use instead, under the same faults: consumers of Redisson and asynq, and beside them a daemon.
+//! The alternatives under the same faults: consumers of Redisson and asynq, compared with a daemon.
 //!
-//! One Redis with an append-only file that is written before each answer, one consumer that takes 20 ms for each element, and by a
-//! schedule from the seed: SIGKILL of the consumer, SIGSTOP, SIGKILL of Redis. An element counts as handled when the consumer has
-//! said so; a stream entry of the daemon counts as that.
+//! One Redis with an append-only file that is written before each answer, one consumer that takes 20 ms for each
+//! element, and, by a schedule from the seed: SIGKILL of the consumer, SIGSTOP, SIGKILL of Redis. An element counts as
+//! handled when the consumer reports it, or when its entry is in the daemon's stream.
 
 mod consumer;
 
@@ -17,11 +17,11 @@ use self::consumer::Consumer;
 use crate::offers::{Answer, now_ms};
 use crate::redis_server::{RedisServer, ServerOptions};
 
-/// Elements a second.
+/// Elements per second.
 const RATE: u32 = 20;
-/// How long what is left may take after the last fault: asynq finds what a dead server had within two minutes.
+/// Time-out for the remaining elements after the last fault: asynq recovers those of a dead server within two minutes.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// After so long without any news, what is still missing is missed.
+/// Time without any news after which missing elements are not waited for.
 const QUIET: Duration = Duration::from_secs(15);
 
 /// A kind of consumer.
@@ -33,11 +33,11 @@ pub enum Kind {
     DrainTo,
     /// A server of asynq.
     Asynq,
-    /// A daemon in place of the Redisson client, with a stream behind it.
+    /// A daemon instead of the Redisson client, with a stream as its destination.
     Delaybridge,
 }
 
-/// All of them.
+/// All kinds.
 pub const ALL: [Kind; 4] = [Kind::Take, Kind::DrainTo, Kind::Asynq, Kind::Delaybridge];
 
 impl fmt::Display for Kind {
@@ -51,20 +51,20 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Consumers killed, stopped, and Redis killed.
+    /// Number of kills and suspensions of the consumer, and of kills of Redis.
     faults: [usize; 3],
-    /// Offers that were acknowledged.
+    /// Number of acknowledged offers.
     taken: usize,
-    /// Of those, what was neither handled, nor is it there, nor dead.
+    /// Those that were neither handled, nor remain, nor are dead.
     pub lost: Vec<u64>,
-    /// Handled more than once.
+    /// Number of elements handled more than once.
     twice: usize,
-    /// Set aside by the consumer.
+    /// Number of elements set aside by the consumer.
     dead: usize,
-    /// Still there.
+    /// Number of elements that remain.
     left: usize,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// Lets this kind of consumer work under faults for so long.
+/// Runs a consumer of this kind under faults.
 pub async fn play(kind: Kind, seed: u64, length: Duration) -> Seen {
     let mut redis = RedisServer::start_with(ServerOptions::default().append_only()).await;
     let mut consumer = Consumer::new(kind, &redis).await;
@@ -123,14 +123,14 @@ pub async fn play(kind: Kind, seed: u64, length: Duration) -> Seen {
     consumer.handled().await.into_iter().for_each(|n| *times.entry(n).or_default() += 1);
     let taken = offers.iter().filter(|(_, answer)| *answer == Answer::Yes);
     seen.taken = taken.clone().count();
-    // What is dead or left was not handled; which of them it is does not matter here.
+    // Dead and remaining elements were not handled; their identity does not matter here.
     seen.lost = taken.map(|(n, _)| *n).filter(|n| !times.contains_key(n)).skip(left + dead).collect();
     seen.twice = times.values().filter(|times| **times > 1).count();
     (seen.left, seen.dead) = (left, dead);
     seen
 }
 
-/// Offers elements that are due within two seconds; what the server said to each.
+/// Offers elements that are due within two seconds; returns the server's answer to each.
 async fn offer(kind: Kind, port: u16, seed: u64, end: Instant) -> Vec<(u64, Answer)> {
     let (mut random, mut offers, mut producer) =
         (Rng::with_seed(!seed), Vec::new(), consumer::Producer::new(kind, port));

@@ -1,4 +1,4 @@
-//! The scripts of claims.
+//! The cost of the scripts of claims.
 
 use bytes::Bytes;
 use delaybridge::message::{MessageId, Origin};
@@ -19,7 +19,7 @@ async fn large_elements_behind_small_ones() {
     for (what, small, large, after_ms) in [
         ("63 small elements before 64 of 1 MiB", 63, (64, MIB), -1_000),
         ("the same, not due", 63, (64, MIB), 900_000),
-        // So few are read at once where they are small.
+        // The number that is read at once if the elements are small.
         ("5 small elements before 3 of 10 MiB", 5, (3, 10 * MIB), -1_000),
         ("the same, not due", 5, (3, 10 * MIB), 900_000),
         ("the same, due in a moment", 5, (3, 10 * MIB), 500),
@@ -55,7 +55,7 @@ async fn large_entries_before_small_ones_of_the_retry_set() {
                 let at = rig.now_ms + after_ms;
                 rig.run(redis::cmd("ZADD").arg(&retry[..]).arg(at).arg(entry)).await;
             }
-            // The claim that finds nothing at all is a read.
+            // A claim that finds nothing is a read.
             rig.offer(1, SMALL, -1_000).await;
             reset_counts(rig).await;
             let (count, bytes) = rig.claim().await;
@@ -91,7 +91,7 @@ async fn large_entries_at_the_ends_of_the_list() {
     within_the_limit(CLAIM, "10 MiB at both ends of the list", async |rig: &mut Rig| {
         rig.offer(1, 10 * MIB, 900_000).await;
         rig.offer(100, SMALL, -10_000).await;
-        // Due as well, so that the head of the sorted set need not be read.
+        // Also due, so that the head of the sorted set need not be read.
         rig.offer(500, SMALL, -5_000).await;
         rig.offer(1, 10 * MIB, 900_000).await;
         reset_counts(rig).await;
@@ -102,7 +102,7 @@ async fn large_entries_at_the_ends_of_the_list() {
     .await;
 }
 
-/// Those of a ghost and a large entry at an end: the ends are looked at while a ghost exists.
+/// A ghost and large entries at both ends: the ends are read while a ghost exists.
 #[tokio::test]
 async fn large_entries_at_the_ends_of_the_list_beside_a_ghost() {
     within_the_limit(CLAIM, "10 MiB at both ends of the list, and a ghost", async |rig: &mut Rig| {
@@ -146,7 +146,7 @@ async fn a_takeover_of_large_elements() {
     .await;
 }
 
-/// Gives a claim its lease and so many elements of this size; what they are.
+/// Gives a claim its lease and elements of this size; returns them.
 async fn claimed(rig: &mut Rig, name: ClaimName, count: usize, size: usize) -> Vec<Bytes> {
     let [d, _] = rig.queue.keys.of_claim(name);
     let leases = rig.queue.keys.leases.clone();
@@ -189,7 +189,7 @@ async fn many_leases_and_many_names() {
     .await;
 }
 
-/// A batch of the settler has at most 1 MiB, and one larger element alone.
+/// A batch of the settler has at most 1 MiB, or one larger element alone.
 #[tokio::test]
 async fn verdicts_on_large_elements() {
     let header = || Header::redriven(Origin::Delayed, MessageId([7; 8]), 5_000, vec![]);
@@ -215,7 +215,7 @@ async fn verdicts_on_large_elements() {
                 reset_counts(rig).await;
                 let settled = rig.queue.claims().settle(&rig.conn, &batch, None, Some(1_000)).await.unwrap();
                 assert_eq!(settled.answers.len(), count);
-                // A dead letter has the payload twice.
+                // A dead letter contains the payload twice.
                 count * size * if what == "dead" { 2 } else { 1 }
             })
             .await;

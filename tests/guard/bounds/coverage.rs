@@ -1,8 +1,8 @@
-//! Every script has a case.
+//! The check that every script has a case.
 
 use std::path::{Path, PathBuf};
 
-/// The files under a folder with this ending.
+/// Collects the files below a folder with this ending.
 fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of the repository") {
         let path = entry.expect("an entry").path();
@@ -14,7 +14,7 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Scripts whose cost does not depend on what is stored.
+/// The scripts with a cost independent of the stored data.
 const CONSTANT: [(&str, &str); 14] = [
     ("src/source/ledger/scripts/pause.lua", "a few fields of one small hash"),
     ("src/source/ledger/claims/scripts/order/leave.lua", "the same"),
@@ -32,7 +32,7 @@ const CONSTANT: [(&str, &str); 14] = [
     ("src/source/ledger/fsck/scripts/no_id.lua", "one member that it is given"),
 ];
 
-/// A script says at its head what it returns; a part of one does not.
+/// A script documents its return value at its head; a part of one does not.
 #[test]
 fn every_script_has_a_case() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

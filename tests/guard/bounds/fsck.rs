@@ -1,4 +1,5 @@
-//! The scripts of `fsck` that read lists or many fields; each of the others reads or moves one member that it is given.
+//! The cost of the scripts of `fsck` that read lists or many fields; each of the others reads or moves one given
+//! member.
 
 use bytes::Bytes;
 use delaybridge::source::ledger::fsck::script;
@@ -9,10 +10,10 @@ const FIELDS: &str = "src/source/ledger/fsck/scripts/fields.lua";
 const ORPHAN: &str = "src/source/redisson/scripts/fsck/orphan.lua";
 const UNLISTED: &str = "src/source/redisson/scripts/fsck/unlisted.lua";
 const UNSCHEDULE: &str = "src/source/redisson/scripts/fsck/unschedule.lua";
-/// Entries of a list that these scripts search; with more they do not.
+/// The length of a list up to which these scripts search it.
 const SEARCHED: usize = 130_000;
 
-/// Runs a script: first as a dry run, which loads it, and then counted.
+/// Runs a script twice: a dry run that loads it, and a counted one.
 async fn repair(rig: &mut Rig, path: &str, keys: &[Bytes], args: &[Bytes]) -> redis::Value {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = |path: &str| std::fs::read_to_string(root.join(path)).expect("a script");

@@ -1,4 +1,4 @@
-//! The scripts of the job queue.
+//! The cost of the scripts of the job queue.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ fn jobs(rig: &Rig) -> JobQueue {
     JobQueue::new(rig.link.clone(), JobSettings::default(), &SCRIPTS)
 }
 
-/// The server's clock.
+/// The server's time, in ms.
 async fn server_ms(rig: &mut Rig) -> i64 {
     let (seconds, micros): (i64, i64) = redis::cmd("TIME").query_async(&mut rig.redis).await.unwrap();
     seconds * 1_000 + micros / 1_000
 }
 
-/// Adds so many jobs with bodies of this size.
+/// Adds jobs with bodies of this size.
 async fn added(jobs: &JobQueue, count: usize, size: usize) -> Vec<JobId> {
     let mut ids = Vec::new();
     for chunk in (0..count).collect::<Vec<_>>().chunks(50) {
@@ -40,7 +40,7 @@ async fn added(jobs: &JobQueue, count: usize, size: usize) -> Vec<JobId> {
     ids
 }
 
-/// The same, and reserves them.
+/// Adds and reserves jobs.
 async fn reserved(jobs: &JobQueue, count: usize, size: usize) -> Vec<Reserved> {
     added(jobs, count, size).await;
     let mut all = Vec::new();
@@ -50,7 +50,7 @@ async fn reserved(jobs: &JobQueue, count: usize, size: usize) -> Vec<Reserved> {
     all
 }
 
-/// The same, and buries them.
+/// Adds, reserves and buries jobs.
 async fn dead(jobs: &JobQueue, count: usize, size: usize) {
     for job in reserved(jobs, count, size).await {
         jobs.bury(&job.id, job.token, "").await.unwrap();
@@ -212,7 +212,7 @@ async fn time_is_over_for_many_large_jobs() {
             queue.add(&topic(), (0..50).map(new).collect()).await.unwrap();
         }
         queue.pop_as(&topic(), Token::random(), 100, None).await.unwrap();
-        // Longer than they may live.
+        // Wait for longer than their time to live.
         let over_ms = server_ms(rig).await + 300;
         while server_ms(rig).await <= over_ms {
             tokio::time::sleep(Duration::from_millis(20)).await;

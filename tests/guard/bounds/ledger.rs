@@ -1,4 +1,4 @@
-//! The scripts of the ledger that are not about claims.
+//! The cost of the ledger's scripts other than those of claims.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn the_gauges_beside_a_large_head() {
             reset_counts(rig).await;
             let stats = rig.queue.stats(&rig.conn).await.unwrap();
             let head_ms = stats.source.head_ms.expect("a head");
-            // Right to a factor of two, and never too much.
+            // Correct to a factor of two, and never too large.
             let (far, real) = ((head_ms - stats.now_ms).abs(), (rig.now_ms + after_ms - stats.now_ms).abs());
             assert!(far <= real && 2 * far >= real, "{far} of {real}");
             0

@@ -1,9 +1,9 @@
-//! How long a script holds Redis up at adverse sizes: the processor time of the server's main thread. A busy machine adds
-//! less to that than to the time by the clock; still, the shortest of several runs counts, and a run fails only beyond four
-//! times the limit.
-//! Without the measures against these sizes the cases take 70 to 1,500 ms. The printed figures are what the limit is for.
+//! The time for which a script blocks Redis at adverse sizes: the CPU time of the server's main thread. Load on the
+//! machine affects it less than the elapsed time; still, the shortest of several runs counts, and a run fails only
+//! beyond four times the limit. Without the measures against these sizes the cases take 70 to 1,500 ms. The printed
+//! figures are to be compared with the limit.
 //!
-//! Every script has a case, and each case names the file of its script: a test looks for files without one.
+//! Every script has a case, and each case names the file of its script: a test finds files without one.
 
 mod claims;
 mod coverage;
@@ -37,7 +37,7 @@ struct Rig {
     redis: MultiplexedConnection,
     now_ms: i64,
     next: u64,
-    /// Processor time of the server before the script, in ms.
+    /// CPU time of the server before the script, in ms.
     before_ms: f64,
     link: Link,
     _server: RedisServer,
@@ -80,7 +80,7 @@ impl Rig {
         self.run(redis::cmd("CONFIG").arg("RESETSTAT")).await;
     }
 
-    /// Processor time of a script since the counts were reset, in ms, and how many have run. It must have been loaded before.
+    /// CPU time of scripts since the counts were reset, in ms, and their number. They must have been loaded before.
     async fn longest(&mut self) -> (f64, f64) {
         let info: String = redis::cmd("INFO").arg("commandstats").query_async(&mut self.redis).await.unwrap();
         let took = self.processor_ms().await - self.before_ms;
@@ -94,7 +94,7 @@ impl Rig {
         (took / calls, calls)
     }
 
-    /// Processor time that the server's main thread has taken, in ms.
+    /// CPU time of the server's main thread, in ms.
     async fn processor_ms(&mut self) -> f64 {
         let info: String = redis::cmd("INFO").arg("cpu").query_async(&mut self.redis).await.unwrap();
         let seconds = |name: &str| -> f64 {
@@ -104,7 +104,7 @@ impl Rig {
         1_000.0 * (seconds("used_cpu_user_main_thread") + seconds("used_cpu_sys_main_thread"))
     }
 
-    /// A list of so many entries that nothing else is in: what other clients left there.
+    /// Fills the list with entries that exist nowhere else, as other clients leave them.
     async fn long_list(&mut self, entries: usize) {
         let push = "for i = 1, ARGV[1] / 500 do local t = {} for j = 1, 500 do t[j] = ARGV[2] .. i * 500 + j end \
                     redis.call('RPUSH', KEYS[1], unpack(t)) end";
@@ -112,7 +112,7 @@ impl Rig {
         self.run(redis::cmd("EVAL").arg(push).arg(1).arg(&list[..]).arg(entries).arg(text)).await;
     }
 
-    /// Claims all that is due; how many elements of how many bytes.
+    /// Claims everything due; returns the number of elements and of bytes.
     async fn claim(&mut self) -> (usize, usize) {
         self.next += 1;
         let request = ClaimRequest {
@@ -134,17 +134,18 @@ impl Rig {
     }
 }
 
-/// The shortest of several runs of a case is within the limit; a case answers the bytes moved. `script` is the file.
+/// Checks that the shortest of several runs of a case is within the limit; a case returns the number of bytes moved.
+/// `script` is the file.
 async fn within_the_limit(script: &str, what: &str, case: impl AsyncFn(&mut Rig) -> usize) {
     let calls = each_within_the_limit(script, what, case).await;
     assert_eq!(calls, 1.0, "{script}, {what}");
 }
 
-/// The same for a call that sends several scripts: their mean. How many it sent.
+/// The same for a call that sends several scripts, by their mean; returns their number.
 async fn each_within_the_limit(script: &str, what: &str, case: impl AsyncFn(&mut Rig) -> usize) -> f64 {
     let mut rig = Rig::start().await;
     let (mut shortest, mut limit, mut calls) = (f64::MAX, 0.0, 0.0);
-    // The first one loads the script.
+    // The first run loads the script.
     for run in 0..=RUNS {
         rig.reset().await;
         let moved = case(&mut rig).await;

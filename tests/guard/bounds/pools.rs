@@ -1,4 +1,4 @@
-//! The scripts of claims with the half of a pool of jobs, whose bodies are elsewhere.
+//! The cost of the scripts of claims for a pool of jobs, whose bodies are in other keys.
 
 use bytes::Bytes;
 use delaybridge::config;
@@ -17,7 +17,7 @@ fn pool() -> Ledger {
     Ledger::new(source(""), [1; 8])
 }
 
-/// The same with `more` settings.
+/// The same with further settings.
 fn source(more: &str) -> Arc<dyn Source> {
     let yaml = format!(
         "redis: {{ url: 'redis://h' }}\nsinks: {{ out: {{ stdout: {{}} }} }}\nqueues: {{ q: {{ source: {{ job_pool: {{ buckets: \
@@ -30,7 +30,7 @@ fn source(more: &str) -> Arc<dyn Source> {
 #[tokio::test]
 async fn bodies_that_go_with_their_jobs() {
     let pool = pool();
-    // A batch of the settler has at most 1 MiB with its bodies, and one larger job alone.
+    // A batch of the settler has at most 1 MiB with its bodies, or one larger job alone.
     for (count, size) in [(500, 2 << 10), (500, 256), (1, 10 * MIB)] {
         within_the_limit(SETTLE, &format!("{count} jobs of {size} bytes"), async |rig: &mut Rig| {
             let claim = ClaimName::new([1; 8], rig.next);

@@ -1,4 +1,4 @@
-//! The scripts that only Redisson's queues have.
+//! The cost of the scripts for Redisson's queues only.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const RESCUE: &str = "src/source/redisson/scripts/rescue.lua";
 const RESTORE: &str = "src/source/redisson/scripts/restore.lua";
 const SWEEP: &str = "src/source/redisson/scripts/sweep.lua";
 
-/// Entries of a list that is too long to be searched.
+/// The length of a list that is too long to be searched.
 const LONG: usize = 300_000;
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn an_offer_beside_a_large_head() {
     .await;
 }
 
-/// Elements that are in the sorted set, and in the middle of a long list.
+/// Offers elements, each in the sorted set and in the middle of a long list.
 async fn in_the_middle(rig: &mut Rig, count: usize, size: usize) -> Vec<Bytes> {
     let (zset, list) = (rig.queue.keys.delayed.clone(), rig.queue.keys.list.clone());
     rig.long_list(LONG / 2).await;
@@ -89,7 +89,7 @@ async fn a_conversion_in_the_middle_of_a_long_list() {
             let mut batch: Vec<_> = elements.iter().map(repack).collect();
             batch.truncate(migrate_end(&batch));
             reset_counts(rig).await;
-            // One element goes, whatever its search costs.
+            // One element is moved, whatever its search costs.
             let done = rig.queue.migrate(&rig.conn, &batch).await.unwrap().len();
             assert!(done >= 1);
             2 * done * size + SEARCHED
@@ -98,7 +98,7 @@ async fn a_conversion_in_the_middle_of_a_long_list() {
     }
 }
 
-/// What the search for one element of a list of [`LONG`] entries is granted: its walk is as long as the list, and nothing
+/// The bytes granted for the search of one element in a list of [`LONG`] entries: it walks the whole list, and nothing
 /// else finds the element.
 const SEARCHED: usize = 1_200_000;
 

@@ -1,4 +1,5 @@
-//! A real browser, driven by its DevTools protocol over two pipes: no port, no client library, one process for all pages.
+//! A real browser, controlled with its DevTools protocol over two pipes: no port, no client library, one process for
+//! all pages.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -7,17 +8,17 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long a page may take to show something, on a busy machine.
+/// Time-out for a page to show something, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A browser with one page; ended with this.
+/// A browser with one page, which ends on drop.
 pub struct Browser {
     process: Child,
     send: ChildStdin,
     receive: BufReader<ChildStdout>,
     session: String,
     next: u64,
-    /// What the browser complained about: violations of the policy, failed requests, errors of scripts.
+    /// The browser's complaints: violations of the policy, failed requests, errors of scripts.
     pub complaints: Vec<String>,
     _profile: TempDir,
 }
@@ -30,10 +31,10 @@ impl Drop for Browser {
 }
 
 impl Browser {
-    /// Starts it.
+    /// Starts the browser.
     pub fn start() -> Browser {
         let profile = TempDir::with_prefix("delaybridge-browser-").expect("a directory");
-        // The browser speaks on the descriptors 3 and 4.
+        // The browser uses the descriptors 3 and 4.
         let mut command = Command::new("sh");
         command.arg("-c").arg("exec chromium \"$@\" 3<&0 4>&1 >/dev/null 2>&1 </dev/null").arg("chromium");
         command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
@@ -67,7 +68,7 @@ impl Browser {
         browser
     }
 
-    /// One command and its answer.
+    /// Sends one command; returns its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let id = self.next;
@@ -105,14 +106,14 @@ impl Browser {
         }
     }
 
-    /// Opens a page and waits until it is there.
+    /// Opens a page, and waits until it is loaded.
     pub fn open(&mut self, url: &str) {
         let answer = self.call("Page.navigate", json!({ "url": url }));
         assert!(answer.get("errorText").is_none(), "{url}: {answer}");
         self.until("the page", "document.readyState === 'complete' && location.href !== 'about:blank'");
     }
 
-    /// What an expression is on the page.
+    /// Evaluates an expression on the page.
     pub fn eval(&mut self, expression: &str) -> Value {
         let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let answer = self.call("Runtime.evaluate", asked);
@@ -123,7 +124,7 @@ impl Browser {
     /// Waits until an expression is true.
     pub fn until(&mut self, what: &str, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
-        // The page may go away while it is asked.
+        // The page may go away during the call.
         loop {
             let asked = json!({ "expression": expression, "returnByValue": true });
             if self.call("Runtime.evaluate", asked)["result"]["value"] == json!(true) {
@@ -153,7 +154,7 @@ impl Browser {
         }
     }
 
-    /// Writes into what has the keyboard.
+    /// Types text into the focused element.
     pub fn write(&mut self, text: &str) {
         self.call("Input.insertText", json!({ "text": text }));
     }

@@ -1,4 +1,4 @@
-//! The OpenAPI document passes a validator, and a client that is generated from it works.
+//! The OpenAPI document passes a validator, and a client generated from it works.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ async fn a_client_generated_from_the_document_works() {
     let (document, python) = (document(port, &directory), tools().join("python/bin/python"));
     run(Command::new(&python).args(["-m", "openapi_spec_validator"]).arg(&document));
     generate(&document, &directory, "delaybridge_admin");
-    // It asks for an element that is gone.
+    // The client asks for an element that does not exist any more.
     daemon.expect_log("an operator's change failed");
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/admin/generated.py");
     let mut use_it = Command::new(python);

@@ -1,4 +1,4 @@
-//! Commands over a daemon have the same results as over Redis.
+//! Commands through a daemon have the same results as commands on Redis.
 
 use std::process::Output;
 
@@ -16,7 +16,7 @@ fn done(output: &Output) -> String {
     out.into_owned()
 }
 
-/// A command over Redis, and over the daemon.
+/// Runs a command on Redis, and through the daemon.
 fn both(daemon: &Daemon, port: u16, arguments: &[&str]) -> [Output; 2] {
     let url = format!("http://127.0.0.1:{port}");
     let over: Vec<&str> = arguments.iter().copied().chain(["--daemon", url.as_str()]).collect();
@@ -37,7 +37,7 @@ async fn commands_over_a_daemon_have_the_results_that_they_have_over_redis() {
         let mut value: Value = serde_json::from_str(&text).expect("JSON");
         for queue in value["queues"].as_array_mut().expect("queues") {
             queue["now_ms"] = Value::Null;
-            // Redis does not know what a daemon holds.
+            // Redis does not know the elements in a daemon.
             let _ = queue.as_object_mut().expect("a queue").remove("here");
         }
         let _ = value.as_object_mut().expect("an object").remove("sinks");
@@ -86,7 +86,7 @@ async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
         cli(daemon.config(), &arguments)
     };
     let direct = |line: &str| cli(daemon.config(), &line.split(' ').collect::<Vec<_>>());
-    // The same words, and the same JSON but for the time of the look.
+    // The same words, and the same JSON except for the time of the look.
     let same = |line: &str| {
         let words = |output: &Output| done(output).lines().map(no_numbers).collect::<Vec<_>>();
         assert_eq!(words(&over(line)), words(&direct(line)), "{line}");
@@ -103,7 +103,7 @@ async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
     assert_eq!((&found["total"], &found["elements"][2]["payload"]), (&30.into(), &r#"{"id":"o2"}"#.into()), "{found}");
     assert_eq!(same("peek orders --id o7")["elements"][0]["state"], "scheduled");
 
-    // Each change over the daemon; the next look, over Redis, finds it.
+    // Each change through the daemon is visible in the next look on Redis.
     assert!(done(&over("reschedule orders o1 --at 9100000000000 --output json")).contains("9100000000000"));
     assert!(done(&direct("peek orders --id o1")).contains("2258-"), "the other time");
     assert!(done(&over("cancel orders o2")).contains("o2 of orders: was scheduled, is gone"));
@@ -134,7 +134,7 @@ async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
     })
     .await;
 
-    // The same mistakes have the same words and codes.
+    // The same mistakes have the same messages and exit codes.
     for line in
         ["run-now orders o2", "peek orders --id o99", "dead show orders 1-1", "dead redrive orders o99", "peek order"]
     {
@@ -148,8 +148,8 @@ async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
     assert_eq!(daemon.stop().await, 0);
 }
 
-/// A line without its numbers and units of time, of which some depend on the moment of the look: `998ms ago`, `1s ago`. JSON is
-/// compared with its numbers.
+/// A line without its numbers and units of time, some of which depend on the moment of the look: `998ms ago`, `1s ago`.
+/// JSON is compared with its numbers.
 fn no_numbers(line: &str) -> String {
     let letters: String = line.chars().map(|letter| if letter.is_ascii_digit() { ' ' } else { letter }).collect();
     letters.split_whitespace().filter(|word| !matches!(*word, "ms" | "s" | "m")).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! The operators' listener with the real binary: the page in a real browser, the command line over a daemon.
+//! The operators' listener of the real binary: the page in a real browser, and the command line through a daemon.
 
 mod browser;
 mod clients;
@@ -11,7 +11,7 @@ use redis::AsyncCommands;
 use crate::harness::RedisServer;
 use crate::harness::daemon::Daemon;
 
-/// A daemon with the operators' listener: `orders` delivers, `evil` is paused and has a payload that is HTML.
+/// Starts a daemon with the operators' listener: `orders` delivers, `evil` is paused and has a payload that is HTML.
 pub async fn start(redis: &RedisServer) -> (Daemon, u16) {
     let mut client = redis.client().await;
     let payload = r#"{"id":"e1","note":"</pre><script>window.pwned=1</script><img src=x onerror=window.pwned=1>"}"#;

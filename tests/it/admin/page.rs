@@ -14,7 +14,7 @@ async fn an_operator_finds_the_way_in_a_real_browser() {
     let page = format!("http://127.0.0.1:{port}/");
     let mut browser = Browser::start();
 
-    // Without a script: everything is there, and the browser is asked to load the page again.
+    // Without scripts: everything is there, and the page reloads itself.
     browser.call("Emulation.setScriptExecutionDisabled", json!({ "value": true }));
     browser.open(&page);
     let text = browser.eval("document.body.innerText");
@@ -26,7 +26,7 @@ async fn an_operator_finds_the_way_in_a_real_browser() {
     assert_eq!(browser.eval(refresh), "5");
     assert_eq!(browser.eval("document.querySelectorAll('a[href^=\"/\"], a[href^=\"http\"]').length"), 0);
 
-    // With it: a change is seen without a load, and the keyboard stays where it was.
+    // With scripts: a change appears without a reload, and the focus stays.
     browser.call("Emulation.setScriptExecutionDisabled", json!({ "value": false }));
     browser.open(&page);
     browser.eval("window.mark = 1; document.querySelector('tbody a').focus(); 0");
@@ -37,7 +37,7 @@ async fn an_operator_finds_the_way_in_a_real_browser() {
     assert_eq!(browser.eval("window.mark"), 1, "the page was loaded once more");
     assert_eq!(browser.eval("document.activeElement.innerText"), "orders");
 
-    // By keyboard alone: past the head to the first queue, into it, and a pause.
+    // With the keyboard alone: past the head to the first queue, into it, and a pause.
     browser.open(&page);
     browser.press("Tab");
     assert_eq!(browser.eval("document.activeElement.innerText"), "Skip to the content");
@@ -59,18 +59,18 @@ async fn an_operator_finds_the_way_in_a_real_browser() {
     browser.press("Enter");
     browser.until("the pause", "document.querySelector('.notes')?.innerText.includes('by local: a <b>deployment</b>')");
 
-    // A payload is text, whatever it says.
+    // A payload is shown as text, whatever it contains.
     browser.open(&format!("{page}queues/evil/elements"));
     assert!(browser.eval("document.querySelector('pre').innerText.includes('window.pwned=1')") == true);
     assert_eq!(browser.eval("typeof window.pwned"), "undefined");
     assert_eq!(browser.eval("document.querySelectorAll('main img, main script').length"), 0);
-    // Even if it were not: the policy lets nothing run that is written into the page.
+    // Even otherwise, the policy lets nothing run that is written into the page.
     browser.eval("document.body.append(Object.assign(document.createElement('div'), { innerHTML: '<img src=x onerror=\"window.pwned=1\">' })); new Promise(done => setTimeout(done, 50))");
     assert_eq!(browser.eval("typeof window.pwned"), "undefined");
     let refused = browser.complaints.drain(..).filter(|text| text.contains("Content Security Policy")).count();
     assert!(refused > 0, "the policy has refused the handler");
 
-    // What becomes of an element is seen as it happens, and its payload is text there too.
+    // The events of an element appear at once, and its payload is text there too.
     browser.open(&format!("{page}events"));
     let payload = r#"{"id":"e2","note":"<img src=x onerror=window.pwned=2>"}"#;
     let _: () = redis.client().await.zadd("evil", payload, 1).await.expect("schedule an element that is due");
@@ -87,7 +87,7 @@ async fn an_operator_finds_the_way_in_a_real_browser() {
     assert_eq!(browser.eval(refresh), "5");
     browser.call("Emulation.setScriptExecutionDisabled", json!({ "value": false }));
 
-    // On a phone nothing has to be moved sideways, and in the dark it is dark.
+    // On a phone there is no horizontal scrolling, and in dark mode the page is dark.
     let phone = json!({ "width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": true });
     browser.call("Emulation.setDeviceMetricsOverride", phone);
     let dark = json!({ "features": [{ "name": "prefers-color-scheme", "value": "dark" }] });

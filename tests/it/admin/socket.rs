@@ -1,4 +1,4 @@
-//! The operators' listener on a Unix socket, and the command line over it.
+//! The operators' listener on a Unix socket, and the command line on it.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use crate::harness::RedisServer;
 use crate::harness::daemon::{Daemon, cli};
 
-/// A command over the socket: its exit code and its words.
+/// Runs a command through the socket; returns its exit code and its output.
 fn run(daemon: &Daemon, place: &str, arguments: &[&str]) -> (Option<i32>, String) {
     let output = cli(daemon.config(), &[arguments, &["--daemon", place]].concat());
     (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
@@ -18,7 +18,7 @@ async fn the_command_line_speaks_over_a_socket_that_only_its_owner_opens() {
     let redis = RedisServer::start().await;
     let directory = TempDir::with_prefix("delaybridge-socket-").expect("a directory");
     let path = directory.path().join("admin.sock");
-    // As a daemon leaves it that is killed.
+    // A killed daemon leaves the file behind.
     drop(std::os::unix::net::UnixListener::bind(&path).expect("bind"));
     let yaml = format!(
         "redis: {{ url: \"{}\" }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\nqueues:\n  \

@@ -1,4 +1,5 @@
-//! Problems that a person has to fix: the queue is on hold, reports why, probes with one element, and resumes by itself.
+//! Problems that a person has to fix: the queue is on hold, reports why, probes with one element, and resumes by
+//! itself.
 
 use super::*;
 use crate::faults::rig::{metric, readyz, tolerate_stalls};
@@ -15,7 +16,7 @@ async fn goes_on(what: &str, daemon: &Daemon, server: &RedisServer, arrived: &mu
     readyz(daemon, 200, "").await;
 }
 
-/// Makes the exchange `orders` and binds the queue `arrived` to it.
+/// Declares the exchange `orders`, and with `bind` the queue `arrived` on it.
 async fn declare(rabbit: &Rabbit, bind: bool) {
     let rabbits = Rabbits::connect(&url(rabbit)).await.expect("connect");
     rabbits.declare("orders", bind.then_some("arrived"), "due").await;
@@ -32,7 +33,7 @@ async fn an_exchange_that_is_missing_unbound_or_deleted_holds_the_queue_until_it
     offer(&server, &mut oracle, "no exchange", 300, Duration::from_secs(1)).await;
     is_held(&daemon, "NOT_FOUND").await;
     declare(&rabbit, false).await;
-    // Now there is an exchange, and nothing behind it: not one of them may be taken for delivered.
+    // Now there is an exchange without a queue: no element may count as delivered.
     readyz(&daemon, 503, "NO_ROUTE").await;
     assert_eq!(daemon.metric("delaybridge_delivered_messages_total").await, 0.0);
     declare(&rabbit, true).await;

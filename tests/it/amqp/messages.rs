@@ -1,4 +1,4 @@
-//! What a message is: body, properties, headers; and what becomes of elements that no queue takes.
+//! The messages: body, properties, headers; and elements that no queue accepts.
 
 use super::*;
 use crate::faults::rig::tolerate_stalls;

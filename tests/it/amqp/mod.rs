@@ -1,4 +1,4 @@
-//! The daemon and a real RabbitMQ: what arrives, what a broker's refusals and outages do, and how delivery resumes.
+//! The daemon and a real RabbitMQ: deliveries, refusals and outages of the broker, and the resumption.
 
 mod held;
 mod messages;
@@ -16,7 +16,7 @@ use crate::harness::amqp::Rabbits;
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
 
-/// Runs what blocks without holding up the other tasks of the test.
+/// Runs blocking code without blocking the other tasks of the test.
 #[allow(clippy::disallowed_methods, reason = "the tests of this folder run on a runtime of several threads")]
 fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
@@ -30,7 +30,7 @@ fn url(rabbit: &Rabbit) -> String {
     format!("amqp://127.0.0.1:{}", rabbit.port())
 }
 
-/// A queue `q` into the exchange `orders` and from there into the queue `arrived`; `amqp` are further keys of the sink.
+/// A queue `q` into the exchange `orders` and from there into the queue `arrived`; `amqp` has further keys of the sink.
 fn yaml(server: &RedisServer, rabbit: &Rabbit, amqp: &str, queue: &str) -> String {
     format!(
         "redis: {{ url: '{}' }}\n\
@@ -43,10 +43,10 @@ fn yaml(server: &RedisServer, rabbit: &Rabbit, amqp: &str, queue: &str) -> Strin
     )
 }
 
-/// Declares the exchange and a durable queue behind it, so that what arrives survives the broker.
+/// The keys that declare the exchange and a durable queue on it, so that deliveries survive the broker.
 const DECLARE: &str = "topology: declare, declare: { queue: { name: arrived, type: classic } }";
 
-/// Offers `count` elements that fall due within `spread`, and notes them.
+/// Offers `count` elements that fall due within `spread`, and records them.
 async fn offer(server: &RedisServer, oracle: &mut Oracle, name: &str, count: usize, spread: Duration) {
     let mut redis = server.client().await;
     let queue = RedissonQueue::new("q");
@@ -56,12 +56,12 @@ async fn offer(server: &RedisServer, oracle: &mut Oracle, name: &str, count: usi
     queue.offer_bulk(&mut redis, &offered).await;
 }
 
-/// What has arrived so far; taken out of the broker's queue, and kept here.
+/// The deliveries so far, taken out of the broker's queue.
 struct Arrived {
     url: String,
     deliveries: Vec<Delivery>,
-    /// A broker that is killed forgets what was taken out of it last, and hands it out again. Each publish has a message
-    /// id of its own, so that it differs from a second publish.
+    /// The message ids so far: a killed broker forgets the last acknowledgements, and delivers those messages again.
+    /// Each publish has an id of its own, so that a second publish differs.
     message_ids: HashSet<Vec<u8>>,
 }
 
@@ -70,7 +70,7 @@ impl Arrived {
         Arrived { url: url(rabbit), deliveries: Vec::new(), message_ids: HashSet::new() }
     }
 
-    /// Waits until every element is among what has arrived.
+    /// Waits until every element has arrived.
     async fn all(&mut self, queue: &str, oracle: &Oracle) -> &[Delivery] {
         eventually("every element to arrive in the queue", 2 * PATIENCE, async || {
             // A connection for each look: the broker may be restarting.
@@ -88,17 +88,17 @@ impl Arrived {
     }
 }
 
-/// Everything has arrived, nothing is left in Redis, no dead letter, no duplicate that was not announced.
+/// Checks that everything has arrived, with nothing left in Redis, no dead letter, and no unannounced duplicate.
 async fn judge(what: &str, daemon: &Daemon, server: &RedisServer, arrived: &mut Arrived, oracle: &Oracle) {
     arrived.all("arrived", oracle).await;
     settled(&mut server.client().await, &RedissonQueue::new("q")).await;
-    // What was settled last may lie in the broker's queue since the last look.
+    // The last settled elements may still be in the broker's queue.
     let report = oracle.judge(arrived.all("arrived", oracle).await);
     let announced = assert_complete(&report, &[daemon]).await;
     println!("{what}: {report}, {announced} announced; {} MiB resident", daemon.usage().resident >> 20);
 }
 
-/// Longer runs with `DELAYBRIDGE_LONG=1`.
+/// Whether to run longer, with `DELAYBRIDGE_LONG=1`.
 fn long() -> bool {
     std::env::var_os("DELAYBRIDGE_LONG").is_some()
 }

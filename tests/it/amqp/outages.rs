@@ -1,5 +1,5 @@
-//! A broker that is paused, dies, closes all connections, loses its exchange, or is out of memory or disk while elements
-//! fall due.
+//! A broker that is suspended, dies, closes all connections, loses its exchange, or is out of memory or disk while
+//! elements fall due.
 
 use tokio::sync::MutexGuard;
 
@@ -7,15 +7,15 @@ use super::*;
 use crate::faults::rig::{metric, pass, readyz, tolerate_stalls};
 use crate::harness::turn::heavy;
 
-/// What an outage may cost in memory; nothing of it may add up.
+/// Maximum growth of memory during an outage, in bytes; it must not accumulate.
 const GROWTH: u64 = 100 << 20;
 
-/// Elements of one outage, and how long it lasts. The full measure takes some minutes.
+/// Number of elements of an outage, and its duration. The full measure takes some minutes.
 fn measure() -> (usize, Duration) {
     if long() { (20_000, Duration::from_secs(45)) } else { (2_000, Duration::from_secs(8)) }
 }
 
-/// The full measure loads the machine, the short one mostly waits.
+/// Waits for a turn if the full measure runs, which loads the machine; the short one mostly waits.
 async fn turn() -> Option<MutexGuard<'static, ()>> {
     if long() { Some(heavy().await) } else { None }
 }
@@ -100,7 +100,7 @@ async fn an_alarm_of_memory_or_disk_stops_claims_and_counts_nothing() {
         blocking(|| set(&rabbit, true)).expect("raise the alarm");
         offer(&server, &mut oracle, name, count, Duration::from_secs(2)).await;
         metric(&daemon, "delaybridge_sink_blocked", |blocked| blocked == 1.0).await;
-        // What was claimed before is answered one by one; from then on only a probe now and then is claimed.
+        // Elements claimed before are answered one by one; after that only a probe is claimed now and then.
         let mut sum = claimed(&daemon).await;
         eventually("the claims to stop", PATIENCE, async || {
             pass(Duration::from_secs(2)).await;
@@ -113,13 +113,14 @@ async fn an_alarm_of_memory_or_disk_stops_claims_and_counts_nothing() {
         let more = claimed(&daemon).await - sum;
         println!("claimed in {lasts:?} of the {name} alarm: {more}");
         assert!(more <= 25.0 + 2.0 * lasts.as_secs_f64(), "{more} elements were claimed during the {name} alarm");
-        // Not at every moment: messages outstanding at the alarm time out, and are the reason then.
+        // Not all the time: messages outstanding at the alarm time out, and are the reason then.
         metric(&daemon, "delaybridge_sink_blocked", |blocked| blocked == 1.0).await;
         blocking(|| set(&rabbit, false)).expect("end the alarm");
         metric(&daemon, "delaybridge_sink_blocked", |blocked| blocked == 0.0).await;
         judge(&format!("{name} alarm"), &daemon, &server, &mut arrived, &oracle).await;
     }
-    // What was sent when an alarm came is in doubt, and counts if others sent with it were confirmed; nothing else does.
+    // Messages sent around the alarm are in doubt, and count if others sent with them were confirmed; nothing else
+    // counts.
     let attempts: Vec<u32> = arrived.deliveries.iter().filter_map(|delivery| delivery.attempt).collect();
     let counted = attempts.iter().filter(|&&attempt| attempt > 1).count();
     let announced = daemon.metrics().await.sum("delaybridge_possible_duplicates_total");

@@ -1,4 +1,4 @@
-//! One queue of two is full, or one element of many ends the connection that it is sent over: the others arrive.
+//! One of two queues is full, or one of many elements ends the connection that it is sent on: the others arrive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +53,8 @@ async fn a_full_queue_holds_its_elements_and_those_beside_it_arrive_in_time() {
     let lateness = "delaybridge_delivery_lateness_seconds_bucket{queue=\"q\",sink=\"out\",le=\"0.5\"}";
     let mut arrived = Arrived::at(&rabbit);
     let (mut of_due, mut shares) = (Oracle::new(), Vec::new());
-    // An element that waited for the full queue would never be in time. A busy machine delays a few, but not in each round.
+    // An element that waited for the full queue would never be in time. A busy machine delays a few, but not in each
+    // round.
     for round in 1..=3 {
         let (in_time, of_all) = (daemon.metric(lateness).await, daemon.metric(DELIVERED).await);
         for tick in 0..30 {
@@ -74,7 +75,7 @@ async fn a_full_queue_holds_its_elements_and_those_beside_it_arrive_in_time() {
     let shown = readyz(&daemon, 200, "${payload.to}").await;
     assert!(!shown.contains("small"), "{shown}");
 
-    // What is taken out makes room for the rest.
+    // Taking messages out makes space for the rest.
     let mut of_queue = Arrived::at(&rabbit);
     of_queue.all("small", &of_small).await;
     settled(&mut server.client().await, &RedissonQueue::new("q")).await;
@@ -83,10 +84,10 @@ async fn a_full_queue_holds_its_elements_and_those_beside_it_arrive_in_time() {
 }
 
 pub(super) const DELIVERED: &str = "delaybridge_delivered_messages_total";
-/// What a message must not contain.
+/// The text that a message must not contain.
 const FORBIDDEN: &[u8] = b"forbidden word";
 
-/// In front of a broker: cuts a connection that carries [`FORBIDDEN`], as some firewalls do.
+/// Starts a proxy before a broker that cuts a connection with [`FORBIDDEN`], as some firewalls do.
 async fn censor(port: u16) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let (own, cuts) = (listener.local_addr().expect("an address").port(), Arc::new(AtomicUsize::new(0)));
@@ -111,7 +112,7 @@ async fn censor(port: u16) -> (u16, Arc<AtomicUsize>) {
                         }
                     }
                 };
-                // Whichever ends first, the connection ends.
+                // When either direction ends, the connection ends.
                 tokio::select! {
                     () = upward => {}
                     _ = tokio::io::copy(&mut answers, &mut back) => {}
@@ -122,7 +123,7 @@ async fn censor(port: u16) -> (u16, Arc<AtomicUsize>) {
     (own, cuts)
 }
 
-/// An element that ends its connection is found out: after the third time it goes alone, and its neighbours arrive.
+/// An element that ends its connection is identified: after the third time it is sent alone, and its neighbours arrive.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_element_that_ends_the_connection_is_a_dead_letter_and_its_neighbours_arrive() {
     let server = RedisServer::start().await;
@@ -143,7 +144,7 @@ async fn an_element_that_ends_the_connection_is_a_dead_letter_and_its_neighbours
     offer_payloads(&server, &mut poison, [String::from_utf8_lossy(FORBIDDEN).into_owned()]).await;
     let dead = "delaybridge_dead_lettered_messages_total";
     eventually("the element to be given up", 2 * PATIENCE, async || {
-        // The destination works: only so is it the element's fault.
+        // The destination works, otherwise the element would not be blamed.
         offer(&server, &mut oracle, "on", 5, Duration::from_millis(10)).await;
         let dead = daemon.metric(dead).await;
         if dead > 0.0 { Ok(()) } else { Err(format!("{} cuts", cuts.load(Ordering::Relaxed))) }

@@ -1,8 +1,8 @@
-//! A quorum queue that has lost its majority confirms nothing: its elements wait as long as it lasts, those of other queues arrive
-//! in time, and no attempt is counted.
+//! A quorum queue without a majority confirms nothing: its elements wait as long as that lasts, those of other queues
+//! arrive in time, and no attempt is counted.
 //!
-//! To publishers, a queue whose process does not answer is the same, on one node: the channel waits for it, and then the
-//! connection does. The cluster of three nodes, two of which are killed, takes a minute: `DELAYBRIDGE_LONG=1`.
+//! On one node, a queue whose process does not answer looks the same to publishers: the channel waits for it, and then
+//! the connection does. The cluster of three nodes, two of which are killed, takes a minute: `DELAYBRIDGE_LONG=1`.
 
 use lapin::types::{AMQPValue, FieldTable};
 
@@ -10,10 +10,11 @@ use super::parts::{DELIVERED, offer_payloads, to};
 use super::*;
 use crate::faults::rig::{metric, pass, tolerate_stalls};
 
-/// Elements that a busy machine explains. One that waited for the queue beside it would be later by the time-out of the sink.
+/// The number of elements in time, with a margin for a busy machine. An element that waited for the other queue would
+/// be late by the time-out of the sink.
 const IN_TIME: &str = "delaybridge_delivery_lateness_seconds_bucket{queue=\"q\",sink=\"out\",le=\"2.5\"}";
 
-/// Quorum queues behind `orders`, under their own names.
+/// Declares quorum queues on `orders`, bound by their own names.
 async fn declare(rabbit: &Rabbit, names: &[&str]) {
     let rabbits = Rabbits::connect(&url(rabbit)).await.expect("connect");
     rabbits.declare("orders", Some("arrived"), "due").await;
@@ -34,7 +35,8 @@ async fn daemon(server: &RedisServer, rabbit: &Rabbit) -> Daemon {
     daemon
 }
 
-/// Offers 50 elements to `arrived` every tenth of a second, and waits for all of them; the share that was delivered in time.
+/// Offers 50 elements to `arrived` every tenth of a second, and waits for all of them; returns the share that was
+/// delivered in time.
 async fn beside(server: &RedisServer, daemon: &Daemon, oracle: &mut Oracle, from: usize, ticks: usize) -> f64 {
     let before = (daemon.metric(IN_TIME).await, daemon.metric(DELIVERED).await);
     for tick in 0..ticks {
@@ -47,8 +49,8 @@ async fn beside(server: &RedisServer, daemon: &Daemon, oracle: &mut Oracle, from
     (daemon.metric(IN_TIME).await - before.0) / count
 }
 
-/// Everything has arrived where it belongs, with no attempt that counted, and twice only where that was announced. What may have
-/// been there before has attempt 2.
+/// Checks that everything has arrived at its queue without a counted attempt, and twice only if that was announced.
+/// Elements that may have arrived before have attempt 2.
 async fn all_arrived(server: &RedisServer, daemon: &Daemon, rabbit: &Rabbit, queues: &[(&str, &Oracle)]) {
     for (queue, oracle) in queues {
         let mut arrived = Arrived::at(rabbit);
@@ -78,14 +80,14 @@ async fn a_quorum_queue_that_takes_nothing_delays_no_other_and_makes_no_dead_let
 
     blocking(|| ["safe", "late"].iter().try_for_each(|queue| rabbit.suspend_quorum_queue(queue, true)))
         .expect("suspend");
-    // More than the channel takes without a pause, and then more beside them than the connection does.
+    // First as many as the channel takes without a pause, then as many beside them as the connection does not take.
     offer_payloads(&server, &mut of_safe, to("safe", 100..140)).await;
     let known = beside(&server, &daemon, &mut of_due, 1_000, 40).await;
     // The channel waits for a queue that it meets for the first time.
     offer_payloads(&server, &mut of_late, to("late", 0..5)).await;
     let new = beside(&server, &daemon, &mut of_due, 10_000, 60).await;
     println!("in time beside a queue that was known: {known:.3}, beside a new one: {new:.3}");
-    // What was sent behind the first message of the new one waits for a second and a half.
+    // Messages sent after the first one for the new queue wait for a second and a half.
     assert!(known >= 0.9 && new >= 0.9, "in time: {known:.3}, {new:.3}");
 
     blocking(|| ["safe", "late"].iter().try_for_each(|queue| rabbit.suspend_quorum_queue(queue, false)))

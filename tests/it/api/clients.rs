@@ -1,4 +1,4 @@
-//! Foreign clients take a job through its life: two that were generated from the OpenAPI document, in Python and in Go, and
+//! Foreign clients take a job through its life: two generated from the OpenAPI document, in Python and in Go, and
 //! lmstfy's own in Rust.
 
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use super::start;
 use crate::harness::RedisServer;
 
-/// What `make setup` has put there.
+/// The folder of the tools that `make setup` installs.
 pub fn tools() -> PathBuf {
     brokers::openapi().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a command to its end, and answers what it wrote.
+/// Runs a command to its end; returns its output.
 #[track_caller]
 pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("run {command:?}: {error}"));
@@ -28,7 +28,7 @@ fn program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/api").join(name)
 }
 
-/// The document as the daemon serves it.
+/// Downloads the document as the daemon serves it.
 pub fn document(port: u16, directory: &TempDir) -> PathBuf {
     let file = directory.path().join("openapi.json");
     run(Command::new("curl")
@@ -38,12 +38,12 @@ pub fn document(port: u16, directory: &TempDir) -> PathBuf {
     file
 }
 
-/// Makes a package for Python of the document.
+/// Generates a Python package from the document.
 pub fn generate(document: &Path, directory: &TempDir, package: &str) {
     let (python, client) = (tools().join("python/bin"), directory.path().join("client"));
     let mut generate = Command::new(python.join("openapi-python-client"));
     generate.arg("generate").arg("--path").arg(document).arg("--output-path").arg(&client);
-    // It formats what it writes by a program that came with it.
+    // The generator formats its output with a program that is installed beside it.
     let path = format!("{}:{}", python.display(), std::env::var("PATH").unwrap_or_default());
     run(generate.args(["--meta", "none", "--fail-on-warning"]).current_dir(directory.path()).env("PATH", path));
     std::fs::rename(&client, directory.path().join(package)).expect("name the package");
@@ -79,7 +79,7 @@ async fn a_client_generated_for_go_works() {
     std::fs::copy(program("generated.go"), module.join("main.go")).expect("copy the program");
     let mut use_it = Command::new("go");
     use_it.args(["run", "-mod=vendor", ".", &port.to_string()]).current_dir(&module);
-    // No version of Go but the one that is there; no network.
+    // Only the installed version of Go, and no network.
     use_it.env("GOTOOLCHAIN", "local").env("GOPROXY", "off").env("GOFLAGS", "").env("GOCACHE", tools.join("gocache"));
     assert_eq!(run(use_it.env("CGO_ENABLED", "0")).trim(), "finished go~1");
     assert_eq!(daemon.stop().await, 0);

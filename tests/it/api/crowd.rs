@@ -1,5 +1,5 @@
-//! Four clients add, twenty pop, and every moment one of these is killed by `kill -9`: each job is finished once, or dead
-//! after its tries, none vanishes, none is finished by two.
+//! Four clients add jobs, twenty take them, and some of these are killed with `kill -9` all the time: each job is
+//! finished once, or dead after its tries; none vanishes, none is finished by two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,7 +25,7 @@ fn program(name: &str, file: &str, arguments: &[String]) -> Process {
         .unwrap_or_else(|error| panic!("start {name}: {error}; python3 is installed by `make setup`"))
 }
 
-/// Jobs that wait or are reserved, and those that are dead.
+/// Number of waiting and reserved jobs, and of dead ones.
 async fn jobs_left(redis: &RedisServer) -> (u64, u64) {
     let mut client = redis.client().await;
     let mut look = redis::pipe();
@@ -103,7 +103,7 @@ async fn every_job_is_finished_once_while_consumers_are_killed() {
     assert_eq!(begun.len(), each * PRODUCERS, "jobs that no consumer ever had");
     let twice: Vec<_> = finished.iter().filter(|(_, times)| **times > 1).collect();
     assert!(twice.is_empty(), "finished by two: {twice:?}");
-    // One that was killed between the answer and its note may hide the end of one job.
+    // A consumer killed between the response and its record may hide the end of one job.
     let unnoted = begun.len() - poison - finished.len();
     assert!(
         unnoted <= killed,

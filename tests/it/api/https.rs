@@ -1,4 +1,4 @@
-//! The API over TLS, with tokens, as `curl` sees it.
+//! The API over TLS with tokens, as used with `curl`.
 
 use std::process::Command;
 

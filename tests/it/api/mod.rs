@@ -1,4 +1,4 @@
-//! The job queue with the real binary: over HTTP, with foreign clients, and with consumers that are killed.
+//! The job queue of the real binary: over HTTP, with foreign clients, and with consumers that are killed.
 
 pub mod clients;
 mod crowd;
@@ -11,7 +11,7 @@ use crate::harness::daemon::Daemon;
 use crate::harness::eventually;
 use crate::harness::ports::free_port;
 
-/// A daemon with the job queue, and its port.
+/// Starts a daemon with the job queue; returns it with its port.
 pub async fn start(redis: &RedisServer, jobs: &str, http: &str) -> (Daemon, u16) {
     let port = free_port();
     let yaml = format!("redis: {{ url: \"{}\" }}\njobs:\n  listen: \"127.0.0.1:{port}\"\n{http}{jobs}", redis.url());

@@ -1,4 +1,4 @@
-//! Steps that claim, and what each claim may take (R2, R4, R9).
+//! Steps that claim, and the rules for the content of each claim (R2, R4, R9).
 
 use std::collections::BTreeSet;
 
@@ -14,18 +14,18 @@ use super::snapshot::{Holding, Scores, Snapshot};
 use super::values::short;
 use super::world::{LEASE, LEASE_MS, World};
 
-/// Whether claims move this member of the retry set: its version is the one under test.
+/// Whether claims move this member of the retry set, because its version is the tested one.
 pub fn known(member: &Bytes) -> bool {
     member.starts_with(&[0xdb, 1])
 }
 
-/// Score and member of the last of these.
+/// The last score with its member.
 fn last(scores: &Scores) -> Option<(f64, &Bytes)> {
     scores.iter().map(|(m, score)| (*score, m)).max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(b.1)))
 }
 
 impl World<'_> {
-    /// A request as a daemon would make it now, with limits by chance.
+    /// A request as a daemon would make it now, with random limits.
     pub fn claim_request(&mut self, daemon: usize) -> ClaimRequest {
         let rng = &mut self.rng;
         let most = *rng.choice(&[1, 2, 3, 8, 50, 500]).expect("some");
@@ -47,7 +47,7 @@ impl World<'_> {
         }
     }
 
-    /// Claims: now and heard, now and unheard, or some time later.
+    /// Claims: now with the reply, now without it, or some time later.
     pub async fn claim_some(&mut self, daemon: usize) {
         let request = self.claim_request(daemon);
         match self.rng.u8(..20) {
@@ -61,7 +61,7 @@ impl World<'_> {
         }
     }
 
-    /// Sends a claim and checks what it did. `heard`: the daemon gets the reply.
+    /// Sends a claim and checks its effect. `heard`: the daemon receives the reply.
     pub async fn claim(&mut self, daemon: usize, request: ClaimRequest, heard: bool) {
         let now = self.now();
         let ClaimRequest { name, most, bytes, ahead, .. } = request;
@@ -109,7 +109,7 @@ impl World<'_> {
         let name = Self::text(request.name);
         let after = self.after_claim(what).await;
         if self.seen.claims.contains_key(&name) {
-            // Its lease was deleted, and it finds nothing to take.
+            // Its lease was deleted, and there is nothing to claim.
             assert!(claimed.elements.is_empty(), "{what}: the claim was there before");
             return self.unchanged(what).await;
         }
@@ -140,7 +140,7 @@ impl World<'_> {
         }
     }
 
-    /// Bare elements: the first of Z, none before its time, with their scores.
+    /// Checks bare elements: the first of Z, none before its time, with their scores.
     fn check_bare(
         &self,
         what: &str,
@@ -162,7 +162,8 @@ impl World<'_> {
         }
     }
 
-    /// Entries of the retry set: as they were, none before its time; those of another version are moved on by a minute.
+    /// Checks entries of the retry set: unchanged, none before its time; those of another version are postponed by a
+    /// minute.
     fn check_retried(
         &self,
         what: &str,
@@ -188,7 +189,7 @@ impl World<'_> {
         retried
     }
 
-    /// Payloads of the ready list: from its head, each under a header of this claim and an id of its own.
+    /// Checks payloads of the ready list: from its head, each with a header of this claim and an id of its own.
     fn check_fresh(
         &mut self,
         what: &str,
@@ -225,7 +226,7 @@ impl World<'_> {
         assert!(count <= 1 || bytes <= request.bytes, "{what}: {bytes} bytes, at most {} (R4)", request.bytes);
     }
 
-    /// What it says about the next claim: nothing due was left without a word, and the next due time is right.
+    /// Checks the statement about the next claim: nothing due was left unmentioned, and the next due time is right.
     fn check_next(&self, what: &str, daemon: usize, request: &ClaimRequest, claimed: &Claimed, after: &Snapshot) {
         let (now, ahead) = (self.now(), request.ahead.as_millis() as i64);
         let d = &self.daemons[daemon];
@@ -247,8 +248,8 @@ impl World<'_> {
         }
     }
 
-    /// The claims with leases that are over, the longest first: of the first `most`, those whose names can be read, and how
-    /// many others there are.
+    /// The claims with expired leases, oldest first: of the first `most`, those with readable names, and the number of
+    /// the others.
     pub fn expired(&self, most: usize) -> (Vec<ClaimName>, u64) {
         let now = self.now();
         let mut over: Vec<_> = self.seen.leases.iter().filter(|(_, end)| **end <= now).collect();
@@ -265,7 +266,7 @@ impl World<'_> {
     }
 }
 
-/// The reply is what the claim holds: from the retry set first, bare elements in due order.
+/// Checks that the reply is the content of the claim: entries of the retry set first, bare elements in due order.
 fn check_reply(what: &str, claimed: &Claimed, holding: &Holding, retried: &BTreeSet<Bytes>) {
     let readable = |(part, m): &(Part, Bytes)| *part == Part::Bare || Header::decode(m).is_some();
     let held: BTreeSet<_> = holding.members().into_iter().filter(readable).collect();
@@ -283,7 +284,7 @@ fn check_reply(what: &str, claimed: &Claimed, holding: &Holding, retried: &BTree
     assert!(order.is_sorted_by(|a, b| a.0 < b.0 || a.0 == b.0 && a.1 <= b.1), "{what}: bare elements in due order");
 }
 
-/// An element in the reply has the score that the claim's key has.
+/// Checks that an element in the reply has the score in the claim's key.
 pub fn check_element(what: &str, element: &Element, holding: &Holding) {
     let score = holding.part(element.part()).get(&element.member).copied();
     let score = score.unwrap_or_else(|| panic!("{what}: {} is not in the claim", short(&element.member)));
@@ -291,7 +292,7 @@ pub fn check_element(what: &str, element: &Element, holding: &Holding) {
 }
 
 impl super::daemon::Daemon {
-    /// It learns what a claim holds.
+    /// Records the content of a claim.
     pub fn take(&mut self, name: ClaimName, elements: Vec<Element>) {
         let held: Held = elements.into_iter().map(|e| ((e.part(), e.member.clone()), e)).collect();
         if !held.is_empty() {

@@ -1,4 +1,4 @@
-//! One process that claims: what it believes, and what it has sent.
+//! One process that claims: its beliefs, and its sent calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use delaybridge::source::redisson::{ListCleanup, Redisson};
 
 use super::world::{NAME, World};
 
-/// What a daemon knows of a claim: its members.
+/// The members of a claim as a daemon knows them.
 pub type Held = BTreeMap<(Part, Bytes), Element>;
 
 /// One process that claims from the queue.
@@ -23,40 +23,40 @@ pub struct Daemon {
     pub cleanup: ListCleanup,
     pub delayed: bool,
     pub ready: bool,
-    /// Number of its next claim or takeover.
+    /// The number of its next claim or takeover.
     pub next_number: u64,
-    /// Place of the next header that it writes.
+    /// The place in the next header that it writes.
     pub next_place: u32,
     pub hints: Hints,
-    /// What it believes it holds; some of it may have gone to others.
+    /// The claims that it believes it holds; some may have gone to others.
     pub held: BTreeMap<ClaimName, Held>,
     /// Claims and takeovers with a lost reply.
     pub lost: Vec<ClaimName>,
-    /// A lost claim that was extended, and is read next.
+    /// A lost claim that was extended, and is to be read next.
     pub adopting: Option<ClaimName>,
-    /// What was given up, and still lies in some socket buffer.
+    /// Calls that were given up, and are still in some socket buffer.
     pub in_transit: Vec<Sent>,
-    /// Everything it has sent, to be sent again.
+    /// All sent calls, to be sent again.
     pub sent: Vec<Sent>,
-    /// Verdicts with a lost answer: nothing else is said of these elements before they are sent again.
+    /// Verdicts with a lost answer: no other verdict on these elements is sent before they are repeated.
     pub unsure: Vec<Batch>,
     /// Claims that it knows to be empty.
     pub empty: Vec<ClaimName>,
-    /// Claims of others that it knows to be over.
+    /// Claims of others that it knows to be expired.
     pub expired: Vec<ClaimName>,
-    /// Slice that it would ask for next.
+    /// The slice that it would ask for next.
     pub step: Option<i64>,
 }
 
 /// Verdicts, as they were sent.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// Number of the batch in this world.
+    /// The number of the batch in this world.
     pub serial: usize,
     pub verdicts: Arc<Vec<Verdict>>,
 }
 
-/// A call as it was sent.
+/// A call, as it was sent.
 #[derive(Clone, Debug)]
 pub enum Sent {
     Claim(ClaimRequest),
@@ -65,15 +65,15 @@ pub enum Sent {
     Confirm(Vec<Whole>),
     Extend(Vec<ClaimName>),
     Bury(i64, Vec<ClaimName>),
-    /// A step of the sweep, and the failovers that had happened when it was done.
+    /// A step of the sweep, and the number of failovers before it.
     Sweep(UpkeepRequest, u32),
 }
 
-/// What daemons consume, most of them everything.
+/// The consumed parts of the daemons, mostly everything.
 const CONSUMED: [(bool, bool); 5] = [(true, true), (true, true), (true, true), (true, false), (false, true)];
 
 impl World<'_> {
-    /// A new process; answers its place.
+    /// Starts a process; returns its index.
     pub fn start_daemon(&mut self, all: bool) -> usize {
         let exact = if self.mixed { self.rng.bool() } else { self.exact };
         let cleanup = if exact { ListCleanup::Exact } else { ListCleanup::Auto };
@@ -107,7 +107,7 @@ impl World<'_> {
         self.daemons.len() - 1
     }
 
-    /// SIGKILL: another process takes its place.
+    /// Kills a process; another one takes its place.
     pub fn kill(&mut self, daemon: usize) {
         self.note(format!("{daemon} is killed"));
         let place = self.alive.iter().position(|d| *d == daemon).expect("a daemon that lives");

@@ -1,4 +1,4 @@
-//! Steps in which Redis loses something: deletions of keys, a failover.
+//! Steps in which Redis loses data: deleted keys, a failover.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -10,7 +10,7 @@ use super::snapshot::Snapshot;
 use super::values::identity;
 use super::world::World;
 
-/// What Redis, and this test, held at some earlier time.
+/// An earlier state of Redis and of this test.
 pub struct Older {
     keys: Vec<(Vec<u8>, Vec<u8>)>,
     orphans: HashSet<Bytes>,
@@ -19,7 +19,7 @@ pub struct Older {
     newer: BTreeSet<Bytes>,
 }
 
-/// Answers all keys but the clock with their contents.
+/// Returns all keys except the clock, with their contents.
 const DUMP: &str = "
 local out = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -27,7 +27,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return out";
 
-/// Makes these keys, and no others, the contents. ARGV: the clock, then keys and dumps.
+/// Replaces the contents by these keys. ARGV: the clock, then keys and dumps.
 const RESTORE: &str = "
 for _, key in ipairs(redis.call('KEYS', '*')) do
   if key ~= ARGV[1] then redis.call('DEL', key) end
@@ -40,7 +40,7 @@ impl World<'_> {
         self.rig.run(redis::cmd("DEL").arg(&key[..])).await;
     }
 
-    /// Some key is gone: evicted, deleted, expired.
+    /// Deletes some key, as an eviction, a deletion or an expiry does.
     pub async fn delete_some_key(&mut self) {
         match self.rng.u8(..12) {
             0..3 => self.delete_z().await,
@@ -64,20 +64,20 @@ impl World<'_> {
         }
     }
 
-    /// Exactly this is left.
+    /// Checks that exactly this is left.
     async fn deleted(&mut self, expected: Snapshot) {
         let after = self.look().await;
         assert_eq!(expected.difference(&after), None, "after a deletion");
         self.seen = after;
     }
 
-    /// Entries of L that are neither recorded nor in Z are the last copies of elements.
+    /// Records orphans: entries of L that are neither recorded nor in Z, and so the last copies of elements.
     fn make_orphans(&mut self, orphans: Vec<Bytes>) {
         self.note(format!("{} orphans", orphans.len()));
         self.orphans.extend(orphans);
     }
 
-    /// No set of identities can distinguish an orphan from a ghost, or a later one, with the same identity.
+    /// Whether no set of identities confuses these orphans with a ghost, now or later.
     fn distinct(&self, orphans: &[Bytes]) -> bool {
         let alike = |id: Bytes| {
             let listed = self.seen.l.iter().filter(|e| identity(e) == id).count();
@@ -96,7 +96,7 @@ impl World<'_> {
         self.theirs_only("the end of Z").await;
     }
 
-    /// Ghosts that are not recorded any more look like orphans.
+    /// Deletes the records of ghosts, which look like orphans then.
     async fn delete_records(&mut self) {
         let (key, ids) = match self.rng.bool() {
             true => (self.keys.ghosts.clone(), self.seen.ghosts.clone()),
@@ -104,7 +104,7 @@ impl World<'_> {
         };
         let ghosts = self.seen.l.iter().filter(|e| !self.seen.z.contains_key(*e) && ids.contains(&identity(e)));
         let ghosts: Vec<Bytes> = ghosts.cloned().collect();
-        // A live twin's record would be taken for theirs.
+        // The record of a live twin would be taken for theirs.
         if !self.distinct(&ghosts) || ghosts.iter().any(|e| self.seen.records(&identity(e)) > 1) {
             return;
         }
@@ -116,17 +116,17 @@ impl World<'_> {
         self.deleted(expected).await;
     }
 
-    /// No call finds these claims any more, but their owners may settle what they know of them.
+    /// Deletes the leases: no call finds these claims any more, but their owners may still settle them.
     async fn delete_leases(&mut self) {
         self.delete(self.names.leases().clone()).await;
         self.stranded.extend(self.seen.claims.keys().cloned());
-        // Nothing says any more that these have run: one that is sent again before its not_after runs again.
+        // Without a record of a claim, a repeated call within its not_after runs again.
         self.ran.clear();
         let expected = Snapshot { leases: Default::default(), ..self.seen.clone() };
         self.deleted(expected).await;
     }
 
-    /// A claim loses a key: what was in it is lost, nothing else is.
+    /// Deletes a key of a claim: its content is lost, nothing else.
     async fn delete_from_claim(&mut self) {
         let Some(name) = self.rng.choice(self.seen.claims.keys().cloned().collect::<Vec<_>>()) else { return };
         let part = if self.rng.bool() { Part::Bare } else { Part::Entries };
@@ -137,7 +137,7 @@ impl World<'_> {
         self.deleted(expected).await;
     }
 
-    /// Redis falls back to what it held at some earlier time, or remembers the present for a later fall.
+    /// Restores an earlier state of Redis, or remembers the present one for later.
     pub async fn fail_over(&mut self) {
         let clock = delaybridge::source::ledger::TEST_CLOCK;
         let Some(older) = self.older.take() else {
@@ -160,7 +160,7 @@ impl World<'_> {
         });
         self.as_others(async |rig| call.invoke_async::<()>(&mut rig.redis).await.expect("restore all keys")).await;
         self.note("Redis falls back to an older state".to_owned());
-        // What happened since then has not happened; the daemons do not know.
+        // The effects of all calls since then are lost; the daemons do not know that.
         (self.orphans, self.ran, self.stranded, self.newer) = (older.orphans, older.ran, older.stranded, older.newer);
         self.written.clear();
         self.failovers += 1;

@@ -1,4 +1,4 @@
-//! Corners that random histories reach too seldom: a Redis that is full, large elements, a lease that is too short.
+//! Corner cases that random histories reach too seldom: a full Redis, large elements, a lease that is too short.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ pub fn element(number: u64) -> Bytes {
 }
 
 impl World<'_> {
-    /// A claim of as much as a script may take, now.
+    /// A request for as much as a script may take, now.
     fn request(&mut self, daemon: usize) -> ClaimRequest {
         let not_after_ms = self.now();
         ClaimRequest { most: 500, bytes: 1 << 20, ahead: Duration::ZERO, not_after_ms, ..self.claim_request(daemon) }
     }
 
-    /// Claims at most so many; answers the name of the claim.
+    /// Claims at most `most` elements; returns the name of the claim.
     pub async fn claims(&mut self, most: usize) -> ClaimName {
         let request = ClaimRequest { most, ..self.request(0) };
         let name = request.name;
@@ -73,7 +73,7 @@ async fn a_full_redis_can_be_drained_by_every_call() {
         assert!(!world.bury(0, world.now(), vec![name]).await);
         assert!(world.bury(0, world.now() - 1, vec![name]).await);
     }
-    // Whole and in part, by others.
+    // In whole and in part, by others.
     for most in [3, 500] {
         let old = world.claims(50).await;
         world.advance((LEASE_MS + 1) * 1_000).await;
@@ -104,8 +104,8 @@ async fn elements_of_any_size_are_claimed() {
     assert!(world.seen.l.is_empty());
 }
 
-/// A patience that is longer than the lease is a mistake of the caller. A second sending may then run again under the name
-/// of a claim that another process has taken over and settled; what it takes is under a lease, and found by its name.
+/// A patience longer than the lease is a mistake of the caller. A repeated call may then run again with the name of a
+/// claim that another process has taken over and settled; its elements are under a lease, and found by its name.
 #[tokio::test]
 async fn a_claim_with_a_lease_that_is_too_short_loses_nothing() {
     let mut rig = Rig::with_all_rights().await;
@@ -132,13 +132,13 @@ async fn a_claim_with_a_lease_that_is_too_short_loses_nothing() {
     assert_eq!(store.confirm(&[whole]).await.unwrap(), [Confirmed::Done]);
     world.seen = world.look().await;
     world.offers(&[(element(2), true)]).await;
-    // The second sending arrives.
+    // The repeated call arrives.
     let store = &world.daemons[0].store;
     assert!(matches!(Claims::claim(store, &request).await.unwrap(), ClaimReply::Claimed(_)));
     let after = world.look().await;
     let name = World::text(request.name);
     assert!(after.leases.contains_key(&name) && after.holding(&name).bare.contains_key(&element(2)));
-    // A verdict on what was taken over finds nothing, and no call removes the lease of what is there.
+    // A verdict on a taken-over element finds nothing, and no call removes the lease of the present elements.
     let verdict = |n| Verdict {
         claim: request.name,
         part: delaybridge::source::ledger::claims::Part::Bare,

@@ -1,4 +1,4 @@
-//! Corners of the list, where random histories come too seldom, each with the bug that it shows.
+//! Corner cases of the list that random histories reach too seldom, each with the bug that it exposes.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::rig::Rig;
 use super::runner;
 use super::world::World;
 
-/// Why the scenario fails with this bug in the scripts; without it, it passes.
+/// The failure of the scenario with this bug in the scripts; without the bug, it passes.
 async fn noticed(patch: Patch<'static>, scenario: impl AsyncFn(&mut World<'_>)) -> String {
     let mut rig = Rig::with_all_rights().await;
     scenario(&mut World::directed(&mut rig, None).await).await;
@@ -22,13 +22,13 @@ async fn noticed(patch: Patch<'static>, scenario: impl AsyncFn(&mut World<'_>)) 
     runner::panic_of(scenario(&mut world)).await.expect("the bug is noticed")
 }
 
-/// Elements with the same first 16 bytes.
+/// An element with the same first 16 bytes as the others.
 fn twin(letter: u8) -> Bytes {
     [&[5; 16][..], &[letter; 20]].concat().into()
 }
 
 impl World<'_> {
-    /// The element is due now, or in a minute.
+    /// Makes the element due now, or in a minute.
     async fn is_due(&mut self, element: &Bytes, due: bool) {
         let at = self.now() + if due { 0 } else { 60_000 };
         let key = self.keys.delayed.clone();
@@ -36,7 +36,7 @@ impl World<'_> {
         self.seen = self.look().await;
     }
 
-    /// 120 elements that are not due, with this one at this place, and twin `a` in the middle, which is a ghost.
+    /// Offers 120 elements that are not due, with this one at this place, and twin `a` in the middle as a ghost.
     async fn with_ghost_and_twin(&mut self, place: usize) -> Vec<Bytes> {
         self.spend_budget().await;
         let mut all: Vec<_> = (0..120).map(|n| (element(n), false)).collect();
@@ -44,7 +44,7 @@ impl World<'_> {
         self.offers(&all).await;
         let all: Vec<Bytes> = all.into_iter().map(|(element, _)| element).collect();
         self.is_due(&all[60], true).await;
-        // With others in the middle: a claim of one looks at less.
+        // Together with others in the middle: a claim of one element looks at less.
         self.is_due(&all[61], true).await;
         self.is_due(&all[62], true).await;
         self.claims(500).await;
@@ -52,7 +52,7 @@ impl World<'_> {
         all
     }
 
-    /// Some slices of one entry each.
+    /// Runs slices of one entry each.
     async fn slices(&mut self, count: usize) {
         for _ in 0..count {
             let step = self.daemons[0].step;
@@ -114,7 +114,7 @@ async fn a_ghost_that_is_cut_during_a_turn_does_not_take_the_record_of_its_twin(
     );
     let reason = noticed(patch, async |world| {
         let all = world.with_ghost_and_twin(5).await;
-        // The turn has passed the live twin, which becomes a ghost behind it, and has nearly come to the first ghost.
+        // The turn has passed the live twin, which becomes a ghost behind it, and has nearly reached the first ghost.
         world.slices(1 + 58).await;
         for n in [5, 100, 101] {
             world.is_due(&all[n], true).await;

@@ -1,4 +1,4 @@
-//! What becomes of Redisson's list: ends first, the sweep and its lease, orphans, twins.
+//! The treatment of Redisson's list: ends first, the sweep and its lease, orphans, twins.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use super::world::LEASE;
 
 pub const NOW_MS: i64 = 1_800_000_000_000;
 
-/// An empty server at [`NOW_MS`], and two daemons on its queue.
+/// Starts an empty server at [`NOW_MS`], and two daemons on its queue.
 pub async fn start() -> (Rig, Redisson, Redisson) {
     let mut rig = Rig::start().await;
     rig.set_clock(NOW_MS * 1000).await;
     (rig, source("orders", 1, ListCleanup::Auto), source("orders", 2, ListCleanup::Auto))
 }
 
-/// A claim of as much as a script may take.
+/// Claims at most `most` elements, as much as a script may take.
 async fn claim(rig: &Rig, source: &Redisson, number: u64, most: usize) -> Claimed {
     let request = ClaimRequest {
         name: ClaimName::new(source.owner, number),
@@ -58,7 +58,7 @@ async fn look(rig: &mut Rig, source: &Redisson) -> Snapshot {
     Snapshot::read(&mut rig.redis, &source.keys, &Names::of(&source.keys.tag)).await
 }
 
-/// Makes every `LREM` too dear: what is not at an end of L becomes a ghost.
+/// Makes every `LREM` too expensive, so that elements away from both ends of L become ghosts.
 async fn no_lrem(rig: &mut Rig, source: &Redisson) {
     let mut spent = redis::cmd("HSET");
     spent.arg(&source.keys.sweep[..]).arg("lrem_at").arg(9_000_000_000_000_000i64).arg("lrem_us").arg(0);
@@ -80,10 +80,10 @@ async fn turn(rig: &Rig, source: &Redisson) -> Upkept {
     swept
 }
 
-/// Live elements of a list with [`with_ghosts`].
+/// Number of live elements in a list of [`with_ghosts`].
 const LIVE: usize = 220;
 
-/// A list of which 20 elements, far from both ends, are claimed and have become ghosts.
+/// Makes a list in which 20 elements, far from both ends, are claimed and have become ghosts.
 async fn with_ghosts(rig: &mut Rig, source: &Redisson) {
     no_lrem(rig, source).await;
     let due = |i: u64| if i % 2 == 1 && (100..140).contains(&i) { NOW_MS } else { NOW_MS + 1_000_000 };
@@ -117,7 +117,7 @@ async fn elements_with_the_same_first_bytes_are_distinguished() {
     offer(&mut rig, &a, &all).await;
     assert_eq!(claim(&rig, &a, 1, 500).await.leftovers.expect("L is long").count, 1);
     rig.set_clock((NOW_MS + 1) * 1000).await;
-    // The set holds their identity once: the second is searched for, whatever it costs.
+    // The set contains their identity once: the second is searched for, whatever it costs.
     assert_eq!(claim(&rig, &a, 2, 500).await.leftovers.expect("L is long").count, 1);
     assert_eq!(turn(&rig, &a).await.state, UpkeepState::Done);
     let seen = look(&mut rig, &a).await;

@@ -1,4 +1,4 @@
-//! Elements as producers offer them and clients of Redisson take them: both layouts, junk, twins.
+//! Elements as producers offer them and Redisson's clients take them: both layouts, junk, twins.
 
 use bytes::Bytes;
 use fastrand::Rng;
@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 use crate::harness::redisson::TRANSFER;
 use crate::harness::{Layout, RedissonQueue};
 
-/// Something to offer.
+/// A payload to offer.
 pub fn payload(rng: &mut Rng) -> Vec<u8> {
     let length = match rng.u8(..40) {
         0 => 20_000,
@@ -18,7 +18,7 @@ pub fn payload(rng: &mut Rng) -> Vec<u8> {
     vec![letter; length]
 }
 
-/// A new element; junk now and then, and now and then the twin of one of `others`: the same first 16 bytes.
+/// A new element; sometimes junk, and sometimes the twin of one of `others`: the same first 16 bytes.
 pub fn element<'a>(rng: &mut Rng, others: impl Iterator<Item = &'a Bytes>) -> Bytes {
     let layout = if rng.bool() { Layout::New } else { Layout::Old };
     let id = rng.u64(..).to_le_bytes();
@@ -38,8 +38,8 @@ pub fn element<'a>(rng: &mut Rng, others: impl Iterator<Item = &'a Bytes>) -> By
     }
 }
 
-/// Redisson's transfer, `remove` or `poll`, of a client of one layout: it fails half way at the other one's. `listed` is
-/// what L holds. Answers what was done.
+/// Runs Redisson's transfer, `remove` or `poll` as a client of one layout, which fails half way at an element of the
+/// other one. `listed` is the content of L. Returns a description.
 pub async fn redisson(
     rng: &mut Rng,
     redis: &mut MultiplexedConnection,

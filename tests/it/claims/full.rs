@@ -1,4 +1,4 @@
-//! A Redis that is full: dead letters leave it, the sweep takes over, an offer is refused.
+//! A full Redis: dead letters leave it, the sweep takes over, an offer is refused.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::directed_sweep::{NOW_MS, start};
 use super::rig::Rig;
 use super::world::{LEASE, LEASE_MS};
 
-/// No room for anything from now on.
+/// Removes all free memory.
 async fn fill_up(rig: &mut Rig) {
     rig.run(redis::cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg("noeviction")).await;
     rig.run(redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("1")).await;
@@ -18,7 +18,7 @@ async fn fill_up(rig: &mut Rig) {
     assert_eq!(refused.code(), Some("OOM"));
 }
 
-/// Sets the clock, for which there has to be room.
+/// Sets the clock, which needs free memory.
 async fn set_clock(rig: &mut Rig, now_ms: i64) {
     rig.run(redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("0")).await;
     rig.set_clock(now_ms * 1000).await;
@@ -32,7 +32,7 @@ async fn dead_letters_leave_a_full_redis() {
         redis::cmd("XADD").arg(&a.keys.dead[..]).arg("*").arg("a").arg("b").query_async(&mut rig.redis).await.unwrap();
     fill_up(&mut rig).await;
     assert_eq!(a.forwarded(&rig.conn, LEASE, &[]).await.unwrap(), Forwarder::Own);
-    // Confirmed is confirmed, with any owner of the lease and any number of calls.
+    // A confirmation is final, with any owner of the lease and any number of calls.
     for _ in 0..2 {
         assert_eq!(b.forwarded(&rig.conn, LEASE, std::slice::from_ref(&id)).await.unwrap(), Forwarder::Another);
         let left: usize = redis::cmd("XLEN").arg(&a.keys.dead[..]).query_async(&mut rig.redis).await.unwrap();

@@ -10,7 +10,7 @@ use super::list::Treatment;
 use super::world::{LEASE, LEASE_MS, World};
 
 impl World<'_> {
-    /// Confirms some claims, by their names or element by element.
+    /// Confirms some claims, by name or element by element.
     pub async fn confirm_some(&mut self, daemon: usize) {
         let d = &self.daemons[daemon];
         let unsure: BTreeSet<ClaimName> =
@@ -26,7 +26,7 @@ impl World<'_> {
             Whole { name: *name, bare, entries: d.held[name].len() - bare }
         };
         let claims: Vec<Whole> = names.iter().map(whole).collect();
-        // A daemon whose clock is wrong takes leases that are over for ones that run.
+        // A daemon with a wrong clock takes expired leases for valid ones.
         let by_name = self.rng.u8(..10) < 6 && !names.iter().any(|name| self.holds_damaged(*name));
         if by_name && self.rng.u8(..6) == 0 {
             self.note(format!("confirm {claims:?} of {daemon} is on its way"));
@@ -51,12 +51,12 @@ impl World<'_> {
         }
     }
 
-    /// Whether the claim holds an entry that its owner cannot read, and has reported.
+    /// Whether the claim contains an entry that its owner cannot read, and has reported.
     pub fn holds_damaged(&self, name: ClaimName) -> bool {
         self.seen.holding(&Self::text(name)).entries.keys().any(|member| Header::decode(member).is_none())
     }
 
-    /// Sends a confirmation of whole claims and checks it.
+    /// Sends a confirmation of whole claims, and checks it.
     pub async fn confirm(&mut self, daemon: usize, claims: &[Whole]) -> Vec<Confirmed> {
         let what = format!("confirm {claims:?} of {daemon}");
         let d = &mut self.daemons[daemon];
@@ -69,15 +69,15 @@ impl World<'_> {
         for claim in claims {
             let name = Self::text(claim.name);
             let holding = expected.holding(&name);
-            // Nothing is compared: what is there goes, and its owner knew all of it.
+            // Nothing is compared: all present elements go, and the owner knew all of them.
             wanted.push(if holding.is_empty() { Confirmed::Gone } else { Confirmed::Done });
             if *wanted.last().expect("one") == Confirmed::Done {
                 expected.claims.remove(&name);
             }
         }
         let gone = |answers: &[Confirmed]| answers.iter().filter(|a| **a == Confirmed::Gone).count();
-        // One command answers how many keys it removed: a claim in two keys may count for two, and a part that
-        // another one took over may be taken for a claim that is gone.
+        // A single command returns the number of removed keys: a claim in two keys may count twice, and a part that
+        // another one took over may count as a missing claim.
         let plain = claims.iter().all(|claim| {
             let holding = self.seen.holding(&Self::text(claim.name));
             let same = (holding.bare.len(), holding.entries.len()) == (claim.bare, claim.entries);
@@ -89,7 +89,7 @@ impl World<'_> {
         answers
     }
 
-    /// Extends everything that the daemon believes it holds.
+    /// Extends all claims that the daemon believes it holds.
     pub async fn extend_all(&mut self, daemon: usize) {
         let names: Vec<ClaimName> = self.daemons[daemon].held.keys().copied().collect();
         if names.is_empty() {
@@ -107,7 +107,8 @@ impl World<'_> {
         }
     }
 
-    /// Sends an extension: ends move, nothing else does, and the answers say what is not the caller's any more.
+    /// Sends an extension, and checks that only ends of leases move, and that the answers name the claims that are
+    /// lost.
     pub async fn extend(&mut self, daemon: usize, names: &[ClaimName]) -> Vec<bool> {
         let what = format!("extend {} of {daemon}", names.len());
         let mut expected = self.seen.clone();
@@ -123,7 +124,7 @@ impl World<'_> {
         wanted
     }
 
-    /// Removes the leases of what the daemon knows to be empty, or is wrong about.
+    /// Removes the leases of claims that the daemon knows, or wrongly believes, to be empty.
     pub async fn bury_some(&mut self, daemon: usize) {
         let d = &self.daemons[daemon];
         if let Some(wrong) = d.held.keys().next().copied().filter(|_| self.rng.u8(..10) == 0) {
@@ -140,7 +141,7 @@ impl World<'_> {
         }
     }
 
-    /// Sends it; answers whether it did something.
+    /// Sends the removal; returns whether it had an effect.
     pub async fn bury(&mut self, daemon: usize, not_after: i64, names: Vec<ClaimName>) -> bool {
         let what = format!("bury {names:?} of {daemon} after {not_after}");
         let now = self.now();
@@ -168,7 +169,7 @@ impl World<'_> {
         }
     }
 
-    /// The gauge of what is in flight.
+    /// Checks the gauge of elements in flight.
     pub async fn count_in_flight(&mut self, daemon: usize) {
         let what = "the elements in flight";
         let found = self.daemons[daemon].store.in_flight().await.unwrap_or_else(|e| panic!("{what}: {e}"));

@@ -1,4 +1,4 @@
-//! What a script may do to L and to the records of ghosts.
+//! The permitted changes of L and of the records of ghosts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,15 +7,15 @@ use bytes::Bytes;
 use super::snapshot::Snapshot;
 use super::values::{identity, short};
 
-/// How a script treats L.
+/// The effect of a script on L.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
-    /// What was claimed goes, or is recorded; the rest keeps its order.
+    /// Claimed elements are removed or recorded; the rest keeps its order.
     Claim {
-        /// Nothing that was claimed stays.
+        /// Whether no claimed element stays.
         exact: bool,
     },
-    /// A slice of the sweep: recorded ghosts go, the rest may change places.
+    /// A slice of the sweep: recorded ghosts are removed, the rest may change places.
     Sweep,
     /// Nothing changes.
     None,
@@ -29,8 +29,9 @@ fn counts(l: &[Bytes]) -> HashMap<&Bytes, usize> {
     counts
 }
 
-/// L after a script that took `taken` from Z: elements of Z are still in L; an entry went only if it was taken just now, or
-/// was recorded as a ghost; what was taken and stayed is recorded, once for each entry; nothing else is.
+/// Checks L after a script that took `taken` from Z: elements of Z are still in L; only entries taken just now, or
+/// recorded as ghosts, were removed; taken elements that stayed are recorded, once for each entry; nothing else is
+/// recorded.
 pub fn check(what: &str, before: &Snapshot, after: &Snapshot, taken: &[Bytes], how: Treatment) {
     if how == Treatment::None {
         assert!(before.l == after.l, "{what}: L changed");
@@ -75,7 +76,7 @@ pub fn check(what: &str, before: &Snapshot, after: &Snapshot, taken: &[Bytes], h
         let unlisted = alike().count() - listed;
         let id = hex::encode(&id);
         match how {
-            // The end of a turn drops records that have no entry any more.
+            // The end of a turn drops records without an entry.
             Treatment::Sweep => {
                 assert!(
                     gone + records <= recorded,

@@ -1,4 +1,4 @@
-//! A right that is missing: whichever it is, every element stays in exactly one place, and no key of a claim is without a
+//! A missing right: whichever it is, every element stays in exactly one place, and no key of a claim is without a
 //! lease.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::world::LEASE;
 const NOW_MS: i64 = 1_800_000_000_000;
 const CLAIMS: &str = "delaybridge:claim:*";
 
-/// What the calls do on which keys; two patterns where one command takes both.
+/// The commands of the calls by key; two patterns if one command uses both.
 fn rights(keys: &Keys, names: &Names) -> Vec<(Vec<String>, &'static str)> {
     let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
     let one = |key: &[u8], commands: &'static str| -> Vec<(Vec<String>, &'static str)> {
@@ -55,7 +55,7 @@ struct Flow {
     store: RedisStore,
     keys: Keys,
     names: Names,
-    /// What must be somewhere, once each.
+    /// All elements, each of which must be somewhere once.
     everything: Vec<Bytes>,
     denied: Vec<String>,
 }
@@ -82,7 +82,7 @@ impl Flow {
         self.rig.run(&mut command).await;
     }
 
-    /// Every element is in exactly one place.
+    /// Checks that every element is in exactly one place.
     async fn check(&mut self, what: &str) {
         let seen = Snapshot::read(&mut self.rig.redis, &self.keys, &self.names).await;
         let of_entry = |m: &Bytes| Element::entry(m.clone(), 0).expect("an entry of ours").bytes();
@@ -149,7 +149,7 @@ impl Flow {
         self.tell(&what, answer).await;
     }
 
-    /// Every call, with whatever rights there are.
+    /// Runs every call with the present rights.
     async fn run(&mut self) {
         self.fill().await;
         let answer = Claims::claim(&self.store, &self.request(1)).await;
@@ -199,7 +199,7 @@ impl Flow {
             let answer = self.store.take_over(&request).await;
             self.tell("take over", answer).await;
         }
-        // What is confirmed goes, or not: nothing else does.
+        // Confirmed elements are removed or not; nothing else is.
         let answer = self.store.confirm(&[Whole { name: self.request(2).name, bare: 1, entries: 0 }]).await;
         if matches!(answer.as_deref(), Ok([delaybridge::source::ledger::claims::Confirmed::Done])) {
             self.everything.retain(|e| *e != element(b'z'));

@@ -1,11 +1,11 @@
-//! The scripts of claims as keys against a model: random histories on a real Redis under a clock that the test sets, and
-//! small tests of single promises.
+//! The scripts of claims as keys, compared with a model: random histories on a real Redis with a clock that the test
+//! sets, and small tests of single promises.
 //!
-//! A step is a call or something that others do. For each the test works out from the rules what Redis must hold
-//! afterwards, and compares all keys. A seed replays exactly: `DELAYBRIDGE_SEED=7 cargo test --test it claims` runs one
+//! A step is a call of a daemon or an action of others. For each the test computes by the rules what Redis must contain
+//! afterwards, and compares all keys. A seed is reproducible: `DELAYBRIDGE_SEED=7 cargo test --test it claims` runs one
 //! and prints every step, `DELAYBRIDGE_SEEDS=5000` runs more than usual, from `DELAYBRIDGE_FIRST_SEED` on. (One in some
-//! hundred steps depends on Redis's own dice: how many elements fit under a limit of bytes is decided by `MEMORY USAGE`,
-//! which counts the levels of a skip list.)
+//! hundred steps depends on Redis's own random numbers: the number of elements within a limit of bytes is determined by
+//! `MEMORY USAGE`, which counts the levels of a skip list.)
 
 mod claim;
 mod daemon;
@@ -36,10 +36,10 @@ mod wrong_types;
 use self::rig::Rig;
 use self::runner::Trace;
 
-/// How many histories are tried.
+/// Number of histories.
 const SEEDS: u64 = 250;
 
-/// How many of them a replica follows.
+/// Number of histories that a replica follows.
 const REPLICATED: u64 = 20;
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Steps of an operator, and their rules: another time for an element, its end, the dead letters, another life. They are in
-//! histories of their own, so that seeds of the others stay what they are.
+//! Steps of an operator, and their rules: rescheduling, cancelling, dead letters, redriving. They are in histories of
+//! their own, so that the seeds of the others do not change.
 
 use std::sync::Mutex;
 
@@ -17,10 +17,10 @@ use super::snapshot::{Scores, Snapshot};
 use super::values::short;
 use super::world::World;
 
-/// How many histories are tried.
+/// Number of histories.
 const SEEDS: u64 = 60;
 
-/// What an operator sent: it may be sent again, at any time later.
+/// An operator's call, which may be repeated at any later time.
 #[derive(Clone, Debug)]
 pub enum Order {
     At(Located, i64),
@@ -33,12 +33,12 @@ fn score_of(number: f64) -> Score {
     Score::parse(&number.to_string()).expect("a number")
 }
 
-/// The set that an element was met in.
+/// The set in which an element was found.
 fn set<'a>(seen: &'a mut Snapshot, found: &Located) -> &'a mut Scores {
     if found.place == Place::Scheduled { &mut seen.z } else { &mut seen.retry }
 }
 
-/// The answer that an element met with this score gets; none if nothing keeps it from being moved.
+/// The answer for an element that was found with this score; `None` if it can be moved.
 fn refusal(seen: &mut Snapshot, found: &Located) -> Option<Acted> {
     match set(seen, found).get(&found.member) {
         None => Some(Acted::Gone),
@@ -47,7 +47,7 @@ fn refusal(seen: &mut Snapshot, found: &Located) -> Option<Acted> {
     }
 }
 
-/// What a letter needs for another life.
+/// The fields of a dead letter that a redrive needs.
 fn letter(found: &Located, now: i64) -> Vec<(&'static str, Bytes)> {
     let element = match found.place {
         Place::Scheduled => Element::bare(found.member.clone(), now),
@@ -65,7 +65,7 @@ fn letter(found: &Located, now: i64) -> Vec<(&'static str, Bytes)> {
 }
 
 impl World<'_> {
-    /// One thing that an operator does, or did before and sends again.
+    /// Runs one action of an operator, or repeats an earlier one.
     pub async fn operate(&mut self) {
         let order = match self.rng.u8(..4) {
             0 if !self.orders.is_empty() => self.rng.choice(&self.orders).cloned(),
@@ -89,7 +89,7 @@ impl World<'_> {
         let member = self.rng.choice(members)?;
         let scores = if place == Place::Scheduled { &self.seen.z } else { &self.seen.retry };
         let mut score = scores[&member];
-        // What was shown is not true any more.
+        // The displayed state is outdated.
         if self.rng.u8(..8) == 0 {
             score += 1.0;
         }
@@ -144,7 +144,7 @@ impl World<'_> {
         }
     }
 
-    /// What an order does, what is answered, and which elements leave L.
+    /// The effect of an order, its answer, and the elements that leave L.
     fn predict_order(&self, order: &Order, after: &mut Snapshot, now: i64) -> (String, Acted, Vec<Bytes>) {
         match order {
             Order::At(found, at) => {
@@ -195,7 +195,7 @@ fn an_operator_s_orders_keep_every_element_in_one_state() {
     runner::all_seeds(Rig::start, SEEDS, run);
 }
 
-/// Bugs that these histories notice.
+/// Bugs that these histories detect.
 const BUGS: &[(&str, &[Patch<'static>])] = &[
     (
         "an element is moved that is not what was seen",

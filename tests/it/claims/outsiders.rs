@@ -10,7 +10,7 @@ use super::values::{identity, short};
 use super::world::World;
 
 impl World<'_> {
-    /// Others find room in a full Redis.
+    /// Runs steps of others, which have free memory even in a full Redis.
     pub async fn as_others(&mut self, others: impl AsyncFnOnce(&mut Rig)) {
         if self.full {
             self.limit_memory(false).await;
@@ -21,7 +21,7 @@ impl World<'_> {
         }
     }
 
-    /// Junk and twins, and now and then the empty element, the very bytes of another one, or what looks like an entry.
+    /// Junk and twins, and sometimes the empty element, the exact bytes of another one, or the form of an entry.
     fn element(&mut self) -> Bytes {
         let rng = &mut self.rng;
         match rng.u8(..24) {
@@ -43,12 +43,13 @@ impl World<'_> {
         }
     }
 
-    /// No step offers an element with the identity of an orphan: a later record of it would be the orphan's end.
+    /// Whether the element may be offered. Its identity must not be that of an orphan, which a later record would
+    /// remove.
     fn offerable(&self, element: &Bytes) -> bool {
         !self.seen.z.contains_key(element) && !self.orphans.iter().any(|o| identity(o) == identity(element))
     }
 
-    /// These are offered at once, with their due times.
+    /// Offers these elements at once, with their due times.
     pub async fn offer_all(&mut self, elements: &[(f64, Bytes)]) {
         for (_, element) in elements {
             if self.seen.copies(element) > 0 {
@@ -64,7 +65,7 @@ impl World<'_> {
         self.theirs_only("an offer").await;
     }
 
-    /// A producer offers one, or many at once.
+    /// Offers one element, or many at once.
     pub async fn offer(&mut self) {
         if !self.trickle && self.rng.u8(..10) == 0 {
             return self.offer_burst().await;
@@ -88,7 +89,7 @@ impl World<'_> {
         }
     }
 
-    /// Many at once, due in the order of the offers, the other way round, in none, or in two runs.
+    /// Offers many at once, due in the order of the offers, in the reverse order, in random order, or in two runs.
     async fn offer_burst(&mut self) {
         let (n, order) = (self.rng.usize(10..150), self.rng.u8(..4));
         let step = if self.rng.u8(..3) == 0 { 10 } else { 1 };
@@ -108,7 +109,7 @@ impl World<'_> {
         self.offer_all(&all).await;
     }
 
-    /// Payloads come to the ready list; equal ones are different elements.
+    /// Pushes payloads on the ready list; equal ones are different elements.
     pub async fn push_ready(&mut self) {
         if self.trickle && self.rng.u8(..4) > 0 {
             return;
@@ -122,7 +123,7 @@ impl World<'_> {
         self.theirs_only("a push").await;
     }
 
-    /// A client of Redisson does something.
+    /// Runs an operation of a Redisson client.
     pub async fn redisson(&mut self) {
         let (now, queue, listed, mut rng) = (self.now(), self.queue.clone(), self.seen.l.clone(), self.rng.fork());
         let mut what = None;
@@ -134,7 +135,7 @@ impl World<'_> {
         self.theirs_only("a script of Redisson").await;
     }
 
-    /// A newer daemon leaves something: an entry in retry, or a claim.
+    /// Leaves something of a newer daemon: an entry in retry, or a claim.
     pub async fn newer_version(&mut self) {
         let body: Vec<u8> = (0..*self.rng.choice(&[0, 3, 100]).expect("some")).map(|_| self.rng.u8(..)).collect();
         let member = [&[0xdb, 2][..], &body].concat();
@@ -155,7 +156,7 @@ impl World<'_> {
         self.seen = self.look().await;
     }
 
-    /// A damaged entry of this version is in retry: its header has an unknown origin.
+    /// Leaves a damaged entry of this version in retry, with an unknown origin in its header.
     pub async fn damaged_entry(&mut self) {
         let mut member = delaybridge::source::ledger::claims::Header::new(self.now()).encode();
         member[8] = b'?';
@@ -167,7 +168,7 @@ impl World<'_> {
         self.seen = self.look().await;
     }
 
-    /// What others did is theirs; but they did not touch what is ours.
+    /// Checks that others have changed only their own keys.
     pub async fn theirs_only(&mut self, what: &str) {
         let after = self.look().await;
         let theirs =

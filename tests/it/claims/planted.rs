@@ -1,7 +1,7 @@
-//! Bugs that are planted in the scripts: the random histories notice each of them.
+//! Bugs planted in the scripts: the random histories detect each of them.
 //!
-//! Each bug is tried on the seed that has noticed it before, and on others if the histories have changed since. Bugs that
-//! need one certain history are planted in `directed_list`.
+//! Each bug is tried on the seed that detected it before, and on others if the histories have changed since. Bugs that
+//! need one particular history are in `directed_list`.
 
 use std::sync::Mutex;
 
@@ -13,10 +13,10 @@ use super::rig::Rig;
 use super::runner::{self, Trace};
 use super::schedule;
 
-/// Seeds that are tried beside the one in the table.
+/// Number of seeds that are tried beside the one in the table.
 const SEEDS: u64 = 250;
 
-/// A bug, the seed that notices it, and the texts that are replaced.
+/// A bug, the seed that detects it, and the replaced texts.
 type Bug = (&'static str, u64, &'static [Patch<'static>]);
 
 const BUGS: &[Bug] = &[
@@ -232,7 +232,7 @@ const BUGS: &[Bug] = &[
     ("settle of a full Redis has no opening write", 0, &[("settle", "call('ZREM', KEYS[5], '')", "")]),
 ];
 
-/// The seed that notices this bug, if one does.
+/// The seed that detects this bug, if any.
 async fn noticed(rig: &mut Rig, scripts: &'static Scripts, first: u64) -> Option<(u64, String)> {
     for seed in std::iter::once(first).chain((0..SEEDS).filter(|seed| *seed != first)) {
         let history = schedule::run(rig, Some(scripts), seed, Trace::default(), false);

@@ -1,4 +1,5 @@
-//! A server, a connection of the library to it, and a plain one that looks; the clock of the scripts in the test's hand.
+//! A server, a connection of the library to it, and a plain connection for inspection; the test sets the clock of the
+//! scripts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,43 +15,43 @@ use redis::aio::MultiplexedConnection;
 
 use crate::harness::{RedisServer, ServerOptions, least};
 
-/// What one test, or one thread of the random test, runs against.
+/// The environment of one test, or of one thread of the random test.
 pub struct Rig {
-    /// The server, which ends with it.
+    /// The server, which ends with the rig.
     pub server: RedisServer,
-    /// What stores are made over.
+    /// The link for stores.
     pub link: Link,
-    /// What the library's wrappers are called with.
+    /// The connection for the library's wrappers.
     pub conn: Conn,
-    /// Reads the keys and plays all other clients.
+    /// The connection that reads the keys and plays all other clients.
     pub redis: MultiplexedConnection,
     /// A replica of the server.
     replica: Option<RedisServer>,
 }
 
 impl Rig {
-    /// A rig on a server without limits.
+    /// Starts a rig on a server without limits.
     pub async fn start() -> Rig {
         Rig::start_with(ServerOptions::default()).await
     }
 
-    /// A rig on a server of that kind.
+    /// Starts a rig on a server with these options.
     pub async fn start_with(options: ServerOptions) -> Rig {
         let server = RedisServer::start_with(options).await;
         let endpoint = least_rights(&server);
         Rig::over(server, endpoint).await
     }
 
-    /// A rig whose scripts may do anything, also what those of the library never do.
+    /// Starts a rig whose scripts may do anything, more than the library's scripts need.
     pub async fn with_all_rights() -> Rig {
         let server = RedisServer::start().await;
         let endpoint = server.endpoint();
         Rig::over(server, endpoint).await
     }
 
-    /// A rig with all rights, and a replica of its server.
+    /// Starts a rig with all rights, and a replica of its server.
     pub async fn with_replica() -> Rig {
-        // Redis 6.2 needs no leave for DEBUG.
+        // Redis 6.2 allows DEBUG without an option.
         let debug = || match ServerOptions::default() {
             options if options.major() < 7 => options,
             options => options.line("enable-debug-command", "yes"),
@@ -64,7 +65,7 @@ impl Rig {
         rig
     }
 
-    /// The replica has everything, and nothing else.
+    /// Checks that the replica equals the server.
     pub async fn check_replica(&mut self) {
         let mut replica = self.replica.as_ref().expect("a rig with a replica").client().await;
         let acknowledged: i64 =
@@ -76,7 +77,7 @@ impl Rig {
         assert_eq!(ours, theirs, "the replica differs");
     }
 
-    /// A rig as a user whose rights the test sets; it has all of them first.
+    /// Starts a rig as a user with rights that the test sets; first it has all of them.
     pub async fn as_user(name: &str) -> Rig {
         let server = RedisServer::start().await;
         let mut redis = server.client().await;
@@ -89,7 +90,7 @@ impl Rig {
     }
 
     async fn over(server: RedisServer, endpoint: RedisEndpoint) -> Rig {
-        // The silence of a server that is busy with a neighbour's work is not what is tested here.
+        // A longer heartbeat, because the silence of a server that is busy with other work is not tested here.
         let options = LinkOptions { heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
         let link = Link::start(Arc::new(endpoint), options);
         let conn = link.ready().await;
@@ -108,7 +109,7 @@ impl Rig {
             .unwrap();
     }
 
-    /// Every key of the server with its contents, as Redis dumps them.
+    /// The keys of the server with their dumped contents.
     pub async fn dump(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(&mut self.redis).await.unwrap();
         keys.sort();
@@ -120,13 +121,13 @@ impl Rig {
         all
     }
 
-    /// Runs one command and drops its answer.
+    /// Runs one command, and ignores its result.
     pub async fn run(&mut self, command: &mut redis::Cmd) {
         command.exec_async(&mut self.redis).await.unwrap();
     }
 }
 
-/// A login that may do what the scripts of the queue need, and read the clock of the test.
+/// A login with the rights that the scripts of the queue need, and with access to the clock of the test.
 fn least_rights(server: &RedisServer) -> RedisEndpoint {
     let config = load_str(&CONFIG.replace("URL", &server.url()), "model.yaml", &|_| None);
     let mut config = config.unwrap_or_else(|errors| panic!("{errors}")).config;
@@ -157,7 +158,7 @@ queues:
     dead_letter: { stream: { max_len: 5, allow_loss: true } }
 ";
 
-/// A daemon's view of the queue, under the test's clock.
+/// A daemon's source for the queue, with the test's clock.
 pub fn source(name: &str, owner: u8, cleanup: ListCleanup) -> Redisson {
     Redisson::new(name, [owner; 8], true, true, cleanup).on_test_clock()
 }

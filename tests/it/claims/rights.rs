@@ -1,5 +1,5 @@
-//! No right is granted that nothing uses: whatever `acl` prints for a user, a server sees that user do. That nothing else
-//! is needed, every other test shows, because all run under these rights.
+//! No unnecessary right is granted: a server sees the user use every right that `acl` prints. Every other test shows
+//! that no further right is needed, because all run with these rights.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::harness::{Daemon, Layout, RedisServer, RedissonQueue, eventually};
 use crate::ledger;
 use crate::moving::entry;
 
-/// What the rights of a daemon depend on: what is consumed of a queue, and what is done with it.
+/// The settings that determine a daemon's rights: the consumed parts of a queue, and its mode and destinations.
 const QUEUES: [(&str, &str); 8] = [
     ("", "mode: shadow, to: [{ sink: out, list: out }]"),
     (", rescue_after: 100ms", "mode: rescue"),
@@ -41,10 +41,10 @@ const QUEUES: [(&str, &str); 8] = [
     (", consume: [ready]", "to: [{ sink: out, list: out }]"),
 ];
 
-/// The queue.
+/// The name of the queue.
 const NAME: &str = "orders";
 
-/// What daemons log of what they find.
+/// Log messages about problems, which are expected.
 const TROUBLE: [&str; 5] = [
     "would not be delivered",
     "dead letter stored",
@@ -53,7 +53,7 @@ const TROUBLE: [&str; 5] = [
     "no queue delivers",
 ];
 
-/// In a database of its own, because the first needs no right.
+/// A configuration with a database of its own, because the first needs no right.
 fn config(server: &RedisServer, (consume, rest): (&str, &str)) -> String {
     format!(
         "redis: {{ url: {}/3, connect_timeout: 30s }}\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues:\n  \
@@ -77,12 +77,12 @@ fn granted(yaml: &str, purpose: Purpose) -> BTreeSet<Use> {
     words.flat_map(|words| uses(&words)).collect()
 }
 
-/// Nothing is left of what was granted that was not done, by a script or without one; what these scripts do in `rare`
-/// moments counts.
+/// Checks that every granted right was used, by a script or without one; uses of these scripts in `rare` situations
+/// count.
 fn all_used(granted: &BTreeSet<Use>, executed: &Executed, rare: &Executed, calls: &Executed) -> Result<(), String> {
     let rare = executed.keys().filter(|script| !script.is_empty()).filter_map(|script| rare.get(script));
     let used: BTreeSet<_> = executed.values().chain(rare).chain(calls.values()).flatten().collect();
-    // The keys of claims are granted by a pattern. One key is the example of it.
+    // The keys of claims are granted by a pattern, and one key is the example of it.
     let claims = |right: &Use| used.iter().any(|used| used.0 == right.0 && is_of_claims(&used.1));
     let is_used = |right: &Use| if is_of_claims(&right.1) { claims(right) } else { used.contains(right) };
     let unused: Vec<_> = granted.iter().filter(|right| !is_used(right)).collect();
@@ -93,15 +93,14 @@ fn is_of_claims(key: &str) -> bool {
     key.starts_with("delaybridge:claim:") && key.ends_with(":{orders}")
 }
 
-/// What the calls on claims do in every way that differs: a daemon meets some of them by chance only, as the loss of an
-/// answer.
+/// The uses of the calls on claims in all variants: a daemon meets some of them only by chance, such as a lost answer.
 async fn calls((consume, rest): (&str, &str)) -> Executed {
     let side = if rest.contains("push: left") { Side::Left } else { Side::Right };
     let list = rest.contains("exactly_once").then_some(("{orders}:out", side));
     if rest.starts_with("mode") { Executed::new() } else { ledger::rights::executed(consume, list).await }
 }
 
-/// What scripts do only after a loss: a sweep without its state finds the entries that the last one left.
+/// The uses of scripts after a loss: a sweep without its state finds the entries that the last one left.
 async fn rare() -> Executed {
     let mut rig = Rig::start().await;
     let (queue, source) = (RedissonQueue::new(NAME), source(NAME, 1, ListCleanup::Auto));
@@ -116,7 +115,7 @@ async fn rare() -> Executed {
     monitor.executed(&mut rig.redis).await.clone()
 }
 
-/// A daemon, and `check --live` as the same user, until everything is used.
+/// Runs a daemon, and `check --live` as the same user, until every right was used.
 async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
     let server = RedisServer::start().await;
     let (yaml, mut redis) = (config(&server, queue), client(&server).await);
@@ -129,7 +128,7 @@ async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
     let checked = cli(&ConfigFile::new(&yaml), &["check", "--live"]);
     assert!(checked.status.success(), "{checked:?}");
     let (mut granted, calls) = (granted(&yaml, Purpose::Run), calls(queue).await);
-    // Only a reload that removes a queue does that; `reload` has the same rights.
+    // Used only by a reload that removes a queue; `reload` has the same rights.
     granted.retain(|right| right.0 != "unsubscribe");
     eventually(&format!("{queue:?} to use its rights"), PATIENCE, async || {
         all_used(&granted, monitor.executed(&mut redis.clone()).await, rare, &calls)
@@ -138,8 +137,8 @@ async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
     assert_eq!(daemon.stop().await, 0);
 }
 
-/// Elements of every kind: junk, retries, ready ones. In the list a ghost is at each end and one in
-/// the middle, and elements are due beside the head and farther in while the budget of `LREM` is spent.
+/// Offers elements of every kind: junk, retries, ready ones. The list has a ghost at each end and one in the middle,
+/// and elements are due near the head and further in while the budget of `LREM` is spent.
 async fn work_for_a_daemon(redis: &mut MultiplexedConnection) {
     let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(redis).await);
     for n in 0..60_u8 {
@@ -167,7 +166,7 @@ async fn a_daemon_uses_all_that_it_may() {
     join_all(QUEUES.map(|queue| daemon_uses_all(queue, &rare))).await;
 }
 
-/// Every command of a person, and something for each.
+/// All operator commands, with data for each.
 #[tokio::test]
 async fn a_person_uses_all_that_a_person_may() {
     let server = RedisServer::start().await;
@@ -201,7 +200,7 @@ async fn a_person_uses_all_that_a_person_may() {
         &format!("dead import q {lines}"),
         "cancel q 0404040404040404",
         "cancel q 0101010101010101",
-        // What is nowhere is looked for everywhere.
+        // A missing element is searched for everywhere.
         "cancel q 0000000000000000",
         "migrate q --to new --apply",
         "restore q --layout new --apply --dead",
@@ -215,7 +214,8 @@ async fn a_person_uses_all_that_a_person_may() {
     all_used(&granted, executed, &rare().await, &calls).unwrap_or_else(|unused| panic!("{unused}"));
 }
 
-/// `fsck` finds an entry of the list without an element, a claim without a lease and keys of another type, and repairs them.
+/// Makes faults for `fsck`, which repairs them: an entry of the list without an element, a claim without a lease, and
+/// keys of another type.
 async fn faults_to_repair(redis: &mut MultiplexedConnection, config: &ConfigFile) {
     let (queue, claim) = (RedissonQueue::new(NAME), ClaimName::new([9; 8], 1));
     let _: () = redis.rpush(&queue.list, Layout::New.pack([13; 8], b"x")).await.unwrap();
@@ -231,7 +231,7 @@ async fn faults_to_repair(redis: &mut MultiplexedConnection, config: &ConfigFile
     assert!(repaired.status.success(), "{repaired:?}");
 }
 
-/// A claim of a process that is gone, with these members in its keys.
+/// Makes an expired claim with these members in its keys.
 async fn expired(redis: &mut MultiplexedConnection, number: u64, members: &[(&str, &[u8])], now: i64) {
     let (queue, claim) = (RedissonQueue::new(NAME), ClaimName::new([8; 8], number));
     let _: () = redis.zadd(queue.bridge_key("leases"), claim.to_string(), now - 1).await.unwrap();
@@ -240,7 +240,7 @@ async fn expired(redis: &mut MultiplexedConnection, number: u64, members: &[(&st
     }
 }
 
-/// Something in every place, and a ghost; the dead letters' ids in the stream.
+/// Puts an element in every place, and a ghost; returns the ids of the dead letters in the stream.
 async fn work_for_a_person(redis: &mut MultiplexedConnection) -> Vec<String> {
     let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(redis).await);
     let later = now + 3_600_000;
@@ -257,7 +257,7 @@ async fn work_for_a_person(redis: &mut MultiplexedConnection) -> Vec<String> {
     queue.push_ready(redis, &[b"ready".to_vec()]).await;
     let _: () = redis.zadd_multiple(queue.bridge_key("retry"), &[1, 2].map(|n| (later, waiting(n)))).await.unwrap();
     let ready = entry(Origin::Ready, [3; 8], now, 3, vec![], b"back to the ready list");
-    // Of letters: MONITOR takes a hundred times as long over bytes that it has to escape, and Redis waits for it.
+    // Of letters: MONITOR is a hundred times slower with bytes that it must escape, and blocks Redis.
     let large = |n: u8| Layout::New.pack([n; 8], &[b'x'; 530 << 10]);
     expired(redis, 1, &[("h", &ready), ("d", &packed(8))], now).await;
     // More than one script moves.

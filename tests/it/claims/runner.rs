@@ -1,4 +1,4 @@
-//! Runs seeds of a random test, on some servers at once, and shows the last steps of one that failed.
+//! The runner for the seeds of a random test, on several servers at once; it shows the last steps of a failed one.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -12,18 +12,18 @@ use super::rig::Rig;
 /// The last steps, shared with the report of a failure.
 pub type Trace = Arc<Mutex<VecDeque<String>>>;
 
-/// Servers and threads: a step waits for Redis half of its time.
+/// Number of servers and threads: a step waits for Redis half of its time.
 const THREADS: u64 = 3;
 
-/// Steps that a trace keeps.
+/// Number of steps in a trace.
 const STEPS: usize = 30;
 
-/// A number from the environment.
+/// Reads a number from the environment.
 pub fn number(variable: &str) -> Option<u64> {
     Some(std::env::var(variable).ok()?.parse().unwrap_or_else(|e| panic!("read {variable}: {e}")))
 }
 
-/// Notes a step.
+/// Records a step.
 pub fn note(trace: &Trace, loud: bool, text: String) {
     if loud {
         println!("{text}");
@@ -35,15 +35,15 @@ pub fn note(trace: &Trace, loud: bool, text: String) {
     trace.push_back(text);
 }
 
-/// Why a future panicked; `None` if it did not.
+/// The message of a future's panic; `None` without one.
 pub async fn panic_of(future: impl Future<Output = ()>) -> Option<String> {
     let reason = AssertUnwindSafe(future).catch_unwind().await.err()?;
     let text = reason.downcast_ref::<String>().cloned();
     Some(text.or_else(|| reason.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default())
 }
 
-/// Calls `run` with every seed, on a rig of each thread: `usual` many, what `DELAYBRIDGE_SEEDS` says (`FIRST..END` or a
-/// number), or the one of `DELAYBRIDGE_SEED`.
+/// Calls `run` with every seed, on a rig for each thread: with `usual` many, with those of `DELAYBRIDGE_SEEDS`
+/// (`FIRST..END` or a number), or with the one of `DELAYBRIDGE_SEED`.
 pub fn all_seeds(
     start: impl AsyncFn() -> Rig + Sync,
     usual: u64,
@@ -72,7 +72,7 @@ pub fn all_seeds(
     on_threads((end - first).min(THREADS), work);
 }
 
-/// Runs `work` on so many threads, each with a runtime of its own.
+/// Runs `work` on several threads, each with a runtime of its own.
 pub fn on_threads(threads: u64, work: impl AsyncFn() + Sync) {
     std::thread::scope(|scope| {
         let block_on = || {

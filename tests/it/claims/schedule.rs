@@ -1,4 +1,4 @@
-//! One seed: steps in random order, then everything comes to rest and is looked over.
+//! One seed: steps in random order, then everything comes to rest and is checked.
 
 use bytes::Bytes;
 use delaybridge::source::ledger::claims::{ClaimRequest, Header, Part, TakeOverRequest, Whole};
@@ -11,7 +11,7 @@ use super::snapshot::Snapshot;
 use super::values::{identity, short};
 use super::world::{LEASE_MS, World};
 
-/// Runs one seed of the scripts, or of others in their place.
+/// Runs one seed with the library's scripts, or with others.
 pub async fn run(rig: &mut Rig, scripts: Option<&'static Scripts>, seed: u64, trace: Trace, loud: bool) {
     let mut world = World::new(rig, scripts, seed, trace, loud).await;
     for _ in 0..world.rng.usize(60..=260) {
@@ -20,7 +20,7 @@ pub async fn run(rig: &mut Rig, scripts: Option<&'static Scripts>, seed: u64, tr
     world.come_to_rest().await;
 }
 
-/// The same with an operator at work: every fourth step is theirs.
+/// The same with an operator, who makes every fourth step.
 pub async fn operated(rig: &mut Rig, scripts: Option<&'static Scripts>, seed: u64, trace: Trace, loud: bool) {
     let mut world = World::new(rig, scripts, seed, trace, loud).await;
     for _ in 0..world.rng.usize(60..=160) {
@@ -33,7 +33,7 @@ pub async fn operated(rig: &mut Rig, scripts: Option<&'static Scripts>, seed: u6
 }
 
 impl World<'_> {
-    /// One of the daemons that live.
+    /// One of the live daemons.
     pub fn any_daemon(&mut self) -> usize {
         *self.rng.choice(&self.alive).expect("some")
     }
@@ -62,7 +62,7 @@ impl World<'_> {
             93..95 => match self.rng.u8(..4) {
                 0 => {
                     self.delete_some_key().await;
-                    // What was sent before, and what is sent next, meets the hole.
+                    // Calls sent before and after meet the hole.
                     for _ in 0..2 {
                         let daemon = self.any_daemon();
                         self.send_again(daemon).await;
@@ -79,7 +79,7 @@ impl World<'_> {
         }
     }
 
-    /// A moment, or so long that leases expire. Now and then not even a microsecond.
+    /// Advances the clock by a moment, or until leases expire; sometimes not even by a microsecond.
     async fn pass_time(&mut self) {
         let us = match self.rng.u8(..8) {
             0 => 1,
@@ -90,7 +90,7 @@ impl World<'_> {
         self.advance(us).await;
     }
 
-    /// Something that was on its way arrives.
+    /// Delivers a delayed call.
     async fn arrive_late(&mut self, daemon: usize) {
         let waiting = self.daemons[daemon].in_transit.len();
         if waiting > 0 {
@@ -101,7 +101,7 @@ impl World<'_> {
         }
     }
 
-    /// What a process sent before it died arrives, or arrives again.
+    /// Delivers a call of a dead process, or repeats one.
     async fn hear_from_the_dead(&mut self) {
         let dead: Vec<_> = (0..self.daemons.len()).filter(|daemon| !self.alive.contains(daemon)).collect();
         let Some(daemon) = self.rng.choice(dead) else { return };
@@ -112,10 +112,10 @@ impl World<'_> {
         }
     }
 
-    /// Anything that was ever sent is sent again, by the same daemon, now.
+    /// Repeats any earlier call of the same daemon, now.
     async fn send_again(&mut self, daemon: usize) {
         let sent = &self.daemons[daemon].sent;
-        // More often than not one of the last, with little in between.
+        // Mostly one of the last, with little in between.
         let first = if self.rng.u8(..5) < 3 { sent.len().saturating_sub(6) } else { 0 };
         let Some(sent) = self.rng.choice(&sent[first..]).cloned() else { return };
         self.note(format!("{daemon} sends again:"));
@@ -137,7 +137,7 @@ impl World<'_> {
         }
     }
 
-    /// Time passes; everything is claimed or taken over, and confirmed; the sweep runs to its end.
+    /// Advances the clock, claims or takes over and confirms everything, and runs the sweep to its end.
     pub async fn come_to_rest(&mut self) {
         self.note("everything comes to rest".to_owned());
         let daemon = self.start_daemon(true);
@@ -162,7 +162,7 @@ impl World<'_> {
                 break;
             }
         }
-        // The first joins the current turn, the second covers what was recorded during it.
+        // The first joins the current turn, the second covers records made during it.
         for _ in 0..2 {
             self.advance(1_000_000_000).await;
             self.full_turn(daemon).await;
@@ -194,7 +194,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether nothing is left but what no call can find, and what is a newer version's.
+    /// Whether only data is left that no call can find, or that belongs to a newer version.
     fn at_rest(&self) -> bool {
         let Snapshot { z, ready, leases, claims, retry, .. } = &self.seen;
         // The pipeline makes a dead letter of a damaged entry; these calls alone leave it in its claim.
@@ -212,7 +212,7 @@ impl World<'_> {
         let Snapshot { l, ghosts, turn, .. } = &self.seen;
         assert!(ghosts.is_empty() && turn.is_empty(), "ghosts are recorded after the last turn: {ghosts:?} {turn:?}");
         for e in l {
-            // A copy too many has the identity of its twins, and may go in the place of one.
+            // A surplus copy has the identity of its twins, and may be removed instead of one.
             let doubled = self.doubled.iter().any(|d| identity(d) == identity(e));
             assert!(doubled || self.orphans.contains(e), "{} was claimed, and is still in L", short(e));
         }

@@ -1,4 +1,4 @@
-//! Everything that Redis holds of one queue, read by one script, as values that can be compared.
+//! The data of one queue in Redis, read by one script, as values that can be compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -11,18 +11,18 @@ use redis::{Script, Value};
 
 use super::values::{list, map};
 
-/// Key that exactly-once verdicts push to.
+/// The key of the pushes of exactly-once verdicts.
 pub const PUSHED: &str = "pushed";
 
 /// Members with their scores.
 pub type Scores = BTreeMap<Bytes, f64>;
 
-/// What one claim holds.
+/// The content of one claim.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Holding {
-    /// `d`.
+    /// The key `d`: bare elements.
     pub bare: Scores,
-    /// `h`.
+    /// The key `h`: entries with headers.
     pub entries: Scores,
 }
 
@@ -49,7 +49,7 @@ impl Holding {
         self.len() == 0
     }
 
-    /// All members, by the part that holds them.
+    /// All members, each with its part.
     pub fn members(&self) -> BTreeSet<(Part, Bytes)> {
         let of = |part| self.part(part).keys().map(move |m| (part, m.clone()));
         of(Part::Bare).chain(of(Part::Entries)).collect()
@@ -73,7 +73,7 @@ pub struct Snapshot {
     pub z: Scores,
     pub l: Vec<Bytes>,
     pub ready: Vec<Bytes>,
-    /// Name of a claim, as text -> end of its lease.
+    /// The name of a claim, as text, with the end of its lease.
     pub leases: BTreeMap<Bytes, i64>,
     /// Claims by name. None of them is empty: Redis has no empty keys.
     pub claims: BTreeMap<Bytes, Holding>,
@@ -85,7 +85,7 @@ pub struct Snapshot {
     pub state: BTreeMap<Bytes, Bytes>,
 }
 
-/// The names of a queue's keys, as the design has them: spelled here a second time, on purpose.
+/// The names of a queue's keys by the design, deliberately written independently of the library.
 pub struct Names {
     tag: String,
     leases: Bytes,
@@ -113,7 +113,7 @@ impl Names {
         [&self.claim[..], name, format!(":{letter}:{}", self.tag).as_bytes()].concat().into()
     }
 
-    /// The name and the part that a key belongs to, if it is a claim's.
+    /// The name and the part of a key, if it is a claim's.
     fn read(&self, key: &[u8]) -> Option<(Bytes, Part)> {
         let rest = key.strip_prefix(&self.claim[..])?.strip_suffix(format!(":{}", self.tag).as_bytes())?;
         let (name, part) = rest.split_at(rest.len() - 2);
@@ -126,7 +126,7 @@ impl Names {
     }
 }
 
-/// Answers {key, contents, key, contents, ...}.
+/// Returns {key, contents, key, contents, ...}.
 static READ: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "
@@ -213,27 +213,27 @@ impl Snapshot {
         seen
     }
 
-    /// What the claim holds: nothing, if there is none.
+    /// The content of the claim; empty if it does not exist.
     pub fn holding(&self, name: &Bytes) -> Holding {
         self.claims.get(name).cloned().unwrap_or_default()
     }
 
-    /// How many times the identity is recorded: a ghost may be in either set, and two twins in both.
+    /// Number of records of the identity: a ghost may be in either set, and two twins in both.
     pub fn records(&self, id: &Bytes) -> usize {
         usize::from(self.ghosts.contains(id)) + usize::from(self.turn.contains(id))
     }
 
-    /// How many copies of the element L has.
+    /// Number of copies of the element in L.
     pub fn copies(&self, element: &Bytes) -> usize {
         self.l.iter().filter(|e| *e == element).count()
     }
 
-    /// Drops claims that hold nothing.
+    /// Removes empty claims.
     pub fn tidy(&mut self) {
         self.claims.retain(|_, holding| !holding.is_empty());
     }
 
-    /// What differs, by the name of the key; `None` if nothing does.
+    /// The differences by the name of the key; `None` without any.
     pub fn difference(&self, other: &Snapshot) -> Option<String> {
         let same = [
             ("L", self.l == other.l),
@@ -245,7 +245,7 @@ impl Snapshot {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// The same for where elements can be, less L and what belongs to it.
+    /// The differences of the places of elements, without L and its keys.
     pub fn difference_of_entries(&self, other: &Snapshot) -> Option<String> {
         let same_claims = self.claims == other.claims;
         let empty = Holding::default();

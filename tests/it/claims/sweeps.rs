@@ -1,4 +1,4 @@
-//! Steps of the sweep, by several daemons, slices repeated.
+//! Steps of the sweep, by several daemons, with repeated slices.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use super::daemon::Sent;
 use super::list::Treatment;
 use super::world::World;
 
-/// What a daemon would send next: a turn begun, or the slice that the last reply names.
+/// The request that a daemon would send next: the begin of a turn, or the slice named in the last reply.
 pub fn request(rng: &mut Rng, step: Option<i64>) -> UpkeepRequest {
     UpkeepRequest {
         step,
         max_age: Duration::from_secs(rng.u64(..30)),
         bandwidth: 16 << 20,
         start: if rng.bool() { Start::Urgent } else { Start::Due },
-        // So large an estimate that a slice is a few entries, or one.
+        // An estimate so large that a slice has few entries, or one.
         largest: rng.choice([0, 100_000, 300_000, 400_000, 2 << 20]).expect("some"),
     }
 }
 
-/// The slice to ask for after this answer; none after the end of a turn.
+/// The slice to ask for after this answer; `None` after the end of a turn.
 pub fn next_step(swept: &Upkept) -> Option<i64> {
     match swept.state {
         UpkeepState::Idle | UpkeepState::Busy | UpkeepState::Done => None,
@@ -31,9 +31,9 @@ pub fn next_step(swept: &Upkept) -> Option<i64> {
 }
 
 impl World<'_> {
-    /// Some steps in a row, now and then each of them twice.
+    /// Runs some steps, sometimes each of them twice.
     pub async fn sweep_some(&mut self, daemon: usize) {
-        // The current sweeper continues, more often than not.
+        // Mostly the current sweeper continues.
         let busy =
             self.alive.iter().copied().find(|d| self.daemons[*d].step.is_some()).filter(|_| self.rng.u8(..3) > 0);
         let daemon = busy.unwrap_or(daemon);
@@ -58,7 +58,7 @@ impl World<'_> {
         let swept = swept.unwrap_or_else(|e| panic!("{what}: {e}"));
         self.note(format!("{what}: {swept:?}"));
         let d = &mut self.daemons[daemon];
-        // A slice that was refused was not done, and may be by the very same words.
+        // A refused slice was not done, and may be done with the same request later.
         if !again && matches!(swept.state, UpkeepState::Begun | UpkeepState::Step | UpkeepState::Done) {
             d.sent.push(Sent::Sweep(request, self.failovers));
         }
@@ -82,7 +82,7 @@ impl World<'_> {
         swept
     }
 
-    /// A full turn by one daemon, with any budget; joins the current one once its sweeper is gone.
+    /// Runs a full turn by one daemon, with any budget; it joins the current turn once the sweeper of that is gone.
     pub async fn full_turn(&mut self, daemon: usize) {
         self.daemons[daemon].step = None;
         for _ in 0..10_000 {

@@ -1,4 +1,4 @@
-//! Steps that find what was lost: claims with lost replies by their names, claims of others after their leases.
+//! Steps that find lost claims: own ones with lost replies by their names, claims of others after their leases.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ use super::snapshot::Holding;
 use super::world::{LEASE, LEASE_MS, World};
 
 impl World<'_> {
-    /// The next step of what a daemon does for a claim with a lost reply: extend it, which says whether it ran, then read
-    /// it. Others do something in between.
+    /// Runs the next step for a claim with a lost reply: extend it, which shows whether it ran, then read it. Others
+    /// act in between.
     pub async fn adopt(&mut self, daemon: usize) {
         if let Some(name) = self.daemons[daemon].adopting.take() {
             let elements = self.contents(daemon, name).await;
@@ -41,7 +41,7 @@ impl World<'_> {
         }
     }
 
-    /// Reads what a claim holds.
+    /// Reads the content of a claim.
     pub async fn contents(&mut self, daemon: usize, name: ClaimName) -> Vec<Element> {
         let what = format!("contents of {name} for {daemon}");
         let contents = self.daemons[daemon].store.contents(name).await.unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -52,7 +52,7 @@ impl World<'_> {
         contents.elements
     }
 
-    /// All claims that are over, by a read.
+    /// Reads all expired claims.
     pub async fn look_for_expired(&mut self, daemon: usize) {
         let most = *self.rng.choice(&[1, 3, 100]).expect("some");
         let now = self.now();
@@ -60,13 +60,13 @@ impl World<'_> {
         wanted.truncate(most);
         let what = format!("expired claims, at most {most}, for {daemon}");
         let found = self.daemons[daemon].store.expired(now, most).await.unwrap_or_else(|e| panic!("{what}: {e}"));
-        // Names that it cannot read do not hide the others.
+        // Unreadable names do not hide the others.
         assert_eq!(found.0, wanted, "{what}");
         assert!(found.1 <= unknown && (wanted.len() == most || found.1 == unknown), "{what}: {} unknown", found.1);
         self.daemons[daemon].expired = found.0;
     }
 
-    /// Takes over some claim of another owner, as far as the daemon knows.
+    /// Takes over some claim of another owner, as the daemon knows it.
     pub async fn take_over_some(&mut self, daemon: usize) {
         if self.rng.u8(..3) == 0 || self.daemons[daemon].expired.is_empty() {
             self.look_for_expired(daemon).await;
@@ -105,7 +105,7 @@ impl World<'_> {
         }
     }
 
-    /// Sends a takeover and checks what it did. What is worn out is settled as dead at once.
+    /// Sends a takeover, and checks its effect. Worn-out elements are settled as dead at once.
     pub async fn take_over(&mut self, daemon: usize, request: TakeOverRequest, heard: bool) {
         let (now, TakeOverRequest { old, new, most, bytes, .. }) = (self.now(), request.clone());
         let what = format!("takeover {old} -> {new} of {daemon}, most {most} bytes {bytes} heard {heard}");
@@ -158,7 +158,7 @@ impl World<'_> {
         }
     }
 
-    /// Everything, or the first of it, moved under the new name.
+    /// Checks that everything, or the first part of it, moved to the new name.
     async fn check_taken(
         &mut self,
         what: &str,
@@ -192,7 +192,7 @@ impl World<'_> {
         self.settled_as(what, expected, &[], Treatment::None).await;
     }
 
-    /// One daemon after the other dies with what it took over.
+    /// Makes one daemon after the other die with its takeover.
     pub async fn wear_out(&mut self) {
         for _ in 0..self.rng.usize(1..=13) {
             self.advance((LEASE_MS + 1) * 1000).await;
@@ -207,7 +207,7 @@ impl World<'_> {
     }
 }
 
-/// The reply is what the claim holds, entries first.
+/// Checks that the reply is the content of the claim, entries first.
 fn check_elements(what: &str, elements: &[Element], unknown: u64, holding: &Holding) {
     let replied: BTreeSet<_> = elements.iter().map(|e| (e.part(), e.member.clone())).collect();
     let readable = |(part, m): &(Part, bytes::Bytes)| *part == Part::Bare || Header::decode(m).is_some();

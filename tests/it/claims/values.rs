@@ -1,11 +1,11 @@
-//! What a snapshot consists of, compared and shown.
+//! The parts of a snapshot, compared and shown.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::Bytes;
 
-/// What differs between two maps, by the name of the key; `None` if nothing does.
+/// The differences of two maps, with the name of the key; `None` without any.
 pub fn map<T: PartialEq + fmt::Debug>(name: &str, a: &BTreeMap<Bytes, T>, b: &BTreeMap<Bytes, T>) -> Option<String> {
     if a == b {
         return None;
@@ -21,16 +21,16 @@ pub fn list(name: &str, a: &[Bytes], b: &[Bytes]) -> Option<String> {
     (a != b).then(|| format!("{name}: expected {:?}, found {:?}", show(a), show(b)))
 }
 
-/// Bytes for a trace: long enough to be distinct.
+/// Bytes for a trace, long enough to be distinct.
 pub fn short(bytes: &Bytes) -> String {
     match bytes.len() {
-        // Not all of a long one: it is a trace of every step, and few of them are ever shown.
+        // Long ones are shortened, because every step is traced and few are ever shown.
         0..=40 => hex::encode(bytes),
         n => format!("{}..{} ({n} bytes)", hex::encode(&bytes[..36]), hex::encode(&bytes[n - 12..])),
     }
 }
 
-/// What the sets of ghosts know an element by.
+/// The identity of an element in the sets of ghosts.
 pub fn identity(element: &Bytes) -> Bytes {
     element.slice(..element.len().min(16))
 }

@@ -16,7 +16,7 @@ use super::values::short;
 use super::world::World;
 
 impl World<'_> {
-    /// A verdict by chance on an element that the daemon believes it holds.
+    /// A random verdict on an element that the daemon believes it holds.
     pub fn verdict(&mut self, daemon: usize, claim: ClaimName, element: &Element) -> Verdict {
         let now = self.now();
         let header = self.daemons[daemon].header(claim, element);
@@ -45,7 +45,8 @@ impl World<'_> {
         Verdict { claim, part: element.part(), member: element.member.clone(), step, body: None }
     }
 
-    /// Verdicts on some elements of some claims. A lost answer is asked for again before anything else is said of them.
+    /// Sends verdicts on some elements of some claims. A verdict with a lost answer is repeated before any other
+    /// verdict on its element.
     pub async fn settle_some(&mut self, daemon: usize) {
         if let Some(batch) = self.daemons[daemon].unsure.pop() {
             return self.settle_heard(daemon, batch).await;
@@ -88,14 +89,14 @@ impl World<'_> {
         Batch { serial: self.batches, verdicts: Arc::new(verdicts) }
     }
 
-    /// Sends verdicts, and the daemon gets the answers.
+    /// Sends verdicts; the daemon receives the answers.
     async fn settle_heard(&mut self, daemon: usize, batch: Batch) {
         let answers = self.settle(daemon, &batch).await;
         let d = &mut self.daemons[daemon];
         batch.verdicts.iter().zip(answers).for_each(|(verdict, answer)| d.learn(verdict, answer));
     }
 
-    /// Sends verdicts and checks answers and effects.
+    /// Sends verdicts, and checks answers and effects.
     pub async fn settle(&mut self, daemon: usize, batch: &Batch) -> Vec<Answer> {
         let again = !self.written.insert(batch.serial);
         let mut expected = self.seen.clone();
@@ -121,7 +122,7 @@ impl World<'_> {
         wanted
     }
 
-    /// What was taken over for the tenth time is dead without a delivery.
+    /// Makes elements dead without a delivery that were taken over for the tenth time.
     pub async fn bury_alive(&mut self, daemon: usize, claim: ClaimName) {
         let dead = |element: &Element| Verdict {
             claim,
@@ -136,7 +137,7 @@ impl World<'_> {
         self.settle_heard(daemon, batch).await;
     }
 
-    /// Confirms each of these on its own.
+    /// Confirms each of these individually.
     pub async fn confirm_one_by_one(&mut self, daemon: usize, claim: ClaimName) {
         let Some(held) = self.daemons[daemon].held.get(&claim) else { return };
         let one = |(part, member): &(Part, Bytes)| Verdict {
@@ -153,7 +154,7 @@ impl World<'_> {
 }
 
 impl super::daemon::Daemon {
-    /// The header of its next verdict on this element: a writer that no other has.
+    /// The header of its next verdict on this element, with a unique writer.
     fn header(&mut self, claim: ClaimName, element: &Element) -> Header {
         let mut header = element.header();
         self.next_place += 1;
@@ -161,7 +162,7 @@ impl super::daemon::Daemon {
         header
     }
 
-    /// It learns the answer to one verdict.
+    /// Records the answer to one verdict.
     fn learn(&mut self, verdict: &Verdict, answer: Answer) {
         let Verdict { claim, part, member, step, body: _ } = verdict;
         let Some(held) = self.held.get_mut(claim) else { return };
@@ -177,13 +178,13 @@ impl super::daemon::Daemon {
     }
 }
 
-/// What the dead letter of this test keeps.
+/// The fields of this test's dead letters.
 fn dead_fields(element: &Element) -> Vec<(&'static str, Bytes)> {
     let origin = Bytes::from_static(element.origin().as_str().as_bytes());
     vec![("element", element.bytes()), ("origin", origin)]
 }
 
-/// One verdict by the rules: only the exact member of exactly this claim, as long as it is there.
+/// The effect of one verdict by the rules: only on the exact member of exactly this claim, while it is there.
 fn predict(state: &mut Snapshot, now: i64, verdict: &Verdict) -> Answer {
     let Verdict { claim, part, member, step, body: _ } = verdict;
     let element = match part {

@@ -1,4 +1,4 @@
-//! The world of one seed: Redis, the daemons and what each believes, and what the test knows of every element.
+//! The world of one seed: Redis, the daemons with their beliefs, and the test's knowledge of every element.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use super::runner::{self, Trace};
 use super::snapshot::{Names, Snapshot};
 use crate::harness::RedissonQueue;
 
-/// Every lease in this test.
+/// The lease of all claims in this test.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// The same in ms.
+/// The lease in ms.
 pub const LEASE_MS: i64 = 10_000;
-/// Name of the queue.
+/// The name of the queue.
 pub const NAME: &str = "orders";
 
-/// One seed's world.
+/// The world of one seed.
 pub struct World<'a> {
     pub rig: &'a mut Rig,
     pub rng: fastrand::Rng,
@@ -34,45 +34,45 @@ pub struct World<'a> {
     /// The scripts under test, if they are not the library's own.
     pub scripts: Option<&'static Scripts>,
     pub daemons: Vec<Daemon>,
-    /// Those of them that live. What the others have sent may still arrive.
+    /// The live daemons. Calls of the others may still arrive.
     pub alive: Vec<usize>,
-    /// What Redis held after the last step.
+    /// The content of Redis after the last step.
     pub seen: Snapshot,
-    /// Entries of L without an element and without a record: they must not be touched.
+    /// Entries of L without an element and without a record, which must not be touched.
     pub orphans: HashSet<Bytes>,
-    /// Elements that were offered while a copy of them was in L: L has one more than the model can explain.
+    /// Elements that were offered while L contained a copy: L has one more than the model can explain.
     pub doubled: HashSet<Bytes>,
-    /// Ids that claims gave to ready elements: none twice.
+    /// The ids that claims gave to ready elements, each of them once.
     pub given_ids: HashSet<[u8; 8]>,
-    /// Claims and takeovers that took something, each once.
+    /// Claims and takeovers that took something, each of them once.
     pub ran: HashSet<ClaimName>,
     /// Batches of verdicts that were written.
     pub written: HashSet<usize>,
     pub batches: usize,
-    /// Until when each claim may run.
+    /// The time until which each claim may run, in ms.
     pub not_after: HashMap<ClaimName, i64>,
-    /// Claims whose leases were deleted: no call finds them, and no call may touch them.
+    /// Claims whose leases were deleted: no call finds or touches them.
     pub stranded: BTreeSet<Bytes>,
     /// Names of a future version.
     pub newer: BTreeSet<Bytes>,
-    /// How many times Redis fell back to an older state.
+    /// Number of restorations of an older state of Redis.
     pub failovers: u32,
     pub older: Option<Older>,
-    /// Whether Redis refuses to grow, except for what others do.
+    /// Whether Redis is full, except for others.
     pub full: bool,
-    /// Whether few elements come at a time.
+    /// Whether elements are offered in small numbers.
     pub trickle: bool,
-    /// Whether `list_cleanup: exact` and others are mixed.
+    /// Whether daemons with and without `list_cleanup: exact` are mixed.
     pub mixed: bool,
     pub exact: bool,
-    /// What an operator sent.
+    /// The operator's calls.
     pub orders: Vec<Order>,
     pub trace: Trace,
     pub loud: bool,
 }
 
 impl<'a> World<'a> {
-    /// An empty queue and its daemons.
+    /// Creates an empty queue and its daemons.
     pub async fn new(
         rig: &'a mut Rig,
         scripts: Option<&'static Scripts>,
@@ -81,7 +81,7 @@ impl<'a> World<'a> {
         loud: bool,
     ) -> World<'a> {
         let mut rng = fastrand::Rng::with_seed(seed);
-        // The nonces of claims come from the thread's own generator: they must replay as well.
+        // The nonces of claims come from the thread's generator, and must be reproducible as well.
         fastrand::seed(seed);
         rig.run(redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("0")).await;
         rig.run(&mut redis::cmd("FLUSHALL")).await;
@@ -122,7 +122,7 @@ impl<'a> World<'a> {
             world.alive.push(daemon);
         }
         world.advance(0).await;
-        // A budget for LREM that is spent for ever: L is as dear as if it had a million entries.
+        // A budget for LREM that is spent for ever: L is as expensive as with a million entries.
         if world.rng.u8(..3) > 0 {
             world.spend_budget().await;
         }
@@ -134,7 +134,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// An empty queue and one daemon that takes everything, for steps that a test chooses.
+    /// Creates an empty queue and one daemon that takes everything, for steps chosen by a test.
     pub async fn directed(rig: &'a mut Rig, scripts: Option<&'static Scripts>) -> World<'a> {
         let mut world = World::new(rig, scripts, 0, Trace::default(), false).await;
         world.limit_memory(false).await;
@@ -147,7 +147,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Makes every `LREM` too dear: what is not at an end of L becomes a ghost.
+    /// Makes every `LREM` too expensive, so that elements away from both ends of L become ghosts.
     pub async fn spend_budget(&mut self) {
         let mut spent = redis::cmd("HSET");
         spent.arg(&self.keys.sweep[..]).arg("lrem_at").arg(9_000_000_000_000_000i64).arg("lrem_us").arg(0);
@@ -155,12 +155,12 @@ impl<'a> World<'a> {
         self.seen = self.look().await;
     }
 
-    /// The clock in ms.
+    /// The clock, in ms.
     pub fn now(&self) -> i64 {
         self.now_us / 1000
     }
 
-    /// Moves the clock.
+    /// Advances the clock.
     pub async fn advance(&mut self, us: i64) {
         self.now_us += us;
         if self.full {
@@ -172,22 +172,23 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A full Redis refuses every addition that comes before a removal; its other clients find room all the same.
+    /// Makes Redis full or not. A full Redis refuses every addition that precedes a removal; others have free memory
+    /// all the same.
     pub async fn limit_memory(&mut self, limited: bool) {
         self.rig.run(redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(i32::from(limited))).await;
     }
 
-    /// All keys as they are now.
+    /// Reads all keys.
     pub async fn look(&mut self) -> Snapshot {
         Snapshot::read(&mut self.rig.redis, &self.keys, &self.names).await
     }
 
-    /// Notes a step.
+    /// Records a step.
     pub fn note(&mut self, text: String) {
         runner::note(&self.trace, self.loud, format!("[{}] {text}", self.now()));
     }
 
-    /// After a call of ours: no key of a claim is without a lease.
+    /// Reads all keys after a call of a daemon, and checks that no key of a claim is without a lease.
     async fn look_after(&mut self, what: &str) -> Snapshot {
         let after = self.look().await;
         for name in after.claims.keys() {
@@ -197,7 +198,7 @@ impl<'a> World<'a> {
         after
     }
 
-    /// After a call that must have left everything as it was.
+    /// Checks that a call changed nothing.
     pub async fn unchanged(&mut self, what: &str) {
         let after = self.look_after(what).await;
         if let Some(difference) = self.seen.difference(&after) {
@@ -205,12 +206,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What Redis holds after a claim: the expectation needs it to know what was taken.
+    /// Reads the content of Redis after a claim, from which the expectation learns the claimed elements.
     pub async fn after_claim(&mut self, what: &str) -> Snapshot {
         self.look_after(what).await
     }
 
-    /// After a call of ours: elements are exactly where they should be, and L lost nothing that it must keep.
+    /// Checks after a call that elements are exactly in their places, and that L lost nothing that it must keep.
     pub async fn settled_as(&mut self, what: &str, mut expected: Snapshot, taken: &[Bytes], how: Treatment) {
         let after = self.look_after(what).await;
         expected.tidy();
@@ -225,7 +226,7 @@ impl<'a> World<'a> {
         self.seen = after;
     }
 
-    /// The name as Redis has it.
+    /// The name as it is in Redis.
     pub fn text(name: ClaimName) -> Bytes {
         name.to_string().into()
     }

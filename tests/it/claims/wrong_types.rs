@@ -1,4 +1,4 @@
-//! A key of a wrong type: every call that uses it reports it and changes nothing.
+//! A key of a wrong type: every call that uses it reports it, and changes nothing.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use super::world::LEASE;
 
 const NOW_MS: i64 = 1_800_000_000_000;
 
-/// Packed elements, long enough to be recorded.
+/// A packed element, long enough to be recorded.
 fn element(letter: u8) -> Vec<u8> {
     [&b"\x08RANDOM8B\x05\0\0\0\0\0\0\0hell"[..], &[letter]].concat()
 }
 
-/// A claim of the caller whose lease runs, and one of another whose lease is over.
+/// A claim of the caller with a valid lease, and one of another owner with an expired lease.
 fn names() -> (ClaimName, ClaimName) {
     (ClaimName::new([1; 8], 1), ClaimName::new([2; 8], 1))
 }
@@ -47,7 +47,7 @@ impl Queue {
         self.names.claim(&name.to_string().into(), part)
     }
 
-    /// Something under every key, and something to do for every call.
+    /// Puts something under every key, and something to do for every call.
     async fn fill(&mut self) {
         self.rig.run(&mut redis::cmd("FLUSHALL")).await;
         self.rig.set_clock(NOW_MS * 1000).await;
@@ -178,7 +178,7 @@ async fn a_key_of_a_wrong_type_is_reported_and_nothing_is_changed() {
         ("stats", vec![&z, &l, &ready, &retry, &ghosts, &turn, &sweep, &dead]),
     ];
     for (call, keys) in table {
-        // What a single command meets names no key.
+        // The error of a single command names no key.
         let script = !["expired", "contents", "in flight"].contains(&call);
         for key in keys {
             queue.fill().await;

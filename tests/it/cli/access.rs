@@ -36,7 +36,7 @@ async fn a_command_needs_no_secret_but_that_of_redis() {
         "{}",
         check.out
     );
-    // What names a queue is needed by everybody.
+    // Settings that name a queue are needed by every command.
     let broken = config.write(
         "broken.yaml",
         "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: \

@@ -1,4 +1,4 @@
-//! `bench`: figures of a real Redis, and nothing left behind.
+//! `bench`: figures of a real Redis, without remains.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -11,10 +11,11 @@ use super::{Answer, ask, yaml};
 use crate::harness::daemon::ConfigFile;
 use crate::harness::{RedisServer, ServerOptions, eventually};
 
-/// What a step on a busy machine takes at most.
+/// Time-out of a step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Not the daemon's user, which has no rights on keys of this name. The default user accepts any password.
+/// A configuration with the default user, which accepts any password, because the daemon's user has no rights on keys
+/// of this name.
 fn as_default_user(server: &RedisServer) -> ConfigFile {
     ConfigFile::new(&yaml(&server.url().replace("redis://", "redis://default:any@")))
 }
@@ -69,7 +70,7 @@ async fn a_server_without_room_is_not_filled() {
     assert_eq!(keys(&mut redis).await, 0);
 }
 
-/// A run that takes minutes, once it has begun to fill its queue.
+/// Starts a run that takes minutes; returns when it has begun to fill its queue.
 async fn long_run(config: &ConfigFile, redis: &mut MultiplexedConnection) -> Child {
     let child = Command::new(env!("CARGO_BIN_EXE_delaybridge"))
         .args(["bench", "--depth", "40000000"])
@@ -97,7 +98,7 @@ async fn ctrl_c_leaves_nothing() {
     let server = RedisServer::start().await;
     let (config, mut redis) = (as_default_user(&server), server.client().await);
     let child = long_run(&config, &mut redis).await;
-    // Should it be killed instead, they go by themselves.
+    // After a kill, the keys expire by themselves.
     for key in ["redisson_delay_queue_timeout:{delaybridge-bench}", "redisson_delay_queue:{delaybridge-bench}"] {
         eventually("its keys to be mortal", PATIENCE, async || match redis.ttl::<_, i64>(key).await.unwrap() {
             1..=3600 => Ok(()),

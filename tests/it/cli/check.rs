@@ -1,4 +1,4 @@
-//! `check` and `check --live`: problems are reported before the first element is at stake.
+//! `check` and `check --live`: problems are reported before the first delivery.
 
 use redis::AsyncCommands;
 

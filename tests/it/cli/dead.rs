@@ -1,4 +1,4 @@
-//! `dead`: letters written by the settle script, read, redriven and purged.
+//! `dead`: letters written by the settle script, shown, redriven and purged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use redis::AsyncCommands;
 use super::{ask, config};
 use crate::harness::{RedisServer, RedissonQueue};
 
-/// Claims everything that is due in `app:texts` and lets it die.
+/// Claims everything due in `app:texts`, and makes it dead letters.
 async fn let_die(server: &RedisServer) -> Vec<Element> {
     let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
     let conn = link.ready().await;
@@ -81,7 +81,7 @@ async fn letters_are_listed_shown_redriven_and_purged() {
     let letter = |due: i64| letters.iter().find(|letter| letter["due_ms"] == due).unwrap();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
 
-    // By its element's id, then by its place.
+    // By the element's id, then by the stream id.
     let shown = ask(&config, &format!("dead show texts {}", text(&letter(1)["id"]))).well();
     assert!(shown.contains("payload           one") && shown.contains("push to list done"), "{shown}");
     let shown = ask(&config, &format!("dead show texts {} --output json", text(&letter(2)["stream_id"]))).json();

@@ -1,4 +1,4 @@
-//! `decode`: elements and payloads from every side, most of it without a configuration and without Redis.
+//! `decode`: elements and payloads from every source, mostly without a configuration and without Redis.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use super::{Answer, ask, config};
 use crate::harness::redisson::Element;
 use crate::harness::{Layout, RedisServer, RedissonQueue, vectors};
 
-/// The binary alone: no configuration is there to be read.
+/// Runs the binary without a configuration.
 fn alone(arguments: &[&str], input: &[u8]) -> Answer {
     let mut child = Command::new(env!("CARGO_BIN_EXE_delaybridge"))
         .arg("decode")
@@ -67,7 +67,7 @@ fn what_cannot_be_read_says_why_and_shows_nothing_of_it() {
     let refused = alone(&["--codec", "json", "-", "--output", "json"], b"{secret");
     assert_eq!(refused.code, 1);
     assert!(refused.out.contains("decode payload as json: not JSON at byte 1") && !refused.out.contains("secret"));
-    // A guess that needs a class is an answer.
+    // A guess that needs a class counts as an answer.
     let order = "0100 636f6d2e6578616d706c652e4f726465f2 01";
     let opaque = json_of(&["--hex", order], b"");
     assert!(opaque["error"].as_str().unwrap().contains("an object of the class com.example.Order"), "{opaque}");
@@ -111,12 +111,12 @@ async fn an_element_of_a_queue_is_found_in_redis() {
     assert_eq!((&seen["codec"], &seen["sure"], &seen["value"]), (&json!("kryo5"), &json!("guess"), &json!(7)));
     ask(&config, "decode --queue bytes --id 0000000000000000").failed(1, &["no element 0000000000000000"]);
 
-    // `peek` reads what it is nearly sure of; the queue's own codec is `raw`.
+    // `peek` decodes payloads of which it is nearly certain; the queue's own codec is `raw`.
     let peeked = ask(&config, "peek bytes --output json").json();
     assert_eq!((&peeked["elements"][0]["value"], peeked["elements"][1].get("value")), (&json!("abc"), None));
     assert!(ask(&config, "peek bytes").well().contains("abc"));
 
-    // With a codec of its own the queue's is taken.
+    // A queue's own codec is used.
     let docs = Element::new(Layout::New, 1_000, "{\"a\": 1}");
     RedissonQueue::new("app:docs").offer_bulk(&mut redis, &[docs]).await;
     let answer = &ask(&config, "decode --queue docs --output json").json()["elements"][0];

@@ -30,7 +30,7 @@ async fn what_is_offered_is_what_redisson_would_have_written() {
     assert_eq!(listed, [members[0].0.clone()]);
     let (id, payload) = Layout::New.unpack(&members[0].0).unwrap();
     assert_eq!((hex::encode(id), payload), (answer["id"].as_str().unwrap().to_owned(), &b"\x00\xff payload"[..]));
-    // What Redisson packs from the same parts is the same member; its own client finds it.
+    // Redisson packs the same parts into the same member, so its client finds the element.
     assert!(queue.contains(&mut redis, b"\x00\xff payload").await.unwrap());
 }
 
@@ -106,7 +106,7 @@ async fn ids_of_any_bytes_are_found_among_many() {
     assert_eq!(left, 6000);
 }
 
-/// An entry as the daemon keeps it.
+/// An entry as the daemon stores it.
 fn entry(id: [u8; 8], payload: &[u8]) -> Vec<u8> {
     let mut member = Header::redriven(Origin::Delayed, MessageId(id), 5_000, vec![7, 8]).encode();
     member.extend_from_slice(&Layout::New.pack(id, payload));
@@ -184,14 +184,14 @@ async fn a_key_of_another_program_is_reported_and_kept() {
     assert!(ask(&config, "queues").out.contains("docs"));
 }
 
-// More than one thread, because the proxy has to work while this test waits for the command.
+// More than one thread, because the proxy must work while this test waits for the command.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_reply_is_reported_with_the_id_and_not_sent_again() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
     let config = ConfigFile::new(&super::yaml(&format!("redis://127.0.0.1:{}/0", proxy.port())));
     let mut redis = server.client().await;
-    // Loaded beforehand, so that the first answer is the offer's own.
+    // Loaded beforehand, so that the first answer belongs to the offer.
     let offer = SCRIPTS.all().into_iter().find(|script| script.name() == "offer").unwrap();
     let _: String = redis::cmd("SCRIPT").arg("LOAD").arg(offer.text()).query_async(&mut redis).await.unwrap();
     let cut = proxy.cut(Cut::script(offer.sha1()));

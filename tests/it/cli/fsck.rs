@@ -1,4 +1,4 @@
-//! `fsck`: each fault is planted, found, explained and repaired; what is in flight is none.
+//! `fsck`: each fault is planted, found, explained and repaired; elements in flight are no fault.
 
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -11,7 +11,7 @@ use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
 use delaybridge::operate::acl::Purpose;
 use std::time::Duration;
 
-/// Later than any time that is due during a test.
+/// A due time later than any during a test, in ms.
 const LATER: i64 = 4_000_000_000_000;
 
 /// The queues `texts` of Redisson, `pool` of yii2-queue, `youzan` with a key for each job, `topic` of the job queue.
@@ -44,7 +44,7 @@ impl Planted {
         Planted { server, config, redis, queue: RedissonQueue::new("app:texts") }
     }
 
-    /// Runs `fsck` as a user with the rights of an operator; the exit code, and what it found in the only queue.
+    /// Runs `fsck` as a user with the rights of an operator; returns the exit code, and the findings in the only queue.
     fn fsck(&self, arguments: &str) -> (i32, Value) {
         let config = self.config.confined(Purpose::Operator);
         let answer = ask(&self.config, &format!("fsck {arguments} --output json --config {}", config.display()));
@@ -54,7 +54,8 @@ impl Planted {
         (answer.code, result["queues"][0].clone())
     }
 
-    /// The fault is found and not changed, repaired, and not found again. What is kept stays, with a reason.
+    /// Checks that the fault is found without a change, repaired, and not found again. A kept fault stays, with a
+    /// reason.
     #[track_caller]
     fn check(&self, queue: &str, fault: &str, count: usize, kept: bool) {
         let of = |found: &Value| {
@@ -121,7 +122,7 @@ fn entry(version: u8, element: &Element) -> Vec<u8> {
 async fn claims_and_leases_that_do_not_belong_together() {
     let mut planted = Planted::new().await;
     let (leases, now_ms) = (planted.queue.bridge_key("leases"), planted.now_ms().await);
-    // What is in flight is in order, and so is a lease whose claim may still run.
+    // Elements in flight are correct, and so is the lease of a claim that may still run.
     planted.claim(now_ms + 600_000, &element("in flight")).await;
     let _: () = planted.redis.zadd(&leases, "1.00000000000000aa.7.0", now_ms + 20_000).await.unwrap();
     planted.offer("scheduled").await;
@@ -219,7 +220,7 @@ async fn redissons_list_is_what_is_scheduled() {
 }
 
 impl Planted {
-    /// An hour from now.
+    /// The time in an hour, in ms.
     #[expect(clippy::disallowed_methods, reason = "an hour from now, by any clock")]
     fn now_ms_later(&self) -> i64 {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
@@ -255,7 +256,7 @@ async fn states_types_and_pauses_that_cannot_be_used() {
 async fn jobs_and_ids_belong_together() {
     let planted = Planted::new().await;
     let mut redis = planted.redis.clone();
-    // In order: a job with its id.
+    // Correct: a job with its id.
     let _: () = redis.zadd("pool.delayed", "1", 4_000_000_000i64).await.unwrap();
     let _: () = redis.hset("pool.messages", "1", "300;one").await.unwrap();
     let _: () = redis.zadd("pool.delayed", "2", 4_000_000_000i64).await.unwrap();

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{ask, config};
 use crate::harness::{RedisServer, RedissonQueue};
 
-/// Every object inside, with the path that leads there.
+/// Collects all nested objects, each with its path.
 fn objects<'a>(path: &str, value: &'a Value, found: &mut Vec<(String, &'a serde_json::Map<String, Value>)>) {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! `dead` at scale: filters, totals, dry runs, ids on standard input, a rate, lines of JSON out and in.
+//! `dead` at scale: filters, totals, dry runs, ids on standard input, a rate, lines of JSON as output and input.
 
 use std::time::Instant;
 
@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::{ask, ask_with, config};
 use crate::harness::{Layout, RedisServer, RedissonQueue};
 
-/// So many letters of `docs`, as a daemon writes them: every third timed out at `shop`, the others were refused by `events`.
+/// Stores dead letters of `docs` as a daemon does: every third timed out at `shop`, the others were refused by
+/// `events`.
 async fn letters(redis: &mut MultiplexedConnection, count: usize) {
     let stream = RedissonQueue::new("app:docs").bridge_key("dead");
     let mut pipe = redis::pipe();
@@ -92,7 +93,7 @@ async fn the_same_filters_choose_letters_for_every_command() {
     assert_eq!(count(&mut redis).await, (200, 100));
     assert_eq!(ask(&config, "dead redrive docs --code timeout --output json").json()["redriven"], 0);
 
-    // Named on standard input: places and ids of elements, and one that is there no more.
+    // On standard input: stream ids and ids of elements, one of which does not exist any more.
     let some = ask_with(&config, "dead redrive docs - --output json", b"1001-0\n\n0000000000000003\n1000-0\n");
     let answer: Value = serde_json::from_str(&some.out).unwrap();
     assert_eq!((some.code, &answer["redriven"], &answer["not_found"]), (1, &json!(2), &json!(["1000-0"])));
@@ -134,7 +135,7 @@ async fn letters_go_out_as_lines_and_come_back_as_they_were() {
     assert_eq!(fields(&mut redis).await, before);
     assert_eq!(ask(&config, "dead redrive docs --all --output json").json()["redriven"], 30);
 
-    // A line that is none: what is before it is there, and the message says how to go on.
+    // After an invalid line, the lines before it are imported, and the message says how to continue.
     let broken = lines.lines().take(3).chain(["{oops"]).chain(lines.lines().skip(3)).collect::<Vec<_>>().join("\n");
     let broken = config.write("broken.jsonl", &broken);
     let error =
@@ -144,7 +145,7 @@ async fn letters_go_out_as_lines_and_come_back_as_they_were() {
     let rest = ask_with(&config, "dead import docs - --skip 4 --output json", &std::fs::read(&broken).unwrap());
     assert_eq!(rest.json()["imported"], 27);
     assert_eq!(count(&mut redis).await.0, 30);
-    // A dry run finds all that are none; with a file for them, the import goes on behind them.
+    // A dry run finds all invalid lines; with a file for them, the import continues after them.
     let (name, aside) = (broken.display(), config.write("aside", "one from before\n"));
     let would = ask(&config, &format!("dead import docs {name} --dry-run"));
     for words in ["30 dead letters could be imported", "1 broken\n  line 4: not JSON"] {
@@ -161,7 +162,7 @@ async fn letters_go_out_as_lines_and_come_back_as_they_were() {
     assert_eq!(ask(&config, &format!("dead export docs --file {file}")).code, 2, "no file is written over");
 }
 
-/// What may be filtered by is what the daemon writes, and an operator.
+/// The reasons for filters are those that the daemon writes, and those of operators.
 #[test]
 fn every_reason_of_a_dead_letter_can_be_filtered_by() {
     let written: Vec<&str> = delaybridge::telemetry::labels::DeadReason::ALL.iter().map(|word| word.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The command line as a person uses it: the built binary, a real Redis, exit codes and words.
+//! The command line as people use it: the built binary, a real Redis, exit codes and messages.
 
 mod access;
 mod bench;
@@ -40,7 +40,7 @@ fn yaml(url: &str) -> String {
     )
 }
 
-/// What one command answered.
+/// The result of one command.
 struct Answer {
     code: i32,
     out: String,
@@ -53,7 +53,7 @@ impl Answer {
         Answer { code: output.status.code().expect("an exit code"), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// The answer of a command that must have worked.
+    /// The output of a command that must succeed.
     #[track_caller]
     fn well(self) -> String {
         assert_eq!(self.code, 0, "{}{}", self.out, self.err);
@@ -66,7 +66,7 @@ impl Answer {
         serde_json::from_str(&self.well()).expect("one JSON document")
     }
 
-    /// Standard error of a command that must have failed in this way; each word is in it.
+    /// The standard error of a command that must fail with this exit code and these words.
     #[track_caller]
     fn failed(self, code: i32, words: &[&str]) -> String {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
@@ -81,7 +81,7 @@ fn ask(config: &ConfigFile, line: &str) -> Answer {
     Answer::of(cli(config, &line.split(' ').collect::<Vec<_>>()))
 }
 
-/// With something on standard input.
+/// Runs a command with this standard input.
 fn ask_with(config: &ConfigFile, line: &str, input: &[u8]) -> Answer {
     let mut child = command_line(config, &line.split(' ').collect::<Vec<_>>())
         .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! One element by its id: `peek --id`, `run-now`, `reschedule`, `cancel`, `kill`, whatever its source is.
+//! One element by its id: `peek --id`, `run-now`, `reschedule`, `cancel`, `kill`, for every kind of source.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use crate::harness::{Daemon, Layout, RedisServer, RedissonQueue, eventually};
 
 const FAR_MS: i64 = 4_000_000_000_000;
 
-/// What is where of the queue `texts`: scheduled with the score, the list, waiting for a retry with the score, dead letters.
+/// The state of the queue `texts`: the score in the schedule, the length of the list, the score in the retries, the
+/// number of dead letters.
 async fn places(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> (Option<i64>, usize, Option<i64>, usize) {
     let first = |rows: Vec<(Vec<u8>, i64)>| rows.first().map(|(_, score)| *score);
     (
@@ -43,7 +44,7 @@ async fn an_element_goes_through_every_state_and_is_found_in_each() {
     assert_eq!((&seen["outstanding"], &seen["routes"]), (&json!(["out"]), &json!(["out: list done"])));
     assert!(seen["attempts"] == 0 && seen["layout"] == "new" && seen.get("reason").is_none(), "{seen}");
 
-    // Redisson's clients hear of a new head, and see the element where it was.
+    // Redisson's clients are notified of a new head, and find the element in its place.
     let client = redis::Client::open(server.url()).unwrap();
     let mut heard = client.get_async_pubsub().await.unwrap();
     heard.subscribe(&format!("redisson_delay_queue_channel:{}", queue.tag)).await.unwrap();
@@ -109,7 +110,7 @@ async fn what_is_in_flight_is_left_to_its_daemon() {
     assert_eq!(places(&mut redis, &queue).await, (None, 0, None, 0));
 }
 
-/// A set, a pool with bodies in a hash, and a pool with jobs that say when they are due.
+/// A configuration with a set, a pool with bodies in a hash, and a pool with jobs that contain their due times.
 fn sources(server: &RedisServer) -> String {
     format!(
         "http: none\nredis: {{ url: {}, connect_timeout: 60s }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\nqueues:\n  \
@@ -126,7 +127,7 @@ async fn a_set_and_pools_of_jobs_are_acted_on_with_their_bodies() {
     let (config, mut redis) = (ConfigFile::new(&sources(&server)), server.client().await);
     let element = |line: &str| ask(&config, &format!("{line} --output json")).json()["elements"][0].clone();
 
-    // The id of a member is a hash over its score: it changes with that, and the answer says so.
+    // The id of a member is a hash over its score: it changes with the score, and the answer says so.
     let _: () = redis.zadd("later", "member", FAR_MS / 1_000).await.unwrap();
     let id = element("peek set")["id"].as_str().unwrap().to_owned();
     let moved = element(&format!("reschedule set {id} --at 4100000000999"));
@@ -139,7 +140,7 @@ async fn a_set_and_pools_of_jobs_are_acted_on_with_their_bodies() {
     assert!(redis.exists::<_, bool>("later").await.is_ok_and(|there| !there));
     assert_eq!(element(&format!("cancel set {new_id}"))["was"], "dead");
 
-    // A job's body goes with it, and comes back with its next life.
+    // The body of a job is removed with it, and restored by a redrive.
     for id in [7, 8] {
         let _: () = redis.hset("queue.messages", id, format!("300;job {id}")).await.unwrap();
         let _: () = redis.zadd("queue.delayed", id, FAR_MS / 1_000).await.unwrap();
@@ -155,7 +156,7 @@ async fn a_set_and_pools_of_jobs_are_acted_on_with_their_bodies() {
     let body: String = redis.hget("queue.messages", 7).await.unwrap();
     assert_eq!(body, "300;job 7");
 
-    // A job that says itself when it is due says the new time.
+    // A job that contains its due time contains the new one.
     let job = |due: u32| -> Vec<u8> {
         let text = |text: &str| [&[0xa0 | text.len() as u8][..], text.as_bytes()].concat();
         let due = [&[0xce][..], &due.to_be_bytes()].concat();

@@ -1,4 +1,4 @@
-//! `recover`, `check --live` and `restore` where the leases of claims were deleted.
+//! `recover`, `check --live` and `restore` after the leases of claims were deleted.
 
 use delaybridge::operate::acl::Purpose;
 use redis::AsyncCommands;
@@ -10,12 +10,12 @@ use crate::harness::daemon::ConfigFile;
 use crate::harness::redisson::{Element, Layout};
 use crate::harness::{RedisServer, RedissonQueue, eventually};
 
-/// As of all tests here, with time-outs that fit the lease: nothing to warn about.
+/// The configuration of these tests, with time-outs that fit the lease and cause no warning.
 fn yaml(url: &str) -> String {
     super::yaml(url).replace("command_timeout: 60s", "command_timeout: 14s")
 }
 
-/// A claim with two elements, and no lease.
+/// Makes a claim with two elements and without a lease.
 async fn unleased(server: &RedisServer) -> (RedissonQueue, [Element; 2]) {
     let mut redis = server.client().await;
     let queue = RedissonQueue::new("app:texts");
@@ -30,7 +30,7 @@ async fn unleased(server: &RedisServer) -> (RedissonQueue, [Element; 2]) {
 async fn claims_without_a_lease_are_reported_and_brought_back_while_a_daemon_runs() {
     let server = RedisServer::start().await;
     let (config, mut redis) = (ConfigFile::new(&yaml(&server.url())), server.client().await);
-    // The daemon's own user may not look through the database.
+    // The daemon's own user may not scan the database.
     let check = format!("check --live --config {}", config.confined(Purpose::Operator).display());
     let well = ask(&config, &check).out;
     assert!(well.contains("every claim has its lease"), "{well}");

@@ -1,4 +1,4 @@
-//! Help, refusals and misspelt names: what a person reads before anything is connected to.
+//! Help, refusals and misspelt names: messages before any connection.
 
 use super::{ask, yaml};
 use crate::harness::daemon::ConfigFile;

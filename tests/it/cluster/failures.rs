@@ -1,15 +1,16 @@
-//! Failovers, killed and frozen masters: the others' queues do not notice.
+//! Failovers, killed and frozen masters: the queues on the others are not affected.
 
 use std::time::Duration;
 
 use super::{QUEUES, World, long, show_lateness};
 use crate::harness::failovers::{Failover, Guide, Producer, judge, many, now_ms, show};
 
-/// Lateness that a busy machine explains, in ms. A queue that waited for a silent node would be later by its time-outs.
+/// Lateness that a busy machine can cause, in ms. A queue that waited for a silent node would be later by its
+/// time-outs.
 const NOT_LATE_MS: i64 = 2_000;
 
-/// Failovers of one master while a client offers to a queue there, and others deliver beside it: ten by command and ten by
-/// SIGKILL with `DELAYBRIDGE_LONG=1`.
+/// Failovers of one master while a client offers to a queue on it, and others deliver meanwhile: ten by command and ten
+/// by SIGKILL with `DELAYBRIDGE_LONG=1`.
 #[tokio::test]
 async fn deliveries_go_on_at_the_new_master_and_lose_only_what_replication_loses() {
     let (ways, per_second) = match long() {
@@ -42,7 +43,7 @@ async fn deliveries_go_on_at_the_new_master_and_lose_only_what_replication_loses
     for (pause, _) in judged.pauses.iter().zip(&ways) {
         assert!(pause.over_from_switch <= NOT_LATE_MS, "deliveries went on too late after the switch: {pause:?}");
     }
-    // Only a claim that the replica did not have is delivered again without a word.
+    // Only a claim that the replica did not have is delivered again without an announcement.
     assert!(judged.unannounced == 0 || ways.contains(&Failover::Kill), "{} were not announced", judged.unannounced);
 }
 
@@ -58,7 +59,7 @@ async fn queues_of_other_masters_are_not_late_while_one_is_killed() {
     let (at, elsewhere) = world.queues_at(master).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     world.cluster.kill(master).await;
-    // What the replica did not have yet is Redis's loss: an element may also come again that was settled.
+    // Redis loses writes that the replica did not have yet: a settled element may also come back.
     let report = world.complete().await;
     println!("{report}");
     show_lateness("of the master that was killed", world.lateness(&at, ..).await);
@@ -79,7 +80,7 @@ async fn queues_of_other_masters_are_not_late_while_one_is_frozen_and_not_replac
     others_are_not_late_while_one_is_frozen(false).await;
 }
 
-/// With `DELAYBRIDGE_LONG=1` for 60 s, and twenty queues.
+/// With `DELAYBRIDGE_LONG=1`, 60 s and twenty queues.
 async fn others_are_not_late_while_one_is_frozen(replaced: bool) {
     let (queues, before, frozen) = match long() {
         true => (20, Duration::from_secs(20), Duration::from_secs(60)),
@@ -107,7 +108,7 @@ async fn others_are_not_late_while_one_is_frozen(replaced: bool) {
         world.cluster.is_master(replica).await;
     }
     tokio::time::sleep(frozen).await;
-    // One that was replaced comes back as a replica, and takes nothing.
+    // A replaced master comes back as a replica, and takes nothing.
     world.cluster.nodes[master].resume();
     let till_ms = now_ms();
     let report = world.complete().await;

@@ -1,5 +1,5 @@
-//! The daemon on a Redis Cluster of real servers: three masters, each with a replica. What it delivers goes to a stream on
-//! a server beside it, so that nothing of the proof is lost with a node.
+//! The daemon on a Redis Cluster of real servers: three masters, each with a replica. It delivers to a stream on
+//! another server, so that no delivery is lost with a node.
 
 mod failures;
 mod jobs;
@@ -20,21 +20,21 @@ use crate::harness::{Daemon, Delivery, Element, Layout, Oracle, RedisCluster, Re
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Names that no two of which have the same slot, and that each of three masters has some of.
+/// Number of queues, all in different slots and distributed over the three masters.
 const QUEUES: usize = 12;
 
-/// Whether long proofs run.
+/// Whether the long versions run.
 fn long() -> bool {
     std::env::var_os("DELAYBRIDGE_LONG").is_some()
 }
 
-/// A cluster, queues in it, a stream on another server, and what was offered.
+/// A cluster with queues, a stream on another server, and the offers.
 struct World {
     cluster: RedisCluster,
     done: RedisServer,
     queues: Vec<RedissonQueue>,
     oracle: Oracle,
-    /// How long after its offer the last element falls due.
+    /// The time from an offer to the due time of its last element.
     last: Duration,
 }
 
@@ -45,7 +45,7 @@ impl World {
         World { cluster, done, queues, oracle: Oracle::new(), last: Duration::ZERO }
     }
 
-    /// A daemon that delivers from all queues.
+    /// Starts a daemon that delivers from all queues.
     async fn daemon(&self) -> Daemon {
         let queue = |queue: &RedissonQueue| {
             let name = &queue.name;
@@ -86,7 +86,7 @@ impl World {
         report.expect("it is complete")
     }
 
-    /// Waits until so many more have been delivered.
+    /// Waits until `count` more have been delivered.
     async fn more_delivered(&self, count: usize) {
         let mut done = self.done.client().await;
         let so_far: usize = done.xlen("done").await.expect("count what arrived");
@@ -97,7 +97,7 @@ impl World {
         .await;
     }
 
-    /// Waits until nothing of a queue is left.
+    /// Waits until a queue is empty.
     async fn emptied(&self, queue: usize) {
         let queue = &self.queues[queue];
         eventually("the queue to be empty", PATIENCE, async || {
@@ -113,7 +113,7 @@ impl World {
         .await;
     }
 
-    /// Replaces the master of a queue in each of these ways, with so many deliveries before and after each.
+    /// Replaces the master of a queue in each of these ways, with `deliveries` deliveries before and after each.
     async fn fail_over(&mut self, queue: &RedissonQueue, ways: &[Failover], deliveries: usize) -> Vec<FailedOver> {
         let mut done = Vec::new();
         for way in ways {
@@ -135,7 +135,7 @@ impl World {
         done
     }
 
-    /// How late the elements of these queues that were due in this time (ms of the epoch) were when they arrived, in ms.
+    /// The lateness of these queues' elements with due times in this range, in ms.
     async fn lateness(&self, queues: &[usize], due_ms: impl RangeBounds<i64>) -> Vec<i64> {
         let of = |delivery: &Delivery| {
             queues.iter().any(|number| delivery.queue.as_deref() == Some(&*self.queues[*number].name))
@@ -145,7 +145,7 @@ impl World {
         self.delivered().await.into_iter().filter(|delivery| of(delivery)).filter_map(late).collect()
     }
 
-    /// The queues whose master is this node, and the others.
+    /// The queues with this node as their master, and the others.
     async fn queues_at(&self, node: usize) -> (Vec<usize>, Vec<usize>) {
         let (mut at, mut elsewhere) = (Vec::new(), Vec::new());
         for (number, queue) in self.queues.iter().enumerate() {
@@ -158,7 +158,7 @@ impl World {
     }
 }
 
-/// What every delivery was the first attempt of.
+/// Checks that every delivery is a first attempt.
 fn assert_first_attempts(deliveries: &[Delivery]) {
     let counted: Vec<_> = deliveries.iter().filter(|delivery| delivery.attempt != Some(1)).collect();
     assert!(counted.is_empty(), "attempts were counted: {counted:?}");
@@ -196,7 +196,8 @@ async fn twelve_queues_on_three_masters_are_drained() {
     let late: Vec<_> =
         announced.iter().map(|delivery| delivery.arrived_ms.unwrap() - delivery.due_ms.unwrap()).collect();
     show_lateness("announced", late);
-    // One connection for each master in use, one subscription on any node, and what asks for the map now and then.
+    // One connection for each master in use, one subscription on any node, and one that sometimes asks for the slot
+    // map.
     let mut subscribed = 0;
     for node in &world.cluster.nodes {
         let clients: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut node.client().await).await.unwrap();
@@ -267,7 +268,7 @@ async fn streams_in_the_cluster_are_written_to_where_they_are() {
         world.offer(queue, 50, -1_000, 1).await;
     }
     arrived(&world, 50).await;
-    // One of them moves to another master while it is written to.
+    // One of them moves to another master while elements are written to it.
     let to = (world.cluster.owner("out-0").await + 1) % 3;
     for queue in 0..3 {
         world.offer(queue, 50, 0, 10).await;

@@ -1,4 +1,4 @@
-//! A real Redisson client offers through its own connection to the cluster while masters change.
+//! A real Redisson client offers through its own connection to the cluster during failovers.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use crate::harness::failovers::{Failover, is_around, many, now_ms, pauses, show}
 use crate::harness::oracle::Delivery;
 use crate::harness::{JavaClient, eventually};
 
-/// What a client offered.
+/// The offers of a client.
 pub struct Offers {
-    /// The payloads that were acknowledged, with the time in ms.
+    /// The acknowledged payloads, with their times in ms.
     pub acknowledged: Vec<(String, i64)>,
-    /// How many offers failed: they may have been made all the same.
+    /// Number of failed offers, which may still have been made.
     pub failed: usize,
 }
 
 impl Offers {
-    /// Those that were acknowledged and have not arrived.
+    /// The acknowledged offers that have not arrived.
     pub fn missing(&self, deliveries: &[Delivery]) -> Vec<&(String, i64)> {
         let arrived: HashSet<&[u8]> = deliveries.iter().map(|delivery| &delivery.payload[..]).collect();
         self.acknowledged.iter().filter(|(payload, _)| !arrived.contains(payload.as_bytes())).collect()
     }
 }
 
-/// Offers in batches, twenty a second if the client can, until `until` is over; and twenty more, to the new master. Answers
-/// what came of `until` too.
+/// Offers in batches, twenty a second if possible, until `until` is done, and twenty more to the new master. Returns
+/// the result of `until` as well.
 pub async fn offer_meanwhile<T>(
     client: &JavaClient,
     queue: &str,
@@ -48,7 +48,7 @@ pub async fn offer_meanwhile<T>(
                 more -= 1;
                 offered.await
             }
-            // Beside each other: a client that waits for its answers does not hold up the failovers.
+            // Concurrently: a client that waits for its answers does not delay the failovers.
             None => {
                 let mut both = std::pin::pin!(async { tokio::join!(offered, tokio::time::sleep(TICK)).0 });
                 tokio::select! {
@@ -71,10 +71,10 @@ pub async fn offer_meanwhile<T>(
     (offers, outcome.expect("it is over"))
 }
 
-/// Time between two batches.
+/// The interval between two batches.
 const TICK: Duration = Duration::from_millis(50);
 
-/// One by command; with `DELAYBRIDGE_LONG=1` ten by command and ten by SIGKILL, under 2,000 offers a second.
+/// One failover by command; with `DELAYBRIDGE_LONG=1` ten by command and ten by SIGKILL, with 2,000 offers a second.
 #[tokio::test]
 async fn what_redisson_offers_through_failovers_arrives() {
     let (ways, batch, deliveries) = if long() { (many(), 100, 2_000) } else { (vec![Failover::Command], 10, 100) };
@@ -90,11 +90,11 @@ async fn what_redisson_offers_through_failovers_arrives() {
     let (offers, failovers) = offer_meanwhile(&client, "queue-0", batch, failovers).await;
     assert!(offers.acknowledged.len() > 200);
     world.emptied(0).await;
-    // What the client has moved to its own ready list is there until it is claimed.
+    // Elements that the client moved to its own ready list are there until they are claimed.
     eventually("what was acknowledged to arrive", PATIENCE, async || {
         let delivered = world.delivered().await;
-        // What replication lost was acknowledged by a master that was killed, right before or, by a client that had not
-        // noticed, at its end.
+        // Replication lost only offers acknowledged by a master that was killed: right before that, or at its end by a
+        // client that had not noticed.
         let missing = offers.missing(&delivered);
         let killed: Vec<_> = failovers.iter().zip(&ways).filter(|(_, way)| **way == Failover::Kill).collect();
         let killed: Vec<_> = killed.into_iter().map(|(failover, _)| *failover).collect();

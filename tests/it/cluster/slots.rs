@@ -8,7 +8,7 @@ use crate::harness::eventually;
 #[tokio::test]
 async fn a_queue_waits_while_its_slot_moves_and_counts_no_attempt() {
     let mut world = World::start(2).await;
-    // Queue 1 shows that the others go on.
+    // Queue 1 shows that the others continue.
     world.offer(0, 300, 0, 20).await;
     world.offer(1, 300, 0, 20).await;
     let mut daemon = world.daemon().await;
@@ -38,7 +38,7 @@ async fn a_queue_waits_while_its_slot_moves_and_counts_no_attempt() {
     assert_first_attempts(&delivered);
     daemon.wait_ready().await;
     let count = |text: &str| daemon.log().all().iter().filter(|line| line.contains(text)).count();
-    // A queue that is ready has not always said so yet.
+    // A queue that is ready may not have logged that yet.
     eventually("a line at the end of each wait", PATIENCE, async || {
         let (begun, ended) = (count("slot_migrating"), count("queue resumed"));
         let paired = (1..=4).contains(&begun) && begun == ended;
@@ -50,13 +50,13 @@ async fn a_queue_waits_while_its_slot_moves_and_counts_no_attempt() {
     world.emptied(0).await;
 }
 
-/// A slot with a large queue is moved there and back while it is drained; ten times and 100,000 elements with
+/// The slot of a large queue is moved there and back while the queue is drained; ten times with 100,000 elements with
 /// `DELAYBRIDGE_LONG=1`.
 #[tokio::test]
 async fn a_large_slot_moves_there_and_back_while_it_is_drained() {
     let (elements, times) = if long() { (100_000, 10) } else { (5_000, 1) };
     let mut world = World::start(1).await;
-    // Part is due now, and the rest falls due while the slot moves.
+    // Some elements are due now, the rest fall due while the slot moves.
     let apart_ms = if long() { 1 } else { 2 };
     world.offer(0, elements, -1_000, apart_ms).await;
     let daemon = world.daemon().await;
@@ -79,11 +79,11 @@ async fn a_large_slot_moves_there_and_back_while_it_is_drained() {
     assert_first_attempts(&world.delivered().await);
 }
 
-/// Half of all slots are moved with `DELAYBRIDGE_LONG=1`.
+/// With `DELAYBRIDGE_LONG=1`, half of all slots are moved.
 #[tokio::test]
 async fn a_node_is_added_gets_slots_and_is_removed_again() {
     let mut world = World::start(6).await;
-    // The removed node ends before the map without it is read: its loss is no outage.
+    // The removed node ends before the slot map without it is read: its loss is no outage.
     let daemon = world.daemon().await;
     for queue in 0..6 {
         world.offer(queue, 300, 0, if long() { 200 } else { 15 }).await;

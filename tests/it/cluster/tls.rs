@@ -1,4 +1,4 @@
-//! TLS in a cluster whose nodes are known by a host name: certificates have names, and no addresses.
+//! TLS in a cluster whose nodes have a host name: certificates contain names, and no addresses.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn nodes_are_found_by_the_name_that_their_certificates_have() {
     assert_eq!(world.complete().await.duplicates, 0);
     assert_first_attempts(&world.delivered().await);
 
-    // A failover: the replica is found by its name too.
+    // After a failover, the replica is found by its name too.
     let key = world.queues[0].timeouts.clone();
     let master = world.cluster.owner(&key).await;
     world.cluster.fail_over(master).await;
@@ -35,7 +35,7 @@ async fn nodes_are_found_by_the_name_that_their_certificates_have() {
     world.complete().await;
     drop(daemon);
 
-    // By address the certificate does not fit, and says so.
+    // With an address the certificate does not match, and the error says so.
     let by_address = by_name.replace("localhost", "127.0.0.1");
     let mut daemon = Daemon::spawn(&yaml(&by_address));
     daemon.expect_log("cannot reach Redis").expect_log("subscription");

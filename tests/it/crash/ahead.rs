@@ -34,7 +34,7 @@ async fn what_is_held_at_a_kill_is_never_early_and_late_by_less_than_the_lease()
     .await;
     let entries: redis::streams::StreamRangeReply = redis.xrange_all(OUT).await.unwrap();
     for entry in &entries.ids {
-        // An entry's id begins with the time at which Redis took it.
+        // An entry's id begins with the time at which Redis added it.
         let took: i64 = entry.id.split('-').next().and_then(|ms| ms.parse().ok()).expect("an id");
         let due: i64 = entry.get("due_ms").expect("a due time");
         assert!((0..LEASE_MS).contains(&(took - due)), "{} ms after its due time", took - due);

@@ -1,4 +1,4 @@
-//! SIGKILL with elements in flight: nothing is lost, and no more is doubled than was in flight.
+//! SIGKILL with elements in flight: nothing is lost, and not more is duplicated than was in flight.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::harness::{Daemon, Mode, Proxy};
 const KILLS: usize = 30;
 const ELEMENTS: usize = 20_000;
 const LEASE: Duration = Duration::from_secs(4);
-/// After so many kills all leases expire, so that the elements in flight are claimed, and killed, again.
+/// Number of kills after which all leases expire, so that the elements in flight are claimed, and killed, again.
 const ROUND: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,7 +31,7 @@ async fn thirty_kills_during_twenty_thousand_deliveries_lose_nothing() {
     for kill in 1..=KILLS {
         let born = Instant::now();
         let mut daemon = Daemon::spawn(&yaml);
-        // Killed by progress, not by time: so the thirty lives share the deliveries, however fast the machine is.
+        // Killed by progress instead of time: so the thirty lives share the deliveries on any machine.
         let before: usize = redis.xlen(OUT).await.unwrap();
         let until = before + rng.usize(1..ELEMENTS / KILLS);
         eventually("the next deliveries", PATIENCE, async || {

@@ -16,16 +16,16 @@ use redis::aio::MultiplexedConnection;
 use crate::harness::redisson::{Element, redis_now_ms};
 use crate::harness::{Layout, Oracle, RedisServer, RedissonQueue, eventually};
 
-/// How long anything may take on a machine that runs other tests as well.
+/// Time-out on a machine that runs other tests as well.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The stream that everything goes to, unless a test says otherwise.
+/// The stream of the deliveries, unless a test has another one.
 const OUT: &str = "out";
 
-/// A daemon for the queue `q` on this server, with the sink `out`; `sink` and `queue` are what these have beside.
+/// A daemon for the queue `q` on this server, with the sink `out`; `sink` and `queue` are further settings of these.
 ///
-/// Leases of these tests are 4 s or more: shorter ones, with time-outs to match, expire by themselves while a busy
-/// machine lets a daemon wait for its turn.
+/// Leases of these tests are at least 4 s: shorter ones, with time-outs to match, would expire while a busy machine
+/// does not schedule a daemon.
 fn yaml(source: &RedisServer, sink: &str, queue: &str) -> String {
     format!(
         "redis: {{ url: {}, command_timeout: 1900ms }}\n\
@@ -35,7 +35,7 @@ fn yaml(source: &RedisServer, sink: &str, queue: &str) -> String {
     )
 }
 
-/// Offers `count` elements to `q` that are all due; the oracle knows them.
+/// Offers `count` overdue elements to `q`, and records them in the oracle.
 async fn offer_due(redis: &mut MultiplexedConnection, count: usize) -> (RedissonQueue, Vec<Element>, Oracle) {
     offer_due_of(redis, count, 0).await
 }
@@ -56,7 +56,7 @@ async fn offer_due_of(
     (queue, elements, oracle)
 }
 
-/// Elements in flight, by their owner: the second field of a claim's name.
+/// Number of elements in flight by owner, which is the second field of a claim's name.
 async fn in_flight_by_owner(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> HashMap<String, usize> {
     let mut owners = HashMap::new();
     for (name, _, members) in queue.claims(redis).await {
@@ -66,19 +66,19 @@ async fn in_flight_by_owner(redis: &mut MultiplexedConnection, queue: &RedissonQ
     owners
 }
 
-/// The elements that a daemon had in flight when it was killed, by the owners that were not there before.
+/// The owners seen so far, to find those of killed daemons.
 #[derive(Default)]
 pub(crate) struct Owners(HashSet<String>);
 
 impl Owners {
-    /// How many entries a daemon has left that was killed since the last call.
+    /// Number of entries left by daemons that were killed since the last call.
     pub(crate) async fn of_the_killed(&mut self, redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> usize {
         let found = in_flight_by_owner(redis, queue).await;
         found.into_iter().filter(|(owner, _)| self.0.insert(owner.clone())).map(|(_, count)| count).sum()
     }
 }
 
-/// Waits until this many are in flight.
+/// Waits until `count` elements are in flight.
 async fn wait_in_flight(redis: &mut MultiplexedConnection, queue: &RedissonQueue, count: usize) {
     let what = format!("{count} elements in flight");
     eventually(&what, PATIENCE, async || {
@@ -88,7 +88,7 @@ async fn wait_in_flight(redis: &mut MultiplexedConnection, queue: &RedissonQueue
     .await;
 }
 
-/// Nothing of the queue is left in Redis but its dead letters, of which there are this many.
+/// Checks that nothing of the queue is left in Redis except this number of dead letters.
 async fn assert_settled(redis: &mut MultiplexedConnection, queue: &RedissonQueue, dead: usize) {
     assert_eq!(queue.in_flight(redis).await.expect("count what is in flight"), 0);
     for key in [&queue.timeouts, &queue.bridge_key("retry")] {
@@ -100,7 +100,7 @@ async fn assert_settled(redis: &mut MultiplexedConnection, queue: &RedissonQueue
 /// Waits until nothing of the queue is scheduled, in flight or waiting for another attempt.
 async fn wait_settled(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
     eventually("the queue to be empty", PATIENCE, async || {
-        // At one moment: between two looks an element can move from what is looked at next to what was looked at.
+        // Atomic: between two reads an element could move from a structure read later to one read before.
         let mut look = redis::pipe();
         look.atomic().zcard(&queue.timeouts).add_command(queue.count_in_flight()).zcard(queue.bridge_key("retry"));
         let left: [usize; 3] = look.query_async(redis).await.map_err(|e| e.to_string())?;

@@ -1,4 +1,4 @@
-//! Queues and sinks that a person pauses, for every daemon, over crashes and for a time.
+//! Queues and sinks that a person pauses, for every daemon, over crashes and for a limited time.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::harness::{Daemon, ServerOptions};
 
 const PAUSED: &str = "delaybridge_queue_paused{queue=\"q\"}";
 
-/// Exit code, and what was said.
+/// The exit code and the output of a command.
 fn ask(config: &ConfigFile, arguments: &[&str]) -> (i32, String) {
     let output = cli(config, arguments);
     let text = [output.stdout, output.stderr].concat();
@@ -26,7 +26,7 @@ fn well(config: &ConfigFile, arguments: &[&str]) -> String {
     text
 }
 
-/// Offers elements that are due; the oracle knows them.
+/// Offers overdue elements, and records them in the oracle.
 async fn offer_more(redis: &mut MultiplexedConnection, oracle: &mut Oracle, name: &str, count: usize) {
     let queue = RedissonQueue::new("q");
     let now = redis_now_ms(redis).await;
@@ -68,7 +68,7 @@ async fn a_paused_queue_stays_paused_for_every_daemon_until_it_is_resumed() {
         assert!(text.contains("by ann: a new shop; until it is resumed"), "{text}");
     }
 
-    // Nothing of it is in a process.
+    // The pause is in no process.
     daemons.iter_mut().for_each(Daemon::kill);
     let daemons = two(&yaml).await;
     for daemon in &daemons {
@@ -131,7 +131,7 @@ async fn a_pause_with_an_end_ends_by_itself_and_a_paused_sink_holds_its_queues()
     .await;
     assert_eq!(redis.xlen::<_, usize>(OUT).await.unwrap(), 100);
     assert!(well(daemon.config(), &["check", "--live"]).contains("sink a paused"), "check --live says so");
-    // A second command replaces it, and says so.
+    // A second command replaces the pause, and says so.
     let text = well(daemon.config(), &["pause", "--sink", "a", "--why", "still", "--by", "bo", "--for", "1h"]);
     assert!(text.contains("it was paused before"), "{text}");
     assert!(well(daemon.config(), &["resume", "--sink", "a"]).contains("it was paused by bo: still"));

@@ -16,7 +16,7 @@ async fn an_element_that_kills_the_process_ends_as_a_dead_letter_and_its_neighbo
     let trip = proxy.trip(b"POISON");
     let queue = RedissonQueue::new("q");
     let now = redis_now_ms(&mut redis).await;
-    // All due at the same time, so all are claimed in one batch; the members' order puts the poison among them.
+    // All due at the same time, so all are claimed in one batch; the order of the members puts the poison among them.
     let element = |payload: String| Element::new(Layout::New, now - 1, payload);
     let neighbours: Vec<Element> = (0..NEIGHBOURS).map(|n| element(format!("neighbour {n}"))).collect();
     let poison = element("this is POISON".to_owned());
@@ -53,7 +53,7 @@ async fn an_element_that_kills_the_process_ends_as_a_dead_letter_and_its_neighbo
     let report = oracle.judge(&read_stream(&mut out, OUT).await);
     println!("{report}; {} restarts, in flight at the kills: {at_the_kills:?}", at_the_kills.len());
     report.assert_complete(at_the_kills.iter().sum());
-    // Where this test was so slow to kill that the delivery timed out, that verdict ended the row of leases.
+    // If this test was so slow that the delivery timed out before the kill, that verdict ended the sequence of leases.
     let row = at_the_kills.rsplit(|&count| count == 0).next().unwrap_or_default();
     assert_eq!(row.len(), 10, "leases that expired in a row: {at_the_kills:?}");
     assert!(row[3..].iter().all(|&count| count == 1), "not alone: {at_the_kills:?}");

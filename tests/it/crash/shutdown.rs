@@ -7,7 +7,7 @@ use super::*;
 use crate::harness::oracle::read_stream;
 use crate::harness::{Daemon, Mode, Proxy};
 
-/// A daemon with a sink that does not answer and `count` elements in flight.
+/// Starts a daemon with a sink that does not answer, and `count` elements in flight.
 async fn stuck(server: &RedisServer, shutdown_timeout: &str, count: usize) -> (Daemon, Proxy, RedissonQueue, Oracle) {
     let mut redis = server.client().await;
     let proxy = Proxy::start(server.port()).await;
@@ -34,7 +34,7 @@ async fn a_thousand_in_flight_to_a_stuck_sink_are_released_at_sigterm_and_wait_f
     assert_eq!(redis.zcard::<_, usize>(queue.bridge_key("retry")).await.unwrap(), 1000, "released, all of them");
     assert!(!first.log().contain("leftovers"), "{last_line}");
 
-    // The lease is 90 s and the test waits less: whatever waited for its lease would be missing.
+    // The lease is 90 s and the test waits less: an element that waited for its lease would be missing.
     proxy.set_mode(Mode::Pass);
     let mut second = Daemon::start(&yaml(&server, &format!("stream: {OUT}, timeout: 60s"), "lease: 90s")).await;
     wait_settled(&mut redis, &queue).await;

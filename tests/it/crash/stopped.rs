@@ -10,11 +10,12 @@ use crate::harness::oracle::read_stream;
 use crate::harness::turn::heavy;
 use crate::harness::{Daemon, Mode, Proxy};
 
-/// Elements, and the bytes of each. The sink hands eight pipelines of 1 MiB to its client at once: more than a socket takes
-/// whose other end reads nothing. So some elements are on the wire at the stop, some in the client, and some wait before it.
+/// Number of elements, and below the size of each in bytes. The sink passes eight pipelines of 1 MiB to its client at
+/// once: more than a socket takes whose other end reads nothing. So at the stop some elements are in the socket, some
+/// in the client, and some before it.
 const ELEMENTS: usize = 4_000;
 const SIZE: usize = 4_096;
-/// Elements that eight pipelines hold at most.
+/// Maximum number of elements in eight pipelines.
 const HANDED_OVER: usize = 8 * ((1 << 20) / SIZE);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -23,7 +24,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let (slow_a, slow_b) = (Proxy::start(server.port()).await, Proxy::start(server.port()).await);
-    // A stream each, to see which daemon sent an element.
+    // A stream for each daemon, to see which one sent an element.
     let sink = |proxy: &Proxy, stream: &str, timeout: &str| {
         format!(
             "url: {}, connect_timeout: 60s, command_timeout: 60s, stream: {stream}, timeout: {timeout}",
@@ -40,12 +41,12 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
         .expect_log("elements dropped here, not sent")
         .expect_log("verdicts refused")
         .expect_log("leases lost");
-    // From its view, its messages have no answer within the time-out: it was suspended.
+    // For the daemon its messages had no answer within the time-out, because it was suspended.
     a.expect_log("sink down");
     slow_a.set_mode(Mode::Freeze);
     let (queue, elements, _) = offer_due_of(&mut redis, ELEMENTS, SIZE).await;
     wait_in_flight(&mut redis, &queue, ELEMENTS).await;
-    // A claim with an unread reply at the stop is a lost one: neither sent nor dropped, just never its own.
+    // A claim with an unread reply at the stop would be a lost one: neither sent nor dropped.
     eventually("the daemon to have read every claim's reply", PATIENCE, async || {
         match a.metrics().await.sum("delaybridge_claimed_messages_total") {
             count if count == ELEMENTS as f64 => Ok(()),
@@ -53,7 +54,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
         }
     })
     .await;
-    // The proxy reads nothing, so what was sent is in the sockets: more than a sign of life, or a few messages.
+    // The proxy reads nothing, so the sent messages are in the sockets: more than a sign of life, or a few messages.
     eventually("the sockets to be full", PATIENCE, async || match queued(slow_a.port()) {
         bytes @ 100_000.. => Ok(bytes),
         bytes => Err(format!("{bytes} bytes")),
@@ -67,7 +68,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     })
     .await;
     let stopped = Instant::now();
-    // Messages that it had sent to the network before the stop arrive during the stop; that cannot be undone.
+    // Messages sent before the stop arrive during the stop; that cannot be undone.
     slow_a.set_mode(Mode::Pass);
 
     let mut b = Daemon::start(&yaml(
@@ -76,7 +77,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
         "lease: 90s, max_in_flight: 4000, max_in_flight_bytes: 64MiB",
     ))
     .await;
-    // Its messages arrive, and it does not hear so: a full socket would be given up after ten seconds.
+    // Its messages arrive, but it gets no answers: a full socket would be given up after ten seconds.
     slow_b.set_mode(Mode::Mute);
     let all_of_a = in_flight_by_owner(&mut redis, &queue).await;
     assert_eq!(all_of_a.len(), 1, "one owner so far");
@@ -110,7 +111,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     let metrics = a.metrics().await;
     let (acks, drops) = (metrics.sum("delaybridge_stale_acks_total"), metrics.sum("delaybridge_stale_drops_total"));
     println!("{acks} stale verdicts, {drops} stale drops");
-    // What was in the client at the stop may have been sent as far as the sink knows, and was not.
+    // Elements in the client at the stop may count as sent for the sink, but were not.
     let (least, most) = (sent_before.len() as f64, HANDED_OVER as f64);
     assert!((least..=most).contains(&acks), "{acks} were handed to the client, {least} of them arrived, {most} fit");
     assert_eq!(self::members(&mut redis, &queue).await, members, "what the other took over was changed");
@@ -129,7 +130,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     assert_settled(&mut redis, &queue, 0).await;
     assert_eq!(b.metric("delaybridge_stale_acks_total").await, 0.0);
 
-    // The woken one is of use again.
+    // The resumed daemon works again.
     b.stop().await;
     let now = redis_now_ms(&mut redis).await;
     queue.offer(&mut redis, now, "after it all").await;
@@ -141,7 +142,7 @@ async fn a_daemon_that_was_stopped_past_its_lease_changes_and_sends_nothing_any_
     assert_eq!(a.stop().await, 0);
 }
 
-/// Bytes that wait in the sockets to and from this port.
+/// Number of bytes in the sockets to and from this port.
 fn queued(port: u16) -> usize {
     let of_line = |line: &str| -> Option<usize> {
         let fields: Vec<&str> = line.split_whitespace().collect();

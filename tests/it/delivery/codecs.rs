@@ -13,7 +13,7 @@ fn recorded(codec: &str, kind: &str) -> Vec<u8> {
     vector.unwrap_or_else(|| panic!("no {kind} of {codec}")).parts().1
 }
 
-/// Key, envelope and header of each queue are filled from the decoded value.
+/// A queue whose key, envelope and header are filled from the decoded value.
 fn queue(id: &str, codec: &str, envelope: &str) -> String {
     format!(
         "  {id}:
@@ -107,7 +107,7 @@ queues:
     let lines = daemon.log().all();
     let why = "an object of the class com.example.Order";
     assert!(lines.iter().any(|line| line.contains("forwarded as bytes") && line.contains(why)), "{lines:#?}");
-    // Where a template needs what is inside, there is nothing to deliver.
+    // A template that needs the content makes the element undeliverable.
     let letter = dead_letters(&mut redis, &asked).await.remove(0);
     assert_eq!(letter["code"], b"template_field_missing");
     assert!(letter["element"].ends_with(&order));

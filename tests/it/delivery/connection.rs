@@ -1,4 +1,4 @@
-//! Ways into Redis: users with few rights, passwords that change, databases, TLS.
+//! Ways to connect to Redis: users with few rights, changing passwords, databases, TLS.
 
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -13,7 +13,7 @@ use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions};
 
 use super::{dead_letters, emptied, list_of, overdue, settled, stream_of, unready};
 
-/// The least rights of the one user that this configuration needs, with the password `secret`; its name comes first.
+/// The least rights of the only user that this configuration needs, with the password `secret`; its name comes first.
 fn least_rights(yaml: &str) -> String {
     let config = load_str(yaml, "delaybridge.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
     let [user] = &users(&config, Purpose::Run)[..] else { panic!("one server, one user") };
@@ -27,13 +27,13 @@ async fn acl(redis: &mut MultiplexedConnection, rules: &str) {
     let () = command.query_async(redis).await.unwrap_or_else(|e| panic!("ACL SETUSER {rules}: {e}"));
 }
 
-/// What the server refused so far, one line each.
+/// The commands that the server has refused, one per line.
 async fn refused(redis: &mut MultiplexedConnection) -> Vec<String> {
     let log: Vec<redis::Value> = redis::cmd("ACL").arg("LOG").query_async(redis).await.expect("read the ACL log");
     log.iter().map(|entry| format!("{entry:?}")).collect()
 }
 
-/// A queue on this server as `bridge`, to a stream; the password is in a file beside the configuration.
+/// A queue on this server for the user `bridge`, to a stream; the password is in a file.
 fn as_bridge(server: &RedisServer, name: &str, password_file: &std::path::Path, to: &str) -> String {
     format!(
         "
@@ -64,7 +64,7 @@ async fn under_the_least_rights_nothing_is_refused() {
     let yaml = as_bridge(&server, "few", &file, "stream: out");
     acl(&mut redis, &least_rights(&yaml)).await;
     let now = redis_now_ms(&mut redis).await;
-    // In random order, so that ghosts are left and swept; one of them junk; the ready list as well.
+    // In random order, so that ghosts are left and swept; one element is junk; the ready list as well.
     let mut elements = overdue(now, (0..6_000).map(|n| format!("{n}")));
     fastrand::shuffle(&mut elements);
     queue.offer_bulk(&mut redis, &elements).await;
@@ -72,7 +72,7 @@ async fn under_the_least_rights_nothing_is_refused() {
     let _: () = redis.rpush(&queue.list, "junk").await.unwrap();
     let ready = vec![b"ready".to_vec(); 10];
     queue.push_ready(&mut redis, &ready).await;
-    // A destination of the wrong type at first: what was claimed is released and claimed again.
+    // A destination of the wrong type at first: claimed elements are released and claimed again.
     let _: () = redis.set("out", "not a stream").await.unwrap();
 
     let mut daemon = Daemon::spawn(&yaml);
@@ -82,7 +82,7 @@ async fn under_the_least_rights_nothing_is_refused() {
     stream_of(&mut redis, "out", 6_010).await;
     emptied(&mut redis, &queue).await;
     daemon.wait_ready().await;
-    // What comes later is announced.
+    // Later elements are announced.
     let last = queue.offer(&mut redis, now, "announced").await;
     stream_of(&mut redis, "out", 6_011).await;
 
@@ -95,7 +95,7 @@ async fn under_the_least_rights_nothing_is_refused() {
     assert_eq!(refused(&mut redis).await, Vec::<String>::new());
 }
 
-/// The rules of a user that may do all of this except one command.
+/// The rules without one command.
 fn without(rules: &str, right: &str) -> String {
     rules.replace(&format!(" +{right})"), ")").replace(&format!(" +{right} "), " ")
 }
@@ -104,8 +104,8 @@ fn without(rules: &str, right: &str) -> String {
 async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    // Rights that every claim of these elements, or every verdict on the junk, needs; those that depend on what is in the list
-    // are in claims::missing_rights.
+    // Rights that every claim of these elements, or every verdict on the junk, needs; those that depend on the content
+    // of the list are in claims::missing_rights.
     let missing = ["zadd", "zrangestore", "zremrangebyrank", "ltrim", "zrem", "unlink", "xadd"];
     let mut running = Vec::new();
     for right in missing {
@@ -127,7 +127,7 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
         acl(&mut redis, &without(&least_rights(&yaml), right)).await;
         let mut daemon = Daemon::spawn(&yaml);
         daemon.expect_log("queue on hold").expect_log("rights are missing").expect_log("dead letter stored");
-        // On purpose: what a claim that was cut short had taken comes back soon.
+        // Deliberate, so that the elements of an interrupted claim come back soon.
         daemon.expect_log("not longer than twice redis.command_timeout");
         running.push((right, queue, elements, ready, dir, daemon));
     }
@@ -137,7 +137,8 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
             named.filter(|line| line.contains(&**right)).ok_or_else(|| daemon.log().all().join("\n"))
         })
         .await;
-        // On a busy machine each claim may come so close to the end of its lease that a script confirms it, without UNLINK.
+        // On a busy machine each claim may come so close to the end of its lease that a script confirms it, without
+        // UNLINK.
         while right == &"unlink" && daemon.get("/readyz").await.is_ok_and(|ready| ready.status == 200) {
             let one = overdue(redis_now_ms(&mut redis).await, [format!("one more {}", elements.len())]);
             queue.offer_bulk(&mut redis, &one).await;
@@ -145,7 +146,7 @@ async fn a_missing_right_is_named_at_the_start_and_loses_nothing() {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
         unready(daemon, "NOPERM").await;
-        // The cure that the look prints is one.
+        // The cure that the check prints works.
         let look = cli(daemon.config(), &["check", "--live"]);
         let text = String::from_utf8(look.stdout).expect("text");
         let cures: Vec<_> = text.lines().filter_map(|line| line.split_once("fix it with: ACL SETUSER ")).collect();
@@ -188,7 +189,7 @@ async fn a_wrong_password_is_waited_for_until_the_file_is_corrected() {
     stream_of(&mut redis, "out", 1).await;
     assert!(daemon.log().all().iter().all(|line| !line.contains("secret") && !line.contains("wrong\\n")));
 
-    // A password that is revoked while the daemon runs: it continues with the new one.
+    // A password is revoked while the daemon runs; it continues with the new one.
     dir.write("password", "second");
     acl(&mut redis, "bridge resetpass >second").await;
     let _: i64 = redis::cmd("CLIENT").arg("KILL").arg("USER").arg("bridge").query_async(&mut redis).await.unwrap();
@@ -218,7 +219,7 @@ queues:
     let () = redis::cmd("SELECT").arg(5).query_async(&mut fifth).await.unwrap();
     stream_of(&mut fifth, "out", 2).await;
     emptied(&mut redis, &queue).await;
-    // Announcements know no databases.
+    // Announcements are independent of databases.
     queue.offer(&mut redis, now, "three").await;
     stream_of(&mut fifth, "out", 3).await;
     assert_eq!(redis.exists::<_, usize>("out").await.unwrap(), 0);

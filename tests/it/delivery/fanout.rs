@@ -1,4 +1,4 @@
-//! Several sinks, templates, headers, envelopes, and destinations that are one message's own.
+//! Several sinks, templates, headers, envelopes, and destinations for one message only.
 
 use redis::AsyncCommands;
 

@@ -1,4 +1,4 @@
-//! What cannot be read: bytes of no layout, payloads that the codec refuses.
+//! Unreadable elements: bytes of no layout, payloads that the codec refuses.
 
 use redis::AsyncCommands;
 
@@ -8,7 +8,7 @@ use crate::harness::{Daemon, Layout, Oracle, RedisServer, RedissonQueue, eventua
 
 use super::{PATIENCE, dead_letters, emptied, on, overdue, stream_of, unready};
 
-/// Everything that a dead letter keeps.
+/// The fields of a dead letter.
 const FIELDS: [&str; 19] = [
     "id",
     "reason",
@@ -160,7 +160,7 @@ async fn unreadable_json_holds_the_queue_until_it_is_removed_if_configured() {
     let reason = daemon.get("/readyz").await.unwrap().body;
     println!("{reason}");
 
-    // It is found in Redis and removed, payload by payload, as by an operator.
+    // An operator finds it in Redis, and removes it payload by payload.
     let retry = queue.bridge_key("retry");
     eventually("the broken element to be taken away", PATIENCE, async || {
         let mut redis = redis.clone();
@@ -171,7 +171,7 @@ async fn unreadable_json_holds_the_queue_until_it_is_removed_if_configured() {
         if removed == 1 { Ok(()) } else { Err("claimed meanwhile".to_owned()) }
     })
     .await;
-    // A hold ends with the next element that goes through.
+    // A hold ends with the next element that succeeds.
     let now = redis_now_ms(&mut redis).await;
     queue.offer(&mut redis, now, "{}").await;
     stream_of(&mut redis, "out", 50).await;
@@ -183,7 +183,7 @@ async fn unreadable_json_holds_the_queue_until_it_is_removed_if_configured() {
     assert!(dead_letters(&mut redis, &queue).await.is_empty());
 }
 
-/// An object of a class of the application's, as Kryo 5 writes it.
+/// An object of a class of the application, as Kryo 5 writes it.
 const OBJECT: &[u8] = b"\x01\x00com.example.Orde\xf2\x2a";
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Large elements: limits in bytes, memory, and how long scripts hold Redis up.
+//! Large elements: limits in bytes, memory, and the time for which scripts block Redis.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::{emptied, on};
 
 const MB: usize = 1_000_000;
 const QUEUES: usize = 10;
-/// Of the daemon below.
+/// The limit of the daemon below.
 const IN_FLIGHT_BYTES: usize = 16 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,14 +48,14 @@ async fn large_elements_are_delivered_within_the_limits() {
     let mut watch = Watch::default();
     for n in 0..each {
         for (place, queue) in queues.iter().enumerate() {
-            // One far larger than everything that is allowed, in the middle.
+            // One element, in the middle, is far larger than the limit.
             let size = if n == each / 2 && place == 0 { 100 * MB } else { MB };
             let element = Element::new(Layout::New, now + i64::from(n), payload(offered, size));
             sums.insert(element.id_text(), sum(&element.payload));
             offered += 1;
             offer(&mut redis, queue, &element).await;
         }
-        // What has arrived is checked and removed, so that two servers and this test need no 20 GB.
+        // Arrivals are checked and removed, so that two servers and this test do not need 20 GB.
         watch.look(&daemon, &mut redis, &queues).await;
         while offered - watch.arrived > 400 {
             watch.collect(&mut out, &mut sums).await;
@@ -86,8 +86,8 @@ async fn large_elements_are_delivered_within_the_limits() {
     );
     slowest_scripts(&mut redis).await;
     assert!(watch.most_in_flight <= IN_FLIGHT_BYTES / MB, "{} in flight", watch.most_in_flight);
-    // The large one is held once as it was claimed, and in the buffers of two connections on its way in, out and to be
-    // settled; a stream of its copies for each queue would be beyond this.
+    // The large element is held once as claimed, and in the buffers of two connections when it is read, sent and
+    // settled; a copy for each queue would exceed this.
     let most = 16 * IN_FLIGHT_BYTES as u64 + 8 * 100 * MB as u64;
     assert!(peak(daemon.pid()) < most, "{} bytes resident", peak(daemon.pid()));
 }
@@ -99,7 +99,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// How many are in flight over all queues, at one moment.
+    /// Checks the number of elements in flight over all queues, read atomically.
     async fn look(&mut self, daemon: &Daemon, redis: &mut MultiplexedConnection, queues: &[RedissonQueue]) {
         assert!(Usage::of(daemon.pid()).resident > 0);
         let mut all = redis::pipe();
@@ -111,7 +111,7 @@ impl Watch {
         self.most_in_flight = self.most_in_flight.max(counts.iter().sum());
     }
 
-    /// Takes what has arrived and compares it with what was offered.
+    /// Takes the arrivals, and compares them with the offers.
     async fn collect(&mut self, out: &mut MultiplexedConnection, sums: &mut HashMap<String, u64>) {
         for place in 0..QUEUES {
             let key = format!("out-q{place}");
@@ -131,7 +131,7 @@ impl Watch {
 
 async fn offer(redis: &mut MultiplexedConnection, queue: &RedissonQueue, element: &Element) {
     let mut offer = redis::pipe();
-    // One script in Redisson: a claim in between would find an element that is not in the list yet.
+    // Redisson does this in one script: a claim in between would find an element that is not in the list yet.
     offer.atomic();
     offer.zadd(&queue.timeouts, &element.member, element.due_ms).ignore();
     offer.rpush(&queue.list, &element.member).ignore();
@@ -149,14 +149,14 @@ fn sum(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
-/// Most memory that was resident at any time.
+/// Maximum resident memory, in bytes.
 fn peak(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("read the daemon's status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a VmHWM line");
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number of kB") * 1024
 }
 
-/// Prints the longest runs of each script beside what they may take.
+/// Prints the longest run of each script with its limit.
 async fn slowest_scripts(redis: &mut MultiplexedConnection) {
     let log: Vec<(i64, i64, u64, Vec<redis::Value>)> = {
         let raw: Vec<Vec<redis::Value>> =

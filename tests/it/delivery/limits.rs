@@ -1,4 +1,4 @@
-//! Rates, lateness, and never early.
+//! Rates, lateness, and no early delivery.
 
 use std::time::{Duration, Instant};
 
@@ -97,7 +97,7 @@ queues:
         let pace = 1_000.0 / took;
         println!("{key}: {pace:.0}/s over {took:.1} s");
         assert!(pace <= 260.0, "{key}: {pace:.0}/s is more than 30 % above max_rate");
-        // The most within any second: the rate and one burst, with room for a machine that delivers late.
+        // Maximum number within any second: the rate and one burst, with a margin for a machine that delivers late.
         let most = (0..1_000).map(|i| arrived[i..].iter().take_while(|at| **at < arrived[i] + 1_000).count()).max();
         println!("{key}: at most {most:?} within one second");
     }

@@ -1,5 +1,5 @@
-//! What is delivered, and how: every layout and codec, every sink, limits, log-ins, fairness. The daemon is the built
-//! binary, Redis is a real server.
+//! Deliveries: every layout and codec, every sink, limits, log-ins, fairness. The daemon is the built binary, Redis is
+//! a real server.
 
 mod codecs;
 mod connection;
@@ -20,11 +20,11 @@ use crate::harness::daemon::Daemon;
 use crate::harness::redisson::{Element, Layout, RedissonQueue};
 use crate::harness::{RedisServer, eventually};
 
-/// Long enough for a machine that runs all other tests at the same time.
+/// Time-out on a machine that runs all other tests at the same time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A configuration on this server. Patient with the server: on a machine that stalls for seconds, a login or a
-/// delivery that times out would be the machine's trouble and look like the daemon's. (Twice 14 s is within a lease.)
+/// A configuration with long time-outs on this server: on a machine that stalls for seconds, a login or a delivery
+/// would otherwise time out and look like a defect of the daemon. (Twice 14 s is within a lease.)
 fn on(server: &RedisServer, rest: &str) -> String {
     let redis = format!("redis: {{ url: {}, connect_timeout: 30s, command_timeout: 14s }}", server.url());
     format!("{redis}\n{}", rest.replace("redis: {}", "redis: { timeout: 20s }"))
@@ -59,7 +59,8 @@ async fn list_of(redis: &mut MultiplexedConnection, key: &str, entries: usize) {
     .await;
 }
 
-/// Waits until nothing of the queue is left but dead letters: not scheduled, ready, in flight, waiting, nor a ghost.
+/// Waits until nothing of the queue is left except dead letters: nothing scheduled, ready, in flight or waiting, and no
+/// ghost.
 async fn emptied(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
     eventually(&format!("queue {} to be empty", queue.name), PATIENCE, async || {
         let left: (usize, usize, usize, usize, usize) = redis::pipe()
@@ -80,13 +81,13 @@ async fn emptied(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
     .await;
 }
 
-/// Like [`emptied`], but Redisson's list may keep entries: what a claim left there when it was cut short.
+/// Like [`emptied`], except that Redisson's list may keep entries that an interrupted claim left there.
 async fn settled(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
     let unlisted = RedissonQueue { list: String::new(), ..queue.clone() };
     emptied(redis, &unlisted).await;
 }
 
-/// Waits until `/readyz` says no with this text in its answer.
+/// Waits until `/readyz` reports unready with this text.
 async fn unready(daemon: &Daemon, text: &str) {
     eventually(&format!("readiness to say {text:?}"), PATIENCE, async || match daemon.get("/readyz").await {
         Ok(answer) if answer.status == 503 && answer.body.contains(text) => Ok(()),
@@ -96,7 +97,7 @@ async fn unready(daemon: &Daemon, text: &str) {
     .await;
 }
 
-/// Dead letters with their fields.
+/// The dead letters with their fields.
 async fn dead_letters(
     redis: &mut MultiplexedConnection,
     queue: &RedissonQueue,
@@ -113,7 +114,7 @@ async fn dead_letters(
         .collect()
 }
 
-/// RedissonSource, nearly all, and all of them are at most this.
+/// The median, a high percentile and the maximum, as text.
 fn spread(mut values: Vec<i64>) -> String {
     values.sort_unstable();
     let at = |share: f64| values.get(((values.len() as f64 - 1.0) * share) as usize).copied().unwrap_or(0);

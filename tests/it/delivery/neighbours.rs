@@ -1,4 +1,4 @@
-//! Queues that share a sink do not pay for each other.
+//! Queues that share a sink do not delay each other.
 
 use redis::AsyncCommands;
 
@@ -110,7 +110,7 @@ queues:
     let (first, last) = (flooded[0].arrived_ms.unwrap(), flooded[flooded.len() - 1].arrived_ms.unwrap());
     let trickled = read_stream(&mut redis, "out-trickle").await;
     assert_eq!(trickled.len(), 80);
-    // Those that fell due while the flood went through.
+    // The elements that fell due during the flood.
     let during: Vec<i64> = trickled
         .iter()
         .filter(|delivery| (first..=last).contains(&delivery.due_ms.unwrap()))

@@ -1,4 +1,4 @@
-//! The ready list beside the sorted set, and queues that consume only one of them.
+//! The ready list and the sorted set together, and queues that consume only one of them.
 
 use std::collections::HashSet;
 
@@ -62,7 +62,7 @@ queues:
     .await;
     stream_of(&mut redis, "out-d", 50).await;
     stream_of(&mut redis, "out-r", 50).await;
-    // Both have had more than one safety poll; and what is announced is not what is not consumed.
+    // Both have had more than one safety poll; and announcements of the other structure have no effect.
     ready.offer(&mut redis, now, "one more").await;
     delayed.offer(&mut redis, now, "one more").await;
     stream_of(&mut redis, "out-d", 51).await;

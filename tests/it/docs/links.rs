@@ -1,5 +1,5 @@
-//! Links between pages, and the list of pages of the documentation site: no target is missing. Reads the pages only; addresses of other
-//! sites are not asked.
+//! Links between pages, and the list of pages of the documentation site: no target is missing. Only the pages are read;
+//! addresses of other sites are not requested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -13,7 +13,7 @@ fn all() -> Vec<String> {
     pages().into_iter().chain(ELSEWHERE.iter().map(|page| (*page).to_owned())).collect()
 }
 
-/// A page without its blocks of code, line by line.
+/// The lines of a page outside of its code blocks, with their numbers.
 fn prose(page: &str) -> Vec<(usize, &str)> {
     let mut open = false;
     let lines = page.lines().enumerate().filter(move |(_, line)| {
@@ -24,7 +24,7 @@ fn prose(page: &str) -> Vec<(usize, &str)> {
     lines.map(|(number, line)| (number + 1, line)).collect()
 }
 
-/// The text without what is between backticks.
+/// The text without the parts in backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("x")
 }
@@ -40,7 +40,7 @@ fn links(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The names under which the headings of a page are linked to: those of the forge, which are those of the site.
+/// The anchors of a page's headings, which are the same in the forge and on the site.
 fn anchors(page: &str) -> BTreeSet<String> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     let headings = prose(page).into_iter().filter_map(|(_, line)| {
@@ -57,7 +57,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
 }
 
 fn anchor(heading: &str) -> String {
-    // Of a link in a heading, the text alone.
+    // For a link in a heading, only its text.
     let text = heading.split("](").map(|part| part.rsplit_once(')').map_or(part, |(_, rest)| rest)).collect::<String>();
     let letters = text.chars().filter_map(|letter| match letter {
         ' ' => Some('-'),
@@ -68,7 +68,7 @@ fn anchor(heading: &str) -> String {
     letters.flat_map(char::to_lowercase).collect()
 }
 
-/// The path of a link from this page, from the root of the repository; `None` if it leads out of it.
+/// The path of a link from this page, relative to the root of the repository; `None` if it leads out of it.
 fn resolved(page: &str, target: &str) -> Option<PathBuf> {
     let mut path = Path::new(page).parent().unwrap_or(Path::new("")).to_owned();
     for part in Path::new(target).components() {

@@ -1,4 +1,4 @@
-//! What README and docs show is tried: every block of commands is run, every configuration passes `check`, or a comment
+//! The examples in README and docs: every block of commands is run, every configuration passes `check`, or a comment
 //! before the block says why not. `docs/migrating.md` has a test of its own (`moving/guide.rs`).
 
 mod links;
@@ -14,7 +14,7 @@ use crate::harness::tls::Pki;
 use page::{Remark, blocks};
 use walk::Walk;
 
-/// Pages with commands that a test runs, all of them and in their order.
+/// The pages whose commands are all run by a test, in order.
 const RUN: &[&str] = &[
     "README.md",
     "docs/codecs.md",
@@ -50,7 +50,7 @@ fn pages() -> Vec<String> {
     all
 }
 
-/// The configuration with files that are there in place of the reader's: `check` reads them.
+/// The configuration with existing files instead of the reader's, because `check` reads them.
 fn with_files(text: &str, pki: &Pki, password: &Path, secret: &Path) -> String {
     let files = [
         ("password_file: ", password),
@@ -116,7 +116,7 @@ async fn the_five_minutes_of_the_readme_end_with_a_delivery() {
 #[tokio::test]
 async fn the_commands_about_codecs_show_what_the_page_says() {
     let mut walk = Walk::new("docs/codecs.md").await;
-    // "abc", as Kryo writes it.
+    // "abc" in Kryo's format.
     walk.aside(r"printf '\003\141\142\343' | delaybridge offer order_timeout --delay 1h - --config delaybridge.yaml");
     let shown = walk.until("delaybridge decode");
     let told = ["codec   kryo5", "value   \"abc\""];
@@ -205,7 +205,7 @@ async fn a_user_made_as_the_page_on_security_says_may_do_everything() {
     let mut walk = Walk::new("docs/security.md").await;
     let shown = walk.until("delaybridge check --live");
     assert!(!shown.contains("unknown: that takes") && !shown.contains("FAILED"), "{shown}");
-    // The rules for an older server are good for a newer one as well.
+    // The rules for an older server are valid for a newer one as well.
     walk.aside("redis-cli ACL DELUSER delaybridge");
     walk.aside("delaybridge acl --redis 6 --config delaybridge.yaml | grep '^ACL' | redis-cli");
     walk.aside("redis-cli ACL SETUSER delaybridge \">$(cat password)\"");

@@ -1,24 +1,24 @@
-//! The fenced blocks of a page, and what a comment before one says of it.
+//! The fenced blocks of a page, and the comments before them.
 
-/// One block.
+/// A fenced block.
 #[derive(Debug)]
 pub struct Block {
-    /// The word behind the fence.
+    /// The word after the fence.
     pub kind: String,
-    /// Its content, without the indentation of the fence.
+    /// The content, without the indentation of the fence.
     pub text: String,
     /// The line of the fence, from 1.
     pub line: usize,
-    /// What the comment before it says.
+    /// The comment before the block.
     pub remark: Option<Remark>,
 }
 
-/// What a comment says of the block behind it.
+/// A comment about the following block.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// `<!-- not run: REASON -->`
+    /// `<!-- not run: REASON -->`: the block is not run.
     NotRun(String),
-    /// `<!-- beside it: YAML -->`: what a part of a configuration needs to be a whole one.
+    /// `<!-- beside it: YAML -->`: the text that completes a part of a configuration.
     Beside(String),
     /// `<!-- cases -->`: the block is a file of cases, which the page's commands run.
     Cases,
@@ -36,18 +36,18 @@ impl Remark {
 }
 
 impl Block {
-    /// The file that the block is meant to be: its first line is `# NAME`.
+    /// The name of the file for this block: its first line is `# NAME`.
     pub fn file(&self) -> Option<&str> {
         self.text.lines().next()?.strip_prefix("# ").filter(|name| name.ends_with(".yaml"))
     }
 
-    /// Whether it is to be run.
+    /// Whether the block is to be run.
     pub fn is_to_be_run(&self) -> bool {
         self.kind == "sh" && !matches!(self.remark, Some(Remark::NotRun(_)))
     }
 }
 
-/// All blocks of a page, in their order.
+/// All blocks of a page, in order.
 pub fn blocks(page: &str) -> Vec<Block> {
     let mut found: Vec<Block> = Vec::new();
     let (mut open, mut before, mut indent) = (false, "", 0);

@@ -1,5 +1,5 @@
-//! A page as its reader follows it: its files in an empty directory, its commands in a shell, one after the other, with a
-//! Redis of their own.
+//! A page as its reader follows it: its files in an empty directory, its commands in a shell, one after the other, with
+//! a Redis of their own.
 
 use std::collections::VecDeque;
 use std::os::unix::fs::PermissionsExt;
@@ -20,13 +20,13 @@ use crate::harness::{RedisServer, eventually};
 
 /// The Redis that the pages name.
 const NAMED: &str = "redis://127.0.0.1:6379";
-/// The port of the job queue that the pages name.
+/// The address of the job queue that the pages name.
 const API: &str = "127.0.0.1:7777";
 
 /// The Kafka that the pages name.
 const KAFKA: &str = "127.0.0.1:9092";
 
-/// What is there in place of the addresses that the pages name.
+/// The real addresses for those in the pages.
 struct Named {
     redis: String,
     kafka: String,
@@ -43,11 +43,11 @@ impl Named {
 pub struct Walk {
     page: &'static str,
     directory: TempDir,
-    /// The addresses in place of those that the pages name.
+    /// The real addresses for those in the pages.
     named: Named,
-    /// Kept: the server ends with it.
+    /// The server, which ends with this value.
     _server: RedisServer,
-    /// Commands that are left, in the page's order.
+    /// The remaining commands, in order.
     left: VecDeque<String>,
     /// The running processes, with their output.
     running: Vec<(Process, Lines)>,
@@ -78,7 +78,7 @@ impl Walk {
             } else if let ("yaml", Some(name)) = (block.kind.as_str(), block.file()) {
                 let beside = if let Some(Remark::Beside(yaml)) = &block.remark { yaml } else { "" };
                 let text = named.replaced(&format!("{}{beside}\n", block.text));
-                // The port of the probes is one that every daemon on this machine would want.
+                // The default port of the probes would conflict with other daemons on this machine.
                 std::fs::write(directory.path().join(name), format!("http: none\n{text}"))
                     .expect("write a file of the page");
             }
@@ -115,8 +115,8 @@ impl Walk {
         out
     }
 
-    /// Runs the page's commands up to and with the next one that begins so; answers what that one wrote. A daemon is left
-    /// running.
+    /// Runs the page's commands up to and including the next one with this beginning; returns the output of that one. A
+    /// daemon is left running.
     #[track_caller]
     pub fn until(&mut self, beginning: &str) -> String {
         loop {
@@ -134,8 +134,8 @@ impl Walk {
         }
     }
 
-    /// Runs the page's commands up to the next one that begins so, and that one again until it shows this text: what it shows comes
-    /// to be a moment later.
+    /// Runs the page's commands up to the next one with this beginning, and repeats that one until it shows this text,
+    /// because its output may be delayed.
     pub async fn until_shown(&mut self, beginning: &str, text: &str) {
         while self.left.front().is_some_and(|line| !line.starts_with(beginning)) {
             let line = self.left.front().cloned().unwrap_or_default();
@@ -149,7 +149,7 @@ impl Walk {
         .await;
     }
 
-    /// A program or a folder of the repository, under its name in the reader's directory.
+    /// Links a program or a folder of the repository into the reader's directory.
     pub fn link(&self, name: &str, to: &Path) {
         std::os::unix::fs::symlink(to, self.directory.path().join(name)).expect("make a link");
     }
@@ -162,7 +162,7 @@ impl Walk {
         self.running.push((process, lines));
     }
 
-    /// Waits until what was left running has written this to its standard output.
+    /// Waits until a running process has written this to its standard output.
     pub async fn appears(&self, text: &str) {
         eventually(&format!("`{text}` in a terminal"), PATIENCE, async || {
             let all: Vec<_> = self.running.iter().flat_map(|(_, lines)| lines.all()).collect();
@@ -171,7 +171,7 @@ impl Walk {
         .await;
     }
 
-    /// Ends what runs by Ctrl-C; nothing of the page may be left.
+    /// Ends the running processes with Ctrl-C; no command of the page may be left.
     pub async fn ends(mut self) {
         while let Some(line) = self.left.pop_front() {
             self.aside(&line);

@@ -1,4 +1,4 @@
-//! Other clients on the same queue: announcements that never come, Redisson's own transfer, a second daemon.
+//! Other clients of the same queue: announcements that never come, Redisson's own transfer, a second daemon.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn config(server: &RedisServer) -> String {
     )
 }
 
-/// Waits until the list holds so many elements; how long that took, in ms.
+/// Waits until the list has `n` elements; returns the time for that, in ms.
 async fn arrival(redis: &mut redis::aio::MultiplexedConnection, n: usize) -> i64 {
     let since = Instant::now();
     eventually("the element to arrive", PATIENCE, async || match redis.llen::<_, usize>("arrived").await {
@@ -39,7 +39,7 @@ async fn unannounced_elements_are_found_by_the_poll() {
     let mut oracle = Oracle::new();
     let mut n = 0;
     for round in 0..6 {
-        // The channel says nothing.
+        // Without an announcement.
         let now = redis_now_ms(&mut redis).await;
         let element = Element::new(queue.layout, now, format!("silent-{round}"));
         oracle.offered([&element]);
@@ -58,7 +58,7 @@ async fn unannounced_elements_are_found_by_the_poll() {
         n += 1;
         killed.push(arrival(&mut redis, n).await);
     }
-    // Beside a client that subscribes to the channel; its transfer pushes to the ready list without an announcement.
+    // With a client that subscribes to the channel; its transfer pushes to the ready list without an announcement.
     let client = redis::Client::open(server.url()).unwrap();
     let mut listener = client.get_async_pubsub().await.unwrap();
     listener.subscribe(&queue.channel).await.unwrap();
@@ -126,7 +126,8 @@ async fn two_daemons_and_the_transfer_of_redisson_deliver_every_element_once() {
     metric(&daemons[0], "delaybridge_queue_messages{state=\"due\"}", |due| due == 0.0).await;
 }
 
-/// A daemon looks at the ready list ten times a second while a Redisson client is awake. Another daemon is none.
+/// A daemon looks at the ready list ten times a second while a Redisson client is awake. Another daemon does not count
+/// as one.
 #[tokio::test]
 async fn two_daemons_do_not_take_each_other_for_clients() {
     let server = RedisServer::start().await;
@@ -151,7 +152,8 @@ async fn two_daemons_do_not_take_each_other_for_clients() {
         let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_llen:calls=")).unwrap_or("0,");
         line.split(',').next().unwrap().parse().unwrap()
     };
-    // A rate needs a while: what each counted as a client before the other listened is over, then three seconds.
+    // Wait until the period before both listened, in which each counted as a client, is over; then measure for three
+    // seconds.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let before = lengths().await;
     tokio::time::sleep(Duration::from_secs(3)).await;

@@ -1,4 +1,4 @@
-//! Clocks that disagree: what shows of a producer that is behind Redis, and of this machine.
+//! Clocks that differ: the visible effects of a producer's clock behind Redis, and of this machine's clock.
 
 use super::rig::{metric, tolerate_stalls};
 use crate::harness::redisson::redis_now_ms;
@@ -8,7 +8,7 @@ use crate::harness::{Daemon, RedisServer, RedissonQueue};
 async fn a_producers_clock_that_is_behind_shows_with_a_lower_bound() {
     let server = RedisServer::start().await;
     let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
-    // There before the daemon: overdue because it was not delivered, which shows nothing about a clock.
+    // Offered before the daemon started: overdue because it was not delivered, which proves nothing about a clock.
     let now = redis_now_ms(&mut redis).await;
     queue.offer(&mut redis, now - 900_000, "waited").await;
     let mut daemon = Daemon::start(&format!(
@@ -30,7 +30,7 @@ async fn a_producers_clock_that_is_behind_shows_with_a_lower_bound() {
     let metrics = daemon.metrics().await;
     assert_eq!(metrics.sum(&format!("{overdue}_count{{queue=\"q\"}}")), 1.0);
     let by = metrics.sum(&format!("{overdue}_sum{{queue=\"q\"}}"));
-    // At most the real value; less by the time since the last look with nothing due.
+    // At most the real value, minus the time since the last look with nothing due.
     assert!((400.0..=541.0).contains(&by), "{by} s");
 }
 

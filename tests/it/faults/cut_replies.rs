@@ -11,7 +11,7 @@ use crate::harness::proxy::CutCount;
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Cut, Daemon, Proxy, RedisServer, RedissonQueue, eventually};
 
-/// Due in an hour: they make the list deep, so that claims leave ghosts, and must not be touched.
+/// Number of elements due in an hour: they make the list long, so that claims leave ghosts, and must not be touched.
 const PENDING: usize = 30_000;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -20,7 +20,7 @@ enum Sink {
     ExactlyOnce,
 }
 
-/// Lease and time-out of the sink: so long that a machine that stalls for a while does not reach them.
+/// Lease and time-out of the sink: so long that a stalled machine does not reach them.
 const LONG: (&str, &str) = ("30s", "20s");
 
 /// One daemon behind a proxy of its own.
@@ -49,7 +49,7 @@ impl Rig {
         let proxy = Proxy::start(server.port()).await;
         let destination = format!("{{{name}}}:arrived");
         let target = match sink {
-            // Past the proxy, so that what is lost is replies of scripts and nothing else.
+            // The sink bypasses the proxy, so that only replies of scripts are lost.
             Sink::Stream => {
                 format!("redis: {{ url: '{}', stream: '{destination}', timeout: {timeout} }}", server.url())
             }
@@ -67,10 +67,10 @@ impl Rig {
         Rig { proxy, daemon, feed, redis: server.client().await, sink, destination }
     }
 
-    /// Feeds the queue until each cut has been made as often as it was to be, and ends them. They are ordered without
-    /// end: an order is spent for nothing when the connection breaks otherwise.
+    /// Feeds the queue until each cut has struck the wanted number of times, and ends the cuts. They have no limit,
+    /// because a limited one may be spent when the connection breaks for another reason.
     async fn feed_until(&mut self, cuts: &[(CutCount, u64)]) {
-        // Each cut costs a reconnect, which backs off.
+        // Each cut costs a reconnect with backoff.
         let until = tokio::time::Instant::now() + PATIENCE * 2;
         while cuts.iter().any(|(cut, wanted)| cut.lost() < *wanted) {
             assert!(tokio::time::Instant::now() < until, "too few cuts: {:?}", lost(cuts));
@@ -79,13 +79,13 @@ impl Rig {
         self.proxy.stop_cutting();
     }
 
-    /// Waits for everything and asserts what every cut must leave true.
+    /// Waits for all deliveries, and checks the conditions that hold after every cut.
     async fn judge(mut self, what: &str, cuts: &[(CutCount, u64)]) {
         let deliveries: Vec<Delivery> = match self.sink {
             Sink::Stream => {
                 let deliveries = all_in_stream(&mut self.redis, &self.destination, &self.feed.oracle).await;
                 let report = self.feed.oracle.judge(&deliveries);
-                // A sink that timed out on a busy machine is the one way to a duplicate, and to a counted attempt.
+                // A time-out of the sink on a busy machine is the only cause of a duplicate, and of a counted attempt.
                 if assert_complete(&report, &[&self.daemon]).await == 0.0 {
                     assert!(
                         deliveries.iter().all(|delivery| delivery.attempt == Some(1)),
@@ -136,7 +136,7 @@ async fn claims(server: &RedisServer, sink: Sink, times: u64) {
     rig.judge("claim", &cuts).await;
 }
 
-/// A bound in flight of no more than one claim: the lost claim holds all the room there is.
+/// A limit in flight of one claim: the lost claim holds all of it.
 async fn claims_without_room_to_spare(server: &RedisServer, sink: Sink, times: u64) {
     let mut rig = Rig::start(server, "narrow", sink, LONG, ("", "max_in_flight: 1")).await;
     let cuts = [(rig.proxy.cut(Cut::script(sha("claim")).every(7).times(u64::MAX)), times)];
@@ -144,7 +144,7 @@ async fn claims_without_room_to_spare(server: &RedisServer, sink: Sink, times: u
     rig.judge("claim with max_in_flight 1", &cuts).await;
 }
 
-/// A backlog, with two outstanding claims: the lost connection loses both replies.
+/// A backlog with two outstanding claims: the lost connection loses both replies.
 async fn claims_of_a_backlog(server: &RedisServer, sink: Sink, times: u64) {
     let mut rig = Rig::start(server, "backlog", sink, LONG, ("", "")).await;
     let cut = rig.proxy.cut(Cut::script(sha("claim")).after(8).every(9).times(u64::MAX));
@@ -180,14 +180,14 @@ async fn verdicts(server: &RedisServer, sink: Sink, times: u64) {
     rig.judge("settle", &cuts).await;
 }
 
-/// Leases are extended for as long as verdicts cannot be written: the dead stream is of a wrong type for a while. What
-/// writes them has to look at that stream, which confirmations alone do not.
+/// Leases are extended while verdicts cannot be written, because the dead stream has the wrong type for some time.
+/// Writing a verdict checks that stream, but a mere confirmation does not.
 async fn extensions(server: &RedisServer, times: u64) {
     let mut rig = Rig::start(server, "extensions", Sink::ExactlyOnce, ("5s", "3s"), ("", "")).await;
     rig.daemon.expect_log("queue on hold");
     let (queue, dead) = (rig.feed.queue.clone(), rig.feed.queue.bridge_key("dead"));
     loop {
-        // Lost claims are recovered a second later: time enough to break the key that verdicts need.
+        // Lost claims are recovered a second later: enough time to break the key that verdicts need.
         let cut = rig.proxy.cut(Cut::script(sha("claim")).times(u64::MAX));
         rig.feed_until(&[(cut, 1)]).await;
         let () = rig.redis.set(&dead, "no stream").await.expect("break the dead stream");
@@ -214,7 +214,7 @@ async fn slices(server: &RedisServer, sink: Sink, times: u64) {
     let hour = redis_now_ms(&mut rig.redis).await + 3_600_000;
     let mut pending = elements(&queue, "pending", PENDING, hour, 3_600_000);
     queue.offer_bulk(&mut rig.redis, &pending).await;
-    // No time is left for LREM: what is not at an end of the list becomes a ghost.
+    // The budget of LREM is spent, so that elements away from both ends of the list become ghosts.
     let spent = [("lrem_at", 9_000_000_000_000_000_i64), ("lrem_us", 0)];
     let () = rig.redis.hset_multiple(queue.bridge_key("sweep"), &spent).await.expect("spend the budget of LREM");
     let cuts = [(rig.proxy.cut(Cut::script(sha("sweep")).every(3).times(u64::MAX)), times)];
@@ -225,14 +225,14 @@ async fn slices(server: &RedisServer, sink: Sink, times: u64) {
         }
         assert!(tokio::time::Instant::now() < until, "too few cuts: {:?}", lost(&cuts));
         rig.feed.tick(4, 1).await;
-        // Behind what falls due next, so that no claim finds that near an end of the list.
+        // After the elements that fall due next, so that no claim finds those near an end of the list.
         let behind = elements(&queue, &format!("behind {round}"), 40, hour, 3_600_000);
         queue.offer_bulk(&mut rig.redis, &behind).await;
         pending.extend(behind);
     }
     rig.proxy.stop_cutting();
     let mut redis = server.client().await;
-    // Not the gauge: it is absent while Redis is away.
+    // Not the gauge, which is absent while Redis is away.
     eventually("the ghosts to be swept", PATIENCE, async || {
         let sets = ["ghosts", "ghosts-turn"].map(|set| queue.bridge_key(set));
         match redis.clone().exists::<_, i64>(&sets).await {
@@ -250,7 +250,7 @@ async fn slices(server: &RedisServer, sink: Sink, times: u64) {
     assert!(listed == expected, "{} entries in the list, {} pending", listed.len(), expected.len());
 }
 
-// The proxies run beside the rigs: starting a daemon blocks its thread for a while on a busy machine.
+// The proxies run concurrently with the rigs: starting a daemon blocks its thread for a while on a busy machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_replies_lose_nothing_and_burn_no_attempt() {
     let server = RedisServer::start().await;
@@ -265,7 +265,7 @@ async fn lost_replies_lose_nothing_and_burn_no_attempt() {
     );
 }
 
-// The proxies run beside the rigs: starting a daemon blocks its thread for a while on a busy machine.
+// The proxies run concurrently with the rigs: starting a daemon blocks its thread for a while on a busy machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_replies_double_nothing_with_exactly_once() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! A Redis without memory left: it can be drained, and no lease is lost.
+//! A Redis without free memory: it can be drained, and no lease is lost.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn set_limit(redis: &mut MultiplexedConnection, limit: &str) {
     let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(limit).query_async(redis).await.unwrap();
 }
 
-/// Elements of about a kilobyte, so that they are what fills the memory.
+/// Elements of about a kilobyte, which fill the memory.
 fn large(queue: &RedissonQueue, n: usize, from_ms: i64, spread_ms: i64) -> Vec<Element> {
     let mut all = elements(queue, "e", n, from_ms, spread_ms);
     for element in &mut all {
@@ -50,8 +50,8 @@ async fn a_full_redis_is_drained_without_a_lease_running_out() {
     set_limit(&mut redis, "2mb").await;
     let refused: redis::RedisResult<()> = redis.set("more", "x").await;
     assert!(refused.unwrap_err().to_string().contains("OOM"), "the server is not full");
-    // All of it while the server is full, for more than two leases. Meanwhile the sink answers late, so that what is in
-    // flight needs its leases extended.
+    // Deliver all elements while the server is full, for more than two leases. Meanwhile the sink answers late, so that
+    // leases must be extended.
     let mut peak = resident;
     for _ in 0..3 {
         let () = redis::cmd("CLIENT").arg("PAUSE").arg(3_200).arg("WRITE").query_async(&mut sink).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_full_redis_is_drained_without_a_lease_running_out() {
         summary(&lateness(&deliveries))
     );
     assert_eq!(metrics.sum("delaybridge_leases_expired_total"), 0.0);
-    // Far below what was waiting in Redis: what is not claimed is not in memory.
+    // Far less than the data in Redis: unclaimed elements are not in memory.
     assert!(peak < resident + (100 << 20), "memory grew from {resident} to {peak}");
 }
 

@@ -1,4 +1,4 @@
-//! What a Redisson client sees of elements that the daemon has delivered.
+//! The view of a Redisson client on delivered elements.
 
 use redis::AsyncCommands;
 
@@ -6,7 +6,7 @@ use super::rig::{PATIENCE, all_in_list, assert_complete, elements, metric, settl
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 
-/// Due in an hour: what `contains` has to look through, and what no sweep may take.
+/// Number of elements due in an hour, which `contains` must search, and which no sweep may take.
 const PENDING: usize = 2_000;
 
 async fn delivered_elements_disappear(cleanup: &str, n: usize) {

@@ -1,4 +1,4 @@
-//! Keys that are not what they should be: of another type, or gone.
+//! Keys in a wrong state: of another type, or missing.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ async fn a_key_of_another_type_holds_its_queue_until_it_is_fixed_and_changes_not
     tolerate_stalls(&mut daemon);
     daemon.expect_log("queue on hold");
 
-    // Broken while the daemon runs: the key is set aside, another takes its place, and elements fall due.
+    // Broken while the daemon runs: the key is renamed, another takes its place, and elements fall due.
     let mut oracles = Vec::new();
     for (id, queue) in ids.iter().zip(&queues) {
         let key = keys(queue).into_iter().find(|(known, _)| known == id).unwrap().1;
@@ -78,7 +78,7 @@ async fn a_key_of_another_type_holds_its_queue_until_it_is_fixed_and_changes_not
     for (id, queue) in ids.iter().zip(&queues) {
         metric(&daemon, &format!("delaybridge_queue_held{{queue=\"{id}\"}}"), |held| held == 1.0).await;
         let key = keys(queue).into_iter().find(|(known, _)| known == id).unwrap().1;
-        // The reason names the key, what it holds and what it should.
+        // The reason names the key, its type and the expected type.
         let body = readyz(&daemon, 503, &key).await;
         let held: serde_json::Value = serde_json::from_str(&body).unwrap();
         let reason = held["queues"]["reasons"][*id]["reason"].as_str().unwrap().to_owned();
@@ -119,7 +119,7 @@ async fn a_key_of_another_type_holds_its_queue_until_it_is_fixed_and_changes_not
     assert_eq!(daemon.metric("delaybridge_queue_held").await, 0.0);
 }
 
-/// The stream of dead letters is read when something is written there: confirmations need none of it.
+/// The stream of dead letters is checked only before a write to it: confirmations do not need it.
 #[tokio::test]
 async fn dead_letters_of_another_type_hold_the_queue_when_an_element_dies_and_lose_nothing() {
     let server = RedisServer::start().await;
@@ -230,7 +230,7 @@ async fn entries_whose_sorted_set_is_gone_are_left_alone_and_reported_once() {
     let () = redis.del(&queue.timeouts).await.unwrap();
     metric(&daemon, "delaybridge_redisson_orphans", |orphans| orphans == 25.0).await;
 
-    // Elements that leave ghosts, so that the sweep comes by as well.
+    // Elements that leave ghosts, so that the sweep runs as well.
     let now = redis_now_ms(&mut redis).await;
     let mut oracle = Oracle::new();
     let others = elements(&queue, "e", 4_000, now, 1_000);

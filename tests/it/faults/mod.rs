@@ -1,7 +1,7 @@
-//! What the network, Redis and the sinks can do to the daemon, and that nothing is lost by it.
+//! Faults of the network, of Redis and of the sinks, and the proof that they lose nothing.
 //!
-//! Every test runs the real binary against real servers and judges what arrived. Numbers are printed, never asserted:
-//! the machine may be busy.
+//! Every test runs the real binary with real servers and judges the deliveries. Figures are printed, never checked: the
+//! machine may be busy.
 
 mod clients;
 mod clocks;

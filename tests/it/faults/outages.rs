@@ -1,4 +1,4 @@
-//! The Redis that holds the queues goes away, freezes, or throws the daemon out.
+//! The Redis with the queues disappears, freezes, or disconnects the daemon.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::rig::{
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
 
-/// A daemon with a stream on the failing server as the sink.
+/// The configuration of a daemon with a stream on the failing server as the sink.
 fn config(url: &str) -> String {
     format!(
         "redis: {{ url: '{url}', command_timeout: 1s, connect_timeout: 2s }}\n\
@@ -20,14 +20,14 @@ fn config(url: &str) -> String {
     )
 }
 
-/// Lets time pass on the feed's ticks.
+/// Feeds for `ticks` ticks.
 async fn feed(feed: &mut Feed, ticks: usize) {
     for _ in 0..ticks {
         feed.tick(5, 2).await;
     }
 }
 
-/// Everything arrived, and each duplicate had been announced.
+/// Checks that everything arrived, and that each duplicate had been announced.
 async fn judge(what: &str, server: &RedisServer, daemon: &Daemon, oracle: &Oracle) {
     let mut redis = server.client().await;
     let deliveries = all_in_stream(&mut redis, "arrived", oracle).await;
@@ -39,7 +39,7 @@ async fn judge(what: &str, server: &RedisServer, daemon: &Daemon, oracle: &Oracl
 
 #[tokio::test]
 async fn elements_due_before_during_and_after_a_restart_of_redis_arrive() {
-    // The long version is for people: `DELAYBRIDGE_LONG=1 cargo test ...`.
+    // The long version is run by hand: `DELAYBRIDGE_LONG=1 cargo test ...`.
     let down = Duration::from_secs(if std::env::var_os("DELAYBRIDGE_LONG").is_some() { 30 } else { 8 });
     let mut server = RedisServer::start_with(ServerOptions::default().append_only()).await;
     let mut daemon = Daemon::start(&config(&server.url())).await;
@@ -103,7 +103,7 @@ async fn killed_connections_are_replaced_and_nothing_is_lost() {
     let server = RedisServer::start().await;
     let mut daemon = Daemon::start(&config(&server.url())).await;
     tolerate_stalls(&mut daemon);
-    // The one connection that a `CLIENT KILL` of its own spares feeds as well.
+    // The feed uses the one connection that its own `CLIENT KILL` spares.
     let mut flow = Feed::new(&server, RedissonQueue::new("outage")).await;
     let mut killed = 0;
     for round in 0..12 {
@@ -126,10 +126,10 @@ async fn a_redis_that_does_not_answer_for_a_while_loses_nothing() {
 
     let mut redis = server.client().await;
     let () = redis::cmd("CLIENT").arg("PAUSE").arg(3_000).arg("ALL").query_async(&mut redis).await.unwrap();
-    // Waits itself until the pause is over.
+    // Waits until the pause is over.
     feed(&mut flow, 10).await;
 
-    // A silent peer: longer than the lease.
+    // A silent peer, for longer than the lease.
     server.pause();
     pass(Duration::from_secs(5)).await;
     metric(&daemon, "delaybridge_redis_up", |up| up == 0.0).await;

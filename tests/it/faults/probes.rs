@@ -14,12 +14,12 @@ fn config(server: &RedisServer) -> String {
     )
 }
 
-/// Asks every endpoint once; the longest that one took.
+/// Requests every endpoint once; returns the longest response time.
 async fn ask_all(daemon: &Daemon) -> Duration {
     let mut longest = Duration::ZERO;
     for path in ["/metrics", "/livez", "/readyz", "/startupz"] {
         let asked = Instant::now();
-        // An orchestrator gives up after a second or two; the time is printed, since a busy machine takes its part.
+        // An orchestrator gives up after a second or two; the time is only printed, because a busy machine adds to it.
         let answer = http::get(daemon.http_port(), path, Duration::from_secs(10)).await;
         let answer = answer.unwrap_or_else(|e| panic!("{e}"));
         assert!([200, 503].contains(&answer.status) && !answer.body.is_empty(), "{path}: {answer:?}");

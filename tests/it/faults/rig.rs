@@ -1,4 +1,4 @@
-//! What the fault tests share: a configuration, a stream of elements, and the wait until all of them have arrived.
+//! The tools of the fault tests: a configuration, a stream of elements, and the wait until all of them have arrived.
 
 use std::time::Duration;
 
@@ -10,17 +10,16 @@ use crate::harness::oracle::{Report, read_list, read_stream};
 use crate::harness::redisson::{Element, redis_now_ms};
 use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
 
-/// How long anything may take on a machine that runs other tests as well.
+/// Time-out on a machine that runs other tests as well.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Announces what the daemon may log when the machine stalls for seconds, as busy ones do: to the daemon that
-/// looks like an outage, and it says so.
+/// Expects the log lines that a machine stalled for seconds causes, because it looks like an outage to the daemon.
 pub fn tolerate_stalls(daemon: &mut Daemon) {
     daemon.expect_log("cannot reach Redis").expect_log("sink down").expect_log("elements dropped here");
 }
 
-/// Fails unless everything arrived, nothing else, and no more duplicates than the daemon announced: none in good
-/// weather. Answers what was announced.
+/// Fails unless everything arrived, nothing else, and at most as many duplicates as the daemons announced: none without
+/// faults. Returns the announced number.
 pub async fn assert_complete(report: &Report, daemons: &[&Daemon]) -> f64 {
     let mut announced = 0.0;
     for daemon in daemons {
@@ -32,7 +31,7 @@ pub async fn assert_complete(report: &Report, daemons: &[&Daemon]) -> f64 {
     announced
 }
 
-/// `n` elements due at random times from `from_ms` on, within `spread_ms`; every payload is its own.
+/// `n` elements due at random times from `from_ms` on, within `spread_ms`; all payloads differ.
 pub fn elements(queue: &RedissonQueue, name: &str, n: usize, from_ms: i64, spread_ms: i64) -> Vec<Element> {
     (0..n)
         .map(|i| {
@@ -42,7 +41,7 @@ pub fn elements(queue: &RedissonQueue, name: &str, n: usize, from_ms: i64, sprea
         .collect()
 }
 
-/// Elements that continue to come while something is broken: a few every tick, delayed and on the ready list.
+/// A feed of elements during a fault: a few every tick, delayed ones and ones on the ready list.
 pub struct Feed {
     pub queue: RedissonQueue,
     pub oracle: Oracle,
@@ -52,13 +51,13 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// A feed into this queue. Nothing flows before [`tick`](Feed::tick).
+    /// A feed into this queue, which offers nothing before [`tick`](Feed::tick).
     pub async fn new(server: &RedisServer, queue: RedissonQueue) -> Self {
         let ticks = tokio::time::interval(Duration::from_millis(100));
         Feed { queue, oracle: Oracle::new(), redis: server.client().await, ticks, round: 0 }
     }
 
-    /// Waits for the next tick and offers `delayed` elements, due within the next 400 ms, and `ready` payloads.
+    /// Waits for the next tick, and offers `delayed` elements, due within the next 400 ms, and `ready` payloads.
     pub async fn tick(&mut self, delayed: usize, ready: usize) {
         self.ticks.tick().await;
         self.round += 1;
@@ -67,14 +66,15 @@ impl Feed {
         let delayed = elements(&self.queue, &name, delayed, now, 400);
         let ready: Vec<Vec<u8>> =
             (0..ready).map(|i| format!("r{}-{i}-{:08x}", self.round, fastrand::u32(..)).into_bytes()).collect();
-        // Noted first: what is offered may arrive before the offer returns.
+        // Recorded first: an element may arrive before the offer returns.
         self.oracle.offered(&delayed);
         self.oracle.pushed_ready(&ready);
         self.queue.offer_bulk(&mut self.redis, &delayed).await;
         self.queue.push_ready(&mut self.redis, &ready).await;
     }
 
-    /// `CLIENT KILL TYPE kind` by the feed's own connection, which is spared; answers how many were killed.
+    /// Runs `CLIENT KILL TYPE kind` on the feed's own connection, which is spared; returns the number of killed
+    /// connections.
     pub async fn kill_others(&mut self, kind: &str) -> usize {
         let mut kill = redis::cmd("CLIENT");
         kill.arg("KILL").arg("TYPE").arg(kind).arg("SKIPME").arg("yes");
@@ -108,7 +108,7 @@ pub async fn all_in_list(redis: &mut MultiplexedConnection, key: &str, oracle: &
     .await
 }
 
-/// Waits until nothing is in flight or waits for a retry, and fails if there is a dead letter.
+/// Waits until nothing is in flight or waits for a retry; fails if there is a dead letter.
 pub async fn settled(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
     let redis = &mut redis.clone();
     eventually("everything to be settled", PATIENCE, async || {
@@ -121,7 +121,7 @@ pub async fn settled(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
     assert_eq!(dead, 0, "dead letters of {}", queue.name);
 }
 
-/// Lets a fault last, or gives the daemon time for what it must not do: the one condition is the time.
+/// Waits while a fault lasts, or while the daemon could do something wrong: only the time counts.
 pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
@@ -129,14 +129,14 @@ pub async fn pass(time: Duration) {
 /// Waits until a metric satisfies the condition.
 pub async fn metric(daemon: &Daemon, selector: &str, condition: impl Fn(f64) -> bool) -> f64 {
     eventually(selector, PATIENCE, async || {
-        // Not `Daemon::metric`: it may not listen yet.
+        // `Daemon::metric` would fail if the daemon does not listen yet.
         let value = Metrics::parse(&daemon.get("/metrics").await?.body).sum(selector);
         if condition(value) { Ok(value) } else { Err(value.to_string()) }
     })
     .await
 }
 
-/// Waits until `/readyz` answers with this status and a body that contains the text.
+/// Waits until `/readyz` responds with this status and a body that contains the text.
 pub async fn readyz(daemon: &Daemon, status: u16, text: &str) -> String {
     eventually(&format!("/readyz to answer {status} with {text:?}"), PATIENCE, async || {
         let answer = daemon.get("/readyz").await?;
@@ -148,14 +148,14 @@ pub async fn readyz(daemon: &Daemon, status: u16, text: &str) -> String {
     .await
 }
 
-/// Lateness in ms of everything that shows when it was due and when it arrived, sorted.
+/// The lateness of all deliveries with known times, in ms, sorted.
 pub fn lateness(deliveries: &[Delivery]) -> Vec<i64> {
     let mut late: Vec<i64> = deliveries.iter().filter_map(|d| Some(d.arrived_ms? - d.due_ms?)).collect();
     late.sort_unstable();
     late
 }
 
-/// `p50 1 ms, p99 2 ms, max 3 ms` of sorted numbers.
+/// Formats `p50 1 ms, p99 2 ms, max 3 ms` for sorted numbers.
 pub fn summary(sorted: &[i64]) -> String {
     let at = |share: usize| sorted.get((sorted.len().saturating_sub(1)) * share / 100).copied().unwrap_or(0);
     format!("p50 {} ms, p99 {} ms, max {} ms", at(50), at(99), at(100))

@@ -1,4 +1,4 @@
-//! Several Redis in one daemon: one that is gone holds up its own queues, and no other.
+//! Several Redis servers in one daemon: the loss of one delays only its own queues.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Element, Layout, Oracle, RedisServer, RedissonQueue, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Lateness that a busy machine explains, in ms. A queue that waited for the other Redis would be later.
+/// Lateness that a busy machine can cause, in ms. A queue that waited for the other Redis would be later.
 const NOT_LATE_MS: i64 = 2_000;
 
-/// Two queues in each of two Redis, and a stream in a third.
+/// A configuration with two queues in each of two Redis servers, and a stream in a third.
 fn yaml(orders: &RedisServer, mails: &RedisServer, done: &RedisServer) -> String {
     let redis = |server: &RedisServer| format!("{{ url: {}, command_timeout: 3s }}", server.url());
     let queue = |name: &str, redis: &str| {
@@ -30,7 +30,7 @@ fn yaml(orders: &RedisServer, mails: &RedisServer, done: &RedisServer) -> String
     )
 }
 
-/// Elements of one queue that fall due one after the other, from now on.
+/// Offers elements to one queue that fall due one after the other, from now on.
 async fn offer(server: &RedisServer, name: &str, count: i64, apart_ms: i64) -> Vec<Element> {
     let (queue, mut redis) = (RedissonQueue::new(name), server.client().await);
     let now = redis_now_ms(&mut redis).await;
@@ -69,7 +69,7 @@ async fn one_that_is_killed_or_frozen_holds_up_its_own_queues_only() {
             oracle.offered(&offer(&orders, name, 160, 50).await);
         }
         has(before + 320).await;
-        // A frozen server is noticed when a heartbeat has had no answer for the time-out of a command.
+        // A frozen server is detected when a heartbeat has had no answer for the time-out of a command.
         eventually("the other Redis to be missed", PATIENCE, async || {
             let answer = daemon.get("/readyz").await.map_err(|error| format!("{error:?}"))?;
             let missed = answer.status == 503 && answer.body.contains("mails");

@@ -1,4 +1,4 @@
-//! A sink of its own that goes away, or stops answering.
+//! A sink on another server that disappears, or stops answering.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn an_outage_of_the_sink_makes_no_dead_letters() {
     judge("sink stopped twice for 6 s", &daemon, &server, &sink, &feed).await;
 }
 
-/// What `/readyz` says of a sink that is not up: its state and the reason.
+/// The state and the reason in `/readyz` of a sink that is not up.
 async fn trouble(daemon: &Daemon, sink: &str) -> Option<(String, String)> {
     let body = daemon.get("/readyz").await.ok()?.body;
     let body: serde_json::Value = serde_json::from_str(&body).expect("readyz is JSON");
@@ -98,7 +98,7 @@ async fn sinks_at_wrong_addresses_are_down_before_anything_is_due() {
         let metrics = daemon.metrics().await;
         assert!(metrics.has(&series) && metrics.sum(&series) == 0.0, "{series}");
     }
-    // What has nothing to ask is up.
+    // A sink without a probe is up.
     metric(&daemon, "delaybridge_sink_up{sink=\"o\"}", |up| up == 1.0).await;
     eventually("the daemon to have started", Duration::from_secs(30), async || {
         match daemon.get("/startupz").await.map(|answer| answer.status) {
@@ -125,7 +125,7 @@ async fn a_sink_that_answers_too_late_doubles_only_what_was_announced() {
         for _ in 0..10 {
             feed.tick(20, 5).await;
         }
-        // Longer than the time-out. Commands lie in the server's buffers meanwhile, and run after it.
+        // Longer than the time-out. Meanwhile commands are in the server's buffers, and run afterwards.
         let () = redis::cmd("CLIENT").arg("PAUSE").arg(3_500).arg("WRITE").query_async(&mut admin).await.unwrap();
         for _ in 0..35 {
             feed.tick(20, 5).await;
@@ -136,7 +136,7 @@ async fn a_sink_that_answers_too_late_doubles_only_what_was_announced() {
     println!("{paused_at} arrived after the last pause");
     let timeouts = daemon.metric("delaybridge_sink_errors_total{class=\"ambiguous\"}").await;
     assert!(timeouts > 0.0, "no delivery timed out");
-    // Commands that lay in the server's buffers have run by now, or are on their way: late ones would be duplicates.
+    // Commands in the server's buffers have run by now, or are under way: late ones would be duplicates.
     pass(Duration::from_secs(1)).await;
     judge("sink paused three times", &daemon, &server, &sink, &feed).await;
 }

@@ -1,5 +1,6 @@
-//! Bodies for every endpoint that reads one, of the shapes that cost most: many small values, deep ones, long names, escapes, packed and
-//! not. The daemon's memory stays within a stated multiple of the room for bodies, and no body is a defect.
+//! Bodies for every endpoint that reads one, of the most expensive shapes: many small values, deep ones, long names,
+//! escapes, compressed and not. The daemon's memory stays within a stated multiple of the limit for bodies, and no body
+//! causes an internal error.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -15,16 +16,17 @@ use crate::harness::daemon::Daemon;
 use crate::harness::eventually;
 use crate::harness::ports::free_port;
 
-/// Largest body, unpacked: the default of `max_body`.
+/// Maximum size of a body, uncompressed: the default of `max_body`.
 const LARGEST: usize = 4 << 20;
-/// The room for bodies of the job queue, as docs/http-api.md has it; one of a megabyte each for operators is beside it.
+/// The limit for all bodies of the job queue (docs/http-api.md), in bytes; operators have another one, of a megabyte
+/// per body.
 const ROOM: usize = 64 << 20;
-/// A daemon at rest that was built for tests.
+/// The memory of an idle daemon in a test build, in bytes.
 const AT_REST: usize = 64 << 20;
-/// Requests at the same time.
+/// Number of concurrent requests.
 const AT_ONCE: usize = 16;
 
-/// Endpoints of the job queue and, behind them, of operators. `#` is where the body's field goes.
+/// The endpoints of the job queue and, below, of operators. `#` stands for the value.
 const JOBS: [(&str, &str, &str); 14] = [
     ("POST", "/v1/topics/t/jobs", r#"{"body":#}"#),
     ("POST", "/v1/topics/t/jobs", r#"{"id":#,"body":1}"#),
@@ -49,15 +51,15 @@ const OPERATORS: [(&str, &str, &str); 5] = [
     ("POST", "/login", "token=#"),
 ];
 
-/// Places in [`JOBS`]: a body, jobs, a token, a list of lmstfy.
+/// The indices in [`JOBS`] of a body, of jobs, of a token, and of a list of lmstfy.
 const WORST_FIRST: [usize; 4] = [0, 3, 5, 10];
 
-/// Four megabytes of the smallest values; as a tree, half a gigabyte.
+/// Four megabytes of the smallest values, which are half a gigabyte as a tree.
 fn small_values() -> String {
     format!("[{}0]", "[0],".repeat(LARGEST / 4 - 64))
 }
 
-/// A value that is short packed, and long or many once it is read.
+/// A value that is short when compressed, and long or numerous when decoded.
 fn value(random: &mut Rng) -> String {
     let parts = [
         ("[", "[0],", "0]"),
@@ -81,7 +83,7 @@ fn value(random: &mut Rng) -> String {
     [head, &part.repeat(length / part.len()), tail].concat()
 }
 
-/// The status of the answer; `None` if the connection ends without one.
+/// Sends a request; returns the status, or `None` if the connection ends without a response.
 async fn send(port: u16, (method, path, shape): (&str, &str, &str), body: Vec<u8>, packed: bool) -> Option<u16> {
     let kind = match shape.starts_with(['{', '#']) {
         true => "application/json",
@@ -93,7 +95,7 @@ async fn send(port: u16, (method, path, shape): (&str, &str, &str), body: Vec<u8
         "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\n{coding}content-length: {length}\r\nconnection: close\r\n\r\n"
     );
     let mut connection = TcpStream::connect(("127.0.0.1", port)).await.expect("the daemon listens");
-    // A body that is too large is answered, and the connection closed, before all of it is written.
+    // For a body that is too large, the server responds and closes the connection before all of it is written.
     let written = connection.write_all(&[head.as_bytes(), &body].concat()).await;
     drop(written);
     let mut read = Vec::new();

@@ -7,7 +7,8 @@ use delaybridge::source::redisson::layout::{self, FIXED, Layout};
 
 use super::*;
 
-/// What is parsed is what was packed, byte for byte; the beginning alone says the same of all but the payload.
+/// A parsed element equals the packed one, byte for byte; its beginning alone gives the same parts except for the
+/// payload.
 #[test]
 fn an_element_is_junk_or_exactly_what_would_be_packed() {
     fuzz("elements", |random| {
@@ -50,7 +51,7 @@ fn header(random: &mut Rng) -> Header {
     header
 }
 
-/// A header that is read is the one that was written; what is no header is a damaged entry, of which nothing is lost.
+/// A header that is read equals the written one; anything else is a damaged entry, of which nothing is lost.
 #[test]
 fn a_header_is_what_was_written_or_the_entry_is_damaged() {
     fuzz("headers", |random| {
@@ -86,7 +87,7 @@ fn a_name_of_a_claim_is_read_as_it_is_written() {
         if let Ok(text) = std::str::from_utf8(&bytes)
             && let Ok(name) = text.parse::<ClaimName>()
         {
-            // Two claims must not share a name, nor one have two.
+            // Two claims must not share a name, and one must not have two.
             assert_eq!(name.to_string(), text);
         }
     });

@@ -1,10 +1,10 @@
-//! The configuration: files that users wrote, damaged.
+//! The configuration: users' files, damaged.
 
 use delaybridge::config::load_str;
 
 use super::*;
 
-/// Files with everything that a configuration can have.
+/// Files with all keys of a configuration.
 const FILES: [&str; 4] = [
     include_str!("../../../config.example.yaml"),
     "redis: { url: 'redis://u:p@[::1]:6379/3' }\nsinks: { a: { amqp: { urls: ['amqps://h/%2f'], exchange: '${payload.x:-e}' } } }\n\
@@ -19,7 +19,7 @@ fn env(name: &str) -> Option<String> {
     (name == "URL").then(|| "redis://127.0.0.1:6379".to_owned())
 }
 
-/// A damaged file is a configuration, or a list of problems that are where they are said to be.
+/// A damaged file is either a configuration or a list of problems at the stated places.
 #[test]
 fn a_damaged_file_is_read_or_its_problems_are_named() {
     for file in FILES.iter().skip(1) {

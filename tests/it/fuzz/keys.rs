@@ -1,5 +1,6 @@
-//! Records, states, names of leases, entries and limits of any bytes in every key of ours, and keys of other types. A script takes
-//! no neighbour along with what it cannot read, and writes nothing before it knows the types of its keys.
+//! Records, states, names of leases, entries and limits of arbitrary bytes in every key of the daemon, and keys of
+//! other types. A script affects no neighbour of an unreadable item, and writes nothing before it has checked the types
+//! of its keys.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ use super::*;
 use crate::claims::rig::{Rig as Claiming, source};
 use crate::jobs::rig::{Rig, key, topic};
 
-/// Something of ours that is damaged, or bytes of another program.
+/// A damaged item of the daemon, or bytes of another program.
 fn strange(random: &mut Rng, ours: &[u8]) -> Vec<u8> {
     match random.u8(..3) {
         0 => noise(random, 60),
@@ -34,7 +35,7 @@ fn score(random: &mut Rng) -> &'static str {
     random.choice(["-inf", "+inf", "0", "-1", "1.5", "1e300", "1700000000000", "9007199254740993"]).unwrap_or("0")
 }
 
-/// A record as ours are.
+/// A record as the daemon writes it.
 fn record(random: &mut Rng) -> Vec<u8> {
     let times = [random.u64(..), [0, random.u64(..)][random.usize(..2)]].map(u64::to_le_bytes).concat();
     let numbers = [random.u32(..), random.u32(..)].map(u32::to_le_bytes).concat();
@@ -46,7 +47,7 @@ fn state(random: &mut Rng) -> Vec<u8> {
     [&[random.u8(..2)][..], &numbers, &[0; 16], Token::random().as_str().as_bytes(), b"ttr"].concat()
 }
 
-/// What a call answers is an answer, or one that the job is not the caller's any more.
+/// Checks that a call succeeded, or found that the job is not the caller's any more.
 fn answered<T>(what: &str, answer: Result<T, JobError>) {
     match answer {
         Ok(_) | Err(JobError::Conflict | JobError::NotFound) => {}
@@ -99,7 +100,7 @@ async fn a_job_of_ours_is_served_whatever_is_beside_it() {
         strangers.hset(key("topic"), field.unwrap_or("ttr"), value).ignore();
         strangers.exec_async(&mut rig.redis).await.expect("what strangers write");
 
-        // Neither refuses nor takes anything along.
+        // No call refuses, or affects others.
         let mut seen = BTreeSet::new();
         for call in 0..random.usize(10..30) {
             match random.u8(..9) {
@@ -138,7 +139,7 @@ async fn a_job_of_ours_is_served_whatever_is_beside_it() {
         }
         jobs.finish(&held[1].id, held[1].token).await.expect("what was handed out before is finished");
         seen.insert(held[1].id.local.clone());
-        // All of ours are there, and nothing else keeps them.
+        // All jobs of the test are there, and nothing else remains of them.
         for _ in 0..40 {
             answered("redrive", jobs.redrive(&topic(), Which::Oldest(100), None).await);
             for job in jobs.pop_now(&topic(), 100, None).await.expect("pop").jobs {

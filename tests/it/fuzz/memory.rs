@@ -1,32 +1,33 @@
-//! The payloads that take most memory, of those that fuzzing found, at a sink that stalls: the daemon stays within the limit of the
-//! shipped manifests.
+//! The payloads that take most memory, as found by fuzzing, with a sink that stalls: the daemon stays within the limit
+//! of the shipped manifests.
 
 use crate::faults::rig::{metric, tolerate_stalls};
 use crate::harness::redisson::{Element, redis_now_ms};
 use crate::harness::turn::heavy;
 use crate::harness::{Daemon, RedisServer, RedissonQueue};
 
-/// Largest size of a decoded value.
+/// Maximum size of a decoded value, in bytes.
 const BOUND: usize = 16 << 20;
-/// What a value counts beside its text.
+/// The bytes that a value counts in addition to its text.
 const VALUE: usize = 128;
 
-/// Elements of each kind: they grow to more than may be in flight.
+/// Number of elements of each kind: decoded, they exceed the limit in flight.
 fn each() -> usize {
     if std::env::var_os("DELAYBRIDGE_LONG").is_some() { 20 } else { 3 }
 }
 
-/// Elements that are large as they come, and that no sink gets.
+/// Number of elements that are large themselves, and that no sink gets.
 fn refused() -> usize {
     if std::env::var_os("DELAYBRIDGE_LONG").is_some() { 4 } else { 2 }
 }
 
-/// JSON of 16 MiB that would take much more: it is read, refused, and stored as a dead letter.
+/// JSON of 16 MiB that would take much more memory: it is read, refused, and stored as a dead letter.
 fn zeros() -> Vec<u8> {
     [&b"["[..], &b"0,".repeat(BOUND / 2 - 2), b"0]"].concat()
 }
 
-/// Zstandard's blocks of one repeated byte, as `ZStdCodec` writes them: a few hundred bytes that unpack to all that is allowed.
+/// Zstandard's blocks of one repeated byte, as `ZStdCodec` writes them: a few hundred bytes that decompress to the
+/// maximum size.
 fn unpacking() -> Vec<u8> {
     const BLOCK: usize = 100_000;
     let size = u32::try_from(BOUND).expect("a length");
@@ -56,12 +57,12 @@ fn references() -> Vec<u8> {
     payload
 }
 
-/// As many small values as a payload may have.
+/// The maximum number of small values in a payload.
 fn values(head: &[u8], value: &[u8], tail: &[u8]) -> Vec<u8> {
     [head, &value.repeat(BOUND / VALUE - 1), tail].concat()
 }
 
-/// Codecs and payloads.
+/// The codecs with their worst payloads.
 fn worst() -> [(&'static str, Vec<u8>); 5] {
     let count = u32::try_from(BOUND / VALUE - 1).expect("a length");
     let arrays = [&[0xdd][..], &count.to_be_bytes()].concat();
@@ -74,12 +75,12 @@ fn worst() -> [(&'static str, Vec<u8>); 5] {
     ]
 }
 
-/// The queue of a codec.
+/// The name of the queue for a codec.
 fn name(codec: &str) -> String {
     codec.replace('+', "-")
 }
 
-/// A line of the daemon's status, in bytes.
+/// A value of the daemon's `/proc/…/status`, in bytes.
 fn status(daemon: &Daemon, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).expect("its status");
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name} in {text}"));
@@ -118,7 +119,7 @@ async fn the_worst_payloads_stay_within_the_memory_of_the_shipped_manifests() {
     let mut daemon = Daemon::start(&yaml).await;
     tolerate_stalls(&mut daemon);
     daemon.expect_log("destination in trouble").expect_log("dead letter stored");
-    // The pages of the program itself are no memory that a limit takes away; a debug build has many.
+    // The pages of the program itself do not count for the limit; a debug build has many.
     let program = status(&daemon, "RssFile:");
 
     target.pause();
@@ -131,7 +132,7 @@ async fn the_worst_payloads_stay_within_the_memory_of_the_shipped_manifests() {
             queue.offer_bulk(&mut redis, &[Element::new(queue.layout, now, payload.clone())]).await;
         }
     }
-    // The first of them have had their time.
+    // Wait until the first elements have timed out.
     metric(&daemon, "delaybridge_delivery_attempts_total", |attempts| attempts > 0.0).await;
     let stalled = status(&daemon, "VmHWM:") - program;
 

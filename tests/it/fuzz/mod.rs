@@ -1,8 +1,9 @@
-//! Damaged and made-up input for what the daemon reads beside payloads: elements and their headers, records and names in every key
-//! of ours, templates, the configuration, requests. Payloads have a crate of their own, with the allocator as judge (`fuzz/`).
+//! Damaged and random input for everything that the daemon reads besides payloads: elements and their headers, records
+//! and names in every key, templates, the configuration, requests. Payloads have a crate of their own, which also
+//! measures allocations (`fuzz/`).
 //!
-//! Each target runs for a moment, and for `DELAYBRIDGE_FUZZ` seconds where that is set (`make fuzz`). It prints its seed. No input
-//! may make it panic; what else must hold is said with each target.
+//! Each target runs for a moment, or for `DELAYBRIDGE_FUZZ` seconds if that is set (`make fuzz`). It prints its seed.
+//! No input may make it panic; the other conditions are stated at each target.
 
 mod bodies;
 mod elements;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-/// How long a target runs where nothing else is said.
+/// The default duration of a target.
 const MOMENT: Duration = Duration::from_millis(800);
 
 fn time() -> Duration {
@@ -24,7 +25,7 @@ fn time() -> Duration {
     seconds.map_or(MOMENT, Duration::from_secs_f64)
 }
 
-/// Random numbers; `DELAYBRIDGE_SEED` repeats a run.
+/// A generator of random numbers; `DELAYBRIDGE_SEED` repeats a run.
 fn seeded(what: &str) -> Rng {
     let seed = std::env::var("DELAYBRIDGE_SEED").ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
@@ -32,7 +33,7 @@ fn seeded(what: &str) -> Rng {
     Rng::with_seed(seed)
 }
 
-/// Runs a target again and again until its time is over.
+/// Runs a target repeatedly until its time is over.
 fn fuzz(what: &str, mut target: impl FnMut(&mut Rng)) {
     let (mut random, started, mut runs) = (seeded(what), Instant::now(), 0_u64);
     while started.elapsed() < time() {
@@ -43,13 +44,13 @@ fn fuzz(what: &str, mut target: impl FnMut(&mut Rng)) {
     assert!(runs > 10, "{what}: {runs} inputs only");
 }
 
-/// So many bytes at most, mostly small numbers or letters in some inputs.
+/// Random bytes, at most `most`; in some inputs mostly small numbers or letters.
 fn noise(random: &mut Rng, most: usize) -> Vec<u8> {
     let top = random.choice([0x03, 0x7f, 0xff]).unwrap_or(0xff_u8);
     (0..random.usize(..=most)).map(|_| random.u8(..=top)).collect()
 }
 
-/// A few bytes changed, removed, doubled, or the end cut off.
+/// Damages bytes: a few changed, removed or doubled, or the end cut off.
 fn damaged(random: &mut Rng, mut bytes: Vec<u8>) -> Vec<u8> {
     for _ in 0..random.usize(1..4) {
         if bytes.is_empty() {

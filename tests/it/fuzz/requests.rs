@@ -1,5 +1,5 @@
-//! Requests to the job queue's port and to the probes' port, as bytes on a connection. Every answer is one of HTTP, and the daemon
-//! goes on.
+//! Requests to the ports of the job queue and of the probes, as bytes on a connection. Every response is valid HTTP,
+//! and the daemon continues.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ const REQUESTS: [&str; 9] = [
     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
 ];
 
-/// What the port answers until it closes the connection, or until nothing comes any more.
+/// Reads the response until the port closes the connection, or until nothing more comes.
 async fn answer(port: u16, request: &[u8]) -> Vec<u8> {
     let mut connection = TcpStream::connect(("127.0.0.1", port)).await.expect("the daemon listens");
-    // A refused request may be answered, and the connection closed, before all of it is written.
+    // The server may respond and close the connection before a refused request is completely written.
     let written = connection.write_all(request).await.and(connection.shutdown().await);
     drop(written);
     let mut read = Vec::new();

@@ -26,7 +26,7 @@ fn value(random: &mut Rng, depth: usize) -> Value {
     }
 }
 
-/// What the path leads to, as text.
+/// The value at the path, as text.
 fn looked_up(value: &Value, path: &[&str]) -> Option<String> {
     let mut at = value;
     for step in path {
@@ -43,7 +43,7 @@ fn looked_up(value: &Value, path: &[&str]) -> Option<String> {
     }
 }
 
-/// The daemon fills as the lines above do, and never fills in what the payload says as if it were a template.
+/// The daemon fills a template as the lines above do, and never treats a payload's text as a template.
 #[test]
 fn a_template_is_filled_with_what_the_payload_has() {
     let id = Identity::from(MessageId([7; 8]));
@@ -72,7 +72,7 @@ fn a_template_is_filled_with_what_the_payload_has() {
                     }
                 }
             };
-            // A literal `$` in front of a hole would be another text.
+            // A literal `$` before a placeholder would be another text.
             if hole.starts_with('$') && source.ends_with('$') {
                 source.push(' ');
                 expected = expected.map(|text| text + " ");
@@ -90,7 +90,7 @@ fn a_template_is_filled_with_what_the_payload_has() {
     });
 }
 
-/// Whatever is written there: a template, or an error that names the place.
+/// Every text is a template, or an error with a position.
 #[test]
 fn any_text_is_a_template_or_an_error() {
     fuzz("template texts", |random| {

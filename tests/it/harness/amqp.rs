@@ -1,4 +1,4 @@
-//! What has arrived in a RabbitMQ queue, taken out of it.
+//! The messages in a RabbitMQ queue, taken out of it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 
 use super::oracle::Delivery;
 
-/// A connection of the test's own, and its only channel.
+/// A connection of the test, and its only channel.
 pub struct Rabbits {
     _connection: Connection,
     channel: Channel,
@@ -20,25 +20,25 @@ impl Rabbits {
     ///
     /// # Errors
     ///
-    /// The broker does not let us in, as while it restarts.
+    /// The broker refuses the connection, for example while it restarts.
     pub async fn connect(url: &str) -> Result<Self, String> {
         let connection = Connection::connect(url, ConnectionProperties::default()).await.map_err(|e| e.to_string())?;
         let channel = connection.create_channel().await.map_err(|e| e.to_string())?;
         Ok(Rabbits { _connection: connection, channel })
     }
 
-    /// How many messages wait in the queue; none if it is not there.
+    /// Number of messages in the queue; 0 if it does not exist.
     pub async fn count(&self, queue: &str) -> u32 {
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         let queue = self.channel.queue_declare(queue.into(), passive, FieldTable::default()).await;
         queue.map_or(0, |queue| queue.message_count())
     }
 
-    /// Takes every message that waits now.
+    /// Takes all messages in the queue.
     ///
     /// # Errors
     ///
-    /// There is no such queue, or the broker is gone.
+    /// The queue does not exist, or the broker is gone.
     pub async fn take_all(&mut self, queue: &str) -> Result<Vec<Delivery>, String> {
         let mut deliveries = Vec::new();
         let no_ack = BasicGetOptions { no_ack: true };
@@ -48,12 +48,12 @@ impl Rabbits {
         Ok(deliveries)
     }
 
-    /// Takes every message that waits now, and confirms each after it was handed over: what a connection that breaks leaves
-    /// unconfirmed comes again.
+    /// Takes all messages in the queue, and confirms each after it was passed to `take`: unconfirmed ones come again
+    /// after a broken connection.
     ///
     /// # Errors
     ///
-    /// As [`take_all`](Rabbits::take_all).
+    /// The same as [`take_all`](Rabbits::take_all).
     pub async fn take_each(&self, queue: &str, mut take: impl FnMut(Delivery)) -> Result<(), String> {
         let text = |error: lapin::Error| error.to_string();
         while let Some(message) =
@@ -66,7 +66,7 @@ impl Rabbits {
         Ok(())
     }
 
-    /// Makes a durable direct exchange; with a queue, that one too, bound with this key.
+    /// Declares a durable direct exchange, and optionally a queue bound with this key.
     pub async fn declare(&self, exchange: &str, queue: Option<&str>, key: &str) {
         let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
         let table = FieldTable::default;
@@ -79,13 +79,13 @@ impl Rabbits {
         }
     }
 
-    /// Makes a durable queue with these arguments.
+    /// Declares a durable queue with these arguments.
     pub async fn declare_queue(&self, queue: &str, arguments: FieldTable) {
         let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
         self.channel.queue_declare(queue.into(), durable, arguments).await.expect("declare the queue");
     }
 
-    /// Binds a queue that is there.
+    /// Binds an existing queue.
     pub async fn bind(&self, exchange: &str, queue: &str, key: &str) {
         let (queue, exchange, key) = (queue.into(), exchange.into(), key.into());
         let bound = self.channel.queue_bind(queue, exchange, key, Default::default(), FieldTable::default());

@@ -1,7 +1,7 @@
 //! A Redis Cluster of real servers: three masters, each with a replica, on free ports.
 //!
-//! It is put together by hand, which takes half of the time of `redis-cli --cluster create`. Nodes and slots are known to
-//! this code from the cluster's own answers, so that a test can name the master of a key after any failover.
+//! It is assembled step by step, which takes half of the time of `redis-cli --cluster create`. Nodes and slots are read
+//! from the cluster's own answers, so a test can name the master of a key after any failover.
 
 use std::time::{Duration, Instant};
 
@@ -15,26 +15,26 @@ use super::ports::free_port;
 use super::redis_server::{RedisServer, ServerOptions};
 use super::tls::Pki;
 
-/// How long a step of the cluster may take on a busy machine.
+/// Time-out of a step of the cluster on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// After so much silence a node counts as failed.
+/// Time of silence after which a node counts as failed.
 const NODE_TIMEOUT_MS: u64 = 1_000;
-/// Masters; each has one replica.
+/// Number of masters; each has one replica.
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
 
-/// Six nodes; gone with their directories when dropped.
+/// Six nodes, which end with their directories on drop.
 #[derive(Debug)]
 pub struct RedisCluster {
-    /// The first three begin as masters, the others as their replicas.
+    /// The first three nodes begin as masters, the others as their replicas.
     pub nodes: Vec<RedisServer>,
-    /// When a failover ended last: votes for one shard must be apart.
+    /// The end of the last failover: votes for one shard must be apart.
     failed_over: Option<Instant>,
-    /// The certificates, valid for `localhost` only, where nodes announce that name.
+    /// The certificates, valid only for `localhost`, if the nodes announce that name.
     secured: Option<(TempDir, Pki)>,
 }
 
-/// A node that belongs to no cluster yet, and the port of its bus.
+/// Starts a node that belongs to no cluster yet; returns it with the port of its bus.
 async fn node(pki: Option<&Pki>) -> (RedisServer, u16) {
     let bus = free_port();
     let lines = [
@@ -48,7 +48,7 @@ async fn node(pki: Option<&Pki>) -> (RedisServer, u16) {
     ];
     let mut options = lines.iter().fold(ServerOptions::default(), |options, (key, value)| options.line(key, value));
     if let Some(pki) = pki {
-        // The TLS port is the one that the nodes tell about each other and their clients.
+        // The nodes announce the TLS port to each other and to clients.
         options = options.tls_with(pki).line("tls-cluster", "yes").line("tls-replication", "yes");
         options = options.line("cluster-announce-hostname", "localhost");
         options = options.line("cluster-preferred-endpoint-type", "hostname");
@@ -56,7 +56,7 @@ async fn node(pki: Option<&Pki>) -> (RedisServer, u16) {
     (RedisServer::start_with(options).await, bus)
 }
 
-/// Two nodes without replicas. The first has the lower half of the slots.
+/// Starts two nodes without replicas. The first has the lower half of the slots.
 pub async fn two_nodes() -> [RedisServer; 2] {
     let ((first, _), (second, bus)) = tokio::join!(node(None), node(None));
     for (epoch, node) in ["1", "2"].into_iter().zip([&first, &second]) {
@@ -87,13 +87,13 @@ async fn ask<T: FromRedisValue>(node: &RedisServer, words: &[&str]) -> redis::Re
 }
 
 impl RedisCluster {
-    /// Starts six nodes and waits until all of them agree.
+    /// Starts six nodes, and waits until all of them agree.
     pub async fn start() -> RedisCluster {
         Self::start_with(None).await
     }
 
-    /// The same with TLS between nodes and for clients, which hear of nodes by the name `localhost`; the certificates are valid for
-    /// nothing else.
+    /// The same with TLS between nodes and for clients. The nodes announce the name `localhost`, for which alone the
+    /// certificates are valid.
     pub async fn secured() -> RedisCluster {
         let dir = TempDir::with_prefix("delaybridge-tls-").expect("make a directory for certificates");
         let pki = Pki::create_for(dir.path(), &["localhost"]);
@@ -116,7 +116,7 @@ impl RedisCluster {
             });
             slots.exec_async(&mut master.client().await).await.expect("the slots of a master");
         }
-        // Without epochs of their own the first elections collide.
+        // Without distinct epochs the first elections would collide.
         for (epoch, node) in cluster.nodes.iter().enumerate() {
             ask::<()>(node, &["CLUSTER", "SET-CONFIG-EPOCH", &(epoch + 1).to_string()]).await.expect("an epoch");
         }
@@ -126,7 +126,7 @@ impl RedisCluster {
         }
         for (master, replica) in cluster.nodes[..MASTERS].iter().zip(&cluster.nodes[MASTERS..]) {
             let id: String = ask(master, &["CLUSTER", "MYID"]).await.expect("the id of a master");
-            // A replica must have heard of its master.
+            // A replica must know its master first.
             until("a replica to follow its master", async || {
                 ask::<()>(replica, &["CLUSTER", "REPLICATE", &id]).await.map_err(|error| error.to_string())
             })
@@ -139,14 +139,14 @@ impl RedisCluster {
         cluster
     }
 
-    /// Waits until every node runs, every master has a replica that is linked, and all agree.
+    /// Waits until every node runs, every master has a linked replica, and all agree.
     pub async fn wait_until_whole(&self) {
         for node in &self.nodes {
             until("the cluster to be whole", async || self.is_whole(node).await).await;
         }
     }
 
-    /// A master with slots that is another one than this.
+    /// Another master with slots.
     pub async fn another_master(&self, not: usize) -> usize {
         for (number, node) in self.nodes.iter().enumerate().filter(|(number, node)| *number != not && node.is_running())
         {
@@ -158,12 +158,12 @@ impl RedisCluster {
         panic!("there is one master only");
     }
 
-    /// A failover may have happened by itself.
+    /// Records that a failover may have happened by itself.
     pub fn has_failed_over(&mut self) {
         self.failed_over = Some(Instant::now());
     }
 
-    /// Whether a node sees all slots served, and every master with a replica that is linked.
+    /// Checks that a node sees all slots served, and every master with a linked replica.
     async fn is_whole(&self, node: &RedisServer) -> Result<(), String> {
         let text = |error: redis::RedisError| error.to_string();
         let info: String = ask(node, &["CLUSTER", "INFO"]).await.map_err(text)?;
@@ -182,7 +182,7 @@ impl RedisCluster {
         }
     }
 
-    /// The port by which the cluster knows a node.
+    /// The port that the cluster knows a node by.
     fn known_port(&self, node: &RedisServer) -> u16 {
         if self.secured.is_some() { node.tls().0 } else { node.port() }
     }
@@ -195,7 +195,7 @@ impl RedisCluster {
         format!("{{ cluster: [{}], tls: {{ ca_file: {ca} }}, {patience} }}", seeds.join(", "))
     }
 
-    /// The value of `redis:` in a configuration: some of the nodes, patient as in the other tests.
+    /// The value of `redis:` in a configuration: some of the nodes, with long time-outs as in the other tests.
     pub fn yaml(&self) -> String {
         let seeds: Vec<_> = self.nodes.iter().take(4).map(|node| format!("'127.0.0.1:{}'", node.port())).collect();
         format!("{{ cluster: [{}], connect_timeout: 10s, command_timeout: 5s }}", seeds.join(", "))
@@ -211,7 +211,7 @@ impl RedisCluster {
         ask(self.anyone(), &["CLUSTER", "KEYSLOT", key]).await.expect("a slot")
     }
 
-    /// The number of the node that is the master of a key now, by its own account: the others may not have heard of it yet.
+    /// The number of the node that considers itself the master of a key; the others may not know that yet.
     pub async fn owner(&self, key: &str) -> usize {
         let slot = self.slot(key).await;
         let mut owner = None;
@@ -242,7 +242,7 @@ impl RedisCluster {
         self.alive().next().expect("a running node")
     }
 
-    /// The replica of a master, by numbers.
+    /// The number of a master's replica.
     pub async fn replica_of(&self, master: usize) -> usize {
         let port = self.known_port(&self.nodes[master]);
         let mut found = None;
@@ -260,11 +260,11 @@ impl RedisCluster {
         found.expect("it was found")
     }
 
-    /// The replica of a master takes over, in order. Answers when it has, with its number.
+    /// Makes the replica of a master take over gracefully; returns its number when it has.
     pub async fn fail_over(&mut self, master: usize) -> usize {
         self.let_votes_expire().await;
         let replica = self.replica_of(master).await;
-        // A replica refuses while it is not linked to its master, or takes it for failed, as after a freeze.
+        // A replica refuses while it is not linked to its master, or considers it failed, as after a freeze.
         until("a failover to begin", async || {
             ask::<()>(&self.nodes[replica], &["CLUSTER", "FAILOVER"]).await.map_err(|error| error.to_string())
         })
@@ -280,13 +280,13 @@ impl RedisCluster {
         replica
     }
 
-    /// A replica that stays one, whatever its master does.
+    /// Makes a replica stay one, whatever its master does.
     pub async fn never_takes_over(&self, replica: usize) {
         let words = ["CONFIG", "SET", "cluster-replica-no-failover", "yes"];
         ask::<()>(&self.nodes[replica], &words).await.expect("a replica that stays one");
     }
 
-    /// SIGKILL to a master. Answers when its replica has taken over, with its number.
+    /// Kills a master with SIGKILL; returns the number of its replica when that has taken over.
     pub async fn kill(&mut self, master: usize) -> usize {
         self.let_votes_expire().await;
         let replica = self.replica_of(master).await;
@@ -296,7 +296,7 @@ impl RedisCluster {
         replica
     }
 
-    /// Waits until a failover can have an election. A vote of Redis 7.0 is kept for a while: a second failover would be won
+    /// Waits until a failover can have an election. Redis 7.0 keeps a vote for a while: a second failover would be won
     /// without one, with the old epoch.
     pub async fn let_votes_expire(&self) {
         let apart = Duration::from_millis(4 * NODE_TIMEOUT_MS.max(1_000) + 200);
@@ -305,7 +305,7 @@ impl RedisCluster {
         }
     }
 
-    /// Waits until a node is a master that serves.
+    /// Waits until a node is a serving master.
     pub async fn is_master(&self, number: usize) {
         until("a replica to take over", async || {
             let text = |error: redis::RedisError| error.to_string();
@@ -318,7 +318,7 @@ impl RedisCluster {
         .await;
     }
 
-    /// A further master, without slots; answers with its number.
+    /// Adds a master without slots; returns its number.
     pub async fn add_master(&mut self) -> usize {
         let (node, bus) = node(None).await;
         least::joins_cluster(node.port(), self.nodes[0].port());
@@ -345,7 +345,7 @@ impl RedisCluster {
         all - 1
     }
 
-    /// The last node leaves the cluster, and ends. It must not have slots any more.
+    /// Removes the last node, which must have no slots, and ends it.
     pub async fn remove_last(&mut self) {
         let mut node = self.nodes.pop().expect("a node");
         let id: String = ask(&node, &["CLUSTER", "MYID"]).await.expect("an id");
@@ -355,7 +355,7 @@ impl RedisCluster {
         node.kill();
     }
 
-    /// `redis-cli --cluster reshard`: moves so many slots, taken from all others, to a master.
+    /// Moves slots from all other masters to one, with `redis-cli --cluster reshard`.
     pub async fn reshard(&self, slots: usize, to: usize) {
         let id: String = ask(&self.nodes[to], &["CLUSTER", "MYID"]).await.expect("an id");
         let at = format!("127.0.0.1:{}", self.nodes[to].port());
@@ -368,7 +368,7 @@ impl RedisCluster {
         assert!(output.status.success(), "{}", said.lines().rev().take(20).collect::<Vec<_>>().join("\n"));
     }
 
-    /// Begins to move a key's slot to another master: from now on a script that names a key that is not there is refused.
+    /// Begins to move a key's slot to another master: from now on a script that names a missing key is refused.
     pub async fn begin_move(&self, key: &str, to: usize) -> SlotMove {
         let (slot, from) = (self.slot(key).await.to_string(), self.owner(key).await);
         let id = async |number: usize| ask::<String>(&self.nodes[number], &["CLUSTER", "MYID"]).await.expect("an id");
@@ -378,7 +378,8 @@ impl RedisCluster {
         SlotMove { slot, from, to, to_id }
     }
 
-    /// Moves the keys of the slot one by one. `false` if its master lost the slot to another node meanwhile, in a failover that was late.
+    /// Moves the keys of the slot one by one. Returns false if its master lost the slot to another node, in a delayed
+    /// failover.
     pub async fn move_keys(&self, of: &SlotMove) -> bool {
         let port = self.nodes[of.to].port().to_string();
         loop {
@@ -395,7 +396,7 @@ impl RedisCluster {
         }
     }
 
-    /// Ends it: every master learns the new owner, the new one first.
+    /// Ends the move: every master learns the new owner, the new one first.
     pub async fn end_move(&self, of: &SlotMove) {
         let words = ["CLUSTER", "SETSLOT", &of.slot, "NODE", &of.to_id];
         ask::<()>(&self.nodes[of.to], &words).await.expect("the target owns the slot");
@@ -413,7 +414,7 @@ impl RedisCluster {
     }
 }
 
-/// A slot on its way.
+/// A slot that is being moved.
 #[derive(Debug)]
 pub struct SlotMove {
     slot: String,
@@ -422,17 +423,17 @@ pub struct SlotMove {
     to_id: String,
 }
 
-/// Whether the node that answers this to `CLUSTER NODES` is the master of a slot.
+/// Whether the node with this answer to `CLUSTER NODES` is the master of a slot.
 fn serves(nodes: &str, slot: u64) -> bool {
     let own = nodes.lines().find(|line| line.contains("myself,master")).unwrap_or_default();
-    // Behind eight other fields: `5-7`, `9`, and slots on their way as `[12->-...]`.
+    // After eight other fields: `5-7`, `9`, and slots being moved as `[12->-...]`.
     own.split(' ').skip(8).any(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if (first..=last).contains(&slot))
     })
 }
 
-/// The port of the node that is the master of a slot by its own account, of those that answer at once.
+/// The port of the first responding node that considers itself the master of a slot.
 pub async fn master_of(ports: &[u16], slot: u64) -> Option<u16> {
     for port in ports {
         let asked = async {

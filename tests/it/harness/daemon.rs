@@ -16,18 +16,18 @@ use super::metrics::Metrics;
 use super::ports::free_port;
 use super::process::{Process, Usage, command};
 
-/// The binary that cargo built beside these tests.
+/// The binary that cargo built for these tests.
 const BINARY: &str = env!("CARGO_BIN_EXE_delaybridge");
 
-/// How long it may take to be ready on a busy machine.
+/// Time-out for the daemon to be ready on a busy machine.
 const START_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How long an endpoint may take to answer; it runs on a thread of its own.
+/// Time-out of an endpoint, which has a thread of its own.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
-/// A running daemon; killed by pid when dropped.
+/// A running daemon, killed by pid on drop.
 ///
-/// The drop also fails the test if the log has a WARN or ERROR line that was not announced with
+/// The drop also fails the test if the log has a WARN or ERROR line that was not expected with
 /// [`expect_log`](Daemon::expect_log).
 pub struct Daemon {
     process: Process,
@@ -54,12 +54,13 @@ impl ConfigFile {
         file
     }
 
-    /// Where the configuration is.
+    /// The path of the configuration.
     pub fn path(&self) -> PathBuf {
         self.dir.path().join("delaybridge.yaml")
     }
 
-    /// Where the same is under the least rights for this purpose: beside it, because paths in it may be relative.
+    /// The path of a copy with the least rights for this purpose, in the same directory, because paths in it may be
+    /// relative.
     pub fn confined(&self, purpose: Purpose) -> PathBuf {
         match confined(&self.path(), purpose) {
             Some(text) => self.write(&format!("{purpose:?}-delaybridge.yaml"), &text),
@@ -67,7 +68,7 @@ impl ConfigFile {
         }
     }
 
-    /// Writes another file beside it (passwords, certificates) and returns its path.
+    /// Writes another file into the same directory (passwords, certificates), and returns its path.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         std::fs::write(&path, text).unwrap_or_else(|e| panic!("write {}: {e}", path.display()));
@@ -75,11 +76,11 @@ impl ConfigFile {
     }
 }
 
-/// One command of the binary with this configuration, under the least rights for it.
+/// A command of the binary with this configuration, with the least rights for it.
 pub fn command_line(config: &ConfigFile, arguments: &[&str]) -> Command {
     let file = match arguments.first() {
         Some(&("check" | "run")) => config.confined(Purpose::Run),
-        // It looks for what no configuration names yet.
+        // It searches for keys that no configuration names yet.
         Some(&"discover") => config.path(),
         _ => config.confined(Purpose::Operator),
     };
@@ -97,9 +98,9 @@ pub fn cli(config: &ConfigFile, arguments: &[&str]) -> Output {
 }
 
 impl Daemon {
-    /// Starts `run` with this configuration and does not wait for anything.
+    /// Starts `run` with this configuration, and does not wait.
     ///
-    /// The text has no `http:` section of its own: a free port is filled in.
+    /// The text has no `http:` section: one with a free port is added.
     pub fn spawn(yaml: &str) -> Self {
         Self::spawn_with(yaml, &[])
     }
@@ -109,20 +110,21 @@ impl Daemon {
         Self::spawn_serving("", yaml, environment)
     }
 
-    /// Like [`start`](Daemon::start), with the operators' listener, and its port. Clients of this machine may do everything.
+    /// Like [`start`](Daemon::start), with the operators' listener; returns its port as well. Clients on this machine
+    /// may do everything.
     pub async fn start_for_operators(yaml: &str) -> (Self, u16) {
         let port = free_port();
         (Self::start_for_operators_at(&format!("127.0.0.1:{port}"), yaml).await, port)
     }
 
-    /// The same, where the operators' listener is.
+    /// The same with this address for the operators' listener.
     pub async fn start_for_operators_at(listen: &str, yaml: &str) -> Self {
         let mut daemon = Self::spawn_serving(&format!(", admin: {{ listen: \"{listen}\" }}"), yaml, &[]);
         daemon.wait_ready().await;
         daemon
     }
 
-    /// With more keys under `http`.
+    /// Starts with further keys under `http`.
     fn spawn_serving(http: &str, yaml: &str, environment: &[(&str, &str)]) -> Self {
         let http_port = free_port();
         let config = ConfigFile::new(&format!("http: {{ listen: 127.0.0.1:{http_port}{http} }}\n{yaml}"));
@@ -136,14 +138,14 @@ impl Daemon {
         Daemon { process, http_port, stdout, stderr, expected: Vec::new(), config, file }
     }
 
-    /// Starts and waits until `/readyz` says yes.
+    /// Starts, and waits until `/readyz` reports ready.
     pub async fn start(yaml: &str) -> Self {
         let mut daemon = Self::spawn(yaml);
         daemon.wait_ready().await;
         daemon
     }
 
-    /// Starts and waits until it has started: its sinks may be down.
+    /// Starts, and waits until the daemon has started; its sinks may be down.
     pub async fn start_with_sinks_down(yaml: &str) -> Self {
         let daemon = Self::spawn(yaml);
         eventually("the daemon to have started", START_DEADLINE, async || match daemon.get("/startupz").await {
@@ -155,11 +157,11 @@ impl Daemon {
         daemon
     }
 
-    /// Waits until `/readyz` says yes.
+    /// Waits until `/readyz` reports ready.
     pub async fn wait_ready(&mut self) {
         eventually("the daemon to be ready", START_DEADLINE, async || {
             if let Some(status) = self.process.exit_status() {
-                // Not an Err: it will not come back.
+                // A panic instead of an Err, because the daemon will not come back.
                 panic!("the daemon ended with {status} before it was ready:\n{}", self.stderr.all().join("\n"));
             }
             match self.get("/readyz").await {
@@ -171,24 +173,24 @@ impl Daemon {
         .await;
     }
 
-    /// Asks one of its endpoints.
+    /// Requests one of the endpoints.
     pub async fn get(&self, path: &str) -> Result<Answer, String> {
         http::get(self.http_port, path, ANSWER_DEADLINE).await
     }
 
-    /// Port of `/metrics` and the probes.
+    /// The port of `/metrics` and the probes.
     pub fn http_port(&self) -> u16 {
         self.http_port
     }
 
-    /// One scrape.
+    /// Scrapes the metrics.
     pub async fn metrics(&self) -> Metrics {
         let answer = self.get("/metrics").await.unwrap_or_else(|e| panic!("scrape the daemon: {e}"));
         assert_eq!(answer.status, 200, "scrape the daemon: {}", answer.body);
         Metrics::parse(&answer.body)
     }
 
-    /// Sum of the series that match a selector such as `name{queue="q"}`.
+    /// The sum of the series that match a selector such as `name{queue="q"}`.
     pub async fn metric(&self, selector: &str) -> f64 {
         self.metrics().await.sum(selector)
     }
@@ -198,12 +200,12 @@ impl Daemon {
         self.process.signal(signal);
     }
 
-    /// SIGKILL; reaped when this returns.
+    /// Kills and reaps the process.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Waits for its end and answers the exit code; panics with the log after `deadline`.
+    /// Waits for the end, and returns the exit code; panics with the log after `deadline`.
     pub async fn wait_exit(&mut self, deadline: Duration) -> i32 {
         let Some(status) = self.process.wait(deadline).await else {
             panic!("the daemon still runs after {deadline:?}:\n{}", self.stderr.all().join("\n"));
@@ -211,13 +213,13 @@ impl Daemon {
         status.code().unwrap_or_else(|| panic!("the daemon was ended by a signal: {status}"))
     }
 
-    /// SIGTERM, and its exit code.
+    /// Sends SIGTERM; returns the exit code.
     pub async fn stop(&mut self) -> i32 {
         self.signal(Signal::TERM);
         self.wait_exit(Duration::from_secs(40)).await
     }
 
-    /// Process id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
@@ -227,27 +229,27 @@ impl Daemon {
         self.process.usage()
     }
 
-    /// What it has written to standard output.
+    /// The lines of standard output.
     pub fn stdout(&self) -> &Lines {
         &self.stdout
     }
 
-    /// What it has logged.
+    /// The log lines.
     pub fn log(&self) -> &Lines {
         &self.stderr
     }
 
-    /// Its configuration, for commands that run beside it.
+    /// The configuration, for further commands.
     pub fn config(&self) -> &ConfigFile {
         &self.config
     }
 
-    /// The file that it was started with, and reads again.
+    /// The file that the daemon was started with, and reads on a reload.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Replaces the file that it was started with by a changed one, as an editor does.
+    /// Replaces that file by a changed one, as an editor does.
     pub fn rewrite(&self, change: impl FnOnce(String) -> String) {
         let text = std::fs::read_to_string(&self.file).expect("read the daemon's configuration");
         let beside = self.file.with_extension("new");
@@ -262,7 +264,7 @@ impl Daemon {
         command.output().unwrap_or_else(|e| panic!("run {BINARY} {arguments:?}: {e}"))
     }
 
-    /// Asks for a reload by SIGHUP, and waits until it is over. Whether it was carried out.
+    /// Requests a reload with SIGHUP, and waits until it is over; returns whether it succeeded.
     pub async fn reload(&mut self) -> bool {
         let lines = self.stderr.count();
         self.signal(Signal::HUP);
@@ -278,13 +280,13 @@ impl Daemon {
         .await
     }
 
-    /// Announces that WARN and ERROR lines with this text belong to the test.
+    /// Expects WARN and ERROR lines with this text.
     pub fn expect_log(&mut self, text: &str) -> &mut Self {
         self.expected.push(text.to_owned());
         self
     }
 
-    /// Unannounced WARN and ERROR lines.
+    /// The unexpected WARN and ERROR lines.
     pub fn unexpected_log_lines(&self) -> Vec<String> {
         let expected = |line: &String| self.expected.iter().any(|text| line.contains(text));
         self.stderr.all().into_iter().filter(|line| is_trouble(line) && !expected(line)).collect()

@@ -1,29 +1,30 @@
-//! Waiting for a condition: the one place of the tests that may sleep.
+//! Waiting for a condition: the only place in the tests that may sleep.
 
 use std::time::{Duration, Instant};
 
-/// The first pause between two probes: short against every deadline in the tests, long against a Redis round trip.
+/// The first pause between two probes: short compared with every deadline in the tests, long compared with a Redis
+/// round trip.
 const SHORTEST: Duration = Duration::from_millis(5);
-/// The longest pause: short against everything that a test waits for, so that no state is missed.
+/// The longest pause: short compared with everything that a test waits for, so that no state is missed.
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// The pause after a probe that took so long, after so long a wait.
+/// The pause after a probe, by its duration and the wait so far.
 ///
-/// A wait of seconds need not be seen to end to the millisecond, and probes that open a connection or read a whole topic
-/// must not take the processor from what they wait for.
+/// The end of a wait of seconds need not be seen to the millisecond, and probes that open a connection or read a whole
+/// topic must not take CPU time from what they wait for.
 fn pause(waited: Duration, probe: Duration) -> Duration {
     (waited / 20).max(probe).clamp(SHORTEST, LONGEST)
 }
 
-/// Looks until `probe` answers `Ok`, and returns what it found.
+/// Repeats `probe` until it returns `Ok`, and returns that value.
 ///
-/// `probe` says in its `Err` what it saw instead; when `deadline` has passed, the panic shows what was awaited and what
-/// was seen last. A probe that itself hangs is cut at the deadline as well.
+/// The `Err` of `probe` describes what it saw; after `deadline`, the panic shows what was awaited and what was seen
+/// last. A probe that hangs is cancelled at the deadline as well.
 pub async fn eventually<T>(what: &str, deadline: Duration, mut probe: impl AsyncFnMut() -> Result<T, String>) -> T {
     let began = Instant::now();
     let until = began + deadline;
     let mut seen = String::from("nothing: the first look did not answer");
-    // A machine that stalled has not waited: poll a few times more.
+    // After a stall of the machine, poll a few times more.
     let mut looks = 0;
     loop {
         looks += 1;

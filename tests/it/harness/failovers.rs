@@ -1,5 +1,5 @@
-//! Elements that are offered through failovers, as a client of the application does it: it follows the master, and knows
-//! which of its offers have reached all replicas.
+//! Elements offered through failovers like by a client of an application: it follows the master, and knows which of its
+//! offers have reached all replicas.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,42 +13,42 @@ use super::oracle::{Delivery, Oracle};
 use super::redisson::{Element, RedissonQueue};
 use super::{cluster, sentinels};
 
-/// Time between two batches of offers.
+/// The interval between two batches of offers.
 const BATCH: Duration = Duration::from_millis(50);
-/// How far ahead elements are offered.
+/// The time from an offer to its due time, in ms.
 const AHEAD_MS: i64 = 1_000;
 
-/// How a master is to be replaced.
+/// The way in which a master is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failover {
-    /// In order, by a command.
+    /// By a command, gracefully.
     Command,
-    /// After a SIGKILL to the master.
+    /// By a SIGKILL of the master.
     Kill,
 }
 
-/// What a failover did.
+/// The result of a failover.
 #[derive(Debug, Clone, Copy)]
 pub struct FailedOver {
-    /// Place of the former master among the servers.
+    /// The index of the former master among the servers.
     pub old: usize,
-    /// Place of the new one.
+    /// The index of the new master.
     pub new: usize,
-    /// When it began, in ms since the epoch by the servers' clock.
+    /// The begin, in ms since the epoch by the servers' clock.
     pub began_ms: i64,
-    /// How long the servers took: until the new one says that it is the master, and clients are sent to it.
+    /// The time until the new one considers itself the master, and clients are directed to it.
     pub took: Duration,
 }
 
 impl FailedOver {
-    /// One that has just ended.
+    /// A failover that has just ended.
     pub fn ended(old: usize, new: usize, began: Instant) -> FailedOver {
         let took = began.elapsed();
         FailedOver { old, new, began_ms: now_ms().saturating_sub(millis(took)), took }
     }
 }
 
-/// Whether this time in ms is within a failover, or so long before its begin or after its end.
+/// Whether this time in ms is within a failover, or at most this long before its begin or after its end.
 pub fn is_around(failovers: &[FailedOver], at_ms: i64, before_ms: i64, after_ms: i64) -> bool {
     let around = |failover: &FailedOver| {
         let end = failover.began_ms + millis(failover.took);
@@ -57,12 +57,12 @@ pub fn is_around(failovers: &[FailedOver], at_ms: i64, before_ms: i64, after_ms:
     failovers.iter().any(around)
 }
 
-/// Twenty, half of them by a kill: the long version is for people.
+/// Twenty failovers, half of them by a kill, for the long version.
 pub fn many() -> Vec<Failover> {
     (0..20).map(|n| [Failover::Command, Failover::Kill][n % 2]).collect()
 }
 
-/// This machine's time, which is that of all servers on it.
+/// The time of this machine, and so of all servers on it, in ms.
 #[allow(clippy::disallowed_methods, reason = "events of several servers are compared")]
 pub fn now_ms() -> i64 {
     millis(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time after 1970"))
@@ -72,7 +72,7 @@ fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).expect("a time before the year 292 million")
 }
 
-/// Who says which server is the master.
+/// The source that names the master.
 #[derive(Debug, Clone)]
 pub enum Guide {
     /// The sentinel on this port.
@@ -81,33 +81,33 @@ pub enum Guide {
     Cluster(Vec<u16>, u64),
 }
 
-/// What was offered.
+/// The offers.
 #[derive(Default)]
 pub struct Offered {
     pub oracle: Oracle,
-    /// Due times by id.
+    /// The due times by id.
     pub due: HashMap<String, i64>,
-    /// Those that all replicas had acknowledged: no failover may lose them.
+    /// The ids that all replicas acknowledged: no failover may lose them.
     pub sure: HashSet<String>,
-    /// Those that the master had acknowledged.
+    /// The ids that the master acknowledged.
     pub acknowledged: HashSet<String>,
 }
 
-/// Offers until it is stopped.
+/// A producer, which offers until it is stopped.
 pub struct Producer {
     offered: Arc<Mutex<Offered>>,
     task: JoinHandle<()>,
 }
 
 impl Producer {
-    /// Begins to offer so many elements a second to the master, which has so many replicas.
+    /// Begins to offer `per_second` elements a second to the master, which has `replicas` replicas.
     pub fn start(guide: Guide, replicas: u32, queue: RedissonQueue, per_second: usize) -> Producer {
         let offered = Arc::new(Mutex::new(Offered::default()));
         let task = tokio::spawn(offer(guide, replicas, queue, per_second * 50 / 1_000, offered.clone()));
         Producer { offered, task }
     }
 
-    /// Ends it, and answers what was offered.
+    /// Ends the producer, and returns the offers.
     pub async fn stop(self) -> Offered {
         self.task.abort();
         drop(self.task.await);
@@ -121,8 +121,8 @@ async fn offer(guide: Guide, replicas: u32, queue: RedissonQueue, batch: usize, 
     loop {
         ticks.tick().await;
         let master = match &guide {
-            // A former master may take writes for ten more seconds, until a sentinel makes it a replica. A client that follows
-            // the sentinels does not write there.
+            // A former master may accept writes for ten more seconds, until a sentinel makes it a replica. A client
+            // that follows the sentinels does not write there.
             Guide::Sentinel(port) => sentinels::master_of(*port).await.ok().flatten(),
             // A former master of a cluster answers MOVED.
             Guide::Cluster(..) if connection.is_some() => at,
@@ -149,7 +149,7 @@ async fn offer(guide: Guide, replicas: u32, queue: RedissonQueue, batch: usize, 
             })
             .collect();
         {
-            // Before they are sent: they may arrive before the answer does.
+            // Recorded before they are sent, because they may arrive before the answer.
             let mut offered = offered.lock();
             offered.oracle.offered(&elements);
             offered.due.extend(elements.iter().map(|element| (element.id_text(), element.due_ms)));
@@ -180,7 +180,7 @@ async fn time(redis: &mut MultiplexedConnection) -> redis::RedisResult<i64> {
     Ok(seconds * 1_000 + micros / 1_000)
 }
 
-/// Offers at once, and answers how many replicas have it.
+/// Offers at once, and returns the number of replicas that have it.
 async fn send(
     redis: &mut MultiplexedConnection,
     replicas: u32,
@@ -197,19 +197,18 @@ async fn send(
     redis::cmd("WAIT").arg(replicas).arg(200).query_async(redis).await
 }
 
-/// What came of it.
+/// The verdict.
 pub struct Judged {
-    /// Elements that the master had acknowledged, and that the new one did not have.
+    /// Number of elements that the master had acknowledged, and that the new one did not have.
     pub lost: usize,
-    /// Deliveries beyond the first, and how many of them the daemon had not announced.
+    /// Number of repeated deliveries, and of those that the daemon had not announced.
     pub duplicates: usize,
     pub unannounced: usize,
-    /// For each failover, the longest time without a delivery, and when that was over: in ms from the begin of the failover, and
-    /// from when the servers had another master.
+    /// The longest time without a delivery around each failover.
     pub pauses: Vec<Pause>,
 }
 
-/// The longest time without a delivery around a failover, in ms.
+/// The longest time without a delivery around a failover.
 #[derive(Debug, Clone, Copy)]
 pub struct Pause {
     pub length: i64,
@@ -218,7 +217,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// The longest between these times, in order, of those that begin before the servers have another master.
+    /// The longest gap between these times (in order), of those that begin before the servers have another master.
     fn of(failover: &FailedOver, arrivals: &[i64]) -> Pause {
         let switch = failover.began_ms + millis(failover.took);
         let around = failover.began_ms - 100..=switch;
@@ -230,7 +229,7 @@ impl Pause {
     }
 }
 
-/// Fails if anything is lost that the replicas had, came early, or was never offered.
+/// Judges the deliveries; panics if an element is lost that the replicas had, was early, or was never offered.
 pub fn judge(offered: &Offered, deliveries: &[Delivery], failovers: &[FailedOver], announced: usize) -> Judged {
     let report = offered.oracle.judge(deliveries);
     assert!(report.foreign.is_empty() && report.altered.is_empty(), "{report}");
@@ -256,7 +255,7 @@ pub fn pauses(failovers: &[FailedOver], deliveries: &[Delivery]) -> Vec<Pause> {
     failovers.iter().map(|failover| Pause::of(failover, &arrivals)).collect()
 }
 
-/// Ids that were delivered more than once, with the times of their deliveries.
+/// The ids that were delivered more than once, with the times of their deliveries in ms.
 pub fn doubled(deliveries: &[Delivery]) -> Vec<(String, Vec<i64>)> {
     let mut times: HashMap<&str, Vec<i64>> = HashMap::new();
     for delivery in deliveries {
@@ -267,7 +266,7 @@ pub fn doubled(deliveries: &[Delivery]) -> Vec<(String, Vec<i64>)> {
     doubled.map(|(id, times)| (id.to_owned(), times)).collect()
 }
 
-/// Shows how long the servers took, and how long nothing was delivered, for each way.
+/// Prints the times of the servers and the times without a delivery, for each way.
 pub fn show(failovers: &[FailedOver], ways: &[Failover], pauses: &[Pause]) {
     for way in [Failover::Command, Failover::Kill] {
         let of_way = failovers.iter().zip(ways).zip(pauses).filter(|((_, of), _)| **of == way);

@@ -1,24 +1,24 @@
-//! Just enough HTTP to ask the daemon's own endpoints.
+//! A minimal HTTP client for the daemon's endpoints.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Status and body of an answer.
+/// The status and body of a response.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// Status code.
+    /// The status code.
     pub status: u16,
     /// The body as text.
     pub body: String,
 }
 
-/// `GET path` on 127.0.0.1; an error says why there was no answer within `patience`.
+/// Requests a path on 127.0.0.1; the error is the reason for no response within `patience`.
 pub async fn get(port: u16, path: &str, patience: Duration) -> Result<Answer, String> {
     let exchange = async {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        // Version 1.0: the server closes when it has said everything, and does not chunk.
+        // Version 1.0: the server closes the connection after the response, and does not use chunks.
         stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await?;
@@ -31,7 +31,8 @@ pub async fn get(port: u16, path: &str, patience: Duration) -> Result<Answer, St
     read(&answer).map_err(|e| format!("GET {path}: {e}"))
 }
 
-/// Reads a whole answer. One that ends before its `Content-Length` is an error: the process was killed while it wrote.
+/// Parses a complete response. One that ends before its `Content-Length` is an error: the process was killed while it
+/// wrote.
 fn read(answer: &[u8]) -> Result<Answer, String> {
     let text = String::from_utf8_lossy(answer);
     let status = text.split_whitespace().nth(1).and_then(|code| code.parse().ok());

@@ -1,7 +1,7 @@
 //! Real Redisson clients: one Java process per version, started at first use and shared by all tests of this run.
 //!
-//! The program that runs in it (`tests/brokers/redisson/Client.java`) answers one JSON object a line; answers find
-//! their question by its number, so that a `take` that waits holds up no other test.
+//! The program in it (`tests/brokers/redisson/Client.java`) answers with one JSON object per line. Answers are matched
+//! with their commands by a number, so a waiting `take` does not block other tests.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -19,7 +19,7 @@ use super::redisson::Layout;
 
 pub use brokers::redisson::VERSIONS;
 
-/// How long an answer may take: Redisson is a slow starter, and the machine runs other tests as well.
+/// Time-out of an answer: Redisson starts slowly, and the machine runs other tests as well.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The process of one version.
@@ -29,22 +29,22 @@ struct Java {
     waiting: Waiting,
     numbers: AtomicU64,
     complaints: Lines,
-    /// Killed by the kernel when this process ends: a `static` is never dropped.
+    /// Killed by the kernel when this process ends, because a `static` is never dropped.
     _process: Process,
 }
 
-/// The waiting callers by answer; empty once the process is gone.
+/// The waiting callers by number; `None` once the process has ended.
 type Waiting = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Value>>>>>;
 
-/// What the program answered.
+/// The answer of the program.
 enum Answer {
     Done(Value),
-    /// This version has no such class.
+    /// The class that this version does not have.
     Missing(String),
 }
 
 impl Java {
-    /// The process of that version, started if there is none yet.
+    /// The process of that version, started at first use.
     fn of(version: &'static str) -> &'static Java {
         static ALL: [OnceLock<Java>; VERSIONS.len()] = [const { OnceLock::new() }; VERSIONS.len()];
         let place = VERSIONS.iter().position(|known| *known == version).expect("one of VERSIONS");
@@ -71,13 +71,13 @@ impl Java {
                 // The caller may have given up.
                 let _ = asked.map(|asked| asked.send(answer));
             }
-            // Waiting callers see their end of the channel closed.
+            // Waiting callers see the end of the channel.
             lock(&answers).take();
         });
         Java { version, input, waiting, numbers: AtomicU64::new(0), complaints, _process: process }
     }
 
-    /// Sends a command; what comes back can be awaited, or not.
+    /// Sends a command; the answer can be awaited or not.
     fn send(&self, mut command: Value) -> oneshot::Receiver<Value> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         command["id"] = number.into();
@@ -85,7 +85,7 @@ impl Java {
         if let Some(waiting) = lock(&self.waiting).as_mut() {
             waiting.insert(number, sender);
         }
-        // Fails only when the process is gone, which closes the channel.
+        // Fails only if the process has ended, which closes the channel.
         let _ = writeln!(lock(&self.input), "{command}");
         answer
     }
@@ -111,19 +111,20 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A live `RedissonClient` of one version, on one server; shut down when dropped.
+/// A `RedissonClient` of one version on one server, shut down on drop.
 pub struct JavaClient {
     java: &'static Java,
     name: String,
 }
 
 impl JavaClient {
-    /// Connects to a server by its URL, `cluster:PORT,PORT` or `sentinel:MASTER:PORT,PORT`. Each client has connections and transfer tasks of its own, also beside others of its version.
+    /// Connects to a server by its URL, `cluster:PORT,PORT` or `sentinel:MASTER:PORT,PORT`. Each client has connections
+    /// and transfer tasks of its own.
     pub async fn connect(version: &'static str, url: &str) -> Self {
         static CLIENTS: AtomicU64 = AtomicU64::new(0);
         let java = tokio::task::spawn_blocking(move || Java::of(version)).await.expect("start Java");
         let name = CLIENTS.fetch_add(1, Ordering::Relaxed).to_string();
-        // Its clients want no database in the address.
+        // Redisson accepts no database in the address.
         let url = url.trim_end_matches("/0");
         let client = JavaClient { java, name };
         client.ask(json!({ "do": "connect", "url": url })).await;
@@ -138,12 +139,12 @@ impl JavaClient {
         }
     }
 
-    /// A queue, seen with this codec: the name of its class, with the one that it wraps in parentheses.
+    /// A queue with this codec: the name of the codec's class, with the wrapped one in parentheses.
     pub fn queue(&self, name: &str, codec: &str) -> JavaQueue<'_> {
         JavaQueue { client: self, name: name.to_owned(), codec: codec.to_owned() }
     }
 
-    /// What this version makes of the value; the error says that it has no such codec.
+    /// Encodes the value with this version; the error says that it has no such codec.
     pub async fn encode(&self, codec: &str, value: &Value) -> Result<Vec<u8>, String> {
         match self.ask(json!({ "do": "encode", "codec": codec, "value": value })).await {
             Answer::Done(payload) => Ok(hex::decode(payload.as_str().expect("bytes")).expect("hexadecimal digits")),
@@ -151,7 +152,7 @@ impl JavaClient {
         }
     }
 
-    /// Whether this version's codec can read what it has made of the value.
+    /// Whether this version's codec can decode its own encoding of the value.
     pub async fn reads(&self, codec: &str, value: &Value) -> bool {
         let answer = self.ask(json!({ "do": "reads", "codec": codec, "value": value })).await;
         matches!(answer, Answer::Done(Value::Bool(true)))
@@ -169,7 +170,7 @@ impl Drop for JavaClient {
     }
 }
 
-/// `RDelayedQueue` and the ready list behind it. Every method but [`take`](JavaQueue::take) starts the transfer task of
+/// An `RDelayedQueue` with its ready list. Every method except [`take`](JavaQueue::take) starts the transfer task of
 /// its client, as in Java, which then runs until [`destroy`](JavaQueue::destroy).
 pub struct JavaQueue<'a> {
     client: &'a JavaClient,
@@ -178,12 +179,12 @@ pub struct JavaQueue<'a> {
 }
 
 impl JavaQueue<'_> {
-    /// `offer(value, delay)`.
+    /// Calls `offer(value, delay)`.
     pub async fn offer(&self, value: &Value, delay: Duration) {
         self.offer_all(&[(value.clone(), delay)]).await;
     }
 
-    /// Offers each by itself; which of the offers were acknowledged.
+    /// Offers each element separately; returns which of the offers were acknowledged.
     pub async fn offer_each(&self, elements: &[(Value, Duration)]) -> Vec<bool> {
         let element =
             |(value, delay): &(Value, Duration)| json!({ "value": value, "delay_ms": delay.as_millis() as u64 });
@@ -192,7 +193,7 @@ impl JavaQueue<'_> {
         answer.as_array().expect("a list").iter().map(|done| done.as_bool().expect("yes or no")).collect()
     }
 
-    /// Offers many, hundreds at a time.
+    /// Offers many elements, hundreds at a time.
     pub async fn offer_all(&self, elements: &[(Value, Duration)]) {
         let element =
             |(value, delay): &(Value, Duration)| json!({ "value": value, "delay_ms": delay.as_millis() as u64 });
@@ -200,45 +201,45 @@ impl JavaQueue<'_> {
         self.ask("offer", json!({ "elements": elements })).await;
     }
 
-    /// `remove(value)`: whether an element was taken out.
+    /// Calls `remove(value)`; returns whether an element was removed.
     pub async fn remove(&self, value: &Value) -> bool {
         self.ask("remove", json!({ "value": value })).await.as_bool().expect("yes or no")
     }
 
-    /// `contains(value)`.
+    /// Calls `contains(value)`.
     pub async fn contains(&self, value: &Value) -> bool {
         self.ask("contains", json!({ "value": value })).await.as_bool().expect("yes or no")
     }
 
-    /// `size()`.
+    /// Calls `size()`.
     pub async fn size(&self) -> u64 {
         self.ask("size", json!({})).await.as_u64().expect("a number")
     }
 
-    /// `readAll()`.
+    /// Calls `readAll()`.
     pub async fn read_all(&self) -> Vec<Value> {
         let Value::Array(all) = self.ask("read_all", json!({})).await else { panic!("readAll answers a list") };
         all
     }
 
-    /// `poll()` of the delayed queue: the element that was offered first, due or not.
+    /// Calls `poll()` of the delayed queue, which returns the element that was offered first, due or not.
     pub async fn poll(&self) -> Option<Value> {
         let polled = self.ask("poll", json!({})).await;
         (!polled.is_null()).then_some(polled)
     }
 
-    /// `poll(wait)` of the blocking queue: what a Java consumer gets.
+    /// Calls `poll(wait)` of the blocking queue, as a Java consumer does.
     pub async fn take(&self, wait: Duration) -> Option<Value> {
         let taken = self.ask("take", json!({ "wait_ms": wait.as_millis() as u64 })).await;
         (!taken.is_null()).then_some(taken)
     }
 
-    /// `getDelayedQueue()`, which starts the transfer task.
+    /// Calls `getDelayedQueue()`, which starts the transfer task.
     pub async fn listen(&self) {
         self.ask("listen", json!({})).await;
     }
 
-    /// `destroy()`, which stops the transfer task of this client.
+    /// Calls `destroy()`, which stops the transfer task of this client.
     pub async fn destroy(&self) {
         self.ask("destroy", json!({})).await;
     }

@@ -11,25 +11,25 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use super::oracle::Delivery;
 
-/// How long a broker may take to answer.
+/// Time-out of a broker.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Every record of the topic, partition by partition in the order of each; none if there is no such topic.
+/// Reads all records of the topic, partition by partition in order; none if the topic does not exist.
 ///
 /// # Errors
 ///
-/// A broker does not answer, as while it restarts.
+/// A broker does not respond, for example while it restarts.
 pub async fn read_topic(bootstrap: &str, topic: &str) -> Result<Vec<Delivery>, String> {
     let (bootstrap, topic) = (bootstrap.to_owned(), topic.to_owned());
     let read = move || read(&bootstrap, &topic).map_err(|e| e.to_string());
     tokio::task::spawn_blocking(read).await.expect("the consumer does not panic")
 }
 
-/// How many records the topic holds.
+/// Counts the records of the topic.
 ///
 /// # Errors
 ///
-/// As [`read_topic`].
+/// The same as [`read_topic`].
 pub async fn count_topic(bootstrap: &str, topic: &str) -> Result<usize, String> {
     let (bootstrap, topic) = (bootstrap.to_owned(), topic.to_owned());
     let count = move || {
@@ -45,14 +45,14 @@ fn consumer(bootstrap: &str) -> BaseConsumer {
         .set("group.id", "nobody")
         .set("enable.auto.commit", "false")
         .set("allow.auto.create.topics", "false")
-        // Large batches of the daemon are read as they are.
+        // Large batches of the daemon must be readable.
         .set("fetch.message.max.bytes", "20000000")
         .set("receive.message.max.bytes", "100000000")
         .create()
         .expect("make a consumer")
 }
 
-/// First and next offset of every partition.
+/// The first and the next offset of every partition.
 fn ends(consumer: &BaseConsumer, topic: &str) -> KafkaResult<Vec<(i32, i64, i64)>> {
     let metadata = consumer.fetch_metadata(Some(topic), PATIENCE)?;
     let Some(topic_metadata) = metadata.topics().first().filter(|topic| topic.error().is_none()) else {

@@ -1,8 +1,8 @@
-//! The minimum rights: every process of a test logs in as a user with the rights that `delaybridge acl` prints for its
-//! configuration, and nothing else. So the whole suite runs under those rights, and a right that is missing fails it.
-//! Tests themselves stay the default user.
+//! Least rights: every process of a test logs in as a user with exactly the rights that `delaybridge acl` prints for
+//! its configuration. So the whole suite runs with those rights, and a missing right makes it fail. The tests
+//! themselves use the default user.
 //!
-//! The rules are the library's own here: what they are good for is what the suite finds out.
+//! The rules come from the library; the suite shows whether they are sufficient.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -15,21 +15,21 @@ use delaybridge::config::{Config, RedisEndpoint, RedisTarget, load_str};
 use delaybridge::link::SentinelTarget;
 use delaybridge::operate::acl::{Purpose, Server, User, users};
 
-/// The variable that hands the password to a process, and the password.
+/// The variable that passes the password to a process, and the password.
 pub const PASSWORD: (&str, &str) = ("DELAYBRIDGE_TEST_PASSWORD", "least");
 
-/// How long a server may take to answer before it is taken for one that is down.
+/// Time-out after which a server counts as down.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Servers that keep users in a file of their own, by every port that leads to them.
+/// The servers with a file of users, by every port that leads to them.
 static SERVERS: LazyLock<Mutex<HashMap<u16, Arc<Users>>>> = LazyLock::new(Mutex::default);
-/// The servers behind sentinels, by the port of the first.
+/// The servers behind sentinels, by the port of the first sentinel.
 static GROUPS: LazyLock<Mutex<HashMap<u16, Vec<u16>>>> = LazyLock::new(Mutex::default);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 static CLUSTERS: Mutex<Vec<OneCluster>> = Mutex::new(Vec::new());
 
-/// Ports of the nodes of a cluster, and users that were made on all of them.
+/// The ports of the nodes of a cluster, and the users that were created on all of them.
 #[derive(Debug)]
 struct OneCluster {
     ports: Vec<u16>,
@@ -40,12 +40,12 @@ fn clusters() -> MutexGuard<'static, Vec<OneCluster>> {
     CLUSTERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// From now on users are made on all of these servers alike.
+/// Registers these servers as one cluster: users are created on all of them.
 pub fn are_one_cluster(ports: &[u16]) {
     clusters().push(OneCluster { ports: ports.to_vec(), users: Vec::new() });
 }
 
-/// The server on `port` is one more node of the cluster that `other` is in.
+/// Adds the server on `port` to the cluster of `other`.
 pub fn joins_cluster(port: u16, other: u16) {
     let users = {
         let mut clusters = clusters();
@@ -57,7 +57,7 @@ pub fn joins_cluster(port: u16, other: u16) {
     users.iter().for_each(|(name, rules)| node.set(name, rules));
 }
 
-/// A user on all nodes of the cluster that this port is one of; `None` if it is one of none.
+/// Creates a user on all nodes of the cluster of this port; `None` if it is in no cluster.
 fn new_user_of_cluster(port: u16, user: &User) -> Option<String> {
     let name = format!("least-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     let ports = clusters().iter().find(|cluster| cluster.ports.contains(&port))?.ports.clone();
@@ -70,13 +70,13 @@ fn new_user_of_cluster(port: u16, user: &User) -> Option<String> {
     Some(name)
 }
 
-/// Where a server keeps its users.
+/// The file with a server's users.
 #[derive(Debug)]
 pub struct Users {
     /// The port without TLS.
     port: u16,
     file: PathBuf,
-    /// What the server understands.
+    /// The version of the server, which determines the syntax of rules.
     dialect: Server,
 }
 
@@ -84,14 +84,14 @@ fn servers() -> MutexGuard<'static, HashMap<u16, Arc<Users>>> {
     SERVERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// From now on users of the server of that version on these ports are kept in `file`; the first port has no TLS.
+/// Registers a server of that version with the file of its users; the first port is without TLS.
 pub fn keeps_users(ports: &[u16], file: &Path, major: u32) {
     let dialect = if major < 7 { Server::Six } else { Server::Seven };
     let users = Arc::new(Users { port: ports[0], file: file.to_owned(), dialect });
     servers().extend(ports.iter().map(|port| (*port, users.clone())));
 }
 
-/// From now on `port` leads to what `target` leads to.
+/// Registers `port` as leading to the same server as `target`.
 pub fn leads_to(port: u16, target: u16) {
     let mut servers = servers();
     if let Some(users) = servers.get(&target).cloned() {
@@ -100,7 +100,7 @@ pub fn leads_to(port: u16, target: u16) {
 }
 
 impl Users {
-    /// Makes the user: at once where the server answers, and for its next start.
+    /// Creates the user: at once if the server answers, and for its next start.
     fn set(&self, name: &str, rules: &[String]) {
         let password = format!(">{}", PASSWORD.1);
         if let Err(error) = self.set_rights(name, &password, rules) {
@@ -120,11 +120,11 @@ impl Users {
     }
 }
 
-/// The configuration with users that have the least rights, wherever it names a server of the tests without a user;
-/// `None` where there is no such server.
+/// The configuration with users with the least rights, wherever it names a server of the tests without a user; `None`
+/// if there is none.
 pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
     let mut text = std::fs::read_to_string(path).expect("read the configuration");
-    // What the daemon refuses anyway it refuses as it is.
+    // An invalid configuration is left as it is.
     let loaded = load_str(&text, &path.to_string_lossy(), &|name| std::env::var(name).ok()).ok()?;
     let mut changed = false;
     for user in users(&loaded.config, purpose) {
@@ -161,8 +161,8 @@ pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
     changed.then_some(text)
 }
 
-/// The text with a user of these rights beside `sentinel: {`, on every server that the sentinels watch: users are not
-/// replicated.
+/// The text with a user with these rights in `sentinel: {`, on every server that the sentinels watch, because users are
+/// not replicated.
 fn on_all_of(text: &str, target: &SentinelTarget, user: &User) -> String {
     let Some(first) = target.nodes.first().filter(|_| target.servers.username.is_none()) else {
         return text.to_owned();
@@ -178,12 +178,12 @@ fn on_all_of(text: &str, target: &SentinelTarget, user: &User) -> String {
     text.replacen("sentinel: {", &login, 1)
 }
 
-/// From now on the sentinel on this port watches the servers on these.
+/// Registers the servers that the sentinel on this port watches.
 pub fn watches(sentinel: u16, servers: Vec<u16>) {
     GROUPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(sentinel, servers);
 }
 
-/// The text with `login` for `url`, in quotes: a value with `${...}` needs them.
+/// The text with `login` instead of `url`, in quotes, which a value with `${...}` needs.
 fn with_login(text: &str, url: &str, login: &str) -> String {
     let mut parts = text.split(url);
     let mut all = parts.next().unwrap_or_default().to_owned();
@@ -202,8 +202,8 @@ fn new_user(server: &Users, rules: &[String]) -> String {
     name
 }
 
-/// The library's connection to this endpoint as a user with the rights of a daemon and an operator for the
-/// queues of `config`, and what `more` says.
+/// The endpoint for the library as a user with the rights of a daemon and an operator for the queues of `config`, and
+/// those in `more`.
 pub fn endpoint(open: RedisEndpoint, config: &Config, more: &[&str]) -> RedisEndpoint {
     let server = servers().get(&open.port).cloned().expect("a server that keeps its users");
     let both = [Purpose::Run, Purpose::Operator].into_iter().flat_map(|purpose| users(config, purpose));

@@ -1,10 +1,10 @@
-//! What a daemon wrote: collected line by line, searched, and judged at the end.
+//! The output of a daemon: collected line by line, searched, and judged at the end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Lines of one stream, growing while the process runs.
+/// The lines of one stream, which grow while the process runs.
 #[derive(Debug, Clone, Default)]
 pub struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -25,17 +25,17 @@ impl Lines {
         lines
     }
 
-    /// How many there are by now.
+    /// Number of lines so far.
     pub fn count(&self) -> usize {
         self.with(|lines| lines.len())
     }
 
-    /// Everything from the `first` line on.
+    /// The lines from the `first` on.
     pub fn since(&self, first: usize) -> Vec<String> {
         self.with(|lines| lines.get(first..).unwrap_or_default().to_vec())
     }
 
-    /// Everything.
+    /// All lines.
     pub fn all(&self) -> Vec<String> {
         self.since(0)
     }
@@ -50,8 +50,8 @@ impl Lines {
     }
 }
 
-/// Whether a log line reports trouble: a WARN or ERROR, in JSON or in text, or a panic. What the daemon finds doubtful in
-/// a test's configuration is no trouble.
+/// Whether a log line reports trouble: a WARN or ERROR, in JSON or in text, or a panic. Warnings about a test's
+/// configuration do not count.
 pub fn is_trouble(line: &str) -> bool {
     if line.contains("\"message\":\"configuration: ") {
         return false;

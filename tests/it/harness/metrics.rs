@@ -1,8 +1,8 @@
-//! Reads Prometheus text and picks series by a selector written as in PromQL.
+//! A parser of Prometheus text, and the selection of series as in PromQL.
 
 use std::collections::BTreeMap;
 
-/// One scrape.
+/// A scrape.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     series: Vec<Series>,
@@ -16,7 +16,7 @@ struct Series {
 }
 
 impl Metrics {
-    /// Reads the text format; a line that does not parse is a failure of the daemon.
+    /// Parses the text format; panics on an invalid line, which is a defect of the daemon.
     pub fn parse(text: &str) -> Self {
         let series = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(|line| {
             let (selector, value) =
@@ -28,10 +28,10 @@ impl Metrics {
         Metrics { series: series.collect() }
     }
 
-    /// Sum of all series that have the name and at least the labels of `selector`; 0 if there is none, since series
-    /// are made at first use.
+    /// The sum of all series that have the name and at least the labels of `selector`; 0 if there is none, because
+    /// series are created at first use.
     pub fn sum(&self, selector: &str) -> f64 {
-        // Not `sum()`: its zero is negative.
+        // The zero of `sum()` is negative.
         self.matching(selector).fold(0.0, |sum, series| sum + series.value)
     }
 
@@ -40,7 +40,7 @@ impl Metrics {
         self.matching(selector).next().is_some()
     }
 
-    /// Names of all series, without doubles.
+    /// The names of all series, without duplicates.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.series.iter().map(|series| &series.name[..]).collect();
         names.sort_unstable();
@@ -56,7 +56,7 @@ impl Metrics {
     }
 }
 
-/// `name` or `name{key="value",...}`; values of our labels hold no quotes.
+/// Parses `name` or `name{key="value",...}`; the daemon's label values contain no quotes.
 fn parse_selector(selector: &str) -> (String, BTreeMap<String, String>) {
     let Some((name, labels)) = selector.split_once('{') else { return (selector.to_owned(), BTreeMap::new()) };
     let mut rest = labels.trim_end_matches('}');

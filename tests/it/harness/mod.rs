@@ -1,8 +1,8 @@
-//! The tools of the integration tests: real servers, a proxy that breaks things, a writer that behaves like Redisson,
-//! the daemon as a process, and the oracle that judges what was delivered.
+//! The tools of the integration tests: real servers, a proxy that causes faults, a writer that behaves like Redisson,
+//! the daemon as a process, and the oracle that judges the deliveries.
 //!
-//! Nothing in here uses the library's own code for keys, layouts or scripts: it would only prove that the library
-//! agrees with itself.
+//! Nothing in here uses the library's code for keys, layouts or scripts: that would only prove that the library agrees
+//! with itself.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;

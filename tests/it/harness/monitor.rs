@@ -1,4 +1,4 @@
-//! What a server executes, command by command, also inside of scripts: `MONITOR`.
+//! The commands that a server executes, including those within scripts: `MONITOR`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -9,10 +9,10 @@ use redis::aio::MultiplexedConnection;
 
 use super::RedisServer;
 
-/// A command, and the key or channel that it was run on; the empty one where it takes none.
+/// A command, and its key or channel; empty if it has none.
 pub type Use = (String, String);
 
-/// What a command of these words is, on each of its keys and channels.
+/// The uses by a command with these words: one for each of its keys and channels.
 pub fn uses(words: &[String]) -> Vec<Use> {
     let Some(name) = words.first().map(|word| word.to_lowercase()) else { return Vec::new() };
     let keys = match name.as_str() {
@@ -30,21 +30,21 @@ pub fn uses(words: &[String]) -> Vec<Use> {
     words.get(keys).unwrap_or_default().iter().map(|key| (name.clone(), key.clone())).collect()
 }
 
-/// What was executed, by the hash of the script that did it; under the empty one what no script did.
+/// The executed uses, by the hash of the script; those outside of scripts by the empty hash.
 pub type Executed = BTreeMap<String, BTreeSet<Use>>;
 
-/// Listens to a server from its start on.
+/// A listener to a server from its start on.
 pub struct Monitor {
     lines: BufReader<TcpStream>,
-    /// The test's own connection, which is not listened to.
+    /// The address of the test's own connection, which is ignored.
     own: String,
-    /// The caller of the next lines of Lua; none for the test's own scripts.
+    /// The caller of the next lines of Lua; `None` for the test's own scripts.
     script: Option<String>,
     executed: Executed,
 }
 
 impl Monitor {
-    /// Listens to all clients except `own` from now on.
+    /// Begins to listen to all clients except `own`.
     pub async fn start(server: &RedisServer, own: &mut MultiplexedConnection) -> Monitor {
         let info: String = redis::cmd("CLIENT").arg("INFO").query_async(own).await.expect("ask for the own address");
         let address = info.split(' ').find_map(|pair| pair.strip_prefix("addr=")).expect("an address");
@@ -57,7 +57,7 @@ impl Monitor {
         Monitor { lines, own: address.to_owned(), script: None, executed: Executed::new() }
     }
 
-    /// Everything that was executed until now.
+    /// All uses so far.
     pub async fn executed(&mut self, own: &mut MultiplexedConnection) -> &Executed {
         // Administrative commands are not shown, but counted.
         let counts: String = redis::cmd("INFO").arg("commandstats").query_async(own).await.expect("read the counts");
@@ -70,15 +70,15 @@ impl Monitor {
         &self.executed
     }
 
-    /// Takes note of one line; its words.
+    /// Records one line, and returns its words.
     fn next(&mut self) -> Vec<String> {
         let mut line = Vec::new();
         self.lines.read_until(b'\n', &mut line).expect("a line");
         let text = String::from_utf8_lossy(&line);
         let (who, words) = text.split_once("] ").unwrap_or_else(|| panic!("a command, not {text:?}"));
-        // No key has a quote in it, and nothing behind the keys is looked at.
+        // No key contains a quote, and nothing after the keys matters.
         let words: Vec<_> = words.split('"').skip(1).step_by(2).map(str::to_owned).collect();
-        // A script's commands follow the line of its caller.
+        // The commands of a script follow the line of its caller.
         if who.ends_with(" lua") {
             if let Some(script) = self.script.clone() {
                 self.executed.entry(script).or_default().extend(uses(&words));

@@ -1,4 +1,4 @@
-//! Judges deliveries: everything offered arrived at least once, nothing else did, every byte is the same.
+//! The verdict on deliveries: everything offered arrived at least once, nothing else did, and no byte changed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,21 +14,21 @@ use super::redisson::Element;
 /// One element as it arrived at a sink.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Delivery {
-    /// Its id, where the sink shows one.
+    /// The id, if the sink shows it.
     pub id: Option<String>,
     /// The body.
     pub payload: Vec<u8>,
-    /// The queue's id, where the sink shows it.
+    /// The queue's id, if the sink shows it.
     pub queue: Option<String>,
-    /// Due time in milliseconds since the epoch.
+    /// The due time, in ms since the epoch.
     pub due_ms: Option<i64>,
-    /// Number of the attempt.
+    /// The number of the attempt.
     pub attempt: Option<u32>,
-    /// How late, in milliseconds (only on standard output).
+    /// The lateness in ms, only on standard output.
     pub late_ms: Option<f64>,
-    /// When a stream took it, in Redis's milliseconds.
+    /// The time of the stream's entry, by Redis's clock in ms.
     pub arrived_ms: Option<i64>,
-    /// Further fields of a stream, further headers of a record or message: the user's headers.
+    /// Further fields of a stream entry, and further headers of a record or message: the user's headers.
     pub headers: BTreeMap<String, Vec<u8>>,
     /// The key of a Kafka record, the routing key of an AMQP message.
     pub key: Option<Vec<u8>>,
@@ -36,18 +36,18 @@ pub struct Delivery {
     pub partition: Option<i32>,
 }
 
-/// Everything in a list.
+/// Reads all deliveries in a list.
 pub async fn read_list(redis: &mut MultiplexedConnection, key: &str) -> Vec<Delivery> {
     let payloads: Vec<Vec<u8>> = redis.lrange(key, 0, -1).await.expect("read the sink's list");
     payloads.into_iter().map(|payload| Delivery { payload, ..Delivery::default() }).collect()
 }
 
-/// Everything in a stream.
+/// Reads all deliveries in a stream.
 pub async fn read_stream(redis: &mut MultiplexedConnection, key: &str) -> Vec<Delivery> {
     let mut deliveries = Vec::new();
     let mut from = "-".to_owned();
     loop {
-        // In pages: one reply of a million entries would stop the server for a second.
+        // In pages: a reply of a million entries would block the server for a second.
         let page: StreamRangeReply = redis.xrange_count(key, &from, "+", 5000).await.expect("read the sink's stream");
         let Some(last) = page.ids.last() else { return deliveries };
         from = format!("({}", last.id);
@@ -79,12 +79,12 @@ fn of_stream(entry: StreamId) -> Delivery {
     }
 }
 
-/// Everything that the daemon wrote to standard output.
+/// Reads all deliveries on the daemon's standard output.
 pub fn read_stdout(lines: &Lines) -> Vec<Delivery> {
     lines.all().iter().map(|line| of_line(line)).collect()
 }
 
-/// One line of the stdout sink.
+/// Parses one line of the stdout sink.
 pub fn of_line(line: &str) -> Delivery {
     let object: serde_json::Value = serde_json::from_str(line)
         .unwrap_or_else(|e| panic!("standard output is not one JSON object a line: {e}: {line}"));
@@ -108,22 +108,22 @@ pub fn of_line(line: &str) -> Delivery {
     }
 }
 
-/// What was offered.
+/// The offers.
 #[derive(Debug, Default)]
 pub struct Oracle {
     by_id: HashMap<String, Vec<u8>>,
-    /// Elements of the ready list have no id before the daemon gives them one.
+    /// Payloads of the ready list, with their numbers: they have no id before the daemon gives them one.
     ready: HashMap<Vec<u8>, usize>,
     offered: usize,
 }
 
 impl Oracle {
-    /// An oracle that has seen nothing.
+    /// An oracle without any offers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes elements of the sorted set.
+    /// Records elements of the sorted set.
     pub fn offered<'a>(&mut self, elements: impl IntoIterator<Item = &'a Element>) {
         for element in elements {
             let before = self.by_id.insert(element.id_text(), element.payload.clone());
@@ -132,7 +132,7 @@ impl Oracle {
         }
     }
 
-    /// Notes payloads of the ready list.
+    /// Records payloads of the ready list.
     pub fn pushed_ready<'a>(&mut self, payloads: impl IntoIterator<Item = &'a Vec<u8>>) {
         for payload in payloads {
             *self.ready.entry(payload.clone()).or_default() += 1;
@@ -140,12 +140,12 @@ impl Oracle {
         }
     }
 
-    /// How many were offered.
+    /// Number of offers.
     pub fn count(&self) -> usize {
         self.offered
     }
 
-    /// Judges deliveries that carry an id (stream, stdout).
+    /// Judges deliveries with ids (stream, stdout).
     pub fn judge(&self, deliveries: &[Delivery]) -> Report {
         let mut report = Report { offered: self.offered, deliveries: deliveries.len(), ..Report::default() };
         let mut seen: HashMap<&str, usize> = HashMap::new();
@@ -178,7 +178,7 @@ impl Oracle {
         report
     }
 
-    /// Judges bare payloads (lists): how often each arrived.
+    /// Judges bare payloads (lists) by their numbers of arrivals.
     pub fn judge_payloads(&self, deliveries: &[Delivery]) -> Report {
         let mut expected: HashMap<&[u8], usize> = HashMap::new();
         for payload in self.by_id.values() {
@@ -215,41 +215,41 @@ fn show(payload: &[u8]) -> String {
 /// The verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Elements offered.
+    /// Number of offered elements.
     pub offered: usize,
-    /// Deliveries looked at.
+    /// Number of judged deliveries.
     pub deliveries: usize,
-    /// Elements that arrived, each counted once.
+    /// Number of elements that arrived.
     pub arrived: usize,
-    /// Deliveries beyond the first of an element.
+    /// Number of deliveries beyond the first of each element.
     pub duplicates: usize,
-    /// Elements with such deliveries; only of deliveries with an id.
+    /// Number of elements with such deliveries; only for deliveries with an id.
     pub repeated: usize,
-    /// What did not arrive.
+    /// The elements that did not arrive.
     pub missing: Vec<String>,
-    /// Elements that were never offered.
+    /// The elements that were never offered.
     pub foreign: Vec<String>,
-    /// What arrived with other bytes.
+    /// The elements that arrived with other bytes.
     pub altered: Vec<String>,
 }
 
 impl Report {
-    /// Whether everything arrived, nothing else, with the same bytes; duplicates may be.
+    /// Whether everything arrived, nothing else, and no byte changed; duplicates are allowed.
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty() && self.foreign.is_empty() && self.altered.is_empty()
     }
 
-    /// Fails the test unless everything arrived, nothing else, and with at most this many duplicates.
+    /// Panics unless everything arrived, nothing else, and with at most this many duplicates.
     pub fn assert_complete(&self, most_duplicates: usize) {
         assert!(self.is_complete() && self.duplicates <= most_duplicates, "{self} (allowed: {most_duplicates})");
     }
 
-    /// Fails the test unless everything arrived, nothing else, and at most so many elements more than once.
+    /// Panics unless everything arrived, nothing else, and at most this many elements more than once.
     pub fn assert_repeated(&self, most: usize) {
         assert!(self.is_complete() && self.repeated <= most, "{self}, of {} elements (allowed: {most})", self.repeated);
     }
 
-    /// For [`eventually`](super::eventually()): `Ok` when everything has arrived.
+    /// For [`eventually`](super::eventually()): `Ok` if everything has arrived.
     pub fn complete(self) -> Result<Self, String> {
         if self.is_complete() { Ok(self) } else { Err(self.to_string()) }
     }

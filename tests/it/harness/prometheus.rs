@@ -1,4 +1,4 @@
-//! A real Prometheus on a port of its own, in a directory of its own.
+//! A real Prometheus with a port and a directory of its own.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::http;
 use super::ports::free_port;
 use super::process::{Process, command};
 
-/// How long it may take to start, and to answer, on a machine that runs other tests as well.
+/// Time-out of the start and of a response, on a machine that runs other tests as well.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A running server; gone with its data when dropped.
+/// A running server, removed with its data on drop.
 pub struct Prometheus {
     _process: Process,
     _dir: TempDir,
@@ -21,7 +21,7 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts with this configuration, and with the rules in a file `rules.yaml` beside it.
+    /// Starts the server with this configuration, and with the rules in the file `rules.yaml`.
     pub async fn start(config: &str, rules: &str) -> Self {
         let dir = TempDir::with_prefix("delaybridge-prometheus-").expect("make a directory for prometheus");
         for (name, text) in [("prometheus.yaml", config), ("rules.yaml", rules)] {
@@ -56,7 +56,7 @@ impl Prometheus {
         unreachable!("the attempts end in a return or a panic")
     }
 
-    /// What the API answers under `data`; an error says what it refused.
+    /// Requests the API; returns the value of `data`, or its error.
     pub async fn get(&self, path: &str) -> Result<Value, String> {
         let answer = http::get(self.port, path, DEADLINE).await?;
         let body: Value = serde_json::from_str(&answer.body).map_err(|e| format!("{e}: {}", answer.body))?;

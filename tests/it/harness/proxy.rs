@@ -1,7 +1,7 @@
-//! A TCP proxy in front of a Redis that breaks things on demand: stalls, refuses, drops, and loses single replies.
+//! A TCP proxy before a Redis that causes faults on request: it stalls, refuses, drops, and loses single replies.
 //!
-//! Losing a reply means: the command reached the server and ran, its reply came back as far as this proxy, and then the
-//! connection was cut. Connections that subscribe with version 2 of the protocol cannot be cut this way, since their
+//! A lost reply means: the command reached the server and ran, its reply came back to this proxy, and then the
+//! connection was cut. This does not work for connections that subscribe with version 2 of the protocol, because their
 //! messages look like replies.
 
 use std::collections::HashSet;
@@ -21,20 +21,20 @@ use super::ports::free_port;
 use super::resp::{Frame, Scanner};
 use super::toxic::{self, Toxic};
 
-/// What the proxy does with connections and bytes.
+/// The treatment of connections and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Everything goes through.
     Pass,
-    /// Connections are accepted and stay open, and not a byte passes in either direction: a stuck load balancer.
+    /// Connections are accepted and stay open, but no byte passes in either direction, as with a stuck load balancer.
     Freeze,
-    /// Commands reach the server, replies do not come back.
+    /// Commands reach the server, but replies do not come back.
     Mute,
-    /// New connections are refused and existing ones dropped: a stopped server.
+    /// New connections are refused and existing ones dropped, as with a stopped server.
     Refuse,
 }
 
-/// Which replies are lost; made by [`Cut::script`] or [`Cut::command`], passed to [`Proxy::cut`].
+/// A rule for lost replies; made by [`Cut::script`] or [`Cut::command`], passed to [`Proxy::cut`].
 pub struct Cut {
     matches: Box<dyn Fn(&Frame) -> bool + Send>,
     skip: u64,
@@ -43,43 +43,43 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Replies to an `EVALSHA` of this SHA1.
+    /// Selects the replies to an `EVALSHA` with this SHA1.
     pub fn script(sha: &str) -> Self {
         let sha = sha.to_ascii_lowercase();
         Cut::matching(move |command| command.script().as_deref() == Some(&sha))
     }
 
-    /// Replies to this command.
+    /// Selects the replies to this command.
     pub fn command(name: &str) -> Self {
         let name = name.to_ascii_uppercase();
         Cut::matching(move |command| command.command() == name)
     }
 
-    /// Replies to commands that the predicate picks by their first strings.
+    /// Selects the replies to commands by a predicate on their first strings.
     pub fn matching(predicate: impl Fn(&Frame) -> bool + Send + 'static) -> Self {
         Cut { matches: Box::new(predicate), skip: 0, every: 1, times: 1 }
     }
 
-    /// The first `count` pass.
+    /// Lets the first `count` pass.
     pub fn after(mut self, count: u64) -> Self {
         self.skip = count;
         self
     }
 
-    /// Of those that follow, each `nth` is lost.
+    /// Loses only every `nth` of those that follow.
     pub fn every(mut self, nth: u64) -> Self {
         self.every = nth.max(1);
         self
     }
 
-    /// At most this many are lost; one by default.
+    /// Loses at most `times` replies; 1 by default.
     pub fn times(mut self, times: u64) -> Self {
         self.times = times;
         self
     }
 }
 
-/// How far a [`Cut`] has come.
+/// The counts of a [`Cut`].
 #[derive(Debug, Clone)]
 pub struct CutCount(Arc<Counts>);
 
@@ -90,12 +90,12 @@ struct Counts {
 }
 
 impl CutCount {
-    /// Commands that matched.
+    /// Number of commands that matched.
     pub fn seen(&self) -> u64 {
         self.0.seen.load(Ordering::Relaxed)
     }
 
-    /// Replies that were lost after the command had run.
+    /// Number of replies that were lost after the command had run.
     pub fn lost(&self) -> u64 {
         self.0.lost.load(Ordering::Relaxed)
     }
@@ -106,13 +106,13 @@ impl CutCount {
 pub struct Trip(Arc<AtomicU64>);
 
 impl Trip {
-    /// Connections that have been stopped by it.
+    /// Number of connections that it has frozen.
     pub fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The running proxy; dropping it ends its connections.
+/// The running proxy, whose connections end on drop.
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
@@ -122,30 +122,30 @@ pub struct Proxy {
 struct Shared {
     target: Mutex<SocketAddr>,
     mode: watch::Sender<Mode>,
-    /// Grows by one when all connections are to be dropped.
+    /// The number of times that all connections were dropped.
     generation: watch::Sender<u64>,
     rules: Mutex<Vec<Rule>>,
     trips: Mutex<Vec<(Vec<u8>, Arc<AtomicU64>)>>,
     toxic: Mutex<Option<Toxic>>,
     connections: AtomicU64,
-    /// Bytes that clients have sent, forwarded or not.
+    /// Number of bytes that clients have sent, forwarded or not.
     received: AtomicU64,
 }
 
 struct Rule {
     cut: Cut,
-    /// Matches so far, and cuts ordered so far.
+    /// Number of matches, and of ordered cuts.
     matched: u64,
     ordered: u64,
     counts: Arc<Counts>,
 }
 
 impl Proxy {
-    /// Listens on a free port of 127.0.0.1 in front of `target_port`.
+    /// Listens on a free port of 127.0.0.1 before `target_port`.
     pub async fn start(target_port: u16) -> Self {
         let (port, listener) = loop {
             let port = free_port();
-            // Another process can be faster with this port.
+            // Another process may have taken this port.
             if let Ok(listener) = listen(port) {
                 break (port, listener);
             }
@@ -165,22 +165,22 @@ impl Proxy {
         Proxy { port, shared, acceptor }
     }
 
-    /// The port that it listens on.
+    /// The port of the proxy.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// `redis://` address of the proxy.
+    /// The `redis://` URL of the proxy.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
 
-    /// Bytes that clients have sent so far. A frozen proxy reads a little and forwards nothing of it.
+    /// Number of bytes that clients have sent so far. A frozen proxy reads a little, and forwards nothing.
     pub fn received(&self) -> u64 {
         self.shared.received.load(Ordering::Relaxed)
     }
 
-    /// Switches; takes effect for open connections too.
+    /// Sets the mode, for open connections as well.
     pub fn set_mode(&self, mode: Mode) {
         self.shared.mode.send_replace(mode);
         if mode == Mode::Refuse {
@@ -188,27 +188,27 @@ impl Proxy {
         }
     }
 
-    /// New connections lead to another server on 127.0.0.1.
+    /// Directs new connections to another server on 127.0.0.1.
     pub fn set_target(&self, port: u16) {
         *lock(&self.shared.target) = SocketAddr::from(([127, 0, 0, 1], port));
     }
 
-    /// Slows or spoils what passes from now on, in both directions; `None`: not any more.
+    /// Slows or disturbs all traffic in both directions from now on; `None` ends that.
     pub fn set_toxic(&self, toxic: Option<Toxic>) {
         *lock(&self.shared.toxic) = toxic;
     }
 
-    /// Closes every connection that is open now.
+    /// Closes all open connections.
     pub fn drop_connections(&self) {
         self.shared.generation.send_modify(|generation| *generation += 1);
     }
 
-    /// Connections accepted so far.
+    /// Number of connections accepted so far.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// Orders replies to be lost, from the next command on.
+    /// Adds a rule for lost replies, from the next command on.
     pub fn cut(&self, cut: Cut) -> CutCount {
         let counts = Arc::new(Counts::default());
         let rule = Rule { cut, matched: 0, ordered: 0, counts: Arc::clone(&counts) };
@@ -216,15 +216,15 @@ impl Proxy {
         CutCount(counts)
     }
 
-    /// Forgets all orders of [`cut`](Proxy::cut).
+    /// Removes all rules of [`cut`](Proxy::cut).
     pub fn stop_cutting(&self) {
         lock(&self.shared.rules).clear();
     }
 }
 
 impl Proxy {
-    /// From now on a connection with these bytes from its client is frozen: they are not forwarded, and
-    /// nothing after them. For payloads that kill their sender.
+    /// Freezes, from now on, a connection with these bytes from its client: neither they nor later ones are forwarded.
+    /// For payloads that kill their sender.
     pub fn trip(&self, bytes: &[u8]) -> Trip {
         let count = Arc::new(AtomicU64::new(0));
         lock(&self.shared.trips).push((bytes.to_vec(), Arc::clone(&count)));
@@ -239,8 +239,8 @@ impl Drop for Proxy {
     }
 }
 
-/// Listens with room for what clients send to a frozen connection: data without room is unacknowledged, and a client's
-/// kernel gives up a connection with such data after its own time-out.
+/// Listens with a buffer for the data that clients send on a frozen connection: data beyond the buffer is
+/// unacknowledged, and a client's kernel gives up a connection with such data after its own time-out.
 fn listen(port: u16) -> std::io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
@@ -254,7 +254,7 @@ async fn accept(listener: TcpListener, port: u16, shared: Arc<Shared>) {
     let mut listener = Some(listener);
     loop {
         if *mode.borrow_and_update() == Mode::Refuse {
-            // Only a closed listener answers with "connection refused".
+            // Only a closed listener causes "connection refused".
             listener = None;
             if mode.wait_for(|mode| *mode != Mode::Refuse).await.is_err() {
                 return;
@@ -267,7 +267,7 @@ async fn accept(listener: TcpListener, port: u16, shared: Arc<Shared>) {
             }
             continue;
         };
-        // Unordered: both branches can be dropped at any time without losing anything.
+        // Order does not matter: both branches can be dropped at any time without a loss.
         tokio::select! {
             changed = mode.changed() => if changed.is_err() { return },
             accepted = open.accept() => if let Ok((client, _)) = accepted {
@@ -278,10 +278,10 @@ async fn accept(listener: TcpListener, port: u16, shared: Arc<Shared>) {
     }
 }
 
-/// What the two directions of a connection know together.
+/// The shared state of the two directions of a connection.
 #[derive(Default)]
 struct Pending {
-    /// Numbers of the replies that are to be lost, each with the order that it counts for.
+    /// The numbers of the replies to lose, each with the rule that counts it.
     cuts: Vec<(u64, Arc<Counts>)>,
 }
 
@@ -290,7 +290,7 @@ async fn connection(client: TcpStream, shared: Arc<Shared>) {
     generation.mark_unchanged();
     let _ = client.set_nodelay(true);
     let relay = async {
-        // Connecting waits, too: a frozen proxy must not even show that the server is there.
+        // The proxy does not even connect: a frozen proxy must not show that the server exists.
         open(&shared, &[Mode::Freeze]).await;
         let target = *lock(&shared.target);
         let Ok(server) = TcpStream::connect(target).await else { return };
@@ -298,22 +298,22 @@ async fn connection(client: TcpStream, shared: Arc<Shared>) {
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
         let pending = Mutex::new(Pending::default());
-        // Unordered: whichever direction ends first ends the connection.
+        // Order does not matter: the direction that ends first ends the connection.
         tokio::select! {
             () = commands(from_client, to_server, &shared, &pending) => {},
             () = replies(from_server, to_client, &shared, &pending) => {},
         }
     };
-    // Unordered: a dropped relay closes both sockets, which is all that is asked for.
+    // Order does not matter: a dropped relay closes both sockets.
     tokio::select! {
         _ = generation.changed() => {},
         () = relay => {},
     }
 }
 
-/// Waits until the mode is none of those that stop this direction.
+/// Waits until the mode does not stop this direction.
 async fn open(shared: &Shared, stopping: &[Mode]) {
-    // The sender lives in `shared`, so this cannot fail.
+    // The sender is in `shared`, so this cannot fail.
     let _ = shared.mode.subscribe().wait_for(|mode| !stopping.contains(mode)).await;
 }
 
@@ -329,7 +329,7 @@ async fn commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shar
         if tripped(&lock(&shared.trips), &mut tail, &buffer[..read]) {
             return std::future::pending().await;
         }
-        // Before the bytes are forwarded, so that the order is there when the reply comes.
+        // Before the bytes are forwarded, so that the order exists when the reply arrives.
         scanner.feed(&buffer[..read], |_, command| {
             if let Some(counts) = ordered_cut(&mut lock(&shared.rules), &command) {
                 lock(pending).cuts.push((count, counts));
@@ -343,7 +343,8 @@ async fn commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shar
     }
 }
 
-/// Whether a piece completes one of the sequences; `tail` is what of the pieces before may be the beginning of one.
+/// Whether a chunk completes one of the sequences; `tail` is the end of the previous chunks, which may be the beginning
+/// of one.
 fn tripped(trips: &[(Vec<u8>, Arc<AtomicU64>)], tail: &mut Vec<u8>, piece: &[u8]) -> bool {
     let Some(longest) = trips.iter().map(|(bytes, _)| bytes.len()).max() else { return false };
     tail.extend_from_slice(piece);
@@ -355,7 +356,7 @@ fn tripped(trips: &[(Vec<u8>, Arc<AtomicU64>)], tail: &mut Vec<u8>, piece: &[u8]
     hit.is_some()
 }
 
-/// Whether the reply to this command is to be lost; every rule counts it, the first that is due decides.
+/// The counts if the reply to this command is to be lost; every rule counts it, and the first due one decides.
 fn ordered_cut(rules: &mut [Rule], command: &Frame) -> Option<Arc<Counts>> {
     let mut due = None;
     for rule in rules {
@@ -395,12 +396,12 @@ async fn replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Share
     }
 }
 
-/// Decides which bytes of the server are forwarded to the client.
+/// The decision which bytes of the server are forwarded to the client.
 struct ReplyRelay {
     scanner: Scanner,
-    /// Replies that have ended.
+    /// Number of completed replies.
     count: u64,
-    /// The beginning of a reply that may turn out to be an error, which is passed on: its command did not run.
+    /// The beginning of a reply that may be an error, which is forwarded because its command did not run.
     held: Vec<u8>,
 }
 
@@ -409,7 +410,7 @@ impl ReplyRelay {
         ReplyRelay { scanner: Scanner::new(), count: 0, held: Vec::new() }
     }
 
-    /// The bytes to pass on, and the number of the reply that was lost, if that has happened.
+    /// Takes a chunk; returns the bytes to forward, and the number of the reply that was lost, if any.
     fn take(&mut self, piece: &[u8], orders: &HashSet<u64>) -> (Vec<u8>, Option<u64>) {
         // Everything before this offset belongs to replies that may pass.
         let mut safe_until = 0;
@@ -443,7 +444,7 @@ impl ReplyRelay {
     }
 }
 
-/// Takes a lock of data that is never left half changed.
+/// Locks data that is never left inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,4 +1,4 @@
-//! A real redis-server on a port of its own, in a directory of its own.
+//! A real redis-server with a port and a directory of its own.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -18,18 +18,18 @@ use super::ports::free_port;
 use super::process::{Process, command};
 use super::tls::Pki;
 
-/// How long a server may take to answer: it loads what it had, on a machine that runs other tests as well.
+/// Time-out of a start: the server loads its data, on a machine that runs other tests as well.
 const START_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The file of a server's users, in its directory.
 const USERS: &str = "users.acl";
 
-/// The server's program: what `DELAYBRIDGE_REDIS_SERVER` names, or that of the path.
+/// The server's program: the one in `DELAYBRIDGE_REDIS_SERVER`, or that of the path.
 pub fn program() -> String {
     std::env::var("DELAYBRIDGE_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 
-/// The first number of the version of a program.
+/// The major version of a program.
 fn major_version(program: &str) -> u32 {
     static KNOWN: LazyLock<Mutex<HashMap<String, u32>>> = LazyLock::new(Mutex::default);
     let mut known = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -42,7 +42,7 @@ fn major_version(program: &str) -> u32 {
     })
 }
 
-/// How the server is set up. The default keeps nothing on disk and has no limits.
+/// The settings of a server. The default stores nothing on disk and has no limits.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
     program: Option<String>,
@@ -56,18 +56,18 @@ pub struct ServerOptions {
 #[derive(Debug, Clone)]
 struct TlsOptions {
     client_certificate: bool,
-    /// Certificates that several servers share; else it makes its own.
+    /// Certificates that several servers share; otherwise the server makes its own.
     pki: Option<Pki>,
 }
 
 impl ServerOptions {
-    /// Another program than [`program`].
+    /// Sets another program than [`program`].
     pub fn program(mut self, program: &str) -> Self {
         self.program = Some(program.to_owned());
         self
     }
 
-    /// The first number of the version of its program.
+    /// The major version of the program.
     pub fn major(&self) -> u32 {
         major_version(&self.named_program())
     }
@@ -76,54 +76,54 @@ impl ServerOptions {
         self.program.clone().unwrap_or_else(program)
     }
 
-    /// `appendonly yes`, `appendfsync always`: nothing that was acknowledged is lost by a kill.
+    /// Sets `appendonly yes` and `appendfsync always`: a kill loses no acknowledged write.
     pub fn append_only(mut self) -> Self {
         self.append_only = true;
         self
     }
 
-    /// `maxmemory` with `noeviction`, as Redis writes sizes (`64mb`).
+    /// Sets `maxmemory` with `noeviction`, in Redis's notation (`64mb`).
     pub fn max_memory(mut self, size: &str) -> Self {
         self.max_memory = Some(size.to_owned());
         self
     }
 
-    /// A second port with TLS, under a private authority; clients must show a certificate if asked for.
+    /// Adds a second port with TLS, with a private authority, and optionally requires a client certificate.
     pub fn tls(mut self, client_certificate: bool) -> Self {
         self.tls = Some(TlsOptions { client_certificate, pki: None });
         self
     }
 
-    /// A second port with TLS and these certificates.
+    /// Adds a second port with TLS and these certificates.
     pub fn tls_with(mut self, pki: &Pki) -> Self {
         self.tls = Some(TlsOptions { client_certificate: false, pki: Some(pki.clone()) });
         self
     }
 
-    /// An ACL user by its rules, such as `user bridge on >secret ~* &* +@all`.
+    /// Adds an ACL user by its rules, such as `user bridge on >secret ~* &* +@all`.
     pub fn acl_user(self, rules: &str) -> Self {
         self.line("user", rules.trim_start_matches("user "))
     }
 
-    /// Whether users are kept in a file, so that they are there again after a restart; a server takes them from one place.
+    /// Whether users are stored in a file, so that they survive a restart; a server allows only one of the two ways.
     fn keeps_users(&self) -> bool {
         self.lines.iter().all(|(key, _)| key != "user")
     }
 
-    /// A variable of its environment.
+    /// Adds an environment variable.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// One more line of the configuration.
+    /// Adds a line of the configuration.
     pub fn line(mut self, key: &str, value: &str) -> Self {
         self.lines.push((key.to_owned(), value.to_owned()));
         self
     }
 }
 
-/// A running (or stopped, but still owned) server; gone with its directory when dropped.
+/// A server that runs or is stopped, removed with its directory on drop.
 #[derive(Debug)]
 pub struct RedisServer {
     options: ServerOptions,
@@ -141,7 +141,7 @@ impl RedisServer {
         Self::start_with(ServerOptions::default()).await
     }
 
-    /// Starts a server and waits until it answers.
+    /// Starts a server, and waits until it answers.
     pub async fn start_with(options: ServerOptions) -> Self {
         let dir = TempDir::with_prefix("delaybridge-redis-").expect("make a directory for redis-server");
         let pki = options.tls.as_ref().map(|tls| tls.pki.clone().unwrap_or_else(|| Pki::create(dir.path())));
@@ -165,7 +165,7 @@ impl RedisServer {
         server
     }
 
-    /// The first number of its version, as the program says it.
+    /// The major version, as the program prints it.
     pub fn major(&self) -> u32 {
         self.major
     }
@@ -175,7 +175,7 @@ impl RedisServer {
         self.port
     }
 
-    /// How the library reaches it, with time-outs that no busy machine exceeds.
+    /// The endpoint for the library, with time-outs that no busy machine exceeds.
     pub fn endpoint(&self) -> RedisEndpoint {
         RedisEndpoint {
             host: "127.0.0.1".to_owned(),
@@ -189,7 +189,7 @@ impl RedisServer {
         }
     }
 
-    /// `redis://` address, database 0.
+    /// The `redis://` URL of database 0.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
@@ -200,7 +200,7 @@ impl RedisServer {
         (*port, pki)
     }
 
-    /// A new connection for assertions, on the plain port, as the default user, with a patient time-out.
+    /// Opens a connection for assertions, on the plain port, as the default user, with a long time-out.
     pub async fn client(&self) -> MultiplexedConnection {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(Duration::from_secs(10)))
@@ -212,7 +212,7 @@ impl RedisServer {
             .unwrap_or_else(|e| panic!("connect to the test server on port {}: {e}", self.port))
     }
 
-    /// What it says of its replication, or why it does not answer.
+    /// The server's information about replication, or the reason for no answer.
     pub async fn replication(&self) -> Result<String, String> {
         let client = redis::Client::open(self.url()).map_err(|e| e.to_string())?;
         let connection = tokio::time::timeout(Duration::from_secs(2), client.get_multiplexed_async_connection()).await;
@@ -220,7 +220,7 @@ impl RedisServer {
         redis::cmd("INFO").arg("replication").query_async(&mut connection).await.map_err(|e| e.to_string())
     }
 
-    /// Ends it in order; it stays down until [`boot`](Self::boot).
+    /// Stops the server gracefully; it stays down until [`boot`](Self::boot).
     pub async fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.signal(Signal::TERM);
@@ -228,41 +228,41 @@ impl RedisServer {
         }
     }
 
-    /// SIGKILL; it stays down until [`boot`](Self::boot).
+    /// Kills the server with SIGKILL; it stays down until [`boot`](Self::boot).
     pub fn kill(&mut self) {
         self.process = None;
     }
 
-    /// [`stop`](Self::stop), then [`boot`](Self::boot): same port, same directory.
+    /// Calls [`stop`](Self::stop) and [`boot`](Self::boot), with the same port and directory.
     pub async fn restart(&mut self) {
         self.stop().await;
         self.boot().await.unwrap_or_else(|log| panic!("restart redis-server on port {}: {log}", self.port));
     }
 
-    /// SIGSTOP: connections stay open, the kernel continues to accept, nothing answers.
+    /// Suspends the server with SIGSTOP: connections stay open, the kernel accepts further ones, nothing answers.
     pub fn pause(&mut self) {
         self.running().signal(Signal::STOP);
     }
 
-    /// SIGCONT.
+    /// Resumes the server with SIGCONT.
     pub fn resume(&mut self) {
         self.running().signal(Signal::CONT);
     }
 
-    /// Whether it was not stopped.
+    /// Whether the server is not stopped.
     pub fn is_running(&self) -> bool {
         self.process.is_some()
     }
 
-    /// The process, for what it uses.
+    /// The process, for its usage.
     pub fn running(&mut self) -> &mut Process {
         self.process.as_mut().expect("a server that was not stopped")
     }
 
-    /// Starts the process on its port and waits for the first PONG; the error is what the server wrote.
+    /// Starts the process on its port, and waits for the first PONG; the error is the server's output.
     pub async fn boot(&mut self) -> Result<(), String> {
         let log = self.dir.path().join("log");
-        // A new log each time: an old "in use" must not be taken for a new one.
+        // A new log each time, so that an old "in use" is not taken for a new one.
         let file = std::fs::File::create(&log).map_err(|e| format!("create {}: {e}", log.display()))?;
         let mut command = command(&self.program);
         command.envs(self.options.environment.iter().map(|(name, value)| (name, value)));
@@ -291,7 +291,7 @@ impl RedisServer {
             ("port", self.port.to_string()),
             ("dir", dir),
             ("save", String::new()),
-            // No pauses of its own making, so that late deliveries are ours.
+            // No pauses of the server, so that late deliveries are the daemon's.
             ("latency-monitor-threshold", "0".into()),
             ("slowlog-max-len", "1024".into()),
         ];
@@ -320,7 +320,7 @@ impl RedisServer {
     }
 }
 
-/// One line as arguments: each word is one, an empty value stays one.
+/// One line as arguments, one for each word; an empty value stays one.
 fn value_arguments(key: &str, value: &str) -> Vec<String> {
     let mut arguments = vec![format!("--{key}")];
     if value.is_empty() {
@@ -331,7 +331,7 @@ fn value_arguments(key: &str, value: &str) -> Vec<String> {
     arguments
 }
 
-/// Whether the server answers PING; one that is loading or wants a password first is asked in vain, or is there.
+/// Whether the server answers PING. One that is loading does not; one that requires a password counts.
 fn pings(port: u16) -> bool {
     let answer = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;

@@ -1,11 +1,11 @@
-//! Writes what Redisson writes and does what its clients do, in both element layouts.
+//! A writer of Redisson's data that also behaves like its clients, in both layouts of elements.
 //!
 //! Independent of the library under test. The scripts have the behaviour of Redisson's own, not their text.
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncCommands, Script};
 
-/// How an element is packed.
+/// The layout of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// Up to 3.21.0: a random double, the length, the payload.
@@ -15,7 +15,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Format of Redis's `struct` library.
+    /// The format for Redis's `struct` library.
     pub fn format(self) -> &'static str {
         match self {
             Layout::Old => "dLc0",
@@ -23,7 +23,7 @@ impl Layout {
         }
     }
 
-    /// The layout that a recorded vector names by its format.
+    /// The layout of a recorded vector, by its format.
     pub fn of_format(format: &str) -> Self {
         match format {
             "dLc0" => Layout::Old,
@@ -32,7 +32,7 @@ impl Layout {
         }
     }
 
-    /// A packed element with the given id.
+    /// Packs an element with this id.
     pub fn pack(self, id: [u8; 8], payload: &[u8]) -> Vec<u8> {
         let mut member = Vec::with_capacity(17 + payload.len());
         if self == Layout::New {
@@ -44,7 +44,7 @@ impl Layout {
         member
     }
 
-    /// Id and payload of an element with a length that fits this layout exactly.
+    /// The id and payload of an element whose length fits this layout exactly.
     pub fn unpack(self, member: &[u8]) -> Option<([u8; 8], &[u8])> {
         let body = match self {
             Layout::Old => member,
@@ -55,10 +55,10 @@ impl Layout {
         (u64::from_le_bytes(*length) == payload.len() as u64).then_some((*id, payload))
     }
 
-    /// A random id, as the clients of this layout make them.
+    /// A random id, as the clients of this layout make it.
     pub fn random_id(self) -> [u8; 8] {
         match self {
-            // A random long that became a double: this is what bounds its last byte.
+            // A random long converted to a double, which limits its last byte.
             #[allow(clippy::cast_precision_loss, reason = "the loss is what Redisson's conversion does")]
             Layout::Old => (fastrand::i64(..) as f64).to_le_bytes(),
             Layout::New => fastrand::u64(..).to_le_bytes(),
@@ -71,11 +71,11 @@ impl Layout {
 pub struct Element {
     /// The eight bytes that make it unique.
     pub id: [u8; 8],
-    /// What the application offered, encoded.
+    /// The application's value, encoded.
     pub payload: Vec<u8>,
-    /// Due time in milliseconds since the epoch.
+    /// The due time, in ms since the epoch.
     pub due_ms: i64,
-    /// Member of the sorted set and entry of the list.
+    /// The member of the sorted set, and entry of the list.
     pub member: Vec<u8>,
 }
 
@@ -93,20 +93,20 @@ impl Element {
     }
 }
 
-/// One queue, seen by a client of one layout.
+/// One queue, as a client of one layout uses it.
 #[derive(Debug, Clone)]
 pub struct RedissonQueue {
-    /// The mapped name: the key of the ready list.
+    /// The mapped name, which is the key of the ready list.
     pub name: String,
     /// The layout of this client.
     pub layout: Layout,
-    /// Sorted set: element to due time.
+    /// The sorted set of elements by due time.
     pub timeouts: String,
-    /// The elements in the order they were offered.
+    /// The list of elements in the order of the offers.
     pub list: String,
-    /// Channel that a new head is published on.
+    /// The channel on which a new head is published.
     pub channel: String,
-    /// What companion keys end with.
+    /// The hash tag at the end of companion keys.
     pub tag: String,
 }
 
@@ -124,7 +124,7 @@ impl RedissonQueue {
         }
     }
 
-    /// The same queue, seen by a client of another layout.
+    /// The same queue for a client of another layout.
     pub fn with_layout(&self, layout: Layout) -> Self {
         RedissonQueue { layout, ..self.clone() }
     }
@@ -138,12 +138,12 @@ impl RedissonQueue {
         )
     }
 
-    /// How many elements are in flight.
+    /// Number of elements in flight.
     pub async fn in_flight(&self, redis: &MultiplexedConnection) -> redis::RedisResult<usize> {
         self.count_in_flight().query_async(&mut redis.clone()).await
     }
 
-    /// What is in flight: of each claim its name, the end of its lease in ms, and its members.
+    /// The claims: the name of each, the end of its lease in ms, and its members.
     pub async fn claims(&self, redis: &MultiplexedConnection) -> Vec<(String, i64, Vec<Vec<u8>>)> {
         let command = self.about_claims(
             "local all = {}
@@ -157,7 +157,7 @@ impl RedissonQueue {
         command.query_async(&mut redis.clone()).await.expect("read what is in flight")
     }
 
-    /// Puts members into a claim of a process that does not exist, with a lease that ends then.
+    /// Puts members into a claim of a process that does not exist, with a lease until `until_ms`.
     pub async fn claim_for(&self, redis: &MultiplexedConnection, until_ms: i64, members: &[(i64, &[u8])]) {
         let name = "1.00000000000000fe.1.0";
         let mut pipe = redis::pipe();
@@ -182,19 +182,19 @@ impl RedissonQueue {
         command
     }
 
-    /// Key of the daemon's own: `part` is `leases`, `retry`, `dead`, `ghosts`, `ghosts-turn` or `state`.
+    /// A key of the daemon: `part` is `leases`, `retry`, `dead`, `ghosts`, `ghosts-turn` or `state`.
     pub fn bridge_key(&self, part: &str) -> String {
         format!("delaybridge:{part}:{}", self.tag)
     }
 
-    /// Offers one element as `RDelayedQueue.offer` does, by a script, published if it is the new head.
+    /// Offers one element as `RDelayedQueue.offer` does, with a script that publishes a new head.
     pub async fn offer(&self, redis: &mut impl ConnectionLike, due_ms: i64, payload: impl Into<Vec<u8>>) -> Element {
         let element = Element::new(self.layout, due_ms, payload);
         self.offer_script(redis, &element).await;
         element
     }
 
-    /// Offers an element that exists already; the script packs it again from its parts.
+    /// Offers an existing element; the script packs it again from its parts.
     pub async fn offer_script(&self, redis: &mut impl ConnectionLike, element: &Element) {
         let script = self.script(OFFER);
         let mut call = script.prepare_invoke();
@@ -211,7 +211,7 @@ impl RedissonQueue {
     pub async fn offer_bulk(&self, redis: &mut MultiplexedConnection, elements: &[Element]) {
         for pieces in elements.chunks(BULK_COMMAND * BULK_PIPELINE) {
             let mut pipeline = redis::pipe();
-            // As one, like an offer of Redisson's: no daemon sees an element that is not in the list yet.
+            // Atomic, like an offer of Redisson's: no daemon sees an element that is not in the list yet.
             pipeline.atomic();
             for piece in pieces.chunks(BULK_COMMAND) {
                 let scored: Vec<(i64, &[u8])> = piece.iter().map(|e| (e.due_ms, &e.member[..])).collect();
@@ -228,7 +228,7 @@ impl RedissonQueue {
         }
     }
 
-    /// Puts bare payloads on the ready list, as a transfer does.
+    /// Pushes bare payloads on the ready list, as a transfer does.
     pub async fn push_ready(&self, redis: &mut MultiplexedConnection, payloads: &[Vec<u8>]) {
         for pieces in payloads.chunks(BULK_COMMAND * BULK_PIPELINE) {
             let mut pipeline = redis::pipe();
@@ -239,7 +239,7 @@ impl RedissonQueue {
         }
     }
 
-    /// Moves up to 100 elements that are due by `now_ms` to the ready list; answers the due time of the next head.
+    /// Moves up to 100 elements that are due by `now_ms` to the ready list; returns the due time of the next head.
     pub async fn transfer(&self, redis: &mut impl ConnectionLike, now_ms: i64) -> redis::RedisResult<Option<i64>> {
         let script = self.script(TRANSFER);
         script
@@ -253,17 +253,17 @@ impl RedissonQueue {
             .map(|score| score.map(|text| text.parse().expect("a due time in whole milliseconds")))
     }
 
-    /// `remove(payload)`: takes out the first element with it.
+    /// Removes the first element with this payload, as `remove(payload)` does.
     pub async fn remove(&self, redis: &mut impl ConnectionLike, payload: &[u8]) -> redis::RedisResult<bool> {
         self.script(REMOVE).key(&self.list).key(&self.timeouts).arg(payload).invoke_async(redis).await
     }
 
-    /// `contains(payload)`.
+    /// Whether an element has this payload, as `contains(payload)` tells.
     pub async fn contains(&self, redis: &mut impl ConnectionLike, payload: &[u8]) -> redis::RedisResult<bool> {
         self.script(CONTAINS).key(&self.list).arg(payload).invoke_async(redis).await
     }
 
-    /// `poll()`: the payload of the element that was offered first, due or not.
+    /// Removes the element that was offered first, due or not, as `poll()` does; returns its payload.
     pub async fn poll(&self, redis: &mut impl ConnectionLike) -> redis::RedisResult<Option<Vec<u8>>> {
         self.script(POLL).key(&self.list).key(&self.timeouts).invoke_async(redis).await
     }
@@ -278,11 +278,11 @@ impl RedissonQueue {
     }
 }
 
-/// Members of one command, and commands of one pipeline, of the bulk writers.
+/// Number of members in one command, and of commands in one pipeline, of the bulk writers.
 const BULK_COMMAND: usize = 500;
 const BULK_PIPELINE: usize = 20;
 
-/// KEYS: sorted set, list, channel. ARGV: due time, id, payload. Answers the packed element.
+/// KEYS: sorted set, list, channel. ARGV: due time, id, payload. Returns the packed element.
 pub const OFFER: &str = "
 local element = struct.pack('FORMAT', ID, #ARGV[3], ARGV[3])
 redis.call('ZADD', KEYS[1], ARGV[1], element)
@@ -293,9 +293,10 @@ end
 return element
 ";
 
-/// KEYS: ready list, sorted set, list. ARGV: the client's time, the most to move. Answers the score of the next head.
+/// KEYS: ready list, sorted set, list. ARGV: the client's time, the maximum number to move. Returns the score of the
+/// next head.
 ///
-/// Like the original it leaves everything half done when it meets an element of the other layout.
+/// Like the original, it leaves everything half done when it meets an element of the other layout.
 pub const TRANSFER: &str = "
 local due = redis.call('ZRANGEBYSCORE', KEYS[2], 0, ARGV[1], 'LIMIT', 0, ARGV[2])
 for _, element in ipairs(due) do
@@ -309,7 +310,7 @@ end
 return redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
 ";
 
-/// KEYS: list, sorted set. ARGV: payload. Answers 1 if an element was taken out.
+/// KEYS: list, sorted set. ARGV: payload. Returns 1 if an element was removed.
 pub const REMOVE: &str = "
 for index = 0, redis.call('LLEN', KEYS[1]) - 1 do
   local element = redis.call('LINDEX', KEYS[1], index)
@@ -323,7 +324,7 @@ end
 return 0
 ";
 
-/// KEYS: list. ARGV: payload. Answers 1 if an element has it.
+/// KEYS: list. ARGV: payload. Returns 1 if an element has it.
 pub const CONTAINS: &str = "
 for index = 0, redis.call('LLEN', KEYS[1]) - 1 do
   local _, payload = struct.unpack('FORMAT', redis.call('LINDEX', KEYS[1], index))
@@ -334,7 +335,7 @@ end
 return 0
 ";
 
-/// KEYS: list, sorted set. Answers the payload at the head of the list.
+/// KEYS: list, sorted set. Returns the payload at the head of the list.
 pub const POLL: &str = "
 local element = redis.call('LPOP', KEYS[1])
 if not element then
@@ -345,7 +346,7 @@ local _, payload = struct.unpack('FORMAT', element)
 return payload
 ";
 
-/// Redis's clock, in milliseconds since the epoch.
+/// Redis's clock, in ms since the epoch.
 pub async fn redis_now_ms(redis: &mut impl ConnectionLike) -> i64 {
     let (seconds, micros): (i64, i64) = redis::cmd("TIME").query_async(redis).await.expect("ask Redis for the time");
     seconds * 1000 + micros / 1000

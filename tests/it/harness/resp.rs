@@ -1,41 +1,41 @@
-//! Where one command or reply ends and the next begins in a stream of Redis's protocol (versions 2 and 3).
+//! A scanner for the ends of commands and replies in a stream of Redis's protocol (versions 2 and 3).
 //!
-//! Skips over bodies without keeping them: an element of 100 MB passes in small pieces. Only the first bytes of the first
-//! strings of a frame are kept, which is enough to name a command and the script that it calls.
+//! It skips bodies without storing them: an element of 100 MB passes in small chunks. Only the first bytes of the first
+//! strings of a frame are stored, enough to identify a command and the script that it calls.
 
-/// How many strings of a frame are kept.
+/// Number of stored strings of a frame.
 const HEAD_STRINGS: usize = 3;
-/// How many bytes of each.
+/// Maximum number of stored bytes of each.
 const HEAD_BYTES: usize = 64;
-/// Longest line that is kept; longer ones (error texts) are skipped over.
+/// Maximum length of a stored line; longer ones (error texts) are skipped.
 const LINE_BYTES: usize = 32;
 
-/// A whole command or reply that has passed.
+/// A complete command or reply that has passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// The type byte of its first element (`*`, `$`, `-`, `>` ...).
+    /// The type byte of the first element (`*`, `$`, `-`, `>` ...).
     pub kind: u8,
-    /// The beginnings of its first strings.
+    /// The beginnings of the first strings.
     pub head: Vec<Vec<u8>>,
 }
 
 impl Frame {
-    /// An out-of-band message of version 3: answers no command.
+    /// Whether it is an out-of-band message of version 3, which answers no command.
     pub fn is_push(&self) -> bool {
         self.kind == b'>'
     }
 
-    /// An error reply.
+    /// Whether it is an error reply.
     pub fn is_error(&self) -> bool {
         self.kind == b'-' || self.kind == b'!'
     }
 
-    /// The command's name, in capitals.
+    /// The name of the command, in capitals.
     pub fn command(&self) -> String {
         self.head.first().map(|name| String::from_utf8_lossy(name).to_ascii_uppercase()).unwrap_or_default()
     }
 
-    /// The SHA1 (lower-case hexadecimal) that an `EVALSHA` names.
+    /// The SHA1 of an `EVALSHA`, in lower-case hexadecimal.
     pub fn script(&self) -> Option<String> {
         let sha = self.head.get(1).filter(|_| self.command().starts_with("EVALSHA"))?;
         Some(String::from_utf8_lossy(sha).to_ascii_lowercase())
@@ -44,22 +44,22 @@ impl Frame {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// A type byte and the line that belongs to it.
+    /// A type byte with its line.
     Line,
-    /// A body with this many bytes to come, the line end included.
+    /// A body with this number of remaining bytes, including the line end.
     Body { left: u64 },
 }
 
-/// Reads a stream in whatever pieces it comes.
+/// A scanner of a stream in arbitrary chunks.
 #[derive(Debug)]
 pub struct Scanner {
     state: State,
     line: Vec<u8>,
-    /// Elements still to come, for each aggregate that is open.
+    /// Number of remaining elements of each open aggregate.
     open: Vec<u64>,
     kind: Option<u8>,
     head: Vec<Vec<u8>>,
-    /// Whether the current body is one of the kept ones.
+    /// Whether the current body is stored.
     keeping: bool,
     last: u8,
 }
@@ -83,7 +83,7 @@ impl Scanner {
         self.kind
     }
 
-    /// Takes the next piece; `ended` is called for every frame that ends in it, with the offset just after its end.
+    /// Takes the next chunk; `ended` is called for every frame that ends in it, with the offset just after its end.
     pub fn feed(&mut self, piece: &[u8], mut ended: impl FnMut(usize, Frame)) {
         let mut at = 0;
         while at < piece.len() {
@@ -109,7 +109,7 @@ impl Scanner {
         }
     }
 
-    /// One byte of a header line; true when the line was a whole element.
+    /// Takes one byte of a header line; returns whether the line was a complete element.
     fn line_byte(&mut self, byte: u8) -> bool {
         let complete = byte == b'\n' && self.last == b'\r';
         self.last = byte;
@@ -157,13 +157,13 @@ impl Scanner {
 
     fn keep(&mut self, bytes: &[u8], left: u64) {
         let Some(string) = self.head.last_mut().filter(|_| self.keeping) else { return };
-        // The line end is no part of the string.
+        // The line end is not part of the string.
         let of_string = usize::try_from(left - 2.min(left)).unwrap_or(usize::MAX).min(bytes.len());
         let room = HEAD_BYTES.saturating_sub(string.len());
         string.extend_from_slice(&bytes[..of_string.min(room)]);
     }
 
-    /// An element has ended; true when that ended the frame.
+    /// Records the end of an element; returns whether it ended the frame.
     fn close_aggregates(&mut self) -> bool {
         while let Some(left) = self.open.last_mut() {
             *left -= 1;

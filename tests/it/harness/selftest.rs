@@ -1,4 +1,4 @@
-//! The harness is trusted by every other test, so it is tested first.
+//! Tests of the harness, which every other test relies on.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ async fn a_cut_reply_is_lost_after_its_script_ran() {
     let mut lost = 0;
     for call in 1..=9 {
         let mut redis = client.get_multiplexed_async_connection().await.unwrap();
-        // Larger than any piece that passes at once, so that not even a part of it may come through.
+        // Larger than any chunk, so that not even a part of it may pass.
         let reply: redis::RedisResult<Vec<u8>> =
             redis::cmd("EVALSHA").arg(&sha).arg(0).arg(200_000).query_async(&mut redis).await;
         lost += u64::from(reply.is_err());
@@ -95,7 +95,7 @@ async fn only_the_ordered_reply_of_a_pipeline_is_lost() {
     let pipeline = format!("{ping}{incr}{incr}{ping}{incr}{ping}");
     tokio::io::AsyncWriteExt::write_all(&mut raw, pipeline.as_bytes()).await.unwrap();
     let mut came = Vec::new();
-    // How the connection ends does not matter here.
+    // The kind of the connection's end does not matter.
     let _ = tokio::io::AsyncReadExt::read_to_end(&mut raw, &mut came).await;
     assert_eq!(String::from_utf8(came).unwrap(), "+PONG\r\n:1\r\n:2\r\n+PONG\r\n");
     assert_eq!(server.client().await.get::<_, i64>("n").await.unwrap(), 3);

@@ -17,27 +17,27 @@ use super::tls::Pki;
 
 /// The name of the master.
 pub const MASTER: &str = "orders";
-/// How long a failover may take on a busy machine; sentinels begin anew after 3 s.
+/// Time-out of a failover on a busy machine; sentinels retry after 3 s.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The password of sentinels that ask for one.
+/// The password of sentinels that require one.
 pub const PASSWORD: &str = "watched";
 
-/// The servers and their sentinels; gone when dropped.
+/// The servers and their sentinels, which end on drop.
 pub struct Sentinels {
     servers: Vec<RedisServer>,
     sentinels: Vec<Sentinel>,
     secured: Option<(TempDir, Pki)>,
 }
 
-/// The user of sentinels with TLS; its password is [`PASSWORD`].
+/// The user of sentinels with TLS, with the password [`PASSWORD`].
 pub const WATCHER: &str = "watcher";
 
 struct Sentinel {
     port: u16,
-    /// Its port with TLS.
+    /// The port with TLS.
     tls: Option<u16>,
-    /// Whether it asks for [`PASSWORD`].
+    /// Whether it requires [`PASSWORD`].
     password: bool,
     process: Process,
     _dir: TempDir,
@@ -49,20 +49,20 @@ impl Sentinels {
         Self::start_with(false, None).await
     }
 
-    /// The same with sentinels that have a second port with TLS, and let the user [`WATCHER`] do nothing yet.
+    /// The same with a second port with TLS for the sentinels, and the user [`WATCHER`] without any rights.
     pub async fn secured() -> Self {
         let dir = TempDir::with_prefix("delaybridge-tls-").expect("make a directory for certificates");
         let pki = Pki::create(dir.path());
         Self::start_with(false, Some((dir, pki))).await
     }
 
-    /// The same with sentinels that ask for a password.
+    /// The same with sentinels that require a password.
     pub async fn with_password() -> Self {
         Self::start_with(true, None).await
     }
 
     async fn start_with(password: bool, secured: Option<(TempDir, Pki)>) -> Self {
-        // Replicas that come back are served at once.
+        // Replicas that come back are synchronised at once.
         let options = ServerOptions::default().line("repl-diskless-sync-delay", "0");
         let master = RedisServer::start_with(options.clone()).await;
         let of_master = options.line("replicaof", &format!("127.0.0.1 {}", master.port()));
@@ -85,7 +85,7 @@ impl Sentinels {
         format!("sentinel: {{ master: {MASTER}, nodes: [{}]{login} }}", nodes.join(", "))
     }
 
-    /// The keys of a configuration that name the master, with TLS and the user [`WATCHER`] at the sentinels.
+    /// The keys of a configuration that name the master, with TLS and the user [`WATCHER`] for the sentinels.
     pub fn secured_yaml(&self) -> String {
         let ca = self.secured.as_ref().expect("sentinels with TLS").1.ca.display();
         let node = |sentinel: &Sentinel| format!("'127.0.0.1:{}'", sentinel.tls.expect("a port with TLS"));
@@ -94,7 +94,7 @@ impl Sentinels {
         format!("sentinel: {{ master: {MASTER}, nodes: [{}], {login} }}", nodes.join(", "))
     }
 
-    /// Gives the user [`WATCHER`] these rights at all sentinels.
+    /// Gives the user [`WATCHER`] these rights on all sentinels.
     pub async fn let_watch(&self, rules: &[String]) {
         for sentinel in &self.sentinels {
             let mut connection = sentinel.client().await.expect("connect to a sentinel");
@@ -114,29 +114,29 @@ impl Sentinels {
         &mut self.servers[place]
     }
 
-    /// A connection to a server.
+    /// Connects to a server.
     pub async fn client(&self, place: usize) -> MultiplexedConnection {
         self.servers[place].client().await
     }
 
-    /// The place of the master that the first sentinel names.
+    /// The index of the master that the first sentinel names.
     pub async fn master(&self) -> Option<usize> {
         let mut connection = self.sentinels.first()?.client().await.ok()?;
         let port = named(&mut connection).await.ok()??;
         self.servers.iter().position(|server| server.port() == port)
     }
 
-    /// The address of the master that the first sentinel names.
+    /// The URL of the master that the first sentinel names.
     pub async fn master_url(&self) -> Option<String> {
         Some(self.servers[self.master().await?].url())
     }
 
-    /// Stops a sentinel without closing its sockets.
+    /// Suspends a sentinel without closing its sockets.
     pub fn freeze_sentinel(&mut self, place: usize) {
         self.sentinels[place].process.signal(Signal::STOP);
     }
 
-    /// Resumes it.
+    /// Resumes a suspended sentinel.
     pub fn thaw_sentinel(&mut self, place: usize) {
         self.sentinels[place].process.signal(Signal::CONT);
     }
@@ -148,7 +148,7 @@ impl Sentinels {
         match how {
             Failover::Kill => self.servers[old].kill(),
             Failover::Command => {
-                // INPROG and NOGOODSLAVE: not yet.
+                // INPROG and NOGOODSLAVE mean: not yet.
                 let sentinel = &self.sentinels[0];
                 eventually("SENTINEL FAILOVER", PATIENCE, async || {
                     began = Instant::now();
@@ -169,7 +169,7 @@ impl Sentinels {
         FailedOver::ended(old, new, began)
     }
 
-    /// Starts a server that was killed. It comes up as a master of its own, and the sentinels make it a replica.
+    /// Starts a killed server. It starts as a separate master, and the sentinels make it a replica.
     pub async fn bring_back(&mut self, place: usize) {
         self.servers[place].boot().await.unwrap_or_else(|log| panic!("start a killed server again: {log}"));
     }
@@ -248,7 +248,7 @@ impl Sentinel {
     }
 }
 
-/// The port of the master, as the sentinel on this port names it, which asks for no password.
+/// The port of the master that the sentinel on this port names, which requires no password.
 pub async fn master_of(sentinel: u16) -> redis::RedisResult<Option<u16>> {
     named(&mut client(sentinel, "").await?).await
 }

@@ -1,17 +1,17 @@
-//! Every server version that is supported: Debian's, and those that `make setup` unpacks from Python's registry.
+//! The supported server versions: Debian's, and those that `make setup` unpacks from Python's registry.
 
 use super::ServerOptions;
 
 /// A server version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
-    /// As in `docs/redis.md`.
+    /// The name, as in `docs/redis.md`.
     pub name: &'static str,
-    /// Its name in the cache; `None` for the one of the path.
+    /// The name in the cache; `None` for the one of the path.
     cached: Option<&'static str>,
 }
 
-/// All of them, the oldest first. Their names in the cache are in scripts/setup.sh too.
+/// All versions, the oldest first. Their names in the cache are in scripts/setup.sh too.
 pub const ALL: [Version; 5] = [
     Version { name: "Redis 6.2", cached: Some("redis-6.2.5") },
     Version { name: "Redis 7.0", cached: None },
@@ -33,12 +33,12 @@ impl Version {
         }
     }
 
-    /// A server of this version, without limits.
+    /// The options of a server of this version, without limits.
     pub fn options(self) -> ServerOptions {
         ServerOptions::default().program(&self.program())
     }
 
-    /// Whether a missing right is one on a single key.
+    /// Whether the version has rights on single keys.
     pub fn has_selectors(self) -> bool {
         self.options().major() >= 7
     }

@@ -1,34 +1,34 @@
-//! A private certificate authority with a server's and a client's certificate, made for one test.
+//! A private certificate authority with certificates of a server and a client, made for one test.
 
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 
-/// PEM files in a directory of the caller's.
+/// The PEM files, in a directory of the caller's.
 #[derive(Debug, Clone)]
 pub struct Pki {
     /// The authority's certificate.
     pub ca: PathBuf,
     /// The server's certificate, valid for 127.0.0.1 and localhost.
     pub server_cert: PathBuf,
-    /// Its key.
+    /// The server's key.
     pub server_key: PathBuf,
     /// A client's certificate.
     pub client_cert: PathBuf,
-    /// Its key.
+    /// The client's key.
     pub client_key: PathBuf,
 }
 
 impl Pki {
-    /// Makes all of them new.
+    /// Creates all files.
     pub fn create(dir: &Path) -> Self {
         Self::create_for(dir, &["127.0.0.1", "localhost"])
     }
 
-    /// The same with a server's certificate that is valid for these hosts only.
+    /// The same with a server certificate that is valid only for these hosts.
     pub fn create_for(dir: &Path, hosts: &[&str]) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("an authority has no names to refuse");
-        // A name of its own: OpenSSL takes a leaf that is called like its issuer for self-signed.
+        // A distinct name: OpenSSL considers a leaf self-signed if it has the name of its issuer.
         params.distinguished_name.push(DnType::CommonName, "delaybridge test authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -54,7 +54,7 @@ impl Pki {
     }
 }
 
-/// Writes a file with a secret that its owner alone can read: else the daemon warns.
+/// Writes a file with a secret that only its owner can read; otherwise the daemon warns.
 pub fn write_secret(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::write(path, text).expect("write the secret");

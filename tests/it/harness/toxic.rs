@@ -1,4 +1,4 @@
-//! What slows or spoils a connection, in the words of toxiproxy.
+//! Slow or disturbed connections, with the names of toxiproxy.
 
 use std::io;
 use std::time::Duration;
@@ -7,41 +7,41 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::sleep;
 
-/// Applies to both directions of each connection.
+/// A disturbance of both directions of each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Toxic {
-    /// Every piece is held up for so many ms, and up to `jitter` more.
+    /// A delay of every chunk.
     Latency {
-        /// At least.
+        /// The minimum, in ms.
         ms: u64,
-        /// And up to so many more.
+        /// The maximum addition, in ms.
         jitter: u64,
     },
-    /// So many KB pass in a second.
+    /// A limited bandwidth.
     Bandwidth {
-        /// KB a second.
+        /// KB per second.
         kb: u64,
     },
-    /// Bytes come in small pieces.
+    /// Bytes arrive in small chunks.
     Slicer {
-        /// Bytes of a piece.
+        /// Size of a chunk, in bytes.
         bytes: usize,
     },
-    /// The connection is closed after so many bytes.
+    /// The connection is closed after a number of bytes.
     LimitData {
-        /// Bytes of one direction.
+        /// Number of bytes in one direction.
         bytes: u64,
     },
 }
 
-/// Pieces of one write that are really sent one by one; the rest goes together.
+/// Maximum number of chunks of one write that are sent separately; the rest is sent together.
 const PIECES: usize = 50;
 
-/// Writes what the toxic lets through. `passed` counts what has passed in this direction while there was one.
+/// Writes the bytes as the toxic allows. `passed` counts the bytes in this direction while there was a toxic.
 ///
 /// # Errors
 ///
-/// The peer is gone, or the limit is reached.
+/// The peer has closed the connection, or the limit is reached.
 pub async fn write(to: &mut OwnedWriteHalf, bytes: &[u8], toxic: Option<Toxic>, passed: &mut u64) -> io::Result<()> {
     match toxic {
         None => {

@@ -1,4 +1,4 @@
-//! The elements recorded from running Redisson.
+//! The elements recorded from running Redisson clients.
 
 use serde::Deserialize;
 
@@ -7,13 +7,13 @@ use super::redisson::Layout;
 /// One recorded element.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Vector {
-    /// Version of the library.
+    /// The version of the library.
     pub redisson: String,
     /// The codec's class.
     pub codec: String,
-    /// What kind of value was offered.
+    /// The kind of the offered value.
     pub value_kind: String,
-    /// Its Java class.
+    /// The Java class of the value.
     pub value_class: String,
     /// The value as JSON or text; byte arrays as hexadecimal digits.
     pub value: serde_json::Value,
@@ -24,7 +24,7 @@ pub struct Vector {
 }
 
 impl Vector {
-    /// How it is packed.
+    /// The layout of the element.
     pub fn layout(&self) -> Layout {
         Layout::of_format(&self.format)
     }
@@ -34,20 +34,20 @@ impl Vector {
         hex::decode(&self.member_hex).expect("a recorded element in hexadecimal digits")
     }
 
-    /// Id and payload inside the element.
+    /// The id and payload in the element.
     pub fn parts(&self) -> ([u8; 8], Vec<u8>) {
         let member = self.member();
         let (id, payload) = self.layout().unpack(&member).expect("a recorded element of the layout that it names");
         (id, payload.to_vec())
     }
 
-    /// Due time in milliseconds since the epoch.
+    /// The due time, in ms since the epoch.
     pub fn due_ms(&self) -> i64 {
         self.score.parse().expect("a recorded due time")
     }
 }
 
-/// All of them, in the order of the file.
+/// All recorded elements, in the order of the file.
 pub fn vectors() -> Vec<Vector> {
     let text = include_str!("../../vectors/redisson.jsonl");
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("read vector {line}: {e}"))).collect()

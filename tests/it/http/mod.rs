@@ -1,4 +1,4 @@
-//! The daemon and a webhook: what a request is, what refusals and outages do, and how the daemon goes on afterwards.
+//! The daemon and a webhook: the requests, refusals and outages, and the continuation afterwards.
 
 mod order;
 mod outages;
@@ -13,7 +13,7 @@ use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 use receiver::Receiver;
 
-/// A queue `q` to the path `/orders` of the receiver; `http` are further keys of the sink, `queue` of the queue.
+/// A queue `q` to the path `/orders` of the receiver; `http` has further keys of the sink, `queue` of the queue.
 fn yaml(server: &RedisServer, receiver: &Receiver, http: &str, queue: &str) -> String {
     format!(
         "redis: {{ url: '{}' }}\n\
@@ -27,7 +27,7 @@ fn yaml(server: &RedisServer, receiver: &Receiver, http: &str, queue: &str) -> S
     )
 }
 
-/// Offers `count` elements that fall due within `spread`, and notes them.
+/// Offers `count` elements that fall due within `spread`, and records them.
 async fn offer(server: &RedisServer, oracle: &mut Oracle, name: &str, count: usize, spread: Duration) {
     let mut redis = server.client().await;
     let queue = RedissonQueue::new("q");
@@ -45,7 +45,7 @@ async fn all(receiver: &Receiver, oracle: &Oracle) {
     .await;
 }
 
-/// Everything has arrived, nothing is left in Redis, no dead letter, no duplicate that was not announced.
+/// Checks that everything has arrived, with nothing left in Redis, no dead letter, and no unannounced duplicate.
 async fn judge(what: &str, daemon: &Daemon, server: &RedisServer, receiver: &Receiver, oracle: &Oracle) {
     all(receiver, oracle).await;
     settled(&mut server.client().await, &RedissonQueue::new("q")).await;

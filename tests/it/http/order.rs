@@ -1,4 +1,4 @@
-//! A queue in order: two daemons, one of them killed, and a receiver that fails now and then.
+//! A queue with order: two daemons, one of them killed, and a receiver that sometimes fails.
 
 use super::*;
 use crate::faults::rig::tolerate_stalls;
@@ -7,7 +7,7 @@ use crate::harness::redisson::Element;
 const KEYS: usize = 7;
 const ELEMENTS: usize = 350;
 
-/// For each key the numbers of its elements, in the order of their first confirmed deliveries.
+/// The numbers of each key's elements, in the order of their first confirmed deliveries.
 fn first_confirmed(receiver: &Receiver) -> Vec<Vec<usize>> {
     let mut seen = vec![Vec::new(); KEYS];
     for received in receiver.received().iter().filter(|received| received.status < 300) {
@@ -40,7 +40,7 @@ async fn each_key_arrives_in_order_through_failures_and_a_kill() {
     let offered: Vec<Element> = (0..ELEMENTS).map(element).collect();
     queue.offer_bulk(&mut redis, &offered).await;
 
-    // On a busy machine all of it can be delivered before the second daemon has started.
+    // On a busy machine all elements could be delivered before the second daemon has started.
     receiver.answer("/orders", 503, None);
     let mut first = Daemon::start(&yaml).await;
     let mut second = Daemon::start(&yaml).await;

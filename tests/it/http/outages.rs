@@ -1,4 +1,4 @@
-//! A receiver that goes away, breaks off, or fails, while elements fall due.
+//! A receiver that disappears, closes connections, or fails, while elements fall due.
 
 use super::*;
 use crate::faults::rig::{metric, pass, readyz, tolerate_stalls};

@@ -1,4 +1,4 @@
-//! A webhook that keeps what it gets, over TLS, and answers what the test says.
+//! A webhook over TLS that stores the requests, and responds as the test says.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -19,20 +19,20 @@ use tokio_rustls::TlsAcceptor;
 use crate::harness::tls::Pki;
 use crate::harness::{Delivery, eventually};
 
-/// A request as it was received, whatever was answered.
+/// A request as received, whatever the response was.
 #[derive(Debug, Clone)]
 pub struct Received {
     pub method: String,
-    /// Path and query.
+    /// The path and query.
     pub path: String,
     pub version: Version,
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
-    /// What was answered.
+    /// The status of the response.
     pub status: u16,
 }
 
-/// What a path is answered with, beside 204: a status and a header.
+/// The responses by path, other than 204: a status and a header.
 type Answers = HashMap<String, (u16, Option<(&'static str, String)>)>;
 
 #[derive(Debug, Default)]
@@ -41,10 +41,10 @@ struct Desk {
     answers: Mutex<Answers>,
 }
 
-/// The webhook; it ends with this handle.
+/// The webhook, which ends on drop.
 pub struct Receiver {
     pub port: u16,
-    /// The token and the secret that the daemon is given, and the CA.
+    /// The folder with the daemon's token and secret, and the CA.
     pub dir: TempDir,
     pub pki: Pki,
     tls: TlsAcceptor,
@@ -53,7 +53,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Offers these protocols (`h2`, `http/1.1`).
+    /// Starts the webhook with these protocols (`h2`, `http/1.1`).
     pub async fn start(alpn: &[&str]) -> Receiver {
         let dir = TempDir::with_prefix("webhook-").expect("make a directory");
         let pki = Pki::create(dir.path());
@@ -70,7 +70,7 @@ impl Receiver {
         receiver
     }
 
-    /// Listens, at the same port as before.
+    /// Listens again on the same port.
     pub async fn listen(&mut self) {
         // Meanwhile a client of another test may have the port.
         let listener = eventually("the port to be free", Duration::from_secs(60), async || {
@@ -87,7 +87,7 @@ impl Receiver {
         }));
     }
 
-    /// Ends all connections, in the middle of what they do, and listens no more.
+    /// Ends all connections abruptly, and stops listening.
     pub async fn stop(&mut self) {
         if let Some(listening) = self.listening.take() {
             listening.abort();
@@ -95,26 +95,26 @@ impl Receiver {
         }
     }
 
-    /// What a path is answered with from now on.
+    /// Sets the response to a path.
     pub fn answer(&self, path: &str, status: u16, header: Option<(&'static str, &str)>) {
         let header = header.map(|(name, value)| (name, value.to_owned()));
         self.desk.answers.lock().expect("answers").insert(path.to_owned(), (status, header));
     }
 
-    /// Every request so far, except the probes.
+    /// All requests so far, except the probes.
     pub fn received(&self) -> Vec<Received> {
         let received = self.desk.received.lock().expect("requests");
         received.iter().filter(|received| received.method != "OPTIONS").cloned().collect()
     }
 
-    /// Every element that was confirmed so far.
+    /// All elements that were confirmed so far.
     pub fn deliveries(&self) -> Vec<Delivery> {
         self.received().iter().filter(|received| received.status < 300).map(Received::delivery).collect()
     }
 }
 
 impl Received {
-    /// A header; its name is lower case.
+    /// A header by its lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
@@ -133,7 +133,7 @@ impl Received {
 }
 
 async fn serve(stream: TcpStream, tls: TlsAcceptor, desk: Arc<Desk>) {
-    // A client that goes away is part of some tests.
+    // Some tests include clients that disconnect.
     let Ok(stream) = tls.accept(stream).await else { return };
     let service = service_fn(move |request| answer(desk.clone(), request));
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {

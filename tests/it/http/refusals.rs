@@ -1,4 +1,4 @@
-//! What the receiver refuses: an element of its own, everything until a person fixes it, everything for a while.
+//! Refusals by the receiver: of one element, of everything until a person acts, of everything for a while.
 
 use super::*;
 use crate::faults::rig::{metric, pass, readyz, tolerate_stalls};

@@ -1,4 +1,4 @@
-//! What a request is: path, headers, body, token and signatures.
+//! The parts of a request: path, headers, body, token and signatures.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use crate::faults::rig::tolerate_stalls;
 use crate::harness::daemon::cli;
 use crate::harness::redisson::Element;
 
-/// The signature of a request by the key of 32 equal bytes, as the Standard Webhooks specification says it.
+/// The signature of a request with the key of 32 equal bytes, by the Standard Webhooks specification.
 fn signature(received: &Received, fill: u8) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &[fill; 32]);
     let header = |name: &str| received.header(name).unwrap_or_else(|| panic!("no {name}"));

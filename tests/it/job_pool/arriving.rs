@@ -11,7 +11,7 @@ use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, RedisServer, eventually};
 
-/// Every preset whose jobs can be written, with what it needs.
+/// The presets whose jobs can be written, with their settings.
 const PRESETS: [&str; 7] =
     ["ouqiang", "ice", "yii2", "hdt3213, name: mail", "youzan_json", "bullmq, name: mail", "asynq"];
 
@@ -28,7 +28,7 @@ fn add(config: &ConfigFile, id: usize, arguments: &[&str]) {
     assert!(cli(config, &line).status.success(), "{line:?}");
 }
 
-/// What goes into a pool comes out of it: at the daemon, with its id and body, and nothing of it is left.
+/// A job put into a pool comes out of it: at the daemon, with its id and body, and without remains.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_a_topic_become_jobs_of_every_program() {
     for preset in PRESETS {
@@ -54,7 +54,7 @@ async fn jobs_of_a_topic_become_jobs_of_every_program() {
         assert_eq!(bodies, expected, "{preset}");
         settled(&redis).await;
         assert_eq!(daemon.stop().await, 0);
-        // Only the one that is due in an hour is left, and comes back as it was.
+        // Only the one that is due in an hour is left, and comes back unchanged.
         let done = json(&config, "jobs import q orders");
         assert_eq!((&done["moved"], &done["left"]), (&1.into(), &0.into()), "{preset}: {done}");
         let job = json(&config, "jobs get orders~99");
@@ -66,7 +66,7 @@ async fn jobs_of_a_topic_become_jobs_of_every_program() {
     }
 }
 
-/// What the pool has already, and what its program could not have written, stays in the topic.
+/// Jobs whose ids exist in the pool, and jobs that its program could not have written, stay in the topic.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_written_stays_a_job() {
     let server = RedisServer::start().await;
@@ -136,7 +136,7 @@ async fn an_export_that_is_killed_goes_on() {
     assert_eq!(topic, 0, "every job is in one place");
 }
 
-/// The original programs take what was exported for their own.
+/// The original programs accept the exported jobs as their own.
 #[tokio::test(flavor = "multi_thread")]
 async fn asynq_and_bullmq_work_on_exported_jobs() {
     let server = RedisServer::start().await;

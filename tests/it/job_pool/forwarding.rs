@@ -1,4 +1,4 @@
-//! Jobs of every preset leave the pool with their bodies, and nothing of them is left.
+//! Jobs of every preset leave the pool with their bodies, and without remains.
 
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -10,7 +10,7 @@ use crate::harness::oracle::read_stream;
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, RedisServer, eventually};
 
-/// Bytes as the vectors write them: a text, or hex.
+/// Bytes in the notation of the vectors: a text, or hex.
 fn bytes(value: &Value) -> Vec<u8> {
     match value {
         Value::String(text) => text.clone().into_bytes(),
@@ -23,7 +23,7 @@ fn vectors() -> Vec<Value> {
     lines.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-/// Writes a job, as its program has written it.
+/// Writes a job as its program does.
 async fn put(redis: &mut MultiplexedConnection, vector: &Value, score: &str) {
     let (key, job) = (bytes(&vector["key"]), bytes(&vector["job"]));
     let mut pipe = redis::pipe();
@@ -48,7 +48,7 @@ async fn what_each_program_wrote_is_delivered_and_gone() {
         );
         let mut job = vector.clone();
         if preset == "ouqiang" {
-            // Its record has a due time of its own, an hour after the recording: one of 2001.
+            // The record contains a due time an hour after the recording; replace it by one of 2001.
             let record = bytes(&vector["job"]);
             let at = record.windows(3).position(|at| at == b"\xa13\xce").expect("the due time") + 3;
             let past = [&record[..at], &1_000_000_000u32.to_be_bytes(), &record[at + 4..]].concat();
@@ -78,7 +78,7 @@ async fn what_each_program_wrote_is_delivered_and_gone() {
     }
 }
 
-/// MessagePack as ouqiang/delay-queue writes it.
+/// A record in MessagePack, as ouqiang/delay-queue writes it.
 pub(super) fn record(topic: &str, id: &str, due_s: u32, body: &str) -> Vec<u8> {
     let text = |text: &str| {
         let length = u8::try_from(text.len()).expect("a short text");
@@ -91,7 +91,7 @@ pub(super) fn record(topic: &str, id: &str, due_s: u32, body: &str) -> Vec<u8> {
     [&[0x85][..], &fields.concat()].concat()
 }
 
-/// Everything that can be wrong with a job, among healthy ones.
+/// All kinds of broken jobs, among healthy ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn corrupt_and_deleted_and_early_jobs_jam_nothing() {
     let server = RedisServer::start().await;
@@ -139,7 +139,7 @@ async fn corrupt_and_deleted_and_early_jobs_jam_nothing() {
     assert_eq!(dead, expected.map(|(id, body)| (id.to_owned(), body)));
     gone(&mut redis, &["job-10", "job-11", "job-12", "job-99", "dq_bucket_1", "dq_bucket_2", "dq_bucket_3"]).await;
 
-    // Repaired, the letter brings its job back.
+    // After a repair, the letter restores its job.
     let shown = cli(daemon.config(), &["dead", "show", "q", "job-10"]);
     assert!(shown.status.success(), "{shown:?}");
     let redriven = cli(daemon.config(), &["dead", "redrive", "q", "job-10"]);
@@ -155,7 +155,7 @@ async fn corrupt_and_deleted_and_early_jobs_jam_nothing() {
     assert_eq!(daemon.stop().await, 0);
 }
 
-/// A mistake in the configuration drops no id: it takes all jobs for deleted ones.
+/// A wrong place in the configuration, where all jobs seem deleted, drops no id.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_are_looked_for_in_the_wrong_place_are_not_lost() {
     let server = RedisServer::start().await;
@@ -189,7 +189,7 @@ async fn jobs_that_are_looked_for_in_the_wrong_place_are_not_lost() {
     assert_eq!(right.stop().await, 0);
 }
 
-/// A sink that refuses what is bad, and takes everything else.
+/// Starts a sink that refuses bad elements, and accepts all others.
 #[cfg(feature = "http")]
 async fn picky() -> u16 {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -234,7 +234,7 @@ async fn a_job_is_dead_after_the_retries_that_its_record_allows() {
     }
     let now = redis_now_ms(&mut redis).await;
     let mut pipe = redis::pipe();
-    // Others show that the sink works, so that the failures are the job's own.
+    // Other jobs show that the sink works, so that the failures are the job's own.
     for id in 0..100 {
         let (body, due) = if id == 7 { ("bad!", now) } else { ("good!", now + id * 40) };
         pipe.hset("job.pool", id, format!("{{\"id\":{id},\"topic\":\"t\",\"message\":\"{body}\",\"retryCount\":2}}"));

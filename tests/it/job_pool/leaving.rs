@@ -1,4 +1,5 @@
-//! The ways out of a pool: back to its program, and into topics of the job queue. Nothing is lost, whatever interrupts it.
+//! The ways out of a pool: back to its program, and into topics of the job queue. Nothing is lost, whatever interrupts
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::harness::{Daemon, RedisServer, eventually};
 
 const YII2: &str = "  q: { source: { job_pool: { preset: yii2 } }, codec: raw, to: [{ sink: out, stream: out }] }\n";
 
-/// The code, and what was written.
+/// The exit code and the output of a command.
 fn ask(config: &ConfigFile, line: &str) -> (i32, String) {
     let output = cli(config, &line.split(' ').collect::<Vec<_>>());
     let text = [output.stdout, output.stderr].concat();
@@ -37,7 +38,7 @@ async fn put(redis: &mut MultiplexedConnection, id: i64, message: &str, due_s: i
     redis.zadd::<_, _, _, ()>("queue.delayed", id, due_s).await.expect("the server takes it");
 }
 
-/// Ids of the bucket with their scores.
+/// The ids in the bucket with their scores.
 async fn bucket(redis: &mut MultiplexedConnection) -> BTreeMap<String, f64> {
     let rows: Vec<(String, f64)> = redis.zrange_withscores("queue.delayed", 0, -1).await.expect("a sorted set");
     rows.into_iter().collect()
@@ -48,7 +49,7 @@ async fn restore_gives_a_pool_back_to_its_program() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
     let now_s = redis_now_ms(&mut redis).await / 1_000;
-    // Retries that last, letters with and without a job, and a list where the sink wants a stream.
+    // Long retries, letters with and without a job, and a list where the sink wants a stream.
     let retry = "retry: { slow: { max_attempts: 100, initial_interval: 1h, max_interval: 1h } }\n";
     let yaml = format!("{retry}{}", on(&server, YII2).replace("codec: raw", "codec: json, retry: slow"));
     redis.rpush::<_, _, ()>("out", "no stream").await.expect("the server takes it");
@@ -84,13 +85,13 @@ async fn restore_gives_a_pool_back_to_its_program() {
     jobs.sort();
     let expected = [(1, "300;{\"n\":1}"), (2, "300;no JSON"), (3, "300;new"), (9, "300;{\"n\":9}")];
     assert_eq!(jobs, expected.map(|(id, job)| (id, job.to_owned())));
-    // Again: nothing twice. The letter of job 3 is there for its operator.
+    // A second run puts nothing back twice. The letter of job 3 is left for its operator.
     let again = ask(&config, "restore q --dead --apply").1;
     assert!(again.contains("0 elements of q put back"), "{again}");
     assert!(well(&config, "dead ls q").contains("no JSON") || well(&config, "dead ls q").contains(" 3 "));
 }
 
-/// Bodies and due times of what waits in a topic.
+/// The bodies and due times of the waiting jobs in a topic.
 async fn topic(redis: &mut MultiplexedConnection, topic: &str) -> BTreeMap<String, i64> {
     let due: Vec<(String, i64)> =
         redis.zrange_withscores(format!("delaybridge:jobs:due:{{{topic}}}"), 0, -1).await.expect("due");
@@ -134,12 +135,12 @@ async fn a_pool_becomes_a_topic_and_what_cannot_stays() {
     let mut moved = topic(&mut redis, "orders").await;
     assert!(moved.remove("mine").is_some() && moved.remove("made ready").is_some());
     expected.remove("job 17");
-    // A job that is due already is ready from now on.
+    // An overdue job becomes ready now.
     let from_now = |jobs: BTreeMap<String, i64>| -> BTreeMap<String, i64> {
         jobs.into_iter().map(|(body, at)| (body, at.max((now_s + 60) * 1_000))).collect()
     };
     assert_eq!(from_now(moved), from_now(expected));
-    // What stays is where it was, with its score, and so is its job.
+    // The other jobs stay in their places, with their scores.
     let left = bucket(&mut redis).await;
     let stay = [("17", now_s + 17 * 60 - 600), ("1000", now_s + 5), ("1001", now_s + 6)];
     assert_eq!(left, stay.map(|(id, due_s)| (id.to_owned(), due_s as f64)).into());
@@ -173,12 +174,12 @@ async fn an_import_that_is_killed_goes_on() {
                 tokio::task::yield_now().await;
             }
         };
-        // An import that refuses because of the claim of the one before ends at once.
+        // An import that refuses because of the claim of the previous one ends at once.
         let _ = tokio::time::timeout(PATIENCE / 6, moving).await;
         import.kill().expect("kill it");
         import.wait().expect("it ends");
         killed += 1;
-        // Its claim's lease runs for a minute: here it ends at once.
+        // The lease of its claim lasts for a minute: end it at once.
         let leases: Vec<String> =
             redis.zrange("delaybridge:leases:{queue.delayed}", 0, -1).await.expect("a sorted set");
         for name in leases {

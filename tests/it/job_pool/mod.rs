@@ -1,4 +1,4 @@
-//! Pools of jobs: the daemon is the built binary, Redis a real server, the programs are what teams run.
+//! Pools of jobs: the daemon is the built binary, Redis a real server, the programs are those in common use.
 
 mod arriving;
 mod forwarding;
@@ -21,7 +21,7 @@ pub(crate) fn on(server: &RedisServer, queues: &str) -> String {
     format!("redis: {{ url: {} }}\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues:\n{queues}", server.url())
 }
 
-/// Waits until none of these keys is there.
+/// Waits until none of these keys exists.
 pub(crate) async fn gone(redis: &mut MultiplexedConnection, keys: &[&str]) {
     eventually("the keys to be gone", PATIENCE, async || {
         let mut exists = redis::cmd("EXISTS");

@@ -1,5 +1,6 @@
-//! A port of Youzan's design, written anew: a pool, buckets with a timer each, ready lists, consumers. Every step is a command
-//! of its own, as in the ports that are in use, and every key and value is a serialized Java object, as the reference has them.
+//! A port of Youzan's design, written anew: a pool, buckets with a timer each, ready lists, consumers. Every step is a
+//! command of its own, as in the ports in use, and every key and value is a serialized Java object, as in the
+//! reference.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,9 +8,9 @@ use redis::{Commands, Connection};
 
 /// The topic of all jobs.
 const TOPIC: &str = "order";
-/// Buckets.
+/// Number of buckets.
 pub const BUCKETS: usize = 3;
-/// Time to run of a job, in ms.
+/// The time to run of a job, in ms.
 const TTR_MS: i64 = 2_000;
 
 /// A name as Java serializes it.
@@ -75,7 +76,7 @@ fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_millis() as i64
 }
 
-/// A timer of a bucket: looks at its head.
+/// Runs the timer of a bucket, which looks at its head.
 fn timer(redis: &mut Connection, n: usize) -> redis::RedisResult<()> {
     let (bucket, ready) = (bucket(n), java(&format!("process.queue{TOPIC}")));
     loop {
@@ -91,7 +92,7 @@ fn timer(redis: &mut Connection, n: usize) -> redis::RedisResult<()> {
     }
 }
 
-/// A consumer: takes a job, reserves it, handles it, and finishes it.
+/// Runs a consumer, which takes a job, reserves it, handles it, and finishes it.
 fn consumer(redis: &mut Connection) -> redis::RedisResult<()> {
     let ready = java(&format!("process.queue{TOPIC}"));
     loop {
@@ -114,7 +115,7 @@ pub fn message(id: i64) -> String {
     format!("{{\"orderId\":{id}}}")
 }
 
-/// The variables that make a process of this test binary a part of the port: what it is, and the address of Redis.
+/// The variables that make a process of this test binary a part of the port: the part, and the address of Redis.
 pub const PART: &str = "DELAYBRIDGE_TEST_PART_OF_PORT";
 pub const REDIS: &str = "DELAYBRIDGE_TEST_PORT_REDIS";
 

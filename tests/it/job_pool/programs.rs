@@ -1,4 +1,4 @@
-//! Original programs beside the daemon: asynq's client and server in Go, BullMQ's queue and worker in Node.js.
+//! Original programs together with the daemon: asynq's client and server in Go, BullMQ's queue and worker in Node.js.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use crate::harness::oracle::read_stream;
 use crate::harness::process::{Process, command};
 use crate::harness::{Daemon, RedisServer, eventually};
 
-/// Runs a program to its end, and answers what it wrote.
+/// Runs a program to its end; returns its output.
 async fn run(mut command: Command) -> String {
     let ran = tokio::task::spawn_blocking(move || {
         let output = command.output().unwrap_or_else(|error| panic!("run {command:?}: {error}"));
@@ -46,10 +46,10 @@ fn bullmq(server: &RedisServer, line: &str) -> impl Future<Output = String> + us
     run(bullmq_program(server, line))
 }
 
-/// An original consumer, which prints what it handles.
+/// An original consumer, which prints the jobs that it handles.
 ///
-/// It runs until the test has seen what it waits for, never for a time: what it has moved to its own list of waiting jobs
-/// and not handled when it ends stays there, for the next consumer of its kind.
+/// It runs until the test has seen the awaited jobs, never for a fixed time: jobs that it has moved to its own list of
+/// waiting jobs, and not handled when it ends, stay there for the next consumer of its kind.
 pub(super) struct Worker {
     process: Process,
     printed: Lines,
@@ -71,12 +71,12 @@ impl Worker {
         Worker { process, printed }
     }
 
-    /// How many it has handled by now.
+    /// Number of handled jobs so far.
     pub(super) fn count(&self) -> usize {
         self.printed.count()
     }
 
-    /// Ends it in order, and answers what it handled.
+    /// Ends it gracefully; returns the handled jobs.
     pub(super) async fn end(mut self) -> Vec<String> {
         drop(self.process.child_mut().stdin.take());
         let status = self.process.wait(PATIENCE).await;
@@ -93,7 +93,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// The payloads that arrived, when there are so many.
+/// Waits for `count` payloads, and returns them.
 pub(super) async fn arrived(redis: &redis::aio::MultiplexedConnection, count: usize) -> Vec<String> {
     eventually("the jobs", PATIENCE, async || {
         let found = read_stream(&mut redis.clone(), "out").await;
@@ -121,7 +121,7 @@ const ASYNQ: &str = "  q: { source: { job_pool: { preset: asynq, name: mails } }
 async fn tasks_of_asynq_arrive_and_its_inspector_sees_none_of_them() {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
-    // One that asynq's own server has tried, and that waits for its retry.
+    // A task that asynq's own server has tried, and that waits for its retry.
     asynq(&server, "mails failing").await;
     let worker = Worker::of_asynq(&server);
     eventually("a try that fails", PATIENCE, async || {
@@ -146,7 +146,7 @@ async fn tasks_of_asynq_arrive_and_its_inspector_sees_none_of_them() {
     assert_eq!(bodies, expected);
     let found = read_stream(&mut redis, "out").await;
     assert!(found.iter().all(|delivery| delivery.headers.get("topic").is_some_and(|topic| topic == b"email")));
-    // Its own view: five that are not due yet, and no key of a task that is gone.
+    // asynq's own view: five tasks that are not due yet, and no key of a removed task.
     let after = json(&asynq(&server, "mails info").await);
     let counts = ["pending", "active", "scheduled", "retry", "archived", "size"].map(|state| after[state].as_i64());
     assert_eq!(counts, [0, 0, 5, 0, 0, 5].map(Some), "{after}");
@@ -163,7 +163,7 @@ async fn a_server_of_asynq_beside_the_daemon_shares_the_tasks_and_is_named() {
     let redis = server.client().await;
     let mut daemon = Daemon::start(&on(&server, ASYNQ)).await;
     let worker = Worker::of_asynq(&server);
-    // Its heartbeat, by which it is known.
+    // The heartbeat that identifies it.
     let live = eventually("check to name the server", PATIENCE, async || {
         let output = cli(daemon.config(), &["check", "--live"]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -211,7 +211,7 @@ async fn delayed_jobs_of_bullmq_arrive_and_it_sees_none_of_them() {
     assert_eq!(bullmq(&server, "mails job job-100").await, "found\n");
     let hashes: Vec<String> = redis.keys("bull:mails:job-*").await.expect("the server answers");
     assert_eq!(hashes.len(), 5, "{hashes:?}");
-    // What the page says of deduplication: the lock of a job that is gone stays.
+    // As documented for deduplication, the lock of a removed job stays.
     let again = bullmq(&server, "mails deduplicated 500").await;
     assert_eq!(again, first, "a second job is refused for as long as the lock is there");
     assert_eq!(daemon.stop().await, 0);

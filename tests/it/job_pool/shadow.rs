@@ -1,4 +1,5 @@
-//! `mode: shadow` on a pool: what would be sent is shown, with the jobs of all buckets, and nothing is written.
+//! `mode: shadow` on a pool: it shows the deliveries that would be made, with the jobs of all buckets, and writes
+//! nothing.
 
 use redis::AsyncCommands;
 
@@ -7,7 +8,7 @@ use super::{PATIENCE, on};
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, RedisServer, eventually};
 
-/// How many changes Redis has counted since it started.
+/// Number of changes that Redis has counted since it started.
 async fn changes(redis: &mut redis::aio::MultiplexedConnection) -> String {
     let info: String = redis::cmd("INFO").arg("persistence").query_async(redis).await.expect("the server answers");
     info.lines().find(|line| line.starts_with("rdb_changes_since_last_save:")).expect("the count").to_owned()
@@ -31,7 +32,7 @@ async fn jobs_of_every_bucket_are_shown_and_nothing_is_written() {
         let bucket = format!("dq_bucket_{}", n % 3 + 1);
         redis.zadd::<_, _, _, ()>(bucket, &id, now_s - 5).await.expect("the server takes it");
     }
-    // One in each bucket that is not due.
+    // A job in each bucket that is not due.
     for bucket in 1..=3 {
         redis
             .zadd::<_, _, _, ()>(format!("dq_bucket_{bucket}"), format!("far-{bucket}"), now_s + 3_600)

@@ -1,4 +1,4 @@
-//! What a port of the design loses when its processes are killed, and that the same jobs all arrive through delaybridge.
+//! A port of the design loses jobs when its processes are killed; through delaybridge the same jobs all arrive.
 
 use std::collections::HashSet;
 use std::process::{Child, Command, Stdio};
@@ -14,12 +14,12 @@ use crate::harness::redisson::redis_now_ms;
 use crate::harness::turn::heavy;
 use crate::harness::{Daemon, RedisServer, eventually};
 
-/// Jobs and kills: the full size with `DELAYBRIDGE_LONG=1`.
+/// Number of jobs, and of kills: the full size with `DELAYBRIDGE_LONG=1`.
 fn size() -> (i64, usize) {
     if std::env::var_os("DELAYBRIDGE_LONG").is_some() { (100_000, 60) } else { (6_000, 12) }
 }
 
-/// Adds jobs that are due, as the port does: the pool, then a bucket.
+/// Adds due jobs as the port does: to the pool, then to a bucket.
 async fn add(redis: &mut MultiplexedConnection, jobs: i64) {
     let now = redis_now_ms(redis).await;
     for first in (0..jobs).step_by(1_000) {
@@ -32,7 +32,7 @@ async fn add(redis: &mut MultiplexedConnection, jobs: i64) {
     }
 }
 
-/// A process of the port; killed when dropped.
+/// A process of the port, killed on drop.
 struct Part(Child);
 
 impl Part {
@@ -47,7 +47,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // SIGKILL. It may have ended.
+        // SIGKILL; the process may have ended.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -69,11 +69,11 @@ async fn the_port_alone_loses_jobs_when_its_processes_are_killed() {
             if handled >= until { Ok(()) } else { Err(format!("{handled} handled, wanted {until}")) }
         })
         .await;
-        // All consumers at once, as a deployment does.
+        // All consumers at once, as in a deployment.
         consumers.clear();
         consumers.extend((0..6).map(|_| Part::start(&server, "consumer")));
     }
-    // Until nothing moves any more: no job is in a bucket or on the ready list.
+    // Wait until nothing moves any more: no job is in a bucket or on the ready list.
     let ready = port::java("process.queueorder");
     eventually("the buckets and the ready list to be empty", PATIENCE, async || {
         let mut left = redis.clone().llen::<_, usize>(&ready).await.map_err(|error| error.to_string())?;

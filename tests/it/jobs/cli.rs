@@ -1,4 +1,4 @@
-//! `delaybridge jobs` as a shell script uses it, and the daemon that looks after what nobody takes.
+//! `delaybridge jobs` as a shell script uses it, and the daemon's care for jobs without consumers.
 
 use std::process::Output;
 
@@ -47,7 +47,7 @@ async fn a_job_goes_through_its_life_on_the_command_line() {
     let orders = &topics["topics"].as_array().expect("topics")[0];
     assert_eq!((&orders["topic"], &orders["ready"], &orders["delay"]), (&"orders".into(), &1.into(), &1.into()));
 
-    // `peek` shows a topic as it does a queue.
+    // `peek` shows a topic like a queue.
     let peek = |line: &[&str]| Answer(cli(&config, &[&["peek"], line].concat()));
     assert!(
         peek(&["orders"]).code(0).contains("later") && peek(&["orders", "--state", "ready"]).code(0).contains("4711")

@@ -1,4 +1,4 @@
-//! Producers and consumers as processes, of which one consumer is killed again and again: every job is finished once, or
+//! Producers and consumers as processes, of which one consumer is killed repeatedly: every job is finished once, or
 //! dead after its tries; none vanishes, and none is finished by two owners.
 
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ async fn queue(endpoint: RedisEndpoint) -> JobQueue {
     JobQueue::new(link, settings(), &SCRIPTS)
 }
 
-/// What a consumer does, in a process of its own: it notes what it is about to finish, and what it has finished.
+/// A consumer in a process of its own: it records the jobs that it is about to finish, and the finished ones.
 ///
 /// Not a test: it does nothing unless the test below starts it.
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn consumers_are_killed_and_every_job_is_finished_once_or_dead() {
         dead_numbers.extend(page.into_iter().map(|job| String::from_utf8(job.body.to_vec()).expect("a number")));
     }
     let is_dead: std::collections::HashSet<_> = dead_numbers.iter().cloned().collect();
-    // Killed between the answer and its note: it had announced that it would.
+    // Killed between the answer and its record: it had announced that it would finish the job.
     let unnoted = |n: &String| !finished.contains_key(n) && !is_dead.contains(n) && about.contains_key(n);
     let (mut unsure, mut vanished) = (0, Vec::new());
     for n in (0..total).map(|n| n.to_string()) {

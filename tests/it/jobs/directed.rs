@@ -1,5 +1,5 @@
-//! What a random schedule seldom meets: a full server, keys of others, late calls, damage done by hand, batches at their
-//! limits.
+//! Situations that a random schedule seldom reaches: a full server, foreign keys, late calls, manual damage, batches at
+//! their limits.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ async fn a_key_of_another_program_is_not_touched() {
     let jobs = rig.queue(unlimited(), on_test_clock());
     for word in ["due", "reserved", "records", "state", "dead", "expiry", "gone", "topic"] {
         rig.begin(NOW).await;
-        // With what uses every key: an id of its own, and a time to live.
+        // A job that uses every key: with an id of its own, and a time to live.
         let own = |id: &'static str| NewJob { id: id.parse().ok(), ttl: Some(Duration::from_secs(60)), ..job(id) };
         jobs.add(&topic(), vec![own("a"), own("b")]).await.expect("add");
         let held = jobs.pop_now(&topic(), 1, None).await.expect("pop").jobs.remove(0);
@@ -89,7 +89,7 @@ async fn a_key_of_another_program_is_not_touched() {
         let _: () = rig.redis.set(key(word), "theirs").await.expect("set");
         let before: Vec<Vec<u8>> = dump(&mut rig).await;
         let id = &held.id;
-        // These check the keys that they read or write, the others check all.
+        // These calls check the keys that they read or write, the others check all.
         let uses = |keys: &[&str]| keys.contains(&word);
         let add =
             if uses(&["reserved", "state", "dead"]) { None } else { jobs.add(&topic(), vec![own("c")]).await.err() };
@@ -166,7 +166,7 @@ async fn a_pop_that_arrives_too_late_takes_nothing() {
     rig.begin(NOW).await;
     let jobs = rig.queue(unlimited(), on_test_clock());
     jobs.add(&topic(), vec![job("a")]).await.expect("add");
-    // The clock runs while the call is on its way; the second sending knows it.
+    // The clock advances while the call is under way; the second sending sees that.
     rig.set_clock(NOW + 3_600_000).await;
     let popped = jobs.pop_now(&topic(), 1, None).await.expect("pop");
     assert_eq!(popped.jobs.len(), 1);
@@ -213,7 +213,7 @@ async fn batches_and_bodies_have_limits() {
     let many = jobs.add(&topic(), vec![job(""); MAX_BATCH + 1]).await;
     assert!(matches!(many, Err(JobError::Invalid(_))));
     assert!(rig.snapshot().await.records.is_empty(), "nothing of all that was added");
-    // Large bodies: an answer ends before they are too much, and goes on with the next call.
+    // Large bodies: a response ends before it is too large, and the next call continues.
     jobs.add(&topic(), (0..8).map(|n| job(vec![n; 1 << 20])).collect()).await.expect("add");
     let (mut seen, mut calls) = (0, 0);
     while seen < 8 {
@@ -246,7 +246,7 @@ async fn a_topic_comes_and_goes_and_is_listed_while_it_is_there() {
     other.destroy(&topic()).await.expect("destroy");
     assert!(one.topics(None, 10).await.expect("topics").is_empty());
     assert!(!one.sizes(&topic()).await.expect("sizes").exists);
-    // `one` has entered it already, and another one has removed it: it is entered again.
+    // `one` has added it to the index already, and another one has removed it: it is added again.
     one.add(&topic(), vec![job("b")]).await.expect("add");
     assert_eq!(other.topics(None, 10).await.expect("topics"), [topic()]);
     let gone = JobId { topic: topic(), local: "nobody".parse().expect("an id") };

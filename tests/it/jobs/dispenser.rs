@@ -1,4 +1,4 @@
-//! Consumers that wait: woken at once, served in their order, and none loses a job by going away.
+//! Waiting consumers: woken at once, served in order, and none loses a job by disconnecting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,7 +137,7 @@ async fn a_consumer_that_goes_away_loses_no_job() {
     let process = Process::start(server.endpoint()).await;
     for round in 0..100_u64 {
         process.add("x").await;
-        // At whatever point the wait is dropped.
+        // Dropped at any point of the wait.
         let take = process.dispenser.take(ask(&[TOPIC], 1, LONG));
         let taken = tokio::time::timeout(Duration::from_micros(round * 20), take).await;
         let job = match taken {
@@ -189,7 +189,7 @@ async fn jobs_of_a_lost_reply_come_back_before_their_time_to_run_is_over() {
     assert!(matches!(&lost, Err(error) if error.outcome_unknown()), "{lost:?}");
     let job = process.dispenser.take(ask(&[TOPIC], 1, LONG)).await;
     let job = match job {
-        // The connection was being made again.
+        // The connection was being re-established.
         Err(_) => process.dispenser.take(ask(&[TOPIC], 1, LONG)).await.expect("take").remove(0),
         Ok(mut jobs) => jobs.remove(0),
     };

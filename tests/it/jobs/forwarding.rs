@@ -1,5 +1,5 @@
-//! Topics that a queue of the configuration delivers to a sink: nothing is lost over kills, and the job queue knows where each
-//! job is.
+//! Topics that a queue of the configuration delivers to a sink: nothing is lost over kills, and the job queue knows the
+//! place of each job.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ async fn arrived(redis: &MultiplexedConnection, count: usize) -> Vec<Delivery> {
     .await
 }
 
-/// Nothing of any job is left, except the ids that are remembered.
+/// Waits until nothing of any job is left, except the remembered ids.
 async fn nothing_left(redis: &MultiplexedConnection) {
     eventually("nothing to be left", PATIENCE, async || {
         let keys: Vec<String> = redis.clone().keys("delaybridge:*").await.expect("keys");
@@ -163,7 +163,7 @@ async fn a_dead_job_is_a_dead_letter_of_the_queue_and_outlives_its_time_to_live(
     let first = dead(1).await;
     let known = JobId { topic: topic(), local: id("a") };
     assert_eq!(jobs.get(&known).await.expect("get"), None);
-    // Its time to live is over by now, and no longer of interest.
+    // Its time to live is over by now, and does not matter any more.
     eventually("the time to live to end", PATIENCE, async || {
         let left: usize = redis.clone().zcard("delaybridge:jobs:expiry:{orders}").await.expect("a set");
         if left == 0 { Ok(()) } else { Err(left.to_string()) }
@@ -191,7 +191,7 @@ async fn a_dead_job_is_a_dead_letter_of_the_queue_and_outlives_its_time_to_live(
 async fn a_job_that_waits_for_a_retry_is_shown_may_be_deleted_and_is_not_added_again() {
     let server = RedisServer::start().await;
     let (mut redis, jobs) = (server.client().await, queue(&server).await);
-    // The stream's key is taken, so the queue is held.
+    // The stream's key has another type, so the queue is held.
     redis.set::<_, _, ()>("out", "not a stream").await.expect("set");
     let mut daemon = Daemon::start(&yaml(&server, "to: [{ sink: out, stream: out }]")).await;
     daemon.expect_log("queue on hold");

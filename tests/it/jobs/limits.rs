@@ -1,4 +1,4 @@
-//! Limits that are set at run time hold for every process at once, and give way to the configuration again.
+//! Limits that are set at run time apply to every process at once, until they are removed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The job queue's scripts against a model, against planted bugs, and with consumers that are killed.
+//! The job queue's scripts compared with a model, with planted bugs, and with consumers that are killed.
 
 mod cli;
 mod crowd;

@@ -1,10 +1,11 @@
-//! What the job queue should do, in plain Rust: one job is one value in one place, and every move is a function.
+//! The expected behaviour of the job queue, in plain Rust: one job is one value in one place, and every move is a
+//! function.
 
 use std::collections::BTreeMap;
 
 use super::rig::Snapshot;
 
-/// Where a job is.
+/// The place of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     Due(i64),
@@ -20,13 +21,13 @@ pub struct Job {
     pub attempts: u32,
     pub tries: u32,
     pub ttr: i64,
-    /// What was asked for when it was added; 0 is for ever.
+    /// The requested time to live; 0 is unlimited.
     pub ttl: i64,
-    /// End of the time to live; 0 is never.
+    /// The end of the time to live; 0 is never.
     pub expires: i64,
-    /// When the clock looks at the time to live again.
+    /// The next time at which the time to live is checked.
     pub expiry: Option<i64>,
-    /// Whether it has been reserved, or redriven: it has a state.
+    /// Whether it has been reserved or redriven, and so has a state.
     pub touched: bool,
     pub body: String,
 }
@@ -41,14 +42,14 @@ pub struct Model {
     pub max_jobs: usize,
     pub dead_max: usize,
     pub remember: i64,
-    /// Jobs that left otherwise than by `finish` or `delete`: time to live, trimmed, purged.
+    /// Number of jobs that left otherwise than by `finish` or `delete`: time to live, trimmed, purged.
     pub dropped: usize,
     pub finished: usize,
     pub deleted: usize,
     pub added: usize,
 }
 
-/// What time did: come back, died, expired, trimmed.
+/// Numbers of jobs changed by time limits: came back, died, expired, trimmed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Aged(pub [u64; 4]);
 
@@ -122,7 +123,7 @@ impl Model {
         aged
     }
 
-    /// Whether each was created; `None` when the topic is full.
+    /// Adds jobs; returns whether each was created, or `None` if the topic is full.
     pub fn add(&mut self, jobs: &[(String, Job)]) -> Option<Vec<bool>> {
         let mut seen = std::collections::BTreeSet::new();
         let new: Vec<bool> = jobs
@@ -147,7 +148,7 @@ impl Model {
         Some(new)
     }
 
-    /// The jobs that are handed out, and what time did.
+    /// Reserves jobs; returns them, and the numbers of jobs changed by time limits.
     pub fn pop(&mut self, token: &str, count: usize, ttr: Option<i64>) -> (Vec<String>, Aged) {
         let mut aged = self.come_back(2 * count + 10);
         if aged.0[1] > 0 {
@@ -175,7 +176,7 @@ impl Model {
         (handed, aged)
     }
 
-    /// Why a consumer may not settle a job, if it may not.
+    /// The reason why a consumer may not settle a job, if any.
     fn refused(&self, id: &str, token: &str) -> Option<Verdict> {
         match self.jobs.get(id).map(|job| &job.place) {
             None => Some(Verdict::NotFound),
@@ -192,7 +193,7 @@ impl Model {
         self.finished += 1;
         if job.own {
             self.gone.insert(id.to_owned(), self.now + self.remember);
-            // As many as twice what was added, the oldest first.
+            // Twice as many as were added, the oldest first.
             self.forget(2);
         }
         Verdict::Done
@@ -300,14 +301,14 @@ impl Model {
             let job = self.jobs.get_mut(id).expect("a job to recover");
             job.attempts = job.attempts.saturating_sub(1);
             let Place::Reserved { until, .. } = job.place else { continue };
-            // When it was reserved: a touch moves the end, and not that; the test does not touch what it lost.
+            // The time of the reservation: a touch moves only the end, and the test does not touch lost jobs.
             let reserved = until - job.ttr;
             self.give_back(id, reserved);
         }
         ids.len() as u64
     }
 
-    /// Redis has exactly this, and every job is in exactly one place.
+    /// Checks that Redis contains exactly this, and every job is in exactly one place.
     pub fn check(&self, seen: &Snapshot) {
         let map = |rows: Vec<(i64, String)>| rows.into_iter().map(|(at, id)| (id, at)).collect::<BTreeMap<_, _>>();
         assert_eq!(seen.due, map(self.due()), "due");

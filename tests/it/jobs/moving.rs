@@ -1,4 +1,4 @@
-//! Import from queues and export to sorted sets: nothing is lost or doubled, also when it is interrupted anywhere.
+//! Import from queues and export to sorted sets: nothing is lost or duplicated, wherever it is interrupted.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn json(config: &std::path::Path, line: &str) -> Value {
     serde_json::from_str(&text).expect("one JSON document")
 }
 
-/// Bodies and due times of what waits in a topic.
+/// The bodies and due times of the waiting jobs in a topic.
 async fn bodies(redis: &mut redis::aio::MultiplexedConnection, topic: &str) -> BTreeMap<String, i64> {
     let due: Vec<(String, i64)> =
         redis.zrange_withscores(format!("delaybridge:jobs:due:{{{topic}}}"), 0, -1).await.expect("due");
@@ -65,7 +65,7 @@ async fn a_delayed_queue_becomes_a_topic_and_a_topic_a_sorted_set() {
     assert_eq!((&dry["moved"], &dry["dry_run"]), (&ELEMENTS.into(), &true.into()));
     assert!(bodies(&mut redis, "orders").await.is_empty(), "a dry run changes nothing");
 
-    // An earlier run was interrupted after it had copied a page: its elements are there twice for now.
+    // An earlier run was interrupted after it had copied a page: its elements exist twice for now.
     let before = redis::cmd("DUMP").arg("redisson_delay_queue_timeout:{app}").to_owned();
     let before: Vec<u8> = before.query_async(&mut redis).await.expect("dump");
     let list: Vec<u8> =
@@ -89,7 +89,7 @@ async fn a_delayed_queue_becomes_a_topic_and_a_topic_a_sorted_set() {
     let first: Vec<String> = redis.zrange("delaybridge:jobs:due:{orders}", 0, 0).await.expect("a job");
     let _: () = redis.hset("delaybridge:jobs:topic:{orders}", "exporting", &first[0]).await.expect("hset");
     let _: () = redis.zadd("plain", "payload 0", 4_000_000_000_i64).await.expect("zadd");
-    // Somebody else's member with the same bytes as a job.
+    // Another program's member with the same bytes as a job.
     let _: () = redis.zadd("plain", "payload 9", 7).await.expect("zadd");
     let done = json(&config, "export orders --key plain --seconds");
     assert_eq!((&done["moved"], &done["left"]), (&(ELEMENTS - 1).into(), &1.into()), "{done}");
@@ -121,7 +121,7 @@ async fn nothing_is_imported_while_a_daemon_delivers_from_the_queue() {
     assert!(bodies(&mut redis, "orders").await.is_empty());
     daemon.stop().await;
     assert_eq!(json(&file.path(), "import delayed orders")["moved"], 1);
-    // Under the rights of the operator as well.
+    // Also with the rights of an operator.
     let shown = cli(&file, &["jobs", "topics"]);
     assert!(shown.status.success());
 }

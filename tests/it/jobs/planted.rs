@@ -1,4 +1,4 @@
-//! The random test notices bugs: each row is one that somebody could write, and a seed that notices it.
+//! The random test detects bugs: each row is a plausible bug.
 
 use std::panic::AssertUnwindSafe;
 
@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use super::random::History;
 use super::rig::Rig;
 
-/// Seeds that are tried.
+/// Number of seeds to try.
 const SEEDS: u64 = 60;
 
 const BUGS: &[(&str, &[Patch])] = &[
@@ -95,7 +95,7 @@ const BUGS: &[(&str, &[Patch])] = &[
     ("what others hold is recovered", &[("recover", "string.sub(states[i], 30, 45) == ARGV[1] and ", "")]),
 ];
 
-/// Whether a seed notices it.
+/// Whether any seed detects it.
 async fn noticed(rig: &mut Rig, scripts: &'static Scripts) -> bool {
     for seed in 0..SEEDS {
         if let Err(reason) = AssertUnwindSafe(History::run(rig, scripts, seed)).catch_unwind().await {

@@ -1,4 +1,4 @@
-//! Random schedules of several clients: whatever they do, and whatever replies are lost, Redis has what the model has.
+//! Random schedules of several clients: whatever they do, and whatever replies are lost, Redis and the model agree.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use delaybridge::link::LinkError;
 use super::model::{Aged, Job, Model, Place, Verdict};
 use super::rig::{Dump, Rig, on_test_clock, topic};
 
-/// Steps of a history.
+/// Number of steps in a history.
 const STEPS: u32 = 120;
-/// Histories of the usual run.
+/// Number of histories in the usual run.
 const SEEDS: u64 = 150;
 
-/// What consumers may ever use: jobs and tokens that were handed out, also those that nobody heard of.
+/// The jobs and tokens that were handed out, including those with lost replies, which consumers may use.
 type Handed = Vec<(String, Token)>;
 
 pub fn settings() -> JobSettings {
@@ -33,18 +33,18 @@ pub fn settings() -> JobSettings {
     JobSettings { defaults, ..JobSettings::default() }
 }
 
-/// One history.
+/// A history.
 pub struct History<'a> {
     pub(super) rig: &'a mut Rig,
     pub(super) random: fastrand::Rng,
     pub(super) model: Model,
-    /// Two clients of the same scripts: nothing of a reservation is in a process.
+    /// Two clients of the same scripts, because no part of a reservation is in a process.
     clients: [JobQueue; 2],
     handed: Handed,
     lost: Vec<Token>,
-    /// What Redis and the model had some steps ago.
+    /// An earlier state of Redis and the model.
     older: Option<(Model, Dump)>,
-    /// Whether a node has refused the last call because its slot is on the move.
+    /// Whether a node has refused the last call because the slot was being moved.
     pub(super) refused: bool,
     pub(super) trace: Vec<String>,
 }
@@ -67,7 +67,7 @@ fn verdict<T>(result: &Result<T, JobError>) -> Verdict {
 }
 
 impl<'a> History<'a> {
-    /// Runs the history of a seed; panics with its last steps where Redis and the model differ.
+    /// Runs the history of a seed; panics with its last steps if Redis and the model differ.
     pub async fn run(rig: &'a mut Rig, scripts: &'static Scripts, seed: u64) {
         let mut history = History::begin(rig, scripts, seed).await;
         for _ in 0..STEPS {
@@ -77,7 +77,7 @@ impl<'a> History<'a> {
         history.ends().await;
     }
 
-    /// An empty topic.
+    /// Begins with an empty topic.
     pub(super) async fn begin(rig: &'a mut Rig, scripts: &'static Scripts, seed: u64) -> Self {
         let start = 1_800_000_000_000;
         rig.begin(start).await;
@@ -88,7 +88,7 @@ impl<'a> History<'a> {
         History { rig, random, model, clients, handed, lost, older: None, refused: false, trace }
     }
 
-    /// Redis has what the model has.
+    /// Checks that Redis and the model agree.
     pub(super) async fn check(&mut self, seed: u64) {
         let seen = self.rig.snapshot().await;
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.model.check(&seen)));
@@ -98,7 +98,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// The answer, unless a node has refused the call.
+    /// The result, or `None` if a node has refused the call.
     fn answered<T>(&mut self, result: Result<T, JobError>) -> Option<Result<T, JobError>> {
         let not_sent = |error: &LinkError| matches!(error, LinkError::NotSent { .. });
         let refusal = |error: &LinkError| not_sent(error) || error.code() == Some("TRYAGAIN");
@@ -122,7 +122,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// One call of a client: the one with this number, from 16 to 99.
+    /// Makes one call of a client: the one with this number, from 16 to 99.
     pub(super) async fn call(&mut self, call: u32) {
         match call {
             ..38 => self.add().await,
@@ -140,8 +140,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Redis falls back to what it held some steps before, or the present is kept for a later fall. Consumers do not know, and go on
-    /// with what they have.
+    /// Restores an earlier state of Redis, or remembers the present one for later. Consumers do not know that, and
+    /// continue with their jobs.
     async fn older(&mut self) {
         match self.older.take() {
             None => {
@@ -156,7 +156,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Time passes, sometimes long; sometimes somebody sets the clock back.
+    /// Advances the clock, sometimes far; sometimes sets it back.
     async fn clock(&mut self) {
         let by = match self.random.u32(..20) {
             0 => -self.random.i64(1..2_000),
@@ -254,7 +254,7 @@ impl<'a> History<'a> {
             assert_eq!((job.attempt, job.tries_left), (model.attempts, model.tries.saturating_sub(model.attempts)));
             assert_eq!(job.deadline_ms, self.model.now + model.ttr);
         }
-        // A fifth of the replies are lost: nobody knows the token but the process that sent it.
+        // A fifth of the replies are lost: only the sending process knows the token.
         if self.random.u32(..5) == 0 {
             self.lost.push(token);
         } else {
@@ -262,9 +262,9 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Somebody who had a job once, and may have it still.
+    /// A job and the token of a consumer that had it, and may still have it.
     fn holder(&mut self) -> Option<(String, Token)> {
-        // Mostly the latest: the oldest have lost theirs.
+        // Mostly the latest, because the oldest have lost their jobs.
         let last = self.handed.len().saturating_sub(6);
         let recent = self.random.u32(..4) > 0;
         let some = if recent { &self.handed[last..] } else { &self.handed[..] };
@@ -277,7 +277,7 @@ impl<'a> History<'a> {
         let Some(result) = self.answered(result) else { return };
         self.note(format!("finish {id} -> {result:?}"));
         assert_eq!(verdict(&result), self.model.finish(&id, token.as_str()), "{:?}", self.trace);
-        // Its reply was lost: it is sent again, and finds nothing.
+        // Its reply was lost: the repeated call finds nothing.
         if result.is_ok() && self.random.u32(..3) == 0 {
             let again = self.client().finish(&job_id(&id), token).await;
             assert!(matches!(again, Err(JobError::NotFound)), "{again:?}");
@@ -402,7 +402,7 @@ impl<'a> History<'a> {
         assert_eq!(found, self.model.recover(token.as_str()), "{:?}", self.trace);
     }
 
-    /// In the end every job that is left can be handed out, finished or found among the dead.
+    /// Checks that in the end every remaining job can be handed out, finished or found among the dead.
     pub(super) async fn ends(&mut self) {
         if self.model.paused {
             self.pause().await;

@@ -1,4 +1,4 @@
-//! A server, the job queue over it, and a plain connection that looks; the clock of the scripts is in the test's hand.
+//! A server, the job queue on it, and a plain connection for inspection; the test sets the clock of the scripts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use redis::aio::MultiplexedConnection;
 
 use crate::harness::{RedisServer, ServerOptions, cluster};
 
-/// What one test, or one thread of the random test, runs against.
+/// The environment of one test, or of one thread of the random test.
 pub struct Rig {
-    /// End with it.
+    /// The servers, which end with the rig.
     servers: Vec<RedisServer>,
     library: Redis,
-    /// Reads the keys.
+    /// The connection that reads the keys.
     pub redis: MultiplexedConnection,
-    /// The other node, where there are two.
+    /// The other node, if there are two.
     pub other: Option<MultiplexedConnection>,
 }
 
-/// What is in Redis of one topic.
+/// The data of one topic in Redis.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     pub due: BTreeMap<String, i64>,
@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub gone: BTreeMap<String, i64>,
 }
 
-/// The topic of all histories. Its slot is that of the test's clock, because scripts read both.
+/// The topic of all histories, in the same slot as the test's clock, because scripts read both.
 pub const TOPIC: &str = "orders:29648";
 
 pub fn topic() -> Topic {
@@ -45,14 +45,14 @@ pub fn key(word: &str) -> String {
     format!("delaybridge:jobs:{word}:{{{TOPIC}}}")
 }
 
-/// The scripts under the test's clock.
+/// The scripts with the test's clock.
 pub fn on_test_clock() -> &'static Scripts {
     static SCRIPTS: std::sync::LazyLock<Scripts> = std::sync::LazyLock::new(|| Scripts::new(Clock::Test));
     &SCRIPTS
 }
 
 impl Rig {
-    /// The library logs in with the rights that it says it needs, and no others.
+    /// Starts a server; the library logs in with exactly the rights that it declares.
     pub async fn start() -> Rig {
         Rig::start_with(ServerOptions::default()).await
     }
@@ -63,7 +63,7 @@ impl Rig {
         Rig::over(vec![server], RedisTarget::Fixed(Arc::new(endpoint))).await
     }
 
-    /// On two nodes of a cluster. The topic begins on the first.
+    /// Starts two nodes of a cluster. The topic begins on the first.
     pub async fn on_two_nodes() -> Rig {
         let nodes = cluster::two_nodes().await;
         let seeds = vec![Address { host: "127.0.0.1".into(), port: nodes[0].port() }];
@@ -87,7 +87,7 @@ impl Rig {
         JobQueue::new(&self.library, settings, scripts)
     }
 
-    /// The other node is the topic's from now on.
+    /// Exchanges the nodes after the topic has moved to the other one.
     pub fn swap(&mut self) {
         self.servers.swap(0, 1);
         std::mem::swap(&mut self.redis, self.other.as_mut().expect("two nodes"));
@@ -97,12 +97,12 @@ impl Rig {
         self.servers.iter().map(RedisServer::port).collect()
     }
 
-    /// Every key but the clock, as Redis dumps it.
+    /// The dumps of all keys except the clock.
     pub async fn save(&mut self) -> Dump {
         dump(&mut self.redis, false).await
     }
 
-    /// Redis has what it had then, and nothing else but the clock.
+    /// Restores the saved keys, and removes all others except the clock.
     pub async fn restore(&mut self, saved: &[(Vec<u8>, Vec<u8>)], now_ms: i64) {
         let mut pipe = redis::pipe();
         pipe.atomic().cmd("FLUSHALL");
@@ -162,10 +162,10 @@ impl Rig {
     }
 }
 
-/// Keys with what they hold, as Redis dumps it.
+/// Keys with their dumped contents.
 pub type Dump = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// All keys of a server but the clock.
+/// Dumps all keys of a server except the clock.
 pub async fn dump(node: &mut MultiplexedConnection, ask: bool) -> Dump {
     let mut keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("delaybridge:jobs:*").query_async(node).await.expect("keys");
     keys.sort();
@@ -183,7 +183,7 @@ pub async fn dump(node: &mut MultiplexedConnection, ask: bool) -> Dump {
     keys.into_iter().zip(dumps).collect()
 }
 
-/// A login that may do what the scripts of the job queue need, and read the clock of the test.
+/// A login with the rights that the scripts of the job queue need, and with access to the clock of the test.
 async fn least_rights(server: &RedisServer) -> RedisEndpoint {
     let grants = rights().into_iter().chain([to_connect(0), to_load_scripts(), to_follow_slots()]).collect::<Vec<_>>();
     let dialect = if server.major() < 7 { Dialect::Flat } else { Dialect::Selectors };

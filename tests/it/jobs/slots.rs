@@ -1,5 +1,5 @@
-//! The topic's slot moves between two nodes while clients make their calls: some keys are on the one node, some on the other. A
-//! call that is refused has changed nothing on either; one that ran has done all of it.
+//! The topic's slot moves between two nodes during calls of clients: some keys are on one node, some on the other. A
+//! refused call has changed nothing on either; a call that ran has done everything.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::random::{History, number};
 use super::rig::{self, Rig, TOPIC, on_test_clock};
 use crate::harness::eventually;
 
-/// Steps of a history, and histories of the usual run.
+/// Number of steps in a history, and of histories in the usual run.
 const STEPS: u32 = 60;
 const SEEDS: u64 = 12;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ async fn keys_at(node: &mut MultiplexedConnection) -> Vec<Vec<u8>> {
     keys
 }
 
-/// What a node knows of itself and the other: the epoch and the slots of each.
+/// The view of a node on itself and the other: the epoch and the slots of each.
 async fn view(node: &mut MultiplexedConnection) -> BTreeMap<String, (String, String)> {
     let nodes: String = ask(node, &[b"CLUSTER", b"NODES"]).await;
     let of = |line: &str| {
@@ -52,14 +52,14 @@ async fn migrate(node: &mut MultiplexedConnection, port: u16, keys: &[Vec<u8>]) 
     }
 }
 
-/// What became of the calls that were made on the way.
+/// The results of the calls during moves.
 #[derive(Debug, Default)]
 struct Calls {
     refused: usize,
     ran: usize,
 }
 
-/// A slot on its way from the first node to the other.
+/// A slot that moves from the first node to the other.
 struct Moving {
     slot: String,
     to: Vec<u8>,
@@ -77,7 +77,7 @@ impl Rig {
         let to: Vec<u8> = ask(self.other(), &[b"CLUSTER", b"MYID"]).await;
         ask::<()>(self.other(), &[b"CLUSTER", b"SETSLOT", slot.as_bytes(), b"IMPORTING", &from]).await;
         ask::<()>(&mut self.redis, &[b"CLUSTER", b"SETSLOT", slot.as_bytes(), b"MIGRATING", &to]).await;
-        // The clock is on both.
+        // The clock is on both nodes.
         let clock: Vec<Vec<u8>> = ask(&mut self.redis, &[b"LRANGE", TEST_CLOCK.as_bytes(), b"0", b"-1"]).await;
         let mut pipe = redis::pipe();
         pipe.cmd("ASKING").ignore().rpush(TEST_CLOCK, clock);
@@ -94,7 +94,7 @@ impl Rig {
         ask::<()>(&mut self.redis, &words).await;
         self.swap();
         let (mut here, mut there) = (self.redis.clone(), self.other().clone());
-        // Else a message from before may say that the other one has the slot.
+        // Otherwise an old message may say that the other node has the slot.
         eventually("both nodes to agree", PATIENCE, async || {
             let views = (view(&mut here).await, view(&mut there).await);
             if views.0 == views.1 { Ok(()) } else { Err(format!("{views:?}")) }
@@ -113,12 +113,12 @@ impl Rig {
         ask::<()>(self.other(), &stable).await;
     }
 
-    /// The keys of the topic with what they hold, and whether they are on the other node.
+    /// The keys of the topic with their contents, and whether they are on the other node.
     async fn dump(&mut self) -> Vec<(bool, Vec<u8>, Vec<u8>)> {
         let mut all = Vec::new();
         for (there, node) in [(false, &mut self.redis), (true, self.other.as_mut().expect("two nodes"))] {
             let mut dumped = rig::dump(node, true).await;
-            // The index of topics has a slot of its own: a topic is entered there before its first job.
+            // The index of topics has another slot: a topic is added to it before its first job.
             dumped.retain(|(key, _)| key != TOPICS.as_bytes());
             all.extend(dumped.into_iter().map(|(key, dump)| (there, key, dump)));
         }
@@ -127,14 +127,14 @@ impl Rig {
 }
 
 impl<'a> History<'a> {
-    /// A history in which the slot moves now and then.
+    /// Runs a history in which the slot sometimes moves.
     async fn run_moving(rig: &'a mut Rig, scripts: &'static Scripts, seed: u64) -> Calls {
         let home = rig.ports()[0];
         let (mut history, mut calls) = (History::begin(rig, scripts, seed).await, Calls::default());
         for _ in 0..STEPS {
             match history.random.u32(..8) {
                 0 => history.move_slot(seed, &mut calls).await,
-                // Not the step that brings an older state: it is tested on one server.
+                // Not the step that restores an older state, which is tested on one server.
                 _ => {
                     let call = history.random.u32(16..100);
                     history.call(call).await;
@@ -150,7 +150,7 @@ impl<'a> History<'a> {
         calls
     }
 
-    /// The slot moves, or sets out and comes back, and calls are made on the way.
+    /// Moves the slot, or begins and reverts that, with calls meanwhile.
     async fn move_slot(&mut self, seed: u64, calls: &mut Calls) {
         let moving = self.rig.set_out().await;
         self.trace.push("the slot sets out".to_owned());

@@ -1,4 +1,4 @@
-//! What other programs and versions leave in the keys of the job queue, beside a real daemon.
+//! Data of other programs and versions in the keys of the job queue, with a real daemon.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn a_name_that_is_no_utf8_stops_no_clock_and_what_cannot_be_read_is_shown(
     let (mut daemon, _) = start(&server, "", "").await;
     daemon.expect_log("delaybridge:jobs:topics has members");
     let config = daemon.config();
-    // Exit code, and all that was written.
+    // The exit code and the output.
     let run = |words: &str| {
         let output = cli(config, &words.split(' ').collect::<Vec<_>>());
         let text = [output.stdout, output.stderr].concat();
@@ -31,7 +31,7 @@ async fn a_name_that_is_no_utf8_stops_no_clock_and_what_cannot_be_read_is_shown(
     };
     well("jobs add mails --body late --tries 1 --ttr 200ms");
     well("jobs pop mails");
-    // Nobody asks for a job of this topic any more: only the clock sees that its consumer took too long.
+    // Without further requests for this topic, only the clock notices that its consumer took too long.
     let mut look = redis.clone();
     eventually("the clock to end the reservation", SOON, async || {
         match look.zcard::<_, usize>("delaybridge:jobs:dead:{mails}").await {

@@ -1,17 +1,18 @@
-//! Problems that a person has to fix: the queue is on hold, reports why, probes with one element, and resumes by itself.
+//! Problems that a person has to fix: the queue is on hold, reports why, probes with one element, and resumes by
+//! itself.
 
 use super::*;
 use crate::faults::rig::{Feed, metric, readyz, tolerate_stalls};
 use brokers::kafka::{Operation, Resource};
 
-/// The queue is held for this reason, and lets nothing but probes through.
+/// Checks that the queue is held for this reason, and delivers only probes.
 async fn is_held(daemon: &Daemon, reason: &str) {
     metric(daemon, "delaybridge_queue_held{queue=\"q\"}", |held| held == 1.0).await;
     let body = readyz(daemon, 503, reason).await;
     println!("held: {body}");
 }
 
-/// The queue resumes, without a restart, and has lost nothing.
+/// Checks that the queue resumes without a restart, and has lost nothing.
 async fn goes_on(what: &str, daemon: &Daemon, server: &RedisServer, kafka: &Kafka, oracle: &Oracle) {
     metric(daemon, "delaybridge_queue_held{queue=\"q\"}", |held| held == 0.0).await;
     judge(what, daemon, server, &kafka.bootstrap(), oracle).await;
@@ -39,13 +40,13 @@ async fn a_topic_that_is_missing_and_later_deleted_holds_the_queue_until_it_is_t
     goes_on("topic created", &daemon, &server, &kafka, &feed.oracle).await;
 
     blocking(|| kafka.delete_topic("arrived")).expect("delete the topic");
-    // What was in the topic is gone with it; what comes now is judged alone.
+    // The records of the deleted topic are lost; only later ones are judged.
     let mut feed = Feed::new(&server, RedissonQueue::new("q")).await;
     for _ in 0..10 {
         feed.tick(20, 0).await;
     }
     is_held(&daemon, "UNKNOWN_TOPIC_OR_PARTITION").await;
-    // What was in flight when the topic went has its answer.
+    // Elements in flight at the deletion have their answers.
     eventually("nothing to be in flight", PATIENCE, async || {
         match RedissonQueue::new("q").in_flight(&server.client().await).await.map_err(|e| e.to_string())? {
             0 => Ok(()),
@@ -60,7 +61,7 @@ async fn a_topic_that_is_missing_and_later_deleted_holds_the_queue_until_it_is_t
     println!("held for {held:?}: {tried} elements were tried");
     assert!(tried <= 25.0, "{tried} elements were tried during the hold");
     let lines = daemon.log().all().iter().filter(|line| line.contains("queue on hold")).count();
-    // One for each hold; a partition that goes a moment later than another can make one more.
+    // One for each hold; a partition that disappears a moment later than another can cause one more.
     assert!((2..=4).contains(&lines), "{lines} lines for two holds");
     blocking(|| kafka.create_topic("arrived", 4, &[])).expect("create the topic");
     goes_on("topic made again", &daemon, &server, &kafka, &feed.oracle).await;

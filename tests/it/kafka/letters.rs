@@ -8,7 +8,7 @@ use super::*;
 use crate::harness::daemon::cli;
 use crate::harness::redisson::{Element, redis_now_ms};
 
-/// Puts a record with these headers into partition 0.
+/// Writes a record with these headers to partition 0.
 fn produce(bootstrap: &str, headers: &[(&str, &str)]) {
     let producer: BaseProducer = ClientConfig::new().set("bootstrap.servers", bootstrap).create().expect("a producer");
     let headers = headers
@@ -25,7 +25,7 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
     let kafka = start(KafkaOptions::default());
     blocking(|| kafka.create_topic("dead", 2, &[])).expect("create the topic");
     let bootstrap = kafka.bootstrap();
-    // In front of the letters: one that is none, and one of another queue.
+    // Before the letters: a record that is none, and one of another queue.
     let dead = ("delaybridge-dead-reason", "max_attempts");
     blocking(|| produce(&bootstrap, &[("delaybridge-id", "what?"), ("delaybridge-queue", "q"), dead]));
     blocking(|| produce(&bootstrap, &[("delaybridge-id", "what?"), ("delaybridge-queue", "other"), dead]));
@@ -66,7 +66,7 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
         assert_eq!(code, Some(2), "{said}");
         assert!(said.contains(&format!("record dead[0]@0: {problem}; with --broken FILE")), "{said}");
     }
-    // Past it, with its bytes kept.
+    // Past it, with its bytes saved.
     let broken = daemon.file().with_file_name("broken.jsonl");
     let aside = ["--broken", broken.to_str().expect("a path")];
     let imported = format!(
@@ -82,7 +82,7 @@ async fn letters_come_back_from_the_topic_that_they_were_forwarded_to() {
     let known = "0 dead letters imported to q; 150 letters there already; 1 record of others passed over; 1 broken";
     assert!(again.starts_with(known) && code == Some(0), "they are recognised: {again}");
 
-    // They are what they were: the same ids, and redriven they are delivered.
+    // The letters are unchanged: the same ids, and a redrive delivers them.
     let counted = cli(daemon.config(), &["dead", "count", "q", "--reason", "undecodable", "--output", "json"]);
     let counted: serde_json::Value = serde_json::from_slice(&counted.stdout).expect("JSON");
     assert_eq!(counted["matched"], 150, "{counted}");

@@ -1,4 +1,4 @@
-//! The daemon and a real Kafka: what arrives, what a broker's refusals and outages do, and how delivery resumes.
+//! The daemon and a real Kafka: deliveries, refusals and outages of the broker, and the resumption.
 
 mod held;
 mod letters;
@@ -18,18 +18,18 @@ use crate::faults::rig::{PATIENCE, assert_complete, settled};
 use crate::harness::kafka::{count_topic, read_topic};
 use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
 
-/// Runs what blocks without holding up the other tasks of the test.
+/// Runs blocking code without blocking the other tasks of the test.
 #[allow(clippy::disallowed_methods, reason = "the tests of this folder run on a runtime of several threads")]
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
-/// A Kafka of its own.
+/// Starts a Kafka for this test.
 pub fn start(options: KafkaOptions) -> Kafka {
     blocking(|| Kafka::start_with(options)).unwrap_or_else(|e| panic!("start Kafka: {e}"))
 }
 
-/// A queue `q` into the topic `arrived`; `kafka` are the sink's keys.
+/// A queue `q` into the topic `arrived`; `kafka` has the sink's keys.
 fn yaml(server: &RedisServer, kafka: &str, queue: &str) -> String {
     format!(
         "redis: {{ url: '{}' }}\n\
@@ -41,7 +41,7 @@ fn yaml(server: &RedisServer, kafka: &str, queue: &str) -> String {
     )
 }
 
-/// Waits until as many records as elements are in the topic and every element is among them.
+/// Waits until the topic has as many records as there are elements, and contains every element.
 async fn all_in_topic(bootstrap: &str, topic: &str, oracle: &Oracle) -> Vec<Delivery> {
     eventually("every element to arrive in the topic", 2 * PATIENCE, async || {
         let count = count_topic(bootstrap, topic).await?;
@@ -54,7 +54,7 @@ async fn all_in_topic(bootstrap: &str, topic: &str, oracle: &Oracle) -> Vec<Deli
     .await
 }
 
-/// Everything is in the topic, nothing is left in Redis, no dead letter, no duplicate that was not announced.
+/// Checks that everything is in the topic, with nothing left in Redis, no dead letter, and no unannounced duplicate.
 async fn judge(what: &str, daemon: &Daemon, server: &RedisServer, bootstrap: &str, oracle: &Oracle) {
     let deliveries = all_in_topic(bootstrap, "arrived", oracle).await;
     settled(&mut server.client().await, &RedissonQueue::new("q")).await;
@@ -64,7 +64,7 @@ async fn judge(what: &str, daemon: &Daemon, server: &RedisServer, bootstrap: &st
     println!("{what}: {report}, {announced} announced; {memory} MiB resident");
 }
 
-/// How many elements are anywhere but delivered.
+/// Number of elements that are not delivered yet.
 async fn left(redis: &mut MultiplexedConnection) -> usize {
     let queue = RedissonQueue::new("q");
     let mut left: usize = redis.zcard(&queue.timeouts).await.expect("count a sorted set");
@@ -72,12 +72,12 @@ async fn left(redis: &mut MultiplexedConnection) -> usize {
     left + queue.in_flight(redis).await.expect("count what is in flight")
 }
 
-/// Longer runs with `DELAYBRIDGE_LONG=1`.
+/// Whether to run longer, with `DELAYBRIDGE_LONG=1`.
 fn long() -> bool {
     std::env::var_os("DELAYBRIDGE_LONG").is_some()
 }
 
-/// Lets the fault last.
+/// Waits while the fault lasts.
 async fn pass(time: Duration) {
     crate::faults::rig::pass(time).await;
 }

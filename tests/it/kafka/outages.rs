@@ -1,11 +1,11 @@
-//! A broker that is paused, dies, or restarts again and again while elements fall due.
+//! A broker that is suspended, dies, or restarts repeatedly while elements fall due.
 
 use super::*;
 use crate::faults::rig::{elements, metric, readyz, tolerate_stalls};
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::turn::heavy;
 
-/// Offers `count` elements that fall due within `spread`, and notes them.
+/// Offers `count` elements that fall due within `spread`, and records them.
 async fn offer(server: &RedisServer, oracle: &mut Oracle, name: &str, count: usize, spread: Duration) {
     let mut redis = server.client().await;
     let queue = RedissonQueue::new("q");
@@ -97,7 +97,7 @@ async fn what_is_unconfirmed_at_the_end_is_released_and_announced() {
     tolerate_stalls(&mut daemon);
     let deliveries = all_in_topic(&kafka.bootstrap(), "arrived", &oracle).await;
     settled(&mut redis, &RedissonQueue::new("q")).await;
-    // Some or all of the hundred lay in the broker's socket; they were announced when the first daemon gave them up.
+    // Some or all of the hundred were in the broker's socket; they were announced when the first daemon gave them up.
     oracle.judge(&deliveries).assert_complete(100);
     drop(daemon);
 }

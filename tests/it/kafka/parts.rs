@@ -1,4 +1,4 @@
-//! One broker of two is dead: what it leads waits, and nothing else does.
+//! One of two brokers is dead: its partitions wait, and nothing else does.
 
 use super::*;
 use crate::faults::rig::{metric, readyz, tolerate_stalls};
@@ -6,17 +6,19 @@ use crate::harness::redisson::{Element, redis_now_ms};
 use crate::harness::turn::heavy;
 use brokers::kafka::NewTopic;
 
-/// Upper bounds of the buckets in seconds, as the metric writes them.
+/// The upper bounds of the buckets in seconds, as in the metric.
 const BOUNDS: [&str; 10] = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5"];
-/// What an outage may add to the lateness of 99 % of the elements that are not concerned. The broker that is left answers a
-/// connection's requests one by one: one that waits for the dead replica may not keep the others waiting until its time is over.
+/// Maximum addition by an outage to the lateness of 99 % of the unaffected elements, in seconds. The remaining broker
+/// answers a connection's requests one by one: a request that waits for the dead replica must not delay the others
+/// until its time-out.
 const STALL: f64 = 0.5;
-/// And how many times that of the quiet time before, which shows how busy the machine is. The buckets are as far apart.
+/// Maximum factor compared with the time before, whose lateness shows the load of the machine; about the distance of
+/// the buckets.
 const TIMES: f64 = 2.5;
-/// No element that is not concerned is later, in seconds: the sink's time-out of 2 s, and an attempt more.
+/// Maximum lateness of unaffected elements, in seconds: the sink's time-out of 2 s, and another attempt.
 const LATEST: f64 = 5.0;
 
-/// How many elements of a queue were delivered within each bound.
+/// Number of a queue's elements that were delivered within each bound.
 async fn within(daemon: &Daemon, queue: &str) -> Vec<f64> {
     let metrics = daemon.metrics().await;
     let lateness = format!("delaybridge_delivery_lateness_seconds_bucket{{queue=\"{queue}\",sink=\"out\",le=");
@@ -24,7 +26,7 @@ async fn within(daemon: &Daemon, queue: &str) -> Vec<f64> {
     BOUNDS.iter().copied().chain(["+Inf"]).map(bound).collect()
 }
 
-/// The bounds below which half, 99 % and all of the deliveries between two looks were.
+/// The bounds of the median, the 99th percentile and the maximum of the deliveries between two looks.
 fn quantiles(before: &[f64], after: &[f64]) -> (f64, f64, f64) {
     let counts: Vec<f64> = before.iter().zip(after).map(|(before, after)| after - before).collect();
     let all = counts[counts.len() - 1];
@@ -35,7 +37,7 @@ fn quantiles(before: &[f64], after: &[f64]) -> (f64, f64, f64) {
     (bound(0.5), bound(0.99), bound(1.0))
 }
 
-/// A topic that this node leads alone.
+/// A topic with this node as its only leader.
 pub(super) fn led_by(kafka: &Kafka, node: i32) -> String {
     let leads = |topic: &String| {
         let partitions = kafka.partitions(topic).expect("look the topic up").expect("it was made");
@@ -44,10 +46,10 @@ pub(super) fn led_by(kafka: &Kafka, node: i32) -> String {
     (0..8).map(|n| format!("t{n}")).find(leads).unwrap_or_else(|| panic!("node {node} leads none of the topics"))
 }
 
-/// One queue of the daemon, and what was offered to it for each of its destinations.
+/// One queue of the daemon, with the offers for each of its destinations.
 struct Flow {
     queue: RedissonQueue,
-    /// Payloads but for their number.
+    /// The payloads, except for their number.
     payloads: Vec<String>,
     oracles: Vec<Oracle>,
 }
@@ -80,7 +82,7 @@ impl Flow {
     }
 }
 
-/// All of them, ten times a second, for this time.
+/// Offers to all of them ten times a second, for this time.
 async fn flow(redis: &mut MultiplexedConnection, flows: &mut [Flow], each: &[usize], time: Duration, n: &mut u64) {
     let mut ticks = tokio::time::interval(Duration::from_millis(100));
     for _ in 0..time.as_millis() / 100 {
@@ -95,8 +97,8 @@ async fn delivered(daemon: &Daemon, queue: &str) -> f64 {
     daemon.metrics().await.sum(&format!("delaybridge_delivered_messages_total{{queue=\"{queue}\"}}"))
 }
 
-/// One node of two dies. It led one of the topics that payloads choose, one of the two partitions of a topic, and it was one of the
-/// two replicas that a third topic must have.
+/// One of two nodes dies. It led one of the topics that payloads choose, and one of the two partitions of a topic, and
+/// it was one of the two required replicas of a third topic.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_broker_of_two_holds_what_it_leads_and_delays_nothing_else() {
     let _turn = heavy().await;
@@ -140,7 +142,7 @@ async fn a_dead_broker_of_two_holds_what_it_leads_and_delays_nothing_else() {
         Flow::new("strict", vec!["{\"n\":NUMBER}".to_owned()]),
     ];
     let (rates, mut n) = ([each, 1, 5], 0);
-    // The first record waits for its producer's id.
+    // The first record waits for the producer's id.
     flow(&mut redis, &mut flows, &rates, Duration::from_secs(2), &mut n).await;
     all_in_topic(&bootstrap, &alive, &flows[0].oracles[0]).await;
     let at_first = within(&daemon, "q").await;
@@ -177,7 +179,7 @@ async fn a_dead_broker_of_two_holds_what_it_leads_and_delays_nothing_else() {
     assert_eq!(daemon.metric("delaybridge_dead_lettered_messages_total").await, 0.0);
 
     blocking(|| kafka.restart(2)).expect("restart the node");
-    // What has waited is half of what was offered.
+    // Half of the offers have waited.
     eventually("everything to be delivered", PATIENCE + outage, async || {
         let all = daemon.metric("delaybridge_delivered_messages_total").await;
         if all >= n as f64 { Ok(()) } else { Err(format!("{all} of {n}")) }
@@ -187,8 +189,8 @@ async fn a_dead_broker_of_two_holds_what_it_leads_and_delays_nothing_else() {
     for flow in &flows {
         settled(&mut server.client().await, &flow.queue).await;
     }
-    // A record whose time is up makes the client begin a new sequence. What it has sent in the old one and sends again is in the log
-    // twice, and it reports one attempt.
+    // A record that times out makes the client begin a new sequence. A record sent in the old sequence, and again in
+    // the new one, is in the log twice, but reported as one attempt.
     let announced = daemon.metric("delaybridge_possible_duplicates_total").await as usize;
     flows[0].oracles[1].judge(&deliveries).assert_repeated(announced);
     let mut rest = Vec::new();

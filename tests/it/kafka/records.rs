@@ -1,4 +1,4 @@
-//! What a record is: value, key, headers, partition, order; and what becomes of elements that no topic takes.
+//! The parts of a record: value, key, headers, partition, order; and elements that no topic accepts.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -120,7 +120,7 @@ async fn a_record_too_large_is_a_forwarded_dead_letter_and_its_neighbours_arrive
     let (mut oracle, mut dead) = (Oracle::new(), Oracle::new());
     let mut offered = elements(&queue, "small", 500, now, 1);
     oracle.offered(&offered);
-    // Empty is a value of its own, and not the tombstone that would delete the key of a compacted topic.
+    // An empty value differs from the tombstone that would delete the key of a compacted topic.
     let empty = Element::new(queue.layout, now, "");
     oracle.offered([&empty]);
     let large: Vec<Element> = (0..3).map(|n| Element::new(queue.layout, now, vec![b'a' + n; 100_000])).collect();

@@ -1,4 +1,5 @@
-//! A password that is rotated node by node, as operators do: the daemon takes the new one from its file, without a restart.
+//! A password that is rotated node by node, as operators do: the daemon reads the new one from its file, without a
+//! restart.
 
 use std::fs;
 
@@ -10,7 +11,7 @@ use crate::harness::redisson::{Element, redis_now_ms};
 
 const NEW: &str = "alices-new-secret";
 
-/// Gives a node the new password of `alice`; it forgets the old one.
+/// Sets a new password of `alice` on a node; the old one becomes invalid.
 fn rotate(kafka: &Kafka, node: usize) {
     let file = kafka.folder().join(format!("node{node}")).join("server.properties");
     let settings = fs::read_to_string(&file).expect("read the node's settings");
@@ -59,7 +60,7 @@ async fn a_password_that_one_broker_of_two_has_changed_is_taken_from_the_file() 
     blocking(|| rotate(&kafka, 2));
     offer(&server, &second, &mut of_second).await;
     offer(&server, &first, &mut of_first).await;
-    // The other broker still takes the old one.
+    // The other broker still accepts the old one.
     all_in_topic(&kafka.bootstrap(), &first, &of_first).await;
     metric(&daemon, "delaybridge_sink_destinations_in_trouble", |count| count >= 1.0).await;
     assert_eq!(count_topic(&kafka.bootstrap(), &second).await, Ok(100), "it lets nobody in with the old password");

@@ -1,5 +1,5 @@
-//! A daemon that is suspended for longer than its lease while records wait in the client library: when it goes on, none of them is
-//! sent. The library gives a record up after `message.timeout.ms`, which is shorter than a lease.
+//! A daemon that is suspended for longer than its lease while records wait in the client library: when it is resumed,
+//! none of them is sent. The library gives a record up after `message.timeout.ms`, which is shorter than a lease.
 
 use rustix::process::Signal;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::faults::rig::{elements, metric, tolerate_stalls};
 use crate::harness::redisson::redis_now_ms;
 
-/// Requests that the library sends before the first is answered; each has one record here.
+/// Number of requests that the library sends before the first is answered; here each has one record.
 const SENT_AHEAD: usize = 5;
 
 async fn offer(server: &RedisServer, oracle: &mut Oracle, name: &str, count: usize) {
@@ -52,7 +52,7 @@ async fn records_that_wait_in_a_stopped_daemon_are_not_sent_after_their_lease() 
     })
     .await;
 
-    // It takes over when the leases are over.
+    // It takes over when the leases end.
     let mut other = Daemon::start(&yaml(&server, &sink("30s"), "lease: 60s")).await;
     tolerate_stalls(&mut other);
     all_in_topic(&bootstrap, "arrived", &oracle).await;

@@ -1,4 +1,4 @@
-//! `deploy/helm/delaybridge`: linted, rendered, and the same objects as the overlay `deployment`.
+//! `deploy/helm/delaybridge`: linted, rendered, and equal to the overlay `deployment`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,11 +18,11 @@ fn folder() -> PathBuf {
 fn helm(arguments: &[&str]) -> Output {
     let program = brokers::helm().unwrap_or_else(|e| panic!("{e}"));
     let home = tempfile::tempdir().expect("make a directory for helm's files");
-    // Nothing of the machine's own settings.
+    // Independent of the machine's own settings.
     Command::new(program).args(arguments).current_dir(folder()).env("HOME", home.path()).output().expect("run helm")
 }
 
-/// The values that make of the chart what the overlay is.
+/// The values with which the chart equals the overlay.
 const AS_THE_OVERLAY: &[&str] = &[
     "--namespace",
     "delaybridge",
@@ -62,7 +62,8 @@ fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     object
 }
 
-/// Without what one of the two tools adds: Helm its labels and a checksum, Kustomize a hash behind the ConfigMap's name.
+/// Removes the additions of one of the two tools: Helm's labels and checksum, and Kustomize's hash after the
+/// ConfigMap's name.
 fn plain(object: &Value) -> Value {
     match object {
         Value::Object(fields) => {
@@ -99,7 +100,7 @@ fn the_objects_are_those_of_the_overlay() {
             assert_eq!(ours, theirs, "{kind}");
         }
     }
-    // One policy for the two that the base and the overlay have.
+    // One policy instead of the two of the base and the overlay.
     let rules = |objects: &[Value], side: &str| -> BTreeSet<String> {
         let policies = objects.iter().filter(|object| object["kind"] == "NetworkPolicy");
         policies.flat_map(|policy| items(&policy["spec"][side]).into_iter().map(Value::to_string)).collect()
@@ -197,7 +198,7 @@ fn wrong_values_are_refused_by_name() {
     assert!(said.contains("config"), "{said}");
 }
 
-/// The comments of `values.yaml` as a table: one line a value, with its default.
+/// The comments of `values.yaml` as a table: one line per value, with its default.
 fn reference(values: &str) -> String {
     let defaults: Value = serde_yaml::from_str(values).expect("the values");
     let mut rows = String::new();
@@ -213,7 +214,7 @@ fn reference(values: &str) -> String {
             above.push((indent, name.to_owned()));
             let path: Vec<_> = above.iter().map(|(_, name)| name.as_str()).collect();
             let value = defaults.pointer(&format!("/{}", path.join("/"))).unwrap_or_else(|| panic!("{path:?}"));
-            // A group of values has its rows below.
+            // The rows of a group follow.
             let group = text.ends_with(':') && *path != ["resources"];
             let shown = (!group).then(|| value.to_string());
             match (shown, comment.is_empty()) {
@@ -255,7 +256,7 @@ fn the_readme_has_every_value() {
     }
 }
 
-/// A value without a rule in the schema would be accepted whatever it is.
+/// Without a rule in the schema, a value would always be accepted.
 #[test]
 fn the_schema_has_every_value() {
     fn walk(path: &str, value: &Value, schema: &Value) {

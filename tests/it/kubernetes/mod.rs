@@ -1,4 +1,4 @@
-//! `deploy/kubernetes`: valid, about this daemon and not another, and at work.
+//! `deploy/kubernetes`: valid, consistent with this daemon, and working.
 
 mod chart;
 mod rendered;
@@ -63,13 +63,13 @@ fn ports_and_times_are_those_of_the_configuration() {
         {
             assert!(deployment["spec"]["minReadySeconds"].as_u64() >= Some(10), "{name}: minReadySeconds");
         }
-        // A ready replica says that it delivers, a ready application need not.
+        // A ready replica must deliver, but a ready application need not.
         let sidecar = daemon["restartPolicy"] == "Always";
         assert_eq!(daemon["readinessProbe"].is_null(), sidecar, "{name}");
     }
 }
 
-/// Where the configuration connects to.
+/// The ports that the configuration connects to.
 fn ports_out(config: &Value) -> BTreeSet<u64> {
     let port = |text: &str| text.rsplit(':').next().and_then(|end| end.split('/').next()?.parse().ok());
     match config {
@@ -115,7 +115,7 @@ fn selectors_find_the_daemons_pods() {
     assert_eq!(Overlay::named("deployment").of_kind("Deployment").next().unwrap()["spec"]["replicas"], 2);
 }
 
-/// What the Pod Security Standard `restricted` asks for, and a root file system that is read-only.
+/// The requirements of the Pod Security Standard `restricted`, and a read-only root file system.
 #[test]
 fn every_container_is_restricted() {
     for overlay in Overlay::all() {

@@ -1,4 +1,4 @@
-//! The overlays of `deploy/kubernetes` as kustomize renders them, and the few things that the tests ask of them.
+//! The overlays of `deploy/kubernetes` as kustomize renders them, with access to their parts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,23 +7,23 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// Everything that is not an overlay of its own is rendered through one.
+/// The folder of the manifests. Everything that is not an overlay is rendered through one.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/kubernetes")
 }
 
-/// A tool or a schema that setup has put into the cache.
+/// A tool or a schema that setup has installed in the cache.
 pub fn tool(name: &str) -> PathBuf {
     brokers::kubernetes().unwrap_or_else(|e| panic!("{e}")).join(name)
 }
 
 /// One rendered overlay.
 pub struct Overlay {
-    /// Its folder.
+    /// The folder.
     pub folder: PathBuf,
-    /// What `kubectl apply` would be given.
+    /// The input of `kubectl apply`.
     pub yaml: String,
-    /// The same, object by object.
+    /// The objects of that input.
     pub objects: Vec<Value>,
 }
 
@@ -31,14 +31,14 @@ impl Overlay {
     pub fn render(folder: PathBuf) -> Self {
         let output = Command::new(tool("kustomize")).arg("build").arg(&folder).output().expect("run kustomize");
         let complaint = String::from_utf8_lossy(&output.stderr);
-        // It warns of what a later version will refuse.
+        // It warns of syntax that a later version will refuse.
         assert!(output.status.success() && complaint.is_empty(), "render {}: {complaint}", folder.display());
         let yaml = String::from_utf8(output.stdout).expect("YAML is text");
         let objects = yaml.split("\n---\n").map(|object| serde_yaml::from_str(object).expect("an object")).collect();
         Overlay { folder, yaml, objects }
     }
 
-    /// All of them, rendered once for all tests.
+    /// All overlays, rendered once for all tests.
     pub fn all() -> &'static [Self] {
         static ALL: LazyLock<Vec<Overlay>> = LazyLock::new(|| {
             let folders = fs::read_dir(folder().join("overlays")).expect("the folder of the overlays");
@@ -47,7 +47,7 @@ impl Overlay {
         &ALL
     }
 
-    /// The one with this name.
+    /// The overlay with this name.
     pub fn named(name: &str) -> &'static Self {
         let named = Self::all().iter().find(|overlay| overlay.folder.ends_with(name));
         named.unwrap_or_else(|| panic!("there is an overlay {name}"))
@@ -57,7 +57,7 @@ impl Overlay {
         self.objects.iter().filter(move |object| object["kind"] == kind)
     }
 
-    /// The pod template with the daemon in it.
+    /// The pod template with the daemon.
     pub fn pod(&self) -> &Value {
         let templates = self.of_kind("Deployment").map(|deployment| &deployment["spec"]["template"]);
         let mut with_it = templates.filter(|template| containers(&template["spec"]).any(is_daemon));
@@ -69,7 +69,7 @@ impl Overlay {
         containers(&self.pod()["spec"]).find(|container| is_daemon(container)).expect("found before")
     }
 
-    /// What the ConfigMap holds that the daemon's pod mounts.
+    /// The content of the ConfigMap that the daemon's pod mounts.
     pub fn configuration(&self) -> &str {
         let sources = items(&self.daemon_volume()["projected"]["sources"]);
         let name = sources.into_iter().find_map(|source| source["configMap"]["name"].as_str()).expect("a ConfigMap");
@@ -99,17 +99,17 @@ fn is_daemon(container: &Value) -> bool {
     container["name"] == "delaybridge"
 }
 
-/// A list, or nothing where there is none.
+/// The items of a list; empty if there is none.
 pub fn items(list: &Value) -> Vec<&Value> {
     list.as_array().map(|list| list.iter().collect()).unwrap_or_default()
 }
 
-/// All containers of a pod, sidecars among them.
+/// All containers of a pod, including sidecars.
 pub fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     items(&pod["initContainers"]).into_iter().chain(items(&pod["containers"]))
 }
 
-/// Whether a label selector takes these labels.
+/// Whether a label selector matches these labels.
 pub fn selects(selector: &Value, labels: &Value) -> bool {
     let equal = selector["matchLabels"].as_object().into_iter().flatten().all(|(key, value)| labels[key] == *value);
     let exist = items(&selector["matchExpressions"]).into_iter().all(|expression| {

@@ -1,6 +1,6 @@
-//! Rendered objects against the schemas of Kubernetes and of the Prometheus operator, by kubeconform.
+//! Rendered objects checked with the schemas of Kubernetes and of the Prometheus operator, by kubeconform.
 //!
-//! The published schemas let unknown fields pass, as the API server does with a warning at best. Here they are closed
+//! The published schemas allow unknown fields, as the API server does, at best with a warning. Here they are closed
 //! first, so that a misspelt field is an error.
 
 use std::fs;
@@ -13,17 +13,17 @@ use super::rendered::{Overlay, tool};
 
 const DEFINITIONS: &str = "#/definitions/";
 
-/// One schema a kind, in a folder of their own.
+/// One schema per kind, in a folder of their own.
 pub struct Schemas(TempDir);
 
 impl Schemas {
-    /// Those of the versions that setup has fetched.
+    /// Closes the schemas of the versions that setup has downloaded.
     pub fn close() -> Self {
         let dir = TempDir::with_prefix("delaybridge-schemas-").expect("make a directory for the schemas");
         let read = |name: &str| fs::read_to_string(tool(name)).unwrap_or_else(|e| panic!("read {name}: {e}"));
         let mut api: Value = serde_json::from_str(&read("kubernetes.json")).expect("the API as JSON");
         close(&mut api["definitions"]);
-        // Two types that the API writes as text and reads as numbers too.
+        // Two types that the API writes as text, and also reads as numbers.
         api["definitions"]["io.k8s.apimachinery.pkg.util.intstr.IntOrString"] =
             json!({ "type": ["string", "integer"] });
         api["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"] = json!({ "type": ["string", "number"] });
@@ -50,7 +50,7 @@ impl Schemas {
         Schemas(dir)
     }
 
-    /// kubeconform's report on these objects; `Err` if one is wrong or of an unexpected kind.
+    /// The report of kubeconform on these objects; `Err` if one is wrong or of an unexpected kind.
     pub fn judge(&self, name: &str, yaml: &str) -> Result<String, String> {
         let file = self.0.path().join(format!("{name}.yaml"));
         fs::write(&file, yaml).expect("write what was rendered");
@@ -66,7 +66,7 @@ impl Schemas {
     }
 }
 
-/// A definition and all that it refers to: kubeconform would read the whole API for each of the kinds.
+/// Collects a definition and all that it refers to: otherwise kubeconform would read the whole API for each kind.
 fn gather(name: &str, all: &Value, needed: &mut serde_json::Map<String, Value>) {
     if needed.insert(name.to_owned(), all[name].clone()).is_none() {
         references(&all[name], &mut |name| gather(name, all, needed));
@@ -86,7 +86,7 @@ fn references(schema: &Value, found: &mut impl FnMut(&str)) {
     }
 }
 
-/// Objects with known fields have no others.
+/// Closes objects with known fields, so that no others are allowed.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

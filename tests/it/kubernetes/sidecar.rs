@@ -1,4 +1,4 @@
-//! The example at work: the producer's script and the sidecar's configuration, as rendered, against a real Redis.
+//! The example in operation: the producer's script and the sidecar's configuration, as rendered, with a real Redis.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::delivery::PATIENCE;
 use crate::harness::process::{Process, command};
 use crate::harness::{Daemon, RedisServer, ServerOptions, eventually};
 
-/// What the overlay's Secret would hold.
+/// The password in the overlay's Secret.
 const PASSWORD: &str = "example-password";
 
 #[tokio::test]
@@ -61,7 +61,7 @@ fn stream_entries(range: redis::streams::StreamRangeReply) -> Vec<(String, Vec<(
     range.ids.into_iter().map(entry).collect()
 }
 
-/// What the kubelet and Prometheus ask for.
+/// The paths that the kubelet and Prometheus request.
 fn paths(overlay: &Overlay) -> Vec<String> {
     let probes = ["startupProbe", "livenessProbe", "readinessProbe"].map(|probe| &overlay.daemon()[probe]["httpGet"]);
     let scrapes = overlay.of_kind("PodMonitor").flat_map(|monitor| items(&monitor["spec"]["podMetricsEndpoints"]));

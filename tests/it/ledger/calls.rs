@@ -1,4 +1,4 @@
-//! Each call once, and what a second sending answers.
+//! Each call once, and the answer to its repetition.
 
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ async fn every_verdict_is_written_once() {
     let (gone, again) = (Answer::NotMine, Answer::Already);
     assert_eq!(settled.answers, [gone, again, again, again, gone, gone]);
 
-    // Progress is in the claim, the released one is due, the retry is not yet.
+    // The progress is in the claim, the released one is due, the retry is not due yet.
     let contents = rig.claims().contents(&rig.conn, name(1)).await.unwrap();
     assert_eq!(contents.elements.len(), 1);
     assert_eq!(contents.elements[0].header.as_deref(), Some(&header(3, 3)));
@@ -146,7 +146,7 @@ async fn every_verdict_is_written_once() {
     assert_eq!(rig.ask::<i64>(redis::cmd("XLEN").arg("delaybridge:dead:{orders}")).await, 1);
     assert_eq!(rig.ask::<Vec<String>>(redis::cmd("LRANGE").arg("pushed").arg(0).arg(-1)).await, ["body"]);
 
-    // A list that is none: nothing is changed.
+    // A key that is no list: nothing changes.
     let _: () = rig.ask(redis::cmd("SET").arg("text").arg("x")).await;
     let one = &contents.elements[0];
     let wrong = [verdict(1, one, Move::Push { side: Side::Right, body: "b".into() })];
@@ -192,7 +192,7 @@ async fn a_claim_is_taken_over_whole_or_in_part_once_its_lease_is_over() {
     assert_eq!((elements, left, unknown), (claimed.elements[..2].to_vec(), 3, 0));
     let twice = ask(&rig, &part).await;
     assert!(matches!(twice, TakeOverReply::Twice { .. }), "{twice:?}");
-    // What stays is its owner's until another comes; what was taken is not.
+    // The rest belongs to its owner until another one comes; the taken-over elements do not.
     let batch: Vec<_> = claimed.elements.iter().map(|e| verdict(1, e, Move::Confirm)).collect();
     let settled = rig.claims().settle(&rig.conn, &[batch[0].clone(), batch[4].clone()], None, None).await.unwrap();
     assert_eq!(settled.answers, [Answer::NotMine, Answer::Done]);
@@ -205,7 +205,7 @@ async fn a_claim_is_taken_over_whole_or_in_part_once_its_lease_is_over() {
     let gone = ask(&rig, &take_over(&rig, name(1), 4, 500)).await;
     assert!(matches!(gone, TakeOverReply::Nothing { .. }), "{gone:?}");
     assert_eq!(rig.claims().in_flight(&rig.conn).await.unwrap().elements, 4);
-    // One that holds nothing goes.
+    // An empty claim disappears.
     let confirm = [Whole { name: rest.new, bare: 2, entries: 0 }];
     assert_eq!(rig.claims().confirm(&rig.conn, &confirm).await.unwrap(), [Confirmed::Done]);
     rig.advance(LEASE).await;

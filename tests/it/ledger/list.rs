@@ -1,11 +1,11 @@
-//! What stays in L after a claim.
+//! The entries that stay in L after a claim.
 
 use super::rig::{Rig, bytes, element};
 
 #[tokio::test]
 async fn elements_of_one_millisecond_leave_the_list_in_any_order() {
     let mut rig = Rig::start().await;
-    // In L they stand in the reverse order of Z.
+    // In L they are in the reverse order of Z.
     let all: Vec<_> = (0..100).rev().map(|n| (element(n), -1)).collect();
     rig.offer(&all).await;
     rig.offer(&[(element(200), 1_000)]).await;
@@ -21,7 +21,7 @@ async fn elements_at_the_tail_and_behind_others_leave_the_list() {
     rig.offer(&[(element(5), 1_000), (element(6), -6), (element(7), -7)]).await;
     let claimed = rig.claim(1).await;
     assert_eq!(bytes(&claimed.elements), [element(2), element(4), element(7), element(6)]);
-    // A claim of a few near the ends does not look at what others have left there.
+    // A claim of a few elements near the ends ignores the entries that others have left there.
     assert_eq!(claimed.leftovers, None);
     assert_eq!(rig.list().await, [element(1), element(3), element(5)]);
 }
@@ -52,7 +52,7 @@ async fn what_is_dear_to_remove_is_recorded_and_trimmed_at_an_end() {
     let claimed = rig.claim(1).await;
     assert_eq!((claimed.elements.len(), claimed.leftovers.expect("L is long").count), (500, 500));
     assert_eq!(rig.list().await.len(), 30_000);
-    // Everything in front of them is taken away: they are at the head then.
+    // Everything before them is removed: then they are at the head.
     let list = rig.queue.keys.list.clone();
     let _: () = rig.ask(redis::cmd("LTRIM").arg(&list[..]).arg(14_000).arg(-1)).await;
     let _: i64 = rig.ask(redis::cmd("ZREMRANGEBYRANK").arg(&zset[..]).arg(0).arg(13_999)).await;

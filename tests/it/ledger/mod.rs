@@ -1,4 +1,4 @@
-//! The calls on claims, one after the other, on a real server under a clock that the test sets.
+//! The calls on claims, one after the other, on a real server with a clock that the test sets.
 
 mod calls;
 mod list;

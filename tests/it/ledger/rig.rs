@@ -1,4 +1,4 @@
-//! A queue on a server of its own, as one daemon sees it.
+//! A queue on a server of its own, as one daemon uses it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,35 +15,35 @@ use redis::aio::MultiplexedConnection;
 
 use crate::harness::{RedisServer, least};
 
-/// The process that claims.
+/// The owner that claims.
 pub const A: [u8; 8] = [1; 8];
-/// Another one.
+/// Another owner.
 pub const B: [u8; 8] = [2; 8];
-/// How long elements are ours.
+/// The lease of the claims.
 pub const LEASE: Duration = Duration::from_secs(10);
 
-/// What one test runs against.
+/// The environment of one test.
 pub struct Rig {
-    /// Redis time in ms.
+    /// The time of Redis in ms.
     pub now_ms: i64,
-    /// What the calls are made with.
+    /// The connection for the calls.
     pub conn: Conn,
-    /// Plays all other clients.
+    /// The connection that plays all other clients.
     pub redis: MultiplexedConnection,
     /// The queue.
     pub queue: Redisson,
     _link: Link,
-    /// What it runs on.
+    /// The server.
     pub server: RedisServer,
 }
 
 impl Rig {
-    /// A queue of which everything is consumed, with the list cleaned up as far as that is cheap.
+    /// Starts a queue of which everything is consumed, with the list cleaned up as far as that is cheap.
     pub async fn start() -> Rig {
         Rig::with("").await
     }
 
-    /// The same with something added to the configuration of the source. The calls are made with the rights of a daemon.
+    /// The same with an addition to the configuration of the source. The calls are made with the rights of a daemon.
     pub async fn with(source: &str) -> Rig {
         let server = RedisServer::start().await;
         let options = LinkOptions { heartbeat: Duration::from_secs(30), ..LinkOptions::default() };
@@ -55,7 +55,7 @@ impl Rig {
         rig
     }
 
-    /// Moves the clock of the scripts forward.
+    /// Advances the clock of the scripts.
     pub async fn advance(&mut self, by: Duration) {
         self.now_ms += by.as_millis() as i64;
         let time = [self.now_ms / 1_000, self.now_ms % 1_000 * 1_000];
@@ -72,23 +72,23 @@ impl Rig {
         pipe.exec_async(&mut self.redis).await.unwrap();
     }
 
-    /// The answer to a command.
+    /// Runs a command, and returns its answer.
     pub async fn ask<T: redis::FromRedisValue>(&mut self, command: &mut redis::Cmd) -> T {
         command.query_async(&mut self.redis).await.unwrap()
     }
 
-    /// What is in L.
+    /// The content of L.
     pub async fn list(&mut self) -> Vec<Vec<u8>> {
         let list = self.queue.keys.list.clone();
         self.ask(redis::cmd("LRANGE").arg(&list[..]).arg(0).arg(-1)).await
     }
 
-    /// The calls.
+    /// The calls on claims.
     pub fn claims(&self) -> Claims<'_> {
         self.queue.claims()
     }
 
-    /// A claim without limits.
+    /// A request for a claim without limits.
     pub fn request(&self, number: u64) -> ClaimRequest {
         ClaimRequest {
             name: ClaimName::new(A, number),
@@ -121,7 +121,7 @@ queues:
     dead_letter: { stream: { max_len: 5, allow_loss: true } }
 ";
 
-/// A login with the rights of a daemon that may read the clock of the test, and the queue.
+/// A login with the rights of a daemon and access to the clock of the test, and the queue.
 fn queue(server: &RedisServer, source: &str) -> (RedisEndpoint, Redisson) {
     let yaml = CONFIG.replace("URL", &server.url()).replace("SOURCE", source);
     let mut config = load_str(&yaml, "ledger.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
@@ -139,12 +139,12 @@ fn queue(server: &RedisServer, source: &str) -> (RedisEndpoint, Redisson) {
     (least::endpoint(server.endpoint(), &config, &[&clock]), Redisson::configured(source, A).on_test_clock())
 }
 
-/// An element with this number, as Redisson writes it: the id in the first bytes.
+/// An element with this number as Redisson writes it: the id in the first bytes.
 pub fn element(n: u64) -> Vec<u8> {
     [&n.to_be_bytes()[..], &[7; 24]].concat()
 }
 
-/// The bytes that the foreign program wrote.
+/// The bytes that the producer wrote.
 pub fn bytes(elements: &[Element]) -> Vec<Bytes> {
     elements.iter().map(Element::bytes).collect()
 }

@@ -1,5 +1,5 @@
-//! What the calls on claims do on a server, command by command: no more than is granted for them, and no less. The other
-//! tests show that nothing else is needed, because they run with these rights.
+//! The effects of the calls on claims on a server, command by command: exactly what their rights allow. The other tests
+//! show that no further right is needed, because they run with these rights.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use delaybridge::source::ledger::claims::{
 use super::rig::{A, B, LEASE, Rig, element};
 use crate::harness::monitor::{Executed, Monitor};
 
-/// What is executed when each call was made in every way that differs, on a queue `orders` in database 0, with this in the
+/// The commands executed by all variants of each call, on a queue `orders` in database 0, with this addition to the
 /// configuration of its source, and with pushes to this list.
 pub async fn executed(source: &str, pushes: Option<(&str, Side)>) -> Executed {
     let mut rig = Rig::with(source).await;
@@ -26,7 +26,7 @@ pub async fn executed(source: &str, pushes: Option<(&str, Side)>) -> Executed {
     monitor.executed(&mut rig.redis).await.clone()
 }
 
-/// Elements at both ends of the list and beside them, one by one; then nothing.
+/// Elements at both ends of the list and near them, one by one; then nothing.
 async fn trickle(rig: &mut Rig) {
     rig.offer(&[(element(1), 90_000), (element(2), -1), (element(3), 90_000)]).await;
     rig.claim(1).await;
@@ -46,7 +46,7 @@ async fn ghosts(rig: &mut Rig) {
         let _: i64 = rig.ask(redis::cmd(push).arg(&list[..]).arg(element(n))).await;
         let _: i64 = rig.ask(redis::cmd("SADD").arg(&set[..]).arg(&element(n)[..16])).await;
     }
-    // Far from both ends at the second round, near the head at the first.
+    // Far from both ends in the second round, near the head in the first.
     for round in 0..3 {
         let spent = redis::cmd("HSET").arg(&sweep[..]).arg("lrem_at").arg(i64::MAX / 4).arg("lrem_us").arg(0).clone();
         let _: i64 = rig.ask(&mut spent.clone()).await;
@@ -68,7 +68,7 @@ async fn ghosts(rig: &mut Rig) {
             rig.claim(20).await;
         }
     }
-    // Several at the head, nothing but what is claimed.
+    // Several at the head, all of them claimed.
     let _: i64 = rig.ask(redis::cmd("DEL").arg(&list[..]).arg(&rig.queue.keys.delayed[..])).await;
     rig.offer(&(0..100).map(|n| (element(40_000 + n), -10)).collect::<Vec<_>>()).await;
     rig.claim(21).await;
@@ -78,7 +78,7 @@ fn verdict(name: ClaimName, of: &Element, step: Move) -> Verdict {
     Verdict { claim: name, part: of.part(), member: of.member.clone(), step, body: None }
 }
 
-/// Every verdict, each twice; then what is made of the retries.
+/// Every verdict, each twice; then the claims of the retries.
 async fn verdicts(rig: &mut Rig, pushes: Option<(&str, Side)>) {
     let name = ClaimName::new(A, 30);
     let _: i64 = rig.ask(redis::cmd("RPUSH").arg("orders").arg(&["e"; 20])).await;
@@ -119,7 +119,7 @@ async fn verdicts(rig: &mut Rig, pushes: Option<(&str, Side)>) {
     rig.claims().in_flight(&rig.conn).await.unwrap();
 }
 
-/// Of a claim with elements and entries: in parts, then the rest; then the end of both.
+/// Takeovers of a claim with elements and entries: in parts, then the rest; then the end of both.
 async fn takeovers(rig: &mut Rig) {
     let old = ClaimName::new(A, 30);
     rig.claims().extend(&rig.conn, LEASE, &[old]).await.unwrap();

@@ -1,4 +1,4 @@
-//! `discover`: what is found is a configuration that can be run.
+//! `discover`: its output is a configuration that can be run.
 
 use redis::AsyncCommands;
 
@@ -29,7 +29,7 @@ async fn the_configuration_that_is_printed_can_be_run() {
         queue.offer(&mut redis, now - 60_000, if n == 3 { &b"\xff"[..] } else { b"{\"a\":1}" }).await;
         queue.offer(&mut redis, now + 3_600_000, "{}").await;
     }
-    // The ready list of one shows which of two names is meant.
+    // The ready list of one shows which of two names is right.
     RedissonQueue::new("{braced}").push_ready(&mut redis, &[b"x".to_vec()]).await;
     let mixed = RedissonQueue::new("mixed");
     mixed.offer(&mut redis, 1, "text").await;
@@ -85,7 +85,7 @@ async fn a_password_is_taken_from_a_file_and_never_printed() {
     std::fs::remove_dir_all(file.parent().unwrap()).unwrap();
     let (code, _, err) = discover("http://x", &[]);
     assert!(code == 2 && err.contains("read --url"), "{err}");
-    // Without --url it is the configuration's Redis that is looked at.
+    // Without --url it searches the configuration's Redis.
     let (code, out, err) = ask(&super::config(&server), "discover");
     assert!(code == 0 && out.contains("  q:\n"), "{out}{err}");
 }

@@ -1,4 +1,4 @@
-//! The cut-over guide, step by step: every file and every command on the page is used here, in its order.
+//! The cut-over guide, step by step: every file and every command on the page is used here, in order.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use crate::harness::{RedisServer, RedissonQueue, eventually};
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/migrating.md"));
 const URL: &str = "redis://redis:6379/0";
 
-/// The page's files by name, and its commands in their order.
+/// The page's files by name, and its commands in order.
 struct Guide {
     files: Vec<(String, String)>,
     commands: VecDeque<String>,
@@ -35,7 +35,7 @@ impl Guide {
         guide
     }
 
-    /// The next command of the page, which has to be this one.
+    /// The next command of the page, which must be this one.
     fn next(&mut self, expected: &str) -> String {
         let line = self.commands.pop_front().expect("one more command on the page");
         assert_eq!(line, format!("delaybridge {expected}"));
@@ -46,7 +46,7 @@ impl Guide {
         &self.files.iter().find(|(file, _)| file == name).expect("a file of the page").1
     }
 
-    /// Runs the next command, with the file that it names, and answers what it wrote.
+    /// Runs the next command, with the file that it names, and returns its output.
     #[track_caller]
     fn run(&mut self, expected: &str) -> String {
         let line = self.next(expected);
@@ -79,7 +79,7 @@ async fn length(redis: &MultiplexedConnection, key: &str) -> usize {
     match kind.as_str() {
         "stream" => redis.clone().xlen(key).await.unwrap(),
         "list" => redis.clone().llen(key).await.unwrap(),
-        // Not there yet: what it will be is not asked for in the same moment.
+        // Not there yet.
         _ => 0,
     }
 }
@@ -139,7 +139,7 @@ async fn every_step_does_what_the_page_says() {
     let mut deliver = guide.start("run --config deliver.yaml").await;
     lengths(&redis, 2, 0).await;
     assert!(guide.run("queues --config deliver.yaml").contains("orders"));
-    // What cannot be delivered waits for a retry when the daemon is stopped.
+    // Undeliverable elements wait for a retry when the daemon is stopped.
     let _: () = redis::cmd("RENAME").arg("orders:due").arg("aside").query_async(&mut redis).await.unwrap();
     let _: () = redis.set("orders:due", "not a stream").await.unwrap();
     deliver.expect_log("queue on hold");
@@ -168,7 +168,7 @@ async fn every_step_does_what_the_page_says() {
     .await;
     assert_eq!(rescue.stop().await, 0);
     assert!(guide.commands.is_empty(), "not run: {:?}", guide.commands);
-    // The words of the page about a refusal are those of the command.
+    // The page quotes the command's refusal.
     let (code, _, _) = ask(&ConfigFile::new(&format!("http: none\n{}", guide.file("deliver.yaml"))), "restore orders");
     assert_eq!(code, 0);
 }

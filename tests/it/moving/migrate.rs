@@ -54,7 +54,7 @@ async fn every_element_keeps_its_id_its_due_time_and_its_place() {
         assert_eq!(scheduled, due, "{name}: the same due times");
         assert_eq!(json(&config, &format!("migrate orders --to {name} --apply"))["packed"], 0, "{done}");
     }
-    // The id that every sink gets is the same in either layout.
+    // The id for the sinks is the same in either layout.
     let seen = json(&config, "peek orders --limit 1500");
     let ids: std::collections::HashSet<_> = elements.iter().map(Element::id_text).collect();
     let rows = seen["elements"].as_array().unwrap();
@@ -69,7 +69,7 @@ async fn a_queue_blocked_by_two_layouts_is_unblocked_and_earlier_transfers_are_r
     let old = new.with_layout(Layout::Old);
     let first = new.offer(&mut redis, now - 9_000, "first").await;
     let second = new.offer(&mut redis, now - 8_000, "second").await;
-    // Redisson reads an element of the old layout if its first byte is 7: not this one.
+    // Redisson reads an element of the old layout if its first byte is 7, unlike this one.
     let mut foreign = Element::new(Layout::Old, now - 7_000, "foreign");
     foreign.id[0] = 9;
     foreign.member = Layout::Old.pack(foreign.id, &foreign.payload);
@@ -108,7 +108,7 @@ async fn junk_stays_and_is_reported_and_a_batch_that_is_sent_twice_finds_nothing
     let elements: Vec<_> = (0..3).map(|n| Element::new(Layout::Old, 4_000_000_000_000 + n, format!("{n}"))).collect();
     queue.offer_bulk(&mut redis, &elements).await;
     let (link, conn, source) = library(&server).await;
-    // The place was seen before others took from the list.
+    // The index was read before others took from the list.
     let batch: Vec<_> = elements
         .iter()
         .enumerate()
@@ -141,8 +141,8 @@ async fn an_entry_only_in_the_list_is_reported() {
     assert_eq!(listed, [Layout::New.pack(twice.id, &twice.payload), twice.member]);
 }
 
-/// A full Redis refuses additions until a script has written something. What opens it removes nothing, not even the element
-/// that has no bytes.
+/// A full Redis refuses additions until a script has written something. The write that permits them removes nothing,
+/// not even the element without bytes.
 #[tokio::test]
 async fn an_element_without_bytes_survives_on_a_full_server() {
     let server = RedisServer::start().await;
@@ -159,7 +159,7 @@ async fn an_element_without_bytes_survives_on_a_full_server() {
         set.arg("SET").arg("maxmemory").arg(bytes).exec_async(&mut redis.clone()).await.unwrap();
     };
     full("1").await;
-    // Those of no layout stay, and are reported.
+    // Elements of no layout stay, and are reported.
     let said = ask(&config, "migrate orders --to new --apply");
     assert!(said.1.contains("1 element converted"), "{said:?}");
     full("0").await;

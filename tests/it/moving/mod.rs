@@ -1,4 +1,5 @@
-//! The ways in and out: restore, and what a team runs before and beside it. The built binary, a real Redis.
+//! The ways in and out: restore, and the programs that a team runs before and together with the daemon. The built
+//! binary, a real Redis.
 
 mod discover;
 mod guide;
@@ -22,7 +23,7 @@ use crate::harness::daemon::{ConfigFile, cli};
 /// The name of the queue `orders`.
 const NAME: &str = "shop:orders";
 
-/// A configuration of one queue, `orders`, on this server; `rest` are further keys of the queue.
+/// A configuration of one queue, `orders`, on this server; `rest` has further keys of the queue.
 fn yaml(server: &RedisServer, rest: &str) -> String {
     format!(
         "redis: {{ url: {}, connect_timeout: 30s, command_timeout: 14s }}\n\
@@ -36,14 +37,14 @@ fn config(server: &RedisServer) -> ConfigFile {
     ConfigFile::new(&format!("http: none\n{}", yaml(server, "")))
 }
 
-/// Runs a command; its exit code, standard output, standard error.
+/// Runs a command; returns its exit code, standard output and standard error.
 fn ask(config: &ConfigFile, line: &str) -> (i32, String, String) {
     let output = cli(config, &line.split(' ').collect::<Vec<_>>());
     let text = |bytes| String::from_utf8(bytes).expect("the command line writes UTF-8");
     (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
 }
 
-/// The output of a command that must work.
+/// The output of a command that must succeed.
 #[track_caller]
 fn well(config: &ConfigFile, line: &str) -> String {
     let (code, out, err) = ask(config, line);
@@ -51,7 +52,7 @@ fn well(config: &ConfigFile, line: &str) -> String {
     out
 }
 
-/// An entry as a daemon leaves it: claimed first at `time_ms` (ready) or due then (delayed), as the `index`-th.
+/// An entry as a daemon leaves it: first claimed at `time_ms` (ready) or due then (delayed), as the `index`-th.
 pub fn entry(origin: Origin, id: [u8; 8], time_ms: i64, index: u32, confirmed: Vec<u64>, element: &[u8]) -> Vec<u8> {
     let mut header = Header::redriven(origin, MessageId(id), time_ms, confirmed);
     header.writer = Writer { owner: [3; 8], claim: 0, place: index };
@@ -61,7 +62,7 @@ pub fn entry(origin: Origin, id: [u8; 8], time_ms: i64, index: u32, confirmed: V
     member
 }
 
-/// The library's own view of the queue, for what no command does.
+/// The library's own access to the queue, for actions without a command.
 async fn library(server: &RedisServer) -> (Link, Conn, Redisson) {
     let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
     let conn = link.ready().await;

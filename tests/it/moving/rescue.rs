@@ -39,7 +39,7 @@ async fn overdue_elements_of_both_layouts_reach_the_consumers_and_junk_holds_up_
         }
     })
     .await;
-    // One that falls due during its poll.
+    // An element that falls due during its poll.
     queue.offer(&mut redis, now, "600").await;
     eventually("the next one and the count of junk", PATIENCE, async || {
         let metrics = daemon.metrics().await;

@@ -1,4 +1,4 @@
-//! `restore`: daemons at work, the report before, and the effect of a second call.
+//! `restore`: running daemons, the report beforehand, and the effect of a second call.
 
 use bytes::Bytes;
 use delaybridge::message::Origin;
@@ -16,7 +16,7 @@ async fn it_refuses_while_a_daemon_is_connected_and_works_when_it_has_stopped() 
     let mut daemon = Daemon::start(&yaml(&server, "")).await;
     let config = config(&server);
     let mut redis = server.client().await;
-    // The subscription is a connection of its own and may come a little after readiness.
+    // The subscription is a connection of its own, and may be made a little after readiness.
     crate::harness::eventually("the daemon to be seen", crate::delivery::PATIENCE, async || {
         let (code, _, err) = ask(&config, "restore orders --apply");
         match code == 1 && err.contains("1 daemon of this queue is connected") {
@@ -149,7 +149,7 @@ async fn a_dead_letter_that_is_repacked_leaves_no_entry_of_the_other_layout() {
         ("element", &old),
     ];
     let _: String = redis.xadd(queue.bridge_key("dead"), "*", &fields).await.unwrap();
-    // An orphan: in the list, scheduled nowhere, and not recorded.
+    // An orphan: in the list, but neither scheduled nor recorded.
     let _: () = redis.rpush(&queue.list, &old).await.unwrap();
     well(&config, "restore orders --apply --dead --layout new");
     let listed: Vec<Vec<u8>> = redis.lrange(&queue.list, 0, -1).await.unwrap();

@@ -1,6 +1,6 @@
 //! Random queues, left behind by daemons: after `restore` Redisson's structures equal a model.
 //!
-//! `DELAYBRIDGE_SEED=7 cargo test --test it restore_model` replays one.
+//! `DELAYBRIDGE_SEED=7 cargo test --test it restore_model` repeats one.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,7 +16,7 @@ const SEEDS: u64 = 40;
 
 type Bytes = Vec<u8>;
 
-/// What Redis holds of the queue; the sorted sets in Redis's own order.
+/// The data of the queue in Redis, with the sorted sets in Redis's own order.
 #[derive(Default, Debug, PartialEq)]
 struct World {
     z: BTreeMap<Bytes, i64>,
@@ -27,7 +27,7 @@ struct World {
     ghosts: HashSet<Bytes>,
 }
 
-/// What the test knows of an entry.
+/// The content of an entry, as the test knows it.
 #[derive(Clone)]
 enum Kind {
     Element { layout: Layout, id: [u8; 8], payload: Bytes, due: i64 },
@@ -47,7 +47,7 @@ fn random_entry(rng: &mut fastrand::Rng, index: u32, world: &World) -> (Bytes, K
         }
         _ => {
             let layout = if rng.bool() { Layout::New } else { Layout::Old };
-            // Now and then exactly the bytes that are already scheduled, or that are only in the list.
+            // Sometimes exactly the bytes that are already scheduled, or only in the list.
             let known = world.l.get(rng.usize(..world.l.len().max(1))).filter(|_| rng.u8(..4) == 0);
             let (layout, id, payload) = match known.and_then(|e| Some((Layout::New, Layout::New.unpack(e)?))) {
                 Some((layout, (id, payload))) => (layout, id, payload.to_vec()),
@@ -62,7 +62,7 @@ fn random_entry(rng: &mut fastrand::Rng, index: u32, world: &World) -> (Bytes, K
     }
 }
 
-/// A random queue, and what each entry of ours is.
+/// A random queue, and the content of each entry of the daemon.
 fn random_world(rng: &mut fastrand::Rng, now: i64) -> (World, BTreeMap<Bytes, Kind>) {
     let (mut world, mut kinds) = (World::default(), BTreeMap::new());
     let with_orphans = rng.bool();
@@ -88,13 +88,13 @@ fn random_world(rng: &mut fastrand::Rng, now: i64) -> (World, BTreeMap<Bytes, Ki
     (world, kinds)
 }
 
-/// The expected content afterwards.
+/// The expected data afterwards.
 fn restored(mut world: World, kinds: &BTreeMap<Bytes, Kind>, fleet: Layout) -> World {
-    // The sweep: a recorded entry that is not scheduled goes, the rest keeps its order.
+    // The sweep removes recorded entries that are not scheduled; the rest keeps its order.
     let ghosts = std::mem::take(&mut world.ghosts);
     world.l.retain(|e| world.z.contains_key(e) || !ghosts.contains(&e[..16]));
     let search = world.l.iter().any(|e| !world.z.contains_key(e));
-    // What was in flight is released first, to its due time. Whoever held it may have sent it, and the header says so.
+    // Elements in flight are released first, to their due times. They may have been sent, and the header says so.
     let mut kinds = kinds.clone();
     for (_, mut member) in world.in_flight.drain(..) {
         let (kind, due) = (kinds[&member].clone(), i64::from_le_bytes(member[40..48].try_into().unwrap()));
@@ -117,7 +117,7 @@ fn restored(mut world: World, kinds: &BTreeMap<Bytes, Kind>, fleet: Layout) -> W
                     return true;
                 }
                 if search {
-                    // What is scheduled as it was has an entry of its own.
+                    // A scheduled element with the old bytes has an entry of its own.
                     let taken = was != is && z.contains_key(&was);
                     l.retain(|e| (taken || *e != was) && *e != is);
                 }
@@ -148,7 +148,7 @@ async fn write(redis: &mut MultiplexedConnection, queue: &RedissonQueue, world: 
     for (score, member) in &world.retry {
         pipe.zadd(queue.bridge_key("retry"), member, score);
     }
-    // Two claims of processes that are gone.
+    // Two claims of processes that do not exist any more.
     for (place, (score, member)) in world.in_flight.iter().enumerate() {
         let name = format!("1.00000000000000fe.{}.{}", place % 2, place % 2);
         pipe.zadd(queue.bridge_key("leases"), &name, 1);

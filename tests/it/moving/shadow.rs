@@ -1,4 +1,5 @@
-//! `mode: shadow`: reports what would be sent, and writes nothing to Redis. Clients that wait on a ready list are named.
+//! `mode: shadow`: reports the deliveries that would be made, and writes nothing to Redis. Clients that wait on a ready
+//! list are named.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::harness::daemon::ConfigFile;
 use crate::harness::redisson::{Layout, redis_now_ms};
 use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
 
-/// How many changes Redis has counted since it started; it keeps nothing on disk, so nothing sets it back.
+/// Number of changes that Redis has counted since it started; it stores nothing on disk, so nothing resets it.
 async fn changes(redis: &mut MultiplexedConnection) -> String {
     let info: String = redis::cmd("INFO").arg("persistence").query_async(redis).await.unwrap();
     info.lines().find(|line| line.starts_with("rdb_changes_since_last_save:")).expect("the count of changes").to_owned()
@@ -35,7 +36,7 @@ async fn due_elements_are_reported_and_nothing_is_written() {
     queue.claim_for(&redis, 1, &[(1, b"element")]).await;
 
     let before = changes(&mut redis).await;
-    // A sweep would be due soon, if there were one.
+    // A sweep would be due soon.
     let config = yaml(&server, "    mode: shadow\n    codec: json\n")
         .replace(&format!("name: \"{NAME}\""), &format!("name: \"{NAME}\", ghost_max_age: 1s"));
     let mut daemon = Daemon::spawn_with(&config, &[("DELAYBRIDGE_LOG", "info,delaybridge::shadow=debug")]);
@@ -51,7 +52,7 @@ async fn due_elements_are_reported_and_nothing_is_written() {
         }
     })
     .await;
-    // The gauges come by as well.
+    // The gauges are read as well.
     eventually("the gauges", PATIENCE, async || {
         match daemon.metrics().await.sum("delaybridge_queue_messages{queue=\"orders\",state=\"scheduled\"}") {
             1.0.. => Ok(()),

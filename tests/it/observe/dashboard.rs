@@ -11,10 +11,10 @@ use super::{assert_current, read};
 const DASHBOARD: &str = "deploy/grafana/delaybridge.json";
 const TABLE: &str = "docs/dashboard.md";
 
-/// Columns of Grafana's grid.
+/// Number of columns in Grafana's grid.
 const COLUMNS: usize = 24;
 
-/// All queries of the committed dashboard: row, panel, expression as Grafana keeps it.
+/// All queries of the committed dashboard: row, panel, and expression as Grafana stores it.
 pub fn queries() -> Vec<(String, String, String)> {
     let dashboard: Value = serde_json::from_str(&read(DASHBOARD)).expect("the dashboard is JSON");
     let (mut row, mut found) = (String::new(), Vec::new());
@@ -80,7 +80,8 @@ fn variable(name: &str, query: &str) -> Value {
     json!({
         "name": name, "label": name, "type": "query", "datasource": source(), "query": query,
         "includeAll": true, "multi": true, "allValue": ".*", "current": { "text": "All", "value": "$__all" },
-        // Queues and sinks change with a restart of a daemon: queried whenever the time range changes.
+        // The lists of queues and sinks change with a restart of a daemon: they are queried whenever the time range
+        // changes.
         "refresh": 2, "sort": 1,
     })
 }

@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes a real daemon in bad weather: every panel shows something, every rule is evaluated.
+//! A real Prometheus scrapes a real daemon under faults: every panel shows something, every rule is evaluated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::harness::{Cut, Daemon, Element, Prometheus, Proxy, RedisServer, Redis
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What this daemon cannot be made to count: here a panel shows the zero of `or vector(0)`.
+/// Metrics that this daemon cannot be made to count: their panels show the zero of `or vector(0)`.
 const NEVER_SEEN: [&str; 12] = [
     "slot_migrations_total",
     "queue_stalls_total",
@@ -36,7 +36,8 @@ const NEVER_SEEN: [&str; 12] = [
     "redis_up{job=~\".*\"} == 0",
 ];
 
-/// What these elements meet makes them due, delivered, late, dead, throttled, retried, held, doubled.
+/// The queues, whose conditions make their elements due, delivered, late, dead, throttled, retried, held, or
+/// duplicated.
 const QUEUES: [&str; 9] = ["good", "onward", "held", "down", "blocked", "doubled", "late", "seen", "saved"];
 
 fn config(server: &RedisServer, full: &RedisServer, cutting: &Proxy, api: u16) -> String {
@@ -78,7 +79,7 @@ tracing: {{ otlp: {{ endpoint: \"http://127.0.0.1:{}\", sample: 1 }} }}
     )
 }
 
-/// What others left behind: a claim of a daemon that died, an entry of a newer version, a list without its sorted set.
+/// Leaves data of others: a claim of a dead daemon, an entry of a newer version, a list without its sorted set.
 async fn leftovers(redis: &mut MultiplexedConnection) {
     let good = RedissonQueue::new("good");
     let now = redis_now_ms(redis).await;
@@ -93,7 +94,7 @@ async fn leftovers(redis: &mut MultiplexedConnection) {
     let _: () = redis.set("a_string", "where a stream is expected").await.expect("set a key of a wrong type");
 }
 
-/// A few elements for every queue: due now, overdue already, and some that no codec reads.
+/// Offers some elements to every queue: due now, overdue, and undecodable.
 async fn offer(redis: &mut MultiplexedConnection) {
     let now = redis_now_ms(redis).await;
     for name in QUEUES {
@@ -106,7 +107,8 @@ async fn offer(redis: &mut MultiplexedConnection) {
     }
 }
 
-/// For the pool of jobs: a due id with a job that is not due yet, and one without a job. For the plain set a payload without an id.
+/// Adds to the pool of jobs a due id with a job that is not due yet, and one without a job; to the plain set, a payload
+/// without an id.
 async fn schedule(redis: &mut MultiplexedConnection) {
     let now_s = redis_now_ms(redis).await / 1_000;
     let due_s = u32::try_from(now_s + 3_600).expect("a time of this century").to_be_bytes();
@@ -118,7 +120,7 @@ async fn schedule(redis: &mut MultiplexedConnection) {
     let _: () = redis.zadd("plain", "no id", now_s - 1).await.expect("schedule an element");
 }
 
-/// Two jobs: one that nobody takes, and one that is past its time to live at once.
+/// Adds two jobs: one that nobody takes, and one whose time to live ends at once.
 fn add_jobs(api: u16) {
     let jobs = r#"{"jobs":[{"body":"waits"},{"body":"is late","ttl_ms":1}]}"#;
     let url = format!("http://127.0.0.1:{api}/v1/topics/observed/jobs/batch");
@@ -126,20 +128,20 @@ fn add_jobs(api: u16) {
     let _ = std::process::Command::new("curl").args(["-sS", "--json", jobs, &url]).output().expect("run curl");
 }
 
-/// The daemon's subscription is lost, as it is when a proxy closes what it takes for idle.
+/// Closes the daemon's subscription, like a proxy that considers it idle.
 async fn lose_the_subscription(redis: &mut MultiplexedConnection) {
     let _: u32 =
         redis::cmd("CLIENT").arg(&["KILL", "TYPE", "PUBSUB"]).query_async(redis).await.expect("close the subscription");
 }
 
-/// A query as Grafana would send it, with everything chosen.
+/// A query as Grafana would send it, with everything selected.
 fn filled(expr: &str) -> String {
     let chosen = ["$job", "$queue", "$sink"].iter().fold(expr.to_owned(), |expr, name| expr.replace(name, ".*"));
     chosen.replace("$__rate_interval", "30s")
 }
 
-/// Looks at the panels that have shown nothing so far, and notes the highest value of each that does; an error names
-/// those that still are empty.
+/// Queries the panels without a value so far, and records the highest value of each; the error names those that are
+/// still empty.
 async fn look(prometheus: &Prometheus, table: &mut BTreeMap<usize, String>) -> Result<(), String> {
     let mut empty = Vec::new();
     for (index, (row, panel, expr)) in queries().into_iter().enumerate() {
@@ -161,7 +163,7 @@ async fn look(prometheus: &Prometheus, table: &mut BTreeMap<usize, String>) -> R
     if empty.is_empty() { Ok(()) } else { Err(format!("without data:\n{}", empty.join("\n"))) }
 }
 
-/// Every rule was evaluated without an error; what the alerts say is complete.
+/// Checks that every rule was evaluated without an error, and that the texts of the alerts are complete.
 async fn rules_are_healthy(prometheus: &Prometheus) -> Result<usize, String> {
     let data = prometheus.get("/api/v1/rules").await?;
     let groups = data["groups"].as_array().ok_or("no groups")?;
@@ -178,7 +180,7 @@ async fn rules_are_healthy(prometheus: &Prometheus) -> Result<usize, String> {
     Ok(rules.len())
 }
 
-/// The configuration on the operations page, with this target, looking every two seconds.
+/// The configuration on the operations page, with this target, and an interval of two seconds.
 fn prometheus_config(port: u16) -> String {
     let page = read("docs/operations.md");
     let (_, rest) = page.split_once("```yaml\nrule_files:").expect("the configuration of Prometheus on the page");
@@ -215,7 +217,7 @@ async fn every_panel_shows_data_and_every_rule_is_evaluated() {
     ] {
         daemon.expect_log(told);
     }
-    // Once a minute is right for a window of three days, and too seldom for a test.
+    // An interval of a minute suits a window of three days, but not a test.
     let rules = read(RULES).replace("interval: 1m", "interval: 2s");
     let prometheus = Prometheus::start(&prometheus_config(daemon.http_port()), &rules).await;
 
@@ -225,7 +227,8 @@ async fn every_panel_shows_data_and_every_rule_is_evaluated() {
         offer(&mut redis.clone()).await;
         add_jobs(api);
         schedule(&mut redis.clone()).await;
-        // One knock wakes for many: on a busy machine a reconnection can hide behind another reason, so there are more.
+        // One wake-up serves many reasons: on a busy machine a reconnection can be hidden by another reason, so cut
+        // repeatedly.
         if cut.elapsed() > Duration::from_secs(2) {
             cut = Instant::now();
             lose_the_subscription(&mut redis.clone()).await;

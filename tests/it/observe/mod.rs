@@ -1,5 +1,5 @@
-//! What is watched from outside: the rules, the dashboard and the operations page in `deploy/` and `docs/`, tried with
-//! Debian's Prometheus.
+//! Monitoring: the rules, the dashboard and the operations page in `deploy/` and `docs/`, tested with Debian's
+//! Prometheus.
 
 mod dashboard;
 mod live;
@@ -9,17 +9,17 @@ mod runbook;
 
 use std::path::{Path, PathBuf};
 
-/// A file of the project, by its path from the root.
+/// The path of a file of the project.
 fn project_file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Its text.
+/// The text of a file of the project.
 fn read(path: &str) -> String {
     std::fs::read_to_string(project_file(path)).unwrap_or_else(|e| panic!("read {path}: {e}"))
 }
 
-/// Fails after it has rewritten the file, unless it holds this text already.
+/// Checks that the file contains this text; otherwise rewrites it and panics.
 fn assert_current(path: &str, text: &str) {
     if std::fs::read_to_string(project_file(path)).ok().as_deref() != Some(text) {
         std::fs::write(project_file(path), text).unwrap_or_else(|e| panic!("write {path}: {e}"));
@@ -27,7 +27,7 @@ fn assert_current(path: &str, text: &str) {
     }
 }
 
-/// Every metric that a daemon can have.
+/// The definitions of all metrics of a daemon.
 fn catalogue() -> Vec<delaybridge::telemetry::catalogue::Definition> {
     delaybridge::telemetry::catalogue::all(&delaybridge::source::terms())
 }

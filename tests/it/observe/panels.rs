@@ -1,13 +1,13 @@
 //! The rows of the dashboard, in the order of the questions during an incident.
 //!
-//! A panel names metrics of the catalogue. Unit, description and filter labels come from there. A name that is not in the
-//! catalogue panics, and a metric without a panel fails a test, so the two cannot drift apart.
+//! A panel names metrics of the catalogue, from which unit, description and filter labels are taken. An unknown name
+//! panics, and a metric without a panel fails a test, so the two stay consistent.
 
 use delaybridge::telemetry::catalogue::Definition;
 
 use super::catalogue;
 
-/// A heading and its panels.
+/// A heading with its panels.
 pub struct Row {
     pub title: &'static str,
     pub panels: Vec<Panel>,
@@ -17,13 +17,13 @@ pub struct Row {
 pub struct Panel {
     pub title: &'static str,
     pub description: String,
-    /// The unit by its name in Grafana.
+    /// The unit, with its name in Grafana.
     pub unit: &'static str,
     pub look: Look,
     pub queries: Vec<Query>,
 }
 
-/// How a panel is drawn.
+/// The form of a panel.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Look {
     /// One number, good or bad.
@@ -32,14 +32,14 @@ pub enum Look {
     Lines,
 }
 
-/// Which numbers are good.
+/// The range of good numbers.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Good {
     /// Only zero.
     Zero,
-    /// Up to this.
+    /// Up to this number.
     UpTo(u32),
-    /// One and more.
+    /// One or more.
     AtLeastOne,
 }
 
@@ -205,7 +205,7 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// The catalogue's entry, by its name without the prefix.
+/// The metric with this name without the prefix.
 fn metric(name: &str) -> Definition {
     catalogue()
         .into_iter()
@@ -213,13 +213,13 @@ fn metric(name: &str) -> Definition {
         .unwrap_or_else(|| panic!("{name} is not in the catalogue"))
 }
 
-/// The unit of a metric's own values, as Grafana calls it.
+/// The unit of a metric's own values, with its name in Grafana.
 fn unit(metric: &Definition) -> &'static str {
     if metric.unit == "seconds" { "s" } else { "short" }
 }
 
-/// The template, with the metric and its filters in place of `{}`. `{bucket}` and `{count}` are those parts of a
-/// histogram, `{state="dead"}` filters further, `{bucket,le="5"}` does both.
+/// The template, with `{}` replaced by the metric and its filters. `{bucket}` and `{count}` are those parts of a
+/// histogram, `{state="dead"}` adds a filter, `{bucket,le="5"}` does both.
 fn filled(template: &str, metric: &Definition) -> String {
     let mut filters = vec!["job=~\"$job\"".to_owned()];
     let chosen = ["queue", "sink"].into_iter().filter(|label| metric.labels.contains(label));
@@ -246,21 +246,21 @@ fn panel(title: &'static str, name: &str, unit: &'static str, look: Look) -> (Pa
     (Panel { title, description: metric.help.to_owned(), unit, look, queries: Vec::new() }, metric)
 }
 
-/// One number from all series of the metric.
+/// A panel with one number from all series of the metric.
 fn number(title: &'static str, name: &str, good: Good, template: &str) -> Panel {
     let (mut panel, metric) = panel(title, name, unit(&metric(name)), Look::Number(good));
     panel.queries.push(Query { expr: filled(template, &metric), legend: String::new() });
     panel
 }
 
-/// Lines; the query follows.
+/// Begins a panel with lines; its query follows.
 fn lines(title: &'static str, name: &'static str, unit: &'static str, by: &[&str]) -> Lines {
     assert!(by.iter().all(|label| *label == "instance" || metric(name).labels.contains(label)), "labels of {name}");
     let (panel, metric) = panel(title, name, unit, Look::Lines);
     Lines { panel, metric }
 }
 
-/// A panel without its query.
+/// A panel with lines that has no query yet.
 struct Lines {
     panel: Panel,
     metric: Definition,
@@ -273,7 +273,8 @@ impl Lines {
     }
 }
 
-/// The highest value of all daemons. Without a daemon there is no line: a zero would look like good news.
+/// A panel with the highest value of all daemons. Without a daemon there is no line, because a zero would look like
+/// good news.
 fn gauge(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     lines(title, name, unit(&metric(name)), by).ask(&format!("max by ({}) ({{}})", by.join(", ")), &legend(by))
 }
@@ -284,7 +285,7 @@ fn rare(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     lines(title, name, unit(&metric(name)), by).ask(&template, &legend(by))
 }
 
-/// Counts per second, over all daemons. A counter appears with its first count: 0 until then.
+/// A panel with counts per second, over all daemons. A counter appears with its first count: 0 until then.
 fn rate(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     assert_eq!(metric(name).kind, "counter", "{name}");
     let by_list = by.join(", ");
@@ -292,15 +293,15 @@ fn rate(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
         .ask(&format!("sum by ({by_list}) (rate({{}}[$__rate_interval])) or vector(0)"), &legend(by))
 }
 
-/// The daemons' counts since their start, for rare events: a step is visible, while the rate of a series that appears
-/// with its first count is not.
+/// A panel with the daemons' counts since their start, for rare events: a step is visible, but the rate of a series
+/// that appears with its first count is not.
 fn total(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     assert_eq!(metric(name).kind, "counter", "{name}");
     let template = format!("sum by ({}) ({{}}) or vector(0)", by.join(", "));
     lines(title, name, "short", by).ask(&template, &legend(by))
 }
 
-/// The median and the 99th percentile.
+/// A panel with the median and the 99th percentile.
 fn quantiles(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     assert_eq!(metric(name).kind, "histogram", "{name}");
     let by_list = by.join(", ");
@@ -317,7 +318,7 @@ fn quantiles(title: &'static str, name: &'static str, by: &[&str]) -> Panel {
     panel
 }
 
-/// One of the standard metrics of a process.
+/// A panel with one of the standard metrics of a process.
 fn process(title: &'static str, unit: &'static str, expr: &str, description: &str) -> Panel {
     let at = expr.find('[').unwrap_or(expr.len());
     let expr = format!("{}{{job=~\"$job\"}}{}", &expr[..at], &expr[at..]);

@@ -1,4 +1,4 @@
-//! The rules in `deploy/prometheus/`: what promtool says of them, and that each alert has its section in the runbook.
+//! The rules in `deploy/prometheus/`: promtool accepts them, and each alert has its section in the runbook.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{project_file, read};
 
-/// Where they are.
+/// The path of the rules.
 pub const RULES: &str = "deploy/prometheus/rules.yaml";
 const TESTS: &str = "deploy/prometheus/tests.yaml";
 const RUNBOOK: &str = "docs/operations.md";
@@ -65,7 +65,7 @@ fn promtool(arguments: &[&str], stdin: &str) -> Output {
     output
 }
 
-/// Fails unless promtool has nothing to say against these metrics.
+/// Checks that promtool has no complaint about these metrics.
 pub fn assert_metrics_are_clean(scrape: &str) {
     let output = promtool(&["check", "metrics"], scrape);
     let said = [output.stdout, output.stderr].concat();
@@ -101,7 +101,7 @@ fn every_alert_says_how_bad_it_is_and_where_to_read_on() {
         assert!(!told.summary.is_empty() && told.description.ends_with('.'), "{alert}");
         let (at, anchor) = told.runbook_url.split_once('#').expect("an anchor");
         assert!(at.ends_with(RUNBOOK), "{alert}: {at}");
-        // GitHub makes the anchor of a heading of one word by writing it small.
+        // GitHub makes the anchor of a one-word heading by lower-casing it.
         assert_eq!(anchor, alert.to_lowercase(), "{alert}");
         assert!(headings.contains(&alert), "{alert} has no section in {RUNBOOK}");
     }

@@ -1,4 +1,4 @@
-//! The operations page holds together: its links, the panels that it names, its commands.
+//! The consistency of the operations page: its links, the panels that it names, its commands.
 
 use super::panels::rows;
 use super::read;
@@ -8,7 +8,7 @@ fn page() -> String {
     read("docs/operations.md")
 }
 
-/// Every text between the two.
+/// All texts between the two delimiters.
 fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(open).skip(1).filter_map(move |rest| Some(rest.split_once(close)?.0))
 }
@@ -16,7 +16,7 @@ fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<It
 #[test]
 fn its_links_lead_to_sections() {
     let page = page();
-    // As GitHub makes them: small letters, dashes for blanks, nothing else.
+    // As GitHub makes them: lower case, dashes for blanks, nothing else.
     let anchor = |heading: &str| -> String {
         let kept =
             heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -".contains(*c)).collect::<String>();
@@ -52,7 +52,7 @@ fn its_commands_are_commands() {
     assert!(commands.len() > 20, "{commands:?}");
     for command in commands {
         let words = command.replace("QUEUE", "q").replace("ID...", "ID").replace("ID", "0123456789abcdef");
-        // With help as the last word, the words before it are parsed, and nothing is done.
+        // With help as the last word, the words before it are parsed, and nothing is executed.
         let mut words: Vec<&str> = words.split(' ').collect();
         words.push("--help");
         let output = cli(&config, &words);

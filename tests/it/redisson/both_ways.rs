@@ -1,5 +1,5 @@
-//! Each version in both directions: what Redisson offers arrives here, what is offered here arrives in Java, and
-//! either side cancels elements of the queue from either side.
+//! Each version in both directions: Redisson's offers arrive through the daemon, the daemon's offers arrive in Java,
+//! and each side can cancel the elements of both.
 
 use serde_json::json;
 
@@ -29,7 +29,7 @@ async fn in_and_out_and_cancelled(version: &'static str) {
     assert_eq!(taken(&mut redis, &queue, &seen).await, value);
     assert_eq!(seen.size().await, 0);
 
-    // In: no client transfers any more, so all of it is claimed from the sorted set.
+    // In: no client transfers any more, so everything is claimed from the sorted set.
     let values = [json!("plain"), json!(""), json!(4711), json!({ "order": 2 }), json!({ "$bytes": "00ff" })];
     for value in &values {
         seen.offer(value, LATER).await;
@@ -51,7 +51,7 @@ async fn in_and_out_and_cancelled(version: &'static str) {
         assert_eq!((&delivery.payload[..], delivery.due_ms), (payload, Some(*due_ms)));
     }
 
-    // Cancelled on either side, put there by either side.
+    // Cancelled on either side, offered by either side.
     for name in ["by us", "by Java", "by no one"] {
         seen.offer(&json!(name), LATER).await;
     }

@@ -1,5 +1,5 @@
-//! What an application that asks Redisson sees of elements that the daemon has delivered: before, during and after a
-//! drain and the sweep behind it.
+//! The view of an application that uses Redisson on delivered elements: before, during and after a drain and the
+//! following sweep.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -14,26 +14,27 @@ use crate::harness::turn::heavy;
 use crate::harness::{Daemon, JavaClient};
 
 const CODEC: &str = "StringCodec";
-/// Due in an hour; more than the delivered ones, or their number alone would start the sweep.
+/// Number of elements due in an hour: more than the delivered ones, whose number alone would otherwise start the sweep.
 const PENDING: usize = 6_000;
 const DELIVERED: usize = 4_000;
 /// `ghost_max_age` of these tests.
 const MAX_AGE: Duration = Duration::from_secs(10);
-/// Time between two looks at the age of the oldest ghost, and what a turn through ten thousand entries takes.
+/// The interval between two looks at the age of the oldest ghost, plus the duration of a turn through ten thousand
+/// entries.
 const LOOK_AND_TURN: Duration = Duration::from_secs(6);
-/// What a busy machine adds.
+/// The additional time for a busy machine.
 const STALLS: Duration = Duration::from_secs(40);
 
 fn value(element: &Element) -> Value {
     json!(String::from_utf8_lossy(&element.payload))
 }
 
-/// Offers both kinds, due in an hour, mixed as by many producers.
+/// Offers both kinds, due in an hour, mixed as if by many producers.
 async fn offered(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> (Vec<Element>, Vec<Element>) {
     let later = redis_now_ms(redis).await + 3_600_000;
     let pending = elements(queue, "pending", PENDING, later, 3_600_000);
     let mut due = elements(queue, "due", DELIVERED, later, 3_600_000);
-    // Two elements of the same payload, one of which is delivered while the other waits.
+    // Two elements with the same payload, one of which is delivered while the other waits.
     due[0] = Element::new(queue.layout, later, pending[0].payload.clone());
     let mut all: Vec<_> = pending.iter().chain(&due).cloned().collect();
     fastrand::shuffle(&mut all);
@@ -74,7 +75,7 @@ async fn ghosts_show_in_java_until_the_sweep_and_never_longer_than_documented() 
     deliver(&mut redis, &queue, &due).await;
     let drained = Instant::now();
 
-    // During: what the drain has left in the list still shows.
+    // During: entries that the drain has left in the list are still visible.
     let ghosts: BTreeSet<Vec<u8>> = redis.smembers(queue.bridge_key("ghosts")).await.expect("read the ghosts");
     let is_ghost = |element: &&Element| ghosts.contains(&element.member[..16]);
     let size = seen.size().await;
@@ -93,7 +94,7 @@ async fn ghosts_show_in_java_until_the_sweep_and_never_longer_than_documented() 
         assert!(!seen.contains(&clear).await, "what was taken out of the list with its claim does not show");
     }
 
-    // After: nothing of them, within the bound. To wait for it is no load.
+    // After: none of them, within the bound. Waiting for that is no load.
     drop(turn);
     eventually("the sweep to remove the last ghost", MAX_AGE + LOOK_AND_TURN + STALLS, async || {
         match seen.size().await {

@@ -1,4 +1,4 @@
-//! A daemon that is killed again and again beside live clients of three versions.
+//! A daemon that is killed repeatedly, with live clients of three versions.
 
 use redis::AsyncCommands;
 
@@ -12,7 +12,7 @@ use crate::harness::{Daemon, Oracle};
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_beside_three_live_clients_lose_nothing() {
     let turn = heavy().await;
-    // The long version is for people: `DELAYBRIDGE_LONG=1 cargo test ...`.
+    // The long version is run by hand: `DELAYBRIDGE_LONG=1 cargo test ...`.
     let (elements, kills) = if std::env::var_os("DELAYBRIDGE_LONG").is_some() { (10_000, 10) } else { (2_000, 4) };
     let server = RedisServer::start().await;
     let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
@@ -26,7 +26,7 @@ async fn kills_beside_three_live_clients_lose_nothing() {
     let (mut owners, mut at_the_kills) = (Owners::default(), Vec::new());
     for kill in 0..kills {
         let mut daemon = Daemon::spawn(&yaml);
-        // Killed by progress, not by time: so the lives share the deliveries, however fast the machine is.
+        // Killed by progress instead of time: so the lives share the deliveries on any machine.
         let until = elements * kill / kills + fastrand::usize(1..elements / kills / 2);
         eventually("the next deliveries", PATIENCE, async || {
             match redis.xlen::<_, usize>("out").await.map_err(|e| e.to_string())? {
@@ -40,7 +40,7 @@ async fn kills_beside_three_live_clients_lose_nothing() {
     }
     let mut last = Daemon::start(&yaml).await;
     tolerate_stalls(&mut last);
-    // What is left is to wait until the leases of the killed run out.
+    // Only the leases of the killed daemons are waited for.
     drop(turn);
     eventually("everything to be delivered and settled", PATIENCE, async || {
         let left: [usize; 4] = redis::pipe()

@@ -1,5 +1,5 @@
-//! Elements of two layouts in one queue, which is what a rolling upgrade leaves: no Redisson client can transfer them,
-//! and the daemon delivers them all.
+//! Elements of two layouts in one queue, as during a rolling upgrade: no Redisson client can transfer them, but the
+//! daemon delivers them all.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Real Redisson clients beside the daemon: every version that matters, in and out, alone and racing.
+//! Real Redisson clients together with the daemon: every important version, in and out, alone and in competition.
 
 mod both_ways;
 mod compatibility;
@@ -21,15 +21,15 @@ use crate::harness::oracle::read_stream;
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Delivery, RedisServer, RedissonQueue, eventually};
 
-/// How long anything may take on a machine that runs other tests as well.
+/// Time-out on a machine that runs other tests as well.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Far enough away for whatever a test does before it.
+/// A delay longer than any test.
 const LATER: Duration = Duration::from_secs(3600);
 
-/// A queue `q` into the stream `out`; `queue` are further keys of the queue.
+/// A queue `q` into the stream `out`; `queue` has further keys of the queue.
 ///
-/// Patient with the server, so that a machine that stalls for seconds does not look like a failure of ours.
+/// With long time-outs, so that a machine that stalls for seconds does not look like a defect.
 fn yaml(server: &RedisServer, queue: &str) -> String {
     format!(
         "redis: {{ url: {}, connect_timeout: 30s, command_timeout: 14s }}\n\
@@ -39,12 +39,12 @@ fn yaml(server: &RedisServer, queue: &str) -> String {
     )
 }
 
-/// The same, for commands beside the daemon or without one.
+/// The same for commands with or without a daemon.
 fn config(server: &RedisServer) -> ConfigFile {
     ConfigFile::new(&format!("http: none\n{}", yaml(server, "")))
 }
 
-/// Runs a command that has to work, and reads its JSON.
+/// Runs a command that must succeed, and parses its JSON.
 #[track_caller]
 fn ask(config: &ConfigFile, arguments: &[&str]) -> Value {
     let output = cli(config, &[arguments, &["--output", "json"]].concat());
@@ -58,7 +58,7 @@ async fn scheduled(redis: &mut MultiplexedConnection, queue: &RedissonQueue) -> 
     redis.zrange_withscores(&queue.timeouts, 0, -1).await.expect("read the sorted set")
 }
 
-/// Brings everything forward to now, so that no test waits for a due time that a stall could overtake.
+/// Makes everything due now, so that no test waits for a due time that a stall could overtake.
 ///
 /// Transfer tasks of live clients do not notice, and continue to wait for the time that they know.
 async fn make_due(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
@@ -70,7 +70,7 @@ async fn make_due(redis: &mut MultiplexedConnection, queue: &RedissonQueue) {
     let _: () = redis.publish(&queue.channel, now).await.expect("announce the head");
 }
 
-/// Waits until so many deliveries have arrived.
+/// Waits for `count` deliveries.
 async fn arrived(redis: &mut MultiplexedConnection, count: usize) -> Vec<Delivery> {
     eventually("the deliveries", PATIENCE, async || match redis.xlen::<_, usize>("out").await {
         Ok(length) if length >= count => Ok(()),
@@ -80,9 +80,9 @@ async fn arrived(redis: &mut MultiplexedConnection, count: usize) -> Vec<Deliver
     read_stream(redis, "out").await
 }
 
-/// What a Java consumer takes from the ready list once Redisson's own transfer has put it there.
+/// The element that a Java consumer takes from the ready list after Redisson's own transfer.
 ///
-/// The due time is announced again and again: in the versions before 3.45.1 a timer of Redisson's can get lost.
+/// The due time is announced repeatedly: in versions before 3.45.1 a timer of Redisson can get lost.
 async fn taken(redis: &mut MultiplexedConnection, queue: &RedissonQueue, seen: &JavaQueue<'_>) -> Value {
     eventually("Java to take the element", PATIENCE, async || {
         let now = redis_now_ms(redis).await;

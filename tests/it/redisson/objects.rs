@@ -1,5 +1,5 @@
-//! Objects of an application in Redisson's default codec, from its delayed queue to a sink as JSON, as a user sets it up: the tool
-//! prints the classes, its output goes into the configuration, the daemon delivers.
+//! Objects of an application in Redisson's default codec, from its delayed queue to a sink as JSON, as a user sets it
+//! up: the tool prints the classes, its output is put into the configuration, the daemon delivers.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use crate::harness::Daemon;
 const SOURCE: &str = include_str!("Orders.java");
 const COUNT: usize = 200;
 
-/// What the program's `order(n)` is.
+/// The value of the program's `order(n)`.
 fn order(n: i64) -> Value {
     let lines: Vec<Value> = (0..n % 4)
         .map(|i| json!({ "@class": "shop.Orders$Line", "count": i * n, "sku": format!("sku-{i}"), "weight": i as f64 + 0.25 }))
@@ -36,7 +36,7 @@ fn order(n: i64) -> Value {
     })
 }
 
-/// The value without what has a text of its own: those are looked at by themselves.
+/// The value without the parts with a text of their own, which are checked separately.
 fn without_texts(value: &Value) -> Value {
     let mut value = value.clone();
     if let Some(fields) = value.as_object_mut() {
@@ -49,7 +49,7 @@ fn without_texts(value: &Value) -> Value {
     value
 }
 
-/// Runs it to its end; what it writes.
+/// Runs a command to its end; returns its output.
 async fn run(mut command: Command, what: &str) -> String {
     let output = tokio::task::spawn_blocking(move || command.stdin(Stdio::null()).output());
     let output = output.await.expect("no panic").unwrap_or_else(|error| panic!("{what}: {error}"));

@@ -1,4 +1,4 @@
-//! Live clients, each with a transfer task of its own, racing the daemon for every element.
+//! Live clients, each with a transfer task, in competition with the daemon for every element.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -8,17 +8,17 @@ use crate::faults::rig::{assert_complete, settled, tolerate_stalls};
 use crate::harness::turn::heavy;
 use crate::harness::{Daemon, JavaClient, Oracle};
 
-/// Versions of one layout, which is what a fleet can have.
+/// Versions with the same layout, as a fleet can have.
 const VERSIONS: [&str; 3] = ["3.21.1", "3.45.1", "4.7.0"];
 const CODEC: &str = "StringCodec";
 
-/// So many live clients of all [`VERSIONS`].
+/// Connects live clients of all [`VERSIONS`].
 pub(super) async fn clients(server: &RedisServer, count: usize) -> Vec<JavaClient> {
     let url = server.url();
     join_all((0..count).map(|n| JavaClient::connect(VERSIONS[n % VERSIONS.len()], &url))).await
 }
 
-/// Offers these payloads through all clients at the same time, due at random moments within `spread`.
+/// Offers these payloads through all clients concurrently, due at random times within `spread`.
 pub(super) async fn offer_through(clients: &[JavaClient], payloads: &[Vec<u8>], spread: Duration) {
     let share = payloads.len().div_ceil(clients.len());
     let offers = clients.iter().zip(payloads.chunks(share)).map(async |(client, payloads)| {
@@ -41,7 +41,7 @@ async fn raced_by(live: usize) {
     let server = RedisServer::start().await;
     let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
     let clients = clients(&server, live).await;
-    // Exact, so that no ghost makes a `remove` say yes to what has been delivered.
+    // Exact, so that no ghost makes a `remove` succeed for a delivered element.
     let mut daemon = Daemon::start(&yaml(&server, "").replace("name: q }", "name: q, list_cleanup: exact }")).await;
     tolerate_stalls(&mut daemon);
 
@@ -57,7 +57,7 @@ async fn raced_by(live: usize) {
     };
     let (removed, ()) = tokio::join!(removals, offer_through(&clients, &kept, spread));
 
-    // An element that Java saw as cancelled never arrives; one that it saw as missing does.
+    // An element whose `remove` succeeded in Java never arrives; one whose `remove` failed does.
     let mut oracle = Oracle::new();
     oracle.pushed_ready(&kept);
     oracle.pushed_ready(cancelled.iter().zip(&removed).filter(|(_, removed)| !**removed).map(|(payload, _)| payload));
@@ -128,7 +128,7 @@ async fn what_is_claimed_ahead_is_not_there_for_live_clients_and_not_early() {
         other => Err(format!("{other:?}")),
     })
     .await;
-    // What is left is to wait for the due times.
+    // Only the due times are waited for.
     drop(turn);
     let seen = clients[0].queue("q", CODEC);
     assert!(!seen.remove(&json!("ahead 7")).await, "the price: too late to cancel");
@@ -137,7 +137,7 @@ async fn what_is_claimed_ahead_is_not_there_for_live_clients_and_not_early() {
     settled(&mut redis, &queue).await;
     let entries: redis::streams::StreamRangeReply = redis.xrange_all("out").await.expect("read the stream");
     for entry in &entries.ids {
-        // An entry's id begins with the time at which Redis took it.
+        // An entry's id begins with the time at which Redis added it.
         let took: i64 = entry.id.split('-').next().and_then(|ms| ms.parse().ok()).expect("an id");
         let due: i64 = entry.get("due_ms").expect("a due time");
         assert!(took >= due, "{} ms early", due - took);

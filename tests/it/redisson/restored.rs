@@ -20,7 +20,7 @@ async fn after_restore_java_sees_every_element_once_and_can_cancel_and_take_it()
     let (queue, mut redis) = (RedissonQueue::new("q"), server.client().await);
     let clients = clients(&server, 1).await;
     let java = clients[0].queue("q", CODEC);
-    // Far from due, and held all the same: the stop leaves them where only restore finds them.
+    // Far from due, but held: the stop leaves them where only restore finds them.
     let mut daemon = Daemon::start(
         &yaml(&server, "lease: 10m, claim_ahead: 5m,").replace("name: q }", "name: q, list_cleanup: exact }"),
     )
@@ -52,7 +52,7 @@ async fn after_restore_java_sees_every_element_once_and_can_cancel_and_take_it()
     assert_eq!(java.poll().await.as_ref(), Some(first), "the first of the list");
     assert_eq!(java.size().await, ELEMENTS as u64 - 2);
 
-    // And Redisson's own transfer takes them where they fall due.
+    // Redisson's own transfer takes them when they fall due.
     make_due(&mut redis, &queue).await;
     let taken = java.take(PATIENCE).await.expect("an element that falls due");
     assert!(values.contains(&taken) && taken != values[7] && taken != *first, "{taken}");

@@ -1,16 +1,16 @@
-//! The same at its full length, with the lateness of the untouched queues beside that of a run without reloads.
+//! The same at its full length, with the lateness of the untouched queues compared with that of a run without reloads.
 
 use std::time::Instant;
 
 use super::*;
 
-/// Elements a second over all queues.
+/// Elements per second over all queues.
 const RATE: i64 = 2_000;
 const QUEUES: i64 = 20;
 const CHANGES: i64 = 50;
 const SECONDS: i64 = 60;
 
-/// Lateness of the deliveries of all queues but the first, in ms, in order; and what the oracle says.
+/// The lateness of the deliveries of all queues except the first, in ms, sorted; checked by the oracle.
 async fn run(changes: i64) -> Vec<i64> {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;

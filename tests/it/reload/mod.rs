@@ -1,5 +1,5 @@
-//! A changed configuration while the daemon runs: what differs is applied, what is the same does not notice, and what is
-//! wrong changes nothing.
+//! A changed configuration while the daemon runs: differences are applied, unchanged parts are not interrupted, and
+//! errors change nothing.
 
 mod long;
 
@@ -14,16 +14,16 @@ use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Element, Layout, Oracle, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Where all queues deliver to.
+/// The destination of all queues.
 const OUT: &str = "out";
 const REPEATS: &str = "delaybridge_possible_duplicates_total";
 
-/// A queue of a configuration; `rest` are further keys.
+/// A queue of a configuration; `rest` has further keys.
 fn queue(id: &str, sink: &str, rest: &str) -> String {
     format!("  {id}: {{ source: {{ redisson: {{ name: {id} }} }}, to: [{{ sink: {sink}, stream: {OUT} }}]{rest} }}\n")
 }
 
-/// Elements of these numbers, due one after the other from `first_ms` on.
+/// Elements with these numbers, due one after the other from `first_ms` on.
 fn elements(first_ms: i64, every_ms: i64, numbers: std::ops::Range<i64>) -> Vec<Element> {
     numbers
         .clone()
@@ -31,14 +31,14 @@ fn elements(first_ms: i64, every_ms: i64, numbers: std::ops::Range<i64>) -> Vec<
         .collect()
 }
 
-/// The connections of a user, by the numbers that the server gave them.
+/// The connections of a user, by their ids.
 async fn connections(redis: &mut MultiplexedConnection, user: &str) -> BTreeSet<String> {
     let clients: String = redis::cmd("CLIENT").arg("LIST").query_async(redis).await.unwrap();
     let of_user = |line: &&str| line.split(' ').any(|field| field == format!("user={user}"));
     clients.lines().filter(of_user).filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// The name under which the daemon logs in.
+/// The name with which the daemon logs in.
 fn user_of(daemon: &Daemon) -> String {
     let text = std::fs::read_to_string(daemon.file()).unwrap();
     let (_, login) = text.split_once("redis://").expect("a URL");
@@ -121,7 +121,7 @@ async fn what_is_wrong_or_needs_a_restart_is_named_and_changes_nothing() {
     ] {
         assert!(original.contains(from), "{original}");
         let lines = daemon.log().count();
-        // In the same file a good change: nothing of it is applied.
+        // A valid change in the same file is not applied either.
         let changed = original.replace("stream: out", "stream: elsewhere");
         daemon.rewrite(|_| match from {
             "127.0.0.1:" => changed.replace("@127.0.0.1:", "@localhost:"),
@@ -140,13 +140,13 @@ async fn what_is_wrong_or_needs_a_restart_is_named_and_changes_nothing() {
     RedissonQueue::new("q").offer(&mut redis, now, "as before").await;
     delivered(&mut redis, 1).await;
 
-    // Good again, and as it was: that is a reload too.
+    // Valid again, and unchanged: that is a reload too.
     daemon.rewrite(|_| original.clone());
     assert!(daemon.reload().await);
     assert!(daemon.metric(SUCCESS).await == 1.0 && daemon.metric(TIMESTAMP).await > loaded);
     assert!(daemon.get("/readyz").await.unwrap().body.contains("\"successful\": true"));
 
-    // The same by the command, which finds the daemon and waits.
+    // The same with the command, which finds the daemon and waits.
     let ask = |arguments: &[&str]| {
         let output = daemon.beside(arguments);
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -180,7 +180,7 @@ async fn a_removed_queue_leaves_everything_in_redis_and_comes_back_to_it() {
     let original = std::fs::read_to_string(daemon.file()).unwrap();
     let (kept, gone) = (RedissonQueue::new("stays"), RedissonQueue::new("goes"));
     let (mut oracle, now) = (Oracle::new(), redis_now_ms(&mut redis).await);
-    // Held ahead, and so in flight when the queue goes.
+    // Held ahead, and so in flight when the queue is removed.
     let held = elements(now + 4_000, 1, 0..50);
     gone.offer_bulk(&mut redis, &held).await;
     oracle.offered(&held);
@@ -212,14 +212,14 @@ async fn a_removed_queue_leaves_everything_in_redis_and_comes_back_to_it() {
         "other tools see that it is free"
     );
 
-    // What was offered meanwhile waits too. Then the queue comes back, to another stream.
+    // Elements offered meanwhile wait too. Then the queue comes back, with another stream.
     let later = elements(now, 1, 100..120);
     gone.offer_bulk(&mut redis, &later).await;
     oracle.offered(&later);
     daemon.rewrite(|_| original.clone());
     assert!(daemon.reload().await);
     delivered(&mut redis, 70).await;
-    // It hears announcements again.
+    // It receives announcements again.
     let now = redis_now_ms(&mut redis).await;
     let announced = gone.offer(&mut redis, now + 300, "announced").await;
     oracle.offered([&announced]);
@@ -231,8 +231,8 @@ async fn a_removed_queue_leaves_everything_in_redis_and_comes_back_to_it() {
     assert_eq!(daemon.stop().await, 0);
 }
 
-/// A password that is rotated makes the connection of that sink new, and of no other; here noticed by the watch of the
-/// files, under a symbolic link as Kubernetes makes it.
+/// A rotated password reconnects only that sink; here it is noticed by the watch of the files, with a symbolic link as
+/// Kubernetes makes it.
 #[tokio::test]
 async fn a_rotated_password_is_taken_up_by_the_watch_of_the_files() {
     let (server, target) = (
@@ -270,7 +270,7 @@ async fn a_rotated_password_is_taken_up_by_the_watch_of_the_files() {
     let mut oracle = Oracle::new();
     oracle.offered(&elements);
 
-    // Both are good while the file changes; then only the new one is.
+    // Both passwords are valid while the file changes; then only the new one.
     let mut acl = redis::cmd("ACL");
     acl.arg(&["SETUSER", "sink", ">second"]).exec_async(&mut out).await.unwrap();
     publish("two", "second");

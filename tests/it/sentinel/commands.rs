@@ -1,4 +1,5 @@
-//! Commands and the daemon find the master through sentinels, of which one does not answer and all ask for a password.
+//! Commands and the daemon find the master through sentinels, one of which does not answer, and all of which require a
+//! password.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Claims that wait for replicas: while these are behind, nothing is delivered.
+//! Claims that wait for replicas: while these lag, nothing is delivered.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn nothing_is_delivered_while_too_few_replicas_have_the_claim() {
         if body.contains("0 of 1 replicas have it within 300ms") { Ok(()) } else { Err(body) }
     })
     .await;
-    // For several of its tries: what goes back stays there.
+    // During several attempts, released elements stay there.
     let before = daemon.metric(released).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(redis.clone().xlen::<_, usize>("arrived").await.unwrap(), 50, "delivered without a replica");
@@ -76,7 +76,7 @@ async fn nothing_is_delivered_while_too_few_replicas_have_the_claim() {
 
 #[tokio::test]
 async fn a_server_that_cannot_wait_for_its_disk_delivers_nothing_and_says_why() {
-    // A server before 7.2 takes no right to a command that it does not know.
+    // A server before 7.2 refuses rights on a command that it does not know.
     let options = ServerOptions::default().acl_user("bridge on >secret ~* &* +@all");
     let server = RedisServer::start_with(options).await;
     let url = format!("redis://bridge:${{{}}}@127.0.0.1:{}/0", "REDIS_PASSWORD", server.port());

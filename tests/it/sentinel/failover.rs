@@ -9,7 +9,7 @@ use crate::harness::oracle::read_stream;
 use crate::harness::{Daemon, RedisServer, RedissonQueue, Sentinels, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long after the servers have another master the first delivery may come, on a machine that runs other tests.
+/// Maximum time from the switch of the servers to the first delivery, on a machine that runs other tests, in ms.
 const SWITCH: i64 = 2_000;
 
 fn config(redis: &str, out: &str, more: &str) -> String {
@@ -20,12 +20,12 @@ fn config(redis: &str, out: &str, more: &str) -> String {
     )
 }
 
-/// Runs the failovers while elements come and go, and judges what arrived.
+/// Runs the failovers during deliveries, and judges them.
 async fn run(what: &str, failovers: &[Failover], per_second: usize, more: &str) -> Vec<FailedOver> {
     let mut group = Sentinels::start().await;
     let out = RedisServer::start().await;
     let mut daemon = Daemon::start(&config(&group.yaml(), &out.url(), more)).await;
-    // What a failover looks like to it.
+    // The daemon's log lines about a failover.
     for words in ["cannot reach Redis", "queue on hold", "elements dropped here", "sink down"] {
         daemon.expect_log(words);
     }
@@ -83,7 +83,7 @@ async fn run(what: &str, failovers: &[Failover], per_second: usize, more: &str) 
     }
     if judged.unannounced > 0 {
         assert!(more.is_empty(), "{} duplicates were not announced, and claims were durable", judged.unannounced);
-        // Only a claim that the new master did not have: what was delivered right before the switch, or during it.
+        // Only claims that the new master did not have: deliveries right before the switch, or during it.
         let around = |(_, times): &(String, Vec<i64>)| is_around(&done, times[0], 1_000, 1_000);
         let elsewhere = doubled(&deliveries).into_iter().filter(|twice| !around(twice)).count();
         assert!(elsewhere <= announced, "{elsewhere} duplicates away from failovers, {announced} announced");
@@ -95,7 +95,7 @@ pub fn is_long() -> bool {
     std::env::var_os("DELAYBRIDGE_LONG").is_some()
 }
 
-/// One of each kind; the long version is for people.
+/// One failover of each kind, or many in the long version.
 fn kinds() -> (Vec<Failover>, usize) {
     match is_long() {
         true => (many(), 2_000),

@@ -1,4 +1,4 @@
-//! The Redis with the queues is a master that sentinels watch: failovers, and claims that wait for replicas.
+//! The Redis with the queues is a master watched by sentinels: failovers, and claims that wait for replicas.
 
 mod commands;
 mod durability;

@@ -1,4 +1,4 @@
-//! A real Redisson client offers through its own connection to the sentinels while the master changes.
+//! A real Redisson client offers through its own connection to the sentinels during failovers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::harness::{Daemon, JavaClient, RedisServer, Sentinels, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Waits until so many more have arrived.
+/// Waits for `count` more arrivals.
 async fn more(sink: &mut MultiplexedConnection, count: usize) {
     let so_far: usize = sink.xlen("arrived").await.expect("count what arrived");
     eventually("deliveries", PATIENCE, async || match sink.xlen::<_, usize>("arrived").await {
@@ -24,8 +24,8 @@ async fn more(sink: &mut MultiplexedConnection, count: usize) {
     .await;
 }
 
-/// A former master takes writes until a sentinel has made it a replica, and what a client writes there meanwhile is lost. So
-/// what has to arrive is what the new master has or had: the elements that it ever gave, and what is left there.
+/// A former master accepts writes until a sentinel has made it a replica, and those writes are lost. So exactly the
+/// elements must arrive that the new master has or had: the ones that it ever handed out, and the rest there.
 #[tokio::test]
 async fn what_redisson_offers_through_failovers_arrives() {
     let (mut group, done) = tokio::join!(Sentinels::start(), RedisServer::start());
@@ -47,7 +47,7 @@ async fn what_redisson_offers_through_failovers_arrives() {
     let failovers = async {
         let mut done = Vec::new();
         for way in &ways {
-            // The sentinels need time between two of them, and the client has to have found the new master.
+            // The sentinels need time between two failovers, and the client must have found the new master.
             more(&mut sink, batch * 10).await;
             let failover = group.fail_over(*way).await;
             more(&mut sink, batch * 10).await;
@@ -72,7 +72,7 @@ async fn what_redisson_offers_through_failovers_arrives() {
     let delivered = read_stream(&mut done.client().await, "arrived").await;
     let missing = offers.missing(&delivered);
     println!("{} of {} were lost with former masters", missing.len(), offers.acknowledged.len());
-    // Nothing is lost that a master acknowledged which was not about to be replaced.
+    // No element is lost that was acknowledged by a master which was not about to be replaced.
     let is_lost_by_redis = |at_ms: i64| {
         failovers.iter().any(|(failover, whole_ms)| (failover.began_ms - 1_000..=whole_ms + 100).contains(&at_ms))
     };

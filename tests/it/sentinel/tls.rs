@@ -1,4 +1,4 @@
-//! Sentinels with TLS and a user of their own, which has the rights that `acl` prints and no others; the servers have neither.
+//! Sentinels with TLS and a user of their own, with exactly the rights that `acl` prints; the servers have neither.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn a_master_is_found_through_sentinels_with_tls_and_a_user() {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         text(&output.stdout) + &text(&output.stderr)
     };
-    // What a missing right is called, before there is one.
+    // First the report of the missing rights.
     group.let_watch(&["on".to_owned(), "-@all".to_owned()]).await;
     let refused = run(&["check", "--live"]);
     assert!(refused.contains(&format!("user `{WATCHER}` may not run SENTINEL")), "{refused}");
@@ -58,7 +58,7 @@ async fn a_master_is_found_through_sentinels_with_tls_and_a_user() {
     let now = redis_now_ms(&mut redis).await;
     queue.offer(&mut redis, now, "before").await;
     arrived(&group, 0, 1).await;
-    // The announcement is heard over TLS too.
+    // The announcement arrives over TLS too.
     let after = group.fail_over(Failover::Command).await;
     let mut redis = group.client(after.new).await;
     queue.offer(&mut redis, now, "after").await;

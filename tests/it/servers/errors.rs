@@ -1,5 +1,5 @@
-//! The error replies of real servers, as callers of the link see them: each server is brought into each state, and asked by
-//! a command, by a script, and by a script that returns what it caught.
+//! The error replies of real servers, as callers of the link see them: each server is brought into each state, and
+//! asked by a command, by a script, and by a script that returns a caught error.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::{PATIENCE, on_each};
 use crate::harness::servers::Version;
 use crate::harness::{RedisServer, eventually};
 
-/// What a script does with an error.
+/// A script's treatment of an error.
 #[derive(Clone, Copy)]
 enum Way {
     /// `redis.call`: the script ends with it.
     Call,
     /// `redis.pcall`: the script returns it.
     Caught,
-    /// `error`: the script ends with what it caught, as text.
+    /// `error`: the script ends with the caught error as text.
     Thrown,
 }
 
@@ -53,18 +53,18 @@ fn command(key: &str, words: &[&str]) -> Cmd {
     command
 }
 
-/// A server, the link's connection to it, and one that sets it up.
+/// A server, the link's connection to it, and one that changes its state.
 struct Asked {
     version: Version,
     server: RedisServer,
     admin: MultiplexedConnection,
-    /// Keeps `conn`.
+    /// The link, which keeps `conn` open.
     _link: Link,
     conn: Conn,
 }
 
 async fn connect(endpoint: RedisEndpoint) -> (Link, Conn) {
-    // The link's own questions are refused too, and it would leave.
+    // The link's own commands are refused too, and would make it disconnect.
     let options = LinkOptions { heartbeat: PATIENCE, ..LinkOptions::default() };
     let link = Link::start(Arc::new(endpoint), options);
     let conn = link.ready().await;
@@ -74,7 +74,7 @@ async fn connect(endpoint: RedisEndpoint) -> (Link, Conn) {
 impl Asked {
     async fn start(version: Version) -> Asked {
         let options = version.options();
-        // Redis 6.2 needs no leave for this.
+        // Redis 6.2 allows this without an option.
         let options = match options.major() {
             ..7 => options,
             _ => options.line("enable-debug-command", "yes").line("enable-protected-configs", "yes"),
@@ -93,7 +93,7 @@ impl Asked {
         command.exec_async(&mut self.admin).await.unwrap_or_else(|e| panic!("{}: {command:?}: {e}", self.version.name));
     }
 
-    /// The answer to this is an error with this code.
+    /// Checks that the answer to this command is an error with this code.
     async fn refused(&self, conn: &Conn, what: &str, command: &Cmd, code: &str) {
         let name = self.version.name;
         match conn.query::<Value>(command).await {
@@ -105,7 +105,7 @@ impl Asked {
         }
     }
 
-    /// The command, and every script that runs it, are refused with this code.
+    /// Checks that the command, and every script that runs it, are refused with this code.
     async fn refused_in_every_way(&self, conn: &Conn, what: &str, key: &str, words: &[&str], code: &str) {
         self.refused(conn, what, &command(key, words), code).await;
         for way in WAYS {
@@ -153,13 +153,13 @@ impl Asked {
 
         self.set("min-replicas-to-write", "1").await;
         self.refused(&self.conn, "no replica", &command("a", &write), "NOREPLICAS").await;
-        // 6.2.5 writes on without its replicas where a script does.
+        // 6.2.5 does not refuse a script without its replicas.
         if self.server.major() >= 7 {
             self.refused_in_every_way(&self.conn, "no replica", "a", &write, "NOREPLICAS").await;
         }
         self.set("min-replicas-to-write", "0").await;
 
-        // A file of this name cannot be written.
+        // A file with this name cannot be written.
         self.set("dbfilename", ".").await;
         self.set("save", "3600 1").await;
         self.run(&cmd("BGSAVE")).await;
@@ -197,7 +197,7 @@ impl Asked {
         self.set("lua-time-limit", "5").await;
         self.meanwhile(cmd("EVAL").arg("while true do end").arg(0).to_owned(), "BUSY").await;
         self.refused(&self.conn, "no script", cmd("SCRIPT").arg("KILL"), "NOTBUSY").await;
-        // Enough that it looks up while it loads: every 2 MB.
+        // Enough data for a check of its clients during the load, which it makes every 2 MB.
         self.run(cmd("DEBUG").arg("POPULATE").arg(10).arg("large").arg(1_000_000)).await;
         self.set("key-load-delay", "20000").await;
         self.meanwhile(cmd("DEBUG").arg("RELOAD").to_owned(), "LOADING").await;
@@ -205,7 +205,7 @@ impl Asked {
         self.run(&cmd("FLUSHALL")).await;
     }
 
-    /// By a connection of the test: the link leaves a server that answers so.
+    /// Checks an error by a connection of the test, because the link disconnects from a server with such an answer.
     async fn leaves(&self, what: &str, command: &Cmd, code: &str) {
         let answer = command.query_async::<Value>(&mut self.admin.clone()).await;
         let error = answer.expect_err(what);

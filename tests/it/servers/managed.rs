@@ -1,11 +1,11 @@
-//! Managed services switch commands off, by renaming them: nothing of the daemon may need one.
+//! Managed services disable commands by renaming them: the daemon must not need one.
 
 use super::matrix::main_job;
 use crate::harness::servers::ALL;
 use crate::harness::{RedisServer, ServerOptions};
 use crate::http::receiver::Receiver;
 
-/// What ElastiCache, MemoryDB, Memorystore, Azure, Aiven and OCI switch off between them, and what may be next.
+/// The commands that ElastiCache, MemoryDB, Memorystore, Azure, Aiven or OCI disable, and others that may follow.
 const OFF: [&str; 21] = [
     "ACL",
     "BGREWRITEAOF",
@@ -30,7 +30,7 @@ const OFF: [&str; 21] = [
     "SYNC",
 ];
 
-/// These commands have other names.
+/// Renames these commands.
 fn switched_off(options: ServerOptions, commands: &[&str]) -> ServerOptions {
     commands
         .iter()
@@ -40,7 +40,7 @@ fn switched_off(options: ServerOptions, commands: &[&str]) -> ServerOptions {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_needs_what_managed_services_switch_off() {
     for version in [ALL[1], ALL[4]] {
-        // Users in its configuration: there is no ACL command to make one by.
+        // Users in its configuration, because there is no ACL command to create one.
         let options = switched_off(version.options(), &OFF).acl_user("operator on nopass ~* &* +@all");
         let server = RedisServer::start_with(options).await;
         let receiver = Receiver::start(&["h2"]).await;

@@ -1,4 +1,4 @@
-//! Each version: random histories of the scripts, and the main job of the daemon, under the rights that `acl` prints.
+//! Each version: random histories of the scripts, and the main tasks of the daemon, with the rights that `acl` prints.
 
 use redis::AsyncCommands;
 
@@ -13,7 +13,7 @@ use crate::harness::{Daemon, Oracle, RedisServer, RedissonQueue, eventually};
 use crate::http::receiver::Receiver;
 use crate::jobs;
 
-/// Histories of each version; `DELAYBRIDGE_SEEDS` runs more.
+/// Number of histories for each version; `DELAYBRIDGE_SEEDS` runs more.
 const SEEDS: u64 = 3;
 
 #[test]
@@ -40,7 +40,7 @@ async fn random_histories_of_jobs_are_the_same_on_every_version() {
     .await;
 }
 
-/// Elements for the webhook that are due.
+/// Offers overdue elements for the webhook.
 async fn offer_to(redis: &mut redis::aio::MultiplexedConnection, to: &str, count: usize) -> Vec<Element> {
     let queue = RedissonQueue::new("web");
     let now = redis_now_ms(redis).await;
@@ -60,8 +60,8 @@ async fn the_daemon_does_its_job_on_every_version() {
     .await;
 }
 
-/// Elements are delivered exactly once into a list, and to a webhook that confirms, fails for a while, or refuses for
-/// good; dead letters are redriven.
+/// Delivers elements exactly once into a list, and to a webhook that confirms, fails for a while, or refuses for good;
+/// dead letters are redriven.
 pub async fn main_job(server: &RedisServer, receiver: &Receiver, name: &str) {
     let mut redis = server.client().await;
     let yaml = format!(
@@ -105,7 +105,7 @@ pub async fn main_job(server: &RedisServer, receiver: &Receiver, name: &str) {
     for path in ["/again", "/bad"] {
         receiver.answer(path, 204, None);
     }
-    // Looks, and changes; under the rights of an operator.
+    // Looks and changes, with the rights of an operator.
     for line in ["queues", "peek web", "dead ls web", "dead redrive web --all", "check --live"] {
         let output = cli(daemon.config(), &line.split(' ').collect::<Vec<_>>());
         let said = [output.stdout, output.stderr].concat();

@@ -1,5 +1,5 @@
-//! Every server version that is supported, in the places where they differ: the words of their errors, the scripts, and
-//! what managed services switch off.
+//! Every supported server version, where they differ: the texts of their errors, the scripts, and the commands that
+//! managed services disable.
 
 mod errors;
 mod managed;
@@ -12,10 +12,10 @@ use futures_util::future::join_all;
 
 use crate::harness::servers::{ALL, Version};
 
-/// Long enough for a machine that runs all other tests at the same time.
+/// Time-out on a machine that runs all other tests at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs the same with each version, all at once.
+/// Runs the same with each version, concurrently.
 async fn on_each(run: impl AsyncFn(Version)) {
     join_all(ALL.into_iter().map(|version| run(version))).await;
 }

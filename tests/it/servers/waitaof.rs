@@ -1,5 +1,5 @@
-//! Claims that wait for the append-only file, on servers that have `WAITAOF`: written, the elements are delivered; without the
-//! file nothing is.
+//! Claims that wait for the append-only file, on servers with `WAITAOF`: with the file, the elements are delivered;
+//! without it, nothing is.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Under systemd: the daemon's notifications, and whether systemd accepts the files of `deploy/systemd`.
+//! The daemon with systemd: its notifications, and the files of `deploy/systemd`.
 
 mod notify;
 mod unit;

@@ -1,4 +1,4 @@
-//! The daemon talks to a socket such as systemd listens on.
+//! The daemon's notifications to a socket like that of systemd.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::harness::{Daemon, Mode, Proxy, RedisServer};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// systemd's end.
+/// The side of systemd.
 struct Manager {
     dir: TempDir,
     socket: UnixDatagram,
@@ -28,7 +28,7 @@ impl Manager {
         self.dir.path().join("notify").to_str().expect("a path in UTF-8").to_owned()
     }
 
-    /// Reads until a datagram contains these words, and answers it whole.
+    /// Reads until a datagram contains these words; returns the datagram.
     async fn hears(&mut self, words: &str) -> String {
         let mut buffer = [0; 4096];
         let until = tokio::time::Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! The unit as systemd reads it: no warning, little exposed, and the exit codes that the daemon has.
+//! The unit as systemd reads it: no warning, little exposure, and the exit codes of the daemon.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ fn shipped(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("read {}: {e}", path.display()))
 }
 
-/// The unit with its drop-in as they are installed, but for the path of the binary, which systemd looks for.
+/// The unit with its drop-in as installed, except for the path of the binary, which systemd checks.
 fn installed() -> (TempDir, PathBuf) {
     let dir = TempDir::with_prefix("delaybridge-unit-").expect("make a directory for the unit");
     let unit = dir.path().join("delaybridge.service");
@@ -49,6 +49,6 @@ fn the_exit_codes_are_those_of_the_daemon() {
     let unit = shipped("delaybridge.service");
     let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap_or_default();
     assert_eq!(value("SuccessExitStatus"), delaybridge::app::LEFTOVERS.to_string());
-    // The code of a wrong configuration, which `tests/it/cli/check.rs` holds.
+    // The exit code for an invalid configuration, which `tests/it/cli/check.rs` tests.
     assert_eq!(value("RestartPreventExitStatus"), "2");
 }

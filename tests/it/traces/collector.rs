@@ -1,4 +1,4 @@
-//! A collector that keeps what it gets, over OTLP/gRPC or OTLP/HTTP; and a webhook, to see what is passed on.
+//! A collector that stores the requests, over OTLP/gRPC or OTLP/HTTP; and a webhook, to see the propagated context.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ pub struct Received {
     pub body: Vec<u8>,
 }
 
-/// The server; it ends with this handle.
+/// The server, which ends on drop.
 pub struct Collector {
     pub port: u16,
     received: Arc<Mutex<Vec<Received>>>,
@@ -33,7 +33,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Answers with these codes, one a request, and then with success: codes of gRPC if `grpc`, else of HTTP.
+    /// Starts the server, which responds with these codes, one per request, and then with success: codes of gRPC if
+    /// `grpc`, else of HTTP.
     pub async fn start(grpc: bool, codes: &[u16]) -> Collector {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
         let port = listener.local_addr().expect("an address").port();
@@ -68,7 +69,7 @@ impl Drop for Collector {
     }
 }
 
-/// An answer's frames.
+/// The frames of a response.
 type Frames = Iter<IntoIter<Result<Frame<Bytes>, Infallible>>>;
 
 async fn answer(
@@ -88,7 +89,7 @@ async fn answer(
     if grpc {
         response = response.header("content-type", "application/grpc");
         let code = code.to_string().parse().expect("a number");
-        // An empty message, and the status behind it.
+        // An empty message, followed by the status.
         frames = vec![Ok(Frame::data(Bytes::from_static(&[0; 5])))];
         frames.push(Ok(Frame::trailers(HeaderMap::from_iter([("grpc-status".parse().expect("a name"), code)]))));
     } else {

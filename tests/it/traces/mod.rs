@@ -1,5 +1,5 @@
-//! Traces of elements: what a collector gets over both protocols, what the sink gets, and that a collector that refuses or is away
-//! changes nothing for an element.
+//! Traces of elements: the requests to a collector over both protocols, the context for the sink, and no effect on
+//! elements of a collector that refuses or is away.
 
 mod collector;
 mod wire;
@@ -86,7 +86,7 @@ async fn a_collector_gets_the_spans_of_every_element_and_the_sink_its_context() 
             let names: Vec<_> = parts.iter().map(|span| span.name.as_str()).collect();
             assert_eq!(names, ["claim", "decode", "deliver hook", "settle"]);
             assert!(parts.iter().all(|part| root.from <= part.from && part.to <= root.to && part.trace == root.trace));
-            // What the webhook got is the span of its delivery.
+            // The webhook received the span of its delivery.
             let context = format!("00-{}-{}-01", root.trace, parts[2].id);
             assert!(passed.contains(&context), "{context} in {passed:?}");
         }

@@ -1,4 +1,5 @@
-//! Reads OTLP's protobuf as its specification says (`opentelemetry/proto/trace/v1/trace.proto`), without the code that writes it.
+//! A parser of OTLP's protobuf by its specification (`opentelemetry/proto/trace/v1/trace.proto`), without the code that
+//! writes it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct Span {
     pub trace: String,
     pub id: String,
-    /// Empty if it has none.
+    /// The parent; empty without one.
     pub parent: String,
     pub name: String,
     pub from: u64,
@@ -68,7 +69,7 @@ fn messages<'a>(message: &'a [u8], number: u64) -> Vec<&'a [u8]> {
     fields(message).into_iter().filter_map(bytes).collect()
 }
 
-/// All spans of an `ExportTraceServiceRequest`; that of gRPC has five bytes in front.
+/// All spans of an `ExportTraceServiceRequest`; with gRPC, five bytes precede it.
 pub fn spans(body: &[u8], grpc: bool) -> Vec<Span> {
     let message = match grpc {
         true => {

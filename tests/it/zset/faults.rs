@@ -1,4 +1,4 @@
-//! Deaths of the daemon, lost replies, keys of another type, scores at the ends of time, members of any size.
+//! Kills of the daemon, lost replies, keys of another type, extreme scores, members of any size.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ fn yaml(url: &str) -> String {
 
 const KEY: &str = "queues:{mails}:delayed";
 
-/// Waits until all of them have arrived; answers how many came more than once.
+/// Waits until all of them have arrived; returns the number of those that arrived more than once.
 async fn all(redis: &mut MultiplexedConnection, offered: &[(i64, String)]) -> usize {
     let arrived = eventually("every element", PATIENCE, async || {
         let arrived: Vec<String> = redis.clone().lrange("out", 0, -1).await.map_err(|error| error.to_string())?;

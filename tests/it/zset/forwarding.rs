@@ -1,4 +1,4 @@
-//! What is in a set arrives when it is due, in every unit, under the id that its payload brings.
+//! Elements of a set arrive when they are due, in every unit, with the id from their payload.
 
 use redis::AsyncCommands;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::{PATIENCE, now_ms};
 use crate::harness::daemon::Daemon;
 use crate::harness::{RedisServer, ServerOptions, eventually};
 
-/// Names of units, and the score of a time in ms as a producer writes it.
+/// The names of units, and the score of a time in ms as a producer writes it.
 type Written = fn(i64) -> String;
 const UNITS: [(&str, Written); 5] = [
     ("s", |ms| format!("{}.{:03}", ms / 1_000, ms % 1_000)),
@@ -29,7 +29,7 @@ async fn an_element_that_nobody_announced_is_not_late() {
     let queues: String = (0..10).map(queue).collect();
     let yaml = format!("redis: {{ url: {} }}\nsinks: {{ out: {{ redis: {{}} }} }}\nqueues:\n{queues}", server.url());
     let mut daemon = Daemon::start(&yaml).await;
-    // A poll that found only what is due would find each of them at another time of its second.
+    // A poll that found only due elements would find each of them at another time of its second.
     let first = now_ms(&mut redis).await + 2_000;
     for n in 0..10 {
         redis.zadd::<_, _, _, ()>(format!("due:{n}"), "x", first + n * 100).await.expect("the server takes it");
@@ -71,7 +71,7 @@ async fn elements_arrive_when_they_are_due_in_every_unit() {
             let command = redis::cmd("ZADD").arg(format!("due:{n}")).arg(written(due_ms)).arg(&member).to_owned();
             command.exec_async(&mut redis).await.expect("the server takes it");
         }
-        // Never, whatever the unit is.
+        // Never due, in any unit.
         redis.zadd::<_, _, _, ()>(format!("due:{n}"), "later", "inf").await.expect("the server takes it");
     }
     for (n, (unit, _)) in UNITS.iter().enumerate() {
@@ -123,7 +123,7 @@ async fn a_notification_wakes_the_daemon() {
     daemon.stop().await;
 }
 
-/// The entries of a stream: their fields, and `at`, their places.
+/// The entries of a stream: their fields, and their ids as `at`.
 async fn entries(redis: &mut redis::aio::MultiplexedConnection, key: &str) -> Value {
     let rows: Vec<(String, Vec<(String, String)>)> =
         redis::cmd("XRANGE").arg(key).arg("-").arg("+").query_async(redis).await.expect("a stream");

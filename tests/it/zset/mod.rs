@@ -1,4 +1,4 @@
-//! Plain sorted sets: the daemon is the built binary, Redis a real server, the producers are what people write by hand.
+//! Plain sorted sets: the daemon is the built binary, Redis a real server, the producers are typical hand-written ones.
 
 mod faults;
 mod forwarding;
@@ -13,13 +13,13 @@ use redis::aio::MultiplexedConnection;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Redis's time in ms.
+/// The time of Redis, in ms.
 async fn now_ms(redis: &mut MultiplexedConnection) -> i64 {
     let (seconds, micros): (i64, i64) = redis::cmd("TIME").query_async(redis).await.expect("a time");
     seconds * 1_000 + micros / 1_000
 }
 
-/// Adds members with scores, some hundred with each command, as a producer does.
+/// Adds members with scores, hundreds per command, as a producer does.
 async fn produce(redis: &mut MultiplexedConnection, key: &str, members: &[(i64, String)]) {
     for chunk in members.chunks(500) {
         let mut command = redis::cmd("ZADD");

@@ -1,4 +1,4 @@
-//! The promise beside the usual loops: 5,000 elements, or 100,000 with `DELAYBRIDGE_LONG=1`.
+//! The comparison with the usual loops: 5,000 elements, or 100,000 with `DELAYBRIDGE_LONG=1`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,21 +25,21 @@ fn offers(now_ms: i64, what: &str) -> Vec<(i64, String)> {
     (0..elements()).map(|n| (now_ms + random.i64(-500..1_500), format!("{{\"{what}\":{n}}}"))).collect()
 }
 
-/// The usual script, which removes what it returns.
+/// The usual script, which removes the element that it returns.
 const POP: &str = "local first = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 1)\n\
     if first[1] then redis.call('ZREM', KEYS[1], first[1]) return first[1] end return ''";
 
-/// One look of a consumer: what it got by `ZRANGEBYSCORE` and `ZREM`.
+/// One look of a consumer with `ZRANGEBYSCORE` and `ZREM`; returns the element that it got.
 async fn by_zrem(redis: &mut MultiplexedConnection) -> Option<String> {
     let until = now_ms(redis).await;
     let first: Vec<String> = redis.zrangebyscore_limit("due", "-inf", until, 0, 1).await.expect("the server answers");
     let member = first.into_iter().next()?;
     let removed: usize = redis.zrem("due", &member).await.expect("the server answers");
-    // Whoever removes it has it.
+    // The consumer that removes the element has it.
     (removed == 1).then_some(member)
 }
 
-/// The same by the usual script.
+/// The same with the usual script.
 async fn by_script(redis: &mut MultiplexedConnection) -> Option<String> {
     let until = now_ms(redis).await;
     let mut pop = redis::cmd("EVAL");
@@ -62,7 +62,7 @@ async fn beside_two_consumers_nothing_is_lost_and_nothing_comes_twice() {
                 match found {
                     Some(member) => {
                         got.push(member);
-                        // They work now and then, so that each of the three has a share.
+                        // They sometimes pause, so that each of the three has a share.
                         if got.len() % 10 == 0 {
                             tokio::time::sleep(Duration::from_millis(5)).await;
                         }
@@ -117,7 +117,7 @@ struct Flaky {
     port: u16,
     requests: AtomicU64,
     refused: AtomicU64,
-    /// Bodies that it took, by path.
+    /// The accepted bodies, by path.
     taken: Mutex<HashMap<String, Vec<String>>>,
 }
 
@@ -180,7 +180,7 @@ impl Flaky {
     }
 }
 
-/// Posts as a consumer does that takes no notice of the answer's meaning beyond its status.
+/// Posts like a consumer that considers only the status of the response.
 async fn post(stream: &mut TcpStream, path: &str, body: &str) -> bool {
     let request = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     stream.write_all(request.as_bytes()).await.expect("the sink reads");
@@ -191,7 +191,7 @@ async fn post(stream: &mut TcpStream, path: &str, body: &str) -> bool {
     answer.starts_with(b"HTTP/1.1 200")
 }
 
-/// What becomes of the elements of the usual loop and of delaybridge, with the same sink.
+/// The elements of the usual loop and of delaybridge, with the same sink.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sink_that_fails_every_tenth_costs_the_loop_elements_and_delaybridge_none() {
     let server = RedisServer::start().await;
@@ -219,7 +219,7 @@ async fn a_sink_that_fails_every_tenth_costs_the_loop_elements_and_delaybridge_n
         sink.port
     ))
     .await;
-    // One element in ten: now and then enough of them in a row for a short break.
+    // One element in ten fails: sometimes enough of them in a row for a short break.
     daemon.expect_log("sink down");
     let offered = offers(now_ms(&mut redis).await, "bridged");
     produce(&mut redis, "due", &offered).await;

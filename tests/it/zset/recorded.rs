@@ -1,4 +1,5 @@
-//! Elements as real programs write them (`tests/vectors/zsets.jsonl`), read by the presets: the id, the due time, every byte.
+//! Elements as real programs write them (`tests/vectors/zsets.jsonl`), read with the presets: the id, the due time,
+//! every byte.
 
 use std::collections::HashMap;
 
@@ -12,15 +13,15 @@ use crate::harness::{RedisServer, eventually};
 
 #[derive(Deserialize)]
 struct Recorded {
-    /// Who wrote it.
+    /// The program that wrote it.
     program: String,
     /// The source of the queue.
     source: String,
     key: String,
-    /// As Redis shows it.
+    /// The score as Redis shows it.
     score: String,
     due_ms: i64,
-    /// `null` where it is the hash.
+    /// The id; `null` if it is the hash.
     id: Option<String>,
     member: String,
 }
@@ -53,7 +54,7 @@ async fn what_real_programs_write_is_delivered_as_it_is() {
             Some(id) => assert_eq!(element["id"], id.as_str(), "{what}"),
             None => assert_eq!(element["id"].as_str().map(str::len), Some(16), "{what}"),
         }
-        // The same, due now.
+        // The same element, due now.
         redis.zadd::<_, _, _, ()>(&row.key, &row.member, 1_700_000_000).await.expect("the server takes it");
         let mut daemon = Daemon::start(&yaml).await;
         let fields = eventually("the element", PATIENCE, async || {

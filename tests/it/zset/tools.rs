@@ -1,4 +1,4 @@
-//! What an operator does with a queue that is a sorted set.
+//! An operator's actions on a queue that is a sorted set.
 
 use redis::AsyncCommands;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::{PATIENCE, now_ms};
 use crate::harness::daemon::{ConfigFile, Daemon, cli};
 use crate::harness::{RedisServer, eventually};
 
-/// The code, and what was said.
+/// The exit code and the output of a command.
 fn ask(config: &ConfigFile, line: &str) -> (i32, String) {
     let output = cli(config, &line.split(' ').collect::<Vec<_>>());
     let text = [output.stdout, output.stderr].concat();
@@ -38,7 +38,7 @@ async fn every_command_works_or_says_why_not() {
         let mut command = redis::cmd("ZADD");
         command.arg("schedule").arg(&score).arg(job(n)).exec_async(&mut redis).await.expect("the server takes it");
     }
-    // No queue in it: a dead letter, because the destination cannot be filled.
+    // Without a queue: a dead letter, because the destination cannot be filled.
     let poor = "{\"jid\":\"poor-1\"}";
     redis.zadd::<_, _, _, ()>("schedule", poor, "1700000000.25").await.expect("the server takes it");
 

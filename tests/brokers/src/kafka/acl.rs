@@ -11,14 +11,14 @@ const DESCRIBE_ACLS: Api = Api { key: 29, version: 1, name: "describe rights" };
 const CREATE_ACLS: Api = Api { key: 30, version: 1, name: "add rights" };
 const DELETE_ACLS: Api = Api { key: 31, version: 1, name: "remove rights" };
 
-/// On what a right is given.
+/// The resource of a right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource<'a> {
     /// One topic, or all with `*`.
     Topic(&'a str),
     /// One consumer group, or all with `*`.
     Group(&'a str),
-    /// The cluster itself: idempotent producers of old ask for it.
+    /// The cluster itself, which idempotent producers of older clients require.
     Cluster,
     /// One transactional id, or all with `*`.
     TransactionalId(&'a str),
@@ -35,7 +35,7 @@ impl Resource<'_> {
     }
 }
 
-/// What a right allows. In Kafka, the right to write or read includes the right to describe.
+/// The operation that a right allows. In Kafka, the right to write or read includes the right to describe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 #[expect(missing_docs, reason = "named as Kafka names them")]
@@ -67,7 +67,7 @@ impl Kafka {
         })
     }
 
-    /// Takes back what [`Kafka::add_acl`] gave.
+    /// Removes a right that [`Kafka::add_acl`] added.
     pub fn remove_acl(&self, principal: &str, resource: Resource<'_>, operations: &[Operation]) -> Result<()> {
         let principal = with_kind(principal);
         let body = Request::default()
@@ -100,7 +100,7 @@ fn acl_filter(request: Request, principal: &str, resource: Resource<'_>, operati
     request.i8(operation as i8).i8(ALLOW)
 }
 
-/// Principal, host, operation, permission.
+/// Reads principal, host, operation and permission.
 fn acl(answer: &mut Answer) -> Result<()> {
     answer.i8()?;
     answer.string()?;
@@ -120,6 +120,6 @@ fn has_acl(port: u16, principal: &str, resource: Resource<'_>, operation: Operat
     if code != code::NONE {
         return Err(Error::new(format!("describe rights: Kafka's error {code}: {}", text.unwrap_or_default())));
     }
-    // The number of resources with a right that fits; what follows says no more than the question.
+    // The number of resources with a matching right; the rest repeats the request.
     Ok(answer.i32()? > 0)
 }

@@ -1,4 +1,4 @@
-//! Topics. Every method returns when all nodes that run know what was changed.
+//! Topics. Every method returns when all running nodes know the change.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,46 +16,46 @@ const DESCRIBE_CONFIGS: Api = Api { key: 32, version: 1, name: "describe setting
 const ALTER_CONFIGS: Api = Api { key: 44, version: 0, name: "alter settings" };
 const CREATE_PARTITIONS: Api = Api { key: 37, version: 1, name: "add partitions" };
 
-/// Election of a leader, a node that starts: all of it is over long before this.
+/// Time-out; elections and starts of nodes take much less.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the cluster may take to send an answer of its own.
+/// The cluster's own time-out for a request, in ms.
 const CLUSTER_MS: i32 = 10_000;
 
-/// Kafka's numbers for what we branch on.
+/// Kafka's error codes, as far as the methods branch on them.
 pub(super) mod code {
     pub(in crate::kafka) const NONE: i16 = 0;
     pub(in crate::kafka) const UNKNOWN_TOPIC: i16 = 3;
     pub(in crate::kafka) const TOPIC_EXISTS: i16 = 36;
-    /// No leader, request timed out, not enough nodes yet, not the controller: come and go with elections.
+    /// Transient errors of elections: no leader, request timed out, not enough nodes yet, not the controller.
     pub(in crate::kafka) const PASSING: [i16; 7] = [5, 6, 7, 8, 14, 38, 41];
 }
 
-/// A topic that is to be created.
+/// A topic to create.
 #[derive(Debug, Clone)]
 pub struct NewTopic<'a> {
-    /// Its name.
+    /// The name.
     pub name: &'a str,
-    /// How many partitions it gets.
+    /// Number of partitions.
     pub partitions: i32,
-    /// On how many nodes each of them is; all nodes when 0.
+    /// Number of replicas of each partition; 0 means all nodes.
     pub replication: i16,
     /// Settings, for example `("min.insync.replicas", "2")`.
     pub configs: &'a [(&'a str, &'a str)],
 }
 
-/// What a partition looks like to the cluster.
+/// The state of a partition as the cluster sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
-    /// Its number.
+    /// The number.
     pub id: i32,
-    /// The node that leads it, counted from 1; -1 while there is none.
+    /// The leading node, counted from 1; -1 if there is none.
     pub leader: i32,
-    /// The nodes that are up to date.
+    /// The in-sync replicas.
     pub in_sync: Vec<i32>,
 }
 
 impl Kafka {
-    /// Creates one topic, on all nodes.
+    /// Creates one topic, with replicas on all nodes.
     pub fn create_topic(&self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Result<()> {
         self.create_topics(&[NewTopic { name, partitions, replication: 0, configs }])
     }
@@ -86,7 +86,7 @@ impl Kafka {
         Ok(())
     }
 
-    /// Deletes a topic and what is in it.
+    /// Deletes a topic with its records.
     pub fn delete_topic(&self, name: &str) -> Result<()> {
         let body = Request::default().array(&[name], |request, name| request.string(name)).i32(CLUSTER_MS);
         self.change(DELETE_TOPICS, &body, code::UNKNOWN_TOPIC, |answer| {
@@ -96,7 +96,7 @@ impl Kafka {
         self.until_all_nodes(&format!("topic {name} is gone"), |port| Ok(partitions(port, name)?.is_none()))
     }
 
-    /// Sets settings of a topic, for example `("max.message.bytes", "1000")`.
+    /// Changes settings of a topic, for example `("max.message.bytes", "1000")`.
     pub fn alter_topic(&self, name: &str, configs: &[(&str, &str)]) -> Result<()> {
         const TOPIC: i8 = 2;
         const SET: i8 = 0;
@@ -120,7 +120,7 @@ impl Kafka {
         })
     }
 
-    /// Gives a topic more partitions, `total` in all.
+    /// Increases the number of partitions of a topic to `total`.
     pub fn add_partitions(&self, name: &str, total: i32) -> Result<()> {
         let body = Request::default()
             .array(&[name], |request, name| request.string(name).i32(total).i32(-1))
@@ -139,12 +139,12 @@ impl Kafka {
         })
     }
 
-    /// The partitions of a topic by number, as a running node sees them; nothing when there is no such topic.
+    /// The partitions of a topic by number, as a running node sees them; `None` if the topic does not exist.
     pub fn partitions(&self, topic: &str) -> Result<Option<Vec<Partition>>> {
         partitions(self.running_ports().first().copied().ok_or_else(none_runs)?, topic)
     }
 
-    /// How many records each partition has got since the topic was made, by number.
+    /// Number of records that each partition has received since the topic was created, by number.
     pub fn end_offsets(&self, topic: &str) -> Result<Vec<i64>> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -178,9 +178,10 @@ impl Kafka {
         found.iter().map(offset_of).collect()
     }
 
-    /// Asks a running node until no passing trouble is in the way; `codes` reads what the answer says.
+    /// Sends a request to a running node, and repeats it after transient errors; `codes` reads the codes of the
+    /// response.
     ///
-    /// An answer can be lost, so from the second time on `done_already` is success.
+    /// A response can be lost, so from the second time on `done_already` counts as success.
     pub(super) fn change(
         &self,
         api: Api,
@@ -276,7 +277,7 @@ fn settings(port: u16, topic: &str) -> Result<Vec<(String, Option<String>)>> {
         answer.string()?;
         answer.array(|answer| {
             let setting = (answer.string()?.unwrap_or_default(), answer.string()?);
-            // Read-only, where it comes from, secret, other names.
+            // Skip: read-only, source, sensitive, synonyms.
             answer.i8()?;
             answer.i8()?;
             answer.i8()?;

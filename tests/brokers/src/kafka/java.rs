@@ -1,6 +1,6 @@
-//! Java processes with Kafka's classes: the nodes, and the command line tools.
+//! Java processes with Kafka's classes: the nodes, and the command-line tools.
 //!
-//! Most of a start is loading classes. An archive of them, made by one training run per machine and Java, halves it.
+//! Most of a start is class loading. A class-data archive, made by one training run per machine and Java, halves it.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,19 +12,19 @@ use crate::error::{During, Result};
 use crate::java;
 use crate::process;
 
-/// The Java of this machine and the path of Kafka.
+/// The Java of this machine and the folder of Kafka.
 #[derive(Debug, Clone)]
 pub(super) struct Java {
     program: PathBuf,
-    /// In a fixed order: an archive is only good for the class path that it was made with.
+    /// The class path in a fixed order: an archive is valid only for the class path that it was made with.
     class_path: String,
     /// The folder in the cache.
     pub(super) folder: PathBuf,
-    /// Distinguishes archives of different Javas.
+    /// A hash that distinguishes the archives of different Javas.
     version: u64,
 }
 
-/// What a process is for; each has its own archive.
+/// The role of a process; each has its own archive.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Role {
     Node { fast_jit: bool },
@@ -51,18 +51,19 @@ impl Java {
         Ok(Java { program, class_path: jars.join(":"), folder, version: hasher.finish() })
     }
 
-    /// A command that runs `class`, with the archive if there is one.
+    /// A command that runs `class`, with the archive if it exists.
     pub(super) fn command(&self, role: Role, log4j: &Path, class: &str) -> Command {
         self.command_with(role, log4j, self.share(role), class)
     }
 
-    /// A command that runs `class` and writes the classes that it used to `archive` when it ends.
+    /// A command that runs `class` and writes an archive of the loaded classes to `archive` at its end.
     pub(super) fn training(&self, role: Role, log4j: &Path, class: &str, archive: &Path) -> Command {
         self.command_with(role, log4j, vec![format!("-XX:ArchiveClassesAtExit={}", archive.display())], class)
     }
 
     fn command_with(&self, role: Role, log4j: &Path, share: Vec<String>, class: &str) -> Command {
-        // Throughput needs the second compiler and room; a test needs a quick start and has two processors.
+        // A test needs a quick start and little memory; a measurement of throughput needs the second compiler and more
+        // memory.
         let (heap, fast_jit) = match role {
             Role::Node { fast_jit: true } => ("256m", true),
             Role::Node { fast_jit: false } => ("1g", false),
@@ -77,14 +78,14 @@ impl Java {
         command.args(["-Djava.awt.headless=true", "-Dfile.encoding=UTF-8"]);
         command.arg(format!("-Dlog4j2.configurationFile={}", log4j.display()));
         command.args(["-cp", &self.class_path, class]);
-        // Names of files and arguments are UTF-8 with any terminal settings.
+        // File names and arguments are UTF-8, whatever the locale is.
         command.env("LC_ALL", "C.UTF-8").env_remove("JAVA_TOOL_OPTIONS").env_remove("CLASSPATH");
         command
     }
 
     fn share(&self, role: Role) -> Vec<String> {
         let archive = self.archive(role);
-        // An empty file says that the training did not work with this Java.
+        // An empty file means that the training does not work with this Java.
         if fs::metadata(&archive).is_ok_and(|metadata| metadata.len() > 0) {
             vec!["-Xshare:auto".to_owned(), format!("-XX:SharedArchiveFile={}", archive.display())]
         } else {
@@ -92,7 +93,7 @@ impl Java {
         }
     }
 
-    /// Where the archive is, or will be.
+    /// The path of the archive, which may not exist yet.
     pub(super) fn archive(&self, role: Role) -> PathBuf {
         let role = match role {
             Role::Node { .. } => "node",

@@ -25,27 +25,27 @@ use java::{Java, Role};
 use node::Node;
 use properties::{Ports, USERS, is_controller, server_properties};
 
-/// What a cluster is like; [`Default`] is one node that creates no topics by itself.
+/// The properties of a cluster; [`Default`] is one node that does not create topics automatically.
 #[derive(Debug, Clone)]
 pub struct KafkaOptions {
-    /// 1 to 3. Of two only the first is a controller, so the second may die; of three any one may.
+    /// Number of nodes, 1 to 3. Of two, only the first is a controller, so the second may die; of three, any one may.
     pub nodes: usize,
-    /// Whether a record for a topic that is not there makes it.
+    /// Whether a record for a missing topic creates it.
     pub auto_create: bool,
-    /// Adds a listener with user and password (PLAIN and SCRAM), see [`Kafka::password`].
+    /// Adds a listener with user and password (PLAIN and SCRAM); see [`Kafka::password`].
     pub sasl: bool,
     /// Adds a TLS listener; with `sasl` also one with both.
     pub tls: bool,
-    /// As `tls`, and asks the client for a certificate.
+    /// The same as `tls`, and asks the client for a certificate.
     pub mutual_tls: bool,
-    /// Rights are checked: `admin`, and clients without authentication, may do everything, others what
+    /// Whether rights are checked: `admin`, and clients without authentication, may do everything, others only what
     /// [`Kafka::add_acl`] allows.
     pub acl: bool,
-    /// A node whose data is on a file system of its own.
+    /// The file system of one node's data.
     pub volume: Option<Volume>,
-    /// Further lines of `server.properties`; they win over ours.
+    /// Further lines of `server.properties`, which override the others.
     pub properties: Vec<(String, String)>,
-    /// Quick start and little memory; turn it off to measure throughput.
+    /// Whether to start quickly with little memory; set to false to measure throughput.
     pub fast_jit: bool,
 }
 
@@ -65,21 +65,21 @@ impl Default for KafkaOptions {
     }
 }
 
-/// A file system that only processes in a mount name space of its own see.
+/// A file system that is visible only in a mount namespace of its own.
 #[derive(Debug, Clone)]
 pub struct Volume {
-    /// The node that keeps its data there.
+    /// The node whose data is on it.
     pub node: usize,
-    /// Where it is mounted.
+    /// The mount point.
     pub path: PathBuf,
-    /// The command and its arguments that another command is started behind, so that it sees the file system.
+    /// The command prefix that runs another command in the mount namespace.
     pub enter: Vec<String>,
 }
 
-/// A running cluster. Nodes are counted from 1, as Kafka does.
+/// A running cluster. Nodes are counted from 1, as in Kafka.
 #[derive(Debug)]
 pub struct Kafka {
-    // Dropped in this order: processes before the folder that they write to.
+    // Dropped in this order: the processes before their folder.
     nodes: Vec<Mutex<Node>>,
     options: KafkaOptions,
     certificates: Option<Certificates>,
@@ -88,12 +88,12 @@ pub struct Kafka {
 }
 
 impl Kafka {
-    /// One node, everything else as [`KafkaOptions::default`] says.
+    /// Starts one node with [`KafkaOptions::default`].
     pub fn start() -> Result<Self> {
         Self::start_with(KafkaOptions::default())
     }
 
-    /// Starts a cluster and returns when every node serves.
+    /// Starts a cluster; returns when every node is ready.
     pub fn start_with(options: KafkaOptions) -> Result<Self> {
         let java = Java::find()?;
         training::once(&java)?;
@@ -112,14 +112,14 @@ impl Kafka {
             let kafka = Self::prepare(java, options)?;
             match kafka.launch(&command) {
                 Ok(()) => return Ok(kafka),
-                // Another process took a port between our look and the start.
+                // Another process took a port between our check and the start.
                 Err(e) if tries > 0 && e.to_string().contains("Address already in use") => {}
                 Err(e) => return Err(e),
             }
         }
     }
 
-    /// Everything but the processes.
+    /// Prepares everything except the processes.
     fn prepare(java: &Java, options: &KafkaOptions) -> Result<Self> {
         assert!((1..=3).contains(&options.nodes), "a cluster of {} nodes: 1 to 3 are possible", options.nodes);
         let scratch = Scratch::new("kafka")?;
@@ -159,24 +159,24 @@ impl Kafka {
         (1..=self.nodes.len()).try_for_each(|id| self.node(id).wait_ready())
     }
 
-    /// Where clients without authentication connect: `host:port`, of all nodes.
+    /// The addresses of all nodes for clients without authentication: `host:port`, separated by commas.
     pub fn bootstrap(&self) -> String {
         self.addresses("127.0.0.1", |ports| ports.plain)
     }
 
-    /// Where clients with user and password connect.
+    /// The addresses for clients with user and password.
     pub fn bootstrap_sasl(&self) -> String {
         assert!(self.options.sasl, "this Kafka was started without `sasl`");
         self.addresses("127.0.0.1", |ports| ports.sasl)
     }
 
-    /// Where clients with TLS connect. They check the server with [`Certificates::ca`].
+    /// The addresses for clients with TLS, which check the server with [`Certificates::ca`].
     pub fn bootstrap_tls(&self) -> String {
         assert!(self.certificates.is_some(), "this Kafka was started without `tls`");
         self.addresses("localhost", |ports| ports.tls)
     }
 
-    /// Where clients with both connect.
+    /// The addresses for clients with both.
     pub fn bootstrap_sasl_tls(&self) -> String {
         assert!(self.options.sasl && self.certificates.is_some(), "this Kafka was started without `sasl` and `tls`");
         self.addresses("localhost", |ports| ports.sasl_tls)
@@ -192,33 +192,32 @@ impl Kafka {
         USERS.iter().find(|(name, _)| *name == user).expect("admin and alice are the users").1
     }
 
-    /// Pauses a node: connections stay open and nothing is answered.
+    /// Suspends a node: its connections stay open, and it does not respond.
     pub fn freeze(&self, node: usize) {
         self.node(node).freeze();
     }
 
-    /// Resumes a frozen node.
+    /// Resumes a suspended node.
     pub fn thaw(&self, node: usize) {
         self.node(node).thaw();
     }
 
-    /// Whether a node runs and may answer: not killed, not ended by itself, not frozen.
+    /// Whether a node runs and is not suspended.
     pub fn answers(&self, node: usize) -> bool {
         self.node(node).answers()
     }
 
-    /// SIGKILL. The process is gone when this returns.
+    /// Kills a node with SIGKILL; returns when the process has ended.
     pub fn kill(&self, node: usize) {
         self.node(node).kill();
     }
 
-    /// An orderly end of one node.
+    /// Stops one node gracefully.
     pub fn stop_node(&self, node: usize) {
         self.node(node).stop();
     }
 
-    /// Starts a node on its data and ports once more, after a [`Kafka::kill`] if it still runs, and returns when it
-    /// serves.
+    /// Starts a node again with its data and ports, after a [`Kafka::kill`] if it still runs; returns when it is ready.
     pub fn restart(&self, node: usize) -> Result<()> {
         let mut node = self.node(node);
         node.kill();
@@ -227,7 +226,7 @@ impl Kafka {
         node.wait_ready()
     }
 
-    /// An orderly end of a single node; several nodes are killed, for the last one would wait for the others.
+    /// Stops a single node gracefully; several nodes are killed, because the last one would wait for the others.
     pub fn stop(self) {
         if let [node] = &self.nodes[..] {
             lock(node).stop();
@@ -239,17 +238,17 @@ impl Kafka {
         self.node(node).log_tail(lines)
     }
 
-    /// The files of this cluster: the data and log of each node. Removed with the cluster.
+    /// The folder of this cluster, with the data and the log of each node. It is removed with the cluster.
     pub fn folder(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// Resident memory of all nodes in bytes.
+    /// Resident memory of all nodes, in bytes.
     pub fn resident_memory(&self) -> u64 {
         self.nodes.iter().map(|node| lock(node).resident_memory()).sum()
     }
 
-    /// Process ids of the nodes that run.
+    /// Process ids of the running nodes.
     pub fn pids(&self) -> Vec<u32> {
         self.nodes.iter().filter_map(|node| lock(node).pid()).collect()
     }
@@ -289,6 +288,6 @@ fn log4j(folder: &Path) -> PathBuf {
 }
 
 fn lock(node: &Mutex<Node>) -> MutexGuard<'_, Node> {
-    // A test that failed while it held a node leaves the node as it is.
+    // After a panic of a test that locked the node, the node is unchanged.
     node.lock().unwrap_or_else(PoisonError::into_inner)
 }

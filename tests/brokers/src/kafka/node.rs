@@ -17,11 +17,11 @@ use crate::log::Log;
 use crate::process::{self, LOOK, Process};
 use crate::tool::run;
 
-/// The same for all our clusters, so that a formatted folder fits every one.
+/// The cluster id, the same for all clusters, so that a formatted folder fits each of them.
 const CLUSTER_ID: &str = "ZGVsYXlicmlkZ2UtdGVzdA";
-/// What a node says when it serves.
+/// The line that a node logs when it is ready.
 const READY: &str = "Kafka Server started";
-/// A hundred times what a start takes on an idle machine.
+/// Time-out of a start: a hundred times its duration on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
@@ -32,14 +32,14 @@ pub(super) struct Node {
     process: Option<Process>,
     frozen: bool,
     log: Log,
-    /// Where in the log the present run begins.
+    /// Offset in the log at which the present run begins.
     log_from: usize,
-    /// What it is started behind, so that it sees its data.
+    /// The command prefix that makes the data visible to the node.
     enter: Vec<String>,
 }
 
 impl Node {
-    /// A node that is to be started; `folder` holds its `server.properties` and gets its data.
+    /// A node to start; `folder` contains its `server.properties`, and gets its data.
     pub(super) fn new(id: usize, ports: Ports, folder: PathBuf) -> Self {
         let log = Log::new(folder.join("log"));
         Node { id, ports, folder, process: None, frozen: false, log, log_from: 0, enter: Vec::new() }
@@ -53,7 +53,7 @@ impl Node {
         folder.join("data")
     }
 
-    /// Makes the data folder that a first start asks for, from a copy of one that Kafka has formatted.
+    /// Creates the data folder that the first start requires, from a copy of one that Kafka has formatted.
     pub(super) fn format(&self, java: &Java, log4j: &Path, controller: bool) -> Result<()> {
         let role = if controller { "controller" } else { "broker" };
         let template = java.folder.join(format!("formatted-{role}-{}", self.id));
@@ -74,11 +74,11 @@ impl Node {
         if data.exists() { Ok(()) } else { copy_files(&template, &data) }
     }
 
-    /// The same with its data, formatted already, on a file system of its own.
+    /// Moves the formatted data to a file system of its own.
     pub(super) fn on(mut self, volume: &Volume) -> Result<Self> {
         let file = Self::properties(&self.folder);
         let lines = fs::read_to_string(&file).during(format_args!("read {}", file.display()))?;
-        // Of two lines with one name the later counts.
+        // Of two lines with the same name, the later one applies.
         let lines = format!("{lines}log.dirs={}\n", volume.path.display());
         fs::write(&file, lines).during(format_args!("write {}", file.display()))?;
         self.enter.clone_from(&volume.enter);
@@ -88,7 +88,7 @@ impl Node {
         Ok(self)
     }
 
-    /// A command that sees what this node sees, and ends with this process as well.
+    /// Wraps a command so that it sees the node's files, and ends with this process.
     fn behind(&self, command: Command) -> Command {
         let Some((program, arguments)) = self.enter.split_first() else { return command };
         let mut behind = process::command(program);
@@ -102,7 +102,7 @@ impl Node {
         behind
     }
 
-    /// Starts the process; [`Node::wait_ready`] waits for it, so that the nodes of a cluster start together.
+    /// Starts the process. [`Node::wait_ready`] waits for it, so the nodes of a cluster start in parallel.
     pub(super) fn launch(&mut self, command: Command) -> Result<()> {
         let mut command = self.behind(command);
         self.log_from = self.log.len();
@@ -134,7 +134,7 @@ impl Node {
         Error::new(format!("start node {} of Kafka: {what}. The end of its log:\n{}", self.id, self.log_tail(30)))
     }
 
-    /// Whether it can answer: started, and neither frozen nor ended by itself.
+    /// Whether the node runs and is not suspended.
     pub(super) fn answers(&mut self) -> bool {
         !self.frozen && self.process.as_mut().is_some_and(|process| process.exit_status().is_none())
     }
@@ -177,7 +177,7 @@ impl Node {
     }
 }
 
-/// Copies a folder that holds nothing but files.
+/// Copies a folder that contains only files.
 fn copy_files(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).during(format_args!("create {}", to.display()))?;
     for entry in fs::read_dir(from).during(format_args!("list {}", from.display()))? {

@@ -1,4 +1,4 @@
-//! The configuration of a node: small, quick to start and quick to notice that another node is gone.
+//! The configuration of a node: small, with a quick start and quick detection of dead nodes.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -7,13 +7,13 @@ use super::KafkaOptions;
 use crate::ports::free_port;
 use crate::tls::Certificates;
 
-/// Users of the SASL listeners with their passwords; `admin` may do everything, `alice` what rules allow.
+/// The users of the SASL listeners, with their passwords; `admin` may do everything, `alice` what rules allow.
 pub(super) const USERS: [(&str, &str); 2] = [("admin", "admin-secret"), ("alice", "alice-secret")];
 
-/// Kafka's names for them.
+/// Kafka's names of the SCRAM mechanisms.
 pub(super) const SCRAM: [&str; 2] = ["SCRAM-SHA-256", "SCRAM-SHA-512"];
 
-/// One node's ports; a listener that is not asked for leaves its own unused.
+/// The ports of one node; that of a listener that is not configured is unused.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ports {
     pub(super) plain: u16,
@@ -35,13 +35,13 @@ impl Ports {
     }
 }
 
-/// Whether node `id` of `nodes` is a controller too. Of two voters both must live, so the second of two nodes is none:
+/// Whether node `id` of `nodes` is also a controller. Of two voters both must live, so the second of two nodes is none:
 /// it can be killed.
 pub(super) fn is_controller(id: usize, nodes: usize) -> bool {
     nodes != 2 || id == 1
 }
 
-/// The file of node `id`, which is one of `ports`, in its folder.
+/// The content of the file for node `id`, which has its place in `ports`, and this folder.
 pub(super) fn server_properties(
     id: usize,
     ports: &[Ports],
@@ -73,10 +73,10 @@ pub(super) fn server_properties(
     }
     if options.acl {
         lines.set("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer");
-        // Nodes and this crate come over the listener without authentication.
+        // The nodes and this crate use the listener without authentication.
         lines.set("super.users", "User:ANONYMOUS;User:admin");
     }
-    // Last: of two lines with one name the later counts.
+    // At the end: of two lines with the same name, the later one applies.
     for (name, value) in &options.properties {
         lines.set(name, value);
     }
@@ -99,7 +99,7 @@ fn roles_and_listeners(lines: &mut Lines, id: usize, ports: &[Ports], options: &
     if options.sasl {
         listeners.push(format!("SASL_PLAINTEXT://127.0.0.1:{}", own.sasl));
     }
-    // By name: clients that check the host do not all know addresses in certificates.
+    // By name, because not all clients that check the host support addresses in certificates.
     if tls {
         listeners.push(format!("SSL://localhost:{}", own.tls));
     }
@@ -131,7 +131,7 @@ fn roles_and_listeners(lines: &mut Lines, id: usize, ports: &[Ports], options: &
     lines.set("node.id", id);
 }
 
-/// As few internal partitions and threads as work.
+/// Sets the minimum numbers of internal partitions and threads.
 fn sizes(lines: &mut Lines, nodes: usize) {
     lines.set("default.replication.factor", nodes);
     for topic in ["offsets.topic", "transaction.state.log", "share.coordinator.state.topic"] {
@@ -147,7 +147,7 @@ fn sizes(lines: &mut Lines, nodes: usize) {
     lines.set("log.cleaner.dedupe.buffer.size", 4 << 20);
 }
 
-/// Times that suit a cluster on one machine: a dead node is missed after 1.5 s, not after 9.
+/// Sets intervals for a cluster on one machine: a dead node is detected after 1.5 s instead of 9.
 fn speed(lines: &mut Lines, nodes: usize) {
     lines.set("group.initial.rebalance.delay.ms", 0);
     lines.set("broker.heartbeat.interval.ms", 300);
@@ -155,7 +155,7 @@ fn speed(lines: &mut Lines, nodes: usize) {
     lines.set("controller.quorum.election.timeout.ms", 300);
     lines.set("controller.quorum.election.backoff.max.ms", 300);
     lines.set("controller.quorum.fetch.timeout.ms", 1_000);
-    // A single node has no other node for its partitions, and would wait for one.
+    // A single node would wait for another one to take over its partitions.
     lines.set("controlled.shutdown.enable", nodes > 1);
 }
 

@@ -1,4 +1,4 @@
-//! Kafka's own Java producer and consumer: what they say about partitions and records is what ours is compared with.
+//! Kafka's own Java producer and consumer, as the reference for partitions and records.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,26 +11,26 @@ use crate::tool::run;
 /// A record as the Java consumer shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The partition that it is in.
+    /// The partition.
     pub partition: i32,
-    /// Its key; nothing for null.
+    /// The key; `None` for null.
     pub key: Option<Vec<u8>>,
-    /// Its value; nothing for null.
+    /// The value; `None` for null.
     pub value: Option<Vec<u8>>,
-    /// Its headers in their order.
+    /// The headers, in order.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
-/// Control characters, which the texts of tests do not hold.
+/// The separators: control characters that the texts of tests do not contain.
 const FIELD: char = '\x1f';
 const LINE: char = '\x1e';
 const HEADER: char = '\x1d';
 const NULL: &str = "\x1c";
 
 impl Kafka {
-    /// Reads a topic from its beginning: `max` records, or what has come when nothing more comes for `timeout`.
+    /// Reads a topic from its beginning: `max` records, or fewer if none arrives for `timeout`.
     ///
-    /// Starts a Java process. Keys, values and headers must not hold the control characters 1C to 1F.
+    /// Starts a Java process. Keys, values and headers must not contain the control characters 1C to 1F.
     pub fn java_consume(&self, topic: &str, max: usize, timeout: Duration) -> Result<Vec<Record>> {
         let mut command = self.tool("org.apache.kafka.tools.consumer.ConsoleConsumer");
         consumer_arguments(&mut command, &self.bootstrap(), topic, max, timeout);
@@ -38,8 +38,8 @@ impl Kafka {
         output.split(|&byte| byte == LINE as u8).filter(|line| !line.is_empty()).map(record).collect()
     }
 
-    /// Writes one record for each key, with the key's place in `keys` as the value, and lets the Java producer choose the
-    /// partition. Keys must not hold tabs or line ends.
+    /// Writes one record for each key, with the key's index as the value, and lets the Java producer choose the
+    /// partition. Keys must not contain tabs or line ends.
     pub fn java_produce(&self, topic: &str, keys: &[&str]) -> Result<()> {
         let mut command = self.tool("org.apache.kafka.tools.ConsoleProducer");
         producer_arguments(&mut command, &self.bootstrap(), topic);

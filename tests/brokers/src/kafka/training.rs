@@ -1,5 +1,5 @@
-//! Makes the archives of classes that halve the time of every later start: one run of a node and of a tool, which write
-//! down what they loaded.
+//! The archives of classes that halve the duration of later starts: a node and a tool run once, and write down the
+//! classes that they loaded.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::cache;
 use crate::error::{During, Result};
 use crate::tool::run;
 
-/// Trains unless that has been done on this machine with this Java.
+/// Trains unless that was done on this machine with this Java.
 pub(super) fn once(java: &Java) -> Result<()> {
     let role = Role::Node { fast_jit: true };
     cache::once(&java.archive(role), |archive| {
@@ -28,13 +28,13 @@ pub(super) fn once(java: &Java) -> Result<()> {
             run(command, None, "the Java consumer")?;
             written(archive)
         })?;
-        // It writes when it ends.
+        // The archive is written at the end.
         kafka.stop();
         written(archive)
     })
 }
 
-/// A Java that writes no archive goes without: an empty file says so to the next start.
+/// Writes an empty file if the Java wrote no archive, so that later starts do without.
 fn written(archive: &Path) -> Result<()> {
     if archive.exists() {
         return Ok(());

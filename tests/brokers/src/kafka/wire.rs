@@ -1,7 +1,7 @@
-//! As much of Kafka's protocol as administration takes: one request, one answer, on a connection of its own.
+//! The part of Kafka's protocol that administration needs: one request and one response, on a connection of its own.
 //!
-//! Kafka's own tools take a second and a processor for every call, this takes milliseconds. All versions that we use are
-//! older than the compact encodings, and the oldest that Kafka 4 still speaks.
+//! Kafka's own tools take a second of CPU for every call; this takes milliseconds. The versions are the oldest that
+//! Kafka 4 supports, and older than the compact encodings.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use crate::error::{During, Error, Result};
 
-/// A frozen or overloaded node must not hold a test for ever.
+/// Time-out, so that a suspended or overloaded node does not block a test for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is asked: a number that Kafka gives every kind of request, and the version of its layout.
+/// A kind of request: Kafka's number of it, and the version of its layout.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Api {
     pub(super) key: i16,
@@ -60,14 +60,14 @@ impl Request {
         self.i16(-1)
     }
 
-    /// Length and elements.
+    /// Appends the length and the elements of an array.
     pub(super) fn array<T>(self, elements: &[T], write: impl Fn(Self, &T) -> Self) -> Self {
         let length = i32::try_from(elements.len()).expect("a handful of elements");
         elements.iter().fold(self.i32(length), write)
     }
 }
 
-/// What is left to read of an answer.
+/// The unread rest of a response.
 #[derive(Debug)]
 pub(super) struct Answer {
     bytes: Vec<u8>,
@@ -97,7 +97,7 @@ impl Answer {
         self.take().map(i64::from_be_bytes)
     }
 
-    /// A string, or nothing where there is null.
+    /// Reads a string; `None` for null.
     pub(super) fn string(&mut self) -> Result<Option<String>> {
         let Ok(length) = usize::try_from(self.i16()?) else { return Ok(None) };
         let bytes =
@@ -106,13 +106,13 @@ impl Answer {
         Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
     }
 
-    /// An array; null is an empty one.
+    /// Reads an array; null is an empty one.
     pub(super) fn array<T>(&mut self, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         (0..self.i32()?.max(0)).map(|_| read(self)).collect()
     }
 }
 
-/// Asks the node that listens without authentication on `port`.
+/// Sends a request to the listener without authentication on `port`.
 pub(super) fn call(port: u16, api: Api, body: &Request) -> Result<Answer> {
     exchange(port, api, body).map_err(|e| e.during(format_args!("ask Kafka on port {port} to {}", api.name)))
 }

@@ -1,5 +1,5 @@
-//! Erlang's name service, through which `rabbitmqctl` finds the node. One of its own for each node: the machine's may be
-//! absent, and one that a node starts by itself would outlive it.
+//! Erlang's name service, through which `rabbitmqctl` finds the node. Each node has its own: that of the machine may be
+//! absent, and one that a node starts would outlive it.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::process::{LOOK, Process, command};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ends when it is dropped.
+/// The running service, which ends on drop.
 #[derive(Debug)]
 pub(super) struct Epmd {
     _process: Process,

@@ -1,4 +1,4 @@
-//! A node's folder, ports and environment. Everything that RabbitMQ would look for elsewhere on the machine is said.
+//! A node's folder, ports and environment. Everything is set that RabbitMQ would otherwise look for on the machine.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::ports::free_port;
 use crate::process;
 use crate::tls::Certificates;
 
-/// The name of the node of this number within its epmd; a single node has none.
+/// The name of a node by its number within its epmd; a single node has no number.
 pub(super) fn node_name(number: Option<usize>) -> String {
     format!("rabbit{}@localhost", number.map(|number| number.to_string()).unwrap_or_default())
 }
@@ -22,9 +22,9 @@ pub(super) struct Ports {
     pub(super) amqp: u16,
     pub(super) amqps: u16,
     pub(super) epmd: u16,
-    /// Where the node listens to `rabbitmqctl`.
+    /// The port on which the node listens to `rabbitmqctl`.
     node: u16,
-    /// The first of those where `rabbitmqctl` itself listens.
+    /// The first of the ports on which `rabbitmqctl` itself listens.
     ctl: u16,
 }
 
@@ -34,17 +34,17 @@ impl Ports {
     }
 }
 
-/// Where everything is.
+/// The paths and ports of a node.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) ports: Ports,
-    /// The node's name.
+    /// The name of the node.
     pub(super) node: String,
     sbin: PathBuf,
     folder: PathBuf,
 }
 
-/// The folder of RabbitMQ's scripts. Debian's commands of the same names change the user first.
+/// The folder of RabbitMQ's scripts. Debian's commands of the same names switch the user first.
 pub(super) fn installed() -> Result<PathBuf> {
     let lib = Path::new("/usr/lib/rabbitmq/lib");
     let mut versions: Vec<PathBuf> = fs::read_dir(lib)
@@ -76,8 +76,8 @@ impl Files {
         write("definitions.json", options.definitions.as_deref().unwrap_or(Rabbit::DEFINITIONS))?;
         write("enabled_plugins", "[].\n")?;
         write("rabbitmq-env.conf", "")?;
-        // The cookie of nodes and rabbitmqctl; Erlang requires that no other user can read it. It is worth as much
-        // as the listeners on 127.0.0.1 that it protects.
+        // The cookie of nodes and rabbitmqctl; Erlang requires that no other user can read it. The listeners that it
+        // protects are on 127.0.0.1 only.
         write(".erlang.cookie", "DELAYBRIDGETEST")?;
         let cookie = folder.join(".erlang.cookie");
         fs::set_permissions(&cookie, fs::Permissions::from_mode(0o400))
@@ -92,7 +92,7 @@ impl Files {
             ("log.console", "true".to_owned()),
             ("log.console.level", "info".to_owned()),
             ("log.file", "false".to_owned()),
-            // A machine with a full disk blocks no test.
+            // A machine with a full disk does not block tests.
             ("disk_free_limit.absolute", "50MB".to_owned()),
         ];
         if let Some(certificates) = certificates {
@@ -110,7 +110,7 @@ impl Files {
         own.chain(further).map(|(name, value)| format!("{name} = {value}\n")).collect()
     }
 
-    /// One of RabbitMQ's scripts, in the environment of this node and no other.
+    /// A command that runs one of RabbitMQ's scripts in the environment of this node.
     pub(super) fn command(&self, script: &str) -> Command {
         const LOCAL: &str = "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}";
         let mut command = process::command(self.sbin.join(script));
@@ -125,7 +125,7 @@ impl Files {
         command.env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", LOCAL).env("RABBITMQ_CTL_ERL_ARGS", LOCAL);
         for (name, file) in [
             ("RABBITMQ_CONF_ENV_FILE", "rabbitmq-env.conf"),
-            // RabbitMQ adds `.conf` and `.config`.
+            // RabbitMQ appends `.conf` and `.config`.
             ("RABBITMQ_CONFIG_FILE", "rabbitmq"),
             ("RABBITMQ_ADVANCED_CONFIG_FILE", "advanced"),
             ("RABBITMQ_GENERATED_CONFIG_DIR", "generated"),

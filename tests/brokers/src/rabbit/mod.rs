@@ -1,4 +1,4 @@
-//! RabbitMQ: one node, or a cluster of some, with an epmd of its own, apart from any other on the machine.
+//! RabbitMQ: one node or a cluster, with an epmd of its own, isolated from others on the machine.
 
 mod ctl;
 mod epmd;
@@ -22,20 +22,20 @@ use crate::tls::Certificates;
 use epmd::Epmd;
 use files::{Files, Ports, node_name};
 
-/// What a node says when it serves, whatever its log level.
+/// The text that a node prints when it is ready, at any log level.
 const READY: &str = "completed with ";
-/// Twenty times what a start takes on an idle machine.
+/// Time-out of a start: twenty times its duration on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a node is like; [`Default`] is one without TLS.
+/// The properties of a node; [`Default`] is one without TLS.
 #[derive(Debug, Clone, Default)]
 pub struct RabbitOptions {
     /// Adds a TLS listener.
     pub tls: bool,
-    /// As `tls`, and asks the client for a certificate.
+    /// The same as `tls`, and asks the client for a certificate.
     pub mutual_tls: bool,
-    /// Users, vhosts, rights, queues as JSON, in place of [`Rabbit::DEFINITIONS`]. Nothing is there but what it lists,
-    /// not even the vhost `/`.
+    /// Users, vhosts, permissions and queues as JSON, instead of [`Rabbit::DEFINITIONS`]. Nothing else exists, not even
+    /// the vhost `/`.
     pub definitions: Option<String>,
     /// Further lines of `rabbitmq.conf`.
     pub config: Vec<(String, String)>,
@@ -53,7 +53,7 @@ pub struct Rabbit {
     scratch: Scratch,
 }
 
-/// The version that is installed: Debian's folder has it in its name.
+/// The installed version, from the name of Debian's folder.
 pub(crate) fn version() -> Option<String> {
     let sbin = files::installed().ok()?;
     let folder = sbin.parent()?.file_name()?.to_str()?;
@@ -61,18 +61,18 @@ pub(crate) fn version() -> Option<String> {
 }
 
 impl Rabbit {
-    /// What is there unless [`RabbitOptions::definitions`] says otherwise.
+    /// The default of [`RabbitOptions::definitions`].
     ///
-    /// The vhosts `/` and `other`; `guest` with the password `guest` may do everything in both, `limited` with `limited`
-    /// may use names that begin with `allowed.` in `/`, and `nowhere` with `nowhere` may enter no vhost.
+    /// The vhosts `/` and `other`; `guest` with the password `guest` may do everything in both, `limited` with
+    /// `limited` may use names that begin with `allowed.` in `/`, and `nowhere` with `nowhere` may access no vhost.
     pub const DEFINITIONS: &str = include_str!("../../rabbit/definitions.json");
 
-    /// A node as [`RabbitOptions::default`] says.
+    /// Starts a node with [`RabbitOptions::default`].
     pub fn start() -> Result<Self> {
         Self::start_with(RabbitOptions::default())
     }
 
-    /// Starts a node and returns when it serves.
+    /// Starts a node; returns when it is ready.
     pub fn start_with(options: RabbitOptions) -> Result<Self> {
         let mut tries = 3;
         loop {
@@ -81,22 +81,22 @@ impl Rabbit {
             let _boot = Boot::wait();
             match rabbit.launch() {
                 Ok(()) => return Ok(rabbit),
-                // Another process took a port between our look and the start.
+                // Another process took a port between our check and the start.
                 Err(e) if tries > 0 && e.to_string().contains("eaddrinuse") => {}
                 Err(e) => return Err(e),
             }
         }
     }
 
-    /// Starts a cluster and returns when all of its nodes serve: each with a folder and ports of its own, on the epmd of the
-    /// first.
+    /// Starts a cluster, each node with a folder and ports of its own, on the epmd of the first; returns when all nodes
+    /// are ready.
     pub fn start_cluster(nodes: usize) -> Result<Vec<Self>> {
         let options = RabbitOptions::default();
         let mut cluster = vec![Self::prepare(&options, Some(1), None)?];
         for number in 2..=nodes {
             cluster.push(Self::prepare(&options, Some(number), cluster.first())?);
         }
-        // By this thread: a node ends with the thread that started it.
+        // Started by this thread, because a node ends with the thread that started it.
         let boot = Boot::wait();
         let started = cluster.iter().map(Self::begin).collect::<Result<Vec<_>>>()?;
         cluster.iter().zip(started).try_for_each(|(node, from)| node.wait_ready(from))?;
@@ -110,7 +110,7 @@ impl Rabbit {
         Ok(cluster)
     }
 
-    /// Everything but the node's process; `first` is the first node of its cluster.
+    /// Prepares everything except the node's process; `first` is the first node of its cluster.
     fn prepare(options: &RabbitOptions, number: Option<usize>, first: Option<&Rabbit>) -> Result<Self> {
         let sbin = files::installed()?;
         let scratch = Scratch::new("rabbitmq")?;
@@ -136,11 +136,11 @@ impl Rabbit {
         self.wait_ready(from)
     }
 
-    /// Starts the process; where in the log its lines begin.
+    /// Starts the process; returns the offset in the log at which its lines begin.
     fn begin(&self) -> Result<usize> {
         let from = self.log.len();
         let mut command = self.files.command("rabbitmq-server");
-        // The script then becomes the node itself, under the pid that we know.
+        // With this variable the script becomes the node itself, with the known pid.
         command.env("RUNNING_UNDER_SYSTEMD", "true");
         self.log.takes_output_of(&mut command)?;
         let process =
@@ -149,7 +149,7 @@ impl Rabbit {
         Ok(from)
     }
 
-    /// Waits until the process serves whose log begins here.
+    /// Waits until the process is ready whose log begins at this offset.
     fn wait_ready(&self, from: usize) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -175,7 +175,7 @@ impl Rabbit {
         self.files.ports.amqp
     }
 
-    /// The port of AMQP in TLS on 127.0.0.1. Clients check the server, `localhost`, with [`Certificates::ca`].
+    /// The port of AMQP with TLS on 127.0.0.1. Clients check the server, `localhost`, with [`Certificates::ca`].
     pub fn tls_port(&self) -> u16 {
         assert!(self.certificates.is_some(), "this RabbitMQ was started without `tls`");
         self.files.ports.amqps
@@ -186,34 +186,34 @@ impl Rabbit {
         self.certificates.as_ref().expect("this RabbitMQ was started with `tls` or `mutual_tls`")
     }
 
-    /// Pauses the node: connections stay open and nothing is answered.
+    /// Suspends the node: its connections stay open, and it does not respond.
     pub fn freeze(&self) {
         if let Some(node) = self.node().as_mut() {
             node.freeze();
         }
     }
 
-    /// Resumes a frozen node.
+    /// Resumes a suspended node.
     pub fn thaw(&self) {
         if let Some(node) = self.node().as_mut() {
             node.signal(Signal::CONT);
         }
     }
 
-    /// SIGKILL. The process is gone when this returns.
+    /// Kills the node with SIGKILL; returns when the process has ended.
     pub fn kill(&self) {
         *self.node() = None;
     }
 
-    /// An orderly end. Durable queues with their persistent messages are there again after [`Rabbit::restart`].
+    /// Stops the node gracefully. Durable queues with their persistent messages are back after [`Rabbit::restart`].
     pub fn stop(&self) {
         if let Some(mut node) = self.node().take() {
             node.stop(Duration::from_secs(30));
         }
     }
 
-    /// Starts the node on its data and ports once more, after a [`Rabbit::kill`] if it still runs, and returns when it
-    /// serves.
+    /// Starts the node again with its data and ports, after a [`Rabbit::kill`] if it still runs; returns when it is
+    /// ready.
     pub fn restart(&self) -> Result<()> {
         self.kill();
         self.launch()
@@ -224,23 +224,23 @@ impl Rabbit {
         self.log.tail(lines)
     }
 
-    /// The files of this node: data, log, configuration. Removed with the node.
+    /// The folder of this node: data, log, configuration. It is removed with the node.
     pub fn folder(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// Resident memory of the node in bytes.
+    /// Resident memory of the node, in bytes.
     pub fn resident_memory(&self) -> u64 {
         self.node().as_mut().map_or(0, Process::resident_memory)
     }
 
-    /// Process id of the node, while it runs.
+    /// The process id of the node, if it runs.
     pub fn pid(&self) -> Option<u32> {
         self.node().as_ref().map(Process::pid)
     }
 
     fn node(&self) -> MutexGuard<'_, Option<Process>> {
-        // A test that failed while it held the node leaves it as it is.
+        // After a panic of a test that locked the node, the node is unchanged.
         self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,22 +1,22 @@
-//! Redisson's codecs, what this daemon calls them, and what is sent through each.
+//! Redisson's codecs, the daemon's names of them, and the values sent through each.
 
 use serde_json::{Value, json};
 
-/// A value that applications send.
+/// The kind of a value that applications send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Text,
     Number,
     Fraction,
     Bytes,
-    /// A map with a list in it.
+    /// A map that contains a list.
     Map,
     /// An object of the application's own class.
     Object,
 }
 
 impl Kind {
-    /// What the page calls it.
+    /// The name on the page.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Text => "text",
@@ -28,7 +28,7 @@ impl Kind {
         }
     }
 
-    /// The value, as the Java program takes and answers it.
+    /// The value, in the form of the Java program's commands and answers.
     pub fn value(self) -> Value {
         match self {
             Kind::Text => json!("grün 😀"),
@@ -49,14 +49,14 @@ impl Kind {
     }
 }
 
-/// One codec of Redisson's.
+/// One codec of Redisson.
 #[derive(Debug, Clone, Copy)]
 pub struct Codec {
-    /// Its class, with the one that it wraps in parentheses.
+    /// The class, with the wrapped one in parentheses.
     pub class: &'static str,
-    /// The word for `codec:`; nothing where there is nothing to decode.
+    /// The word for `codec:`; `None` if there is nothing to decode.
     pub ours: Option<&'static str>,
-    /// What is sent through it.
+    /// The kinds of values sent through it.
     pub kinds: &'static [Kind],
 }
 
@@ -64,10 +64,10 @@ const fn codec(class: &'static str, ours: &'static str, kinds: &'static [Kind]) 
     Codec { class, ours: Some(ours), kinds }
 }
 
-/// What a codec for any object takes.
+/// The kinds for a codec of arbitrary objects.
 const ANYTHING: &[Kind] = &[Kind::Text, Kind::Number, Kind::Map, Kind::Object];
 
-/// In the order of the page.
+/// The codecs in the order of the page.
 pub const CODECS: &[Codec] = &[
     codec("StringCodec", "string", &[Kind::Text]),
     Codec { class: "ByteArrayCodec", ours: None, kinds: &[Kind::Bytes] },
@@ -92,7 +92,7 @@ pub const CODECS: &[Codec] = &[
     codec("ZStdCodec(JsonJacksonCodec)", "zstd+jackson", ANYTHING),
 ];
 
-/// Takes out what Jackson adds so that Java finds the classes again: `@class` fields and `["a.Class", value]`.
+/// Removes the type information of Jackson: `@class` fields and `["a.Class", value]`.
 pub fn without_types(value: Value) -> Value {
     match value {
         Value::Array(items) => match &items[..] {

@@ -1,4 +1,4 @@
-//! Every version with every codec, in every direction; `docs/compatibility.md` is what this run saw.
+//! Every version with every codec, in every direction; the results of this run are `docs/compatibility.md`.
 
 mod codecs;
 mod page;
@@ -26,8 +26,8 @@ async fn the_page_of_compatibility_is_what_every_version_and_codec_does() {
     }
 }
 
-/// Once more with another client where the first has got stuck: a subscription that times out on a busy machine leaves
-/// the lock of all subscriptions of its client behind, in old versions (redisson/redisson issues 4216 and 5046).
+/// Runs again with another client if the first is stuck: in old versions, a subscription that times out on a busy
+/// machine leaves the lock of all subscriptions of its client behind (redisson/redisson issues 4216 and 5046).
 async fn unless_stuck(version: &'static str, known: &HashSet<&str>) -> Vec<run::Outcome> {
     let first = AssertUnwindSafe(run::run(version, known)).catch_unwind().await;
     match first {

@@ -1,4 +1,4 @@
-//! Writes `docs/compatibility.md`.
+//! The text of `docs/compatibility.md`.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ Values: text with non-ASCII characters, a whole number (Long), a map with a list
 class. A codec for only one kind of value is tested with that kind.
 ";
 
-/// The page.
+/// Writes the page.
 pub fn page(versions: &[(&str, Vec<Outcome>)]) -> String {
     let mut page = INTRODUCTION.to_owned();
     for (version, outcomes) in versions {

@@ -1,4 +1,4 @@
-//! What one version does with every codec: out, cancelled on both sides, and in.
+//! One version with every codec: out, cancelled on both sides, and in.
 
 use std::collections::HashSet;
 
@@ -12,49 +12,49 @@ use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::oracle::read_stream;
 use crate::harness::{Daemon, JavaClient, Layout, RedisServer, RedissonQueue, eventually};
 
-/// What became of one codec in one version. A cell that did not work has failed the test.
+/// The result of one codec in one version. A failure has already failed the test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// This version has no such class.
+    /// The version has no such class.
     Absent,
     /// Delivered, offered back and cancelled.
     Works {
-        /// What the daemon could show.
+        /// The decoded values.
         decoded: Decoded,
-        /// What Java's codec cannot read itself, and could not take back.
+        /// The values that Java's codec cannot read itself, and so cannot get back.
         unreadable: Vec<Kind>,
     },
 }
 
-/// What the daemon could show of the values.
+/// The values that the daemon could decode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decoded {
     /// There is nothing to decode.
     Bytes,
-    /// The daemon has no codec of that name.
+    /// The daemon has no codec with that name.
     NoCodec,
-    /// These were decoded, and those were passed on as bytes.
+    /// The decoded values, and those passed on as bytes.
     Of { values: Vec<Kind>, opaque: Vec<Kind> },
 }
 
-/// One codec with its queue and what Java makes of the values.
+/// One codec with its queue and Java's encodings of the values.
 struct Lane {
     codec: &'static Codec,
     queue: RedissonQueue,
     payloads: Vec<Vec<u8>>,
-    /// Values that this version writes and cannot read.
+    /// The values that this version writes but cannot read.
     unreadable: Vec<Kind>,
 }
 
 impl Lane {
-    /// What Java can take back.
+    /// The encodings that Java can get back.
     fn readable(&self) -> impl Iterator<Item = &Vec<u8>> {
         let kinds = self.codec.kinds.iter().zip(&self.payloads);
         kinds.filter(|(kind, _)| !self.unreadable.contains(kind)).map(|(_, payload)| payload)
     }
 }
 
-/// All codecs in the order of [`CODECS`]; `known` are the words that `codec:` takes.
+/// All codecs in the order of [`CODECS`]; `known` contains the words for `codec:`.
 pub async fn run(version: &'static str, known: &HashSet<&str>) -> Vec<Outcome> {
     let server = RedisServer::start().await;
     let mut redis = server.client().await;
@@ -90,7 +90,7 @@ pub async fn run(version: &'static str, known: &HashSet<&str>) -> Vec<Outcome> {
     outcomes
 }
 
-/// A queue for each, which delivers the bytes to one stream and, where it knows the codec, the value to another.
+/// A queue for each, which delivers the bytes to one stream and, if it knows the codec, the value to another.
 fn yaml(server: &RedisServer, lanes: &[&Lane], known: &HashSet<&str>) -> String {
     let mut yaml = format!(
         "redis: {{ url: {}, connect_timeout: 30s, command_timeout: 14s }}\n\
@@ -111,7 +111,7 @@ fn yaml(server: &RedisServer, lanes: &[&Lane], known: &HashSet<&str>) -> String 
     yaml
 }
 
-/// `delaybridge offer` with the very bytes, and Redisson's own transfer and consumer.
+/// Offers the exact bytes with `delaybridge offer`, and takes them through Redisson's own transfer and consumer.
 async fn offered_back(config: &ConfigFile, redis: &mut MultiplexedConnection, java: &JavaClient, lanes: &[&Lane]) {
     let file = config.path().with_file_name("payload");
     let layout = match java.layout() {
@@ -140,7 +140,7 @@ async fn offered_back(config: &ConfigFile, redis: &mut MultiplexedConnection, ja
     }
 }
 
-/// One of two equal elements by Java's `remove`, the other by `delaybridge cancel`.
+/// Cancels one of two equal elements with Java's `remove`, and the other with `delaybridge cancel`.
 async fn cancelled(config: &ConfigFile, redis: &mut MultiplexedConnection, java: &JavaClient, lanes: &[&Lane]) {
     for Lane { codec, queue, .. } in lanes {
         let (seen, value) = (java.queue(&queue.name, codec.class), codec.kinds[0].value());
@@ -154,7 +154,7 @@ async fn cancelled(config: &ConfigFile, redis: &mut MultiplexedConnection, java:
     }
 }
 
-/// Offered by Java and claimed by the daemon: the same bytes, under the same ids.
+/// Delivers elements offered by Java: the same bytes, with the same ids.
 async fn delivered(yaml: &str, redis: &mut MultiplexedConnection, java: &JavaClient, lanes: &[&Lane]) {
     let mut offered = Vec::new();
     for Lane { codec, queue, .. } in lanes {
@@ -167,7 +167,7 @@ async fn delivered(yaml: &str, redis: &mut MultiplexedConnection, java: &JavaCli
     }
     let mut daemon = Daemon::start(yaml).await;
     tolerate_stalls(&mut daemon);
-    // What a codec refuses is announced, and passed on.
+    // A refusal by a codec is logged, and the bytes are passed on.
     daemon.expect_log("decode");
     for (Lane { codec, queue, payloads, .. }, offered) in lanes.iter().zip(offered) {
         eventually("the deliveries", PATIENCE, async || {
@@ -218,7 +218,7 @@ fn same(some: &[Vec<u8>], others: &[Vec<u8>]) -> bool {
     sorted(some) == sorted(others)
 }
 
-/// The words that this version takes for `codec:`.
+/// The words that this version accepts for `codec:`.
 pub fn known_codecs() -> HashSet<&'static str> {
     let takes = |ours: &&str| {
         let config = ConfigFile::new(&format!(
