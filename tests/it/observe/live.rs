@@ -180,9 +180,9 @@ async fn rules_are_healthy(prometheus: &Prometheus) -> Result<usize, String> {
     Ok(rules.len())
 }
 
-/// The configuration on the operations page, with this target, and an interval of two seconds.
+/// The configuration on the page about alerts, with this target and a scrape every two seconds.
 fn prometheus_config(port: u16) -> String {
-    let page = read("docs/operations.md");
+    let page = read("docs/alerts.md");
     let (_, rest) = page.split_once("```yaml\nrule_files:").expect("the configuration of Prometheus on the page");
     let (block, _) = rest.split_once("```").expect("its end");
     assert!(block.contains("127.0.0.1:9464"), "{block}");

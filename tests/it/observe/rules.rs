@@ -11,7 +11,7 @@ use super::{project_file, read};
 /// The path of the rules.
 pub const RULES: &str = "deploy/prometheus/rules.yaml";
 const TESTS: &str = "deploy/prometheus/tests.yaml";
-const RUNBOOK: &str = "docs/operations.md";
+const RUNBOOK: &str = "docs/alerts.md";
 
 #[derive(Deserialize)]
 struct File {

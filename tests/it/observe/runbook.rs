@@ -1,11 +1,13 @@
-//! The consistency of the operations page: its links, the panels that it names, its commands.
+//! The pages of the runbook: their links, the panels that they name, and their commands.
 
 use super::panels::rows;
 use super::read;
 use crate::harness::daemon::{ConfigFile, cli};
 
-fn page() -> String {
-    read("docs/operations.md")
+const PAGES: &[&str] = &["docs/operations.md", "docs/alerts.md", "docs/health.md"];
+
+fn pages() -> String {
+    PAGES.iter().map(|page| read(page)).collect()
 }
 
 /// All texts between the two delimiters.
@@ -14,8 +16,11 @@ fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<It
 }
 
 #[test]
-fn its_links_lead_to_sections() {
-    let page = page();
+fn links_lead_to_sections() {
+    PAGES.iter().for_each(|page| links_of_a_page_lead_to_sections(&read(page)));
+}
+
+fn links_of_a_page_lead_to_sections(page: &str) {
     // As GitHub makes them: lower case, dashes for blanks, nothing else.
     let anchor = |heading: &str| -> String {
         let kept =
@@ -25,15 +30,15 @@ fn its_links_lead_to_sections() {
     let headings =
         page.lines().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_start_matches('#').trim()));
     let anchors: Vec<String> = headings.collect();
-    for link in between(&page, "](#", ")") {
+    for link in between(page, "](#", ")") {
         assert!(anchors.iter().any(|anchor| anchor == link), "#{link} leads nowhere");
     }
 }
 
 #[test]
-fn the_panels_that_it_names_are_on_the_dashboard() {
+fn the_panels_that_they_name_are_on_the_dashboard() {
     // A name may be broken over two lines.
-    let page = page().split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = pages().split_whitespace().collect::<Vec<_>>().join(" ");
     let rows = rows();
     let titles: Vec<&str> = rows.iter().flat_map(|row| &row.panels).map(|panel| panel.title).collect();
     let mut named = 0;
@@ -45,9 +50,9 @@ fn the_panels_that_it_names_are_on_the_dashboard() {
 }
 
 #[test]
-fn its_commands_are_commands() {
+fn their_commands_are_commands() {
     let config = ConfigFile::new("");
-    let page = page();
+    let page = pages();
     let commands: Vec<&str> = between(&page, "`delaybridge ", "`").collect();
     assert!(commands.len() > 20, "{commands:?}");
     for command in commands {
