@@ -28,6 +28,7 @@ mod peek;
 mod progress;
 mod queues;
 mod recover;
+#[cfg(test)]
 mod reference;
 mod reload;
 mod remote;
@@ -48,7 +49,6 @@ use serde::Serialize;
 
 pub use errors::reference as errors_reference;
 pub use failed::Failed;
-pub use reference::reference;
 pub use run::{RunArgs, log_warnings};
 
 pub use self::access::AccessArgs;
