@@ -51,8 +51,6 @@ pub const FAILED: u8 = 1;
 /// Exit code of a drain that left elements in flight, which come back when their leases expire.
 pub const LEFTOVERS: u8 = 3;
 
-/// Number of queues whose rights are checked at the start. Each command costs a round trip.
-const RIGHTS_CHECKED: usize = 20;
 /// Time without a heartbeat, beside one command's time-out, after which a task counts as stuck. Tasks beat every
 /// second.
 const STUCK: Duration = Duration::from_secs(60);

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::RIGHTS_CHECKED;
 use crate::config::Mode;
 use crate::link::{Health, LinkState, Place, Redis, missing_rights};
 use crate::pipeline::process::Process;
@@ -14,6 +13,9 @@ use crate::source;
 use crate::source::competitors::{advice, blocked_consumers};
 use crate::source::ledger::Ledger;
 use crate::telemetry::labels::Wakeup;
+
+/// Number of queues whose rights are checked at the start. Each command costs a round trip.
+const RIGHTS_CHECKED: usize = 20;
 
 /// The subject of the watch: a Redis and its queues.
 pub(super) struct Watched {

@@ -1,15 +1,12 @@
 //! Adding jobs.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 
 use super::error::JobError;
-use super::job::{Added, Due, NewJob};
-use super::look::JobState;
+use super::job::{Added, Due, JobState, NewJob};
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
-use super::settings::{MAX_DELAY, MAX_TRIES, MAX_TTR};
+use super::settings::{MAX_DELAY, MAX_TRIES, check_ttr};
 use crate::link::{BadReply, Fields};
 
 /// Maximum number of jobs in one call.
@@ -148,12 +145,4 @@ fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Res
     args.extend([text(id.as_str()), text(if own { "1" } else { "0" }), text(word), due]);
     args.extend([or_empty(ttr), or_empty(tries), or_empty(ttl), text(&job.content_type), job.body]);
     Ok(())
-}
-
-/// Checks the length of a reservation.
-pub(super) fn check_ttr(ttr: Duration) -> Result<(), JobError> {
-    match (Duration::from_millis(1)..=MAX_TTR).contains(&ttr) {
-        true => Ok(()),
-        false => Err(JobError::Invalid("the time to run must be 1 ms to 7 days".to_owned())),
-    }
 }

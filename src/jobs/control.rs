@@ -5,10 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::error::JobError;
+use super::job::Aged;
 use super::keys::Keys;
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
-use super::reserve::Aged;
 use crate::link::{BadReply, Fields, Score};
 
 /// Maximum number of jobs that one call redrives or purges.

@@ -119,7 +119,7 @@ impl Dispenser {
             return Err(JobError::Invalid(format!("name 1 to {MAX_TOPICS} topics")));
         }
         if let Some(ttr) = ask.ttr {
-            super::add::check_ttr(ttr)?;
+            super::settings::check_ttr(ttr)?;
         }
         let (reply, answer) = oneshot::channel();
         let request = Request { until: Instant::now() + ask.wait, ask, reply };

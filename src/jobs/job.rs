@@ -4,8 +4,39 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::look::JobState;
 use super::name::{JobId, LocalId, Token};
+use crate::link::{BadReply, Fields};
+
+/// The state of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobState {
+    /// Waiting for its due time.
+    Delay,
+    /// Due.
+    Ready,
+    /// Reserved by a consumer.
+    Reserved,
+    /// Out of tries, or buried.
+    Dead,
+    /// Claimed by a queue of the configuration, which delivers it to its destinations.
+    Forwarding,
+}
+
+impl JobState {
+    /// The states that can be listed, in the order of a job's life.
+    pub const ALL: [JobState; 4] = [JobState::Delay, JobState::Ready, JobState::Reserved, JobState::Dead];
+
+    /// The name of the state.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobState::Delay => "delay",
+            JobState::Ready => "ready",
+            JobState::Reserved => "reserved",
+            JobState::Dead => "dead",
+            JobState::Forwarding => "forwarding",
+        }
+    }
+}
 
 /// The due time of a new job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,4 +131,27 @@ pub enum Settled {
     Dead,
     /// The job was past its time to live, and is gone.
     Expired,
+}
+
+/// Numbers of jobs whose time limits have ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Aged {
+    /// Jobs whose time to run ended, and that are ready again.
+    pub came_back: u64,
+    /// Jobs whose time to run ended after the last try.
+    pub died: u64,
+    /// Jobs past their time to live.
+    pub expired: u64,
+    /// Dead jobs that were removed because they were too many or too old.
+    pub trimmed: u64,
+    /// Jobs that this version cannot read: they are dead, with all of their bytes.
+    pub set_aside: u64,
+}
+
+impl Aged {
+    /// Reads the counts at the front of a reply's array.
+    pub(super) fn of(fields: &mut Fields) -> Result<Aged, BadReply> {
+        let mut count = || Ok(u64::try_from(fields.int()?).unwrap_or(0));
+        Ok(Aged { came_back: count()?, died: count()?, expired: count()?, trimmed: count()?, set_aside: count()? })
+    }
 }

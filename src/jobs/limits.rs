@@ -6,13 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::add::check_ttr;
 use super::config::LARGEST_BODY;
 use super::error::JobError;
 use super::keys::Keys;
 use super::name::Topic;
 use super::queue::{JobQueue, millis, number, text};
-use super::settings::{MAX_DELAY, MAX_TRIES, TopicSettings};
+use super::settings::{MAX_DELAY, MAX_TRIES, TopicSettings, check_ttr};
 
 /// The fields of the hash, in the order of [`Limits::values`].
 const FIELDS: [&str; 7] = ["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl"];

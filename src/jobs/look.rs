@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::error::JobError;
+use super::job::JobState;
 use super::keys::{Keys, TOPICS};
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, number, text};
@@ -22,37 +23,6 @@ const MIN_PAGE: usize = 100;
 const ID_UNREADABLE: &str = "another program wrote it: its id is none of the job queue";
 const RECORD_UNREADABLE: &str = "its record was cut off, or is of another version: the body shown is the whole record";
 const STATE_UNREADABLE: &str = "its state was cut off, or is of another version; a redrive begins a new one";
-
-/// The state of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobState {
-    /// Waiting for its due time.
-    Delay,
-    /// Due.
-    Ready,
-    /// Reserved by a consumer.
-    Reserved,
-    /// Out of tries, or buried.
-    Dead,
-    /// Claimed by a queue of the configuration, which delivers it to its destinations.
-    Forwarding,
-}
-
-impl JobState {
-    /// The states that can be listed, in the order of a job's life.
-    pub const ALL: [JobState; 4] = [JobState::Delay, JobState::Ready, JobState::Reserved, JobState::Dead];
-
-    /// The name of the state.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            JobState::Delay => "delay",
-            JobState::Ready => "ready",
-            JobState::Reserved => "reserved",
-            JobState::Dead => "dead",
-            JobState::Forwarding => "forwarding",
-        }
-    }
-}
 
 /// All information about a job.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 
 use super::error::JobError;
 use super::job::Added;
+use super::job::Aged;
 use super::keys::{Keys, TOPICS};
 use super::name::{LocalId, Token, Topic};
-use super::reserve::Aged;
 use super::scripts::Scripts;
 use super::settings::JobSettings;
 use super::together::Together;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::add::check_ttr;
 use super::error::JobError;
-use super::job::{Reserved, Settled};
+use super::job::{Aged, Reserved, Settled};
 use super::name::{JobId, LocalId, Token, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::record::Record;
+use super::settings::check_ttr;
 use crate::link::{BadReply, Fields};
 
 /// Maximum number of jobs in one call.
@@ -33,29 +33,6 @@ pub struct Popped {
     pub paused: bool,
     /// The other jobs that a time limit has changed meanwhile.
     pub aged: Aged,
-}
-
-/// Numbers of jobs whose time limits have ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Aged {
-    /// Jobs whose time to run ended, and that are ready again.
-    pub came_back: u64,
-    /// Jobs whose time to run ended after the last try.
-    pub died: u64,
-    /// Jobs past their time to live.
-    pub expired: u64,
-    /// Dead jobs that were removed because they were too many or too old.
-    pub trimmed: u64,
-    /// Jobs that this version cannot read: they are dead, with all of their bytes.
-    pub set_aside: u64,
-}
-
-impl Aged {
-    /// Reads the counts at the front of a reply's array.
-    pub(super) fn of(fields: &mut Fields) -> Result<Aged, BadReply> {
-        let mut count = || Ok(u64::try_from(fields.int()?).unwrap_or(0));
-        Ok(Aged { came_back: count()?, died: count()?, expired: count()?, trimmed: count()?, set_aside: count()? })
-    }
 }
 
 /// The way in which a consumer gives a job back.

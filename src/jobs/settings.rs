@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::error::JobError;
 use super::name::Topic;
 use crate::settings::shown;
 
@@ -73,5 +74,13 @@ impl JobSettings {
     /// The settings of a topic.
     pub fn of(&self, topic: &Topic) -> &TopicSettings {
         self.topics.get(topic).unwrap_or(&self.defaults)
+    }
+}
+
+/// Checks the length of a reservation.
+pub(super) fn check_ttr(ttr: Duration) -> Result<(), JobError> {
+    match (Duration::from_millis(1)..=MAX_TTR).contains(&ttr) {
+        true => Ok(()),
+        false => Err(JobError::Invalid("the time to run must be 1 ms to 7 days".to_owned())),
     }
 }

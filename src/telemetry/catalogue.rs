@@ -6,10 +6,11 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use prometheus::{CounterVec, GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry};
+
+use super::family::Family;
 use super::metrics::shares::OWN;
 pub use crate::metric::{Definition, SourceTerms};
-use prometheus::core::Collector;
-use prometheus::{CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 /// Buckets from the due time to the acknowledgement: 1 ms is the best that polling can reach, an hour is an outage.
 pub(super) const LATENESS: &[f64] =
@@ -28,46 +29,6 @@ macro_rules! shared {
     ($help:literal) => {
         concat!($help, " Read from Redis, the same for all daemons on a queue: aggregate with max by (queue).")
     };
-}
-
-/// A kind of metric family that the catalogue can hold.
-pub(super) trait Family: Collector + Clone + Sized + 'static {
-    /// The type of metric in Prometheus's terms.
-    const KIND: &'static str;
-    /// Builds the family, without any series.
-    fn build(definition: &Definition) -> prometheus::Result<Self>;
-    /// Removes the series with these values of all labels, if it exists.
-    fn remove(&self, values: &[&str]);
-}
-
-macro_rules! family {
-    ($type:ty, $kind:literal) => {
-        impl Family for $type {
-            const KIND: &'static str = $kind;
-            fn build(definition: &Definition) -> prometheus::Result<Self> {
-                <$type>::new(Opts::new(definition.name, definition.help), definition.labels)
-            }
-            fn remove(&self, values: &[&str]) {
-                // Ignore the error: the series was removed concurrently.
-                let _ = self.remove_label_values(values);
-            }
-        }
-    };
-}
-family!(IntCounterVec, "counter");
-family!(CounterVec, "counter");
-family!(IntGaugeVec, "gauge");
-family!(GaugeVec, "gauge");
-
-impl Family for HistogramVec {
-    const KIND: &'static str = "histogram";
-    fn build(definition: &Definition) -> prometheus::Result<Self> {
-        let options = HistogramOpts::new(definition.name, definition.help).buckets(definition.buckets.to_vec());
-        HistogramVec::new(options, definition.labels)
-    }
-    fn remove(&self, values: &[&str]) {
-        let _ = self.remove_label_values(values);
-    }
 }
 
 macro_rules! catalogue {

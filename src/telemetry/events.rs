@@ -17,8 +17,8 @@ use tracing::{error, info, warn};
 
 pub use self::queue::QueueEvents;
 pub use self::sink::SinkEvents;
+pub use super::facts::{Paused, Stalled};
 use super::jobs::JobEvents;
-use super::labels::Stage;
 use super::metrics::Metrics;
 use super::status::{LeftOut, Reason, Refusal, Status};
 use super::tail::Tail;
@@ -36,34 +36,6 @@ const RESUMED: &str = "resumed";
 
 /// Maximum number of queues named in one line; the rest is counted.
 const NAMED: usize = 10;
-
-/// A queue from which nothing is claimed, for no known reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stalled {
-    /// The queue.
-    pub queue: Arc<str>,
-    /// The stage that its claimer waits for.
-    pub waits_for: Stage,
-    /// The duration of the stall.
-    pub time: Duration,
-    /// Whether the stall was not reported before.
-    pub news: bool,
-}
-
-/// A pause that keeps a queue from claiming.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paused {
-    /// The paused sink; `None` if the queue itself is paused.
-    pub sink: Option<String>,
-    /// The person who paused it.
-    pub by: String,
-    /// The reason that the person gave.
-    pub why: String,
-    /// The begin of the pause, in ms by Redis's clock.
-    pub since_ms: i64,
-    /// The end of the pause, in ms by Redis's clock, if it ends by itself.
-    pub until_ms: Option<i64>,
-}
 
 /// The events of one daemon. Cheap to clone.
 #[derive(Clone, Default)]

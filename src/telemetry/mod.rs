@@ -5,6 +5,8 @@
 
 pub mod catalogue;
 pub mod events;
+mod facts;
+mod family;
 pub mod http;
 pub mod jobs;
 pub mod labels;

@@ -3,20 +3,24 @@
 //! The pipeline writes to it when a state changes; the HTTP thread reads it even while everything else is stuck. No
 //! lock is held over an await. It depends on no metric and no log; [`events`](super::events) writes to it.
 
+mod answer;
 mod beats;
 mod destinations;
 mod headline;
 mod holds;
+mod live;
 mod look;
 mod reload;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use self::beats::Beat;
+pub use self::answer::{Answer, Reason};
+use self::answer::{LISTED, List, age};
+use self::beats::Beats;
 pub use self::beats::Heartbeat;
 use self::destinations::Destinations;
 pub use self::destinations::Trouble;
@@ -25,29 +29,11 @@ pub(super) use self::holds::LeftOut;
 pub use self::look::{Away, Look, SinkLook};
 pub use self::reload::Refusal;
 use self::reload::Reload;
-use super::events::{Paused, Stalled};
+use super::facts::{Paused, Stalled};
 use crate::clock::{Instant, is_great_skew};
 
-/// Maximum number of queues and sinks that a readiness answer names; the rest is counted.
-const LISTED: usize = 100;
 /// Time for which unreadable claims are not reported: during an upgrade, a newer daemon takes them over.
 const UNKNOWN_FOR: Duration = Duration::from_secs(60);
-
-/// The reason why a queue or a sink is stopped. Reasons with equal codes are equal, even if their texts differ:
-/// repeated attempts fail with different messages, which is not news.
-#[derive(Clone, Debug, Eq)]
-pub struct Reason {
-    /// The code that distinguishes reasons.
-    pub code: String,
-    /// The text for operators.
-    pub text: String,
-}
-
-impl PartialEq for Reason {
-    fn eq(&self, other: &Reason) -> bool {
-        self.code == other.code
-    }
-}
 
 /// The state of a sink as one daemon sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +56,7 @@ pub struct Status(Arc<Shared>);
 struct Shared {
     board: Mutex<Board>,
     lines: Mutex<Holds>,
-    beats: Mutex<Vec<Weak<Beat>>>,
+    beats: Beats,
 }
 
 #[derive(Default)]
@@ -142,15 +128,6 @@ impl Redis {
             Redis::Lost(reason, since) => json!({ "up": false, "reason": reason, "seconds": age(*since) }),
         }
     }
-}
-
-/// The answer to a probe.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// Whether the status is 200, else 503.
-    pub ok: bool,
-    /// The body.
-    pub body: Value,
 }
 
 impl Status {
@@ -482,31 +459,6 @@ impl Board {
     /// The queues with claims that no daemon has taken over for a while, because of their names.
     fn unknown(&self, now: Instant) -> impl Iterator<Item = (&Arc<str>, &(u64, Instant))> {
         self.unknown_claims.iter().filter(move |(_, (_, since))| now.since(*since) >= UNKNOWN_FOR)
-    }
-}
-
-fn age(since: Instant) -> u64 {
-    since.elapsed().as_secs()
-}
-
-/// The named entries of an answer, at most [`LISTED`].
-#[derive(Default)]
-struct List {
-    entries: Map<String, Value>,
-    count: usize,
-}
-
-impl List {
-    fn add(&mut self, name: &str, entry: impl FnOnce() -> Value) {
-        self.count += 1;
-        if self.count <= LISTED {
-            self.entries.insert(name.to_owned(), entry());
-        }
-    }
-
-    fn close(self, total: usize, word: &str) -> Value {
-        let unlisted = self.count - self.entries.len();
-        json!({ "total": total, word: self.count, "reasons": self.entries, "not_listed": unlisted })
     }
 }
 

@@ -7,82 +7,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use crate::kryo5::Class;
-
-/// A class as an application declares it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClassSpec {
-    /// The name, with its package: `com.example.Order`, `com.example.Order$Line`.
-    pub name: String,
-    /// The content of its objects.
-    pub content: Content,
-    /// Whether the class is final.
-    pub is_final: bool,
-    /// Groups of equal type variables: for each type variable of the class and of its superclasses, the variables that
-    /// always have the same type: `["com.example.Box#T", "com.example.Base#E"]`.
-    pub variables: Vec<Vec<String>>,
-    /// The number that Kryo writes instead of the name, if the application has registered the class.
-    pub id: Option<u32>,
-}
-
-/// The content of a class's objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// The fields with their types, in the order in which Kryo writes them.
-    Fields(Vec<(String, String)>),
-    /// The components of a record, which Kryo writes in another way.
-    Record(Vec<(String, String)>),
-    /// The constants of an enum, in the order of declaration.
-    Constants(Vec<String>),
-    /// The content of a JDK class that it extends: a list or a map.
-    Like(String),
-    /// An interface or an abstract class, which has no objects.
-    Abstract,
-}
-
-/// A problem of a declared class.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{problem}")]
-#[non_exhaustive]
-pub struct ClassError {
-    /// The index of the class in the list.
-    pub class: usize,
-    /// The index of the field in the class.
-    pub field: Option<usize>,
-    /// The problem.
-    pub problem: ClassProblem,
-}
-
-/// The kinds of problems of declared classes.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ClassProblem {
-    /// Two classes have the same name, or the same id.
-    #[error("the class is declared twice")]
-    Twice,
-    /// The id is one of Kryo's own.
-    #[error("ids up to 8 are those of numbers and text")]
-    Id,
-    /// A text is not a type.
-    #[error("`{0}` is not a Java type")]
-    NotAType(String),
-    /// A class is neither declared nor of the JDK.
-    #[error("class `{0}` is not declared")]
-    Unknown(String),
-    /// A class is not a collection that another one can be like.
-    #[error("`{0}` is not a list, set or map of the JDK")]
-    NotACollection(String),
-}
+use crate::kryo5::class::Class;
+use crate::kryo5::form::{self, Form};
 
 /// The declared classes, validated. Cheap to clone, and to have none.
 #[derive(Clone, Debug, Default)]
-pub struct Classes(Option<Arc<Inner>>);
+pub struct Classes(pub(crate) Option<Arc<Inner>>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    places: HashMap<Arc<str>, usize>,
-    ids: HashMap<u64, usize>,
-    classes: Vec<Own>,
+pub(crate) struct Inner {
+    pub(crate) places: HashMap<Arc<str>, usize>,
+    pub(crate) ids: HashMap<u64, usize>,
+    pub(crate) classes: Vec<Own>,
 }
 
 /// A declared class.
@@ -148,39 +84,7 @@ pub(crate) enum Base {
 }
 
 impl Classes {
-    /// Validates the classes, and their references to each other.
-    ///
-    /// # Errors
-    /// Returns all problems.
-    pub fn new(specs: Vec<ClassSpec>) -> Result<Classes, Vec<ClassError>> {
-        let mut errors = Vec::new();
-        let (mut places, mut ids) = (HashMap::new(), HashMap::new());
-        for (class, spec) in specs.iter().enumerate() {
-            let mut wrong = |problem| errors.push(ClassError { class, field: None, problem });
-            if places.insert(Arc::from(spec.name.as_str()), class).is_some() {
-                wrong(ClassProblem::Twice);
-            }
-            match spec.id {
-                Some(..=8) => wrong(ClassProblem::Id),
-                Some(id) if ids.insert(id.into(), class).is_some() => wrong(ClassProblem::Twice),
-                _ => {}
-            }
-        }
-        // Types are looked up by name only, so the names are collected first.
-        let named = Classes(Some(Arc::new(Inner { places, ids, classes: Vec::new() })));
-        let read = |(class, spec): (usize, ClassSpec)| own(&named, class, spec, &mut errors);
-        let classes: Vec<Own> = specs.into_iter().enumerate().map(read).collect();
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        if classes.is_empty() {
-            return Ok(Classes::default());
-        }
-        let Inner { places, ids, .. } = named.inner();
-        Ok(Classes(Some(Arc::new(Inner { places: places.clone(), ids: ids.clone(), classes }))))
-    }
-
-    fn inner(&self) -> &Inner {
+    pub(crate) fn inner(&self) -> &Inner {
         static NONE: LazyLock<Inner> = LazyLock::new(Inner::default);
         self.0.as_deref().unwrap_or(&NONE)
     }
@@ -207,143 +111,86 @@ impl Classes {
     pub(crate) fn at(&self, place: usize) -> &Own {
         &self.inner().classes[place]
     }
-}
 
-fn own(named: &Classes, class: usize, spec: ClassSpec, errors: &mut Vec<ClassError>) -> Own {
-    let own_variables = spec.variables.iter().filter(|group| {
-        let owner = group.first().and_then(|variable| variable.split_once('#'));
-        owner.is_some_and(|(owner, _)| owner == spec.name)
-    });
-    let own_variables = own_variables.count();
-    let mut fields = |fields: Vec<(String, String)>| {
-        let read = |(place, (name, text)): (usize, (String, String))| match kind(named, &text) {
-            Ok(kind) => Some(Field { name, kind }),
-            Err(problem) => {
-                errors.push(ClassError { class, field: Some(place), problem });
-                None
+    /// The class of this name, if it is known.
+    pub(crate) fn named(&self, name: &str) -> Option<Class> {
+        if let Some(elements) = name.strip_prefix('[') {
+            return self.array_of(elements);
+        }
+        if let Some(place) = self.place(name) {
+            return Some(Class::Own(place));
+        }
+        Form::named(name).map(Class::Known).or_else(|| form::constants(name).map(Class::Constants))
+    }
+
+    /// The class as the type of a field or of array elements, where any class name of the JDK is allowed.
+    pub(crate) fn declared(&self, name: &str) -> Option<Class> {
+        self.named(name).or_else(|| is_of_jdk(name).then_some(Class::Open))
+    }
+
+    fn array_of(&self, elements: &str) -> Option<Class> {
+        let primitive = match elements {
+            "B" => Form::Bytes,
+            "Z" => Form::Booleans,
+            "C" => Form::Characters,
+            "S" => Form::Shorts,
+            "I" => Form::Integers,
+            "J" => Form::Longs,
+            "F" => Form::Floats,
+            "D" => Form::Doubles,
+            _ => {
+                let inner = match elements.strip_prefix('L').and_then(|name| name.strip_suffix(';')) {
+                    Some(name) => self.declared(name)?,
+                    None => self.array_of(elements.strip_prefix('[')?)?,
+                };
+                return Some(Class::Array(Arc::new(inner)));
             }
         };
-        fields.into_iter().enumerate().filter_map(read).collect()
-    };
-    let body = match spec.content {
-        Content::Fields(list) => Body::Fields(fields(list)),
-        Content::Record(list) => Body::Record(fields(list)),
-        Content::Constants(names) => Body::Constants(names),
-        Content::Abstract => Body::Abstract,
-        Content::Like(name) => match Class::named(&name, &Classes::default()).filter(Class::is_collection) {
-            Some(class) => Body::Like(class),
-            None => {
-                errors.push(ClassError { class, field: None, problem: ClassProblem::NotACollection(name) });
-                Body::Abstract
-            }
-        },
-    };
-    let variables = spec.variables.into_iter().map(|group| group.into_iter().map(Arc::from).collect());
-    Own { name: spec.name.into(), body, is_final: spec.is_final, variables: variables.collect(), own_variables }
-}
-
-fn kind(named: &Classes, text: &str) -> Result<Kind, ClassProblem> {
-    let primitive = match text.trim() {
-        "boolean" => Primitive::Boolean,
-        "byte" => Primitive::Byte,
-        "char" => Primitive::Char,
-        "short" => Primitive::Short,
-        "int" => Primitive::Int,
-        "long" => Primitive::Long,
-        "float" => Primitive::Float,
-        "double" => Primitive::Double,
-        text => {
-            let not_a_type = || ClassProblem::NotAType(text.to_owned());
-            let mut parser = Parser { named, rest: text, depth: 0 };
-            let found = parser.parse().map_err(|problem| problem.unwrap_or_else(not_a_type))?;
-            return match parser.rest.is_empty() {
-                true => Ok(Kind::Object(Arc::new(found))),
-                false => Err(not_a_type()),
-            };
-        }
-    };
-    Ok(Kind::Primitive(primitive))
-}
-
-/// A parser of types in Java's syntax: `java.util.Map<java.lang.String, com.example.Item[]>`.
-struct Parser<'a> {
-    named: &'a Classes,
-    rest: &'a str,
-    depth: usize,
-}
-
-/// Maximum nesting of type arguments: Java has no limit, and real classes need a few.
-const DEEPEST: usize = 32;
-
-impl<'a> Parser<'a> {
-    /// Parses one type. An error without a problem is one of syntax.
-    fn parse(&mut self) -> Result<Type, Option<ClassProblem>> {
-        self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(None);
-        }
-        let name = self.name();
-        let arguments = if self.take("<") { Some(self.arguments()?) } else { None };
-        let mut dimensions = 0;
-        while self.take("[]") {
-            dimensions += 1;
-        }
-        self.depth -= 1;
-        if name.is_empty() || dimensions > 255 {
-            return Err(None);
-        }
-        if name.contains('#') {
-            let base = Base::Variable { name: name.into(), array: dimensions > 0 };
-            return if dimensions > 1 { Err(None) } else { Ok(Type { base, arguments }) };
-        }
-        let full = match (dimensions, letter(name)) {
-            (0, Some(_)) => return Err(None),
-            (0, None) => name.to_owned(),
-            (_, Some(letter)) => format!("{}{letter}", "[".repeat(dimensions)),
-            (_, None) => format!("{}L{name};", "[".repeat(dimensions)),
-        };
-        let class = Class::declared(&full, self.named);
-        let class = class.ok_or_else(|| Some(ClassProblem::Unknown(name.to_owned())))?;
-        Ok(Type { base: Base::Class(class), arguments })
+        Some(Class::Known(primitive))
     }
 
-    fn arguments(&mut self) -> Result<Vec<Arc<Type>>, Option<ClassProblem>> {
-        let mut found = Vec::new();
-        loop {
-            found.push(Arc::new(self.parse()?));
-            match (self.take(","), self.take(">")) {
-                (true, _) => {}
-                (false, true) => return Ok(found),
-                (false, false) => return Err(None),
-            }
+    /// Whether a class is final, so that a field or an element of this type is written without its class.
+    pub(crate) fn is_final(&self, class: &Class) -> bool {
+        match class {
+            Class::Known(form) => form.is_final(),
+            Class::Constants(_) => true,
+            Class::Own(place) => self.at(*place).is_final,
+            Class::Array(elements) => self.is_final(elements),
+            Class::Open => false,
         }
     }
 
-    fn name(&mut self) -> &'a str {
-        let rest = self.rest.trim_start();
-        let end = rest.find(['<', '>', ',', '[', ']', ' ']).unwrap_or(rest.len());
-        let (name, rest) = rest.split_at(end);
-        self.rest = rest;
-        name
+    /// Whether the objects of a class can be referred to; boxed numbers and enums never are.
+    pub(crate) fn is_referable(&self, class: &Class) -> bool {
+        match class {
+            Class::Known(form) => !form.is_boxed(),
+            Class::Constants(_) => false,
+            Class::Own(place) => match &self.at(*place).body {
+                Body::Constants(_) => false,
+                Body::Like(class) => self.is_referable(class),
+                Body::Fields(_) | Body::Record(_) | Body::Abstract => true,
+            },
+            Class::Array(_) | Class::Open => true,
+        }
     }
 
-    fn take(&mut self, sign: &str) -> bool {
-        let rest = self.rest.trim_start().strip_prefix(sign);
-        self.rest = rest.unwrap_or(self.rest);
-        rest.is_some()
+    /// Whether a null of a class has a form of its own.
+    pub(crate) fn has_null(&self, class: &Class) -> bool {
+        match class {
+            Class::Known(form) => form.has_null(),
+            Class::Constants(_) | Class::Array(_) => true,
+            Class::Own(place) => match &self.at(*place).body {
+                Body::Constants(_) => true,
+                Body::Like(class) => self.has_null(class),
+                Body::Fields(_) | Body::Record(_) | Body::Abstract => false,
+            },
+            Class::Open => false,
+        }
     }
 }
 
-fn letter(primitive: &str) -> Option<char> {
-    Some(match primitive {
-        "boolean" => 'Z',
-        "byte" => 'B',
-        "char" => 'C',
-        "short" => 'S',
-        "int" => 'I',
-        "long" => 'J',
-        "float" => 'F',
-        "double" => 'D',
-        _ => return None,
-    })
+/// Whether a class is of the JDK. Unknown ones count as open types: unknown final classes are rare, and can be
+/// declared.
+fn is_of_jdk(name: &str) -> bool {
+    name.starts_with("java.") || name.starts_with("javax.")
 }

@@ -4,6 +4,7 @@
 
 mod auto;
 mod cbor;
+mod class_specs;
 mod classes;
 mod coding;
 mod compression;
@@ -28,7 +29,8 @@ mod value;
 use bytes::Bytes;
 
 pub use self::auto::{Confidence, Guess, guess, guess_with};
-pub use self::classes::{ClassError, ClassProblem, ClassSpec, Classes, Content};
+pub use self::class_specs::{ClassError, ClassProblem, ClassSpec, Content};
+pub use self::classes::Classes;
 pub use self::coding::{Codec, Coding, Compression, JavaTypes, ParseCodecError, Reads};
 pub use self::error::{ClassName, DecodeError, DecodeProblem};
 pub use self::payload::{Payload, View};

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use prometheus::core::Collector;
 use prometheus::{GaugeVec, IntGaugeVec};
 
-use crate::telemetry::catalogue::Family;
+use crate::telemetry::family::Family;
 
 /// Maximum number of queues with series of their own.
 pub const OWN: usize = 1_000;

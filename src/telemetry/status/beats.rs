@@ -1,17 +1,18 @@
 //! The heartbeats of tasks, for the liveness probe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
-use super::{Answer, LISTED, Status};
+use super::answer::LISTED;
 use crate::clock::Instant;
-use crate::telemetry::events::Stalled;
 
 /// A handle with which a task gives its heartbeat.
 pub struct Heartbeat(Arc<Beat>);
+
+/// The watched tasks; a task that ended is forgotten when the next one is added.
+#[derive(Default)]
+pub(super) struct Beats(Mutex<Vec<Weak<Beat>>>);
 
 pub(super) struct Beat {
     pub(super) task: String,
@@ -46,43 +47,19 @@ impl Beat {
     }
 }
 
-impl Status {
-    /// Creates a heartbeat that is due at least once per `limit`; without it the process counts as stuck. Dropping it
-    /// ends the watch.
-    pub fn heartbeat(&self, task: impl Into<String>, limit: Duration) -> Heartbeat {
-        let beat = Arc::new(Beat { task: task.into(), limit, born: Instant::now(), last_ms: AtomicU64::new(0) });
-        let mut beats = self.0.beats.lock().unwrap_or_else(PoisonError::into_inner);
+impl Beats {
+    /// Creates a heartbeat that is due at least once per `limit`. Dropping it ends the watch.
+    pub(super) fn add(&self, task: String, limit: Duration) -> Heartbeat {
+        let beat = Arc::new(Beat { task, limit, born: Instant::now(), last_ms: AtomicU64::new(0) });
+        let mut beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         beats.retain(|beat| beat.strong_count() > 0);
         beats.push(Arc::downgrade(&beat));
         Heartbeat(beat)
     }
 
-    /// Answers the liveness probe: every watched task has beaten recently, and no queue is stalled.
-    pub fn live(&self) -> Answer {
-        self.live_at(Instant::now())
-    }
-
-    pub(crate) fn live_at(&self, now: Instant) -> Answer {
-        let stuck: Vec<Value> = self
-            .stuck(now)
-            .into_iter()
-            .map(|(beat, silent)| json!({ "task": beat.task, "silent_seconds": silent.as_secs() }))
-            .collect();
-        let board = self.board();
-        let total: usize = board.stalled.values().map(|(_, total)| total).sum();
-        let queues = board.stalled.values().flat_map(|(queues, _)| queues).take(LISTED);
-        let ok = stuck.is_empty() && total == 0;
-        let queue = |stalled: &Stalled| {
-            let waits_for = stalled.waits_for.as_str();
-            json!({ "queue": stalled.queue, "waits_for": waits_for, "seconds": stalled.time.as_secs() })
-        };
-        let queues: Vec<_> = queues.map(queue).collect();
-        Answer { ok, body: json!({ "live": ok, "stuck": stuck, "stalled": queues, "stalled_queues": total }) }
-    }
-
     /// The tasks that have been silent for too long, each with the time; at most [`LISTED`].
     pub(super) fn stuck(&self, now: Instant) -> Vec<(Arc<Beat>, Duration)> {
-        let beats = self.0.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        let beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let silent = beats.iter().filter_map(Weak::upgrade).map(|beat| (beat.age(now), beat));
         silent.filter(|(age, beat)| *age > beat.limit).map(|(age, beat)| (beat, age)).take(LISTED).collect()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{LISTED, Reason, age};
+use super::answer::{LISTED, Reason, age};
 use crate::clock::Instant;
 
 /// Destinations in trouble, by sink and key.

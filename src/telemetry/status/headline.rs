@@ -13,7 +13,7 @@ const LONGEST: usize = 1000;
 impl Status {
     /// The current problems, or a statement that there are none.
     pub fn headline(&self) -> String {
-        let stuck = self.stuck(Instant::now());
+        let stuck = self.0.beats.stuck(Instant::now());
         let stuck = stuck.iter().map(|(beat, silent)| format!("{} silent for {}", beat.task, seconds(*silent)));
         let board = self.board();
         let stalled = board.stalled.values().flat_map(|(stalled, _)| stalled);

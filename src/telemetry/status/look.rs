@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::answer::age;
 use super::{Redis, SinkState, Status, Trouble};
 
 /// A snapshot of the board for operators.
@@ -51,14 +52,12 @@ impl Status {
             let away = match redis {
                 Redis::Up => None,
                 Redis::NotYet => Some(("not connected yet".to_owned(), 0)),
-                Redis::Lost(reason, since) => Some((reason.clone(), super::age(*since))),
+                Redis::Lost(reason, since) => Some((reason.clone(), age(*since))),
             };
             (name.clone(), away)
         });
-        let held = board
-            .held
-            .iter()
-            .map(|(queue, (reason, since))| (queue.clone(), (reason.text.clone(), super::age(*since))));
+        let held =
+            board.held.iter().map(|(queue, (reason, since))| (queue.clone(), (reason.text.clone(), age(*since))));
         let sinks = board.sinks.iter().map(|(sink, (state, since))| {
             let (state, reason) = match state {
                 SinkState::Unknown => ("unknown", None),
@@ -66,8 +65,8 @@ impl Status {
                 SinkState::Blocked(reason) => ("blocked", Some(reason.text.clone())),
                 SinkState::Down(reason) => ("down", Some(reason.text.clone())),
             };
-            let last_problem = board.last_problems.get(sink).map(|(text, at)| (text.clone(), super::age(*at)));
-            (sink.clone(), SinkLook { state, reason, seconds: super::age(*since), last_problem })
+            let last_problem = board.last_problems.get(sink).map(|(text, at)| (text.clone(), age(*at)));
+            (sink.clone(), SinkLook { state, reason, seconds: age(*since), last_problem })
         });
         Look {
             started: board.started,

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{LISTED, age};
+use super::answer::{LISTED, age};
 use crate::clock::Instant;
 
 /// One reason for which a reload was refused. It quotes no secret.

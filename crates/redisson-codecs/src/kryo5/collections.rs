@@ -113,7 +113,7 @@ impl Kryo<'_> {
         // Java considers every array class final, whatever its elements are.
         let is_array =
             matches!(&**elements, Class::Array(_)) || matches!(&**elements, Class::Known(form) if form.is_array());
-        let fixed = is_array || elements.is_final(self.classes);
+        let fixed = is_array || self.classes.is_final(elements);
         let mut items = Vec::new();
         for _ in 0..size {
             let item = if fixed { self.object_or_null(elements, UNNAMED) } else { self.value() };
@@ -154,7 +154,7 @@ impl Kryo<'_> {
 
     /// The class of a type, if it is final.
     pub(super) fn final_class(&self, of: &Type) -> Option<Class> {
-        self.generics.resolve(of).filter(|class| class.is_final(self.classes))
+        self.generics.resolve(of).filter(|class| self.classes.is_final(class))
     }
 
     fn push_last(&mut self, arguments: Option<Vec<Arc<Type>>>) {

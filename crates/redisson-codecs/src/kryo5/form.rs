@@ -141,12 +141,12 @@ impl Form {
     }
 
     /// Whether the class is a boxed number, to which nothing refers.
-    pub(super) fn is_boxed(self) -> bool {
+    pub(crate) fn is_boxed(self) -> bool {
         REGISTERED.contains(&self) && self != Text
     }
 
     /// Whether a null of this class has a form of its own.
-    pub(super) fn has_null(self) -> bool {
+    pub(crate) fn has_null(self) -> bool {
         matches!(
             self,
             Text | Words

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::Class;
+use super::class::Class;
 use crate::classes::{Base, Own, Type};
 
 #[derive(Default)]

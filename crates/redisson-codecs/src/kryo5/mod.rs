@@ -19,10 +19,10 @@
 //! The fields of an object have no names, and no types if the class determines them: objects of the application's own
 //! classes are read if these are declared ([`Classes`]). Any other class is named and refused.
 
-mod class;
+pub(crate) mod class;
 mod collections;
 mod content;
-mod form;
+pub(crate) mod form;
 mod generics;
 mod input;
 mod objects;
@@ -33,7 +33,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde_json::Value;
 
-pub(crate) use self::class::Class;
+use self::class::Class;
 use self::form::Form;
 use self::generics::Generics;
 use super::Answer;
@@ -155,7 +155,7 @@ impl Kryo<'_> {
         if number == self.names.len() {
             self.reader.pay()?;
             let name = self.string()?.unwrap_or_default();
-            let class = Class::named(&name, self.classes);
+            let class = self.classes.named(&name);
             self.names.push(Named { name: name.into(), class });
         }
         match number < self.names.len() {
@@ -188,7 +188,7 @@ impl Kryo<'_> {
     /// Reads what Kryo's `writeObject` writes: a value other than null, after its class or of a known one.
     fn object(&mut self, class: &Class, place: usize) -> Read<Item> {
         self.depth += 1;
-        let item = match self.references == References::On && class.is_referable(self.classes) {
+        let item = match self.references == References::On && self.classes.is_referable(class) {
             false => self.content(class, place),
             true => match self.varint()? {
                 0 => Err(self.reader.malformed(NAME)),
@@ -203,13 +203,13 @@ impl Kryo<'_> {
     /// Reads what Kryo's `writeObjectOrNull` writes.
     fn object_or_null(&mut self, class: &Class, place: usize) -> Read<Item> {
         self.depth += 1;
-        let item = match (self.references, class.is_referable(self.classes)) {
+        let item = match (self.references, self.classes.is_referable(class)) {
             (References::On, true) => match self.varint()? {
                 0 => self.null(),
                 1 => self.referable(class, place),
                 number => self.written_before(number - 2),
             },
-            (References::Off, _) if class.has_null(self.classes) => self.content(class, place),
+            (References::Off, _) if self.classes.has_null(class) => self.content(class, place),
             _ => match self.flag()? {
                 false => self.null(),
                 true => self.content(class, place),

@@ -87,7 +87,7 @@ impl Kryo<'_> {
             let item = match &field.kind {
                 Kind::Primitive(primitive) => self.primitive(*primitive)?,
                 Kind::Object(of) => match &of.base {
-                    Base::Class(class) if class.is_final(self.classes) => self.object_or_null(class, UNNAMED)?,
+                    Base::Class(class) if self.classes.is_final(class) => self.object_or_null(class, UNNAMED)?,
                     _ => self.value()?,
                 },
             };

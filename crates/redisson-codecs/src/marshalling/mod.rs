@@ -15,12 +15,13 @@
 //!
 //! Constants from `org.jboss.marshalling.river.Protocol` of JBoss Marshalling 2.0.
 
+mod class;
 mod classes;
 
 use bytes::Bytes;
 use serde_json::Value;
 
-use self::classes::Class;
+use self::class::Class;
 use super::Answer;
 use super::error::{DecodeProblem, Refusal};
 use super::objects::{self, Part, Written};
@@ -108,7 +109,7 @@ impl River<'_> {
             0x68 => self.nested(|river| river.entries(1))?,
             0x69 => value::map(Vec::new()).into(),
             0x7c..=0x82 => self.nested(Self::view)?,
-            _ if let Some(name) = classes::known(code) => {
+            _ if let Some(name) = class::known(code) => {
                 self.reader.pay_for(name.len())?;
                 name.into()
             }
