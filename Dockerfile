@@ -10,24 +10,30 @@
 ARG RUST_IMAGE=docker.io/library/rust:1.95-bookworm
 ARG BASE_IMAGE=gcr.io/distroless/static-debian12:nonroot
 
-FROM ${RUST_IMAGE} AS build
+# The manifests with empty sources: those of ours, and of the test servers, which belong to the workspace but are not built here.
+FROM ${RUST_IMAGE} AS manifests
 WORKDIR /src
-
-# The dependencies have their own layer, rebuilt when a manifest changes and not with every source file. Empty sources replace
-# ours, and those of the test servers, which belong to the workspace but are not built here.
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
 COPY tests/brokers/Cargo.toml tests/brokers/
-RUN mkdir src tests/brokers/src \
- && touch src/lib.rs tests/brokers/src/lib.rs \
- && echo 'fn main() {}' >src/main.rs \
- && cargo build --release --locked --bin delaybridge
+RUN find crates -type f ! -name Cargo.toml -delete \
+ && for crate in . crates/* tests/brokers; do mkdir -p $crate/src && touch $crate/src/lib.rs; done \
+ && echo 'fn main() {}' >src/main.rs
 
+FROM ${RUST_IMAGE} AS build
+WORKDIR /src
+
+# The dependencies have their own layer, rebuilt when a manifest changes and not with every source file: what is copied here is
+# the same as long as no manifest changes.
+COPY --from=manifests /src ./
+RUN cargo build --release --locked --bin delaybridge
+
+COPY crates crates
 COPY src src
 # The revision in delaybridge_build_info. Its place is here, because a change of it rebuilds all layers below.
 ARG REVISION=unknown
 # Cargo compares times: sources older than the empty ones would count as built.
-RUN touch src/lib.rs src/main.rs \
+RUN touch src/main.rs src/lib.rs crates/*/src/lib.rs \
  && DELAYBRIDGE_REVISION="${REVISION}" cargo build --release --locked --bin delaybridge
 
 # The libraries that the binary is linked with, and no other files of their packages: distroless/cc-debian12, which has all

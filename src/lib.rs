@@ -12,25 +12,19 @@
 //!
 //! `ARCHITECTURE.md` states the invariants; the numbered guarantees (R1 to R9) in comments and tests are defined there.
 
-pub mod codes;
+pub use delaybridge_core::{backoff, clock, codes, json, message, metric, route, template};
+
 pub mod config;
-pub mod json;
-pub mod message;
-pub mod metric;
 #[doc(hidden)]
 pub mod plant;
 pub(crate) mod settings;
-pub mod template;
 
 pub mod api;
 pub mod jobs;
 pub mod link;
-pub mod route;
 pub mod sink;
 pub mod source;
 
-pub mod backoff;
-pub mod clock;
 pub mod pipeline;
 pub mod reload;
 pub mod spans;

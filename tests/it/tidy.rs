@@ -1,14 +1,17 @@
 //! The layering of the source tree: the allowed imports, and names that are allowed in one place only.
 //!
-//! Reads the text of `src/` instead of the compiled crate, so it sees test modules too. Comments and the contents of
-//! string literals do not count.
+//! Between crates the compiler enforces the imports. This test reads the text of `src/` and of our crates, not the compiled
+//! program, so it sees test modules too. Comments and the contents of string literals do not count.
 
 use std::fs;
 use std::path::Path;
 
-/// A file of `src/`.
+/// One file of `src/` or of a crate.
 struct Source {
-    /// Path under `src/`, with `/`.
+    /// Path from the project's root, with `/`.
+    file: String,
+    /// Where it is in the house: path under `src/`, with the crate's name before it for those of a crate. `core` has parts of
+    /// its own, as `src/` has.
     path: String,
     /// The original text.
     text: String,
@@ -16,13 +19,29 @@ struct Source {
     code: String,
 }
 
+/// All of ours, but for the two crates that are of use to others and know nothing of the daemon.
 fn sources() -> Vec<Source> {
-    sources_under("src")
+    let others = ["redisson-codecs", "delivery-status"];
+    let mut found = sources_under("src", "");
+    for name in crates().iter().filter(|name| !others.contains(&name.as_str())) {
+        let place = if name == "core" { String::new() } else { format!("{name}/") };
+        found.extend(sources_under(&format!("crates/{name}/src"), &place));
+    }
+    found
 }
 
-/// The files below `folder`, with paths relative to it.
-fn sources_under(folder: &str) -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+/// The folders of `crates/`.
+fn crates() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
+
+/// The files under `top`; `place` is put before their paths.
+fn sources_under(top: &str, place: &str) -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(top);
     let (mut folders, mut found) = (vec![root.clone()], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -31,9 +50,9 @@ fn sources_under(folder: &str) -> Vec<Source> {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(&path).unwrap();
-                let path = path.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/");
+                let path = path.strip_prefix(&root).unwrap().to_str().unwrap();
                 let code = strip(&text);
-                found.push(Source { path, text, code });
+                found.push(Source { file: format!("{top}/{path}"), path: format!("{place}{path}"), text, code });
             }
         }
     }
@@ -99,8 +118,8 @@ fn raw_hashes(bytes: &[u8], at: usize) -> Option<usize> {
 /// module, and the line.
 fn crate_paths(code: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
-    // The binary is a crate of its own, and calls the library by name.
-    let roots = ["crate::", "delaybridge::"];
+    // The binary is a crate of its own and calls the library by name; the parts of `core` may be named by their crate.
+    let roots = ["crate::", "delaybridge::", "delaybridge_core::"];
     for (at, root) in roots.iter().flat_map(|root| code.match_indices(root)) {
         let line = line_of(code, at);
         let rest = &code[at + root.len()..];
@@ -139,12 +158,13 @@ fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// The part of `src/` that a file belongs to: `sink` for `sink/redis/list.rs`, `route` for `route.rs`.
+/// The part that a file belongs to: `sink` for `sink/redis/list.rs`, `route` for `route.rs`.
 fn part(path: &str) -> &str {
     path.split('/').next().unwrap().trim_end_matches(".rs")
 }
 
-/// The allowed imports. A part that is not listed here fails the test: decide on its layer first.
+/// The allowed imports of the parts of `src/` and `core`; those of the other crates are in their manifests. A part that is not
+/// listed here fails the test: decide on its layer first.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("message", &[]),
     // Names of metrics are plain data: telemetry registers them, sources bring their own.
@@ -244,7 +264,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("main", &["cli", "config", "telemetry", "app"]),
-    ("lib", &[]),
 ];
 
 const WHY_LAYERS: &str = "The path of an element is main -> app -> pipeline -> {source, route, sink} -> message. \
@@ -255,16 +274,21 @@ const WHY_LAYERS: &str = "The path of an element is main -> app -> pipeline -> {
 #[test]
 fn each_part_imports_only_what_lies_below_it() {
     let mut wrong = Vec::new();
+    let crates = crates();
     for source in sources() {
         let own = part(&source.path);
+        // The root of a crate names all of its parts.
+        if own == "lib" || crates.iter().any(|name| name == own) {
+            continue;
+        }
         let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == own) else {
-            wrong.push(format!("src/{}: the part `{own}` has no place in MAY_IMPORT yet", source.path));
+            wrong.push(format!("{}: the part `{own}` has no place in MAY_IMPORT yet", source.file));
             continue;
         };
         for (module, line) in crate_paths(&source.code) {
-            let known = MAY_IMPORT.iter().any(|(name, _)| *name == module);
+            let known = MAY_IMPORT.iter().any(|(name, _)| *name == module) || crates.contains(&module);
             if known && module != own && !allowed.contains(&module.as_str()) {
-                wrong.push(format!("src/{}:{line}: `{own}` must not import `{module}`", source.path));
+                wrong.push(format!("{}:{line}: `{own}` must not import `{module}`", source.file));
             }
         }
     }
@@ -385,10 +409,8 @@ fn what_belongs_in_one_place_is_only_there() {
                 if stands_alone(&source.code, at, rule.word) {
                     let line = line_of(&source.code, at);
                     let places = if rule.places.is_empty() { "nowhere".into() } else { rule.places.join(", ") };
-                    wrong.push(format!(
-                        "src/{}:{line}: `{}` is allowed in: {places}; {}",
-                        source.path, rule.word, rule.why
-                    ));
+                    wrong
+                        .push(format!("{}:{line}: `{}` is allowed in: {places}; {}", source.file, rule.word, rule.why));
                 }
             }
         }
@@ -398,11 +420,9 @@ fn what_belongs_in_one_place_is_only_there() {
 
 #[test]
 fn each_file_opens_by_saying_what_it_is_for() {
-    for folder in ["src", "crates/redisson-codecs/src"] {
-        let silent = sources_under(folder).into_iter().filter(|source| !source.text.starts_with("//! "));
-        let silent: Vec<_> = silent.map(|source| source.path).collect();
-        assert!(silent.is_empty(), "no `//!` header, the first thing a reader looks for, in {folder}/: {silent:?}");
-    }
+    let all = sources().into_iter().chain(sources_under("crates/redisson-codecs/src", ""));
+    let silent: Vec<_> = all.filter(|source| !source.text.starts_with("//! ")).map(|source| source.file).collect();
+    assert!(silent.is_empty(), "no `//!` header, the first thing a reader looks for: {silent:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
 use crate::message::Class;
-use crate::metric::tests::TERMS;
+use crate::metric::testing::TERMS;
 use crate::telemetry::labels::DeadReason;
 
 /// The captured log lines of one test.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::catalogue::all;
 use super::shares::OWN;
 use super::*;
-use crate::metric::tests::TERMS;
+use crate::metric::testing::TERMS;
 use crate::telemetry::jobs::{JobEvents, JobSizes};
 use crate::telemetry::labels::JobEnd;
 

@@ -37,7 +37,9 @@ const CONSTANT: [(&str, &str); 14] = [
 fn every_script_has_a_case() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut scripts, mut cases) = (Vec::new(), Vec::new());
-    files(&root.join("src"), "lua", &mut scripts);
+    for folder in ["src", "crates"] {
+        files(&root.join(folder), "lua", &mut scripts);
+    }
     files(&root.join("tests/guard/bounds"), "rs", &mut cases);
     let text = |path: &PathBuf| std::fs::read_to_string(path).expect("a file of the repository");
     let cases: String = cases.iter().map(text).collect();

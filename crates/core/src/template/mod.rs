@@ -4,7 +4,7 @@
 //! `${payload.a.b}`, `${payload.items.0}`. A default follows `:-`. `$${` is a literal `${`; any other `$` is literal,
 //! so keys like `a$b` and `a$$b` need no escaping. Environment variables were replaced before.
 
-pub(crate) mod codes;
+pub mod codes;
 mod fill;
 
 use std::borrow::Cow;

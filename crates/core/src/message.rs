@@ -21,7 +21,7 @@ impl MessageId {
     }
 
     /// The identity as 16 hexadecimal digits.
-    pub(crate) fn hex(&self) -> [u8; 16] {
+    pub fn hex(&self) -> [u8; 16] {
         let mut digits = [b'0'; 16];
         hex::encode_to_slice(self.0, &mut digits).expect("two digits a byte");
         digits

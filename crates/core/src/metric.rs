@@ -49,12 +49,13 @@ impl SourceTerms {
     }
 }
 
-#[cfg(test)]
-pub(crate) mod tests {
+/// Terms for tests.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
     use super::{Definition, SourceTerms};
 
     /// The terms of a source for tests.
-    pub(crate) static TERMS: SourceTerms = SourceTerms {
+    pub static TERMS: SourceTerms = SourceTerms {
         leftovers: Definition::of_queues("delaybridge_test_leftovers", "entries", "Leftovers."),
         oldest_leftover: Definition::of_queues("delaybridge_test_oldest_leftover_age_seconds", "seconds", "Their age."),
         orphans: Definition::of_queues("delaybridge_test_orphans", "entries", "Orphans."),

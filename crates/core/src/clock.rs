@@ -14,7 +14,7 @@ pub struct Instant(Duration);
 impl Instant {
     /// The current time.
     pub fn now() -> Self {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "testing"))]
         if let Some(now) = paused::now() {
             return now;
         }
@@ -178,11 +178,11 @@ impl Skew {
     }
 }
 
-#[cfg(test)]
-pub(crate) use paused::{Followed, follow_tokio};
+#[cfg(any(test, feature = "testing"))]
+pub use paused::{Followed, follow_tokio};
 
 /// Lets tests on paused time control the clock, because `CLOCK_BOOTTIME` continues while the runtime's time is paused.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 mod paused {
     use std::cell::Cell;
     use std::marker::PhantomData;
@@ -198,14 +198,15 @@ mod paused {
 
     /// A guard: while it lives, [`Instant::now`] follows tokio's time on this thread. It cannot leave the thread.
     #[must_use = "the clock follows tokio's time until this value is dropped"]
-    pub(crate) struct Followed {
+    #[derive(Debug)]
+    pub struct Followed {
         before: Option<Start>,
         thread: PhantomData<*const ()>,
     }
 
     /// Makes [`Instant::now`] follow the time of the running runtime, for tests with `start_paused`. It affects this
     /// thread only, so the runtime must be of the kind `current_thread`, as with `#[tokio::test]`.
-    pub(crate) fn follow_tokio() -> Followed {
+    pub fn follow_tokio() -> Followed {
         let start = (Instant::now(), tokio::time::Instant::now());
         Followed { before: START.replace(Some(start)), thread: PhantomData }
     }

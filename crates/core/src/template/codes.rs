@@ -3,7 +3,7 @@
 use crate::codes::{Code, code};
 
 /// The error codes of templates, for the reference of errors.
-pub(crate) const CODES: &[Code] = &[
+pub const CODES: &[Code] = &[
     code(
         "template_field_missing",
         "A template uses a field that the element does not have.",
