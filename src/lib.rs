@@ -13,11 +13,11 @@
 //! `ARCHITECTURE.md` states the invariants; the numbered guarantees (R1 to R9) in comments and tests are defined there.
 
 pub use delaybridge_core::{backoff, clock, codes, json, message, metric, route, template};
+pub(crate) use delaybridge_settings as settings;
 
 pub mod config;
 #[doc(hidden)]
 pub mod plant;
-pub(crate) mod settings;
 
 pub mod api;
 pub mod jobs;

@@ -179,8 +179,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("codes", &[]),
     // What templates are filled from: both sides of the wall between route and the sinks know it.
     ("template", &["message", "codes"]),
-    // Tools for reading the file; a stage reads its own keys with them.
-    ("settings", &["template"]),
     // The whole file: what stages offer is collected here.
     ("config", &["message", "settings", "template", "route", "link", "sink", "source", "jobs", "api", "spans"]),
     ("route", &["message", "template"]),

@@ -19,6 +19,7 @@ use super::problem::{Position, Report, Spot};
 
 /// What every reader needs.
 pub struct Context<'a> {
+    /// The problems so far.
     pub report: Report,
     /// The environment.
     pub env: &'a dyn Fn(&str) -> Option<String>,
@@ -62,14 +63,16 @@ pub type Files = BTreeMap<Position, (PathBuf, u64)>;
 
 /// One map of the file, or one that was left out.
 pub struct Section<'a> {
+    /// The context.
     pub cx: &'a Context<'a>,
+    /// The place of the map.
     pub spot: Spot,
     table: &'static Table,
     entries: Vec<Entry<'a>>,
     /// Whether the map is empty, reported keys included.
     pub empty: bool,
     /// The keys that were read: an unread key of the table would be accepted and ignored.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     asked: std::cell::RefCell<Vec<&'static str>>,
 }
 
@@ -83,7 +86,9 @@ struct Entry<'a> {
 pub struct Scalar {
     /// For messages: a replaced variable may be a secret.
     pub written: String,
+    /// The text with all variables replaced.
     pub value: String,
+    /// The place.
     pub spot: Spot,
     kind: &'static str,
 }
@@ -109,7 +114,7 @@ impl<'a> Section<'a> {
             table,
             entries: Vec::new(),
             empty: true,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             asked: Default::default(),
         };
         match node.map(|node| (node, &node.value)) {
@@ -158,7 +163,7 @@ impl<'a> Section<'a> {
     }
 
     fn entry(&self, key: &Key) -> Option<&Entry<'a>> {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "testing"))]
         self.asked.borrow_mut().push(key.name);
         self.entries.iter().find(|entry| entry.name == key.name)
     }
@@ -279,7 +284,7 @@ impl<'a> Section<'a> {
 }
 
 /// In tests, a key of the table that the code never asks for is a failure: it would be accepted and ignored.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl Drop for Section<'_> {
     fn drop(&mut self) {
         let asked = self.asked.borrow();

@@ -8,7 +8,9 @@ use std::time::Duration;
 /// What is wrong with a value, and what to write instead.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadUnit {
+    /// The problem.
     pub message: String,
+    /// The advice.
     pub help: String,
 }
 

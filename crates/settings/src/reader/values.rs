@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Context, Scalar, Section, clip};
-use crate::settings::Listen;
-use crate::settings::keys::{Key, Kind, Word, nearest};
-use crate::settings::problem::Spot;
-use crate::settings::units::{self, BadUnit};
-use crate::template::{Template, TemplateError};
+use crate::Listen;
+use crate::keys::{Key, Kind, Word, nearest};
+use crate::problem::Spot;
+use crate::units::{self, BadUnit};
+use delaybridge_core::template::{Template, TemplateError};
 
 impl Section<'_> {
     /// Reads the scalar with `parse`; on a problem reports it and reads the default.
@@ -187,6 +187,7 @@ impl Section<'_> {
         self.checked_text(key, self.scalar(key)?)
     }
 
+    /// The scalar, if it was written as text; else the problem is reported.
     pub fn checked_text(&self, key: &Key, scalar: Scalar) -> Option<Scalar> {
         if scalar.kind != "text" {
             let help = "if it is meant as text, write it in quotes";
@@ -247,6 +248,7 @@ impl Section<'_> {
             .or_else(|| value_of(key.default?))
     }
 
+    /// The word, if the key takes it in this build; else the problem is reported.
     pub fn checked_word(&self, words: &'static [Word], scalar: &Scalar) -> Option<&'static str> {
         let word = words.iter().find(|word| word.text == scalar.value);
         match word {

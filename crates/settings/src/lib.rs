@@ -2,6 +2,10 @@
 //!
 //! The whole file is the business of `config`; what belongs to one source, one sink or a connection is read where it
 //! belongs, with these tools. Values that several parts share, such as certificates and passwords, are read here.
+//!
+//! - [`node`] is the YAML with the places of its values; [`problem`] collects all problems of a file.
+//! - [`keys`] has the types of a table of keys: `tables!` makes one, and the reference and the schema are made of it.
+//! - [`reader`] reads the values of a table; [`units`] and [`url`] parse them; [`shown`] prints them with their defaults.
 
 pub mod keys;
 mod listen;

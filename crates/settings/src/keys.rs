@@ -28,15 +28,20 @@ pub struct Group {
 /// One key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
+    /// The name in the file.
     pub name: &'static str,
+    /// The kind of its value.
     pub kind: Kind,
     /// As the user would write it.
     pub default: Option<&'static str>,
+    /// Whether the map is incomplete without it.
     pub required: bool,
+    /// The text of the reference.
     pub help: &'static str,
 }
 
 /// The kind of a key's value.
+#[allow(missing_docs, reason = "the text of a variant has the meaning of its fields")]
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `30s`, from this many milliseconds on.
@@ -112,7 +117,9 @@ pub enum Kind {
 /// A word that a key takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Word {
+    /// The word itself.
     pub text: &'static str,
+    /// Whether this build can do what the word asks for.
     pub available: bool,
 }
 
@@ -205,28 +212,30 @@ pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>)
 /// Tables of keys: for each a module with a constant for each key and the `TABLE` itself, and `TABLES` with all of them.
 ///
 /// `+ GROUPS` behind the keys adds what others offer for the map.
+#[macro_export]
 macro_rules! tables {
     ($(mod $module:ident at $path:literal, $help:literal { $($name:ident = $key:expr;)* } $(+ $offered:expr)?)*) => {
-        $(pub(crate) mod $module {
+        $(#[allow(missing_docs, reason = "the text of a table and of a key is their own")]
+        pub mod $module {
             #[allow(unused_imports, reason = "not every table needs every helper")]
-            use $crate::settings::keys::{Key, Kind, Table, count, count_or, duration, key, later, now};
+            use $crate::keys::{Key, Kind, Table, count, count_or, duration, key, later, now};
             #[allow(unused_imports, reason = "tables and keys of the file around")]
             use super::*;
-            $(pub(crate) const $name: Key = $key;)*
-            pub(crate) static TABLE: Table = Table {
+            $(pub const $name: Key = $key;)*
+            pub static TABLE: Table = Table {
                 path: $path,
                 help: $help,
                 own: &[$($name),*],
-                offered: tables!(@offered $($offered)?),
+                offered: $crate::tables!(@offered $($offered)?),
             };
         })*
 
         /// Every table of this file, in the order of the reference.
         #[allow(dead_code, reason = "some files have but one")]
-        pub(crate) static TABLES: &[&$crate::settings::keys::Table] = &[$(&$module::TABLE),*];
+        pub static TABLES: &[&$crate::keys::Table] = &[$(&$module::TABLE),*];
     };
     (@offered) => { &[] };
     (@offered $offered:expr) => { $offered };
 }
 
-pub(crate) use tables;
+pub use crate::tables;

@@ -75,7 +75,9 @@ impl std::error::Error for ConfigErrors {}
 /// A place in the file together with its path in the YAML: what a problem points at.
 #[derive(Clone, Debug)]
 pub struct Spot {
+    /// The place in the file.
     pub at: Position,
+    /// The path, such as `queues.orders.to[0]`.
     pub path: String,
 }
 
@@ -100,6 +102,7 @@ pub struct Report {
 }
 
 impl Report {
+    /// A report without problems about this file.
     pub fn new(file: &str) -> Self {
         Report { file: file.to_owned(), problems: RefCell::default(), warnings: RefCell::default() }
     }

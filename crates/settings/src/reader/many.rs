@@ -2,11 +2,11 @@
 
 use super::values::compile;
 use super::{Scalar, Section, clip, scalar};
-use crate::settings::keys::{Key, Kind};
-use crate::settings::node::{Name, Node, Value};
-use crate::settings::problem::Spot;
-use crate::settings::units::BadUnit;
-use crate::template::Template;
+use crate::keys::{Key, Kind};
+use crate::node::{Name, Node, Value};
+use crate::problem::Spot;
+use crate::units::BadUnit;
+use delaybridge_core::template::Template;
 
 impl<'a> Section<'a> {
     /// Names with templates, in the order of the file.

@@ -18,26 +18,35 @@ const MAX_ALIAS_REPLAYS: usize = 100_000;
 /// A value and its place.
 #[derive(Debug)]
 pub struct Node {
+    /// The place.
     pub at: Position,
+    /// The value.
     pub value: Value,
 }
 
 /// What YAML can say.
 #[derive(Debug)]
 pub enum Value {
+    /// No value.
     Null,
+    /// `true` or `false`.
     Flag(bool),
     /// An integer or a float, as text.
     Number(String),
+    /// A text.
     Text(String),
+    /// A list.
     List(Vec<Node>),
+    /// A map, in the order of the file.
     Map(Vec<(Name, Node)>),
 }
 
 /// A key of a map and its place.
 #[derive(Debug)]
 pub struct Name {
+    /// The place.
     pub at: Position,
+    /// The key itself.
     pub text: String,
 }
 

@@ -30,10 +30,11 @@ impl Serialize for TlsFiles {
     }
 }
 
-pub(crate) use self::table::TABLE;
+/// The table of the keys.
+pub use self::table::TABLE;
 
 /// The keys, for a table that has more of them.
-pub(crate) static KEYS: &[Group] = &[Group { of: None, keys: &[table::CA_FILE, table::CERT_FILE, table::KEY_FILE] }];
+pub static KEYS: &[Group] = &[Group { of: None, keys: &[table::CA_FILE, table::CERT_FILE, table::KEY_FILE] }];
 
 tables! {
     mod table at "redis.tls", "The same keys are under `tls` of every sink that has it." {
