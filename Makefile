@@ -43,7 +43,7 @@ MINUTES ?= 10
 fuzz: ## damaged and made-up input: payloads of every codec, elements, keys, files, requests, replies of Redis; MINUTES=10 in all, `make test` takes 20 s
 	$(run_fuzz) $$(($(MINUTES) * 30))
 	DELAYBRIDGE_FUZZ=$$(($(MINUTES) * 30 / 16)) $(CARGO) test --locked --test it fuzz:: -- --test-threads 1 --nocapture
-	DELAYBRIDGE_FUZZ=$$(($(MINUTES) * 30 / 16)) $(CARGO) test --locked --lib fuzz_ -- --test-threads 1 --nocapture
+	DELAYBRIDGE_FUZZ=$$(($(MINUTES) * 30 / 16)) $(CARGO) test --locked -p delaybridge-link --lib fuzz_ -- --test-threads 1 --nocapture
 
 # No part of `make test`, which checks the links and the list of pages without mdBook.
 docs: ## the documentation as a site with search, target/docs/site; fetches mdBook the first time

@@ -13,6 +13,7 @@
 //! `ARCHITECTURE.md` states the invariants; the numbered guarantees (R1 to R9) in comments and tests are defined there.
 
 pub use delaybridge_core::{backoff, clock, codes, json, message, metric, route, template};
+pub use delaybridge_link as link;
 pub(crate) use delaybridge_settings as settings;
 
 pub mod config;
@@ -21,7 +22,6 @@ pub mod plant;
 
 pub mod api;
 pub mod jobs;
-pub mod link;
 pub mod sink;
 pub mod source;
 

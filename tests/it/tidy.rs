@@ -175,6 +175,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // JSON of strangers, as spans of its text: pure.
     ("json", &[]),
     ("backoff", &[]),
+    // The macros for log lines.
+    ("log", &[]),
     // Error codes with cause and cure: the type; each part keeps its own list.
     ("codes", &[]),
     // What templates are filled from: both sides of the wall between route and the sinks know it.
@@ -182,7 +184,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // The whole file: what stages offer is collected here.
     ("config", &["message", "settings", "template", "route", "link", "sink", "source", "jobs", "api", "spans"]),
     ("route", &["message", "template"]),
-    ("link", &["message", "codes", "settings", "clock", "backoff"]),
     // Ids of elements that are texts of their payloads are templates. A topic of the job queue is a source as well: its keys
     // and records are the job queue's.
     ("source", &["message", "clock", "link", "settings", "metric", "template", "jobs"]),

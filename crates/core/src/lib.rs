@@ -6,12 +6,13 @@
 //! - [`message`]: identity, origin and outcome of an element; [`metric`] and [`codes`]: names of metrics and error codes.
 //! - [`clock`]: the one place that reads a clock; [`backoff`]: waits before the next attempt.
 //! - [`template`]: texts with holes, filled for each element; [`route`]: body and headers of a message, made of them.
-//! - [`json`]: JSON of strangers, as spans of its text.
+//! - [`json`]: JSON of strangers, as spans of its text; [`log`]: the macros for log lines.
 
 pub mod backoff;
 pub mod clock;
 pub mod codes;
 pub mod json;
+pub mod log;
 pub mod message;
 pub mod metric;
 pub mod route;

@@ -1,0 +1,155 @@
+//! Sends commands on that a node has refused because another node serves the slot.
+//!
+//! Such an error precedes the first effect of a command or script, so it was certainly not executed. Commands without a
+//! reply are never resent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis::{Cmd, Pipeline, Value};
+
+use super::Shared;
+use super::redirect::Redirect;
+use super::slots::Address;
+use crate::connect::ask_and_stay;
+use crate::{Conn, ConnectErrorKind, LinkError};
+use delaybridge_core::clock::Instant;
+
+/// Maximum number of nodes that one command is sent on to: a map that is changing may be wrong twice.
+const HOPS: usize = 4;
+/// Longest wait for the connection to a node that was not in use.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A connection's handle on its cluster, which sends redirected commands on.
+#[derive(Clone)]
+pub(crate) struct Route {
+    cluster: Arc<Shared>,
+    /// Whether a command was sent on.
+    led_on: Arc<AtomicBool>,
+}
+
+impl Route {
+    pub(super) fn new(cluster: Arc<Shared>) -> Route {
+        Route { cluster, led_on: Arc::default() }
+    }
+
+    /// Whether a command was sent on.
+    pub(crate) fn has_led_on(&self) -> bool {
+        self.led_on.load(Ordering::Relaxed)
+    }
+
+    /// Whether the error redirects to another node. An error that makes the map doubtful requests a new one.
+    pub(crate) fn leads_on(&self, error: &LinkError) -> bool {
+        match error.code() {
+            Some("MOVED" | "ASK") => true,
+            Some("CLUSTERDOWN" | "READONLY" | "MASTERDOWN") => {
+                self.cluster.refresh.notify_one();
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Sends a command on that `from` has refused with this error.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the node that answered last; [`LinkError::NotSent`] if a node could not be connected, or if
+    /// it is too late.
+    pub(crate) async fn follow(
+        &self,
+        from: &Conn,
+        command: &Cmd,
+        error: LinkError,
+        send_before: Option<Instant>,
+    ) -> Result<Value, LinkError> {
+        self.led_on.store(true, Ordering::Relaxed);
+        let (mut error, mut asked) = (error, from.host().to_owned());
+        for _ in 0..HOPS {
+            let Some(way) = Redirect::of(&error, &asked) else { break };
+            if let Redirect::Moved(slot, to) = &way {
+                self.cluster.moved(*slot, to);
+            }
+            let not_sent = || LinkError::NotSent { address: self.cluster.target.node(way.to()).address().into() };
+            let conn = self.connected(way.to()).await.ok_or_else(not_sent)?;
+            if send_before.is_some_and(|send_before| Instant::now() >= send_before) {
+                return Err(not_sent());
+            }
+            let mut pipeline = Pipeline::with_capacity(2);
+            if matches!(way, Redirect::Ask(_)) {
+                // In one write with the command; otherwise a command of another caller in between would consume it.
+                pipeline.cmd("ASKING");
+            }
+            pipeline.add_command(command.clone());
+            let answers = match send_before {
+                Some(send_before) => conn.pipeline_before(send_before, &pipeline).await?,
+                None => conn.pipeline(&pipeline).await?,
+            };
+            match answers.into_iter().last() {
+                Some(Err(next)) if self.leads_on(&next) => {
+                    error = next;
+                    asked = way.to().host.to_string();
+                }
+                Some(answer) => return answer,
+                None => return Err(LinkError::Malformed("no answer to a command".to_owned())),
+            }
+        }
+        Err(error)
+    }
+
+    /// The connection to a node, which is made if necessary.
+    async fn connected(&self, at: &Address) -> Option<Conn> {
+        let node = {
+            let mut map = self.cluster.map.write();
+            // A new map may drop the node while the command is in progress: only the second one closes its connection.
+            map.idle.remove(at);
+            self.cluster.node_at(&mut map, at)
+        };
+        match node.current() {
+            Some(conn) => Some(conn),
+            None => tokio::time::timeout(PATIENCE, node.link.ready()).await.ok(),
+        }
+    }
+
+    /// Sends a command to every node of the map: to masters in use on their connections, to the others on connections
+    /// that are kept for the next question. For read-only commands: a node whose kept connection has ended is asked
+    /// again.
+    pub(crate) async fn ask_all(&self, words: &'static str, command: &Cmd) -> Result<Vec<Value>, LinkError> {
+        let nodes: Vec<Address> = self.cluster.map.read().slots.nodes().cloned().collect();
+        self.cluster.asking.lock().retain(|at, _| nodes.contains(at));
+        let asked = nodes.iter().map(async |at| {
+            let known = self.cluster.map.read().nodes.get(at).and_then(|node| node.current());
+            match known {
+                Some(conn) => conn.query(command).await,
+                None => self.ask_aside(at, words, command).await,
+            }
+        });
+        futures_util::future::try_join_all(asked).await
+    }
+
+    async fn ask_aside(&self, at: &Address, words: &'static str, command: &Cmd) -> Result<Value, LinkError> {
+        // Removed while in use: a question that is dropped takes its connection along.
+        let kept = self.cluster.asking.lock().remove(at);
+        let endpoint = self.cluster.target.node(at);
+        let answered = match kept {
+            Some(mut asking) => asking.ask(words, command).await.map(|answer| (answer, asking)).ok(),
+            None => None,
+        };
+        let answered = match answered {
+            Some(answered) => Ok(answered),
+            None => ask_and_stay(&endpoint, words, command).await,
+        };
+        let (answer, asking) = answered.map_err(|error| match error.kind {
+            ConnectErrorKind::Permission => LinkError::Server { code: "NOPERM", message: error.message },
+            _ => LinkError::NotSent { address: endpoint.address().into() },
+        })?;
+        self.cluster.asking.lock().insert(at.clone(), asking);
+        Ok(answer)
+    }
+
+    /// All current connections, for commands that every node needs.
+    pub(crate) fn everywhere(&self) -> Vec<Conn> {
+        self.cluster.map.read().nodes.values().filter_map(|node| node.current()).collect()
+    }
+}

@@ -1,0 +1,188 @@
+//! The keys of a Redis, for the queues' Redis and for a sink's own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::endpoint::RedisEndpoint;
+use super::target::RedisTarget;
+use super::url::RedisUrl;
+use delaybridge_settings::keys::{Group, Key, Kind, count, duration, key, tables};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::{Secret, TlsFiles, secrets, tls};
+
+pub mod cluster;
+pub mod durability;
+pub mod sentinel;
+
+/// The keys that locate a Redis; exactly one is used.
+pub const PLACES: &[Key] = &[redis::URL, SENTINEL, CLUSTER];
+/// The keys for login, certificates and time-outs.
+pub const CONNECTION: &[Key] =
+    &[DATABASE, USERNAME, secrets::PASSWORD, secrets::PASSWORD_FILE, TLS, CONNECT_TIMEOUT, COMMAND_TIMEOUT];
+
+/// The key of the sentinels.
+pub const SENTINEL: Key = key(
+    "sentinel",
+    Kind::Section(&sentinel::keys::TABLE),
+    "Sentinels that know the master, in place of `url`. See [redis.md](redis.md#sentinel).",
+);
+/// The key of the nodes of a cluster.
+pub const CLUSTER: Key = key(
+    "cluster",
+    Kind::Texts,
+    "Nodes of a Redis Cluster as `host:port`, in place of `url`; the port is 6379 if it is left out. Any of them names the others, so that a few are enough. See [redis.md](redis.md#cluster).",
+);
+const DATABASE: Key = key("database", count(0, 1_000_000), "Database number; with `url` it is a part of the URL.");
+const USERNAME: Key = key("username", Kind::Text, "ACL user, instead of one in the URL.");
+const TLS: Key = key(
+    "tls",
+    Kind::Section(&tls::TABLE),
+    "Certificates, for `rediss://`. Without `url` it switches TLS on; `tls: {}` trusts the system's authorities.",
+);
+const CONNECT_TIMEOUT: Key = key("connect_timeout", duration(1), "For TCP, TLS and login together.").default("5s");
+const COMMAND_TIMEOUT: Key = key("command_timeout", duration(1), "For one command or script.").default("5s");
+
+tables! {
+    mod redis at "redis", "Address and login of the Redis with the queues: `url`, `sentinel` or `cluster`." {
+        URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS. Write IPv6 addresses in brackets, and percent-encode special characters.");
+        SENTINEL = super::SENTINEL;
+        CLUSTER = super::CLUSTER;
+    } + &[Group { of: None, keys: CONNECTION }]
+}
+
+/// The settings that accompany the location: login, certificates, time-outs.
+struct Beside {
+    database: Option<u32>,
+    username: Option<String>,
+    password: Option<Secret>,
+    tls: Option<TlsFiles>,
+    connect_timeout: Duration,
+    command_timeout: Duration,
+}
+
+impl Beside {
+    fn read(section: &Section<'_>) -> Beside {
+        Beside {
+            database: section.count(&DATABASE).and_then(|number| u32::try_from(number).ok()),
+            username: section.text(&USERNAME).map(|name| name.value),
+            password: secrets::password(section, "REDIS_PASSWORD"),
+            tls: section.opt_section(&TLS).map(|section| tls::files(&section)),
+            connect_timeout: section.duration(&CONNECT_TIMEOUT),
+            command_timeout: section.duration(&COMMAND_TIMEOUT),
+        }
+    }
+
+    /// The settings that all servers have in common, without host and port.
+    fn servers(self, section: &Section<'_>) -> RedisEndpoint {
+        needs_password(section, &self.username, &self.password);
+        RedisEndpoint {
+            host: String::new(),
+            port: 0,
+            tls: self.tls,
+            database: self.database.unwrap_or(0),
+            username: self.username,
+            password: self.password,
+            connect_timeout: self.connect_timeout,
+            command_timeout: self.command_timeout,
+        }
+    }
+}
+
+/// Reads every Redis under the key with its name: one, or several that the user has named. `only` is the name of a
+/// single one.
+pub fn all(top: &Section<'_>, key: &Key, only: &str) -> Vec<(Arc<str>, RedisTarget)> {
+    if top.is_named(key) {
+        let named = top.named(key).into_iter();
+        return named.filter_map(|(name, section)| Some((name.into(), required(&section, true)?))).collect();
+    }
+    required(&top.section(key), top.has(key)).map(|target| (only.into(), target)).into_iter().collect()
+}
+
+/// Reads the Redis of a section that must locate one.
+fn required(section: &Section<'_>, written: bool) -> Option<RedisTarget> {
+    // A value that is not a map is reported as such.
+    let is_map = section.empty || !section.written().is_empty();
+    if written && is_map && !PLACES.iter().any(|place| section.has(place)) {
+        let help = "write `url: redis://host:6379/0`, `sentinel` with the name of the master and the sentinels, or `cluster` with some nodes";
+        section.cx.report.problem(&section.spot, "`url` is missing", help);
+    }
+    target(section)
+}
+
+/// Reads the Redis of a section; `None` if it locates none, or if it is invalid.
+pub fn target(section: &Section<'_>) -> Option<RedisTarget> {
+    let beside = Beside::read(section);
+    let written: Vec<_> = PLACES.iter().filter(|place| section.has(place)).collect();
+    if let [first, second, ..] = written[..] {
+        let message = format!("there is both `{}` and `{}`", first.name, second.name);
+        section.cx.report.problem(&section.spot(second), message, "keep one of them");
+    }
+    if let Some(nodes) = section.opt_section(&SENTINEL) {
+        return sentinel::read(&nodes, beside.servers(section));
+    }
+    if section.has(&CLUSTER) {
+        return cluster::read(section, beside.servers(section));
+    }
+    Some(RedisTarget::Fixed(Arc::new(endpoint(section, beside)?)))
+}
+
+/// Reads the server of `url`; `None` if the key is missing or invalid.
+fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
+    let report = &section.cx.report;
+    let url_spot = section.spot(&redis::URL);
+    let Beside { database, username, password, tls, connect_timeout, command_timeout } = beside;
+
+    let url = section.text(&redis::URL)?;
+    let parsed = match RedisUrl::parse(&url.value) {
+        Ok(parsed) => parsed,
+        Err(problem) => {
+            report.problem(&url_spot, problem, RedisUrl::help(&url.value));
+            return None;
+        }
+    };
+    // Only a literal value is in the file itself, not the value of a variable.
+    let in_file = |part: &str| !url.written.is_empty() && url.written == url.value && !part.is_empty();
+    if parsed.password.is_some() && in_file("password") {
+        let help = "put it into a file of its own with `password_file`, or write `${REDIS_PASSWORD}`";
+        report.warning(&url_spot, "the URL holds a password in plain text", help);
+    }
+    if parsed.password.is_some() && password.is_some() {
+        let help = "keep one of them";
+        report.problem(&url_spot, "the password is in the URL and in a separate key", help);
+    }
+    if parsed.username.is_some() && username.is_some() {
+        report.problem(&url_spot, "the user is in the URL and in `username`", "keep one of them");
+    }
+    if database.is_some() {
+        let help = "write it behind the host: `redis://host:6379/3`";
+        report.problem(&section.spot(&DATABASE), "the database is a part of the URL", help);
+    }
+    if tls.is_some() && !parsed.tls {
+        let help = "write `rediss://`, or remove `tls`";
+        report.problem(&section.spot(&TLS), "`tls` has no effect, because the URL is redis://", help);
+    }
+    let username = parsed.username.or(username);
+    let password = parsed.password.map(Secret::Literal).or(password);
+    if username.is_some() && password.is_none() {
+        let help = "Redis logs a user in by name and password";
+        report.problem(&url_spot, "there is a user, but no password", help);
+    }
+    Some(RedisEndpoint {
+        host: parsed.host,
+        port: parsed.port,
+        tls: parsed.tls.then(|| tls.unwrap_or_default()),
+        database: parsed.database,
+        username,
+        password,
+        connect_timeout,
+        command_timeout,
+    })
+}
+
+/// Reports a user without a password.
+fn needs_password(section: &Section<'_>, username: &Option<String>, password: &Option<Secret>) {
+    if username.is_some() && password.is_none() {
+        let help = "Redis logs a user in by name and password";
+        section.cx.report.problem(&section.spot(&USERNAME), "there is a user, but no password", help);
+    }
+}

@@ -1,0 +1,81 @@
+//! The settings of a connection to one Redis server.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use delaybridge_settings::{Secret, TlsFiles, shown};
+
+/// The settings of a connection to one Redis server.
+#[derive(Debug, Clone, Serialize)]
+pub struct RedisEndpoint {
+    /// Host name or IP address.
+    #[serde(skip)]
+    pub host: String,
+    /// TCP port.
+    #[serde(skip)]
+    pub port: u16,
+    /// The certificates; present for `rediss://`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFiles>,
+    /// Database number.
+    #[serde(skip)]
+    pub database: u32,
+    /// ACL user; `None` is the default user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+    /// The source of the password.
+    #[serde(flatten)]
+    pub password: Option<Secret>,
+    /// Time-out of TCP, TLS and AUTH together.
+    #[serde(serialize_with = "shown::duration")]
+    pub connect_timeout: Duration,
+    /// Time-out of one command or script.
+    #[serde(serialize_with = "shown::duration")]
+    pub command_timeout: Duration,
+}
+
+impl RedisEndpoint {
+    /// The same settings at another address.
+    pub fn at(&self, host: &str, port: u16) -> RedisEndpoint {
+        RedisEndpoint { host: host.to_owned(), port, ..self.clone() }
+    }
+
+    /// `host:port`, with brackets around IPv6 addresses.
+    pub fn host_and_port(&self) -> String {
+        let (host, port) = (&self.host, self.port);
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
+    /// `host:port/db`, for logs and for comparing endpoints; never with a password.
+    pub fn address(&self) -> String {
+        format!("{}/{}", self.host_and_port(), self.database)
+    }
+
+    /// The effective settings, in the shape and the units of the YAML, without secrets.
+    pub fn settings(&self) -> Map<String, Value> {
+        let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
+        let url = ("url".to_owned(), format!("{scheme}://{}", self.address()).into());
+        std::iter::once(url).chain(shown::fields(self)).collect()
+    }
+
+    /// Whether both are the same server, whatever the database. The usual names of this machine count as equal.
+    pub fn same_server(&self, other: &RedisEndpoint) -> bool {
+        let host = |endpoint: &RedisEndpoint| match endpoint.host.to_ascii_lowercase() {
+            host if matches!(host.as_str(), "localhost" | "::1") => "127.0.0.1".to_owned(),
+            host => host,
+        };
+        host(self) == host(other) && self.port == other.port
+    }
+}
+
+/// The end of a list that a push adds to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// `LPUSH`.
+    Left,
+    /// `RPUSH`, as Redisson consumers of the list expect.
+    Right,
+}

@@ -1,0 +1,159 @@
+//! The targets of a Redis connection: one server, the master that sentinels name, or a cluster.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::cluster::ClusterTarget;
+use super::endpoint::RedisEndpoint;
+use delaybridge_settings::{Secret, shown};
+
+/// A Redis, as the configuration names it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub enum RedisTarget {
+    /// One server, or an address that leads to one.
+    Fixed(Arc<RedisEndpoint>),
+    /// The master that sentinels name.
+    Sentinel(Arc<SentinelTarget>),
+    /// The masters of a cluster.
+    Cluster(Arc<ClusterTarget>),
+}
+
+/// The name of a master, and the sentinels that know its address.
+#[derive(Debug, Clone)]
+pub struct SentinelTarget {
+    /// The name of the master at the sentinels.
+    pub master: String,
+    /// The sentinels with the settings to connect to them; at least one.
+    pub nodes: Vec<Arc<RedisEndpoint>>,
+    /// The settings that the master and its replicas have in common; host and port are unused, because sentinels name
+    /// them.
+    pub servers: RedisEndpoint,
+}
+
+impl RedisTarget {
+    /// The settings that all its servers have in common: login, certificates, database, time-outs. Host and port are
+    /// only meaningful for a [`fixed`](RedisTarget::fixed) server.
+    pub fn servers(&self) -> &RedisEndpoint {
+        match self {
+            RedisTarget::Fixed(endpoint) => endpoint,
+            RedisTarget::Sentinel(target) => &target.servers,
+            RedisTarget::Cluster(target) => &target.servers,
+        }
+    }
+
+    /// The same servers with another user, another password, or both.
+    pub fn with_login(&self, username: Option<&str>, password: Option<&Secret>) -> RedisTarget {
+        let of = |endpoint: &RedisEndpoint| RedisEndpoint {
+            username: username.map(str::to_owned).or_else(|| endpoint.username.clone()),
+            password: password.or(endpoint.password.as_ref()).cloned(),
+            ..endpoint.clone()
+        };
+        match self {
+            RedisTarget::Fixed(endpoint) => RedisTarget::Fixed(of(endpoint).into()),
+            RedisTarget::Sentinel(target) => {
+                RedisTarget::Sentinel(SentinelTarget { servers: of(&target.servers), ..(**target).clone() }.into())
+            }
+            RedisTarget::Cluster(target) => {
+                RedisTarget::Cluster(ClusterTarget { servers: of(&target.servers), ..(**target).clone() }.into())
+            }
+        }
+    }
+
+    /// The server, if the configuration has its address.
+    pub fn fixed(&self) -> Option<&Arc<RedisEndpoint>> {
+        match self {
+            RedisTarget::Fixed(endpoint) => Some(endpoint),
+            RedisTarget::Sentinel(_) | RedisTarget::Cluster(_) => None,
+        }
+    }
+
+    /// `host:port/db`, `sentinel:master/db` or `cluster:host:port,host:port`, for logs and for comparing targets; never
+    /// with a password.
+    pub fn address(&self) -> String {
+        match self {
+            RedisTarget::Fixed(endpoint) => endpoint.address(),
+            RedisTarget::Sentinel(target) => target.address(),
+            RedisTarget::Cluster(target) => target.address(),
+        }
+    }
+
+    /// The effective settings, in the shape and the units of the YAML, without secrets.
+    pub fn settings(&self) -> Map<String, Value> {
+        match self {
+            RedisTarget::Fixed(endpoint) => endpoint.settings(),
+            RedisTarget::Sentinel(target) => {
+                let first = [("sentinel".to_owned(), target.shown().into())];
+                let database = ("database".to_owned(), json!(target.servers.database));
+                first.into_iter().chain([database]).chain(shown::fields(&target.servers)).collect()
+            }
+            RedisTarget::Cluster(target) => {
+                let seeds: Vec<_> = target.seeds.iter().map(ToString::to_string).collect();
+                let first = ("cluster".to_owned(), json!(seeds));
+                std::iter::once(first).chain(shown::fields(&target.servers)).collect()
+            }
+        }
+    }
+
+    /// Whether it is a cluster, where all keys of one command must have the same slot.
+    pub fn is_cluster(&self) -> bool {
+        matches!(self, RedisTarget::Cluster(_))
+    }
+
+    /// Whether equal key names are the same keys, as far as the configuration shows it.
+    pub fn same_keys(&self, other: &RedisTarget) -> bool {
+        self.same_servers(other) && self.servers().database == other.servers().database
+    }
+
+    /// Whether both are the same servers, whatever the database, as far as the configuration shows it.
+    pub fn same_servers(&self, other: &RedisTarget) -> bool {
+        match (self, other) {
+            (RedisTarget::Fixed(one), RedisTarget::Fixed(other)) => one.same_server(other),
+            (RedisTarget::Sentinel(one), RedisTarget::Sentinel(other)) => one.same_servers(other),
+            (RedisTarget::Cluster(one), RedisTarget::Cluster(other)) => one.same_servers(other),
+            // The address behind a master's name, and the nodes of a cluster, are not known without asking.
+            (RedisTarget::Fixed(_) | RedisTarget::Sentinel(_) | RedisTarget::Cluster(_), _) => false,
+        }
+    }
+}
+
+impl SentinelTarget {
+    /// `sentinel:master/db`.
+    pub fn address(&self) -> String {
+        format!("sentinel:{}/{}", self.master, self.servers.database)
+    }
+
+    fn same_servers(&self, other: &SentinelTarget) -> bool {
+        let shared = self.nodes.iter().any(|one| other.nodes.iter().any(|other| one.same_server(other)));
+        shared && self.master == other.master
+    }
+
+    /// The settings of the sentinels, which share one login.
+    fn shown(&self) -> Map<String, Value> {
+        let nodes: Vec<_> = self.nodes.iter().map(|node| node.host_and_port()).collect();
+        let mut fields =
+            Map::from_iter([("master".to_owned(), json!(self.master)), ("nodes".to_owned(), json!(nodes))]);
+        let login = self.nodes.first().map(|node| shown::fields(&**node)).unwrap_or_default();
+        // The time-outs are the same for the servers, and are shown there.
+        fields.extend(login.into_iter().filter(|(key, _)| !key.ends_with("_timeout")));
+        fields
+    }
+}
+
+impl From<Arc<RedisEndpoint>> for RedisTarget {
+    fn from(endpoint: Arc<RedisEndpoint>) -> Self {
+        RedisTarget::Fixed(endpoint)
+    }
+}
+
+impl From<RedisEndpoint> for RedisTarget {
+    fn from(endpoint: RedisEndpoint) -> Self {
+        RedisTarget::Fixed(Arc::new(endpoint))
+    }
+}
+
+impl From<&RedisTarget> for RedisTarget {
+    fn from(target: &RedisTarget) -> Self {
+        target.clone()
+    }
+}
