@@ -70,10 +70,11 @@ image-test: ## builds the container image without a registry, and runs it; as ro
 	@scripts/setup.sh image
 	@scripts/image-test.sh
 
-# One invocation for both, so that the dependencies are built once.
+# One invocation for both, so that the dependencies are built once. Without the clients of brokers that are not delivered to: most
+# of the time of a first build is theirs.
 demo: ## quick build, private Redis, 1,000 elements due within ten seconds, a summary
 	@scripts/setup.sh build redis $(BROKER)
-	$(CARGO) build --profile demo --locked --bin delaybridge --example demo
+	$(CARGO) build --profile demo --locked --no-default-features $(if $(BROKER),--features $(SINK)) --bin delaybridge --example demo
 	@target/demo/examples/demo $(SINK)
 
 demo-kafka: ## the same into a private Kafka; shows the records

@@ -27,8 +27,6 @@ macro_rules! tools {
     };
 }
 tools! {
-    amqp "../../tests/it/harness/amqp.rs",
-    kafka "../../tests/it/harness/kafka.rs",
     least "../../tests/it/harness/least.rs",
     logs "../../tests/it/harness/logs.rs",
     oracle "../../tests/it/harness/oracle.rs",
@@ -37,6 +35,16 @@ tools! {
     redisson "../../tests/it/harness/redisson.rs",
     tls "../../tests/it/harness/tls.rs",
 }
+
+// The clients of the brokers are compiled only for a demo that reads from one.
+#[cfg(feature = "amqp")]
+#[path = "../../tests/it/harness/amqp.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod amqp;
+#[cfg(feature = "kafka")]
+#[path = "../../tests/it/harness/kafka.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod kafka;
 
 mod target;
 

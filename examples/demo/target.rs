@@ -4,7 +4,9 @@ use anyhow::{Context, Result, bail};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
+#[cfg(feature = "amqp")]
 use crate::amqp::Rabbits;
+#[cfg(feature = "kafka")]
 use crate::kafka;
 use crate::oracle::{self, Delivery};
 
@@ -16,7 +18,9 @@ const SHOWN: usize = 3;
 /// The destination.
 pub enum Target {
     Redis(MultiplexedConnection),
+    #[cfg(feature = "kafka")]
     Kafka(Box<brokers::Kafka>),
+    #[cfg(feature = "amqp")]
     Amqp(Box<brokers::Rabbit>, Box<Rabbits>),
 }
 
@@ -25,6 +29,7 @@ impl Target {
     pub async fn start(kind: &str, redis: MultiplexedConnection) -> Result<Target> {
         Ok(match kind {
             "redis" => Target::Redis(redis),
+            #[cfg(feature = "kafka")]
             "kafka" => {
                 println!("Starting a private Kafka ...");
                 let kafka = tokio::task::spawn_blocking(|| -> Result<_> {
@@ -36,6 +41,7 @@ impl Target {
                 println!("It listens on {}, and is gone when this is over.", kafka.bootstrap());
                 Target::Kafka(Box::new(kafka))
             }
+            #[cfg(feature = "amqp")]
             "amqp" => {
                 println!("Starting a private RabbitMQ ...");
                 let rabbit = tokio::task::spawn_blocking(brokers::Rabbit::start).await?.context("start RabbitMQ")?;
@@ -43,7 +49,9 @@ impl Target {
                 let rabbits = Rabbits::connect(&url(&rabbit)).await.map_err(anyhow::Error::msg)?;
                 Target::Amqp(Box::new(rabbit), Box::new(rabbits))
             }
-            other => bail!("show a delivery to {other}: there are redis, kafka and amqp"),
+            other => bail!(
+                "show a delivery to {other}: this demo was built without it, see `make demo-kafka` and `make demo-amqp`"
+            ),
         })
     }
 
@@ -51,7 +59,9 @@ impl Target {
     pub fn sink(&self) -> String {
         match self {
             Target::Redis(_) => "{ redis: {} }                   # the Redis above".to_owned(),
+            #[cfg(feature = "kafka")]
             Target::Kafka(kafka) => format!("{{ kafka: {{ brokers: [\"{}\"] }} }}", kafka.bootstrap()),
+            #[cfg(feature = "amqp")]
             Target::Amqp(rabbit, _) => format!(
                 "
     amqp:
@@ -69,7 +79,9 @@ impl Target {
     pub fn destination(&self) -> String {
         match self {
             Target::Redis(_) => format!("stream: {NAME}"),
+            #[cfg(feature = "kafka")]
             Target::Kafka(_) => format!("topic: {NAME}, key: \"${{payload.orderId}}\""),
+            #[cfg(feature = "amqp")]
             Target::Amqp(..) => "headers: { order: \"${payload.orderId}\" }".to_owned(),
         }
     }
@@ -78,7 +90,9 @@ impl Target {
     pub async fn count(&self) -> usize {
         match self {
             Target::Redis(redis) => redis.clone().xlen(NAME).await.unwrap_or(0),
+            #[cfg(feature = "kafka")]
             Target::Kafka(broker) => kafka::count_topic(&broker.bootstrap(), NAME).await.unwrap_or(0),
+            #[cfg(feature = "amqp")]
             Target::Amqp(_, rabbits) => rabbits.count(NAME).await as usize,
         }
     }
@@ -87,7 +101,9 @@ impl Target {
     pub async fn read(&mut self) -> Vec<Delivery> {
         match self {
             Target::Redis(redis) => oracle::read_stream(&mut redis.clone(), NAME).await,
+            #[cfg(feature = "kafka")]
             Target::Kafka(broker) => kafka::read_topic(&broker.bootstrap(), NAME).await.unwrap_or_default(),
+            #[cfg(feature = "amqp")]
             Target::Amqp(_, rabbits) => rabbits.take_all(NAME).await.unwrap_or_default(),
         }
     }
@@ -96,7 +112,9 @@ impl Target {
     pub fn show(&self, deliveries: &[Delivery]) {
         let what = match self {
             Target::Redis(_) => return,
+            #[cfg(feature = "kafka")]
             Target::Kafka(_) => "records of the topic",
+            #[cfg(feature = "amqp")]
             Target::Amqp(..) => "messages of the queue",
         };
         println!("\nThe first {what} `{NAME}`, read back by a client of their own:\n");
@@ -114,6 +132,7 @@ impl Target {
     }
 }
 
+#[cfg(feature = "amqp")]
 fn url(rabbit: &brokers::Rabbit) -> String {
     format!("amqp://127.0.0.1:{}", rabbit.port())
 }
