@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! connection -> dispatch -> access -> handler -> JobQueue
-//! server.rs     route       token     v1/ ...    src/jobs
+//! server.rs     route       token     v1/ ...    crates/jobs
 //! ```
 //!
 //! A request comes in on a bounded [`server`], is matched with the one table of [`routes`], gets its caller from

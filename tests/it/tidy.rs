@@ -187,12 +187,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Ids of elements that are texts of their payloads are templates. A topic of the job queue is a source as well: its keys
     // and records are the job queue's.
     ("source", &["message", "clock", "link", "settings", "metric", "template", "jobs"]),
-    // The job queue: beside the sources, because it has no pipeline behind it.
-    ("jobs", &["clock", "link", "settings"]),
     ("sink", &["message", "codes", "settings", "template", "clock", "backoff", "link"]),
-    ("telemetry", &["message", "clock", "metric"]),
-    // Traces: beside the metrics, with a way out of their own.
-    ("spans", &["message", "settings", "clock", "backoff", "telemetry"]),
     (
         "pipeline",
         &[

@@ -20,7 +20,7 @@ const CONSTANT: [(&str, &str); 14] = [
     ("src/source/ledger/claims/scripts/order/leave.lua", "the same"),
     ("src/source/ledger/fsck/scripts/field.lua", "the same"),
     ("src/source/redisson/scripts/fsck/sweep.lua", "the same"),
-    ("src/jobs/scripts/forget.lua", "looks whether keys are there, and removes one field"),
+    ("crates/jobs/src/scripts/forget.lua", "looks whether keys are there, and removes one field"),
     ("src/source/ledger/fsck/scripts/aside.lua", "one key gets another name"),
     ("src/source/ledger/fsck/scripts/end_lease.lua", "the name of one claim"),
     ("src/source/ledger/fsck/scripts/give_lease.lua", "the name of one claim"),
@@ -47,7 +47,7 @@ fn every_script_has_a_case() {
     assert!(scripts.len() > 30, "{} scripts: are they found?", scripts.len());
     let name = |path: &PathBuf| path.strip_prefix(root).expect("below").to_str().expect("UTF-8").to_owned();
     let has_case = |name: &String| {
-        let job = name.strip_prefix("src/jobs/scripts/").and_then(|name| name.strip_suffix(".lua"));
+        let job = name.strip_prefix("crates/jobs/src/scripts/").and_then(|name| name.strip_suffix(".lua"));
         cases.contains(&format!("\"{name}\"")) || job.is_some_and(|job| cases.contains(&format!("script!(\"{job}\")")))
     };
     let constant = |name: &String| CONSTANT.iter().any(|(script, _)| script == name);

@@ -10,7 +10,7 @@ use super::*;
 
 macro_rules! script {
     ($name:literal) => {
-        concat!("src/jobs/scripts/", $name, ".lua")
+        concat!("crates/jobs/src/scripts/", $name, ".lua")
     };
 }
 

@@ -1,0 +1,148 @@
+//! Adding jobs.
+
+use bytes::Bytes;
+
+use super::error::JobError;
+use super::job::{Added, Due, JobState, NewJob};
+use super::name::{JobId, LocalId, Topic};
+use super::queue::{JobQueue, millis, number, or_empty, text};
+use super::settings::{MAX_DELAY, MAX_TRIES, check_ttr};
+use delaybridge_link::{BadReply, Fields};
+
+/// Maximum number of jobs in one call.
+pub const MAX_BATCH: usize = 1_000;
+/// The last due time, in ms since 1970: scores are exact up to here.
+const LAST_DUE_MS: i64 = 1 << 52;
+
+impl JobQueue {
+    /// Adds jobs: all of them, or none.
+    ///
+    /// If it is repeated after an unknown outcome, jobs with ids of their own are added once, because a finished one is
+    /// remembered for `remember`. Jobs without an id are added twice.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::Full`], [`JobError::TooLarge`] and [`JobError::Invalid`] add nothing, and neither does a call that
+    /// was not sent.
+    pub async fn add(&self, topic: &Topic, jobs: Vec<NewJob>) -> Result<Vec<Added>, JobError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        if jobs.len() > MAX_BATCH {
+            return Err(JobError::Invalid(format!("{} jobs at once: at most {MAX_BATCH}", jobs.len())));
+        }
+        let (mut ids, mut args) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(6 + 9 * jobs.len()));
+        for job in jobs {
+            let own = job.id.is_some();
+            let id = job.id.clone().unwrap_or_else(|| self.new_id());
+            arguments(&id, own, job, &mut args)?;
+            ids.push(id);
+        }
+        self.enter(topic, false).await?;
+        match <[LocalId; 1]>::try_from(ids) {
+            Ok([id]) => {
+                let (queue, name, bytes) = (self.clone(), topic.clone(), args.iter().map(Bytes::len).sum());
+                let send = move |jobs: Vec<_>| async move { Ok(queue.add_each(&name, jobs).await) };
+                Ok(vec![self.shared.adds.call(topic, (id, args), bytes, send).await?])
+            }
+            Err(ids) => self.add_all(topic, ids, args).await,
+        }
+    }
+
+    /// Adds jobs of several clients: together, or one by one if one of them would keep the others out.
+    async fn add_each(&self, topic: &Topic, jobs: Vec<(LocalId, Vec<Bytes>)>) -> Vec<Result<Added, JobError>> {
+        let (ids, args): (Vec<_>, Vec<_>) = jobs.iter().cloned().unzip();
+        match self.add_all(topic, ids, args.concat()).await {
+            Ok(added) => added.into_iter().map(Ok).collect(),
+            Err(JobError::Full { .. } | JobError::TooLarge { .. } | JobError::Invalid(_)) if jobs.len() > 1 => {
+                let mut answers = Vec::with_capacity(jobs.len());
+                for (id, args) in jobs {
+                    let added = self.add_all(topic, vec![id], args).await;
+                    answers.push(added.and_then(|added| {
+                        let none = BadReply { script: "jobs_add", expected: "a letter for each job" };
+                        added.into_iter().next().ok_or(none.into())
+                    }));
+                }
+                answers
+            }
+            Err(error) => jobs.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    /// Adds jobs by one call of the script: all of them, or none.
+    async fn add_all(&self, topic: &Topic, ids: Vec<LocalId>, jobs: Vec<Bytes>) -> Result<Vec<Added>, JobError> {
+        let settings = self.settings().of(topic);
+        let mut args = vec![or_empty(settings.max_jobs.map(number)), text(topic.as_str()), number(settings.max_body)];
+        args.extend([millis(settings.ttr), number(settings.tries), millis(settings.ttl.unwrap_or_default())]);
+        args.extend(jobs);
+        let reply = self.run(&self.shared.scripts.add, topic, &args).await?;
+        let mut fields = Fields::of("jobs_add", reply)?;
+        let word = fields.text()?;
+        let now = self.observe(&mut fields)?;
+        if word == "full" {
+            return Err(JobError::Full { topic: topic.clone(), limit: u64::try_from(fields.int()?).unwrap_or(0) });
+        }
+        if word == "large" {
+            let limit = u64::try_from(fields.int()?).unwrap_or(0);
+            let size = usize::try_from(fields.int()?).unwrap_or(0);
+            return Err(JobError::TooLarge { topic: topic.clone(), size, limit });
+        }
+        if word == "short" {
+            return Err(JobError::Invalid("a time to live ends before its job is due".to_owned()));
+        }
+        let letters = fields.bytes()?;
+        let mut dues = fields.array()?;
+        if letters.len() != ids.len() {
+            return Err(BadReply { script: "jobs_add", expected: "a letter for each job" }.into());
+        }
+        let mut added = Vec::with_capacity(ids.len());
+        for (local, letter) in ids.into_iter().zip(letters) {
+            let due_ms = if dues.is_empty() { None } else { Some(dues.int()?) };
+            let (created, differs) = match letter {
+                b'y' => (true, false),
+                b'o' | b'g' => (false, false),
+                b'b' => (false, true),
+                _ => return Err(BadReply { script: "jobs_add", expected: "y, o, b or g" }.into()),
+            };
+            let id = JobId { topic: topic.clone(), local };
+            let due_ms = due_ms.filter(|_| created);
+            let state = due_ms.map(|due| if due > now { JobState::Delay } else { JobState::Ready });
+            added.push(Added { id, created, differs, due_ms, state });
+        }
+        if added.iter().any(|added| added.created) {
+            self.tell(topic);
+        }
+        if fields.int()? == 1 {
+            // The topic may have been removed from the index after this process entered it.
+            self.enter(topic, true).await?;
+        }
+        Ok(added)
+    }
+}
+
+/// Appends the arguments of one job; returns an error if the job is invalid.
+fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Result<(), JobError> {
+    let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
+    if job.content_type.len() > 255 {
+        return invalid("the content type has more than 255 bytes");
+    }
+    job.ttr.map_or(Ok(()), check_ttr)?;
+    if job.tries.is_some_and(|tries| !(1..=MAX_TRIES).contains(&tries)) {
+        return invalid("tries must be 1 to 1000000");
+    }
+    if job.ttl.is_some_and(|ttl| ttl > MAX_DELAY) {
+        return invalid("the time to live is above ten years; 0 is for ever");
+    }
+    let (word, due) = match job.due {
+        Due::After(delay) if delay > MAX_DELAY => return invalid("the delay is above ten years"),
+        Due::After(delay) => ("a", millis(delay)),
+        Due::At(at) if !(0..=LAST_DUE_MS).contains(&at) => {
+            return invalid("the due time is no time in milliseconds since 1970");
+        }
+        Due::At(at) => ("t", number(at)),
+    };
+    let (ttr, tries, ttl) = (job.ttr.map(millis), job.tries.map(number), job.ttl.map(millis));
+    args.extend([text(id.as_str()), text(if own { "1" } else { "0" }), text(word), due]);
+    args.extend([or_empty(ttr), or_empty(tries), or_empty(ttl), text(&job.content_type), job.body]);
+    Ok(())
+}

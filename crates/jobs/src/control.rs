@@ -1,0 +1,249 @@
+//! The operations of operators on jobs and topics.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::error::JobError;
+use super::job::Aged;
+use super::keys::Keys;
+use super::name::{JobId, LocalId, Topic};
+use super::queue::{JobQueue, millis, number, or_empty, text};
+use delaybridge_link::{BadReply, Fields, Score};
+
+/// Maximum number of jobs that one call redrives or purges.
+pub const MAX_SWEEP: usize = 1_000;
+
+/// Maximum number of unreadable dead jobs that one call skips.
+const MAX_UNREADABLE: u64 = 100_000;
+
+/// A selection of dead jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which<'a> {
+    /// The oldest ones, at most this many.
+    Oldest(usize),
+    /// The jobs with these ids.
+    Ids(&'a [LocalId]),
+}
+
+/// The result of a tick: what it changed, and the sizes of the topic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tick {
+    /// The jobs that a time limit has changed.
+    pub aged: Aged,
+    /// Number of jobs that wait for their due time.
+    pub delay: u64,
+    /// Number of due jobs.
+    pub ready: u64,
+    /// Number of reserved jobs.
+    pub reserved: u64,
+    /// Number of dead jobs.
+    pub dead: u64,
+    /// Time since the first ready job became ready, in ms.
+    pub oldest_ready_ms: Option<i64>,
+    /// Whether there is more to do than one call does.
+    pub more: bool,
+    /// Whether the topic is paused.
+    pub paused: bool,
+}
+
+impl JobQueue {
+    /// Removes a job for good, whatever its state. Its consumer learns of it when it settles the job. A second call
+    /// returns [`JobError::NotFound`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`JobError::NotFound`] if there is no such job.
+    pub async fn delete(&self, id: &JobId) -> Result<(), JobError> {
+        let reply = self.run(&self.shared.scripts.delete, &id.topic, &[text(id.local.as_str())]).await?;
+        let mut fields = Fields::of("jobs_delete", reply)?;
+        self.observe(&mut fields)?;
+        match &fields.bytes()?[..] {
+            b"w" | b"r" | b"d" | b"f" => Ok(()),
+            b"n" => Err(JobError::NotFound),
+            _ => Err(BadReply { script: "jobs_delete", expected: "w, r, d, f or n" }.into()),
+        }
+    }
+
+    /// Makes dead jobs ready again with all of their tries, and with `ttl` from now on, or the same time to live as
+    /// before. Returns their number, at most [`MAX_SWEEP`] a call. Unreadable jobs stay dead, and do not hide others.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection. With ids it may be repeated.
+    pub async fn redrive(&self, topic: &Topic, which: Which<'_>, ttl: Option<Duration>) -> Result<u64, JobError> {
+        let (most, mut ids) = which.arguments()?;
+        let (named, mut left, mut moved, mut stay) = (!ids.is_empty(), most.max(ids.len() as u64), 0, 0);
+        // A script reads at most 512 KiB of records; each continues after the last.
+        while left > 0 && stay < MAX_UNREADABLE {
+            let mut args = vec![text(topic.as_str()), or_empty(ttl.map(millis)), number(left), number(stay)];
+            args.extend(ids.iter().cloned());
+            let reply = self.run(&self.shared.scripts.redrive, topic, &args).await?;
+            let mut fields = Fields::of("jobs_redrive", reply)?;
+            self.observe(&mut fields)?;
+            let letters = fields.bytes()?;
+            let of = |letter: u8| letters.iter().filter(|known| **known == letter).count() as u64;
+            moved += of(b'y');
+            stay += if named { 0 } else { of(b'u') };
+            left = left.saturating_sub(letters.len() as u64 - if named { 0 } else { of(b'u') });
+            if letters.is_empty() {
+                break;
+            }
+            if named {
+                ids.drain(..letters.len().min(ids.len()));
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Removes dead jobs for good; returns their number, at most [`MAX_SWEEP`] a call.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection. With ids it may be repeated.
+    pub async fn purge(&self, topic: &Topic, which: Which<'_>) -> Result<u64, JobError> {
+        let (most, ids) = which.arguments()?;
+        let mut args = vec![Bytes::new(), number(most)];
+        args.extend(ids);
+        let reply = self.run(&self.shared.scripts.purge, topic, &args).await?;
+        let mut fields = Fields::of("jobs_purge", reply)?;
+        self.observe(&mut fields)?;
+        Ok(u64::try_from(fields.int()?).unwrap_or(0))
+    }
+
+    /// Pauses a topic: it hands out nothing. Reserved jobs may still be finished, and jobs may be added.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection. It may be repeated.
+    pub async fn pause(&self, topic: &Topic) -> Result<(), JobError> {
+        self.enter(topic, false).await?;
+        let mut command = redis::cmd("HSET");
+        command.arg(&Keys::of(topic).topic()[..]).arg("paused").arg(1);
+        self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?;
+        // Every daemon looks at the topic.
+        self.announce(topic).await
+    }
+
+    /// Ends a [`pause`](JobQueue::pause).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection. It may be repeated.
+    pub async fn resume(&self, topic: &Topic) -> Result<(), JobError> {
+        let mut command = redis::cmd("HDEL");
+        command.arg(&Keys::of(topic).topic()[..]).arg("paused");
+        self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?;
+        self.announce(topic).await
+    }
+
+    /// Removes a topic with all of its jobs at once. Their consumers learn of it when they settle.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection. It may be repeated.
+    pub async fn destroy(&self, topic: &Topic) -> Result<(), JobError> {
+        let mut command = redis::cmd("UNLINK");
+        Keys::of(topic).all().iter().for_each(|key| {
+            command.arg(&key[..]);
+        });
+        self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?;
+        self.leave(topic).await
+    }
+
+    /// Records that this job is being exported; returns whether it was recorded before. Use it only while the topic is
+    /// paused. It may be repeated.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn begin_export(&self, topic: &Topic, id: &LocalId) -> Result<bool, JobError> {
+        let conn = self.conn(Keys::of(topic).topic()).await?;
+        let hash = Keys::of(topic).topic().clone();
+        let mut last = redis::cmd("HGET");
+        last.arg(&hash[..]).arg("exporting");
+        let interrupted = conn.query::<Option<String>>(&last).await?.as_deref() == Some(id.as_str());
+        let mut note = redis::cmd("HSET");
+        note.arg(&hash[..]).arg("exporting").arg(id.as_str());
+        conn.query::<()>(&note).await?;
+        Ok(interrupted)
+    }
+
+    /// Exports a waiting job to a plain sorted set: copies it as a member, then removes it. Returns `false` if such a
+    /// member exists and is not this job's copy. Use it only while the topic is paused. It may be repeated, because the
+    /// topic remembers which job is being exported.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn export_member(&self, key: &str, score: Score, id: &JobId, body: &Bytes) -> Result<bool, JobError> {
+        let interrupted = self.begin_export(&id.topic, &id.local).await?;
+        let mut copy = redis::cmd("ZADD");
+        copy.arg(key).arg("NX").arg(score).arg(&body[..]);
+        let copied = self.conn(key).await?.query::<u64>(&copy).await? == 1;
+        if !copied && !interrupted {
+            return Ok(false);
+        }
+        self.end_export(id).await?;
+        Ok(true)
+    }
+
+    /// Removes a job whose copy has arrived. It may be repeated.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn end_export(&self, id: &JobId) -> Result<(), JobError> {
+        match self.delete(id).await {
+            Ok(()) | Err(JobError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Wakes the consumers of this topic in all daemons.
+    pub(super) async fn announce(&self, topic: &Topic) -> Result<(), JobError> {
+        let mut command = redis::cmd("PUBLISH");
+        command.arg(super::keys::WAKE).arg(topic.as_str());
+        Ok(self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?)
+    }
+
+    /// Applies the time limits of a topic's jobs, at most `most` of each kind. Every daemon does it once a second;
+    /// without a tick and a `pop`, a topic changes nothing and loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection. It may be repeated.
+    pub async fn tick(&self, topic: &Topic, most: usize) -> Result<Tick, JobError> {
+        let settings = self.settings().of(topic);
+        let args = [
+            number(most as u64),
+            or_empty(settings.dead_max_len.map(number)),
+            or_empty(settings.dead_ttl.map(millis)),
+            text(topic.as_str()),
+        ];
+        let reply = self.run(&self.shared.scripts.tick, topic, &args).await?;
+        let mut fields = Fields::of("jobs_tick", reply)?;
+        let now = self.observe(&mut fields)?;
+        let aged = Aged::of(&mut fields.array()?)?;
+        self.observed(topic, &aged);
+        let mut count = || Ok::<_, BadReply>(u64::try_from(fields.int()?).unwrap_or(0));
+        let (delay, ready, reserved, dead) = (count()?, count()?, count()?, count()?);
+        let oldest_ready_ms = fields.time_ms()?.filter(|head| *head <= now).map(|head| now.saturating_sub(head));
+        let (more, paused) = (fields.int()? == 1, fields.int()? == 1);
+        Ok(Tick { aged, delay, ready, reserved, dead, oldest_ready_ms, more, paused })
+    }
+}
+
+impl Which<'_> {
+    fn arguments(self) -> Result<(u64, Vec<Bytes>), JobError> {
+        match self {
+            Which::Oldest(most) => Ok((most.clamp(1, MAX_SWEEP) as u64, Vec::new())),
+            // Without ids the script would take the oldest jobs.
+            Which::Ids([]) => Err(JobError::Invalid("no ids are given".to_owned())),
+            Which::Ids(ids) if ids.len() > MAX_SWEEP => {
+                Err(JobError::Invalid(format!("{} ids at once: at most {MAX_SWEEP}", ids.len())))
+            }
+            Which::Ids(ids) => Ok((0, ids.iter().map(|id| text(id.as_str())).collect())),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The errors of the job queue, as far as callers branch on them.
+
+use super::name::{InvalidName, Topic};
+use delaybridge_link::{BadReply, LinkError};
+
+/// The reason why a call has no result.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum JobError {
+    /// The job does not exist: it was never added, or was finished, deleted, or past its time to live.
+    #[error("there is no such job")]
+    NotFound,
+    /// The job is not reserved under this token: its time to run ended, it was given back, or another consumer has it.
+    #[error("the job is not reserved under this token any more")]
+    Conflict,
+    /// The topic has its maximum number of jobs; nothing was added.
+    #[error("topic {topic} is full: it may have {limit} jobs")]
+    Full {
+        /// The topic.
+        topic: Topic,
+        /// The `max_jobs` of the topic.
+        limit: u64,
+    },
+    /// The maximum number of topics is reached; nothing was added.
+    #[error("there are {limit} topics, which is as many as there may be")]
+    TooManyTopics {
+        /// The `max_topics` of the job queue.
+        limit: u64,
+    },
+    /// A body is larger than the topic allows; nothing was added.
+    #[error("the body has {size} bytes, topic {topic} allows {limit}")]
+    TooLarge {
+        /// The topic.
+        topic: Topic,
+        /// Size of the body, in bytes.
+        size: usize,
+        /// The `max_body` of the topic.
+        limit: u64,
+    },
+    /// The request is contradictory, or exceeds a limit common to all topics.
+    #[error("{0}")]
+    Invalid(String),
+    /// An invalid name.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// The maximum number of waiting consumers is reached.
+    #[error("{limit} consumers are waiting already")]
+    Busy {
+        /// The maximum number.
+        limit: usize,
+    },
+    /// Redis did not reply, or replied with an error. See [`outcome_unknown`](JobError::outcome_unknown).
+    #[error(transparent)]
+    Unavailable(#[from] LinkError),
+    /// The reply has an unknown shape.
+    #[error(transparent)]
+    Reply(#[from] BadReply),
+}
+
+impl JobError {
+    /// Whether the call may have taken effect nevertheless: true unless the server answered that it did not, or nothing
+    /// was sent. Each call documents what repeating it does.
+    pub fn outcome_unknown(&self) -> bool {
+        matches!(self, JobError::Unavailable(LinkError::Unknown { .. } | LinkError::Malformed(_)) | JobError::Reply(_))
+    }
+}

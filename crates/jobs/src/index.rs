@@ -1,0 +1,88 @@
+//! The index of topics, which also limits their number. Topics of the configuration are always allowed.
+
+use bytes::Bytes;
+
+use super::error::JobError;
+use super::keys::{Keys, TOPICS};
+use super::name::Topic;
+use super::queue::JobQueue;
+use delaybridge_link::Fields;
+
+impl JobQueue {
+    /// Whether a topic is in the configuration or in the index.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn has_topic(&self, topic: &Topic) -> Result<bool, JobError> {
+        if self.settings().topics.contains_key(topic) || self.has_entered(topic) {
+            return Ok(true);
+        }
+        let mut command = redis::cmd("ZSCORE");
+        command.arg(TOPICS).arg(topic.as_str());
+        Ok(self.conn(TOPICS).await?.query::<Option<String>>(&command).await?.is_some())
+    }
+
+    /// Counts the topics of the index with this prefix.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn count_topics(&self, prefix: &str) -> Result<u64, JobError> {
+        // Names are ASCII, so no byte of a name is above this one.
+        let (from, till) = (format!("[{prefix}"), format!("({prefix}\u{7f}"));
+        let mut command = redis::cmd("ZLEXCOUNT");
+        command.arg(TOPICS).arg(from).arg(till);
+        Ok(self.conn(TOPICS).await?.query(&command).await?)
+    }
+
+    /// Removes an empty topic from the index; returns whether it was empty. It may be repeated.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn forget(&self, topic: &Topic) -> Result<bool, JobError> {
+        let reply = self.run(&self.shared.scripts.forget, topic, &[] as &[Bytes]).await?;
+        let mut fields = Fields::of("jobs_forget", reply)?;
+        self.observe(&mut fields)?;
+        if fields.int()? != 1 {
+            return Ok(false);
+        }
+        self.leave(topic).await?;
+        Ok(true)
+    }
+
+    /// Removes a topic from the index after its hash was removed. A job that was added in between enters the topic
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub(super) async fn leave(&self, topic: &Topic) -> Result<(), JobError> {
+        self.left(topic);
+        let conn = self.conn(TOPICS).await?;
+        let mut command = redis::cmd("ZREM");
+        command.arg(TOPICS).arg(topic.as_str());
+        conn.query::<()>(&command).await?;
+        let hash = Keys::of(topic).topic().clone();
+        let mut command = redis::cmd("EXISTS");
+        command.arg(&hash[..]);
+        match self.conn(&hash).await?.query::<bool>(&command).await? {
+            true => self.enter(topic, true).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a new topic if the maximum number is reached.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`JobError::TooManyTopics`], or an error of the connection.
+    pub(super) async fn check_topics(&self, topic: &Topic) -> Result<(), JobError> {
+        let Some(limit) = self.settings().max_topics else { return Ok(()) };
+        if self.has_topic(topic).await? || self.count_topics("").await? < limit {
+            return Ok(());
+        }
+        Err(JobError::TooManyTopics { limit })
+    }
+}

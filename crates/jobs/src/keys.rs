@@ -1,0 +1,88 @@
+//! The names of a topic's keys. All have the topic as their hash tag, so that a script may use them together in a
+//! Cluster.
+
+use bytes::Bytes;
+
+use super::name::Topic;
+
+/// The prefix of all keys of the job queue.
+pub const PREFIX: &str = "delaybridge:jobs:";
+/// The index of topics: a zset of their names, all with score zero.
+pub const TOPICS: &str = "delaybridge:jobs:topics";
+/// The channel on which scripts announce topics with a new first job.
+pub const WAKE: &str = "delaybridge:jobs:wake";
+
+/// The keys of one topic, in the order in which every script takes them.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    all: [Bytes; 8],
+}
+
+/// The kinds of keys, each with its word in the name and its type.
+pub const KINDS: [(&str, &str); 8] = [
+    ("due", "zset"),
+    ("reserved", "zset"),
+    ("records", "hash"),
+    ("state", "hash"),
+    ("dead", "zset"),
+    ("expiry", "zset"),
+    ("gone", "zset"),
+    ("topic", "hash"),
+];
+
+impl Keys {
+    /// The keys of a topic.
+    pub fn of(topic: &Topic) -> Keys {
+        Keys::named(topic.as_str())
+    }
+
+    /// The keys of the topic with this name, which is not validated.
+    pub fn named(topic: &str) -> Keys {
+        Keys { all: KINDS.map(|(word, _)| Bytes::from(format!("{PREFIX}{word}:{{{topic}}}"))) }
+    }
+
+    /// The waiting jobs: id -> due time, ms.
+    pub fn due(&self) -> &Bytes {
+        &self.all[0]
+    }
+
+    /// The reserved jobs: id -> end of the reservation, ms.
+    pub fn reserved(&self) -> &Bytes {
+        &self.all[1]
+    }
+
+    /// The jobs without tries left.
+    pub fn dead(&self) -> &Bytes {
+        &self.all[4]
+    }
+
+    /// The immutable data of each job.
+    pub fn records(&self) -> &Bytes {
+        &self.all[2]
+    }
+
+    /// The changing data of each job.
+    pub fn state(&self) -> &Bytes {
+        &self.all[3]
+    }
+
+    /// The ends of the jobs' times to live.
+    pub fn expiry(&self) -> &Bytes {
+        &self.all[5]
+    }
+
+    /// The clients' ids of finished jobs, until they are forgotten.
+    pub fn gone(&self) -> &Bytes {
+        &self.all[6]
+    }
+
+    /// The hash of the topic itself.
+    pub fn topic(&self) -> &Bytes {
+        &self.all[7]
+    }
+
+    /// All keys, in the order of [`KINDS`].
+    pub fn all(&self) -> &[Bytes; 8] {
+        &self.all
+    }
+}

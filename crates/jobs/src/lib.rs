@@ -1,0 +1,52 @@
+//! The job queue: jobs with a due time, handed to consumers for a time to run, each in exactly one state.
+//!
+//! ```text
+//! add -> delay -> ready -> reserved -> gone         finished, deleted, or past its time to live
+//!          ^        ^         |
+//!          +--------+---------+--> dead             its tries are used up, or it was buried
+//! ```
+//!
+//! [`JobQueue`] has one call for each operation on jobs, and each call is one script: see `scripts/`. The ready jobs
+//! are the due part of a sorted set, so that a job need not be moved when it becomes due. A reservation has a unique
+//! [`Token`], so that a consumer that lost the job can no longer settle it (R3).
+//!
+//! It does not depend on HTTP, the pipeline or sinks.
+
+mod add;
+pub mod config;
+mod control;
+mod dispenser;
+mod error;
+mod index;
+mod job;
+mod keys;
+mod limits;
+mod look;
+mod name;
+mod queue;
+mod record;
+mod reserve;
+mod rights;
+mod scripts;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod together;
+mod tokens;
+
+pub use add::MAX_BATCH;
+pub use control::{MAX_SWEEP, Tick, Which};
+pub use dispenser::{Dispenser, Dispensing, MAX_TOPICS, MAX_WAITING, PopRequest};
+pub use error::JobError;
+pub use job::{Added, Aged, Due, JobState, NewJob, Reserved, Settled};
+pub use keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
+pub use limits::{Allowed, Limits};
+pub use look::{JobInfo, MAX_PAGE, Sizes, TopicsPage};
+pub use name::{InvalidName, JobId, LocalId, Token, Topic};
+pub use queue::JobQueue;
+pub use record::Record;
+pub use reserve::{MAX_POP, Popped, Release};
+pub use rights::rights;
+pub use scripts::{Patch, SCRIPTS, Scripts};
+pub use settings::{JobSettings, MAX_DELAY, MAX_TRIES, MAX_TTR, TopicSettings};
+pub use tokens::{MadeToken, TokenLimits};

@@ -1,0 +1,301 @@
+//! Reserving jobs, and settling them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::error::JobError;
+use super::job::{Aged, Reserved, Settled};
+use super::name::{JobId, LocalId, Token, Topic};
+use super::queue::{JobQueue, millis, number, or_empty, text};
+use super::record::Record;
+use super::settings::check_ttr;
+use delaybridge_link::{BadReply, Fields};
+
+/// Maximum number of jobs in one call.
+pub const MAX_POP: usize = 100;
+/// Maximum size of the bodies in a reply, in bytes; a single larger job is returned alone.
+const MAX_POP_BYTES: usize = 4 << 20;
+/// Maximum number of consecutive looks that find only unreadable jobs. A waiting consumer looks further.
+const PASSED: usize = 20;
+/// Maximum length of a consumer's reason, in bytes.
+const MAX_REASON: usize = 256;
+
+/// The result of one look at a topic.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Popped {
+    /// The reserved jobs, the longest due first.
+    pub jobs: Vec<Reserved>,
+    /// The estimated time at which the next job is ready; a time in the past means now. `None` if none waits and none
+    /// is reserved.
+    pub next_ms: Option<i64>,
+    /// Whether the topic is paused, and hands out nothing.
+    pub paused: bool,
+    /// The other jobs that a time limit has changed meanwhile.
+    pub aged: Aged,
+}
+
+/// The way in which a consumer gives a job back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// The attempt counts: after the last one the job is dead.
+    Counted,
+    /// The attempt does not count.
+    Uncounted,
+}
+
+impl JobQueue {
+    /// Reserves at most `count` ready jobs without waiting. `ttr` replaces the jobs' own time to run.
+    ///
+    /// If it is repeated after an unknown outcome, it reserves other jobs. Those of the first call come back when their
+    /// time to run ends, or by [`recover`](JobQueue::recover).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn pop_now(&self, topic: &Topic, count: usize, ttr: Option<Duration>) -> Result<Popped, JobError> {
+        self.pop_as(topic, Token::random(), count, ttr).await
+    }
+
+    /// The latest time at which a pop that is sent now may run, in ms by Redis's clock.
+    pub(super) fn not_after(&self) -> i64 {
+        let timeout = i64::try_from(self.command_timeout().as_millis()).unwrap_or(i64::MAX);
+        self.now_ms().saturating_add(timeout)
+    }
+
+    /// Like [`pop_now`](JobQueue::pop_now), under this token, which no other call may have.
+    pub async fn pop_as(
+        &self,
+        topic: &Topic,
+        token: Token,
+        count: usize,
+        ttr: Option<Duration>,
+    ) -> Result<Popped, JobError> {
+        if let Some(ttr) = ttr {
+            check_ttr(ttr)?;
+        }
+        let settings = self.settings().of(topic);
+        let (mut late, mut passed) = (0, 0);
+        // After that time it does not run: see `recover`. The first reply corrects a wrong calendar of this machine.
+        while late < 2 {
+            let args = [
+                number(self.not_after()),
+                text(token.as_str()),
+                number(count.clamp(1, MAX_POP) as u64),
+                number(MAX_POP_BYTES as u64),
+                or_empty(ttr.map(millis)),
+                or_empty(settings.dead_max_len.map(number)),
+            ];
+            let reply = self.run(&self.shared.scripts.pop, topic, &args).await?;
+            let mut fields = Fields::of("jobs_pop", reply)?;
+            let word = fields.text()?;
+            self.observe(&mut fields)?;
+            if word != "late" {
+                let popped = popped(topic, token, &mut fields)?;
+                self.observed(topic, &popped.aged);
+                // All checked jobs may be unreadable. Then nothing is reserved under this token.
+                let hidden = popped.jobs.is_empty() && popped.aged.set_aside > 0;
+                if hidden && passed < PASSED && popped.next_ms.is_some_and(|next| next <= self.now_ms()) {
+                    passed += 1;
+                    continue;
+                }
+                return Ok(popped);
+            }
+            late += 1;
+        }
+        Err(JobError::Invalid("the script ran too late, twice: is Redis's clock being set?".to_owned()))
+    }
+
+    /// Finishes a job, which is removed. Returns [`JobError::NotFound`] if it is gone already, and so does a second
+    /// call.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`JobError::Conflict`] if the job is no longer reserved under this token.
+    pub async fn finish(&self, id: &JobId, token: Token) -> Result<(), JobError> {
+        let (queue, topic) = (self.clone(), id.topic.clone());
+        let send = move |jobs: Vec<_>| async move { queue.finish_all(&topic, &jobs).await };
+        self.shared.finishes.call(&id.topic, (id.local.clone(), token), id.local.as_str().len(), send).await
+    }
+
+    /// Finishes several jobs of a topic; returns a result for each, in order.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn finish_all(
+        &self,
+        topic: &Topic,
+        jobs: &[(LocalId, Token)],
+    ) -> Result<Vec<Result<(), JobError>>, JobError> {
+        let mut args = vec![or_empty(self.settings().of(topic).remember.map(millis))];
+        args.extend(jobs.iter().flat_map(|(id, token)| [text(id.as_str()), text(token.as_str())]));
+        let reply = self.run(&self.shared.scripts.finish, topic, &args).await?;
+        let mut fields = Fields::of("jobs_finish", reply)?;
+        self.observe(&mut fields)?;
+        let letters = fields.bytes()?;
+        if letters.len() != jobs.len() {
+            return Err(BadReply { script: "jobs_finish", expected: "a letter for each job" }.into());
+        }
+        Ok(letters.iter().map(|letter| settled("jobs_finish", *letter).map(drop)).collect())
+    }
+
+    /// Releases a job, which is ready again after `delay`; or it is dead or gone, see [`Settled`]. Returns the new due
+    /// time as well. A second call returns [`JobError::Conflict`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`JobError::Conflict`] or [`JobError::NotFound`].
+    pub async fn release(
+        &self,
+        id: &JobId,
+        token: Token,
+        delay: Duration,
+        how: Release,
+        reason: &str,
+    ) -> Result<(Settled, i64), JobError> {
+        let how = if how == Release::Counted { "r" } else { "u" };
+        let reason = if reason.is_empty() { "released" } else { reason };
+        self.give_back(id, token, how, delay, reason).await
+    }
+
+    /// Makes a job dead, whatever tries it has left. A second call returns [`JobError::Conflict`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`JobError::Conflict`] or [`JobError::NotFound`].
+    pub async fn bury(&self, id: &JobId, token: Token, reason: &str) -> Result<(), JobError> {
+        let reason = if reason.is_empty() { "buried" } else { reason };
+        self.give_back(id, token, "b", Duration::ZERO, reason).await.map(drop)
+    }
+
+    async fn give_back(
+        &self,
+        id: &JobId,
+        token: Token,
+        how: &str,
+        delay: Duration,
+        reason: &str,
+    ) -> Result<(Settled, i64), JobError> {
+        if delay > super::settings::MAX_DELAY {
+            return Err(JobError::Invalid("the delay is above ten years".to_owned()));
+        }
+        let end = (0..=reason.len().min(MAX_REASON)).rev().find(|end| reason.is_char_boundary(*end)).unwrap_or(0);
+        let job = [text(id.local.as_str()), text(token.as_str()), text(how), millis(delay), text(&reason[..end])];
+        let mut answers = self.release_all(&id.topic, job.into()).await?;
+        answers.pop().unwrap_or(Err(JobError::NotFound))
+    }
+
+    /// Releases jobs at once without counting the attempt, because no client received them.
+    pub(super) async fn give_back_unseen(&self, topic: &Topic, jobs: &[(LocalId, Token)]) -> Result<(), JobError> {
+        let one = |(id, token): &(LocalId, Token)| {
+            [text(id.as_str()), text(token.as_str()), text("u"), number(0), text("no client received it")]
+        };
+        self.release_all(topic, jobs.iter().flat_map(one).collect()).await.map(drop)
+    }
+
+    async fn release_all(
+        &self,
+        topic: &Topic,
+        jobs: Vec<Bytes>,
+    ) -> Result<Vec<Result<(Settled, i64), JobError>>, JobError> {
+        let mut args = vec![or_empty(self.settings().of(topic).dead_max_len.map(number)), text(topic.as_str())];
+        args.extend(jobs);
+        let reply = self.run(&self.shared.scripts.release, topic, &args).await?;
+        let mut fields = Fields::of("jobs_release", reply)?;
+        self.observe(&mut fields)?;
+        let letters = fields.bytes()?;
+        let mut times = fields.array()?;
+        let mut answers = Vec::with_capacity(letters.len());
+        for letter in letters {
+            let time = times.int()?;
+            answers.push(settled("jobs_release", letter).map(|settled| (settled, time)));
+        }
+        Ok(answers)
+    }
+
+    /// Restarts the time to run, which `ttr` replaces. Returns its new end. A second call restarts it once more.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`JobError::Conflict`] or [`JobError::NotFound`].
+    pub async fn touch(&self, id: &JobId, token: Token, ttr: Option<Duration>) -> Result<i64, JobError> {
+        if let Some(ttr) = ttr {
+            check_ttr(ttr)?;
+        }
+        let args = [text(id.local.as_str()), text(token.as_str()), or_empty(ttr.map(millis))];
+        let reply = self.run(&self.shared.scripts.touch, &id.topic, &args).await?;
+        let mut fields = Fields::of("jobs_touch", reply)?;
+        self.observe(&mut fields)?;
+        let letter = fields.bytes()?;
+        settled("jobs_touch", letter.first().copied().unwrap_or_default())?;
+        Ok(fields.int()?)
+    }
+
+    /// Releases the jobs that a pop with a lost reply has reserved; returns their number. Call it only after that pop
+    /// can run no more, which is one `command_timeout` after it was sent.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection. It may be repeated.
+    pub async fn recover(&self, topic: &Topic, token: Token) -> Result<u64, JobError> {
+        const PAGE: i64 = 500;
+        let (mut found, mut from) = (0, 0_i64);
+        // Pages and their number are bounded; other jobs come back when their time to run ends.
+        for _ in 0..200 {
+            let args = [text(token.as_str()), number(from), number(PAGE), text(topic.as_str())];
+            let reply = self.run(&self.shared.scripts.recover, topic, &args).await?;
+            let mut fields = Fields::of("jobs_recover", reply)?;
+            self.observe(&mut fields)?;
+            found += u64::try_from(fields.int()?).unwrap_or(0);
+            from = fields.int()?;
+            if from < 0 {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn settled(script: &'static str, letter: u8) -> Result<Settled, JobError> {
+    match letter {
+        b'y' => Ok(Settled::Done),
+        b'd' => Ok(Settled::Dead),
+        b'x' => Ok(Settled::Expired),
+        b'c' => Err(JobError::Conflict),
+        b'n' => Err(JobError::NotFound),
+        _ => Err(BadReply { script, expected: "y, d, x, c or n" }.into()),
+    }
+}
+
+fn popped(topic: &Topic, token: Token, fields: &mut Fields) -> Result<Popped, BadReply> {
+    let mut jobs = fields.array()?;
+    let mut popped = Popped::default();
+    while !jobs.is_empty() {
+        let bad = BadReply { script: "jobs_pop", expected: "the id of a job" };
+        let local: LocalId = jobs.text()?.parse().map_err(|_| bad)?;
+        let unread = BadReply { script: "jobs_pop", expected: "a job's record of version 1" };
+        let record = Record::read(&jobs.bytes()?).ok_or(unread)?;
+        let mut count = || Ok::<_, BadReply>(u32::try_from(jobs.int()?).unwrap_or(u32::MAX));
+        let (attempt, tries, ttr_ms) = (count()?, count()?, count()?);
+        let (deadline_ms, expires_ms) = (jobs.int()?, jobs.int()?);
+        popped.jobs.push(Reserved {
+            id: JobId { topic: topic.clone(), local },
+            token,
+            body: record.body,
+            content_type: record.content_type,
+            attempt,
+            tries_left: tries.saturating_sub(attempt),
+            ttr: Duration::from_millis(ttr_ms.into()),
+            deadline_ms,
+            added_ms: record.added_ms,
+            expires_ms: Some(expires_ms).filter(|ms| *ms > 0),
+        });
+    }
+    let (due, over) = (fields.time_ms()?, fields.time_ms()?);
+    popped.aged = Aged::of(&mut fields.array()?)?;
+    popped.paused = fields.int()? == 1;
+    // A paused topic has no next job until it is resumed.
+    popped.next_ms = due.into_iter().chain(over).min().filter(|_| !popped.paused);
+    Ok(popped)
+}

@@ -1,0 +1,55 @@
+//! The rights that the scripts and commands of the job queue need.
+
+use super::keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
+use super::name::Topic;
+use bytes::Bytes;
+use delaybridge_link::rights::command::*;
+use delaybridge_link::rights::{Grant, Pattern};
+
+/// Patterns of these keys over all topics, because clients create topics. An example topic stands for all.
+fn keys(which: &[usize]) -> Vec<Pattern> {
+    let example: Option<Keys> = "example".parse::<Topic>().ok().map(|topic| Keys::of(&topic));
+    let pattern = |&place: &usize| {
+        let pattern = Pattern::around([Some(format!("{PREFIX}{}:{{", KINDS[place].0)), None, Some("}".to_owned())]);
+        match &example {
+            Some(keys) => pattern.with_example(keys.all()[place].clone()),
+            None => pattern,
+        }
+    };
+    which.iter().map(pattern).collect()
+}
+
+const DUE: usize = 0;
+const RESERVED: usize = 1;
+const RECORDS: usize = 2;
+const STATE: usize = 3;
+const DEAD: usize = 4;
+const EXPIRY: usize = 5;
+const GONE: usize = 6;
+const TOPIC: usize = 7;
+
+fn tokens() -> Vec<Pattern> {
+    let pattern = Pattern::around([Some(format!("{PREFIX}tokens:{{")), None, Some("}".to_owned())]);
+    vec![pattern.with_example(Bytes::from(super::tokens::key("example")))]
+}
+
+/// The rights of a daemon, and of the command line, for all topics.
+pub fn rights() -> Vec<Grant> {
+    let index = || [Pattern::exact(TOPICS)];
+    vec![
+        Grant::on(keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC]), [EVALSHA, EXISTS, TYPE, UNLINK]),
+        Grant::on(keys(&[DUE, RESERVED, DEAD]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZREM, ZSCORE]),
+        Grant::on(keys(&[RESERVED, DEAD]), [ZRANGEBYSCORE]),
+        Grant::on(keys(&[RESERVED]), [ZREMRANGEBYRANK]),
+        Grant::on(keys(&[RECORDS]), [HDEL, HEXISTS, HGET, HLEN, HMGET, HSET, HSTRLEN]),
+        Grant::on(keys(&[STATE]), [HDEL, HGET, HLEN, HMGET, HSET]),
+        Grant::on(keys(&[EXPIRY]), [ZADD, ZCARD, ZRANGEBYSCORE, ZREM, ZREMRANGEBYRANK]),
+        Grant::on(keys(&[GONE]), [ZADD, ZCARD, ZCOUNT, ZREMRANGEBYRANK, ZSCORE]),
+        Grant::on(keys(&[TOPIC]), [HDEL, HEXISTS, HGET, HLEN, HMGET, HSET]),
+        Grant::on(index(), [ZADD, ZLEXCOUNT, ZRANGE, ZREM, ZSCORE]),
+        // Tokens of namespaces, which the API of lmstfy creates: see `tokens.rs`.
+        Grant::on(tokens(), [HDEL, HGET, HGETALL, HLEN, HSET, HSETNX]),
+        Grant::channels([Pattern::exact(WAKE)], [PUBLISH, SUBSCRIBE]),
+        Grant::plain([TIME]),
+    ]
+}

@@ -1,0 +1,136 @@
+//! The Lua scripts, compiled in. Arguments, replies and repeatability are documented at the head of each.
+
+use std::sync::LazyLock;
+
+use delaybridge_link::{Clock, Script};
+
+/// One script for each change of a job, and for each view.
+pub struct Scripts {
+    pub(super) add: Script,
+    pub(super) pop: Script,
+    pub(super) finish: Script,
+    pub(super) release: Script,
+    pub(super) touch: Script,
+    pub(super) delete: Script,
+    pub(super) get: Script,
+    pub(super) peek: Script,
+    pub(super) stats: Script,
+    pub(super) redrive: Script,
+    pub(super) purge: Script,
+    pub(super) tick: Script,
+    pub(super) recover: Script,
+    pub(super) limits: Script,
+    pub(super) unreadable: Script,
+    pub(super) forget: Script,
+}
+
+/// The scripts with Redis's clock.
+pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(Clock::Redis));
+
+/// A replacement in one script: (script, text, replacement). For tests that plant a bug.
+pub type Patch<'a> = (&'a str, &'a str, &'a str);
+
+const PRELUDE: &str = include_str!("scripts/prelude.lua");
+
+/// The parts that scripts include: the line that includes one, and its text.
+const INCLUDES: [(&str, &str); 4] = [
+    ("--#include types.lua", include_str!("scripts/types.lua")),
+    ("--#include state.lua", include_str!("scripts/state.lua")),
+    ("--#include moves.lua", include_str!("scripts/moves.lua")),
+    // After moves.lua, which includes it.
+    ("--#include limit.lua", include_str!("scripts/limit.lua")),
+];
+
+const TEXTS: [(&str, &str); 16] = [
+    ("add", include_str!("scripts/add.lua")),
+    ("pop", include_str!("scripts/pop.lua")),
+    ("finish", include_str!("scripts/finish.lua")),
+    ("release", include_str!("scripts/release.lua")),
+    ("touch", include_str!("scripts/touch.lua")),
+    ("delete", include_str!("scripts/delete.lua")),
+    ("get", include_str!("scripts/get.lua")),
+    ("peek", include_str!("scripts/peek.lua")),
+    ("stats", include_str!("scripts/stats.lua")),
+    ("redrive", include_str!("scripts/redrive.lua")),
+    ("purge", include_str!("scripts/purge.lua")),
+    ("tick", include_str!("scripts/tick.lua")),
+    ("recover", include_str!("scripts/recover.lua")),
+    ("limits", include_str!("scripts/limits.lua")),
+    ("unreadable", include_str!("scripts/unreadable.lua")),
+    ("forget", include_str!("scripts/forget.lua")),
+];
+
+impl Scripts {
+    /// Builds the scripts with this clock.
+    pub fn new(clock: Clock) -> Self {
+        Self::patched(clock, &[])
+    }
+
+    /// Builds the scripts with replacements, so that a test can show that it notices a bug. A replaced text may be in
+    /// an included part.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a script does not exist, or does not contain the text.
+    #[doc(hidden)]
+    pub fn patched(clock: Clock, patches: &[Patch]) -> Self {
+        let script = |name: &'static str| {
+            let body = TEXTS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
+            let text =
+                INCLUDES.iter().fold(format!("{PRELUDE}\n{body}"), |text, (line, file)| text.replace(line, file));
+            let mut text = clock.in_text(text);
+            for (_, from, to) in patches.iter().filter(|(script, ..)| *script == name) {
+                assert!(text.contains(from), "script {name} does not contain {from}");
+                text = text.replace(from, to);
+            }
+            Script::new(format!("jobs_{name}"), text)
+        };
+        for (name, ..) in patches {
+            assert!(TEXTS.iter().any(|(known, _)| known == name), "no script of jobs is called {name}");
+        }
+        Scripts {
+            add: script("add"),
+            pop: script("pop"),
+            finish: script("finish"),
+            release: script("release"),
+            touch: script("touch"),
+            delete: script("delete"),
+            get: script("get"),
+            peek: script("peek"),
+            stats: script("stats"),
+            redrive: script("redrive"),
+            purge: script("purge"),
+            tick: script("tick"),
+            recover: script("recover"),
+            limits: script("limits"),
+            unreadable: script("unreadable"),
+            forget: script("forget"),
+        }
+    }
+
+    /// All scripts, which are loaded when a connection is made.
+    pub fn all(&self) -> [&Script; 16] {
+        let Scripts {
+            add,
+            pop,
+            finish,
+            release,
+            touch,
+            delete,
+            get,
+            peek,
+            stats,
+            redrive,
+            purge,
+            tick,
+            recover,
+            limits,
+            unreadable,
+            forget,
+        } = self;
+        [
+            add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover, limits,
+            unreadable, forget,
+        ]
+    }
+}

@@ -1,0 +1,280 @@
+//! Tests of the calls against a real Redis, one by one, on a clock that the tests set.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use super::*;
+use delaybridge_link::test_server::TestServer;
+use delaybridge_link::{Clock, Link, LinkOptions, TEST_CLOCK};
+
+static ON_TEST_CLOCK: LazyLock<Scripts> = LazyLock::new(|| Scripts::new(Clock::Test));
+
+const NOW: i64 = 1_800_000_000_000;
+
+async fn queue(server: &TestServer) -> JobQueue {
+    let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
+    set_clock(server, NOW).await;
+    JobQueue::new(link, JobSettings::default(), &ON_TEST_CLOCK)
+}
+
+async fn set_clock(server: &TestServer, now_ms: i64) {
+    let time = [now_ms / 1000, now_ms % 1000 * 1000];
+    let mut pipe = redis::pipe();
+    pipe.atomic().del(TEST_CLOCK).rpush(TEST_CLOCK, &time);
+    pipe.exec_async(&mut server.admin().await).await.unwrap();
+}
+
+fn topic() -> Topic {
+    "orders".parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_job_is_added_handed_out_and_finished() {
+    let server = TestServer::start();
+    let jobs = queue(&server).await;
+    let added = jobs.add(&topic(), vec![NewJob::new("one"), NewJob::new("two")]).await.unwrap();
+    assert!(added.iter().all(|added| added.created && added.due_ms.is_some()));
+    let popped = jobs.pop_now(&topic(), 10, None).await.unwrap();
+    assert_eq!(popped.jobs.iter().map(|job| &job.body[..]).collect::<Vec<_>>(), [b"one", b"two"]);
+    let job = &popped.jobs[0];
+    assert_eq!((job.id.clone(), job.attempt, job.tries_left), (added[0].id.clone(), 1, 9));
+    assert_eq!(jobs.get(&job.id).await.unwrap().unwrap().state, JobState::Reserved);
+    jobs.finish(&job.id, job.token).await.unwrap();
+    assert!(matches!(jobs.finish(&job.id, job.token).await, Err(JobError::NotFound)));
+    assert_eq!(jobs.get(&job.id).await.unwrap(), None);
+    assert_eq!(jobs.topics(None, 10).await.unwrap(), [topic()]);
+    let sizes = jobs.sizes(&topic()).await.unwrap();
+    assert_eq!((sizes.delay, sizes.ready, sizes.reserved, sizes.dead), (0, 0, 1, 0));
+}
+
+#[tokio::test]
+async fn a_delayed_job_is_not_handed_out_before_its_time() {
+    let server = TestServer::start();
+    let jobs = queue(&server).await;
+    let late = NewJob { due: Due::After(Duration::from_millis(300)), ..NewJob::new("late") };
+    jobs.add(&topic(), vec![late]).await.unwrap();
+    let popped = jobs.pop_now(&topic(), 1, None).await.unwrap();
+    assert!(popped.jobs.is_empty() && popped.next_ms == Some(NOW + 300));
+    set_clock(&server, NOW + 299).await;
+    assert!(jobs.pop_now(&topic(), 1, None).await.unwrap().jobs.is_empty());
+    set_clock(&server, NOW + 300).await;
+    assert_eq!(jobs.pop_now(&topic(), 1, None).await.unwrap().jobs.len(), 1);
+}
+
+#[tokio::test]
+async fn who_lost_a_job_cannot_settle_it() {
+    let server = TestServer::start();
+    let jobs = queue(&server).await;
+    jobs.add(&topic(), vec![NewJob { tries: Some(2), ..NewJob::new("x") }]).await.unwrap();
+    let short = Some(Duration::from_millis(1));
+    let first = jobs.pop_now(&topic(), 1, short).await.unwrap().jobs.remove(0);
+    set_clock(&server, NOW + 1).await;
+    let second = jobs.pop_now(&topic(), 1, short).await.unwrap();
+    assert_eq!(second.aged.came_back, 1);
+    let second = &second.jobs[0];
+    assert_eq!((second.attempt, second.tries_left), (2, 0));
+    for (token, conflict) in [(first.token, true), (second.token, false)] {
+        let touched = jobs.touch(&first.id, token, None).await;
+        assert_eq!(matches!(touched, Err(JobError::Conflict)), conflict, "{touched:?}");
+    }
+    assert!(matches!(jobs.finish(&first.id, first.token).await, Err(JobError::Conflict)));
+    set_clock(&server, NOW + 2).await;
+    let third = jobs.pop_now(&topic(), 1, None).await.unwrap();
+    assert_eq!((third.jobs.len(), third.aged.died), (0, 1));
+    let dead = jobs.peek(&topic(), JobState::Dead, 0, 10).await.unwrap();
+    assert_eq!((dead[0].reason.as_str(), dead[0].attempts), ("ttr", 2));
+    assert_eq!(jobs.redrive(&topic(), Which::Oldest(10), None).await.unwrap(), 1);
+    assert_eq!(jobs.pop_now(&topic(), 1, None).await.unwrap().jobs[0].attempt, 1);
+}
+
+fn key(word: &str) -> String {
+    format!("delaybridge:jobs:{word}:{{orders}}")
+}
+
+fn own(id: &str, body: &'static str) -> NewJob {
+    NewJob { id: Some(id.parse().unwrap()), ..NewJob::new(body) }
+}
+
+fn bodies(jobs: &[Reserved]) -> Vec<&[u8]> {
+    jobs.iter().map(|job| &job.body[..]).collect()
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_takes_no_neighbour_along() {
+    let server = TestServer::start();
+    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    jobs.add(&topic(), ["a", "b", "c", "d", "e"].map(|id| own(id, "x")).into()).await.unwrap();
+    let strange: &[u8] = b"\xff\0 of another program";
+    let mut broken = redis::pipe();
+    // Another version, cut off, cut off in the content type, and an invalid id.
+    broken.hset(key("records"), "b", b"\x02 of a newer version, with more than 27 bytes").ignore();
+    broken.hset(key("records"), "c", b"\x01short").ignore();
+    broken.hset(key("records"), "d", [&[1_u8; 26][..], &[200]].concat()).ignore();
+    broken.hset(key("records"), strange, [&[1_u8; 26][..], &[0]].concat()).zadd(key("due"), strange, 1).ignore();
+    broken.exec_async(&mut redis).await.unwrap();
+
+    let popped = jobs.pop_now(&topic(), 10, None).await.unwrap();
+    assert_eq!(popped.jobs.iter().map(|job| job.id.local.as_str()).collect::<Vec<_>>(), ["a", "e"]);
+    assert_eq!((popped.aged.set_aside, popped.jobs[0].attempt), (4, 1));
+    let dead = jobs.peek(&topic(), JobState::Dead, 0, 10).await.unwrap();
+    let shown = |id: &str| dead.iter().find(|job| job.id.local.as_str() == id).unwrap();
+    assert!(dead.len() == 4 && dead.iter().all(|job| !job.readable && !job.reason.is_empty()), "{dead:?}");
+    assert_eq!(&shown("b").body[..], b"\x02 of a newer version, with more than 27 bytes", "all of its bytes");
+    assert!(!jobs.get(&JobId { topic: topic(), local: "c".parse().unwrap() }).await.unwrap().unwrap().readable);
+    let (looked, unreadable) = jobs.unreadable(&topic(), JobState::Dead, 0).await.unwrap();
+    assert_eq!((looked, unreadable.len()), (4, 4));
+
+    // They stay dead, and do not hide others from a redrive.
+    jobs.bury(&popped.jobs[1].id, popped.jobs[1].token, "").await.unwrap();
+    assert_eq!(jobs.redrive(&topic(), Which::Oldest(1), None).await.unwrap(), 1);
+    assert_eq!(jobs.pop_now(&topic(), 1, None).await.unwrap().jobs[0].id.local.as_str(), "e");
+    assert_eq!(jobs.purge(&topic(), Which::Oldest(10)).await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn a_job_behind_records_that_cannot_be_read_is_handed_out_at_once() {
+    let server = TestServer::start();
+    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let mut strangers = redis::pipe();
+    for n in 0..15 {
+        strangers.hset(key("records"), n, "none").zadd(key("due"), n, n).ignore();
+    }
+    strangers.exec_async(&mut redis).await.unwrap();
+    jobs.add(&topic(), vec![NewJob::new("good")]).await.unwrap();
+    assert_eq!(bodies(&jobs.pop_now(&topic(), 1, None).await.unwrap().jobs), [b"good"]);
+}
+
+#[tokio::test]
+async fn a_state_that_cannot_be_read_is_set_aside_and_begins_anew_by_a_redrive() {
+    let server = TestServer::start();
+    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    jobs.add(&topic(), ["a", "b", "c"].map(|id| own(id, "x")).into()).await.unwrap();
+    let popped = jobs.pop_now(&topic(), 3, Some(Duration::from_millis(1))).await.unwrap().jobs;
+    let mut broken = redis::pipe();
+    broken.hset(key("state"), "a", "short").hset(key("state"), "b", &[2_u8; 60]);
+    broken.exec_async(&mut redis).await.unwrap();
+    for job in &popped[..2] {
+        assert!(matches!(jobs.finish(&job.id, job.token).await, Err(JobError::Conflict)));
+        assert!(matches!(jobs.touch(&job.id, job.token, None).await, Err(JobError::Conflict)));
+        let released = jobs.release(&job.id, job.token, Duration::ZERO, Release::Counted, "").await;
+        assert!(matches!(released, Err(JobError::Conflict)));
+    }
+    set_clock(&server, NOW + 5).await;
+    let tick = jobs.tick(&topic(), 100).await.unwrap();
+    assert_eq!((tick.aged.set_aside, tick.aged.came_back, tick.dead), (2, 1, 2));
+    assert_eq!(jobs.redrive(&topic(), Which::Oldest(10), None).await.unwrap(), 2);
+    let again = jobs.pop_now(&topic(), 3, None).await.unwrap().jobs;
+    assert_eq!(again.iter().map(|job| job.attempt).max(), Some(2), "only the third one was handed out before");
+    assert_eq!(again.len(), 3);
+}
+
+#[tokio::test]
+async fn a_limit_that_cannot_be_read_is_as_if_it_was_not_set() {
+    let server = TestServer::start();
+    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    for strange in [&b"abc"[..], b"-5", b"nan", b"1e99", b"\xff", b"", b"9999999999999999999"] {
+        let mut set = redis::pipe();
+        for field in ["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl"] {
+            set.hset(key("topic"), field, strange).ignore();
+        }
+        set.exec_async(&mut redis).await.unwrap();
+        jobs.add(&topic(), vec![NewJob::new("x")]).await.unwrap();
+        let job = jobs.pop_now(&topic(), 1, None).await.unwrap().jobs.remove(0);
+        assert_eq!((job.ttr, job.tries_left, job.expires_ms), (Duration::from_secs(60), 9, None), "{strange:?}");
+        jobs.bury(&job.id, job.token, "").await.unwrap();
+        assert_eq!(jobs.tick(&topic(), 10).await.unwrap().dead, 1, "{strange:?}");
+        assert_eq!(jobs.purge(&topic(), Which::Oldest(1)).await.unwrap(), 1);
+        assert_eq!(jobs.allowed(&topic()).await.unwrap(), TopicSettings::default());
+        assert_eq!(jobs.unreadable_limits(&topic()).await.unwrap().len(), 7);
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_there_with_another_body_is_told_and_nothing_is_changed() {
+    let server = TestServer::start();
+    let jobs = queue(&server).await;
+    let add = async |new| jobs.add(&topic(), new).await.unwrap().iter().map(|job| (job.created, job.differs)).collect();
+    let all: Vec<_> = add(vec![own("a", "one"), own("b", "one"), own("b", "one"), own("b", "two")]).await;
+    assert_eq!(all, [(true, false), (true, false), (false, false), (false, true)]);
+    let again: Vec<_> = add(vec![NewJob { content_type: "text/plain".to_owned(), ..own("a", "one") }]).await;
+    assert_eq!(again, [(false, false)], "the same again");
+    for body in ["", "on", "one and more", "two"] {
+        let other: Vec<_> = add(vec![own("a", body)]).await;
+        assert_eq!(other, [(false, true)], "{body:?}");
+    }
+    let popped = jobs.pop_now(&topic(), 10, None).await.unwrap().jobs;
+    assert_eq!(bodies(&popped), [b"one", b"one"]);
+    jobs.finish(&popped[0].id, popped[0].token).await.unwrap();
+    let gone: Vec<_> = add(vec![own(popped[0].id.local.as_str(), "two")]).await;
+    assert_eq!(gone, [(false, false)], "of one that was finished only the id is known");
+}
+
+#[tokio::test]
+async fn members_of_the_index_that_are_no_names_hide_no_topics() {
+    let server = TestServer::start();
+    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    let mut names = redis::pipe();
+    for n in 0..250 {
+        names.zadd(TOPICS, format!("a topic {n}"), 0).ignore();
+    }
+    names.zadd(TOPICS, &b"a\xff\xfe"[..], 0).zadd(TOPICS, "", 0).zadd(TOPICS, "a", 0).zadd(TOPICS, "z", 0).ignore();
+    names.exec_async(&mut redis).await.unwrap();
+    let names = async |after: Option<&str>, count| {
+        let after = after.map(|name| name.parse().unwrap());
+        let found = jobs.topics(after.as_ref(), count).await.unwrap();
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (names(None, 1).await, names(Some("a"), 1).await, names(None, 9).await),
+        (vec!["a".to_owned()], vec!["z".to_owned()], vec!["a".to_owned(), "z".to_owned()],)
+    );
+    let page = jobs.topics_page(None, 1_000).await.unwrap();
+    assert_eq!((page.topics.len(), page.unreadable, page.next), (2, 252, None));
+}
+
+#[tokio::test]
+async fn scores_at_the_ends_of_all_times_are_times() {
+    let server = TestServer::start();
+    let (jobs, mut redis) = (queue(&server).await, server.admin().await);
+    for end in ["-inf", "+inf", "-1e300", "1e300"] {
+        jobs.add(&topic(), vec![own("a", "x")]).await.unwrap();
+        for word in ["due", "dead", "reserved"] {
+            for id in ["a", "nothing"] {
+                let mut strange = redis::cmd("ZADD");
+                strange.arg(key(word)).arg(end).arg(id).exec_async(&mut redis).await.unwrap();
+            }
+            jobs.tick(&topic(), 10).await.unwrap();
+            jobs.sizes(&topic()).await.unwrap();
+            for state in JobState::ALL {
+                // An id without a job is shown as unreadable.
+                jobs.peek(&topic(), state, 0, 10).await.unwrap();
+            }
+            jobs.pop_now(&topic(), 10, None).await.unwrap();
+        }
+        jobs.destroy(&topic()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_topic_in_which_nothing_is_is_forgotten_and_comes_back_with_its_next_job() {
+    let server = TestServer::start();
+    let jobs = queue(&server).await;
+    let id: LocalId = "mine".parse().unwrap();
+    jobs.add(&topic(), vec![NewJob { id: Some(id), ..NewJob::new("x") }]).await.unwrap();
+    assert!(!jobs.forget(&topic()).await.unwrap(), "it has a job");
+    let job = jobs.pop_now(&topic(), 1, None).await.unwrap().jobs.remove(0);
+    jobs.finish(&job.id, job.token).await.unwrap();
+    assert!(!jobs.forget(&topic()).await.unwrap(), "the job's id is remembered");
+    set_clock(&server, NOW + 600_001).await;
+    jobs.tick(&topic(), 100).await.unwrap();
+    jobs.pause(&topic()).await.unwrap();
+    assert!(!jobs.forget(&topic()).await.unwrap(), "it is paused");
+    jobs.resume(&topic()).await.unwrap();
+    assert!(jobs.forget(&topic()).await.unwrap());
+    assert!(!jobs.forget(&topic()).await.unwrap());
+    assert_eq!(jobs.topics(None, 10).await.unwrap(), []);
+    // Also for a process that had entered it.
+    jobs.add(&topic(), vec![NewJob::new("y")]).await.unwrap();
+    assert_eq!(jobs.topics(None, 10).await.unwrap(), [topic()]);
+    assert!(jobs.stirred().contains(&topic()) && jobs.stirred().is_empty());
+}

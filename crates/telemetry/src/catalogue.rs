@@ -1,0 +1,293 @@
+//! The table of all metrics: names, labels and help texts are defined here and nowhere else.
+//!
+//! The registered families and the page `docs/metrics.md` are generated from this table, so they cannot differ. It does
+//! not depend on the code that counts.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use prometheus::{CounterVec, GaugeVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry};
+
+use super::family::Family;
+use super::metrics::shares::OWN;
+pub use delaybridge_core::metric::{Definition, SourceTerms};
+
+/// Buckets from the due time to the acknowledgement: 1 ms is the best that polling can reach, an hour is an outage.
+pub(super) const LATENESS: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
+/// Buckets of a delivery: from a local Redis up to the longest reasonable time-out.
+const ACKS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// Buckets of a script: 5 ms is the rule for small elements, 1 s is a batch of the largest ones.
+const SCRIPTS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
+
+/// Buckets of a request to the job queue: from an answer of a local Redis up to a long poll.
+const REQUESTS: &[f64] =
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// Appends the common end of the help of a gauge that every daemon on a queue reads from the same keys.
+macro_rules! shared {
+    ($help:literal) => {
+        concat!($help, " Read from Redis, the same for all daemons on a queue: aggregate with max by (queue).")
+    };
+}
+
+macro_rules! catalogue {
+    ($($field:ident: $type:ty, $name:literal, $unit:literal, $labels:expr, $buckets:expr, $help:expr;)*) => {
+        /// All metrics, in the order of the documentation.
+        pub const CATALOGUE: &[Definition] = &[$(Definition {
+            name: $name, kind: <$type as Family>::KIND, unit: $unit, labels: &$labels, buckets: $buckets, help: $help,
+        }),*];
+
+        /// The registered families. A series is created when its labels are bound.
+        pub(super) struct Families { $(pub(super) $field: $type,)* }
+
+        impl Families {
+            /// Registers all families.
+            pub(super) fn register(registry: &Registry) -> prometheus::Result<Families> {
+                let mut definitions = CATALOGUE.iter();
+                Ok(Families { $($field: add::<$type>(registry, definitions.next())?,)* })
+            }
+
+            /// Removes every series with one of these values of the label.
+            pub(super) fn forget(&self, label: &str, values: &HashSet<&str>) {
+                let mut definitions = CATALOGUE.iter();
+                $(forget(&self.$field, definitions.next(), label, values);)*
+            }
+        }
+    };
+}
+
+/// Removes the series of a family with one of these values of the label.
+pub(super) fn forget<F: Family>(family: &F, definition: Option<&Definition>, label: &str, values: &HashSet<&str>) {
+    let Some(definition) = definition.filter(|definition| definition.labels.contains(&label)) else { return };
+    for metric in family.collect().iter().flat_map(|family| family.get_metric()) {
+        let value = |name: &str| metric.get_label().iter().find(|pair| pair.name() == name).map(|pair| pair.value());
+        if value(label).is_some_and(|found| values.contains(found)) {
+            let all: Vec<_> = definition.labels.iter().map(|name| value(name).unwrap_or_default()).collect();
+            family.remove(&all);
+        }
+    }
+}
+
+fn add<F: Family>(registry: &Registry, definition: Option<&Definition>) -> prometheus::Result<F> {
+    let definition = definition.ok_or_else(|| prometheus::Error::Msg("the catalogue is too short".into()))?;
+    let family = F::build(definition)?;
+    registry.register(Box::new(family.clone()))?;
+    Ok(family)
+}
+
+catalogue! {
+    messages: IntGaugeVec, "delaybridge_queue_messages", "elements", ["queue", "state"], &[],
+        shared!("Elements by state. Every element is in exactly one state. What is in flight is a lower bound where a queue has more than 1,000 claims.");
+    oldest_due_age: GaugeVec, "delaybridge_queue_oldest_due_age_seconds", "seconds", ["queue"], &[],
+        "Age of the oldest due element, from its due time, whether it is unclaimed, in flight, or waiting for a retry; 0 when nothing is \
+         due. Each daemon knows what it has in flight itself: aggregate with max by (queue).";
+    oldest_due_age_by_state: GaugeVec, "delaybridge_queue_oldest_due_age_by_state_seconds", "seconds", ["queue", "state"], &[],
+        "The same by state. Of the elements that wait for a retry, those with the next attempts count. Aggregate with max by (queue, state).";
+    next_due: GaugeVec, "delaybridge_queue_next_due_timestamp_seconds", "seconds since the epoch", ["queue"], &[],
+        shared!("Due time of the next element; 0 when nothing is scheduled.");
+    lateness: HistogramVec, "delaybridge_delivery_lateness_seconds", "seconds", ["queue", "sink"], LATENESS,
+        "Time from the due time to the acknowledgement of delivered elements. Alert on this metric. \
+         Elements of the ready list have no due time and are not counted.";
+    attempts: IntCounterVec, "delaybridge_delivery_attempts_total", "attempts", ["queue", "sink", "class"], &[],
+        "Delivery attempts, by the class of the sink's answer; class ok is a success.";
+    sink_errors: IntCounterVec, "delaybridge_sink_errors_total", "errors", ["sink", "class", "code"], &[],
+        "Failed deliveries, by the class and the code of the sink's answer.";
+    claimed: IntCounterVec, "delaybridge_claimed_messages_total", "elements", ["queue", "from"], &[],
+        "Claimed elements, by their state before the claim: due in the sorted set, on the ready list, waiting for a \
+         retry, or under an expired lease.";
+    recovered: IntCounterVec, "delaybridge_recovered_messages_total", "elements", ["queue"], &[],
+        "Elements of a claim with a lost reply that the daemon has found again.";
+    returned: IntCounterVec, "delaybridge_returned_messages_total", "elements", ["queue"], &[],
+        "Elements that had left a claim, and were under its name again after Redis had lost writes. They are delivered again, as attempt \
+         2 or later.";
+    missing: IntCounterVec, "delaybridge_missing_messages_total", "elements", ["queue"], &[],
+        "Elements in flight that were not under the name of their claim any more after Redis had lost writes. The log has their ids.";
+    delivered: IntCounterVec, "delaybridge_delivered_messages_total", "elements", ["queue"], &[],
+        "Elements that every sink has confirmed and that have left Redis.";
+    dead_lettered: IntCounterVec, "delaybridge_dead_lettered_messages_total", "elements", ["queue", "reason"], &[],
+        "Elements stored as dead letters, by reason.";
+    dead_letters_forwarded: IntCounterVec, "delaybridge_dead_letters_forwarded_total", "dead letters", ["queue", "sink", "class"], &[],
+        "Dead letters sent to the sink of dead_letter, by the class of its answer; with class ok they have left the stream.";
+    released: IntCounterVec, "delaybridge_released_messages_total", "elements", ["queue", "reason"], &[],
+        "Elements released to Redis, without a counted attempt.";
+    without_body: IntCounterVec, "delaybridge_jobs_without_body_total", "jobs", ["queue"], &[],
+        "Due jobs of a job pool without a body: their users had deleted them. Nothing was delivered.";
+    put_back: IntCounterVec, "delaybridge_jobs_put_back_total", "jobs", ["queue"], &[],
+        "Due jobs of a job pool that are due later by their own record. They went back to a bucket for that time.";
+    ids_by_hash: IntCounterVec, "delaybridge_ids_by_hash_total", "elements", ["queue"], &[],
+        "Elements of a plain sorted set that have no text for the template of `id`: their id is a hash.";
+    possible_duplicates: IntCounterVec, "delaybridge_possible_duplicates_total", "elements", ["queue"], &[],
+        "Retried deliveries that the sink may have accepted before. Together with expired leases they are an upper bound \
+         for elements that arrive more than once.";
+    leases_expired: IntCounterVec, "delaybridge_leases_expired_total", "elements", ["queue"], &[],
+        "Claimed elements with an expired lease: their daemon died or stalled.";
+    stale_acks: IntCounterVec, "delaybridge_stale_acks_total", "elements", ["queue"], &[],
+        "Refused verdicts: another claim had taken the element over.";
+    expired_deliveries: IntCounterVec, "delaybridge_expired_deliveries_total", "elements", ["queue"], &[],
+        "Attempts to deliver elements later than max_lateness, with on_expired: deliver.";
+    dead_letters_trimmed: IntCounterVec, "delaybridge_dead_letters_trimmed_total", "elements", ["queue"], &[],
+        "Dead letters that the stream's max_len has dropped. They are lost, as the configuration allows.";
+    unknown_acks: IntCounterVec, "delaybridge_unknown_acks_total", "elements", ["queue"], &[],
+        "Verdicts of which an answer was lost and the lease ended before they were sent again, with nothing left to settle \
+         then: they had been written, or another claim had taken the element over. They are in no other counter.";
+    late_acks: IntCounterVec, "delaybridge_late_acks_total", "elements", ["queue"], &[],
+        "Verdicts after the end of the lease, accepted because no other claim had taken the element over.";
+    stale_drops: IntCounterVec, "delaybridge_stale_drops_total", "elements", ["queue"], &[],
+        "Elements not sent to a sink because their lease was nearly over; they come back after it.";
+    panics: IntCounterVec, "delaybridge_panics_total", "panics", ["queue"], &[],
+        "Panics during work on an element; the element is retried.";
+    decode_errors: IntCounterVec, "delaybridge_decode_errors_total", "elements", ["queue", "codec"], &[],
+        "Payloads that the queue's codec has refused.";
+    wakeups: IntCounterVec, "delaybridge_wakeups_total", "wake-ups", ["queue", "reason"], &[],
+        "Wake-ups of the claimer, by their cause.";
+    stalls: IntCounterVec, "delaybridge_queue_stalls_total", "stalls", ["queue", "waits_for"], &[],
+        "Times that nothing was claimed for long although something was due and nothing was in the way, by what the claimer \
+         waited for. It is a defect: /livez fails until a claim is made.";
+    throttled: CounterVec, "delaybridge_throttled_seconds_total", "seconds", ["queue", "sink"], &[],
+        "Time that elements waited for max_rate; sink is empty if the queue's own rate was the limit.";
+    shadowed: IntCounterVec, "delaybridge_shadow_messages_total", "elements", ["queue", "fate"], &[],
+        "Elements due in mode: shadow, by the outcome that delivery would have. Nothing is sent.";
+    rescued: IntCounterVec, "delaybridge_rescued_messages_total", "elements", ["queue"], &[],
+        "Overdue elements that mode: rescue has moved to the ready list.";
+    unknown_entries: IntGaugeVec, "delaybridge_unknown_entries", "entries", ["queue"], &[],
+        "Entries in a format that this version does not know, left alone for the newer daemon that wrote them.";
+    unknown_claims: IntGaugeVec, "delaybridge_unknown_claims", "claims", ["queue"], &[],
+        "Claims with leases that are over and names that this version cannot read: what they hold is left to the newer daemon that claimed it.";
+    slot_migrations: IntCounterVec, "delaybridge_slot_migrations_total", "moves", ["queue"], &[],
+        "How often nothing could be claimed for a while because the Redis Cluster moved the queue's slot. No attempt is counted meanwhile.";
+    queue_held: IntGaugeVec, "delaybridge_queue_held", "0 or 1", ["queue"], &[],
+        "1 while the queue is on hold: this daemon claims nothing from it until the cause is fixed. /readyz has the reason.";
+    queue_paused: IntGaugeVec, "delaybridge_queue_paused", "0 or 1", ["queue"], &[],
+        "1 while a person has paused the queue, or a sink of it: no daemon claims anything from it. Absent until it was paused once. /readyz has who and why.";
+    queue_active: IntGaugeVec, "delaybridge_queue_active", "0 or 1", ["queue"], &[],
+        "For a queue with order: 1 at the daemon that delivers, 0 at one that waits to take over. Absent until the daemon has asked for the first time.";
+    sink_up: IntGaugeVec, "delaybridge_sink_up", "0 or 1", ["sink"], &[],
+        "1 while the sink takes elements or answers to probes, 0 while it does not. Absent until it has answered or failed once.";
+    sink_blocked: IntGaugeVec, "delaybridge_sink_blocked", "0 or 1", ["sink"], &[],
+        "1 while the sink reports that it is full.";
+    destinations_in_trouble: IntGaugeVec, "delaybridge_sink_destinations_in_trouble", "destinations", ["sink"], &[],
+        "Destinations of the sink (topics, partitions, routing keys, lists, paths) whose elements wait because they do not work. Others are delivered to.";
+    ack_duration: HistogramVec, "delaybridge_sink_ack_duration_seconds", "seconds", ["sink"], ACKS,
+        "Time from the delivery to the sink to its answer.";
+    script_duration: HistogramVec, "delaybridge_script_duration_seconds", "seconds", ["script"], SCRIPTS,
+        "Time from the call of a script to its reply.";
+    offered_overdue: HistogramVec, "delaybridge_offered_overdue_seconds", "seconds", ["queue"], LATENESS,
+        "Elements that were already overdue when they were offered, with the minimum lateness by Redis's clock: their \
+         producer's clock is behind, or the offer took long to arrive. A clock that is ahead looks like a longer delay.";
+    clock_skew: GaugeVec, "delaybridge_clock_skew_seconds", "seconds", ["redis"], &[],
+        "How far this machine's clock is ahead of Redis's; negative if it is behind. Exact to half of a round trip. \
+         Producers on the same machine, as beside a sidecar, have the same clock.";
+    jobs: IntGaugeVec, "delaybridge_jobs", "jobs", ["topic", "place"], &[],
+        "Jobs of the job queue by place. Every job is in exactly one place. Of 200 topics at most, those of the configuration first. Read from Redis, the same for all daemons: aggregate with max by (topic, place).";
+    oldest_ready_age: GaugeVec, "delaybridge_jobs_oldest_ready_age_seconds", "seconds", ["topic"], &[],
+        "Time since the first ready job became ready; 0 when none is. It grows while no consumer takes jobs. Read from Redis, the same for all daemons: aggregate with max by (topic).";
+    jobs_ended: IntCounterVec, "delaybridge_jobs_ended_total", "jobs", ["topic", "how"], &[],
+        "Jobs whose time was over: their consumer took too long, their last try failed that way, their time to live ended, or they were dead for too long or too many. And jobs that this version could not read: they are dead, with their bytes.";
+    unreadable_topics: IntGaugeVec, "delaybridge_jobs_unreadable_topics", "members", [], &[],
+        "Members of delaybridge:jobs:topics that are no names of topics: another program wrote them. They are passed over.";
+    redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", ["redis"], &[],
+        "1 while the Redis that holds the queues answers; of a cluster while all masters in use do. The label is its name in the configuration, default if it has none.";
+    api_requests: IntCounterVec, "delaybridge_api_requests_total", "requests", ["route", "status"], &[],
+        "Requests to the job queue's HTTP API and to the admin API, by endpoint and status; the endpoint is none for a path that is not known. Endpoints of the admin API begin with admin_.";
+    api_duration: HistogramVec, "delaybridge_api_request_duration_seconds", "seconds", ["route"], REQUESTS,
+        "Time from the head of a request to its answer. The time that pop waits for a job is in it.";
+    api_connections: IntGaugeVec, "delaybridge_api_connections", "connections", [], &[],
+        "Open connections to the job queue's HTTP API and to the admin API.";
+    reload_successful: IntGaugeVec, "delaybridge_config_last_reload_successful", "0 or 1", [], &[],
+        "1 if the last reload of the configuration was carried out, or none was asked for; 0 if it was refused and the configuration before runs on. /readyz has the reason.";
+    reload_success_timestamp: GaugeVec, "delaybridge_config_last_reload_success_timestamp_seconds", "seconds since the epoch", [], &[],
+        "When the configuration that runs was loaded, by the clock of this machine.";
+    trace_spans: IntCounterVec, "delaybridge_trace_spans_total", "spans", ["outcome"], &[],
+        "Spans of traced elements: sent to the collector, or dropped because it was away, too slow, or refused them. Only with `tracing`.";
+    build_info: IntGaugeVec, "delaybridge_build_info", "1", ["version", "revision"], &[],
+        "Always 1; the labels have the running version.";
+}
+
+/// The section about the series of configurations with thousands of queues.
+const MANY: &str = "\
+The memory of the metrics and the size of a scrape are bounded, however many queues the configuration has:
+
+- Up to OWN queues have series of their own: those that were first to have anything to show. A queue keeps them until a reload
+  removes it, or the daemon restarts.
+- The others share the label `queue=\"other queues\"`. Their counters and histograms add up. Of their gauges the sum is shown
+  (messages, entries), the greatest (ages, and those of 0 or 1: 1 if it is 1 for any of them), or the earliest (the next due time).
+- A configuration of more than OWN queues shows no gauges of queues that are empty and from which nothing was ever claimed. With
+  fewer queues, all gauges are there.
+- Each queue with series of its own has one histogram of the lateness for each of its sinks.
+
+`delaybridge queues`, `top`, the page of operators and `/readyz` show every queue by its name, also those that share the label. Daemons
+of the same queues may choose different ones: above OWN used queues, add up over the queues within one daemon, not across daemons.
+Topics of the job queue are a label too, of 200 at most; the counters of the rest are under `other topics`.
+";
+
+/// All metrics: the catalogue, then those of these sources.
+pub fn all(sources: &[&SourceTerms]) -> Vec<Definition> {
+    CATALOGUE.iter().copied().chain(sources.iter().flat_map(|terms| terms.metrics())).collect()
+}
+
+/// Renders the reference page, `docs/metrics.md`, with the metrics of these sources.
+pub fn reference(sources: &[&SourceTerms]) -> String {
+    let mut page = String::from(
+        "# Metrics\n\n\
+         <!-- Generated by a test from crates/telemetry/src/catalogue.rs; change it there. -->\n\n\
+         `GET /metrics` answers in the Prometheus text format. A series appears with its first value. Labels are names \
+         from the configuration or words of a fixed list, never keys, payloads or messages.\n\n\
+         | name | type | unit | labels | meaning |\n|---|---|---|---|---|\n",
+    );
+    for metric in all(sources) {
+        let labels = metric.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+        // Writing to a String cannot fail.
+        let _ =
+            writeln!(page, "| `{}` | {} | {} | {labels} | {} |", metric.name, metric.kind, metric.unit, metric.help);
+    }
+    page.push_str(
+        "\nThe standard `process_*` metrics show CPU, memory, threads, file descriptors and start time.\n\n\
+         ## Words used as labels\n\n",
+    );
+    for (label, words) in super::labels::documented() {
+        let words = words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(page, "- {label}: {words}");
+    }
+    page.push_str(&format!("\n## Many queues\n\n{}", MANY.replace("OWN", &OWN.to_string())));
+    page.push_str("\n## Buckets\n\n");
+    for metric in CATALOGUE.iter().filter(|metric| !metric.buckets.is_empty()) {
+        let bounds = metric.buckets.iter().map(f64::to_string).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(page, "- `{}`: {bounds}", metric.name);
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_those_that_dashboards_use() {
+        let names: Vec<_> = CATALOGUE.iter().map(|metric| metric.name.trim_start_matches("delaybridge_")).collect();
+        // A renamed metric breaks users' alerts: note it in the changelog before you change this list.
+        let pinned = "queue_messages queue_oldest_due_age_seconds queue_oldest_due_age_by_state_seconds queue_next_due_timestamp_seconds \
+             delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
+             recovered_messages_total returned_messages_total missing_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
+             possible_duplicates_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
+             unknown_acks_total late_acks_total stale_drops_total \
+             panics_total decode_errors_total wakeups_total queue_stalls_total throttled_seconds_total \
+             shadow_messages_total rescued_messages_total \
+             unknown_entries unknown_claims slot_migrations_total queue_held queue_paused queue_active sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \
+             script_duration_seconds offered_overdue_seconds clock_skew_seconds \
+             jobs jobs_oldest_ready_age_seconds jobs_ended_total jobs_unreadable_topics redis_up \
+             api_requests_total api_request_duration_seconds api_connections \
+             config_last_reload_successful config_last_reload_success_timestamp_seconds trace_spans_total build_info";
+        assert_eq!(names.join(" "), pinned);
+    }
+
+    #[test]
+    fn names_follow_the_conventions_of_prometheus() {
+        for metric in CATALOGUE {
+            assert!(metric.name.starts_with("delaybridge_"), "{}", metric.name);
+            assert_eq!(metric.kind == "counter", metric.name.ends_with("_total"), "{}", metric.name);
+            assert_eq!(metric.kind == "histogram", !metric.buckets.is_empty(), "{}", metric.name);
+            assert!(metric.help.ends_with('.'), "{}", metric.name);
+        }
+    }
+}

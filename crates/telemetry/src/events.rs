@@ -1,0 +1,292 @@
+//! The events of the daemon, one method an event: one call writes the log line, counts, and updates the status board,
+//! so they cannot drift apart.
+//!
+//! A line is written when a state changes, never for an element that was delivered. Frequent lines are limited to one
+//! in ten seconds, with the number of those suppressed. Methods take plain values, no types of the pipeline. Payloads
+//! and secrets never get here: a [`Failure`] carries neither.
+
+pub mod admin;
+pub mod api;
+mod queue;
+mod sink;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delaybridge_core::log::{error, info, warn};
+
+pub use self::queue::QueueEvents;
+pub use self::sink::SinkEvents;
+pub use super::facts::{Paused, Stalled};
+use super::jobs::JobEvents;
+use super::metrics::Metrics;
+use super::status::{LeftOut, Reason, Refusal, Status};
+use super::tail::Tail;
+use delaybridge_core::clock::is_great_skew;
+use delaybridge_core::message::Failure;
+
+/// Minimum interval between two lines of one kind about one queue.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Target of the lines about single elements in shadow mode.
+const SHADOW: &str = "delaybridge::shadow";
+
+/// The cause of lines about queues that resume.
+const RESUMED: &str = "resumed";
+
+/// Maximum number of queues named in one line; the rest is counted.
+const NAMED: usize = 10;
+
+/// The events of one daemon. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Events {
+    metrics: Metrics,
+    status: Status,
+    tail: Tail,
+}
+
+impl Events {
+    /// Creates events that report to these two.
+    pub fn new(metrics: Metrics, status: Status) -> Self {
+        Events { metrics, status, tail: Tail::default() }
+    }
+
+    /// The metrics, for counts without a log line.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The status board behind the probes.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// The live events of single elements, for people who watch.
+    pub fn tail(&self) -> &Tail {
+        &self.tail
+    }
+
+    /// The events of one queue. Call it once and keep the result, which rate-limits the log lines.
+    pub fn queue(&self, queue: &Arc<str>) -> QueueEvents {
+        QueueEvents::new(self.metrics.queue(queue), self.status.clone())
+    }
+
+    /// The events of one sink, which the board shows as unknown until it answers.
+    pub fn sink(&self, sink: &Arc<str>) -> SinkEvents {
+        self.status.add_sink(sink);
+        let metrics = self.metrics.sink(sink);
+        metrics.destinations_in_trouble(0);
+        SinkEvents::new(metrics, self.status.clone())
+    }
+
+    /// The events of the job queue. Call it once and keep the result, which rate-limits the log lines.
+    pub fn jobs(&self) -> JobEvents {
+        JobEvents::new(self.metrics.clone())
+    }
+
+    /// The events of the job queue's HTTP API. Call it once and keep the result, which rate-limits the log lines.
+    pub fn api(&self) -> api::ApiEvents {
+        api::ApiEvents::new(self.metrics.api(), "job queue's HTTP API")
+    }
+
+    /// The events of the operators' API. Call it once and keep the result, which rate-limits the log lines.
+    pub fn admin(&self) -> admin::AdminEvents {
+        admin::AdminEvents::new(api::ApiEvents::new(self.metrics.api(), "admin API"))
+    }
+
+    /// The daemon starts to claim. `owner` is the number in the names of its claims.
+    pub fn started(&self, queues: usize, sinks: usize, owner: [u8; 8]) {
+        self.status.started();
+        let owner = format!("{:016x}", u64::from_be_bytes(owner));
+        info!(queues, sinks, owner, "started");
+    }
+
+    /// The name of a Redis in a log line; `None` if there is only one.
+    fn shown<'a>(&self, name: &'a str) -> Option<&'a str> {
+        self.status.has_several_redis().then_some(name)
+    }
+
+    /// Redis answers. Logged only after an outage.
+    pub fn redis_up(&self, name: &Arc<str>, address: &str, version: &str) {
+        self.metrics.redis_up(name, true);
+        if self.status.redis_up(name) {
+            info!(name = self.shown(name), redis = address, version, "connected to Redis");
+        }
+    }
+
+    /// Redis does not answer. Logged once for each outage; the board keeps the latest problem.
+    pub fn redis_lost(&self, name: &Arc<str>, address: &str, problem: &str) {
+        self.metrics.redis_up(name, false);
+        if self.status.redis_lost(name, problem.to_owned()) {
+            warn!(
+                name = self.shown(name),
+                redis = address,
+                problem,
+                "cannot reach Redis; trying again until it answers"
+            );
+        }
+    }
+
+    /// Reports how many seconds this machine's clock is ahead of Redis's; `None` while Redis is unreachable.
+    pub fn clock_skew(&self, name: &str, ahead: Option<f64>) {
+        match ahead {
+            Some(ahead) => self.metrics.clock_skew(name, ahead),
+            None => self.metrics.clear_clock_skew(name),
+        }
+        let news = self.status.clock(name, ahead);
+        let Some(ahead) = ahead.filter(|_| news) else { return };
+        let name = self.shown(name);
+        if is_great_skew(ahead, false) {
+            let ahead_seconds = ahead.round();
+            warn!(
+                name,
+                ahead_seconds,
+                "this machine's clock and Redis's differ; elements are due by Redis's clock: check the time synchronization of both"
+            );
+        } else {
+            info!(name, "this machine's clock and Redis's agree again");
+        }
+    }
+
+    /// A dangerous setting of the Redis server (`maxmemory-policy` evicts), found at the start.
+    pub fn redis_advice(&self, address: &str, advice: &str) {
+        warn!(redis = address, "{advice}");
+    }
+
+    /// Logs the sums of suppressed lines about holds that are old enough; with `all`, of all.
+    pub fn sum_up(&self, all: bool) {
+        for LeftOut { cause, lines, queues } in self.status.lines_left_out(all) {
+            match cause.as_str() {
+                RESUMED => info!(lines, queues, "queue resumed: sum of the lines left out"),
+                cause => warn!(lines, queues, cause = cause.trim(), "queue on hold: sum of the lines left out"),
+            }
+        }
+    }
+
+    /// The drain begins.
+    pub fn stopping(&self, signal: &str, in_flight: u64, timeout: Duration) {
+        self.status.stopping();
+        info!(signal, in_flight, timeout_seconds = timeout.as_secs(), "stopping: nothing new is claimed");
+    }
+
+    /// The drain continues. `holders` names the busy queues and sinks, shortened by the caller.
+    pub fn draining(&self, in_flight: u64, left: Duration, holders: &str) {
+        info!(in_flight, seconds_left = left.as_secs(), holders, "still draining");
+    }
+
+    /// The drain has ended.
+    pub fn stopped(&self, settled: u64, released: u64, left_over: u64) {
+        if left_over == 0 {
+            info!(settled, released, "stopped: everything in flight was settled or released");
+        } else {
+            warn!(settled, released, left_over, "stopped with leftovers: they come back when their leases expire");
+        }
+    }
+
+    /// Reports the queues of a Redis from which nothing is claimed although elements are due and nothing is in the way;
+    /// an empty list ends the report. `holders` names the queues with elements in flight, shortened by the caller. New
+    /// stalls are logged and counted.
+    pub fn stalled(&self, redis: &Arc<str>, stalled: &[Stalled], holders: &str) {
+        if self.status.stalled(redis, stalled) && stalled.is_empty() {
+            info!(name = self.shown(redis), "claims are made again");
+        }
+        let news: Vec<_> = stalled.iter().filter(|stalled| stalled.news).collect();
+        news.iter().for_each(|stalled| self.metrics.stalled(&stalled.queue, stalled.waits_for));
+        let Some(first) = news.first() else { return };
+        let named = |stalled: &&Stalled| format!("{} waits for {}", stalled.queue, stalled.waits_for.as_str());
+        let queues: Vec<_> = stalled.iter().take(NAMED).map(|stalled| named(&stalled)).collect();
+        error!(
+            queues = stalled.len(),
+            waits = queues.join(", "),
+            seconds = first.time.as_secs(),
+            in_flight = holders,
+            "nothing is claimed although elements are due and nothing is in the way; /livez fails until that changes"
+        );
+    }
+
+    /// The service manager does not read the notifications.
+    pub fn service_manager_lost(&self, problem: &str) {
+        warn!(problem, "cannot notify systemd; it restarts the daemon if it waits for notifications");
+    }
+
+    /// The configuration of the start is in use; `hash` is a hash of its settings.
+    pub fn loaded(&self, hash: &str) {
+        self.metrics.reloaded(true);
+        self.status.runs(hash);
+    }
+
+    /// A reload begins to read and compare the file.
+    pub fn reload_begins(&self) {
+        self.status.reloading();
+    }
+
+    /// A reload begins to change something. `difference` describes what differs from the running configuration.
+    pub fn reloading(&self, difference: &str) {
+        info!(difference, "reloading the configuration");
+    }
+
+    /// A reload has succeeded, and the file is the running configuration.
+    pub fn reloaded(&self, difference: &str, hash: &str, took: Duration) {
+        self.metrics.reloaded(true);
+        self.status.runs(hash);
+        self.status.reloaded(&[]);
+        info!(difference, seconds = took.as_secs_f64(), "configuration reloaded");
+    }
+
+    /// A reload was refused, and nothing was changed.
+    pub fn reload_refused(&self, refusals: &[Refusal]) {
+        self.metrics.reloaded(false);
+        self.status.reloaded(refusals);
+        for Refusal { file, line, path, message, help } in refusals.iter().take(NAMED) {
+            let help = help.as_deref().unwrap_or_default();
+            error!(file, line, path, help, "configuration: {message}");
+        }
+        let problems = refusals.len();
+        error!(problems, "reload refused: the configuration before runs on, nothing has changed");
+    }
+
+    /// A changed or removed queue had elements in flight that could be neither settled nor released in time.
+    pub fn queue_left(&self, queue: &str, elements: usize) {
+        warn!(
+            queue,
+            elements,
+            "a queue was stopped with leftovers: a changed queue finds them, else they come back when their leases expire"
+        );
+    }
+
+    /// Queues were removed: forgets them on the board and in the metrics.
+    pub fn queues_removed(&self, queues: &[Arc<str>]) {
+        for queue in queues {
+            let _ = self.status.forget_queue(queue);
+            // The counter that reported them is removed below.
+            let possible_duplicates = self.metrics.take_possible_duplicates(queue);
+            if possible_duplicates > 0 {
+                info!(queue = &**queue, possible_duplicates, "queue removed: its sinks may get elements again");
+            }
+        }
+        self.metrics.forget("queue", queues);
+    }
+
+    /// Sinks were removed: forgets them on the board and in the metrics.
+    pub fn sinks_removed(&self, sinks: &[Arc<str>]) {
+        sinks.iter().for_each(|sink| self.status.remove_sink(sink));
+        self.metrics.forget("sink", sinks);
+    }
+
+    /// A sink has new settings: forgets the state of its destinations.
+    pub fn sink_changed(&self, sink: &Arc<str>) {
+        self.status.forget_destinations(sink);
+    }
+
+    /// An essential task has ended, and the process ends too.
+    pub fn task_ended(&self, task: &str, problem: &str) {
+        error!(task, problem, "a task ended that the daemon cannot live without: exiting");
+    }
+}
+
+fn reason(failure: &Failure) -> Reason {
+    Reason { code: format!("{} {}", failure.class.as_str(), failure.code), text: failure.to_string() }
+}
+
+#[cfg(test)]
+mod tests;

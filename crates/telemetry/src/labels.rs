@@ -1,0 +1,210 @@
+//! The values of labels: fixed lists of words, so that no metric can grow without bound.
+//!
+//! It does not depend on metrics; the pipeline may use these types to report what happened.
+
+use delaybridge_core::message::Class;
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$variant_doc])* $variant,)* }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: [$name; [$($word),*].len()] = [$($name::$variant,)*];
+
+            /// The word in metrics and logs.
+            pub fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $word,)* }
+            }
+        }
+    };
+}
+
+words! {
+    /// The state of an element before its claim.
+    ClaimLabel {
+        /// Due in Redisson's sorted set.
+        Delayed = "delayed",
+        /// On the ready list.
+        Ready = "ready",
+        /// In the retry set, and due for the next attempt.
+        Retry = "retry",
+        /// In flight under an expired lease.
+        Expired = "expired",
+    }
+}
+
+words! {
+    /// The place of a job.
+    JobPlace {
+        /// Waiting for its due time.
+        Delay = "delay",
+        /// Due.
+        Ready = "ready",
+        /// Reserved by a consumer.
+        Reserved = "reserved",
+        /// Out of tries, or buried.
+        Dead = "dead",
+    }
+}
+
+words! {
+    /// The end of a time limit of a job.
+    JobEnd {
+        /// The time to run ended, and the job is ready again.
+        TimedOut = "timed_out",
+        /// The time to run of the last try ended.
+        Died = "died",
+        /// The time to live ended.
+        Expired = "expired",
+        /// Removed from the dead jobs, because they were too many or it was too old.
+        Trimmed = "trimmed",
+        /// Not readable by this version, so the job is dead, with its bytes.
+        Unreadable = "unreadable",
+    }
+}
+
+words! {
+    /// The state of an element as `delaybridge_queue_messages` shows it.
+    MessageState {
+        /// Not due yet.
+        Scheduled = "scheduled",
+        /// Due and unclaimed.
+        Due = "due",
+        /// Claimed.
+        InFlight = "in_flight",
+        /// Waiting for the next attempt.
+        Retry = "retry",
+        /// A dead letter.
+        Dead = "dead",
+    }
+}
+
+words! {
+    /// The state of an element that is due.
+    LateState {
+        /// Due and unclaimed.
+        Due = "due",
+        /// Claimed.
+        InFlight = "in_flight",
+        /// Waiting for the next attempt.
+        Retry = "retry",
+    }
+}
+
+words! {
+    /// The reason why an element was released without counting an attempt.
+    ReleaseReason {
+        /// The daemon is stopping.
+        Shutdown = "shutdown",
+        /// The queue is on hold.
+        Hold = "hold",
+        /// The sink is full, or was not tried.
+        Backpressure = "backpressure",
+        /// The element's destination is in trouble, and others are not.
+        Destination = "destination",
+        /// Too few replicas, or no disk, confirmed the claim in time.
+        NotDurable = "not_durable",
+    }
+}
+
+words! {
+    /// The stage in which a claimer waits.
+    Stage {
+        /// The next due time, or a wake-up.
+        Alarm = "wake_up",
+        /// The hold of its queue, or the breaker of a sink.
+        Gate = "gate",
+        /// The end of other elements in flight before one that must be alone, or of that element.
+        Isolation = "isolation",
+        /// The rate limit `max_rate`.
+        Rate = "rate",
+        /// Room within the queue's limit of elements in flight.
+        Room = "room",
+        /// Room within the process's limit of elements in flight.
+        ProcessRoom = "process_room",
+        /// A connection to Redis.
+        Redis = "redis",
+        /// The reply to a claim.
+        Reply = "reply",
+        /// The search for a claim whose reply was lost.
+        Lost = "lost_claim",
+        /// The next attempt after Redis refused a claim.
+        Refused = "refused",
+    }
+}
+
+words! {
+    /// The outcome that an element in shadow mode would have had.
+    Fate {
+        /// Sent to its sinks.
+        Deliver = "deliver",
+        /// Stored as a dead letter.
+        DeadLetter = "dead_letter",
+        /// A reason to hold the queue.
+        Hold = "hold",
+        /// A reference to a job that its user has deleted.
+        Gone = "gone",
+        /// A job that is due later by its own record, and goes back.
+        NotDue = "not_due",
+    }
+}
+
+words! {
+    /// The cause of a claimer's wake-up.
+    Wakeup {
+        /// The due time that the last claim returned.
+        Due = "due",
+        /// A message on Redisson's channel.
+        Published = "published",
+        /// The safety poll.
+        Poll = "poll",
+        /// A reconnect to Redis.
+        Reconnect = "reconnect",
+        /// The last claim was full, or a permit came free while more was due.
+        More = "more",
+        /// The breaker or the hold admits a probe.
+        Probe = "probe",
+    }
+}
+
+/// The class label of a successful delivery.
+pub(super) const OK: &str = "ok";
+
+/// The labels that the reference page lists. The reasons of dead letters, which the pipeline decides, are among them.
+pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
+    vec![
+        ("`state`", MessageState::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`from`", ClaimLabel::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`class`", std::iter::once(OK).chain(Class::ALL.iter().map(|class| class.as_str())).collect()),
+        ("`reason` of a release", ReleaseReason::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`reason` of a dead letter", DeadReason::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`fate`", Fate::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`reason` of a wake-up", Wakeup::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`waits_for`", Stage::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`place`", JobPlace::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`how`", JobEnd::ALL.iter().map(|word| word.as_str()).collect()),
+    ]
+}
+
+words! {
+    /// The reason why an element ended as a dead letter.
+    DeadReason {
+        /// The maximum number of counted attempts was reached.
+        MaxAttempts = "max_attempts",
+        /// The sink can never take this message.
+        MessagePermanent = "message_permanent",
+        /// The element was later than `max_lateness`.
+        Expired = "expired",
+        /// Ten leases in a row expired: the element kills or stalls every daemon that claims it.
+        LeaseExpired = "lease_expired",
+        /// The codec refused the payload.
+        Undecodable = "undecodable",
+        /// A template has no value for the element.
+        Unroutable = "unroutable",
+        /// The bytes fit no layout of the source.
+        Junk = "junk",
+    }
+}

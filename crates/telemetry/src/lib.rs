@@ -1,0 +1,23 @@
+//! The telemetry for operators: logs, metrics, probes.
+//!
+//! The pipeline reports to [`events`]; each call writes the log line, counts, and updates the state behind the probes.
+//! It takes plain values only: no stage, no type of the pipeline.
+//!
+//! - [`metrics`] has the families of the [`catalogue`], which documents them; [`labels`] has the values of their labels.
+//! - [`status`] is the state behind the probes and the overview; [`http`] serves it with the metrics.
+//! - [`logging`] sets the log up; [`recent`] has the rates of the last minute, [`tail`] the latest events of single elements.
+
+pub mod catalogue;
+pub mod events;
+mod facts;
+mod family;
+pub mod http;
+pub mod jobs;
+pub mod labels;
+pub mod logging;
+pub mod metrics;
+pub mod peer;
+pub mod recent;
+pub mod status;
+pub mod tail;
+mod throttle;

@@ -1,0 +1,147 @@
+//! The choice of queues with series of their own: the first [`OWN`] that have anything to show. The others share one
+//! label, so that memory and the size of a scrape are bounded, however many queues there are.
+//!
+//! The counters and histograms of the others add up by themselves. A gauge is a state, so the value of each queue is
+//! kept here, and a scrape shows the aggregate.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus::core::Collector;
+use prometheus::{GaugeVec, IntGaugeVec};
+
+use crate::family::Family;
+
+/// Maximum number of queues with series of their own.
+pub const OWN: usize = 1_000;
+/// The label of the others. No queue has this name, because ids contain no spaces.
+pub const OTHERS: &str = "other queues";
+
+/// The aggregation of a gauge over several queues.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Together {
+    /// The sum.
+    Sum,
+    /// The maximum.
+    Max,
+    /// The minimum of the values other than 0, which means none.
+    Earliest,
+}
+
+impl Together {
+    fn of(self, values: impl Iterator<Item = f64>) -> f64 {
+        match self {
+            Together::Sum => values.sum(),
+            Together::Max => values.fold(0.0, f64::max),
+            Together::Earliest => values.filter(|value| *value > 0.0).reduce(f64::min).unwrap_or(0.0),
+        }
+    }
+}
+
+/// A family of gauges, of integers or floats.
+pub(super) trait GaugeFamily: Family {
+    /// Sets the series with these values of all labels.
+    fn show(&self, labels: &[&str], value: f64);
+}
+
+impl GaugeFamily for IntGaugeVec {
+    fn show(&self, labels: &[&str], value: f64) {
+        self.with_label_values(labels).set(value as i64);
+    }
+}
+
+impl GaugeFamily for GaugeVec {
+    fn show(&self, labels: &[&str], value: f64) {
+        self.with_label_values(labels).set(value);
+    }
+}
+
+/// The family's number in the registry, and the label after the queue.
+type Key = (u64, Option<&'static str>);
+
+/// One gauge of all queues that share the label.
+struct Shared {
+    together: Together,
+    values: HashMap<Arc<str>, f64>,
+    /// Shows the value; `None` removes the series.
+    show: Box<dyn Fn(Option<f64>) + Send + Sync>,
+}
+
+impl Shared {
+    fn show(&self) {
+        let any = !self.values.is_empty();
+        (self.show)(any.then(|| self.together.of(self.values.values().copied())));
+    }
+}
+
+/// The queues with series of their own, and the gauges of the others.
+#[derive(Default)]
+pub(super) struct Shares {
+    own: Mutex<HashSet<Arc<str>>>,
+    gauges: Mutex<HashMap<Key, Shared>>,
+}
+
+impl Shares {
+    /// Whether the queue has series of its own, which it keeps until it is removed. Assigns them if there is room.
+    pub(super) fn is_own(&self, queue: &Arc<str>) -> bool {
+        let mut own = self.own.lock();
+        own.contains(queue) || own.len() < OWN && own.insert(queue.clone())
+    }
+
+    /// The label of a queue, without assigning series to it.
+    pub(super) fn label<'a>(&self, queue: &'a str) -> &'a str {
+        let own = self.own.lock();
+        if own.contains(queue) || own.len() < OWN { queue } else { OTHERS }
+    }
+
+    /// Sets the value of one of the queues that share the label.
+    pub(super) fn set<F: GaugeFamily>(
+        &self,
+        family: &F,
+        state: Option<&'static str>,
+        queue: &Arc<str>,
+        (together, value): (Together, f64),
+    ) {
+        let mut gauges = self.gauges.lock();
+        let shared = gauges.entry(key(family, state)).or_insert_with(|| {
+            let family = family.clone();
+            let show = move |value: Option<f64>| {
+                let labels = labels(OTHERS, state);
+                match value {
+                    Some(value) => family.show(&labels, value),
+                    None => family.remove(&labels),
+                }
+            };
+            Shared { together, values: HashMap::new(), show: Box::new(show) }
+        });
+        shared.values.insert(queue.clone(), value);
+    }
+
+    /// Removes the value of one of the queues that share the label.
+    pub(super) fn clear<F: GaugeFamily>(&self, family: &F, state: Option<&'static str>, queue: &str) {
+        if let Some(shared) = self.gauges.lock().get_mut(&key(family, state)) {
+            shared.values.remove(queue);
+        }
+    }
+
+    /// Removes these queues, so that others may have series of their own instead.
+    pub(super) fn forget(&self, queues: &HashSet<&str>) {
+        self.own.lock().retain(|queue| !queues.contains(&**queue));
+        self.gauges.lock().values_mut().for_each(|shared| shared.values.retain(|queue, _| !queues.contains(&**queue)));
+    }
+
+    /// Shows the gauges of the others.
+    pub(super) fn show(&self) {
+        self.gauges.lock().values().for_each(Shared::show);
+    }
+}
+
+fn key<F: GaugeFamily>(family: &F, state: Option<&'static str>) -> Key {
+    (Collector::desc(family).first().map_or(0, |desc| desc.id), state)
+}
+
+/// The values of a family's labels.
+pub(super) fn labels<'a>(queue: &'a str, state: Option<&'a str>) -> Vec<&'a str> {
+    std::iter::once(queue).chain(state).collect()
+}

@@ -1,0 +1,108 @@
+//! The board as values, for the operators' page.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::answer::age;
+use super::{Redis, SinkState, Status, Trouble};
+
+/// A snapshot of the board for operators.
+#[derive(Debug, Clone, Default)]
+pub struct Look {
+    /// Whether the first claims could be made.
+    pub started: bool,
+    /// Whether the drain has begun.
+    pub stopping: bool,
+    /// Whether the readiness probe succeeds.
+    pub ready: bool,
+    /// Every Redis, with the reason if it is unreachable.
+    pub redis: Vec<(Arc<str>, Option<Away>)>,
+    /// Seconds by which this machine's clock is ahead of that of a Redis, where the difference is great.
+    pub clocks: Vec<(Arc<str>, f64)>,
+    /// The queues on hold, each with the reason and the age in seconds.
+    pub held: BTreeMap<Arc<str>, (String, u64)>,
+    /// The sinks, by name.
+    pub sinks: BTreeMap<Arc<str>, SinkLook>,
+    /// The first destinations in trouble.
+    pub destinations: Vec<Trouble>,
+}
+
+/// The reason why a Redis is unreachable, and since how many seconds.
+pub type Away = (String, u64);
+
+/// A sink on the board.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkLook {
+    /// `unknown`, `up`, `blocked` or `down`.
+    pub state: &'static str,
+    /// The reason why it is blocked or down.
+    pub reason: Option<String>,
+    /// The age of this state, in seconds.
+    pub seconds: u64,
+    /// The last reason why it was blocked or down, and how many seconds ago it was reported.
+    pub last_problem: Option<(String, u64)>,
+}
+
+impl Status {
+    /// Takes a snapshot of the board.
+    pub fn look(&self) -> Look {
+        let ready = self.ready().ok;
+        let board = self.board();
+        let redis = board.redis.iter().map(|(name, redis)| {
+            let away = match redis {
+                Redis::Up => None,
+                Redis::NotYet => Some(("not connected yet".to_owned(), 0)),
+                Redis::Lost(reason, since) => Some((reason.clone(), age(*since))),
+            };
+            (name.clone(), away)
+        });
+        let held =
+            board.held.iter().map(|(queue, (reason, since))| (queue.clone(), (reason.text.clone(), age(*since))));
+        let sinks = board.sinks.iter().map(|(sink, (state, since))| {
+            let (state, reason) = match state {
+                SinkState::Unknown => ("unknown", None),
+                SinkState::Up => ("up", None),
+                SinkState::Blocked(reason) => ("blocked", Some(reason.text.clone())),
+                SinkState::Down(reason) => ("down", Some(reason.text.clone())),
+            };
+            let last_problem = board.last_problems.get(sink).map(|(text, at)| (text.clone(), age(*at)));
+            (sink.clone(), SinkLook { state, reason, seconds: age(*since), last_problem })
+        });
+        Look {
+            started: board.started,
+            stopping: board.stopping,
+            ready,
+            redis: redis.collect(),
+            clocks: board.clocks.iter().map(|(redis, ahead)| (redis.clone(), *ahead)).collect(),
+            held: held.collect(),
+            sinks: sinks.collect(),
+            destinations: board.destinations.listed().0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::tests::{reason, running};
+
+    #[test]
+    fn a_sink_that_works_again_shows_what_it_had() {
+        let status = running();
+        let events = || status.look().sinks["events"].clone();
+        assert_eq!((events().state, events().last_problem), ("up", None));
+        status.sink(&"events".into(), SinkState::Down(reason("no broker")));
+        assert_eq!((events().state, events().reason.as_deref()), ("down", Some("no broker")));
+        assert!(!status.look().ready);
+        status.sink(&"events".into(), SinkState::Up);
+        let now = events();
+        assert_eq!((now.state, now.reason, now.last_problem), ("up", None, Some(("no broker".to_owned(), 0))));
+    }
+
+    #[test]
+    fn a_hold_says_why() {
+        let status = running();
+        status.held(&"orders".into(), Some(reason("WRONGTYPE")));
+        assert_eq!(status.look().held["orders"].0, "WRONGTYPE");
+    }
+}
