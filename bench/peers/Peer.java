@@ -17,19 +17,19 @@ import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
 /**
- * A Java consumer of today, which also continues beside the daemon.
+ * A Java consumer or producer as applications use it today, also together with the daemon.
  *
  * <pre>
  * Peer forward REDIS KAFKA QUEUE TOPIC take|drainTo COUNT SECONDS
  * Peer offer   REDIS QUEUE PER_SECOND SECONDS LEAST_MS MOST_MS BYTES
  * </pre>
  *
- * The first takes from a delayed queue into a Kafka producer, until COUNT records are acknowledged or SECONDS are over.
- * The second offers at a fixed rate, with delays at random; a payload begins with its due time, 13 digits. Both print one
- * JSON object when they are done and end when standard input does, so that a live client stays while it is wanted.
+ * {@code forward} moves elements from a delayed queue to a Kafka producer, until COUNT records are acknowledged or SECONDS
+ * are over. {@code offer} offers at a fixed rate, with random delays; a payload begins with its due time, 13 digits. Both
+ * print one JSON object when they are done, and exit at the end of standard input, so that the client can be kept alive.
  */
 public final class Peer {
-    /** Offers without an answer at any time. */
+    /** Maximum number of unanswered offers. */
     private static final int IN_FLIGHT = 512;
 
     private Peer() {}
@@ -43,9 +43,9 @@ public final class Peer {
                     Integer.parseInt(a[6]), Integer.parseInt(a[7]));
         }
         while (System.in.read() >= 0) {
-            // Its owner closes it.
+            // The owner closes it.
         }
-        // Not exit: threads of both clients would be waited for.
+        // halt instead of exit, which would wait for the threads of both clients.
         Runtime.getRuntime().halt(0);
     }
 
@@ -109,7 +109,7 @@ public final class Peer {
             int bytes) throws Exception {
         RDelayedQueue<String> delayed = redisson.getDelayedQueue(redisson.getBlockingQueue(queue));
         String rest = "x".repeat(Math.max(0, bytes - 25));
-        // On a queue of its own, so that the virtual machine has compiled what it needs before the rate counts.
+        // On a queue of its own, so that the code is compiled before the measurement.
         RDelayedQueue<String> warm = redisson.getDelayedQueue(redisson.getBlockingQueue(queue + ":warm"));
         for (int n = 0; n < 3_000; n++) {
             warm.offer(rest, 1, TimeUnit.HOURS);

@@ -1,6 +1,6 @@
-// Loaded into a Redis server by LD_PRELOAD: its wall clock is ahead by the microseconds that the first eight bytes of the file
-// CHAOS_CLOCK say, or behind if they are negative. The file is shared memory, so that a test moves the clock of a server that runs.
-// Monotonic clocks stay as they are.
+// A library for LD_PRELOAD into a Redis server. It moves the wall clock ahead by the microseconds in the first eight bytes of the
+// file CHAOS_CLOCK, or back if they are negative. The file is mapped, so that a test can move the clock of a running server.
+// Monotonic clocks do not change.
 
 #define _GNU_SOURCE
 #include <fcntl.h>

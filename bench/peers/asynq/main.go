@@ -21,7 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Times the two scripts of each job: the one that takes it, and the one that finishes it.
+// Measures the two scripts of each job: the one that takes it, and the one that finishes it.
 type timed struct {
 	asynq.RedisClientOpt
 	sync.Mutex
@@ -65,7 +65,7 @@ func (t *timed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// The id in a job's message, which is its third field in protobuf; "" if the answer is something else.
+// The id in a job's message, which is its third field in protobuf; "" for any other answer.
 func idOf(answer interface{}) string {
 	message, is := answer.(string)
 	at := strings.LastIndex(message, "\x1a\x24")

@@ -28,10 +28,10 @@ import org.redisson.client.codec.Codec;
 import org.redisson.config.Config;
 
 /**
- * Redisson clients under remote control: one JSON object a line on standard input, one answer a line on standard
- * output, with the same "id". Commands run concurrently, so a waiting take blocks no other.
+ * Redisson clients with remote control: one command per line on standard input, one answer per line on standard output,
+ * both JSON objects with the same "id". Commands run concurrently, so a waiting take blocks no other.
  *
- * <p>Compiled once, against the oldest version, and run with all of them: what one of them lacks is looked up by name.
+ * <p>Compiled once, against the oldest version, and run with all of them: missing classes are looked up by name.
  *
  * <p>Values travel as JSON: a whole number is a Long, an object a LinkedHashMap; {"$bytes": "00ff"} is a byte[] and
  * {"$order": {...}} an {@link Order}.
@@ -45,7 +45,7 @@ public final class Client {
     private final Map<String, Codec> codecs = new ConcurrentHashMap<>();
     private final PrintStream out;
 
-    /** What applications offer most: an object of a class of their own. Not final: Jackson would leave its name out. */
+    /** An object of an application's own class, the most common kind of value. Not final, because Jackson would omit its name. */
     public static class Order implements Serializable {
         private static final long serialVersionUID = 1L;
         public long id;
@@ -68,7 +68,7 @@ public final class Client {
 
     public static void main(String[] arguments) throws Exception {
         Client client = new Client(new PrintStream(System.out, false, "UTF-8"));
-        // Nothing else may write there.
+        // Nothing else may write to standard output.
         System.setOut(System.err);
         ExecutorService threads = Executors.newCachedThreadPool();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -144,7 +144,7 @@ public final class Client {
         }
     }
 
-    /** One server by its address, {@code cluster:PORT,PORT}, or {@code sentinel:MASTER:PORT,PORT}. */
+    /** Connects to a server by its address, {@code cluster:PORT,PORT}, or {@code sentinel:MASTER:PORT,PORT}. */
     private static RedissonClient connect(String url) {
         Config config = new Config();
         config.setThreads(2).setNettyThreads(2);
@@ -174,7 +174,7 @@ public final class Client {
                 .setSubscriptionConnectionMinimumIdleSize(1)
                 .setSubscriptionConnectionPoolSize(2)
                 .setSubscriptionsPerConnection(100)
-                // A machine that is suspended for seconds is no lost connection.
+                // A machine that is suspended for seconds has not lost its connection.
                 .setConnectTimeout(30_000)
                 .setTimeout(30_000);
         return Redisson.create(config);
@@ -184,7 +184,7 @@ public final class Client {
         return java.util.Arrays.stream(ports.split(",")).map(port -> "redis://127.0.0.1:" + port).toArray(String[]::new);
     }
 
-    /** Offers each of the values with its delay; which of the offers were acknowledged. */
+    /** Offers each value with its delay; returns which of the offers were acknowledged. */
     private JsonNode offerEach(JsonNode command) throws Exception {
         RDelayedQueue<Object> queue = delayed(command);
         List<RFuture<Void>> offers = new ArrayList<>();
@@ -206,7 +206,7 @@ public final class Client {
         return acknowledged;
     }
 
-    /** Offers each of the values with its delay, many at a time. */
+    /** Offers each value with its delay, many at a time. */
     private void offer(JsonNode command) throws Exception {
         RDelayedQueue<Object> queue = delayed(command);
         List<RFuture<Void>> offers = new ArrayList<>();
@@ -231,7 +231,7 @@ public final class Client {
         }
     }
 
-    /** Whether the codec reads what it has made of the value. */
+    /** Whether the codec can decode its own encoding of the value. */
     private boolean reads(JsonNode command) throws Exception {
         byte[] bytes = encode(command);
         try {
@@ -258,7 +258,7 @@ public final class Client {
                 clients.get(command.get("client").asText()).getDelayedQueue(ready));
     }
 
-    /** The codec of that class; in parentheses behind it the one that it wraps. */
+    /** The codec of that class, followed by the wrapped codec in parentheses. */
     private Codec codec(String name) throws Exception {
         Codec known = codecs.get(name);
         if (known != null) {
@@ -283,7 +283,7 @@ public final class Client {
             try {
                 return Class.forName(folder + name);
             } catch (ClassNotFoundException e) {
-                // The other folder, or none.
+                // The class is in the other package, or missing.
             }
         }
         throw new Missing("this version has no " + name);

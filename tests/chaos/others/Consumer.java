@@ -10,8 +10,8 @@ import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
 /**
- * A consumer of a delayed queue as applications have it. Arguments: address, queue, {@code take} or {@code drain}, and how many ms
- * it takes to handle an element. Prints each element when it has handled it.
+ * A typical consumer of a delayed queue. Arguments: address, queue, {@code take} or {@code drain}, and the time for handling an
+ * element in ms. Prints each handled element.
  */
 public final class Consumer {
     public static void main(String[] arguments) throws Exception {
@@ -22,7 +22,7 @@ public final class Consumer {
         config.useSingleServer().setAddress(arguments[0]).setConnectionMinimumIdleSize(2).setConnectionPoolSize(8);
         RedissonClient client = Redisson.create(config);
         RBlockingQueue<String> queue = client.getBlockingQueue(arguments[1], StringCodec.INSTANCE);
-        // Moves what is due to the queue for as long as it is there.
+        // Moves due elements to the queue while it exists.
         RDelayedQueue<String> delayed = client.getDelayedQueue(queue);
         long work = Long.parseLong(arguments[3]);
         while (delayed != null) {

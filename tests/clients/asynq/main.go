@@ -1,14 +1,14 @@
 // A producer, an inspector and a server of asynq. Arguments: address of Redis, queue, then what to do:
 //
-//	add FIRST COUNT DELAY_MS   enqueues tasks email {"n":FIRST}, {"n":FIRST+1}, ...; a fourth number: how often they are
-//	                           tried again, once without it
+//	add FIRST COUNT DELAY_MS   enqueues tasks email {"n":FIRST}, {"n":FIRST+1}, ...; a fourth number is that
+//	                           of retries, by default 1
 //	unique DELAY_MS            the same for one task with a lock of Unique for an hour
-//	info                       prints the sizes that asynq itself sees
-//	failing                    one that is due at once and fails
+//	info                       prints asynq's own sizes
+//	failing                    enqueues one that is due at once and fails
 //	state ID                   prints the state of a task
 //	delete ID                  deletes a scheduled task; prints the error if it is refused
-//	work [MS]                  runs a server until the standard input ends, which takes so long for each task; prints each
-//	                           payload, and at last "closed"; a payload with "fail" fails
+//	work [MS]                  runs a server until the standard input ends, which takes MS for each task; prints each
+//	                           payload, and "closed" at the end; a payload with "fail" fails
 package main
 
 import (

@@ -1,10 +1,10 @@
 // A producer and a worker of BullMQ. Arguments: port of Redis, queue, then what to do:
 //
 //   add FIRST COUNT DELAY_MS   adds jobs mail {"n":FIRST}, {"n":FIRST+1}, ...
-//   deduplicated DELAY_MS      one with a deduplication id; prints the id of the job that it is
-//   counts                     prints the counts that BullMQ itself sees
+//   deduplicated DELAY_MS      adds one with a deduplication id; prints the id of its job
+//   counts                     prints BullMQ's own counts
 //   job ID                     prints whether BullMQ finds a job
-//   work                       runs a worker until the standard input ends, prints each payload, and at last "closed"
+//   work                       runs a worker until the standard input ends, prints each payload, and "closed" at the end
 "use strict";
 const { Queue, Worker } = require("bullmq");
 

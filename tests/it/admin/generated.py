@@ -1,4 +1,4 @@
-# Uses the client that was generated from the OpenAPI document of the admin API. Arguments: port, a queue.
+# A test of the client that was generated from the OpenAPI document of the admin API. Arguments: port, queue.
 import sys
 
 from delaybridge_admin import Client
@@ -27,7 +27,7 @@ assert paused.queues[0].pause["why"] == "a client", paused
 assert queue.sync(name, client=client).paused[0].by == "local"
 assert resume.sync(name, client=client).queues[0].pause is None
 
-# One element through its life, without a delivery.
+# The life of an element, without a delivery.
 assert elements.sync(name, client=client, limit=3).total == 30
 found = element.sync(name, "o7", client=client)
 assert found.elements[0]["state"] == "scheduled" and found.elements[0]["payload"] == '{"id":"o7"}', found

@@ -1,6 +1,5 @@
-# A consumer of the job queue: takes jobs, writes down what it is about to finish, finishes it, writes down the answer.
-# It may be killed at any moment. Jobs that are poison it takes and never finishes, as one that dies of them each time.
-# Arguments: port, topic, file for its notes.
+# A consumer of the job queue: it takes a job, records it, finishes it, and records the answer. It may be killed at any moment.
+# It never finishes poison jobs, like a consumer that such a job kills each time. Arguments: port, topic, file for its records.
 import http.client
 import json
 import sys

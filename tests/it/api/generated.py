@@ -1,4 +1,4 @@
-# Uses the client that was generated from the OpenAPI document. Argument: port.
+# A test of the client that was generated from the OpenAPI document. Argument: port.
 import json
 import sys
 

@@ -1,5 +1,5 @@
-# A producer: adds jobs with ids of its own; each 500th is poison and has three tries. Arguments: port, topic, first number,
-# how many.
+# A producer: it adds jobs with ids of its own; each 500th is poison and has three tries. Arguments: port, topic, first number,
+# number of jobs.
 import http.client
 import json
 import sys

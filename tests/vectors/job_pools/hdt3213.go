@@ -1,4 +1,4 @@
-// Schedules a message with HDT3213/delayqueue v1.1.2, whose source has to be beside it: Go's module proxy does not offer it.
+// Schedules a message with HDT3213/delayqueue v1.1.2, whose source must be in this folder, because Go's module proxy does not have it.
 // usage: hdt3213 ADDRESS
 package main
 

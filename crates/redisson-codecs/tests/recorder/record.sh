@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Records types.tsv, classes.yaml and unread.tsv beside this file: what five versions of Redisson write of each type, the declaration
-# of the classes in it, and what the newest writes that is not read. Needs Java 17 and the jars that `scripts/setup.sh redisson` fetches.
+# Records types.tsv, classes.yaml and unread.tsv in this folder: the payloads of five versions of Redisson for each type, the
+# declarations of the classes in them, and payloads of the newest version that are not decoded. Needs Java 17 and the jars that
+# `scripts/setup.sh redisson` downloads.
 set -euo pipefail
 cd "$(dirname "$0")"
 export LC_ALL=C
@@ -19,12 +20,12 @@ for version in $versions; do
   java -cp "$work/classes:$(class_path "$version")" com.example.Recorder "$version" >"$work/$version.tsv" 2>"$work/$version.log"
   grep -E ' refuses | has no ' "$work/$version.log" | cut -c1-160 || true
 done
-# Versions that wrote the same bytes are one line.
+# Versions that wrote the same bytes share a line.
 cat "$work"/*.tsv |
   awk -F'\t' -v OFS='\t' '{ key = $1 OFS $2 OFS $3 OFS $4; if (!(key in of)) order[++n] = key; of[key] = of[key] (of[key] ? "," : "") $5 }
     END { for (i = 1; i <= n; i++) print order[i], of[order[i]] }' >types.tsv
 java -cp "$work/classes:$(class_path 4.7.0)" "$root/tools/KryoClasses.java" 'com.example.Shop$*' 2>/dev/null >classes.yaml
-# A class of its own: what it overrides is not in older versions.
+# A separate class: the methods that it overrides do not exist in older versions.
 javac -proc:none -nowarn -encoding UTF-8 -cp "$(class_path 4.7.0)" -d "$work/unread" com/example/Unread.java
 java -cp "$work/unread:$(class_path 4.7.0)" com.example.Unread 2>/dev/null >unread.tsv
 wc -l types.tsv classes.yaml

@@ -87,10 +87,10 @@ import java.util.regex.Pattern;
 import org.redisson.client.codec.Codec;
 
 /**
- * Writes values with the codecs of the Redisson on the class path. One line a payload, with tabs between: codec, type, the value
- * as JSON, the payload in hexadecimal, the version. A value that a codec refuses is left out.
+ * Encodes values with the codecs of the Redisson on the class path. Prints one line per payload, separated by tabs: codec, type,
+ * the value as JSON, the payload in hexadecimal, the version. Values that a codec refuses are left out.
  *
- * <p>The JSON is made by Jackson and by each class's own toString, so it does not depend on what is tested with it.
+ * <p>The JSON comes from Jackson and from each class's toString, so it is independent of the tested code.
  */
 public final class Recorder {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -169,14 +169,14 @@ public final class Recorder {
         });
     }
 
-    /** As the class prints itself. */
+    /** The value as the class's toString prints it. */
     private void text(Object... values) throws Exception {
         for (Object value : values) {
             value(value.getClass().getName(), JSON.writeValueAsString(value.toString()), value);
         }
     }
 
-    /** As Jackson writes it. */
+    /** The value as Jackson writes it. */
     private void json(Object... values) throws Exception {
         for (Object value : values) {
             value(value.getClass().getTypeName(), JSON.writeValueAsString(value), value);

@@ -18,9 +18,9 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 
-/** Objects of classes as applications have them, in every way in which Kryo writes a field. */
+/** Objects of typical application classes, with every form in which Kryo writes a field. */
 public final class Shop {
-    /** A value, and what it is as JSON if Jackson would write it in another way. */
+    /** A value, and its expected JSON if that differs from what Jackson writes. */
     static final class Case {
         final String type;
         final Object value;
@@ -172,7 +172,7 @@ public final class Shop {
         }
     }
 
-    /** A field with the name of another one above it. */
+    /** A field with the same name as a field of its superclass. */
     public static class Renamed extends Base {
         String name = "own";
     }
@@ -269,7 +269,7 @@ public final class Shop {
                 + "\"base\":{\"com.example.Shop$Renamed.name\":\"own\",\"name\":\"base\",\"id\":42}}"));
         cases.add(new Case("com.example.Shop$Renamed", new Renamed(),
                 "{\"com.example.Shop$Renamed.name\":\"own\",\"name\":\"base\",\"id\":42}"));
-        // Jackson of the older versions does not know records.
+        // Jackson in the older versions does not support records.
         cases.add(new Case("com.example.Shop$Point", new Point(1, 2L, null, new ArrayList<>(List.of("a", "b")), null, null, null, -1, null),
                 "{\"x\":1,\"y\":2,\"label\":null,\"tags\":[\"a\",\"b\"],\"color\":null,\"money\":null,\"shape\":null,\"d\":-1.0,\"cells\":null}"));
         Item item = new Item("same", new Money("EUR", 1));

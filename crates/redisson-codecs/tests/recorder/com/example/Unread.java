@@ -15,14 +15,14 @@ import org.redisson.client.codec.Codec;
 import org.redisson.codec.Kryo5Codec;
 import org.redisson.codec.SerializationCodec;
 
-/** Writes what is not read, for the table in docs/codecs.md: the row, the codec, the payload in hexadecimal. */
+/** Prints the payloads that are not decoded, for the table in docs/codecs.md: row, codec, payload in hexadecimal. */
 public final class Unread {
-    /** A class that nothing declares. */
+    /** A class without a declaration. */
     public static class Order implements Serializable {
         int amount = 7;
     }
 
-    /** A class that writes itself. */
+    /** A class with its own write method. */
     public static class Own implements KryoSerializable {
         @Override
         public void write(Kryo kryo, Output output) {
@@ -35,7 +35,7 @@ public final class Unread {
         }
     }
 
-    /** A class that contains itself. */
+    /** A class whose object contains itself. */
     public static class Ring implements Serializable {
         Ring next = this;
     }
