@@ -111,8 +111,8 @@ impl Claimer {
         let now = Instant::now();
         // What a change of the queue left to its leases need not wait for their ends. In order, it is another owner's.
         let (owner, now_ms) = (queue.store.owner(), queue.home().now_ms());
-        let left_here = queue.leases.take_forgotten().into_iter().filter(|name| name.owner == owner);
-        let lost = left_here.map(|name| Lost::stray(name, now_ms, false)).collect();
+        let left_here = queue.leases.take_forgotten().into_iter().filter(|claim| claim.name.owner == owner);
+        let lost = left_here.map(|claim| Lost::forgotten(claim, now_ms)).collect();
         Claimer {
             seats,
             rest_from: now,
@@ -314,9 +314,10 @@ impl Claimer {
         while !self.lost.is_empty() && !queue.abandon.is_cancelled() {
             self.recover_lost(&queue.abandon).await;
         }
-        // A queue that is changed finds them when their leases are over.
-        if queue.process.stopping.is_cancelled() {
-            queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed);
+        match queue.process.stopping.is_cancelled() {
+            true => drop(queue.process.not_found.fetch_add(self.lost.len() as u64, Ordering::Relaxed)),
+            // The queue is changed: the one that follows goes on looking.
+            false => queue.leases.leave(self.lost.iter().map(Lost::forget)),
         }
         // Another daemon would not wait for what a failover has brought back.
         if self.lost.is_empty() && !self.returned.are_unknown(&queue) {

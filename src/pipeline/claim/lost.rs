@@ -10,6 +10,7 @@ use crate::clock::Instant;
 use crate::link::{History, LinkError};
 use crate::pipeline::claim::record::Taken;
 use crate::pipeline::claim::{Batch, Claim, Isolation};
+use crate::pipeline::leases::Forgotten;
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
@@ -63,6 +64,19 @@ impl Lost {
     /// and not sent.
     pub fn stray(name: ClaimName, seen_ms: i64, left: bool) -> Self {
         Lost { name, not_after_ms: seen_ms.saturating_sub(1), over_at: Instant::now(), means: None, may_repeat: !left }
+    }
+
+    /// A claim that the queue before this one, in the same process, has left.
+    pub fn forgotten(claim: Forgotten, now_ms: i64) -> Self {
+        let Forgotten { name, not_after_ms, may_repeat } = claim;
+        let runs_ms = not_after_ms.saturating_sub(now_ms).try_into().unwrap_or(0);
+        let over_at = Instant::now().after(Duration::from_millis(runs_ms)).after(SLACK);
+        Lost { name, not_after_ms, over_at, means: None, may_repeat }
+    }
+
+    /// The claim as the queue that follows is to know it.
+    pub fn forget(&self) -> Forgotten {
+        Forgotten { name: self.name, not_after_ms: self.not_after_ms, may_repeat: self.may_repeat }
     }
 
     /// Its name.

@@ -35,13 +35,24 @@ struct State {
     held: HashMap<u64, Arc<Claim>>,
     /// Names of claims that are empty, with the Redis times after which they cannot run again.
     ended: Vec<(ClaimName, i64)>,
-    /// Claims that were let go of with elements in them: for the queue that follows in this process.
-    forgotten: Vec<ClaimName>,
+    /// Claims that were let go of with elements in them, or before they were found: for the queue that follows in this process.
+    forgotten: Vec<Forgotten>,
     /// Numbers of claims with elements that were dropped here and never sent, until they turn up again; with the history in which
     /// nothing else is left in them.
     left: BTreeMap<u64, History>,
     /// The history in which all claims that are held are known to be what they were.
     known_in: Option<History>,
+}
+
+/// A claim of this process that is left to its lease, or to the queue that follows.
+#[derive(Debug, Clone, Copy)]
+pub struct Forgotten {
+    /// Its name.
+    pub name: ClaimName,
+    /// The Redis time in ms after which it cannot run any more.
+    pub not_after_ms: i64,
+    /// Whether its elements may have been sent.
+    pub may_repeat: bool,
 }
 
 /// Claims that are remembered for what was left in them. Of those that are forgotten more is announced than needed.
@@ -127,10 +138,17 @@ impl Leases {
     pub fn forget(&self) -> usize {
         self.with(|state| {
             let held = std::mem::take(&mut state.held);
-            let open = held.values().filter(|claim| claim.open() > 0 && !claim.is_lost()).map(|claim| claim.name);
-            state.forgotten.extend(open);
+            let open = held.values().filter(|claim| claim.open() > 0 && !claim.is_lost());
+            let forgotten =
+                |claim: &Arc<Claim>| Forgotten { name: claim.name, not_after_ms: claim.not_after_ms, may_repeat: true };
+            state.forgotten.extend(open.map(forgotten));
             held.values().map(|claim| claim.open()).sum()
         })
+    }
+
+    /// Leaves claims that were not found in time to the queue that follows.
+    pub fn leave(&self, claims: impl IntoIterator<Item = Forgotten>) {
+        self.with(|state| state.forgotten.extend(claims));
     }
 
     /// Takes over what is remembered of claims that have ended, or were let go of.
@@ -150,7 +168,7 @@ impl Leases {
     }
 
     /// Takes out the claims that the queue before this one let go of.
-    pub fn take_forgotten(&self) -> Vec<ClaimName> {
+    pub fn take_forgotten(&self) -> Vec<Forgotten> {
         self.with(|state| std::mem::take(&mut state.forgotten))
     }
 

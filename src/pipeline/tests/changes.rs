@@ -212,6 +212,25 @@ async fn a_claim_with_a_lost_reply_is_found_before_a_queue_goes() {
     many.stop().await;
 }
 
+/// The reply to a claim is lost, and Redis is away until the change has no more time: the queue that follows looks for it.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_not_found_in_time_is_left_to_the_queue_that_follows() {
+    let sink = sink();
+    let many = Many::one_at_rest(&sink).await;
+    let before = many.server.calls(Op::Claim);
+    many.server.fail(Op::Claim, [Fault::ReplyLost]);
+    (0..5).for_each(|n| many.offer_in(0, Duration::ZERO, n));
+    eventually("the claim", || many.server.calls(Op::Claim) > before).await;
+    many.server.set_up(false);
+    assert_eq!(many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(1_000.0)).await, 0, "none is known of");
+    many.server.set_up(true);
+    within(LEASE / 4, "them to arrive, before their lease is over", || arrived(&sink) == [0, 1, 2, 3, 4]).await;
+    assert!(sink.attempts().iter().all(|message| message.attempt == 1), "none was sent before");
+    assert_eq!(many.metric(REPEATS), 0.0);
+    eventually("all to be settled", || many.in_flight() == (0, 0) && many.server.store("q0", [0; 8]).is_empty()).await;
+    many.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stop_in_the_middle_of_a_change_drains_that_queue_too() {
     let sink = sink();
