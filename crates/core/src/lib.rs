@@ -1,12 +1,12 @@
-//! The words that all parts of delaybridge share: what an element is called, how its delivery ends, what time it is.
+//! The types that all parts of delaybridge share: the identity of an element, the outcome of its delivery, the time.
 //!
-//! Plain data and pure functions. This crate knows no Redis, no broker and no configuration file, and depends on no other
-//! layer. Only [`clock`] asks the operating system for anything.
+//! Plain data and pure functions. This crate does not depend on Redis, brokers or the configuration file, nor on any
+//! other layer. Only [`clock`] calls the operating system.
 //!
-//! - [`message`]: identity, origin and outcome of an element; [`metric`] and [`codes`]: names of metrics and error codes.
-//! - [`clock`]: the one place that reads a clock; [`backoff`]: waits before the next attempt.
-//! - [`template`]: texts with holes, filled for each element; [`route`]: body and headers of a message, made of them.
-//! - [`json`]: JSON of strangers, as spans of its text; [`log`]: the macros for log lines.
+//! - [`message`]: identity, origin and outcome of an element; [`metric`] and [`codes`]: names of metrics, error codes.
+//! - [`clock`]: the only reader of clocks; [`backoff`]: the waits before the next attempt.
+//! - [`template`]: texts with placeholders, filled for each element; [`route`]: the body and headers of a message.
+//! - [`json`]: untrusted JSON, as spans of its text; [`log`]: the macros for log lines.
 
 pub mod backoff;
 pub mod clock;

@@ -1,5 +1,5 @@
-//! Log lines with the target `delaybridge::link::supervisor` for the module `delaybridge_link::supervisor`: filters name the
-//! parts of the program, in whatever crate they are.
+//! Log macros whose targets are independent of crates: `delaybridge::link::supervisor` for the module
+//! `delaybridge_link::supervisor`, so that log filters name parts of the program.
 
 #[doc(hidden)]
 pub use tracing;
@@ -16,31 +16,31 @@ macro_rules! target {
     }};
 }
 
-/// Logs what helps to find a fault.
+/// Logs a line that helps to find a fault.
 #[macro_export]
 macro_rules! debug {
     ($($line:tt)+) => { $crate::log::tracing::debug!(target: $crate::target!(), $($line)+) };
 }
 
-/// Logs what an operator expects.
+/// Logs a line that an operator expects.
 #[macro_export]
 macro_rules! info {
     ($($line:tt)+) => { $crate::log::tracing::info!(target: $crate::target!(), $($line)+) };
 }
 
-/// Logs what an operator should look at.
+/// Logs a line that an operator should look at.
 #[macro_export]
 macro_rules! warn {
     ($($line:tt)+) => { $crate::log::tracing::warn!(target: $crate::target!(), $($line)+) };
 }
 
-/// Logs what an operator has to act on.
+/// Logs a line that an operator must act on.
 #[macro_export]
 macro_rules! error {
     ($($line:tt)+) => { $crate::log::tracing::error!(target: $crate::target!(), $($line)+) };
 }
 
-/// The path with `::` for its first `_`: the text is longer by one byte.
+/// The path with `::` instead of its first `_`, which is one byte longer.
 #[doc(hidden)]
 pub const fn target_bytes<const LENGTH: usize>(path: &str) -> [u8; LENGTH] {
     let path = path.as_bytes();
@@ -57,7 +57,7 @@ pub const fn target_bytes<const LENGTH: usize>(path: &str) -> [u8; LENGTH] {
     target
 }
 
-/// The text of these bytes.
+/// The bytes as text.
 #[doc(hidden)]
 pub const fn target_text(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
