@@ -27,6 +27,8 @@ pub mod api;
 pub mod sink;
 pub mod source;
 
+pub mod model;
+
 pub mod pipeline;
 pub mod reload;
 

@@ -6,7 +6,7 @@ use redisson_codecs::JavaTypes;
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::model::*;
+use crate::model::*;
 use crate::route::{Envelope, MessageSpec};
 use crate::settings::shown;
 use crate::settings::units::{show_duration, show_size};

@@ -1,11 +1,10 @@
 //! From the YAML file to the validated [`Config`].
 //!
 //! The file becomes a tree that knows its places, is read against the tables of keys (`tables`, with the tools of
-//! `settings`) and becomes validated types (`validate`, `model`). All problems are reported at once. Schema and reference come from the same
+//! `settings`) and becomes validated types (`validate`, `crate::model`). All problems are reported at once. Schema and reference come from the same
 //! tables. Nothing here connects anywhere; files that the configuration names are opened, to see that they are there.
 
 mod describe;
-mod model;
 mod parts;
 mod reference;
 mod schema;
@@ -15,11 +14,11 @@ mod validate;
 use std::path::{Path, PathBuf};
 
 pub use describe::{describe, describe_json, describe_queue, summary};
-pub use model::*;
 pub use parts::{Difference, Parts};
 pub use reference::reference;
 pub use schema::schema;
 
+pub use crate::model::*;
 pub use crate::settings::problem::{ConfigErrors, Position, Problem};
 pub use crate::settings::reader::{Needs, hash_of_file};
 use crate::settings::{node, problem, reader};

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use redisson_codecs::Codec;
 use serde::Serialize;
 
-use super::model::{Config, QueueSpec};
 use super::tables::top;
+use crate::model::{Config, QueueSpec};
 use crate::settings::node::{Node, Value};
 use crate::settings::problem::Position;
 use crate::settings::reader::{Files, content_hash};

@@ -182,7 +182,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // What templates are filled from: both sides of the wall between route and the sinks know it.
     ("template", &["message", "codes"]),
     // The whole file: what stages offer is collected here.
-    ("config", &["message", "settings", "template", "route", "link", "sink", "source", "jobs", "api", "spans"]),
+    (
+        "config",
+        &["message", "settings", "template", "route", "link", "sink", "source", "jobs", "api", "spans", "model"],
+    ),
+    // What a configuration becomes.
+    ("model", &["message", "settings", "template", "route", "link", "sink", "source", "jobs", "api", "spans"]),
     ("route", &["message", "template"]),
     // Ids of elements that are texts of their payloads are templates. A topic of the job queue is a source as well: its keys
     // and records are the job queue's.
@@ -316,7 +321,7 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     OnlyUnder {
         word: "redisson_codecs::",
         // A job pool's records may be serialized Java objects, with an id in them.
-        places: &["config/", "route/", "pipeline/", "operate/", "cases/", "cli/", "source/job_pool/record/"],
+        places: &["config/", "model/", "route/", "pipeline/", "operate/", "cases/", "cli/", "source/job_pool/record/"],
         why: "source, link, sink and telemetry carry payloads as bytes; only config (names of codecs), the pipeline \
               (decoding), route, operate, cases and the command line see values",
     },

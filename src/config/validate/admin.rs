@@ -1,8 +1,8 @@
 //! The operators' listener.
 
 use crate::api::named::NamedTokens;
-use crate::config::model::AdminSpec;
 use crate::config::tables::admin;
+use crate::model::AdminSpec;
 use crate::settings::reader::{Needs, Section};
 
 /// Reads the section. `None` where nothing can be built; what is wrong is reported.

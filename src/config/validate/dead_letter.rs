@@ -4,8 +4,8 @@ use redisson_codecs::Codec;
 
 use super::destination::Destination;
 use super::sink::{self, Sink};
-use crate::config::model::RouteSpec;
 use crate::config::tables::{dead_letter, dead_stream, queue};
+use crate::model::RouteSpec;
 use crate::route::{Envelope, MessageSpec};
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;

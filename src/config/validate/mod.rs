@@ -13,11 +13,11 @@ mod sink;
 
 use std::sync::Arc;
 
-use super::model::{Config, Limits, Mode, ONLY, Servers};
 use super::tables::{http, jobs, limits, reload, top};
 use crate::api::config as api;
 use crate::jobs::config as job_queue;
 use crate::link;
+use crate::model::{Config, Limits, Mode, ONLY, Servers};
 use crate::settings::node::{Node, Value};
 use crate::settings::problem::Spot;
 use crate::settings::reader::{Context, Section};

@@ -3,8 +3,8 @@
 use redisson_codecs::Coding;
 
 use super::destination::Destination;
-use crate::config::model::{Mode, Ordered, RouteSpec};
 use crate::config::tables::queue;
+use crate::model::{Mode, Ordered, RouteSpec};
 use crate::settings::reader::Section;
 use crate::source::SourceSpec;
 

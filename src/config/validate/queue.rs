@@ -10,12 +10,12 @@ use super::order;
 use super::retry::Policy;
 use super::route::{self, Route};
 use super::sink::Sink;
-use crate::config::model::{
-    MaxInFlight, Mode, ONLY, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
-};
 use crate::config::tables::{queue, source as table, top};
 use crate::link::config::durability;
 use crate::link::{Durability, hashed};
+use crate::model::{
+    MaxInFlight, Mode, ONLY, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
+};
 use crate::settings::keys::{Key, nearest};
 use crate::settings::problem::{Report, Spot};
 use crate::settings::reader::{Scalar, Section, clip};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::config::model::RetryPolicy;
 use crate::config::tables::{retry, top};
+use crate::model::RetryPolicy;
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
 use crate::settings::units::show_duration;

@@ -6,8 +6,8 @@ use redisson_codecs::JavaTypes;
 
 use super::destination::Destination;
 use super::sink::{self, Sink};
-use crate::config::model::RouteSpec;
 use crate::config::tables::{cloud_events, to};
+use crate::model::RouteSpec;
 use crate::route::{EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, MessageSpec};
 use crate::settings::keys::Key;
 use crate::settings::problem::Spot;

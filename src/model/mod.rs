@@ -1,6 +1,6 @@
 //! The validated configuration: what the daemon runs on.
 //!
-//! Built only by [`super::load`]; every value here has been checked, every default filled in, every template compiled.
+//! Built only by [`config::load`](crate::config::load); every value here has been checked, every default filled in, every template compiled.
 
 mod preview;
 mod servers;
