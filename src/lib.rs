@@ -15,7 +15,7 @@
 pub use delaybridge_core::{backoff, clock, codes, json, message, metric, route, template};
 pub use delaybridge_jobs as jobs;
 pub use delaybridge_link as link;
-pub(crate) use delaybridge_settings as settings;
+pub use delaybridge_settings as settings;
 pub use delaybridge_spans as spans;
 pub use delaybridge_telemetry as telemetry;
 

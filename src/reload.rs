@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::config::{Config, Difference, Parts, Problem};
+use crate::model::{Config, Difference, Parts};
+use crate::settings::problem::Problem;
 
 /// Maximum number of requests that wait for the next reload.
 const WAITING: usize = 64;

@@ -17,7 +17,7 @@ use crate::api::file::Reread;
 use crate::api::named::{NamedTokens, hash};
 use crate::api::origin::{is_called_by_address, is_local};
 use crate::api::problem::{Kind, Problem};
-use crate::config::AdminSpec;
+use crate::model::AdminSpec;
 use crate::telemetry::events::admin::AdminEvents;
 use crate::telemetry::events::api::ApiEvents;
 use crate::telemetry::peer::Peer;

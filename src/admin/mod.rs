@@ -40,7 +40,7 @@ use crate::api::dispatch::{Connection, Router};
 use crate::api::handover::ReplyBody;
 use crate::api::room::Memory;
 use crate::api::server::Served;
-use crate::config::{AdminSpec, Config};
+use crate::model::{AdminSpec, Config};
 use crate::operate::Session;
 use crate::reload::ReloadHandle;
 use crate::telemetry::events::Events;

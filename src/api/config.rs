@@ -1,12 +1,11 @@
 //! The keys under `jobs` that are about HTTP.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
 use super::access::Tokens;
-use super::rates::Rate;
+use crate::model::{ApiSpec, Face, RequestRate};
 use crate::settings::keys::{Key, Kind, count, count_or, key, now, tables};
 use crate::settings::reader::Section;
 use crate::settings::units::show_size;
@@ -66,49 +65,6 @@ tables! {
     mod lmstfy at "jobs.lmstfy", "Both are on the same jobs as `jobs.listen`, with the same tokens, TLS and limits." {
         LISTEN = key("listen", Kind::Address, "Address and port for clients: `/api/NAMESPACE/QUEUE`.").required();
         ADMIN = key("admin", Kind::Address, "Address and port for administrators: `/token/NAMESPACE` and `/info`. As in lmstfy, clients on the same machine need no token there: keep proxies away from it. Others need one of `tokens_file`.");
-    }
-}
-
-/// What a listener serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Face {
-    /// Our own API.
-    Own,
-    /// The one of bitleak/lmstfy, for its clients.
-    Lmstfy,
-    /// The same, for its administrators.
-    LmstfyAdmin,
-    /// The one of ouqiang/delay-queue.
-    Ouqiang,
-}
-
-/// How one listener serves the job queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiSpec {
-    /// The key that names its address, for messages.
-    pub key: &'static str,
-    /// Address and port.
-    pub listen: SocketAddr,
-    /// What is served there.
-    pub faces: Vec<Face>,
-    /// Certificate and key.
-    pub tls: Option<[PathBuf; 2]>,
-    /// The tokens' file.
-    pub tokens_file: Option<PathBuf>,
-    /// Largest body of a request in bytes.
-    pub max_body: usize,
-    /// Connections at once.
-    pub max_connections: usize,
-    /// Topics of a token; `None` is no limit.
-    pub max_topics_per_token: Option<u64>,
-    /// Requests of a token; `None` is no limit.
-    pub max_rate: Option<Rate>,
-}
-
-impl ApiSpec {
-    /// Whether clients on the same machine need no token although there is a file of them.
-    pub fn trusts_the_machine(&self) -> bool {
-        self.faces == [Face::LmstfyAdmin]
     }
 }
 
@@ -175,7 +131,7 @@ pub(crate) fn read(section: &Section<'_>) -> Vec<ApiSpec> {
     let max_body = usize::try_from(section.size(&MAX_BODY)).unwrap_or(usize::MAX);
     let max_connections = section.count(&MAX_CONNECTIONS).and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
     let (max_topics_per_token, max_rate) =
-        (section.count(&MAX_TOPICS_PER_TOKEN), section.rate(&MAX_RATE_PER_TOKEN).map(Rate::per_second));
+        (section.count(&MAX_TOPICS_PER_TOKEN), section.rate(&MAX_RATE_PER_TOKEN).map(RequestRate::per_second));
     let mut own = vec![Face::Own];
     if section.has(&COMPAT) {
         own.extend(section.words(&COMPAT, &COMPATIBLE).into_iter().flatten());

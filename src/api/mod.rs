@@ -47,15 +47,15 @@ use hyper::{Request, Response};
 use tokio_util::sync::CancellationToken;
 
 use self::access::Tokens;
-use self::config::{ApiSpec, Face};
 use self::dispatch::{Connection, Router};
 use self::file::Reread;
 use self::handover::ReplyBody;
-use self::rates::{Rate, Rates};
+use self::rates::Rates;
 use self::room::{Memory, Who};
 use self::routes::Route;
 use self::server::Served;
 use crate::jobs::{Dispenser, JobQueue, TokenLimits};
+use crate::model::{ApiSpec, Face, RequestRate};
 use crate::settings::problem::ConfigErrors;
 use crate::telemetry::events::api::ApiEvents;
 
@@ -69,7 +69,7 @@ pub struct Api {
     /// Most topics that a token may add to before it makes no further ones.
     max_topics_per_token: Option<u64>,
     /// How often a token may ask, or an address where there is none.
-    max_rate: Option<Rate>,
+    max_rate: Option<RequestRate>,
     /// Requests by token and address.
     requests: Rates<Who>,
     /// Requests by the hash of a token with limits of its own, and these limits: changed ones count anew.

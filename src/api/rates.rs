@@ -3,7 +3,6 @@
 //! Each daemon counts for itself. What is kept of a caller is one point in time: when all of its requests will have been earned back.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -11,33 +10,10 @@ use parking_lot::Mutex;
 
 use super::problem::{Kind, Problem};
 use crate::clock::Instant;
+use crate::model::RequestRate;
 
 /// Callers that are remembered; those that have earned everything back are forgotten before.
 const MOST: usize = 10_000;
-
-/// So many requests in each interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// How many, from 1 on.
-    pub count: u32,
-    /// In which time.
-    pub interval: Duration,
-}
-
-impl Rate {
-    /// So many a second; fewer than one are one in a longer time.
-    pub fn per_second(rate: f64) -> Rate {
-        let count = rate.clamp(1.0, 1e9);
-        Rate { count: count as u32, interval: Duration::from_secs_f64((count.floor() / rate).clamp(1e-3, 86_400.0)) }
-    }
-}
-
-/// As the configuration writes it.
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/s", f64::from(self.count) / self.interval.as_secs_f64())
-    }
-}
 
 /// When each caller has earned all of its requests back.
 #[derive(Debug)]
@@ -54,9 +30,9 @@ impl<K: Hash + Eq> Rates<K> {
     ///
     /// # Errors
     /// It is one too many; when the next one is not.
-    pub fn admit(&self, who: K, rate: Rate) -> Result<(), Problem> {
+    pub fn admit(&self, who: K, rate: RequestRate) -> Result<(), Problem> {
         self.admit_at(who, rate, Instant::now()).map_err(|wait| {
-            let Rate { count, interval } = rate;
+            let RequestRate { count, interval } = rate;
             let interval = humantime::format_duration(interval);
             let detail =
                 format!("count the request: the token may send {count} in {interval}; wait, and send it again");
@@ -64,7 +40,7 @@ impl<K: Hash + Eq> Rates<K> {
         })
     }
 
-    fn admit_at(&self, who: K, rate: Rate, now: Instant) -> Result<(), Duration> {
+    fn admit_at(&self, who: K, rate: RequestRate, now: Instant) -> Result<(), Duration> {
         let mut earned = self.0.lock();
         if earned.len() >= MOST {
             earned.retain(|_, at| *at > now);
@@ -89,7 +65,7 @@ mod tests {
     #[test]
     fn so_many_in_an_interval_and_no_more() {
         let (rates, now) = (Rates::default(), Instant::now());
-        let rate = Rate { count: 3, interval: Duration::from_secs(2) };
+        let rate = RequestRate { count: 3, interval: Duration::from_secs(2) };
         let ask = |who: &'static str, ms: u64| rates.admit_at(who, rate, now.after(Duration::from_millis(ms)));
         assert_eq!([ask("a", 0), ask("a", 0), ask("a", 1)], [Ok(()); 3]);
         let wait = ask("a", 1).unwrap_err();
@@ -104,11 +80,11 @@ mod tests {
 
     #[test]
     fn a_rate_below_one_a_second_is_one_in_a_longer_time() {
-        assert_eq!(Rate::per_second(0.5), Rate { count: 1, interval: Duration::from_secs(2) });
-        assert_eq!(Rate::per_second(0.5).to_string(), "0.5/s");
-        assert_eq!(Rate::per_second(100.0), Rate { count: 100, interval: Duration::from_secs(1) });
+        assert_eq!(RequestRate::per_second(0.5), RequestRate { count: 1, interval: Duration::from_secs(2) });
+        assert_eq!(RequestRate::per_second(0.5).to_string(), "0.5/s");
+        assert_eq!(RequestRate::per_second(100.0), RequestRate { count: 100, interval: Duration::from_secs(1) });
         let refused = Rates::default();
-        let rate = Rate::per_second(0.1);
+        let rate = RequestRate::per_second(0.1);
         assert!(refused.admit("a", rate).is_ok());
         let problem = refused.admit("a", rate).unwrap_err();
         assert!(
@@ -120,7 +96,7 @@ mod tests {
     #[test]
     fn callers_that_have_earned_all_back_are_forgotten() {
         let (rates, now) = (Rates::default(), Instant::now());
-        let rate = Rate { count: 1, interval: Duration::from_secs(1) };
+        let rate = RequestRate { count: 1, interval: Duration::from_secs(1) };
         for n in 0..MOST + 50 {
             let _ = rates.admit_at(n, rate, now.after(Duration::from_millis(n as u64)));
         }

@@ -8,11 +8,11 @@ use hyper::Method;
 use super::Api;
 use super::access::Caller;
 use super::call::Call;
-use super::config::{ApiSpec, Face};
 use super::dispatch::{Endpoint, allow};
 use super::problem::{Kind, Problem};
 use super::reply::Reply;
 use super::{lmstfy, ouqiang, v1};
+use crate::model::{ApiSpec, Face};
 
 /// What a handler answers.
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;

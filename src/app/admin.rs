@@ -9,7 +9,7 @@ use super::tasks::named;
 use crate::admin::Admin;
 use crate::api::listener::Listener;
 use crate::api::server::{Served, serve};
-use crate::config::Config;
+use crate::model::Config;
 use crate::pipeline::process::Process;
 use crate::reload::ReloadHandle;
 

@@ -8,11 +8,11 @@ use tokio::task::JoinSet;
 use super::jobs::Jobs;
 use super::tasks::named;
 use crate::api::Api;
-use crate::api::config::ApiSpec;
 use crate::api::listener::Listener;
 use crate::api::room::{Memory, ROOM};
 use crate::api::server::{Served, serve};
 use crate::api::tls::Certificates;
+use crate::model::ApiSpec;
 use crate::pipeline::process::Process;
 
 /// Starts all listeners. They share one budget of memory for request bodies.

@@ -9,8 +9,8 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch as watch_channel;
 use tokio::task::JoinSet;
 
-use crate::config::Mode;
 use crate::link::SubscriberEvent;
+use crate::model::Mode;
 use crate::pipeline::claim::{claimers, pollers};
 use crate::pipeline::dead_letters::forwarder;
 use crate::pipeline::leases::keeper;

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
+use crate::model::Config;
 use crate::spans::{LAST_WORDS, Tracer, export};
 use crate::telemetry::events::Events;
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::config::Mode;
 use crate::link::{Health, LinkState, Place, Redis, missing_rights};
+use crate::model::Mode;
 use crate::pipeline::process::Process;
 use crate::pipeline::seats::Seats;
 use crate::source;

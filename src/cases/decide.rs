@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::element::Opened;
 use super::{Case, Failing};
-use crate::config::{QueueSpec, RetryPolicy};
 use crate::message::{Class, Failure, FailureCode, lateness};
+use crate::model::{QueueSpec, RetryPolicy};
 use crate::pipeline::deliver::answer::{Refusing, stop};
 use crate::pipeline::deliver::understand::{junk, routed, understand, unroutable};
 use crate::pipeline::settle::judge::{Answer, Round, Stop, judge};

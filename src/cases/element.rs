@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use redisson_codecs::{Codec, Coding};
 
-use crate::config::QueueSpec;
 use crate::message::{Identity, MessageId, Origin};
+use crate::model::QueueSpec;
 use crate::source::ledger::claims::Body;
 use crate::source::redisson::layout::{Layout, pack};
 use crate::source::{self, NoPayload, SourceSpec};

@@ -9,10 +9,11 @@ use redisson_codecs::Coding;
 use super::element::{Given, redisson as as_redisson, written};
 use super::keys::{case, dead, deliver, element, expect, fails, file, hold, redisson, retry};
 use super::{Case, Expected, ExpectedBody, ExpectedMessage, ExpectedVerdict, Failing};
-use crate::config::{self, Config, ConfigErrors, Loaded, Mode, QueueSpec};
 use crate::message::{About, Class, MessageId, Origin};
+use crate::model::{Config, Mode, QueueSpec};
 use crate::settings::keys::{Key, nearest};
 use crate::settings::node;
+use crate::settings::problem::ConfigErrors;
 use crate::settings::problem::{Report, Spot};
 use crate::settings::reader::{Context, Needs, Scalar, Section};
 use crate::source::SourceSpec;
@@ -29,13 +30,17 @@ pub struct Suite {
     pub cases: Vec<Case>,
 }
 
-type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// A look-up of environment variables.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// A reader of configurations.
+pub type Load<'a> = &'a dyn Fn(&Path, Env<'_>) -> Result<Config, ConfigErrors>;
 
-/// Reads the cases in the file at `path`. `default` is the configuration of a file that names none; `env` looks up variables.
+/// Reads the cases in the file at `path`, and with `load` the configuration that it names, or `default` if it names none. `env`
+/// looks up variables.
 ///
 /// # Errors
 /// Everything that is wrong with the file, or else with its configuration.
-pub fn read(path: &Path, default: &Path, env: Env<'_>) -> Result<Suite, ConfigErrors> {
+pub fn read(path: &Path, default: &Path, env: Env<'_>, load: Load<'_>) -> Result<Suite, ConfigErrors> {
     let file = path.display().to_string();
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -59,7 +64,7 @@ pub fn read(path: &Path, default: &Path, env: Env<'_>) -> Result<Suite, ConfigEr
         own.iter().find(|(key, _)| key == name).map(|(_, value)| value.value.clone()).or_else(|| env(name))
     };
     let sections = top.list(&file::CASES);
-    let Loaded { config: loaded, .. } = match config::load(&config, &variable) {
+    let loaded = match load(&config, &variable) {
         Ok(loaded) => loaded,
         Err(errors) => {
             sections.iter().for_each(|section| drop(one(section, None)));

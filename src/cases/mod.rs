@@ -21,8 +21,8 @@ use serde::Serialize;
 pub use self::compare::Difference;
 pub use self::element::Given;
 pub use self::file::{Suite, read};
-use crate::config::QueueSpec;
 use crate::message::{About, Class};
+use crate::model::QueueSpec;
 
 /// One case.
 #[derive(Debug, Clone)]

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use super::*;
+use crate::model::Config;
+use crate::settings::problem::ConfigErrors;
 
 const CONFIG: &str = "\
 redis: { url: 'redis://h' }
@@ -16,13 +18,18 @@ queues:
   h: { source: { redisson: { name: h } }, codec: json, on_decode_error: hold, to: [{ sink: out }] }
 ";
 
+fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigErrors> {
+    Ok(crate::config::load(path, env)?.config)
+}
+
 fn suite(cases: &str) -> Result<Suite, String> {
     let directory = tempfile::tempdir().expect("make a directory");
     std::fs::write(directory.path().join("c.yaml"), CONFIG).expect("write a configuration");
     let file = directory.path().join("t.yaml");
     std::fs::write(&file, cases).expect("write cases");
     let base = format!("{}/", directory.path().display());
-    read(&file, &directory.path().join("c.yaml"), &|_| None).map_err(|errors| errors.to_string().replace(&base, ""))
+    read(&file, &directory.path().join("c.yaml"), &|_| None, &load)
+        .map_err(|errors| errors.to_string().replace(&base, ""))
 }
 
 /// What differs in the only case.
@@ -162,14 +169,14 @@ fn a_file_without_a_configuration_or_cases_says_so() {
     check("", "`cases` is missing");
     let good = "cases: [{ name: n, queue: z, element: { text: x }, expect: { wait: } }]\n";
     check(&format!("config: other.yaml\n{good}"), "other.yaml\n  read configuration: ");
-    let missing = read(Path::new("/nowhere/t.yaml"), Path::new("c.yaml"), &|_| None).unwrap_err().to_string();
+    let missing = read(Path::new("/nowhere/t.yaml"), Path::new("c.yaml"), &|_| None, &load).unwrap_err().to_string();
     assert!(missing.contains("/nowhere/t.yaml") && missing.contains("read cases: "), "{missing}");
 }
 
 #[test]
 fn the_example_is_as_it_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let suite = read(&root.join("config.example.test.yaml"), Path::new("/nowhere"), &|_| None);
+    let suite = read(&root.join("config.example.test.yaml"), Path::new("/nowhere"), &|_| None, &load);
     let outcomes = suite.unwrap_or_else(|problems| panic!("{problems}")).run();
     let wrong: Vec<_> = outcomes.iter().filter(|outcome| !outcome.ok).collect();
     assert!(wrong.is_empty() && outcomes.len() >= 15, "{wrong:#?}");

@@ -6,8 +6,10 @@ use clap::Args;
 
 use super::endpoint::endpoint;
 use super::{Failed, environment};
-use crate::config::{Config, ConfigErrors, Loaded, Needs, Secret};
-use crate::operate;
+use crate::config::{self, Loaded, Needs};
+use crate::model::Config;
+use crate::settings::Secret;
+use crate::settings::problem::ConfigErrors;
 
 /// The connection in place of the configuration's.
 #[derive(Debug, Clone, Default, Args)]
@@ -63,7 +65,7 @@ impl AccessArgs {
     /// Reads a configuration for commands at its queues.
     pub(super) fn read(&self, path: &std::path::Path) -> Result<Loaded, Failed> {
         let usage = |errors: ConfigErrors| Failed::usage(errors.to_string());
-        let loaded = operate::check::read_for(path, &environment, self.needs()).map_err(usage)?;
+        let loaded = config::load_for(path, &environment, self.needs()).map_err(usage)?;
         Ok(Loaded { config: self.over(loaded.config)?, ..loaded })
     }
 }

@@ -7,9 +7,10 @@ use clap::Args;
 
 use super::table::{Align, Table};
 use super::{Failed, Global, answer, environment};
-use crate::config::{self, ConfigErrors, Loaded};
-use crate::operate::check::{self, Check, State};
+use crate::config::{self, Loaded};
+use crate::operate::check::{Check, State};
 use crate::operate::words;
+use crate::settings::problem::ConfigErrors;
 
 /// Report all mistakes of the configuration, or show the settings in effect.
 ///
@@ -33,13 +34,23 @@ Examples:
 Exit codes: 0 it can be run, 1 --live found something that must be fixed, 2 the configuration is wrong";
 
 pub(super) async fn run(global: &Global, args: &CheckArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let mut read = check::read(&global.config, &environment);
+    let mut read = config::load_with_clients(&global.config, &environment);
     if let Ok(loaded) = &mut read {
         loaded.config = global.redis.over(loaded.config.clone())?;
     }
-    let check = Check::of(&read, args.live).await;
+    let check = check(&read, args.live).await;
     answer(global, out, &check, |check| text(&global.config, &read, check))?;
     Ok(code(&check))
+}
+
+async fn check(read: &Result<Loaded, ConfigErrors>, live: bool) -> Check {
+    match read {
+        Err(errors) => Check::refused(errors),
+        Ok(loaded) => {
+            let settings = config::describe_json(&loaded.config);
+            Check::of(&loaded.config, &loaded.warnings, settings, live).await
+        }
+    }
 }
 
 fn code(check: &Check) -> u8 {
@@ -101,8 +112,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c.yaml");
         std::fs::write(&path, yaml).unwrap();
-        let read = check::read(&path, &|_| None);
-        let check = Check::of(&read, false).await;
+        let read = config::load_with_clients(&path, &|_| None);
+        let check = check(&read, false).await;
         (code(&check), text(&path, &read, &check), serde_json::to_value(&check).unwrap())
     }
 

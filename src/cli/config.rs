@@ -8,10 +8,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Failed, Global, answer, read};
-use crate::config::{self, Config, Listen};
+use crate::config;
+use crate::model::Config;
 use crate::operate::daemon;
 use crate::operate::differences::{Differing, MOST, differences};
 use crate::operate::remote::{self, Daemon};
+use crate::settings::Listen;
 
 /// Show the settings in effect.
 #[derive(Debug, Subcommand)]

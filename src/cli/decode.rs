@@ -8,8 +8,7 @@ use clap::{ArgGroup, Args};
 use redisson_codecs::{Classes, Coding};
 
 use super::{DEFAULT_CONFIG, Failed, Global, answer, environment, input, on_element, on_queue};
-use crate::config::Needs;
-use crate::operate;
+use crate::config::{self, Needs};
 use crate::operate::content::escaped;
 use crate::operate::decode::{Decoded, Options, Outcome, decode, decode_in};
 
@@ -91,7 +90,7 @@ fn classes(global: &Global) -> Result<Classes, Failed> {
     if global.config == Path::new(DEFAULT_CONFIG) && !global.config.exists() {
         return Ok(Classes::default());
     }
-    match operate::check::read_for(&global.config, &environment, Needs::Nothing) {
+    match config::load_for(&global.config, &environment, Needs::Nothing) {
         Ok(loaded) => Ok(loaded.config.classes),
         Err(_) if global.config == Path::new(DEFAULT_CONFIG) => Ok(Classes::default()),
         Err(errors) => Err(Failed::usage(errors.to_string())),

@@ -1,7 +1,9 @@
 //! A Redis that an argument names in place of the configuration.
 
 use super::Failed;
-use crate::config::{self, Config, RedisTarget};
+use crate::config;
+use crate::link::RedisTarget;
+use crate::model::Config;
 
 /// The settings behind a URL, read by the rules of the configuration.
 pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> Result<RedisTarget, Failed> {

@@ -53,8 +53,10 @@ pub use run::{RunArgs, log_warnings};
 
 pub use self::access::AccessArgs;
 use self::endpoint::{endpoint, only};
-use crate::config::{Config, ConfigErrors, Loaded};
+use crate::config::Loaded;
+use crate::model::Config;
 use crate::operate::{self, Queue, Session, check_id};
+use crate::settings::problem::ConfigErrors;
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
 ///
@@ -178,7 +180,7 @@ pub fn load(global: &Global) -> Result<Loaded, Failed> {
 ///
 /// Everything that is wrong.
 pub fn read(global: &Global) -> Result<Loaded, ConfigErrors> {
-    operate::check::read(&global.config, &environment)
+    crate::config::load_with_clients(&global.config, &environment)
 }
 
 /// Reads the configuration for a command at its queues: it needs no secret but those that lead to Redis.

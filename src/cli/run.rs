@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::config::Problem;
+use crate::settings::problem::Problem;
 use crate::telemetry::logging::Format;
 
 /// Run the daemon: deliver due elements until SIGTERM.

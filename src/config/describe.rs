@@ -6,6 +6,7 @@ use redisson_codecs::JavaTypes;
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::link::Durability;
 use crate::model::*;
 use crate::route::{Envelope, MessageSpec};
 use crate::settings::shown;
@@ -32,7 +33,7 @@ fn shared(config: &Config) -> Value {
             "in_flight": config.limits.in_flight,
             "in_flight_bytes": show_size(config.limits.in_flight_bytes),
         },
-        "redis": config.redis.settings(),
+        "redis": servers(&config.redis),
         "sinks": {},
         "queues": {},
     });
@@ -48,6 +49,14 @@ fn shared(config: &Config) -> Value {
         fields.insert("jobs".to_owned(), shown.into());
     }
     all
+}
+
+/// The only Redis, or all of them by their names.
+fn servers(servers: &Servers) -> Map<String, Value> {
+    match servers.only() {
+        Some(target) => target.settings(),
+        None => servers.iter().map(|(name, target)| (name.to_string(), target.settings().into())).collect(),
+    }
 }
 
 fn http(listen: SocketAddr, admin: Option<&AdminSpec>) -> Value {

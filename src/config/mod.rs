@@ -1,7 +1,7 @@
 //! From the YAML file to the validated [`Config`].
 //!
 //! The file becomes a tree that knows its places, is read against the tables of keys (`tables`, with the tools of
-//! `settings`) and becomes validated types (`validate`, `crate::model`). All problems are reported at once. Schema and reference come from the same
+//! `settings`) and becomes the model (`validate`). All problems are reported at once. Schema and reference come from the same
 //! tables. Nothing here connects anywhere; files that the configuration names are opened, to see that they are there.
 
 mod describe;
@@ -12,25 +12,26 @@ mod tables;
 mod validate;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use describe::{describe, describe_json, describe_queue, summary};
-pub use parts::{Difference, Parts};
 pub use reference::reference;
 pub use schema::schema;
 
-pub use crate::model::*;
-pub use crate::settings::problem::{ConfigErrors, Position, Problem};
+use crate::model::{Config, Parts};
+use crate::settings::problem::{ConfigErrors, Position, Problem};
 pub use crate::settings::reader::{Needs, hash_of_file};
 use crate::settings::{node, problem, reader};
+use crate::sink::SinkSpec;
 
 /// A configuration that can be run.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// What to run.
+    /// The configuration.
     pub config: Config,
-    /// What is doubtful, but not wrong, in the order of the file.
+    /// Warnings, in the order of the file.
     pub warnings: Vec<Problem>,
-    /// Hashes of its parts, to see what differs from another one.
+    /// Hashes of its parts, to find the changes to another one.
     pub parts: Parts,
 }
 
@@ -42,7 +43,7 @@ pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded,
     load_for(path, env, Needs::Everything)
 }
 
-/// The same for what needs only some of the secrets in it: files and variables of the others may be missing.
+/// Reads and checks the file for a use that needs only some of its secrets: files and variables of the others may be missing.
 ///
 /// # Errors
 /// As for [`load`].
@@ -68,6 +69,27 @@ pub fn load_for(path: &Path, env: &dyn Fn(&str) -> Option<String>, needs: Needs)
             "copy config.example.yaml there and edit it, or name another file with --config FILE or DELAYBRIDGE_CONFIG",
         )),
     }
+}
+
+/// Reads and checks the file as [`load`] does, and asks the clients of the sinks whether they take their settings. Connects
+/// nowhere.
+///
+/// # Errors
+/// Everything that is wrong with the file, at once.
+pub fn load_with_clients(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigErrors> {
+    let loaded = load(path, env)?;
+    let refused = |spec: &Arc<SinkSpec>| {
+        let failure = spec.validate().err()?;
+        Some(Problem {
+            file: path.display().to_string(),
+            position: None,
+            path: format!("sinks.{}.{}", spec.name, spec.kind()),
+            message: failure.message,
+            help: None,
+        })
+    };
+    let problems: Vec<_> = loaded.config.sinks.iter().filter_map(refused).collect();
+    if problems.is_empty() { Ok(loaded) } else { Err(ConfigErrors { problems, warnings: loaded.warnings }) }
 }
 
 fn unreadable(file: &str, at: Option<Position>, message: String, help: &str) -> ConfigErrors {
@@ -98,8 +120,8 @@ fn load_str_for(
     let tree = node::parse(text, &cx.report);
     let config = tree.as_ref().and_then(|tree| validate::config(&cx, tree));
     let (config, warnings) = cx.report.finish(config)?;
-    let mut parts = tree.map(|tree| Parts::of(&tree, &cx.files.borrow(), &config)).unwrap_or_default();
-    parts.read_from(file_name, text);
+    let parts = |tree| parts::of(&tree, (file_name, text), &cx.files.borrow(), &config);
+    let parts = tree.map(parts).unwrap_or_default();
     Ok(Loaded { config, warnings, parts })
 }
 

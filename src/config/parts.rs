@@ -1,140 +1,61 @@
-//! Which parts of two configurations differ.
+//! The hashes of a configuration's parts, to find those that differ between two configurations.
 //!
 //! A queue or a sink is the same if the same was written for it, if the files that it names have the same contents
 //! (passwords, certificates), and if the same was made of it: what it takes from elsewhere, such as a retry policy, shows
 //! there. Only hashes are kept, so that no secret is.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redisson_codecs::Codec;
-use serde::Serialize;
 
 use super::tables::top;
-use crate::model::{Config, QueueSpec};
+use crate::model::{Config, Parts, QueueSpec};
 use crate::settings::node::{Node, Value};
 use crate::settings::problem::Position;
 use crate::settings::reader::{Files, content_hash};
 use crate::sink::{RedisServer, SinkSpec};
 
-/// The parts of a configuration, as hashes.
-#[derive(Debug, Clone, Default)]
-pub struct Parts {
-    queues: BTreeMap<Arc<str>, u64>,
-    sinks: BTreeMap<Arc<str>, u64>,
-    /// Each value of what is neither in a queue nor in a sink, nor becomes a part of one, by its path.
-    others: BTreeMap<String, (u64, Position)>,
-    files: BTreeMap<PathBuf, u64>,
-}
-
-/// What becomes of the queues, or of the sinks, when one configuration takes the place of another.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// They are only in the second.
-    pub added: Vec<Arc<str>>,
-    /// They are in both, and differ.
-    pub changed: Vec<Arc<str>>,
-    /// They are only in the first.
-    pub removed: Vec<Arc<str>>,
-    /// So many are the same.
-    pub unchanged: usize,
-}
-
-impl Difference {
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
-    }
-}
-
-impl Parts {
-    /// Those of a tree, of the files that it names, and of what was made of it.
-    pub(super) fn of(tree: &Node, files: &Files, config: &Config) -> Parts {
-        let written = |section: &str| -> BTreeMap<&str, u64> {
-            let Some(Value::Map(entries)) = child(tree, section).map(|node| &node.value) else {
-                return BTreeMap::new();
-            };
-            entries.iter().map(|(name, node)| (name.text.as_str(), hash_of(|hash| write(node, files, hash)))).collect()
+/// The parts of a configuration that was read from `tree` in the file `file` with this text, with the files that it names.
+pub(super) fn of(tree: &Node, (file, text): (&str, &str), files: &Files, config: &Config) -> Parts {
+    let written = |section: &str| -> BTreeMap<&str, u64> {
+        let Some(Value::Map(entries)) = child(tree, section).map(|node| &node.value) else {
+            return BTreeMap::new();
         };
-        let (queues, sinks) = (written(top::QUEUES.name), written(top::SINKS.name));
-        let classes = child(tree, top::CLASSES.name).map(|node| hash_of(|hash| write(node, files, hash)));
-        let sink_hash = |spec: &Arc<SinkSpec>| {
-            // One with a server of its own does not care where its queues are.
-            let borrows = matches!(spec.connector.redis(), Some(RedisServer::OfTheQueues));
-            let redis = borrows.then(|| config.redis_of_sink(&spec.name));
-            (spec.name.clone(), hash_of(|hash| (sinks.get(&*spec.name), made(spec), redis).hash(hash)))
-        };
-        let queue_hash = |spec: &Arc<QueueSpec>| {
-            let classes = classes.filter(|_| matches!(spec.codec.codec, Codec::Kryo5 | Codec::Kryo5Refs | Codec::Auto));
-            // Their order in memory differs from one reading to the next.
-            let plain = QueueSpec { classes: Default::default(), ..(**spec).clone() };
-            let of = |hash: &mut DefaultHasher| (queues.get(&*spec.id), made(&plain), classes).hash(hash);
-            (spec.id.clone(), hash_of(of))
-        };
-        let mut others = BTreeMap::new();
-        if let Value::Map(entries) = &tree.value {
-            let within = [top::QUEUES, top::SINKS, top::RETRY, top::CLASSES].map(|key| key.name);
-            for (name, node) in entries.iter().filter(|(name, _)| !within.contains(&name.text.as_str())) {
-                leaves(node, name.text.clone(), &mut others);
-            }
-        }
-        Parts {
-            queues: config.queues.iter().map(queue_hash).collect(),
-            sinks: config.sinks.iter().map(sink_hash).collect(),
-            others,
-            files: files.values().cloned().collect(),
+        entries.iter().map(|(name, node)| (name.text.as_str(), hash_of(|hash| write(node, files, hash)))).collect()
+    };
+    let (queues, sinks) = (written(top::QUEUES.name), written(top::SINKS.name));
+    let classes = child(tree, top::CLASSES.name).map(|node| hash_of(|hash| write(node, files, hash)));
+    let sink_hash = |spec: &Arc<SinkSpec>| {
+        // One with a server of its own does not care where its queues are.
+        let borrows = matches!(spec.connector.redis(), Some(RedisServer::OfTheQueues));
+        let redis = borrows.then(|| config.redis_of_sink(&spec.name));
+        (spec.name.clone(), hash_of(|hash| (sinks.get(&*spec.name), made(spec), redis).hash(hash)))
+    };
+    let queue_hash = |spec: &Arc<QueueSpec>| {
+        let classes = classes.filter(|_| matches!(spec.codec.codec, Codec::Kryo5 | Codec::Kryo5Refs | Codec::Auto));
+        // Their order in memory differs from one reading to the next.
+        let plain = QueueSpec { classes: Default::default(), ..(**spec).clone() };
+        let of = |hash: &mut DefaultHasher| (queues.get(&*spec.id), made(&plain), classes).hash(hash);
+        (spec.id.clone(), hash_of(of))
+    };
+    let mut others = BTreeMap::new();
+    if let Value::Map(entries) = &tree.value {
+        let within = [top::QUEUES, top::SINKS, top::RETRY, top::CLASSES].map(|key| key.name);
+        for (name, node) in entries.iter().filter(|(name, _)| !within.contains(&name.text.as_str())) {
+            leaves(node, name.text.clone(), &mut others);
         }
     }
-
-    /// The file itself.
-    pub(super) fn read_from(&mut self, file: &str, text: &str) {
-        self.files.insert(file.into(), content_hash(text.as_bytes()));
+    let mut files: BTreeMap<_, _> = files.values().cloned().collect();
+    files.insert(file.into(), content_hash(text.as_bytes()));
+    Parts {
+        queues: config.queues.iter().map(queue_hash).collect(),
+        sinks: config.sinks.iter().map(sink_hash).collect(),
+        others,
+        files,
     }
-
-    /// What becomes of the queues. One with a sink that is another one is another one as well.
-    pub fn queues(&self, new: &Parts, config: &Config) -> Difference {
-        let sinks: HashSet<_> = self.sinks(new).changed.into_iter().collect();
-        let uses = |spec: &&Arc<QueueSpec>| {
-            spec.to.iter().chain(spec.dead_letter_to.as_deref()).any(|route| sinks.contains(&route.sink))
-        };
-        let with_other_sinks = config.queues.iter().filter(uses).map(|spec| spec.id.clone()).collect();
-        difference(&self.queues, &new.queues, &with_other_sinks)
-    }
-
-    /// What becomes of the sinks.
-    pub fn sinks(&self, new: &Parts) -> Difference {
-        difference(&self.sinks, &new.sinks, &HashSet::new())
-    }
-
-    /// The keys beside queues and sinks that differ, in the order of their names; with the place in the second file, if they
-    /// are in it.
-    pub fn other_keys<'a>(&'a self, new: &'a Parts) -> BTreeMap<&'a str, Option<Position>> {
-        let (a, b) = (&self.others, &new.others);
-        let same = |key: &String| a.get(key).map(|(hash, _)| hash) == b.get(key).map(|(hash, _)| hash);
-        let place = |key: &String| b.get(key).map(|(_, at)| *at);
-        a.keys().chain(b.keys()).filter(|key| !same(key)).map(|key| (key.as_str(), place(key))).collect()
-    }
-
-    /// The file, and those that it names, with hashes of their contents.
-    pub fn files(&self) -> impl Iterator<Item = (&Path, u64)> {
-        self.files.iter().map(|(path, content)| (path.as_path(), *content))
-    }
-}
-
-fn difference(old: &BTreeMap<Arc<str>, u64>, new: &BTreeMap<Arc<str>, u64>, also: &HashSet<Arc<str>>) -> Difference {
-    let mut all = Difference::default();
-    for (name, part) in new {
-        match old.get(name) {
-            None => all.added.push(name.clone()),
-            Some(before) if before != part || also.contains(name) => all.changed.push(name.clone()),
-            Some(_) => all.unchanged += 1,
-        }
-    }
-    all.removed = old.keys().filter(|name| !new.contains_key(*name)).cloned().collect();
-    all
 }
 
 fn hash_of(write: impl FnOnce(&mut DefaultHasher)) -> u64 {
@@ -143,7 +64,7 @@ fn hash_of(write: impl FnOnce(&mut DefaultHasher)) -> u64 {
     hash.finish()
 }
 
-/// What was made of a part: every field is in this text, also one that is added one day.
+/// The model of a part as a text with all of its fields, later ones included.
 fn made(spec: &impl Debug) -> String {
     format!("{spec:?}")
 }
@@ -155,7 +76,7 @@ fn child<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
     }
 }
 
-/// Everything that was written in a node, with the contents of the files that it names.
+/// Hashes everything in a node, with the contents of the files that it names.
 fn write(node: &Node, files: &Files, hash: &mut DefaultHasher) {
     node.value.kind().hash(hash);
     match &node.value {

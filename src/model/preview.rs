@@ -1,19 +1,20 @@
-//! Where an element would go, without sending it.
+//! The destinations of an element, found out without sending it.
 
 use bytes::Bytes;
 use redisson_codecs::Payload;
 
-use super::{OnDecodeError, QueueSpec};
+use super::failures::OnDecodeError;
+use super::queue::QueueSpec;
 use crate::route::ElementInfo;
 use crate::sink::Destination;
-use crate::template::{Fields, FillError};
+use crate::template::FillError;
 
-/// What delivery would do with an element instead of handing it to its sinks.
+/// The end of an element that would not be handed to its sinks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Misfit {
-    /// It would become a dead letter; why, without a word of the payload.
+    /// A dead letter, for this reason; the reason quotes no payload.
     DeadLetter(String),
-    /// The queue would be held because of it; why.
+    /// A hold of the queue, for this reason.
     Hold(String),
 }
 
@@ -33,13 +34,5 @@ impl QueueSpec {
         };
         let filled = self.to.iter().map(|to| Ok(to.fill(element, &payload)?.destination));
         filled.collect::<Result<_, FillError>>().map_err(|error| Misfit::DeadLetter(error.to_string()))
-    }
-}
-
-impl QueueSpec {
-    /// The text, number or boolean at this path of the decoded payload, as a template would have it.
-    pub fn field_of(&self, payload: &Bytes, path: &[String]) -> Option<String> {
-        let decoded = self.decode(payload).ok()?;
-        decoded.field(path).map(|text| text.into_owned())
     }
 }

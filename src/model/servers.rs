@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
 use crate::link::RedisTarget;
 pub use crate::link::UNNAMED as ONLY;
 
@@ -12,12 +10,12 @@ pub use crate::link::UNNAMED as ONLY;
 pub struct Servers(Vec<(Arc<str>, RedisTarget)>);
 
 impl Servers {
-    /// These; `None` where there is none.
-    pub(crate) fn of(servers: Vec<(Arc<str>, RedisTarget)>) -> Option<Servers> {
+    /// Creates the list; `None` if `servers` is empty.
+    pub fn of(servers: Vec<(Arc<str>, RedisTarget)>) -> Option<Servers> {
         (!servers.is_empty()).then_some(Servers(servers))
     }
 
-    /// The same names, each with the servers that `change` makes of it.
+    /// Replaces each Redis by the one that `change` makes of it, and keeps the names.
     pub fn map(&self, change: impl Fn(&RedisTarget) -> RedisTarget) -> Servers {
         Servers(self.0.iter().map(|(name, target)| (name.clone(), change(target))).collect())
     }
@@ -27,12 +25,12 @@ impl Servers {
         self.0.iter().map(|(name, target)| (name, target))
     }
 
-    /// How many there are.
+    /// The number of Redis, at least 1.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The only one, if there are not several.
+    /// The only Redis, if there are not several.
     pub fn only(&self) -> Option<&RedisTarget> {
         match self.0.as_slice() {
             [(_, target)] => Some(target),
@@ -40,17 +38,9 @@ impl Servers {
         }
     }
 
-    /// The one of this name. The configuration has checked that there is one.
+    /// The Redis of this name. The configuration has checked that there is one.
     pub fn named(&self, name: &str) -> &RedisTarget {
         let found = self.0.iter().find(|(known, _)| &**known == name);
         &found.unwrap_or(&self.0[0]).1
-    }
-
-    /// The settings in effect, in the shape of the YAML; no secret.
-    pub fn settings(&self) -> Map<String, Value> {
-        match self.only() {
-            Some(target) => target.settings(),
-            None => self.0.iter().map(|(name, target)| (name.to_string(), target.settings().into())).collect(),
-        }
     }
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::session::ledger;
-use crate::config::{Config, Mode, QueueSpec, RedisEndpoint, RedisTarget, RouteSpec};
 use crate::jobs;
 use crate::link::rights::{self, Dialect, Grant, Rules};
+use crate::link::{RedisEndpoint, RedisTarget};
+use crate::model::{Config, Mode, QueueSpec, RouteSpec};
 use crate::sink::RedisServer;
 use crate::source::Activity;
 use crate::source::job_pool::to_see_rivals;

@@ -1,14 +1,13 @@
 //! Everything that is wrong with a configuration, the settings in effect, and whether they would work.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
 pub use super::live::{Finding, State};
-use crate::config::{self, ConfigErrors, Loaded, Problem, QueueSpec};
-use crate::sink;
+use crate::model::{Config, QueueSpec};
+use crate::settings::problem::{ConfigErrors, Problem};
 
 /// What was found.
 #[derive(Debug, Clone, Serialize)]
@@ -28,59 +27,23 @@ pub struct Check {
     pub live: Option<Vec<Finding>>,
 }
 
-/// Reads a configuration, and asks the clients of the sinks whether they take their settings.
-///
-/// # Errors
-///
-/// Everything that is wrong.
-pub fn read(path: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigErrors> {
-    let loaded = config::load(path, variable)?;
-    let refused = |spec: &Arc<sink::SinkSpec>| {
-        let failure = spec.validate().err()?;
-        Some(Problem {
-            file: path.display().to_string(),
-            position: None,
-            path: format!("sinks.{}.{}", spec.name, spec.kind()),
-            message: failure.message,
-            help: None,
-        })
-    };
-    let problems: Vec<_> = loaded.config.sinks.iter().filter_map(refused).collect();
-    if problems.is_empty() { Ok(loaded) } else { Err(ConfigErrors { problems, warnings: loaded.warnings }) }
-}
-
-/// Reads a configuration for commands at its queues: what only sinks need may be missing.
-///
-/// # Errors
-///
-/// Everything else that is wrong.
-pub fn read_for(
-    path: &Path,
-    variable: &dyn Fn(&str) -> Option<String>,
-    needs: config::Needs,
-) -> Result<Loaded, ConfigErrors> {
-    config::load_for(path, variable, needs)
-}
-
 impl Check {
-    /// Sums up what [`read`] answered; connects to everything that the configuration names where `live`.
-    pub async fn of(read: &Result<Loaded, ConfigErrors>, live: bool) -> Check {
-        match read {
-            Err(ConfigErrors { problems, warnings }) => {
-                let (problems, warnings) = (problems.clone(), warnings.clone());
-                Check { ok: false, problems, warnings, notes: Vec::new(), settings: None, live: None }
-            }
-            Ok(Loaded { config, warnings, .. }) => {
-                let live = if live { Some(super::live::look(config).await) } else { None };
-                let settings = Some(config::describe_json(config));
-                let note = |spec: &Arc<QueueSpec>| Some(format!("queue {}: {}", spec.id, spec.source.note()?));
-                let notes = config.queues.iter().filter_map(note).collect();
-                let warnings = warnings.clone();
-                let mut check = Check { ok: true, problems: Vec::new(), warnings, notes, settings, live };
-                check.ok = check.failed() == 0;
-                check
-            }
-        }
+    /// The result for a configuration that is refused.
+    pub fn refused(errors: &ConfigErrors) -> Check {
+        let ConfigErrors { problems, warnings } = errors.clone();
+        Check { ok: false, problems, warnings, notes: Vec::new(), settings: None, live: None }
+    }
+
+    /// The result for a configuration that can be run, with its settings in effect; connects to everything that it names
+    /// where `live`.
+    pub async fn of(config: &Config, warnings: &[Problem], settings: Value, live: bool) -> Check {
+        let live = if live { Some(super::live::look(config).await) } else { None };
+        let note = |spec: &Arc<QueueSpec>| Some(format!("queue {}: {}", spec.id, spec.source.note()?));
+        let notes = config.queues.iter().filter_map(note).collect();
+        let (warnings, settings) = (warnings.to_vec(), Some(settings));
+        let mut check = Check { ok: true, problems: Vec::new(), warnings, notes, settings, live };
+        check.ok = check.failed() == 0;
+        check
     }
 
     /// How many things do not work, as far as was found by connecting.

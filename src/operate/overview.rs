@@ -12,7 +12,7 @@ use super::error::{Attempt, Error, QueueError, explained};
 use super::queues::{QueueState, state};
 use super::session::{Queue, Session, find};
 use super::words::duration;
-use crate::config::QueueSpec;
+use crate::model::QueueSpec;
 
 /// Queues that are read at the same time.
 const SIDE_BY_SIDE: usize = 64;

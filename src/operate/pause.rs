@@ -9,7 +9,7 @@ use super::error::{Attempt, Error, QueueError, explained, may_have_run};
 use super::session::{Queue, Session, find};
 use super::words;
 use crate::clock::utc;
-use crate::config::{Config, QueueSpec};
+use crate::model::{Config, QueueSpec};
 use crate::source::SourceError;
 pub use crate::source::ledger::PauseEnd;
 use crate::source::ledger::{Changed, NewPause, Pause, Pauses, Subject};

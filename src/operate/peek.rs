@@ -9,8 +9,8 @@ use super::content::Content;
 use super::error::{Attempt, Error};
 use super::pause::{PauseState, paused_of};
 use super::session::Queue;
-use crate::config::{Misfit, QueueSpec};
 use crate::message::{Identity, MessageId};
+use crate::model::{Misfit, QueueSpec};
 use crate::route::ElementInfo;
 use crate::source::ledger::{DeadLetter, Place, Seen, Shape, Show};
 

@@ -8,9 +8,10 @@ use futures_util::future::join_all;
 use super::error::{Attempt, Error};
 use super::jobs::Jobs;
 use super::words;
-use crate::config::{Config, QueueSpec, RedisTarget};
+use crate::link::RedisTarget;
 use crate::link::{Conn, ConnectError, LinkOptions, Redis};
 use crate::message::Identity;
+use crate::model::{Config, QueueSpec};
 use crate::source;
 use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
 

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Instant;
-use crate::config::{MaxInFlight, QueueSpec, RouteSpec};
 use crate::link::Side;
 use crate::message::About;
+use crate::model::{MaxInFlight, QueueSpec, RouteSpec};
 use crate::pipeline::claim::alarm::Alarm;
 use crate::pipeline::deliver::destinations::LaneKey;
 use crate::pipeline::deliver::dispatch::Dispatch;

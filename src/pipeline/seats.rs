@@ -19,7 +19,7 @@ use std::time::Duration;
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
-use crate::config::{Mode, QueueSpec};
+use crate::model::{Mode, QueueSpec};
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;

@@ -3,8 +3,9 @@
 use std::hint::black_box;
 
 use bytes::Bytes;
-use delaybridge::config::{self, QueueSpec, Routed};
+use delaybridge::config;
 use delaybridge::message::MessageId;
+use delaybridge::model::{QueueSpec, Routed};
 use delaybridge::route::ElementInfo;
 use delaybridge::sink::Outbound;
 use delaybridge::source::ledger::claims::Element;

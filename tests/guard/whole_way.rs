@@ -7,9 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::config::{self, QueueSpec};
+use delaybridge::config;
 use delaybridge::link::{Link, LinkOptions, Redis, RedisEndpoint};
 use delaybridge::message::{Failure, Outcome};
+use delaybridge::model::QueueSpec;
 use delaybridge::pipeline::claim::{claimer, claimers};
 use delaybridge::pipeline::deliver::sink_handle::SinkHandle;
 use delaybridge::pipeline::limits::budget::Budget;

@@ -2,7 +2,7 @@
 //!
 //! Variables are upper case, templates lower case; which of the two a field takes is the caller's to say.
 
-/// What is wrong in a scalar, and what to do.
+/// A fault in a scalar, and its correction.
 pub struct BadVariable {
     pub message: String,
     pub help: String,

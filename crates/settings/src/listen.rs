@@ -1,15 +1,15 @@
-//! Where a listener is: an address, or a Unix socket.
+//! The place of a listener: an address, or a Unix socket.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What a Unix socket's path begins with in the configuration.
+/// The prefix of a Unix socket's path in the configuration.
 pub const UNIX: &str = "unix:";
 /// Longest path that the kernel takes for a socket.
 const LONGEST: usize = 107;
 
-/// Where a listener is.
+/// The place of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
     /// An address and a port.
@@ -19,7 +19,7 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// Of a text: `127.0.0.1:9465`, or `unix:/run/delaybridge/admin.sock`. `None` if it is neither.
+    /// Parses `127.0.0.1:9465` or `unix:/run/delaybridge/admin.sock`. `None` if it is neither.
     pub fn parse(text: &str) -> Option<Listen> {
         match text.strip_prefix(UNIX) {
             Some(path) => {

@@ -12,7 +12,8 @@ use crate::admin::access::Caller;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::config::{Config, describe_json};
+use crate::config::describe_json;
+use crate::model::Config;
 
 /// Queues that are shown with all of their settings; each has a page of its own.
 const QUEUES: usize = 50;

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::{TOKEN, World};
-use crate::config::Problem;
 use crate::message::{Class, Failure};
 use crate::reload::Report;
+use crate::settings::problem::Problem;
 
 #[tokio::test]
 async fn every_queue_is_listed_page_by_page() {

@@ -18,11 +18,11 @@ use crate::api::access::{Caller, Made, Right};
 use crate::api::call::{Call, Query};
 use crate::api::fields::Fields;
 use crate::api::problem::{Kind, Problem};
-use crate::api::rates::Rate;
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
 use crate::clock::Instant;
 use crate::jobs::{MadeToken, TokenLimits};
+use crate::model::RequestRate;
 
 /// lmstfy's clients may name a pool in front of the token; there is one.
 const POOL: &str = "default";
@@ -117,9 +117,9 @@ pub fn throttle(api: &Api, call: &Call, how: Use) -> Result<(), Problem> {
     };
     match count {
         0 => Ok(()),
-        _ => {
-            api.uses.admit((hash.clone(), *limits, how), Rate { count, interval: Duration::from_secs(interval.into()) })
-        }
+        _ => api
+            .uses
+            .admit((hash.clone(), *limits, how), RequestRate { count, interval: Duration::from_secs(interval.into()) }),
     }
 }
 

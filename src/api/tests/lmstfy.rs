@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Answer, World};
-use crate::api::config::Face;
 use crate::jobs::JobSettings;
+use crate::model::Face;
 
 /// A client of a namespace.
 struct Lmstfy {

@@ -18,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::client::{Answer, Client};
 use super::Api;
-use super::config::{ApiSpec, Face};
 use super::listener::Listener;
 use super::server::serve;
 use crate::jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
 use crate::link::test_server::TestServer;
 use crate::link::{Link, LinkOptions, Subscriber};
+use crate::model::{ApiSpec, Face};
 use crate::telemetry::events::Events;
 
 /// A running API with a Redis of its own.

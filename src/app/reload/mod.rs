@@ -18,9 +18,10 @@ use super::group::Group;
 use super::sinks::Sinks;
 use super::systemd::Words;
 use crate::clock::Instant;
-use crate::config::{ConfigErrors, Loaded, Problem, summary};
+use crate::config::{Loaded, summary};
 use crate::pipeline::process::Process;
 use crate::reload::{Outcome, ReloadHandle, Report, Wish};
+use crate::settings::problem::{ConfigErrors, Problem};
 use crate::telemetry::status::Refusal;
 
 /// The configuration file of the daemon, and the function that reads and checks it.

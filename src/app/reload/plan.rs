@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::config::{Config, Difference, Loaded, Parts, Problem};
+use crate::config::Loaded;
+use crate::model::{Config, Difference, Parts};
+use crate::settings::problem::Problem;
 
 /// A configuration that can replace the running one, and the difference between them.
 #[derive(Debug)]
@@ -28,7 +30,7 @@ impl Plan {
     /// Returns the changed keys that need a restart.
     pub(super) fn new(running: &Config, parts: &Parts, loaded: Loaded, file: &str) -> Result<Plan, Vec<Problem>> {
         let Loaded { config, warnings, parts: new } = loaded;
-        let fixed = parts.other_keys(&new).into_iter().map(|(path, position)| Problem {
+        let fixed = parts.other_changes(&new).into_iter().map(|(path, position)| Problem {
             file: file.to_owned(),
             position,
             path: path.to_owned(),
@@ -39,11 +41,11 @@ impl Plan {
         if !fixed.is_empty() {
             return Err(fixed);
         }
-        let mut queues = parts.queues(&new, &config);
+        let mut queues = parts.queue_changes(&new, &config);
         queues.added = in_order(queues.added, &config);
         queues.changed = in_order(queues.changed, &config);
         queues.removed = in_order(queues.removed, running);
-        Ok(Plan { queues, sinks: parts.sinks(&new), config: Arc::new(config), parts: new, warnings })
+        Ok(Plan { queues, sinks: parts.sink_changes(&new), config: Arc::new(config), parts: new, warnings })
     }
 }
 
@@ -88,7 +90,7 @@ queues:
         let plan = Plan::new(&before.config, &before.parts, loaded(&text), "c.yaml");
         let got = plan.map(|plan| {
             let names = |of: &Difference| [&of.added, &of.changed, &of.removed].map(|names| names.join(" "));
-            assert_eq!(plan.parts.queues(&plan.parts, &plan.config).unchanged, plan.config.queues.len());
+            assert_eq!(plan.parts.queue_changes(&plan.parts, &plan.config).unchanged, plan.config.queues.len());
             assert_eq!(describe_json(&plan.config), describe_json(&loaded(&text).config));
             [names(&plan.queues), names(&plan.sinks)].concat()
         });

@@ -17,7 +17,7 @@ use super::plan::Plan;
 use crate::app::group::Group;
 use crate::app::sinks::{ByName, Sinks};
 use crate::app::tasks::forward;
-use crate::config::{Config, QueueSpec};
+use crate::model::{Config, QueueSpec};
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::retire;

@@ -10,9 +10,10 @@ use serde::Serialize;
 
 use super::{Failed, Global, answer, environment};
 use crate::cases::{self, Outcome};
-use crate::config::ConfigErrors;
+use crate::config;
 use crate::operate::content::escaped;
 use crate::operate::words;
+use crate::settings::problem::ConfigErrors;
 
 /// Test a configuration with cases, without any server.
 ///
@@ -55,7 +56,7 @@ pub(super) async fn run(global: &Global, args: &TestArgs, out: &mut dyn Write) -
     let mut suites = Vec::with_capacity(args.files.len());
     let mut wrong = Vec::new();
     for file in &args.files {
-        match cases::read(file, &global.config, &environment) {
+        match cases::read(file, &global.config, &environment, &|path, env| Ok(config::load(path, env)?.config)) {
             Ok(suite) => suites.push(suite),
             Err(ConfigErrors { problems, .. }) => wrong.extend(problems),
         }

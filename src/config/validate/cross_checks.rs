@@ -12,7 +12,7 @@ use super::retry::Policy;
 use super::sink::Sink;
 use crate::config::tables::top;
 use crate::jobs::JobSettings;
-use crate::model::{Limits, MaxInFlight, RouteSpec, Servers};
+use crate::model::{MaxInFlight, ProcessLimits, RouteSpec, Servers};
 use crate::settings::keys::nearest;
 use crate::settings::reader::{Section, clip};
 use crate::settings::units::{show_duration, show_size};
@@ -53,7 +53,7 @@ pub(super) fn timeouts(queues: &[Queue<'_>], sinks: &mut [Sink<'_>]) {
 }
 
 /// A queue that may hold more than the process is a misunderstanding, but works.
-pub(super) fn limits(queues: &[Queue<'_>], limits: &Limits) {
+pub(super) fn limits(queues: &[Queue<'_>], limits: &ProcessLimits) {
     for queue in queues {
         let help = "the limit of the process is reached first; raise it under `limits:`";
         if let (MaxInFlight::Fixed(count), Some(spot)) = (queue.spec.max_in_flight, &queue.in_flight_spot)
@@ -264,7 +264,7 @@ pub(super) fn servers(queues: &mut [Queue<'_>], sinks: &[Sink<'_>], servers: &Se
     }
 }
 
-/// What a sink writes on the queues' Redis must not be what a queue reads or keeps.
+/// A sink on the queues' Redis must not write to keys that a queue reads or keeps.
 pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], servers: &Servers) {
     // Whether a sink writes to the Redis that holds this queue, and the other holds the sink's.
     let writes_to = |name: &str, from: &Queue<'_>, reader: &Queue<'_>| {

@@ -10,7 +10,7 @@ use crate::route::{Envelope, MessageSpec};
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
 
-/// What is read under `dead_letter:`.
+/// The settings under `dead_letter:`.
 #[derive(Default)]
 pub(super) struct DeadLetters {
     pub(super) max_len: Option<u64>,

@@ -1,4 +1,4 @@
-//! Where in a sink elements go: the destination keys under `to:` and `dead_letter:`, read by the sink's kind.
+//! The place in a sink: the destination keys under `to:` and `dead_letter:`, read by the sink's kind.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::settings::reader::Section;
 use crate::sink::{At, KINDS, SinkKind, Target};
 use crate::template::Template;
 
-/// Where a destination is written, and for whom.
+/// The section of a destination, with what its keys depend on.
 pub(super) struct Destination<'a, 's> {
     pub(super) section: &'a Section<'s>,
     pub(super) codec: Coding,
-    /// What decides the slot of the queue's keys; empty when the queue has no name.
+    /// The hash tag of the queue's keys; empty when the queue has no name.
     pub(super) slot: &'a str,
     /// Whether it is the queue's only destination.
     pub(super) alone: bool,
@@ -36,7 +36,7 @@ impl Destination<'_, '_> {
         (known.target)(&At { section, sink: &sink.name, sink_spot, fits: &fits, slot, alone, dead })
     }
 
-    /// Without a sink nothing is known of the destination keys; that there is none is reported.
+    /// Skips the destination keys after an unknown sink, which has been reported.
     pub(super) fn pass_over(&self) {
         for (_, key) in self.keys() {
             self.section.has(key);

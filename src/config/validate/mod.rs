@@ -17,7 +17,7 @@ use super::tables::{http, jobs, limits, reload, top};
 use crate::api::config as api;
 use crate::jobs::config as job_queue;
 use crate::link;
-use crate::model::{Config, Limits, Mode, ONLY, Servers};
+use crate::model::{Config, Mode, ONLY, ProcessLimits, Servers};
 use crate::settings::node::{Node, Value};
 use crate::settings::problem::Spot;
 use crate::settings::reader::{Context, Section};
@@ -131,8 +131,8 @@ fn jobs_redis(section: &Section<'_>, servers: Option<&Servers>) -> Option<Arc<st
     names.into_iter().next()
 }
 
-fn limits(section: &Section<'_>) -> Limits {
-    Limits {
+fn limits(section: &Section<'_>) -> ProcessLimits {
+    ProcessLimits {
         in_flight: section.count(&limits::IN_FLIGHT).and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX),
         in_flight_bytes: section.size(&limits::IN_FLIGHT_BYTES),
     }

@@ -73,7 +73,7 @@ fn envelope(at: &Destination<'_, '_>) -> Envelope {
     envelope
 }
 
-/// What the event of `envelope: cloudevents` is like.
+/// Reads the settings of the event for `envelope: cloudevents`.
 fn event(at: &Destination<'_, '_>) -> EventSpec {
     let section = at.section.section(&to::CLOUDEVENTS);
     let modes = [("binary", EventMode::Binary), ("structured", EventMode::Structured)];

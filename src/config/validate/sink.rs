@@ -22,7 +22,7 @@ pub(super) struct Sink<'a> {
 pub(super) struct Known {
     pub(super) kind: &'static SinkKind,
     pub(super) spec: Arc<SinkSpec>,
-    /// Where the time-out is written, if the user left it to the leases.
+    /// The place of the time-out, if the user left it to the leases.
     pub(super) auto_timeout: Option<Spot>,
     /// Reads a route's destination in it.
     pub(super) target: ReadTarget,
@@ -34,7 +34,7 @@ impl Sink<'_> {
         queues.iter().any(|queue| queue.uses(&self.name))
     }
 
-    /// Its settings, if its kind is known.
+    /// The settings, if its kind is known.
     pub(super) fn spec(&self) -> Option<&SinkSpec> {
         self.known.as_ref().map(|known| &*known.spec)
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 pub use self::claimer::{Batch, Claimer, bury, settle};
 use super::error::{Error, explained};
 use super::session::{at, connected, redis};
-use crate::config::RedisTarget;
+use crate::link::RedisTarget;
 use crate::link::{Conn, LinkError, Redis};
 use crate::source::SourceError;
 use crate::source::redisson::ListCleanup;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::aside::{Aside, Broken};
 use super::import::{Imported, PAST_IT, put};
-use crate::config::Config;
 use crate::message::MessageId;
+use crate::model::Config;
 use crate::operate::content::base64;
 use crate::operate::error::{Attempt, Error};
 use crate::operate::pause::paused;

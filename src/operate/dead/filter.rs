@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::config::QueueSpec;
 use crate::message::Class;
+use crate::model::QueueSpec;
 use crate::operate::element::KILLED;
 use crate::operate::error::Error;
 use crate::operate::session::Queue;

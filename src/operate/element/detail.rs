@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::config::QueueSpec;
 use crate::message::{Identity, MessageId, Origin};
+use crate::model::QueueSpec;
 use crate::operate::content::Content;
 use crate::operate::peek::{State, routes_of};
 use crate::operate::session::Queue;

@@ -17,13 +17,13 @@ pub use self::moving::{Imported, import};
 use super::content::Content;
 use super::error::Error;
 use super::session::{connected, redis};
-use crate::config::Config;
 pub use crate::jobs::NewJob;
 use crate::jobs::{
     self, Added, Allowed, Dispenser, JobError, JobId, JobInfo, JobQueue, JobSettings, JobState, Limits, LocalId,
     PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
 };
 use crate::link::{LinkError, Redis, Subscriber};
+use crate::model::Config;
 
 /// The job queue of a configuration, over a connection of its own.
 pub struct Jobs {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{Finding, State, finding};
-use crate::config::{Durability, QueueSpec, RedisTarget};
 use crate::link::{Conn, Version, replication, storage};
+use crate::link::{Durability, RedisTarget};
+use crate::model::QueueSpec;
 use crate::operate::error::explained;
 
 /// The first version with `WAITAOF`.

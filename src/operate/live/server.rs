@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use super::{Finding, State, finding};
-use crate::config::Listen;
 use crate::link::{Conn, Storage, storage};
 use crate::operate::error::explained;
+use crate::settings::Listen;
 
 /// Looks at the server's memory and its disk.
 pub(super) async fn look(conn: &Conn) -> Vec<Finding> {

@@ -3,8 +3,8 @@
 use super::super::acl;
 use super::super::session::{first, redis};
 use super::{Finding, State, finding, remedy};
-use crate::config::Config;
 use crate::link::{Conn, Redis, missing_rights, whoami};
+use crate::model::Config;
 use crate::sink::{Fixed, RedisServer, SinkSpec};
 
 /// Looks at one sink.

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::guess;
-use crate::config::RedisTarget;
 use crate::link::Conn;
+use crate::link::RedisTarget;
 use crate::operate::error::{Attempt, Error, QueueError, explained};
 use crate::operate::queues::QueueState;
 use crate::operate::session::{everywhere, redis};

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::{Layout, name};
-use crate::config::{OnDecodeError, QueueSpec};
 use crate::message::MessageId;
+use crate::model::{OnDecodeError, QueueSpec};
 use crate::operate::error::{Attempt, Error, may_have_run};
 use crate::operate::peek::State;
 use crate::operate::session::Queue;

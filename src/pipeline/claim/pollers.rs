@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use crate::clock::{Asked, Instant, Skew};
-use crate::config::Mode;
+use crate::model::Mode;
 use crate::pipeline::process::Process;
 use crate::pipeline::seats::Seats;
 use crate::source::Read;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::config::Unroutable;
 use crate::message::{About, Class, Failure, Outcome};
+use crate::model::Unroutable;
 use crate::pipeline::queue::{Queue, Route};
 use crate::pipeline::settle::judge::{self, Answer, Stop};
 use crate::sink::{Destination, Target};

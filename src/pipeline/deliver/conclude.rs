@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::clock::Instant;
-use crate::config::RetryPolicy;
 use crate::message::{Class, Failure};
+use crate::model::RetryPolicy;
 use crate::pipeline::claim::{Held, Parts};
 use crate::pipeline::deliver::redact::redacted;
 use crate::pipeline::deliver::relay::Found;

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clock::Instant;
-use crate::config::Ordered;
+use crate::model::Ordered;
 use crate::pipeline::claim::{Batch, Claim, Held};
 use crate::pipeline::deliver::conclude;
 use crate::pipeline::deliver::outbound::{self, Subject};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use redisson_codecs::{DecodeError, Payload};
 
-use crate::config::{OnDecodeError, OnExpired, QueueSpec, RouteSpec, Routed};
 use crate::message::{Class, Failure};
+use crate::model::{OnDecodeError, OnExpired, QueueSpec, RouteSpec, Routed};
 use crate::pipeline::settle::verdict::{Death, Release, Verdict};
 use crate::route::ElementInfo;
 use crate::source::Junk;

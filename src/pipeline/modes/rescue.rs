@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::config::Mode;
+use crate::model::Mode;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::seats::Seats;
 use crate::source::SourceError;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::Instant;
-use crate::config::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec};
 use crate::message::{About, Identity, lateness};
+use crate::model::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::seats::Seats;
 use crate::route::ElementInfo;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Counts, Seat, Seats, State};
-use crate::config::{Mode, QueueSpec};
+use crate::model::{Mode, QueueSpec};
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::queue::Queue;
 

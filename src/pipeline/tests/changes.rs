@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::rest::Many;
 use super::*;
-use crate::config::Ordered;
+use crate::model::Ordered;
 use crate::pipeline::retire;
 use crate::source::memory::{Fault, Op};
 

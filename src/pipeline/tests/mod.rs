@@ -33,10 +33,10 @@ use redisson_codecs::Codec;
 
 use self::world::{Bridge, World, eventually, within};
 use crate::clock::Instant;
-use crate::config::{
+use crate::message::{About, Class, Failure, MessageId};
+use crate::model::{
     MaxInFlight, Mode, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
-use crate::message::{About, Class, Failure, MessageId};
 use crate::route::{Envelope, MessageSpec};
 use crate::sink::Outbound;
 use crate::sink::fake::{FakeSink, Step};
@@ -74,7 +74,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
     let to = sinks.iter().map(|(name, _)| route(name));
     QueueSpec {
         durability: None,
-        redis: crate::config::ONLY.into(),
+        redis: crate::model::ONLY.into(),
         mode: Mode::Deliver,
         id: "q".into(),
         source: SourceSpec::Redisson(RedissonSpec {

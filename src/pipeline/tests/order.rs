@@ -1,7 +1,7 @@
 //! Queues in order: nothing overtakes, through retries, outages, deaths of processes and changes of the daemon that delivers.
 
 use super::*;
-use crate::config::Ordered;
+use crate::model::Ordered;
 use crate::pipeline::tests::world::Trouble;
 use crate::source::ledger::claims::{ClaimName, ClaimRequest, TakeOverReply, TakeOverRequest};
 use crate::source::memory::{Fault, Op, element};

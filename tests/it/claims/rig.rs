@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::config::{RedisEndpoint, Secret, load_str};
+use delaybridge::config::load_str;
+use delaybridge::link::RedisEndpoint;
 use delaybridge::link::{Conn, Link, LinkOptions, Side};
+use delaybridge::settings::Secret;
 use delaybridge::sink::redis::RedisTarget;
 use delaybridge::source::ledger::TEST_CLOCK;
 use delaybridge::source::redisson::ListCleanup;

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use delaybridge::config::RedisEndpoint;
+use delaybridge::link::RedisEndpoint;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;

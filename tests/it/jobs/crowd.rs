@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::config::RedisEndpoint;
 use delaybridge::jobs::{JobError, JobQueue, JobSettings, NewJob, SCRIPTS, Topic, TopicSettings};
+use delaybridge::link::RedisEndpoint;
 use delaybridge::link::{Link, LinkOptions};
 use tokio::time::Instant;
 

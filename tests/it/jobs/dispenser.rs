@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::config::RedisEndpoint;
 use delaybridge::jobs::{Dispenser, Due, JobError, JobQueue, NewJob, PopRequest, Reserved, SCRIPTS, Topic, WAKE};
+use delaybridge::link::RedisEndpoint;
 use delaybridge::link::{Link, LinkOptions, Subscriber};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

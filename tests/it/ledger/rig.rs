@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config::{RedisEndpoint, load_str};
+use delaybridge::config::load_str;
+use delaybridge::link::RedisEndpoint;
 use delaybridge::link::{Conn, Link, LinkOptions, Side};
 use delaybridge::sink::redis::RedisTarget;
 use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Claims, Element};

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use delaybridge::config::{RedisEndpoint, Secret};
+use delaybridge::link::RedisEndpoint;
 use delaybridge::link::{Conn, ConnectErrorKind, Link, LinkError, LinkOptions, LinkState, server_code};
+use delaybridge::settings::Secret;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value, cmd};
 

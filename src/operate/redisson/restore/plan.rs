@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::super::name;
 use super::{Confirmed, KeptCount, Layout, Options, Stay, entry, refusal};
-use crate::config::Config;
 use crate::message::{Class, MessageId, Origin};
+use crate::model::Config;
 use crate::operate::error::{Attempt, Error};
 use crate::operate::release;
 use crate::operate::session::Queue;

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use crate::backoff::{Backoff, Jitter};
-use crate::config::{RetryPolicy, Unroutable};
 use crate::message::{Class, Failure, Outcome};
+use crate::model::{RetryPolicy, Unroutable};
 use crate::pipeline::settle::verdict::{Death, Release, Verdict};
 use crate::plant::{Lie, planted};
 use crate::telemetry::labels::DeadReason;

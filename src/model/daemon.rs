@@ -1,0 +1,73 @@
+//! The configuration of a daemon.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redisson_codecs::Classes;
+
+use super::listeners::{AdminSpec, ApiSpec};
+use super::queue::QueueSpec;
+use super::servers::{ONLY, Servers};
+use crate::jobs::JobSettings;
+use crate::link::RedisTarget;
+use crate::sink::SinkSpec;
+use crate::spans::OtlpSpec;
+
+/// The configuration of a daemon.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Address of `/metrics` and the probes; `None` for `http: none`.
+    pub http_listen: Option<SocketAddr>,
+    /// The operators' listener.
+    pub admin: Option<AdminSpec>,
+    /// The longest duration of the ordered drain after SIGTERM.
+    pub shutdown_timeout: Duration,
+    /// Whether a change of the file asks for a reload.
+    pub watch_file: bool,
+    /// Limits of the whole process.
+    pub limits: ProcessLimits,
+    /// The collector of traces, if elements are traced.
+    pub tracing: Option<OtlpSpec>,
+    /// Every Redis that holds queues or jobs.
+    pub redis: Servers,
+    /// Sinks that at least one queue uses, in the order of the file.
+    pub sinks: Vec<Arc<SinkSpec>>,
+    /// The application's classes.
+    pub classes: Classes,
+    /// The job queue, if there is one.
+    pub jobs: Option<JobSettings>,
+    /// The name of the Redis with the job queue.
+    pub jobs_redis: Arc<str>,
+    /// The listeners of the job queue's HTTP API.
+    pub api: Vec<ApiSpec>,
+    /// Queues, in the order of the file.
+    pub queues: Vec<Arc<QueueSpec>>,
+}
+
+/// Limits of all queues together.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessLimits {
+    /// Elements in flight.
+    pub in_flight: u32,
+    /// Bytes of elements in flight.
+    pub in_flight_bytes: u64,
+}
+
+impl Config {
+    /// The queues that this Redis holds.
+    pub fn queues_on(&self, redis: &str) -> Vec<Arc<QueueSpec>> {
+        self.queues.iter().filter(|spec| &*spec.redis == redis).cloned().collect()
+    }
+
+    /// The name of the Redis that a sink without a server of its own uses: that of its queues.
+    pub fn redis_of_sink(&self, sink: &str) -> &str {
+        let mut using = self.queues.iter().filter(|spec| spec.routes().any(|route| &*route.sink == sink));
+        using.next().map_or(ONLY, |spec| &spec.redis)
+    }
+
+    /// The Redis with the job queue.
+    pub fn redis_of_jobs(&self) -> &RedisTarget {
+        self.redis.named(&self.jobs_redis)
+    }
+}

@@ -1,0 +1,85 @@
+//! The listeners of a daemon beside that of its metrics: the operators' and those of the job queue.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::settings::Listen;
+
+/// The listener of the operators' API and page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminSpec {
+    /// Address or socket.
+    pub listen: Listen,
+    /// The file with tokens.
+    pub token_file: Option<PathBuf>,
+}
+
+/// An API that a listener of the job queue serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Face {
+    /// delaybridge's own.
+    Own,
+    /// That of bitleak/lmstfy, for its clients.
+    Lmstfy,
+    /// That of bitleak/lmstfy, for its administrators.
+    LmstfyAdmin,
+    /// That of ouqiang/delay-queue.
+    Ouqiang,
+}
+
+/// One listener of the job queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiSpec {
+    /// The key that names its address, for messages.
+    pub key: &'static str,
+    /// Address and port.
+    pub listen: SocketAddr,
+    /// The APIs that are served there.
+    pub faces: Vec<Face>,
+    /// Certificate and key.
+    pub tls: Option<[PathBuf; 2]>,
+    /// The file with tokens.
+    pub tokens_file: Option<PathBuf>,
+    /// Largest body of a request in bytes.
+    pub max_body: usize,
+    /// Connections at once.
+    pub max_connections: usize,
+    /// Topics of a token; `None` is no limit.
+    pub max_topics_per_token: Option<u64>,
+    /// Requests of a token; `None` is no limit.
+    pub max_rate: Option<RequestRate>,
+}
+
+impl ApiSpec {
+    /// Whether clients on the same machine need no token although there is a file with tokens.
+    pub fn trusts_the_machine(&self) -> bool {
+        self.faces == [Face::LmstfyAdmin]
+    }
+}
+
+/// A number of requests in an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestRate {
+    /// The number, at least 1.
+    pub count: u32,
+    /// The interval.
+    pub interval: Duration,
+}
+
+impl RequestRate {
+    /// A rate in requests per second; fewer than one are one in a longer interval.
+    pub fn per_second(rate: f64) -> RequestRate {
+        let count = rate.clamp(1.0, 1e9);
+        let interval = Duration::from_secs_f64((count.floor() / rate).clamp(1e-3, 86_400.0));
+        RequestRate { count: count as u32, interval }
+    }
+}
+
+/// Writes the rate as the configuration does.
+impl fmt::Display for RequestRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", f64::from(self.count) / self.interval.as_secs_f64())
+    }
+}

@@ -1,0 +1,40 @@
+//! One destination of a queue.
+
+use std::sync::Arc;
+
+use redisson_codecs::Payload;
+
+use crate::route::{ElementInfo, Message, MessageSpec};
+use crate::sink::{Destination, Target};
+use crate::template::FillError;
+
+/// One destination of a queue.
+#[derive(Debug, Clone)]
+pub struct RouteSpec {
+    /// The sink's name.
+    pub sink: Arc<str>,
+    /// The place in the sink, with the templates compiled.
+    pub target: Arc<dyn Target>,
+    /// Body and headers.
+    pub message: MessageSpec,
+}
+
+/// An element with nothing left to decide for one destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routed {
+    /// The place in the sink.
+    pub destination: Destination,
+    /// Body and headers.
+    pub message: Message,
+}
+
+impl RouteSpec {
+    /// Fills the templates, and wraps the payload.
+    ///
+    /// # Errors
+    /// When a template has nothing to put in, or when what comes out is empty or cannot be a destination.
+    pub fn fill(&self, element: &ElementInfo<'_>, payload: &Payload) -> Result<Routed, FillError> {
+        let destination = self.target.fill(&self.message.filler(element, payload))?;
+        Ok(Routed { destination, message: self.message.message(element, payload)? })
+    }
+}
