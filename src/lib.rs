@@ -32,7 +32,7 @@ pub mod model;
 pub mod pipeline;
 pub mod reload;
 
-pub mod cases;
+pub mod config_tests;
 pub mod operate;
 
 pub mod admin;

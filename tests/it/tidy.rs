@@ -258,7 +258,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // What an operator can do, apart from how it is asked for and printed: several interfaces call it.
     ("operate", &["message", "clock", "json", "route", "link", "source", "jobs", "sink", "model", "settings"]),
     // Tests of a configuration: the pure functions of every stage, and nothing that connects.
-    ("cases", &["message", "settings", "route", "source", "pipeline", "model"]),
+    ("config_tests", &["message", "settings", "route", "source", "pipeline", "model"]),
     // Arguments and printing only; the catalogue of error codes collects what each part offers.
     (
         "cli",
@@ -273,7 +273,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "sink",
             "telemetry",
             "operate",
-            "cases",
+            "config_tests",
             "app",
             "model",
             "settings",
@@ -283,7 +283,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 ];
 
 /// Parts whose tests write a configuration as text, where the code itself only knows the model.
-const TESTS_READ_CONFIGURATIONS: &[&str] = &["pipeline", "reload", "operate", "cases"];
+const TESTS_READ_CONFIGURATIONS: &[&str] = &["pipeline", "reload", "operate", "config_tests"];
 
 /// Whether this line of the file is in a module of tests.
 fn is_test(source: &Source, line: usize) -> bool {
@@ -348,9 +348,18 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     OnlyUnder {
         word: "redisson_codecs::",
         // A job pool's records may be serialized Java objects, with an id in them.
-        places: &["config/", "model/", "route/", "pipeline/", "operate/", "cases/", "cli/", "source/job_pool/record/"],
+        places: &[
+            "config/",
+            "model/",
+            "route/",
+            "pipeline/",
+            "operate/",
+            "config_tests/",
+            "cli/",
+            "source/job_pool/record/",
+        ],
         why: "source, link, sink and telemetry carry payloads as bytes; only config (names of codecs), the pipeline \
-              (decoding), route, operate, cases and the command line see values",
+              (decoding), route, operate, config_tests and the command line see values",
     },
     OnlyUnder {
         word: "Deserialize",

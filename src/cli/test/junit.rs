@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::cases::Outcome;
+use crate::config_tests::CaseResult;
 
 /// One suite a file, in the order of the names.
-pub(super) fn report(cases: &[Outcome]) -> String {
-    let mut files: BTreeMap<&str, Vec<&Outcome>> = BTreeMap::new();
+pub(super) fn report(cases: &[CaseResult]) -> String {
+    let mut files: BTreeMap<&str, Vec<&CaseResult>> = BTreeMap::new();
     for case in cases {
         files.entry(&case.file).or_default().push(case);
     }
-    let failed = |cases: &[&Outcome]| cases.iter().filter(|case| !case.ok).count();
-    let all: Vec<&Outcome> = cases.iter().collect();
+    let failed = |cases: &[&CaseResult]| cases.iter().filter(|case| !case.ok).count();
+    let all: Vec<&CaseResult> = cases.iter().collect();
     let mut xml = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"delaybridge\" tests=\"{}\" failures=\"{}\" errors=\"0\">\n",
         all.len(),
@@ -40,7 +40,7 @@ pub(super) fn report(cases: &[Outcome]) -> String {
     xml
 }
 
-fn failure(case: &Outcome) -> String {
+fn failure(case: &CaseResult) -> String {
     let lines = case.differences.iter();
     let lines = lines.map(|one| format!("{}\n  expected  {}\n  got       {}\n", one.path, one.expected, one.got));
     let first = case.differences.first().map(|one| one.path.as_str()).unwrap_or_default();
@@ -75,13 +75,13 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::Difference;
+    use crate::config_tests::Mismatch;
 
     #[test]
     fn a_report_has_every_case_and_nothing_that_xml_refuses() {
         let differences =
-            vec![Difference { path: "deliver[a].body".into(), expected: "<a&\"b\"".into(), got: "\x1b[1m".into() }];
-        let case = |name: &str, differences: Vec<Difference>| Outcome {
+            vec![Mismatch { path: "deliver[a].body".into(), expected: "<a&\"b\"".into(), got: "\x1b[1m".into() }];
+        let case = |name: &str, differences: Vec<Mismatch>| CaseResult {
             file: "c.yaml".into(),
             line: 7,
             name: name.into(),

@@ -9,8 +9,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Failed, Global, answer, environment};
-use crate::cases::{self, Outcome};
 use crate::config;
+use crate::config_tests::{self, CaseResult};
 use crate::operate::content::escaped;
 use crate::operate::words;
 use crate::settings::problem::ConfigErrors;
@@ -49,14 +49,14 @@ struct Tested {
     /// Whether all cases are as expected.
     ok: bool,
     /// Every case, in the order of the files.
-    cases: Vec<Outcome>,
+    cases: Vec<CaseResult>,
 }
 
 pub(super) async fn run(global: &Global, args: &TestArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let mut suites = Vec::with_capacity(args.files.len());
     let mut wrong = Vec::new();
     for file in &args.files {
-        match cases::read(file, &global.config, &environment, &|path, env| Ok(config::load(path, env)?.config)) {
+        match config_tests::read(file, &global.config, &environment, &|path, env| Ok(config::load(path, env)?.config)) {
             Ok(suite) => suites.push(suite),
             Err(ConfigErrors { problems, .. }) => wrong.extend(problems),
         }
@@ -65,7 +65,7 @@ pub(super) async fn run(global: &Global, args: &TestArgs, out: &mut dyn Write) -
         let text: String = wrong.iter().map(|problem| format!("{problem}\n\n")).collect();
         return Err(Failed::usage(format!("{text}{}, nothing was tested", words::count(wrong.len(), "problem"))));
     }
-    let cases: Vec<_> = suites.iter().flat_map(cases::Suite::run).collect();
+    let cases: Vec<_> = suites.iter().flat_map(config_tests::Suite::run).collect();
     let tested = Tested { ok: cases.iter().all(|case| case.ok), cases };
     if let Some(path) = &args.junit {
         let write = std::fs::write(path, junit::report(&tested.cases));

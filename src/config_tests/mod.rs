@@ -1,4 +1,4 @@
-//! Tests of a configuration: what the daemon would do with an element, found out without any server.
+//! Tests of a configuration: the daemon's decisions about elements, found out without any server.
 //!
 //! A file of cases ([`file`]) names elements and what is expected of them. Each element ([`element`]) takes the way that the daemon
 //! takes with one that it claimed: the source opens it, the codec decodes it, the templates are filled, the judge gives its verdict
@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 
-pub use self::compare::Difference;
+pub use self::compare::Mismatch;
 pub use self::element::Given;
 pub use self::file::{Suite, read};
 use crate::message::{About, Class};
@@ -27,42 +27,42 @@ use crate::model::QueueSpec;
 /// One case.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// The line of the file that it begins on.
+    /// The line of the file on which it begins.
     pub line: u64,
     /// The queue.
     pub queue: Arc<QueueSpec>,
     /// The element.
     pub given: Given,
-    /// How many attempts counted before.
+    /// Attempts that have counted before.
     pub attempts: u32,
     /// Sinks that fail, each with its failure; the others confirm.
     pub fails: Vec<Failing>,
-    /// What is to become of the element.
+    /// The expected messages and end of the element.
     pub expected: Expected,
 }
 
 /// A sink that fails.
 #[derive(Debug, Clone)]
 pub struct Failing {
-    /// Its place among the queue's destinations.
+    /// The index among the queue's destinations.
     pub place: usize,
-    /// How.
+    /// The class of the failure.
     pub class: Class,
-    /// What the failure is about.
+    /// The part of the sink that the failure is about.
     pub about: About,
     /// Whether the element may have left the process.
     pub sent: bool,
-    /// Nothing else gets through either.
+    /// Whether the sink fails for all elements.
     pub outage: bool,
-    /// How long the destination has refused.
+    /// The time for which the destination has refused elements.
     pub lasted: Duration,
-    /// Whether it has worked before.
+    /// Whether the destination has worked before.
     pub worked: bool,
 }
 
-/// What is to become of an element. What is not said is not compared.
+/// The expected messages and end of an element. Only given values are compared.
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
     /// Every message; `None` if the case says nothing about them.
@@ -89,14 +89,14 @@ pub struct ExpectedMessage {
 pub enum ExpectedBody {
     /// Exactly these bytes.
     Bytes(Bytes),
-    /// This value, however it is written.
+    /// This JSON value, in any spelling.
     Json(serde_json::Value),
 }
 
 /// A verdict as a case describes it.
 #[derive(Debug, Clone)]
 pub enum ExpectedVerdict {
-    /// It becomes a dead letter.
+    /// A dead letter.
     Dead {
         /// The reason.
         reason: Option<&'static str>,
@@ -105,14 +105,14 @@ pub enum ExpectedVerdict {
         /// The code.
         code: Option<String>,
     },
-    /// The queue is held.
+    /// A hold of the queue.
     Hold {
         /// The sink.
         sink: Option<String>,
         /// The code.
         code: Option<String>,
     },
-    /// It is tried again.
+    /// Another attempt.
     Retry {
         /// The earliest time.
         earliest: Option<Duration>,
@@ -121,34 +121,34 @@ pub enum ExpectedVerdict {
         /// Whether the attempt counts.
         counted: Option<bool>,
     },
-    /// It waits, and nothing counts.
+    /// A wait that does not count as an attempt.
     Wait,
 }
 
-/// What came out of one case.
+/// The result of one case.
 #[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
+pub struct CaseResult {
     /// The file.
     pub file: String,
-    /// The line that the case begins on.
+    /// The line on which the case begins.
     pub line: u64,
     /// The case.
     pub name: String,
-    /// Its queue.
+    /// The queue.
     pub queue: String,
     /// Whether everything is as expected.
     pub ok: bool,
-    /// What is not.
-    pub differences: Vec<Difference>,
+    /// Everything that is not as expected.
+    pub differences: Vec<Mismatch>,
 }
 
 impl Suite {
     /// Decides every case, in the order of the file.
-    pub fn run(&self) -> Vec<Outcome> {
+    pub fn run(&self) -> Vec<CaseResult> {
         let outcome = |case: &Case| {
             let differences = compare::compare(case, &decide::decide(case));
             let (file, name, queue) = (self.file.clone(), case.name.clone(), case.queue.id.to_string());
-            Outcome { file, line: case.line, name, queue, ok: differences.is_empty(), differences }
+            CaseResult { file, line: case.line, name, queue, ok: differences.is_empty(), differences }
         };
         self.cases.iter().map(outcome).collect()
     }

@@ -1,11 +1,11 @@
-//! What the daemon decides about the element of a case, by its own functions. The draw of a back-off is taken at both ends.
+//! The daemon's decision about the element of a case, by its own functions. A back-off is drawn at both ends of its range.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::element::Opened;
+use super::element::OpenedElement;
 use super::{Case, Failing};
 use crate::message::{Class, Failure, FailureCode, lateness};
 use crate::model::{QueueSpec, RetryPolicy};
@@ -16,18 +16,18 @@ use crate::pipeline::settle::verdict::{Death, Release, Verdict};
 use crate::route::ElementInfo;
 use crate::source::NoPayload;
 
-/// What became of an element.
+/// The decision about an element.
 #[derive(Debug)]
 pub struct Decided {
     /// The messages that went to sinks.
-    pub messages: Vec<Message>,
-    /// What became of it then.
-    pub fate: Fate,
+    pub messages: Vec<SinkMessage>,
+    /// The end of the element.
+    pub end: CaseEnd,
 }
 
-/// A message on its way.
+/// A message to a sink.
 #[derive(Debug)]
-pub struct Message {
+pub struct SinkMessage {
     /// The sink.
     pub sink: Arc<str>,
     /// Destination keys with their values.
@@ -38,12 +38,12 @@ pub struct Message {
     pub body: Bytes,
 }
 
-/// What becomes of an element.
+/// The end of an element.
 #[derive(Debug, PartialEq)]
-pub enum Fate {
-    /// Every sink has it.
+pub enum CaseEnd {
+    /// A delivery to every sink.
     Delivered,
-    /// It is a dead letter.
+    /// A dead letter.
     Dead {
         /// The reason.
         reason: &'static str,
@@ -51,19 +51,19 @@ pub enum Fate {
         sink: Option<String>,
         /// The code.
         code: String,
-        /// What was wrong.
+        /// The error.
         message: String,
     },
-    /// The queue is held.
+    /// A hold of the queue.
     Hold {
         /// The sink.
         sink: Option<String>,
         /// The code.
         code: String,
-        /// What was wrong.
+        /// The error.
         message: String,
     },
-    /// It is tried again.
+    /// Another attempt.
     Retry {
         /// The shortest wait that can be drawn.
         earliest: Duration,
@@ -72,24 +72,24 @@ pub enum Fate {
         /// Whether this attempt counts.
         counted: bool,
     },
-    /// It waits, and nothing counts.
+    /// A wait that does not count as an attempt.
     Wait,
-    /// It is removed: its user has removed its body.
+    /// Removal, because its user has removed its body.
     Gone,
-    /// It goes back to its source: its own record says that it is due later.
+    /// A return to its source, because its own record has a later due time.
     Later,
 }
 
 /// Decides one case.
 pub fn decide(case: &Case) -> Decided {
     let spec = &*case.queue;
-    let Opened { id, payload, topic, tries } = case.given.open(spec);
-    let early = |verdict: Verdict| Decided { messages: Vec::new(), fate: Fate::of(spec, [verdict.clone(), verdict]) };
+    let OpenedElement { id, payload, topic, tries } = case.given.open(spec);
+    let early = |verdict: Verdict| Decided { messages: Vec::new(), end: CaseEnd::of(spec, [verdict.clone(), verdict]) };
     let payload = match payload {
         Ok(payload) => payload,
         Err(NoPayload::Junk(bytes)) => return early(junk(&bytes)),
-        Err(NoPayload::NotDue(_)) => return Decided { messages: Vec::new(), fate: Fate::Later },
-        Err(NoPayload::Missing | NoPayload::NoRoom) => return Decided { messages: Vec::new(), fate: Fate::Gone },
+        Err(NoPayload::NotDue(_)) => return Decided { messages: Vec::new(), end: CaseEnd::Later },
+        Err(NoPayload::Missing | NoPayload::NoRoom) => return Decided { messages: Vec::new(), end: CaseEnd::Gone },
     };
     let late = case.given.due_ms.and_then(|due_ms| lateness(due_ms, case.given.now_ms));
     let payload = match understand(spec, &payload, late).payload {
@@ -101,7 +101,7 @@ pub fn decide(case: &Case) -> Decided {
     let mut messages = Vec::with_capacity(spec.to.len());
     for (place, to) in spec.to.iter().enumerate() {
         match routed(to, &element, &payload) {
-            Ok(routed) => messages.push(Message {
+            Ok(routed) => messages.push(SinkMessage {
                 sink: to.sink.clone(),
                 destination: routed.destination.fields(),
                 headers: routed.message.headers,
@@ -117,7 +117,7 @@ pub fn decide(case: &Case) -> Decided {
         _ => *spec.retry,
     };
     let verdict = |draw| judge(round(spec, &answers, case.attempts), &policy, draw).verdict;
-    Decided { messages, fate: Fate::of(spec, [verdict(0.0), verdict(1.0)]) }
+    Decided { messages, end: CaseEnd::of(spec, [verdict(0.0), verdict(1.0)]) }
 }
 
 fn round<'a>(spec: &QueueSpec, answers: &'a [Answer], counted: u32) -> Round<'a> {
@@ -153,30 +153,30 @@ fn answer(spec: &QueueSpec, place: usize, fails: &[Failing]) -> Answer {
     Answer { outcome: Err(failure), moved: !failing.outage, stop, ..confirmed }
 }
 
-impl Fate {
-    /// What both verdicts say: that of the shortest and that of the longest wait.
-    fn of(spec: &QueueSpec, [shortest, longest]: [Verdict; 2]) -> Fate {
+impl CaseEnd {
+    /// Sums up two verdicts: that of the shortest and that of the longest wait.
+    fn of(spec: &QueueSpec, [shortest, longest]: [Verdict; 2]) -> CaseEnd {
         let name = |place: Option<usize>| place.and_then(|place| spec.to.get(place)).map(|to| to.sink.to_string());
         let told = |failure: Option<Failure>| match failure {
             Some(failure) => (failure.code.to_owned(), failure.message),
             None => (String::new(), String::new()),
         };
         match (shortest, longest) {
-            (Verdict::Confirm | Verdict::Push { .. }, _) => Fate::Delivered,
+            (Verdict::Confirm | Verdict::Push { .. }, _) => CaseEnd::Delivered,
             (Verdict::Dead(Death { reason, sink, failure, .. }), _) => {
                 let (code, message) = told(failure);
-                Fate::Dead { reason: reason.as_str(), sink: name(sink), code, message }
+                CaseEnd::Dead { reason: reason.as_str(), sink: name(sink), code, message }
             }
             (Verdict::Release { why: Release::Hold { sink, failure } }, _) => {
                 let (code, message) = told(Some(failure));
-                Fate::Hold { sink: name(sink), code, message }
+                CaseEnd::Hold { sink: name(sink), code, message }
             }
             (Verdict::Retry { after: earliest, counted, .. }, Verdict::Retry { after: latest, .. }) => {
-                Fate::Retry { earliest, latest, counted }
+                CaseEnd::Retry { earliest, latest, counted }
             }
-            (Verdict::Gone, _) => Fate::Gone,
-            (Verdict::Return { .. }, _) => Fate::Later,
-            (Verdict::Release { .. } | Verdict::Retry { .. }, _) => Fate::Wait,
+            (Verdict::Gone, _) => CaseEnd::Gone,
+            (Verdict::Return { .. }, _) => CaseEnd::Later,
+            (Verdict::Release { .. } | Verdict::Retry { .. }, _) => CaseEnd::Wait,
         }
     }
 }

@@ -12,50 +12,55 @@ use crate::source::{self, NoPayload, SourceSpec};
 /// The element of a case.
 #[derive(Debug, Clone)]
 pub struct Given {
-    /// As it is in Redis: the member of the sorted set, or the entry of the ready list.
+    /// The bytes in Redis: the member of the sorted set, or the entry of the ready list.
     pub element: Bytes,
     /// The record, where the source keeps it beside the sorted set.
     pub record: Option<Bytes>,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
     /// The id that an element of the ready list gets.
     pub id: MessageId,
-    /// When it is due; elements of the ready list have no due time.
+    /// The due time; elements of the ready list have none.
     pub due_ms: Option<i64>,
     /// The time at which it is looked at.
     pub now_ms: i64,
 }
 
-/// What a source finds in an element.
+/// The contents of an element, as its source finds them.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedElement {
     /// The identity.
     pub id: Identity,
     /// The payload, or why there is none.
     pub payload: Result<Bytes, NoPayload>,
     /// The topic of a job.
     pub topic: Option<String>,
-    /// How many attempts the job's own record allows.
+    /// The number of attempts that the job's own record allows.
     pub tries: Option<u32>,
 }
 
 impl Given {
     /// Opens the element as the queue's source does after a claim.
-    pub fn open(&self, spec: &QueueSpec) -> Opened {
+    pub fn open(&self, spec: &QueueSpec) -> OpenedElement {
         let source = source::build(&spec.source);
         let Some(record) = &self.record else {
             let (id, payload) = source.open(self.origin, self.id, &self.element);
-            return Opened { id, payload: payload.map_err(NoPayload::Junk), topic: None, tries: None };
+            return OpenedElement { id, payload: payload.map_err(NoPayload::Junk), topic: None, tries: None };
         };
         let text = String::from_utf8_lossy(&self.element);
         if let SourceSpec::Jobs(topic) = &spec.source {
             // A topic's record is ours alone, and holds the body as it came.
             let id = Identity::named(&text).unwrap_or_else(|| source::junk_id(&self.element).into());
-            return Opened { id, payload: Ok(record.clone()), topic: Some(topic.topic.clone()), tries: None };
+            return OpenedElement { id, payload: Ok(record.clone()), topic: Some(topic.topic.clone()), tries: None };
         }
         let body = Body::Here { bytes: record.clone(), read_ms: self.now_ms };
         let (id, payload) = source.open_body(self.origin, self.id, &self.element, &body);
-        Opened { id, payload, topic: source.topic(&body).map(|topic| topic.to_string()), tries: source.tries(&body) }
+        OpenedElement {
+            id,
+            payload,
+            topic: source.topic(&body).map(|topic| topic.to_string()),
+            tries: source.tries(&body),
+        }
     }
 }
 
@@ -67,7 +72,7 @@ pub fn redisson(layout: Option<Layout>, id: MessageId, payload: &[u8]) -> Bytes 
     }
 }
 
-/// The bytes that a codec writes for a text. Texts are all that is written here: other values come as hexadecimal digits.
+/// The bytes that a codec writes for a text. Other values are given as hexadecimal digits.
 ///
 /// # Errors
 /// The name of a codec that writes no text.
@@ -118,7 +123,7 @@ fn kryo5(text: &str) -> Bytes {
     bytes.into()
 }
 
-/// A string in a stream of its own. Text with characters that Java writes otherwise than UTF-8, or too long, is left to the caller.
+/// A string as a Java object stream; `None` for a text that is too long, or that Java writes in another way than UTF-8.
 fn java(text: &[u8]) -> Option<Bytes> {
     let plain = text.iter().all(|byte| (1..0xf0).contains(byte));
     let length = u16::try_from(text.len()).ok().filter(|_| plain)?;

@@ -1,41 +1,41 @@
-//! What a case expects against what was decided. Pure.
+//! Compares the expectations of a case with the daemon's decision. Pure.
 
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::decide::{Decided, Fate, Message};
+use super::decide::{CaseEnd, Decided, SinkMessage};
 use super::{Case, ExpectedBody, ExpectedMessage, ExpectedVerdict};
 use crate::settings::units::show_duration;
 
-/// One thing that is not as expected.
+/// One difference between a case and the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// What it is, as a path below `expect`.
+pub struct Mismatch {
+    /// A path below `expect`.
     pub path: String,
-    /// What the case says.
+    /// The value in the case.
     pub expected: String,
-    /// What the daemon does.
+    /// The daemon's value.
     pub got: String,
 }
 
 const NOTHING: &str = "nothing";
 
-/// Everything that is not as the case expects, in the order of the file's reference.
-pub fn compare(case: &Case, decided: &Decided) -> Vec<Difference> {
-    let mut found = Differences(Vec::new());
+/// Finds every difference, in the order of the file's reference.
+pub fn compare(case: &Case, decided: &Decided) -> Vec<Mismatch> {
+    let mut found = Mismatches(Vec::new());
     if let Some(expected) = &case.expected.deliver {
         messages(&mut found, expected, &decided.messages);
     }
-    verdict(&mut found, case.expected.verdict.as_ref(), &decided.fate);
+    verdict(&mut found, case.expected.verdict.as_ref(), &decided.end);
     found.0
 }
 
-struct Differences(Vec<Difference>);
+struct Mismatches(Vec<Mismatch>);
 
-impl Differences {
+impl Mismatches {
     fn add(&mut self, path: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) {
-        self.0.push(Difference { path: path.into(), expected: expected.into(), got: got.into() });
+        self.0.push(Mismatch { path: path.into(), expected: expected.into(), got: got.into() });
     }
 
     fn check<T: PartialEq>(&mut self, path: &str, expected: Option<&T>, got: &T, show: impl Fn(&T) -> String) {
@@ -47,7 +47,7 @@ impl Differences {
     }
 }
 
-fn messages(found: &mut Differences, expected: &[ExpectedMessage], got: &[Message]) {
+fn messages(found: &mut Mismatches, expected: &[ExpectedMessage], got: &[SinkMessage]) {
     for message in expected {
         let path = format!("deliver[{}]", message.sink);
         let Some(got) = got.iter().find(|other| *other.sink == *message.sink) else {
@@ -71,13 +71,13 @@ fn messages(found: &mut Differences, expected: &[ExpectedMessage], got: &[Messag
     }
 }
 
-fn field(found: &mut Differences, path: &str, expected: &str, got: Option<String>) {
+fn field(found: &mut Mismatches, path: &str, expected: &str, got: Option<String>) {
     if got.as_deref() != Some(expected) {
         found.add(path, expected, got.unwrap_or_else(|| NOTHING.to_owned()));
     }
 }
 
-fn body(found: &mut Differences, path: &str, expected: Option<&ExpectedBody>, got: &Bytes) {
+fn body(found: &mut Mismatches, path: &str, expected: Option<&ExpectedBody>, got: &Bytes) {
     match expected {
         Some(ExpectedBody::Bytes(bytes)) if bytes != got => found.add(format!("{path}.body"), shown(bytes), shown(got)),
         Some(ExpectedBody::Json(value)) if serde_json::from_slice::<Value>(got).ok().as_ref() != Some(value) => {
@@ -87,7 +87,7 @@ fn body(found: &mut Differences, path: &str, expected: Option<&ExpectedBody>, go
     }
 }
 
-/// Text where it is text, else hexadecimal digits; not more than a person reads.
+/// Shows text as text and other bytes as hexadecimal digits, in a length that a person reads.
 fn shown(bytes: &[u8]) -> String {
     const LONGEST: usize = 2_000;
     let text = match std::str::from_utf8(bytes) {
@@ -100,22 +100,22 @@ fn shown(bytes: &[u8]) -> String {
     }
 }
 
-fn verdict(found: &mut Differences, expected: Option<&ExpectedVerdict>, got: &Fate) {
+fn verdict(found: &mut Mismatches, expected: Option<&ExpectedVerdict>, got: &CaseEnd) {
     let optional = |value: &Option<String>| value.clone().unwrap_or_else(|| "no sink".to_owned());
     match (expected, got) {
-        (None, Fate::Delivered) | (Some(ExpectedVerdict::Wait), Fate::Wait) => {}
-        (Some(ExpectedVerdict::Dead { reason, sink, code }), Fate::Dead { reason: r, sink: s, code: c, .. }) => {
+        (None, CaseEnd::Delivered) | (Some(ExpectedVerdict::Wait), CaseEnd::Wait) => {}
+        (Some(ExpectedVerdict::Dead { reason, sink, code }), CaseEnd::Dead { reason: r, sink: s, code: c, .. }) => {
             found.check("dead.reason", reason.as_ref(), r, |text| (*text).to_owned());
             found.check("dead.code", code.as_ref(), c, Clone::clone);
             found.check("dead.sink", sink.as_ref().map(|sink| Some(sink.clone())).as_ref(), s, optional);
         }
-        (Some(ExpectedVerdict::Hold { sink, code }), Fate::Hold { sink: s, code: c, .. }) => {
+        (Some(ExpectedVerdict::Hold { sink, code }), CaseEnd::Hold { sink: s, code: c, .. }) => {
             found.check("hold.code", code.as_ref(), c, Clone::clone);
             found.check("hold.sink", sink.as_ref().map(|sink| Some(sink.clone())).as_ref(), s, optional);
         }
         (
             Some(ExpectedVerdict::Retry { earliest, latest, counted }),
-            Fate::Retry { earliest: e, latest: l, counted: c },
+            CaseEnd::Retry { earliest: e, latest: l, counted: c },
         ) => {
             found.check("retry.earliest", earliest.as_ref(), e, |time| show_duration(*time));
             found.check("retry.latest", latest.as_ref(), l, |time| show_duration(*time));
@@ -134,19 +134,19 @@ fn verdict(found: &mut Differences, expected: Option<&ExpectedVerdict>, got: &Fa
     }
 }
 
-/// What became of an element, for a person.
-fn told(fate: &Fate) -> String {
+/// Describes the end of an element for a person.
+fn told(end: &CaseEnd) -> String {
     let by = |sink: &Option<String>| sink.as_ref().map(|sink| format!(", by sink {sink}")).unwrap_or_default();
-    match fate {
-        Fate::Delivered => "delivered".to_owned(),
-        Fate::Dead { reason, sink, code, message } => format!("dead: {reason}{}: {message} ({code})", by(sink)),
-        Fate::Hold { sink, code, message } => format!("hold{}: {message} ({code})", by(sink)),
-        Fate::Retry { earliest, latest, counted } => {
+    match end {
+        CaseEnd::Delivered => "delivered".to_owned(),
+        CaseEnd::Dead { reason, sink, code, message } => format!("dead: {reason}{}: {message} ({code})", by(sink)),
+        CaseEnd::Hold { sink, code, message } => format!("hold{}: {message} ({code})", by(sink)),
+        CaseEnd::Retry { earliest, latest, counted } => {
             let counts = if *counted { "counted" } else { "not counted" };
             format!("retry in {} to {}, {counts}", show_duration(*earliest), show_duration(*latest))
         }
-        Fate::Wait => "wait".to_owned(),
-        Fate::Gone => "removed: there is no record".to_owned(),
-        Fate::Later => "back to its source: its record says that it is due later".to_owned(),
+        CaseEnd::Wait => "wait".to_owned(),
+        CaseEnd::Gone => "removed: there is no record".to_owned(),
+        CaseEnd::Later => "back to its source: its record says that it is due later".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a file of cases: every mistake with its place, and what to write instead.
+//! Reads a file of cases, and reports every mistake with its place and its correction.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::source::redisson::layout::Layout;
 pub struct Suite {
     /// The file, as it was given.
     pub file: String,
-    /// Its configuration.
+    /// The configuration.
     pub config: PathBuf,
     /// The cases.
     pub cases: Vec<Case>,
@@ -196,7 +196,7 @@ fn of_element(section: &Section<'_>, queue: Option<&QueueSpec>, due_ms: i64, now
     }
 }
 
-/// What an element is called that has no id of its own.
+/// The id of an element without an id of its own.
 const DEFAULT_ID: [u8; 8] = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
 
 fn of_redisson(section: &Section<'_>, queue: Option<&QueueSpec>) -> Option<(Option<Layout>, MessageId, Bytes)> {
