@@ -23,7 +23,7 @@ const NAMED: usize = 10;
 
 /// The changes that a reload has made or would make. Names are in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct ReloadReport {
     /// Whether this is a dry run, which changes nothing.
     pub dry_run: bool,
     /// The changed queues.
@@ -37,14 +37,14 @@ pub struct Report {
     pub took: Duration,
 }
 
-impl Report {
+impl ReloadReport {
     /// Whether the file equals the running configuration.
     pub fn is_empty(&self) -> bool {
         self.queues.is_empty() && self.sinks.is_empty()
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ReloadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
             return f.write_str("no difference");
@@ -71,11 +71,11 @@ fn seconds<S: serde::Serializer>(took: &Duration, serializer: S) -> Result<S::Ok
 }
 
 /// The outcome of a reload: its report; or all problems for which it was refused, and nothing was changed.
-pub type Outcome = Result<Report, Vec<Problem>>;
+pub type Outcome = Result<ReloadReport, Vec<Problem>>;
 
 /// A request for a reload, with the channel for its outcome.
 #[derive(Debug)]
-pub struct Wish {
+pub struct ReloadRequest {
     /// Whether only to find out what would change.
     pub dry_run: bool,
     /// The channel for the outcome, if anyone waits for it.
@@ -85,7 +85,7 @@ pub struct Wish {
 /// A handle that requests reloads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ReloadHandle {
-    wishes: mpsc::Sender<Wish>,
+    requests: mpsc::Sender<ReloadRequest>,
     running: Arc<Mutex<Running>>,
 }
 
@@ -98,10 +98,10 @@ struct Running {
 
 impl ReloadHandle {
     /// Creates a handle for the running configuration, and the receiver of its requests.
-    pub fn new(config: Arc<Config>, parts: Parts) -> (ReloadHandle, mpsc::Receiver<Wish>) {
-        let (wishes, wished) = mpsc::channel(WAITING);
+    pub fn new(config: Arc<Config>, parts: Parts) -> (ReloadHandle, mpsc::Receiver<ReloadRequest>) {
+        let (requests, requested) = mpsc::channel(WAITING);
         let running = Running { config, parts: Arc::new(parts) };
-        (ReloadHandle { wishes, running: Arc::new(Mutex::new(running)) }, wished)
+        (ReloadHandle { requests, running: Arc::new(Mutex::new(running)) }, requested)
     }
 
     /// The running configuration.
@@ -127,8 +127,8 @@ impl ReloadHandle {
     /// Returns all problems for which the file was refused; nothing was changed then.
     pub async fn reload(&self, dry_run: bool) -> Outcome {
         let (answer, answered) = oneshot::channel();
-        let wish = Wish { dry_run, answer: Some(answer) };
-        match self.wishes.try_send(wish) {
+        let request = ReloadRequest { dry_run, answer: Some(answer) };
+        match self.requests.try_send(request) {
             Ok(()) => answered.await.unwrap_or_else(|_| Err(vec![refusal(STOPPING)])),
             Err(mpsc::error::TrySendError::Full(_)) => {
                 Err(vec![refusal("reload: too many others wait for a reload; try again")])
@@ -140,7 +140,7 @@ impl ReloadHandle {
     /// Requests a reload without waiting for it. Its outcome is logged and counted.
     pub fn knock(&self) {
         // Ignore the error: if the queue is full, a pending request is served later than this one.
-        drop(self.wishes.try_send(Wish { dry_run: false, answer: None }));
+        drop(self.requests.try_send(ReloadRequest { dry_run: false, answer: None }));
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::config;
 
-    fn handle() -> (ReloadHandle, mpsc::Receiver<Wish>) {
+    fn handle() -> (ReloadHandle, mpsc::Receiver<ReloadRequest>) {
         let text = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: } }\n\
             queues: { q: { source: { redisson: { name: n } }, to: [{ sink: out }] } }\n";
         let loaded = config::load_str(text, "c.yaml", &|_| None).unwrap();
@@ -164,19 +164,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wish_is_answered_also_when_the_daemon_stops_or_has_no_room_for_it() {
-        let (handle, mut wished) = handle();
+    async fn a_request_is_answered_also_when_the_daemon_stops_or_has_no_room_for_it() {
+        let (handle, mut requested) = handle();
         let answering = async {
-            let wish = wished.recv().await.unwrap();
-            assert!(wish.dry_run);
-            wish.answer.unwrap().send(Ok(Report { dry_run: true, ..Report::default() })).unwrap();
+            let request = requested.recv().await.unwrap();
+            assert!(request.dry_run);
+            request.answer.unwrap().send(Ok(ReloadReport { dry_run: true, ..ReloadReport::default() })).unwrap();
         };
         assert!(tokio::join!(handle.reload(true), answering).0.unwrap().is_empty());
 
         (0..WAITING + 1).for_each(|_| handle.knock());
         let full = handle.reload(false).await.unwrap_err();
         assert!(full[0].message.contains("try again"), "{full:?}");
-        drop(wished);
+        drop(requested);
         let stopping = handle.reload(false).await.unwrap_err();
         assert_eq!(stopping[0].message, STOPPING);
     }

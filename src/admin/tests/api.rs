@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{TOKEN, World};
 use crate::message::{Class, Failure};
-use crate::reload::Report;
+use crate::reload::ReloadReport;
 use crate::settings::problem::Problem;
 
 #[tokio::test]
@@ -238,7 +238,7 @@ async fn a_reload_answers_with_what_changed_or_with_what_is_wrong() {
     let daemon = async {
         let wish = wishes.recv().await.unwrap();
         assert!(wish.dry_run);
-        drop(wish.answer.unwrap().send(Ok(Report { dry_run: true, ..Report::default() })));
+        drop(wish.answer.unwrap().send(Ok(ReloadReport { dry_run: true, ..ReloadReport::default() })));
         let refusal = Problem {
             file: "c.yaml".to_owned(),
             position: None,

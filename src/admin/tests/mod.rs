@@ -19,7 +19,7 @@ use crate::api::server::serve;
 use crate::api::tests::{Answer, Client, conforms};
 use crate::config::load_str;
 use crate::link::test_server::TestServer;
-use crate::reload::{ReloadHandle, Wish};
+use crate::reload::{ReloadHandle, ReloadRequest};
 use crate::telemetry::events::Events;
 
 /// A token of the tests.
@@ -31,7 +31,7 @@ pub(super) struct World {
     pub(super) events: Events,
     pub(super) address: SocketAddr,
     pub(super) stop: CancellationToken,
-    pub(super) wishes: Receiver<Wish>,
+    pub(super) wishes: Receiver<ReloadRequest>,
     _tokens: tempfile::NamedTempFile,
 }
 

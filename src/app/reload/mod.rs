@@ -20,7 +20,7 @@ use super::systemd::Words;
 use crate::clock::Instant;
 use crate::config::{Loaded, summary};
 use crate::pipeline::process::Process;
-use crate::reload::{Outcome, ReloadHandle, Report, Wish};
+use crate::reload::{Outcome, ReloadHandle, ReloadReport, ReloadRequest};
 use crate::settings::problem::{ConfigErrors, Problem};
 use crate::telemetry::status::Refusal;
 
@@ -47,7 +47,7 @@ pub(super) struct Reloads {
 impl Reloads {
     /// Serves requests until the process stops. A reload in progress is abandoned then; the drain finishes the queues
     /// that it has begun to retire.
-    pub(super) async fn run(self, wishes: mpsc::Receiver<Wish>) {
+    pub(super) async fn run(self, requests: mpsc::Receiver<ReloadRequest>) {
         let process = self.process.clone();
         let watching = self.handle.running().watch_file;
         let watch = watch::run(self.file.path.clone(), self.handle.clone(), watching);
@@ -55,21 +55,21 @@ impl Reloads {
         tokio::select! {
             biased;
             () = process.stopping.cancelled() => {}
-            () = self.serve(wishes) => {}
+            () = self.serve(requests) => {}
             () = watch => {}
         }
     }
 
-    async fn serve(&self, mut wishes: mpsc::Receiver<Wish>) {
-        while let Some(first) = wishes.recv().await {
-            let more = std::iter::from_fn(|| wishes.try_recv().ok());
-            let (questions, wishes): (Vec<_>, Vec<_>) =
-                std::iter::once(first).chain(more).partition(|wish| wish.dry_run);
-            if !wishes.is_empty() {
+    async fn serve(&self, mut requests: mpsc::Receiver<ReloadRequest>) {
+        while let Some(first) = requests.recv().await {
+            let more = std::iter::from_fn(|| requests.try_recv().ok());
+            let (questions, requests): (Vec<_>, Vec<_>) =
+                std::iter::once(first).chain(more).partition(|request| request.dry_run);
+            if !requests.is_empty() {
                 self.words.reloading();
                 let outcome = self.reload().await;
                 self.words.reloaded();
-                answer(wishes, &outcome);
+                answer(requests, &outcome);
             }
             if !questions.is_empty() {
                 let outcome = self.plan().await.map(|plan| plan.report(true));
@@ -119,8 +119,8 @@ impl Reloads {
     }
 }
 
-fn answer(wishes: Vec<Wish>, outcome: &Outcome) {
-    for answer in wishes.into_iter().filter_map(|wish| wish.answer) {
+fn answer(requests: Vec<ReloadRequest>, outcome: &Outcome) {
+    for answer in requests.into_iter().filter_map(|request| request.answer) {
         // Ignore the error: the requester may be gone.
         drop(answer.send(outcome.clone()));
     }
@@ -137,8 +137,8 @@ fn refusal(problem: &Problem) -> Refusal {
 }
 
 impl Plan {
-    fn report(&self, dry_run: bool) -> Report {
+    fn report(&self, dry_run: bool) -> ReloadReport {
         let (queues, sinks, warnings) = (self.queues.clone(), self.sinks.clone(), self.warnings.clone());
-        Report { dry_run, queues, sinks, warnings, took: Default::default() }
+        ReloadReport { dry_run, queues, sinks, warnings, took: Default::default() }
     }
 }
