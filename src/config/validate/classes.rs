@@ -7,7 +7,7 @@ use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
 
 /// A class, and the places of its parts.
-struct Read {
+struct ClassDraft {
     spec: ClassSpec,
     spot: Spot,
     fields: Vec<Spot>,
@@ -22,7 +22,7 @@ pub(super) fn read(top: &Section<'_>) -> Classes {
     let sections = top.named_by(&top::CLASSES, &rule).into_iter();
     let (specs, places): (Vec<_>, Vec<_>) = sections
         .filter_map(|(name, section)| one(name, &section))
-        .map(|Read { spec, spot, fields }| (spec, (spot, fields)))
+        .map(|ClassDraft { spec, spot, fields }| (spec, (spot, fields)))
         .unzip();
     Classes::new(specs).unwrap_or_else(|errors| {
         for error in errors {
@@ -48,7 +48,7 @@ fn help(problem: &ClassProblem) -> &'static str {
     }
 }
 
-fn one(name: String, section: &Section<'_>) -> Option<Read> {
+fn one(name: String, section: &Section<'_>) -> Option<ClassDraft> {
     let report = &section.cx.report;
     let written = section.scalars(&class::FIELDS);
     let spots = written.iter().map(|(_, scalar)| scalar.spot.clone()).collect();
@@ -80,5 +80,9 @@ fn one(name: String, section: &Section<'_>) -> Option<Read> {
         None => Content::Fields(fields),
     };
     let id = id.and_then(|id| u32::try_from(id).ok());
-    Some(Read { spec: ClassSpec { name, content, is_final, variables, id }, spot: section.spot.clone(), fields: spots })
+    Some(ClassDraft {
+        spec: ClassSpec { name, content, is_final, variables, id },
+        spot: section.spot.clone(),
+        fields: spots,
+    })
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use redisson_codecs::Codec;
 
-use super::queue::Queue;
-use super::retry::Policy;
-use super::sink::Sink;
+use super::queue::QueueDraft;
+use super::retry::PolicyDraft;
+use super::sink::SinkDraft;
 use crate::config::tables::top;
 use crate::jobs::JobSettings;
 use crate::model::{MaxInFlight, ProcessLimits, RouteSpec, Servers};
@@ -25,7 +25,7 @@ use crate::source::spec::RESERVED_KEYS;
 const AUTO_MAX: Duration = Duration::from_secs(30);
 
 /// Gives each sink that leaves its time-out to the leases half of the shortest of them.
-pub(super) fn timeouts(queues: &[Queue<'_>], sinks: &mut [Sink<'_>]) {
+pub(super) fn timeouts(queues: &[QueueDraft<'_>], sinks: &mut [SinkDraft<'_>]) {
     for sink in sinks {
         let shortest = queues.iter().filter(|queue| queue.uses(&sink.name)).min_by_key(|queue| queue.spec.lease);
         let Some(known) = &mut sink.known else { continue };
@@ -53,7 +53,7 @@ pub(super) fn timeouts(queues: &[Queue<'_>], sinks: &mut [Sink<'_>]) {
 }
 
 /// A queue that may hold more than the process is a misunderstanding, but works.
-pub(super) fn limits(queues: &[Queue<'_>], limits: &ProcessLimits) {
+pub(super) fn limits(queues: &[QueueDraft<'_>], limits: &ProcessLimits) {
     for queue in queues {
         let help = "the limit of the process is reached first; raise it under `limits:`";
         if let (MaxInFlight::Fixed(count), Some(spot)) = (queue.spec.max_in_flight, &queue.in_flight_spot)
@@ -73,8 +73,8 @@ pub(super) fn limits(queues: &[Queue<'_>], limits: &ProcessLimits) {
 }
 
 /// Two queues on the same keys would each take the other's elements.
-pub(super) fn names(queues: &[Queue<'_>]) {
-    let mut first: HashMap<(&str, String), &Queue<'_>> = HashMap::new();
+pub(super) fn names(queues: &[QueueDraft<'_>]) {
+    let mut first: HashMap<(&str, String), &QueueDraft<'_>> = HashMap::new();
     for queue in queues.iter().filter(|queue| !queue.spec.source.name().is_empty()) {
         match first.entry((&queue.spec.redis, queue.spec.source.key_tag())) {
             Entry::Vacant(place) => drop(place.insert(queue)),
@@ -91,7 +91,7 @@ pub(super) fn names(queues: &[Queue<'_>]) {
 }
 
 /// A topic needs the job queue's clock, and its settings.
-pub(super) fn topics(queues: &mut [Queue<'_>], jobs: Option<&JobSettings>, jobs_redis: Option<&str>) {
+pub(super) fn topics(queues: &mut [QueueDraft<'_>], jobs: Option<&JobSettings>, jobs_redis: Option<&str>) {
     for queue in queues {
         // Only its own Redis has the topic: in another one there would be nothing, for ever.
         if let (Some(spot), Some(jobs_redis)) = (&queue.redis_spot, jobs_redis)
@@ -117,10 +117,10 @@ pub(super) fn topics(queues: &mut [Queue<'_>], jobs: Option<&JobSettings>, jobs_
 }
 
 /// A lease that runs out while a sink may still answer would deliver twice.
-pub(super) fn leases(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
+pub(super) fn leases(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>]) {
     for queue in queues {
         let usable = queue.spec.lease.saturating_sub(queue.spec.lease_margin());
-        let used = sinks.iter().filter(|sink| queue.uses(&sink.name)).filter_map(Sink::spec);
+        let used = sinks.iter().filter(|sink| queue.uses(&sink.name)).filter_map(SinkDraft::spec);
         for sink in used.filter(|sink| sink.timeout >= usable) {
             let message = format!(
                 "the lease ({}) less its margin of a fifth is not longer than the time-out of sink `{}` ({})",
@@ -136,7 +136,7 @@ pub(super) fn leases(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
 }
 
 /// An element claimed ahead must still be ours at its due time, even if its lease could not be extended.
-pub(super) fn claims_ahead(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
+pub(super) fn claims_ahead(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>]) {
     for queue in queues {
         let (ahead, lease) = (queue.spec.claim_ahead, queue.spec.lease);
         if ahead > lease / 2 {
@@ -148,7 +148,7 @@ pub(super) fn claims_ahead(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
             let help = format!("write `claim_ahead: {}` or less, or a longer lease", show_duration(lease / 2));
             queue.report.problem(&queue.ahead_spot, message, help);
         }
-        let limited = sinks.iter().filter(|sink| queue.uses(&sink.name)).filter_map(Sink::spec);
+        let limited = sinks.iter().filter(|sink| queue.uses(&sink.name)).filter_map(SinkDraft::spec);
         if !ahead.is_zero() && (queue.spec.max_rate.is_some() || limited.clone().any(|sink| sink.max_rate.is_some())) {
             let help = "remove `claim_ahead`, or `max_rate` from the queue and its sinks";
             let message =
@@ -167,7 +167,7 @@ pub(super) fn claims_ahead(queues: &[Queue<'_>], sinks: &[Sink<'_>]) {
 }
 
 /// A lost reply is noticed after the command's time-out; by then a shorter lease has expired.
-pub(super) fn slow_commands(queues: &[Queue<'_>], servers: &Servers) {
+pub(super) fn slow_commands(queues: &[QueueDraft<'_>], servers: &Servers) {
     for queue in queues {
         let redis = servers.named(&queue.spec.redis).servers();
         if queue.spec.lease > redis.command_timeout.saturating_mul(2) {
@@ -184,8 +184,8 @@ pub(super) fn slow_commands(queues: &[Queue<'_>], servers: &Servers) {
 }
 
 /// In a cluster all keys that a script names must have one slot.
-pub(super) fn slots(queues: &[Queue<'_>], servers: &Servers) {
-    let in_cluster = |queue: &&Queue<'_>| servers.named(&queue.spec.redis).is_cluster();
+pub(super) fn slots(queues: &[QueueDraft<'_>], servers: &Servers) {
+    let in_cluster = |queue: &&QueueDraft<'_>| servers.named(&queue.spec.redis).is_cluster();
     for queue in queues.iter().filter(in_cluster).filter(|queue| !queue.spec.source.name().is_empty()) {
         let source = &queue.spec.source;
         let apart = source::apart(source).map(|(one, other)| {
@@ -201,7 +201,7 @@ pub(super) fn slots(queues: &[Queue<'_>], servers: &Servers) {
 }
 
 /// A claim may wait for the time-out of the claim before, and then for its own.
-pub(super) fn durable_claims(queues: &[Queue<'_>], servers: &Servers) {
+pub(super) fn durable_claims(queues: &[QueueDraft<'_>], servers: &Servers) {
     for queue in queues {
         let (Some(need), Some(spot)) = (queue.spec.durability.as_deref(), &queue.durability_spot) else { continue };
         let redis = servers.named(&queue.spec.redis).servers();
@@ -218,7 +218,7 @@ pub(super) fn durable_claims(queues: &[Queue<'_>], servers: &Servers) {
 }
 
 /// Each queue is in a Redis that there is, and a sink without a server of its own can use but one.
-pub(super) fn servers(queues: &mut [Queue<'_>], sinks: &[Sink<'_>], servers: &Servers) {
+pub(super) fn servers(queues: &mut [QueueDraft<'_>], sinks: &[SinkDraft<'_>], servers: &Servers) {
     let names: Vec<_> = servers.iter().map(|(name, _)| name.clone()).collect();
     let there_are = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     for queue in queues.iter_mut() {
@@ -265,17 +265,17 @@ pub(super) fn servers(queues: &mut [Queue<'_>], sinks: &[Sink<'_>], servers: &Se
 }
 
 /// A sink on the queues' Redis must not write to keys that a queue reads or keeps.
-pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], servers: &Servers) {
+pub(super) fn destinations(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>], servers: &Servers) {
     // Whether a sink writes to the Redis that holds this queue, and the other holds the sink's.
-    let writes_to = |name: &str, from: &Queue<'_>, reader: &Queue<'_>| {
-        let spec = sinks.iter().find(|sink| sink.name == name).and_then(Sink::spec);
+    let writes_to = |name: &str, from: &QueueDraft<'_>, reader: &QueueDraft<'_>| {
+        let spec = sinks.iter().find(|sink| sink.name == name).and_then(SinkDraft::spec);
         match spec.and_then(|spec| spec.connector.redis()) {
             Some(RedisServer::OfTheQueues) => from.spec.redis == reader.spec.redis,
             Some(RedisServer::Own(target)) => target.same_keys(servers.named(&reader.spec.redis)),
             None => false,
         }
     };
-    let mut readers: HashMap<&str, Vec<&Queue<'_>>> = HashMap::new();
+    let mut readers: HashMap<&str, Vec<&QueueDraft<'_>>> = HashMap::new();
     for queue in queues {
         readers.entry(queue.spec.source.name()).or_default().push(queue);
     }
@@ -310,7 +310,7 @@ pub(super) fn destinations(queues: &[Queue<'_>], sinks: &[Sink<'_>], servers: &S
 }
 
 /// A consumer of the elements would take a dead letter for one of them.
-pub(super) fn dead_letters(queues: &[Queue<'_>]) {
+pub(super) fn dead_letters(queues: &[QueueDraft<'_>]) {
     for queue in queues {
         let (Some(dead), Some(spot)) = (queue.spec.dead_letter_to.as_deref(), &queue.dead_target) else { continue };
         let Some(place) = dead.target.place() else { continue };
@@ -323,7 +323,7 @@ pub(super) fn dead_letters(queues: &[Queue<'_>]) {
 }
 
 /// Declared classes that no queue can meet.
-pub(super) fn classes(top: &Section<'_>, queues: &[Queue<'_>]) {
+pub(super) fn classes(top: &Section<'_>, queues: &[QueueDraft<'_>]) {
     let reads = |codec| matches!(codec, Codec::Kryo5 | Codec::Kryo5Refs | Codec::Auto);
     if top.has(&top::CLASSES) && !queues.iter().any(|queue| reads(queue.spec.codec.codec)) {
         let help = "write `codec: kryo5` on a queue, or remove `classes`";
@@ -332,8 +332,8 @@ pub(super) fn classes(top: &Section<'_>, queues: &[Queue<'_>]) {
 }
 
 /// An unused name is mostly a mistake.
-pub(super) fn unused(queues: &[Queue<'_>], sinks: &[Sink<'_>], policies: &[Policy<'_>]) {
-    for sink in sinks.iter().filter(|sink| !sink.used(queues)) {
+pub(super) fn unused(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>], policies: &[PolicyDraft<'_>]) {
+    for sink in sinks.iter().filter(|sink| !queues.iter().any(|queue| queue.uses(&sink.name))) {
         sink.report.warning(
             &sink.spot,
             "no queue delivers to this sink",

@@ -2,8 +2,8 @@
 
 use redisson_codecs::Codec;
 
-use super::destination::Destination;
-use super::sink::{self, Sink};
+use super::destination::DestinationDraft;
+use super::sink::{self, SinkDraft};
 use crate::config::tables::{dead_letter, dead_stream, queue};
 use crate::model::RouteSpec;
 use crate::route::{Envelope, MessageSpec};
@@ -12,7 +12,7 @@ use crate::settings::reader::Section;
 
 /// The settings under `dead_letter:`.
 #[derive(Default)]
-pub(super) struct DeadLetters {
+pub(super) struct DeadLetterDraft {
     pub(super) max_len: Option<u64>,
     /// The sink that was named, its route with problems or not.
     pub(super) sink: Option<String>,
@@ -21,11 +21,11 @@ pub(super) struct DeadLetters {
 }
 
 /// Reads the part of the queue `section`.
-pub(super) fn read(section: &Section<'_>, sinks: &[Sink<'_>], slot: &str) -> DeadLetters {
-    let Some(section) = section.opt_section(&queue::DEAD_LETTER) else { return DeadLetters::default() };
+pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -> DeadLetterDraft {
+    let Some(section) = section.opt_section(&queue::DEAD_LETTER) else { return DeadLetterDraft::default() };
     let max_len = stream(&section);
     // A dead letter is its bytes, whatever the codec made of them.
-    let at = Destination { section: &section, codec: Codec::Raw.into(), slot, alone: false, dead: true };
+    let at = DestinationDraft { section: &section, codec: Codec::Raw.into(), slot, alone: false, dead: true };
     let Some(name) = section.text(&dead_letter::SINK) else {
         for key in dead_letter::TABLE.offered.iter().flat_map(|group| group.keys) {
             if section.has(key) && !section.has(&dead_letter::SINK) {
@@ -33,17 +33,17 @@ pub(super) fn read(section: &Section<'_>, sinks: &[Sink<'_>], slot: &str) -> Dea
                 section.cx.report.problem(&section.spot(key), message, "write `sink: NAME`");
             }
         }
-        return DeadLetters { max_len, ..DeadLetters::default() };
+        return DeadLetterDraft { max_len, ..DeadLetterDraft::default() };
     };
     let Some(sink) = sink::find(&section, sinks, &name) else {
         at.pass_over();
-        return DeadLetters { max_len, ..DeadLetters::default() };
+        return DeadLetterDraft { max_len, ..DeadLetterDraft::default() };
     };
     let to = at.read(sink, &name.spot).map(|(target, spot)| {
         let message = MessageSpec { headers: Vec::new(), envelope: Envelope::Raw };
         (RouteSpec { sink: name.value.as_str().into(), target, message }, spot)
     });
-    DeadLetters { max_len, sink: Some(sink.name.clone()), to }
+    DeadLetterDraft { max_len, sink: Some(sink.name.clone()), to }
 }
 
 /// The length that the stream is trimmed to.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redisson_codecs::{Coding, Reads};
 
-use super::sink::Sink;
+use super::sink::SinkDraft;
 use crate::settings::keys::Key;
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
@@ -12,7 +12,7 @@ use crate::sink::{At, KINDS, SinkKind, Target};
 use crate::template::Template;
 
 /// The section of a destination, with what its keys depend on.
-pub(super) struct Destination<'a, 's> {
+pub(super) struct DestinationDraft<'a, 's> {
     pub(super) section: &'a Section<'s>,
     pub(super) codec: Coding,
     /// The hash tag of the queue's keys; empty when the queue has no name.
@@ -23,9 +23,9 @@ pub(super) struct Destination<'a, 's> {
     pub(super) dead: bool,
 }
 
-impl Destination<'_, '_> {
+impl DestinationDraft<'_, '_> {
     /// The destination that these keys and those of the sink make, and where it is written. `None` after a problem.
-    pub(super) fn read(&self, sink: &Sink<'_>, sink_spot: &Spot) -> Option<(Arc<dyn Target>, Spot)> {
+    pub(super) fn read(&self, sink: &SinkDraft<'_>, sink_spot: &Spot) -> Option<(Arc<dyn Target>, Spot)> {
         let Some(known) = &sink.known else {
             self.pass_over();
             return None;

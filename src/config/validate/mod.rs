@@ -92,7 +92,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     if top.has(&top::QUEUES) && queues.is_empty() {
         cx.report.problem(&top.spot(&top::QUEUES), "there is no queue", "write at least one");
     }
-    sinks.retain(|sink| sink.used(&queues));
+    sinks.retain(|sink| queues.iter().any(|queue| queue.uses(&sink.name)));
     Some(Config {
         http_listen,
         admin,

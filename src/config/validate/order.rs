@@ -2,7 +2,7 @@
 
 use redisson_codecs::Coding;
 
-use super::destination::Destination;
+use super::destination::DestinationDraft;
 use crate::config::tables::queue;
 use crate::model::{Mode, Ordered, RouteSpec};
 use crate::settings::reader::Section;
@@ -27,7 +27,7 @@ pub(super) fn read(
     }
     let whole_queue = word?;
     if let Some(template) = &template {
-        let at = Destination { section, codec, slot: "", alone: false, dead: false };
+        let at = DestinationDraft { section, codec, slot: "", alone: false, dead: false };
         at.fits(template, &section.spot(&queue::ORDER_KEY));
     }
     let has_key = to.first().is_some_and(|route| {

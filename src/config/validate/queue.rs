@@ -5,11 +5,11 @@ use std::sync::Arc;
 use redisson_codecs::{Classes, Codec, Coding, JavaTypes};
 
 use super::dead_letter;
-use super::destination::Destination;
+use super::destination::DestinationDraft;
 use super::order;
-use super::retry::Policy;
-use super::route::{self, Route};
-use super::sink::Sink;
+use super::retry::PolicyDraft;
+use super::route::{self, RouteDraft};
+use super::sink::SinkDraft;
 use crate::config::tables::{queue, source as table, top};
 use crate::link::config::durability;
 use crate::link::{Durability, hashed};
@@ -22,7 +22,7 @@ use crate::settings::reader::{Scalar, Section, clip};
 use crate::source::{SourceSettings, spec};
 
 /// A queue and the places of its parts, for checks of several queues.
-pub(super) struct Queue<'a> {
+pub(super) struct QueueDraft<'a> {
     pub(super) spec: QueueSpec,
     pub(super) report: &'a Report,
     pub(super) name_spot: Spot,
@@ -45,7 +45,7 @@ pub(super) struct Queue<'a> {
     pub(super) policy: String,
 }
 
-impl Queue<'_> {
+impl QueueDraft<'_> {
     /// Every route and the place of its destination, including that of the dead letters.
     pub(super) fn routes(&self) -> impl Iterator<Item = (&RouteSpec, &Spot)> {
         let dead = self.spec.dead_letter_to.as_deref().zip(self.dead_target.as_ref());
@@ -61,10 +61,10 @@ impl Queue<'_> {
 /// All queues, in the order of the file.
 pub(super) fn queues<'a>(
     top: &Section<'a>,
-    sinks: &[Sink<'_>],
-    policies: &[Policy<'_>],
+    sinks: &[SinkDraft<'_>],
+    policies: &[PolicyDraft<'_>],
     classes: &Classes,
-) -> Vec<Queue<'a>> {
+) -> Vec<QueueDraft<'a>> {
     let sections = top.named(&top::QUEUES).into_iter();
     sections.map(|(id, section)| one(&id, &section, sinks, policies, classes)).collect()
 }
@@ -72,10 +72,10 @@ pub(super) fn queues<'a>(
 fn one<'a>(
     id: &str,
     section: &Section<'a>,
-    sinks: &[Sink<'_>],
-    policies: &[Policy<'_>],
+    sinks: &[SinkDraft<'_>],
+    policies: &[PolicyDraft<'_>],
     classes: &Classes,
-) -> Queue<'a> {
+) -> QueueDraft<'a> {
     let (source, redis) = source(section);
     let codec = coding(section);
     let actions = [
@@ -105,7 +105,7 @@ fn one<'a>(
     let (dead_letter_to, dead_target) = dead.to.unzip();
     let order = order::read(section, &source.spec, mode, codec, &to);
     let fixed = section.count(&queue::MAX_IN_FLIGHT).and_then(|count| u32::try_from(count).ok());
-    Queue {
+    QueueDraft {
         report: &section.cx.report,
         name_spot: source.name_spot,
         redis_spot: redis.as_ref().map(|name| name.spot.clone()),
@@ -212,7 +212,7 @@ fn source(queue: &Section<'_>) -> (SourceSettings, Option<Scalar>) {
     (spec::read(&section), section.text(&table::REDIS))
 }
 
-fn retry(section: &Section<'_>, policies: &[Policy<'_>]) -> (String, Arc<RetryPolicy>) {
+fn retry(section: &Section<'_>, policies: &[PolicyDraft<'_>]) -> (String, Arc<RetryPolicy>) {
     let find = |name: &str| policies.iter().find(|policy| policy.name == name).map(|policy| policy.policy.clone());
     let name = section.text(&queue::RETRY);
     let written = name.as_ref().map_or("default", |name| name.value.as_str()).to_owned();
@@ -268,7 +268,7 @@ fn mode(section: &Section<'_>, source: &SourceSettings) -> Mode {
 
 fn routes(
     section: &Section<'_>,
-    sinks: &[Sink<'_>],
+    sinks: &[SinkDraft<'_>],
     codec: Coding,
     slot: &str,
 ) -> (Vec<RouteSpec>, Vec<Spot>, Vec<String>) {
@@ -276,8 +276,8 @@ fn routes(
     // The specs are kept as long as the process runs: no room to grow, of which a vector takes that of four.
     let (mut specs, mut spots, mut names) = (Vec::with_capacity(items.len()), Vec::new(), Vec::new());
     for item in &items {
-        let at = Destination { section: item, codec, slot, alone: items.len() == 1, dead: false };
-        let Some(Route { sink, sink_spot, spec }) = route::read(&at, sinks) else { continue };
+        let at = DestinationDraft { section: item, codec, slot, alone: items.len() == 1, dead: false };
+        let Some(RouteDraft { sink, sink_spot, spec }) = route::read(&at, sinks) else { continue };
         if names.contains(&sink) {
             let help = "merge the two, or write a second sink with a name of its own";
             section.cx.report.problem(&sink_spot, format!("the queue delivers to `{}` twice", clip(&sink)), help);

@@ -9,25 +9,25 @@ use crate::settings::reader::Section;
 use crate::settings::units::show_duration;
 
 /// A policy and its place; the built-in `default` has none.
-pub(super) struct Policy<'a> {
+pub(super) struct PolicyDraft<'a> {
     pub(super) name: String,
     pub(super) policy: Arc<RetryPolicy>,
     pub(super) written: Option<(Spot, &'a crate::settings::problem::Report)>,
 }
 
 /// All policies. `default` is always among them.
-pub(super) fn policies<'a>(top: &Section<'a>) -> Vec<Policy<'a>> {
+pub(super) fn policies<'a>(top: &Section<'a>) -> Vec<PolicyDraft<'a>> {
     let mut policies: Vec<_> = top
         .named(&top::RETRY)
         .into_iter()
         .map(|(name, section)| {
             let written = Some((section.spot.clone(), &section.cx.report));
-            Policy { name, policy: policy(&section).into(), written }
+            PolicyDraft { name, policy: policy(&section).into(), written }
         })
         .collect();
     if !policies.iter().any(|policy| policy.name == "default") {
         let section = Section::open(top.cx, top.spot(&top::RETRY), &retry::TABLE, None);
-        policies.push(Policy { name: "default".to_owned(), policy: policy(&section).into(), written: None });
+        policies.push(PolicyDraft { name: "default".to_owned(), policy: policy(&section).into(), written: None });
     }
     policies
 }

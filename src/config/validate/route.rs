@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use redisson_codecs::JavaTypes;
 
-use super::destination::Destination;
-use super::sink::{self, Sink};
+use super::destination::DestinationDraft;
+use super::sink::{self, SinkDraft};
 use crate::config::tables::{cloud_events, to};
 use crate::model::RouteSpec;
 use crate::route::{EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, MessageSpec};
@@ -16,7 +16,7 @@ use crate::sink::{RouteHeaders, Target};
 use crate::template::Template;
 
 /// A route as it was read.
-pub(super) struct Route {
+pub(super) struct RouteDraft {
     pub(super) sink: String,
     pub(super) sink_spot: Spot,
     /// The route and where its destination is written; absent when a problem keeps it from being built.
@@ -24,7 +24,7 @@ pub(super) struct Route {
 }
 
 /// Reads the item `at.section`; `None` when it names no sink at all.
-pub(super) fn read(at: &Destination<'_, '_>, sinks: &[Sink<'_>]) -> Option<Route> {
+pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Option<RouteDraft> {
     let section = at.section;
     let headers = section.headers(&to::HEADERS);
     let envelope = envelope(at);
@@ -36,17 +36,17 @@ pub(super) fn read(at: &Destination<'_, '_>, sinks: &[Sink<'_>]) -> Option<Route
         at.pass_over();
         return None;
     };
-    let route = Route { sink: name.value, sink_spot: name.spot, spec: None };
+    let route = RouteDraft { sink: name.value, sink_spot: name.spot, spec: None };
     let Some((target, spot)) = at.read(sink, &route.sink_spot) else { return Some(route) };
     check_headers(section, &headers, &*target, &envelope);
     let headers = headers.into_iter().map(|(name, template, _)| (name.into(), template)).collect();
     // Its name is there once, for ten thousand queues too.
     let name = sink.known.as_ref().map_or_else(|| route.sink.as_str().into(), |known| known.spec.name.clone());
     let spec = RouteSpec { sink: name, target, message: MessageSpec { headers, envelope } };
-    Some(Route { spec: Some((spec, spot)), ..route })
+    Some(RouteDraft { spec: Some((spec, spot)), ..route })
 }
 
-fn envelope(at: &Destination<'_, '_>) -> Envelope {
+fn envelope(at: &DestinationDraft<'_, '_>) -> Envelope {
     let (section, codec) = (at.section, at.codec);
     let report = &section.cx.report;
     let envelopes = ["raw", "decoded", "json", "cloudevents"].map(|name| (name, name));
@@ -74,7 +74,7 @@ fn envelope(at: &Destination<'_, '_>) -> Envelope {
 }
 
 /// Reads the settings of the event for `envelope: cloudevents`.
-fn event(at: &Destination<'_, '_>) -> EventSpec {
+fn event(at: &DestinationDraft<'_, '_>) -> EventSpec {
     let section = at.section.section(&to::CLOUDEVENTS);
     let modes = [("binary", EventMode::Binary), ("structured", EventMode::Structured)];
     let mode = section.word(&cloud_events::MODE, &modes).unwrap_or(EventMode::Binary);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::queue::Queue;
 use crate::config::tables::{sinks as table, top};
 use crate::settings::keys::nearest;
 use crate::settings::problem::{Report, Spot};
@@ -10,16 +9,16 @@ use crate::settings::reader::{Scalar, Section, clip};
 use crate::sink::{KINDS, ReadTarget, SinkKind, SinkSettings, SinkSpec};
 
 /// A sink and where it is written.
-pub(super) struct Sink<'a> {
+pub(super) struct SinkDraft<'a> {
     pub(super) name: String,
     pub(super) spot: Spot,
     pub(super) report: &'a Report,
     /// `None` when its kind is not known; the problem is reported.
-    pub(super) known: Option<Known>,
+    pub(super) known: Option<KnownSink>,
 }
 
 /// A sink of a known kind.
-pub(super) struct Known {
+pub(super) struct KnownSink {
     pub(super) kind: &'static SinkKind,
     pub(super) spec: Arc<SinkSpec>,
     /// The place of the time-out, if the user left it to the leases.
@@ -28,12 +27,7 @@ pub(super) struct Known {
     pub(super) target: ReadTarget,
 }
 
-impl Sink<'_> {
-    /// Whether a queue delivers to it.
-    pub(super) fn used(&self, queues: &[Queue<'_>]) -> bool {
-        queues.iter().any(|queue| queue.uses(&self.name))
-    }
-
+impl SinkDraft<'_> {
     /// The settings, if its kind is known.
     pub(super) fn spec(&self) -> Option<&SinkSpec> {
         self.known.as_ref().map(|known| &*known.spec)
@@ -41,7 +35,11 @@ impl Sink<'_> {
 }
 
 /// The sink of this name; if there is none, that is reported.
-pub(super) fn find<'a, 's>(section: &Section<'_>, sinks: &'a [Sink<'s>], name: &Scalar) -> Option<&'a Sink<'s>> {
+pub(super) fn find<'a, 's>(
+    section: &Section<'_>,
+    sinks: &'a [SinkDraft<'s>],
+    name: &Scalar,
+) -> Option<&'a SinkDraft<'s>> {
     let found = sinks.iter().find(|sink| sink.name == name.value);
     if found.is_none() {
         let names = || sinks.iter().map(|sink| sink.name.as_str());
@@ -56,11 +54,11 @@ pub(super) fn find<'a, 's>(section: &Section<'_>, sinks: &'a [Sink<'s>], name: &
 }
 
 /// All sinks, in the order of the file.
-pub(super) fn sinks<'a>(top: &Section<'a>) -> Vec<Sink<'a>> {
+pub(super) fn sinks<'a>(top: &Section<'a>) -> Vec<SinkDraft<'a>> {
     top.named(&top::SINKS).into_iter().map(|(name, section)| one(name, &section)).collect()
 }
 
-fn one<'a>(name: String, section: &Section<'a>) -> Sink<'a> {
+fn one<'a>(name: String, section: &Section<'a>) -> SinkDraft<'a> {
     let (spot, report) = (section.spot.clone(), &section.cx.report);
     let written = section.written();
     if written.len() > 1 {
@@ -81,9 +79,9 @@ fn one<'a>(name: String, section: &Section<'a>) -> Sink<'a> {
         let SinkSettings { connector, timeout, timeout_spot, max_rate, target } = settings;
         let auto_timeout = timeout.is_none().then_some(timeout_spot);
         let spec = SinkSpec { name: name.as_str().into(), connector, timeout: timeout.unwrap_or_default(), max_rate };
-        Known { kind, spec: Arc::new(spec), auto_timeout, target }
+        KnownSink { kind, spec: Arc::new(spec), auto_timeout, target }
     });
-    Sink { name, spot, report, known }
+    SinkDraft { name, spot, report, known }
 }
 
 /// Reports a kind whose client was left out of the binary.
