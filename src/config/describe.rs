@@ -23,7 +23,7 @@ pub fn describe_json(config: &Config) -> Value {
     all
 }
 
-/// The settings that belong to no queue and no sink. Those have their places.
+/// The settings that belong to no queue and no sink, with the places of those.
 fn shared(config: &Config) -> Value {
     let mut all = json!({
         "http": config.http_listen.map_or(json!("none"), |listen| http(listen, config.admin.as_ref())),
@@ -70,7 +70,7 @@ fn http(listen: SocketAddr, admin: Option<&AdminSpec>) -> Value {
     shown
 }
 
-/// A hash of the settings in effect, to see whether two configurations mean the same; no secret is in it.
+/// A hash of the settings in effect, without secrets. Configurations with equal settings have equal hashes.
 pub fn summary(config: &Config) -> String {
     let mut hash = Xxh3Default::new();
     let mut add = |name: &str, settings: Value| hash.update(format!("{name} {settings}\n").as_bytes());

@@ -63,7 +63,7 @@ fn shown_default(kind: Kind, text: &str) -> Value {
     }
 }
 
-/// A scalar may hold a variable wherever it is not text anyway.
+/// The schema of a scalar that is no text, or a variable in its place.
 fn or_variable(schema: Value) -> Value {
     json!({ "anyOf": [schema, { "type": "string", "pattern": r"\$\{[A-Z_]" }] })
 }

@@ -160,7 +160,7 @@ fn of_redisson(class: &str) -> Option<&'static str> {
     CLASSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(class)).map(|(_, codec)| *codec)
 }
 
-/// Every table of the file, in the order of the reference: what others offer is where it belongs.
+/// Every table of the file, in the order of the reference.
 pub(super) fn all() -> Vec<&'static Table> {
     let kinds = || sink::KINDS.iter().flat_map(|kind| kind.tables).copied();
     let mut all = Vec::new();

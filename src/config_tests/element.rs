@@ -16,7 +16,7 @@ pub struct Given {
     pub element: Bytes,
     /// The record, where the source keeps it beside the sorted set.
     pub record: Option<Bytes>,
-    /// Its origin.
+    /// The origin.
     pub origin: Origin,
     /// The id that an element of the ready list gets.
     pub id: MessageId,

@@ -20,7 +20,7 @@ impl Servers {
         Servers(self.0.iter().map(|(name, target)| (name.clone(), change(target))).collect())
     }
 
-    /// All of them, with their names.
+    /// Every Redis with its name.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &RedisTarget)> {
         self.0.iter().map(|(name, target)| (name, target))
     }

@@ -1,4 +1,4 @@
-//! Tables of keys: what may be written where, what it means, what it is when left out.
+//! Tables of keys: the name, the kind, the default and the meaning of everything that may be written.
 //!
 //! Reading, suggestions, the JSON Schema and the reference all follow the tables, so none of them can drift. A word
 //! that is named there for later is refused with "not available in this version", never ignored.
@@ -8,18 +8,18 @@
 pub struct Table {
     /// The path of the map, as the reference's heading.
     pub path: &'static str,
-    /// What the map is for.
+    /// The purpose of the map.
     pub help: &'static str,
     /// The keys, in the order of the reference.
     pub own: &'static [Key],
-    /// Keys that others offer for this map, behind its own.
+    /// Keys of other parts for this map, behind its own.
     pub offered: &'static [Group],
 }
 
 /// Keys that one of several parts offers for a map that all of them share.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
-    /// Whose keys they are (`Kafka`), where that is to be shown with each of them.
+    /// The owner of the keys (`Kafka`), if the reference shows it with each of them.
     pub of: Option<&'static str>,
     /// The keys.
     pub keys: &'static [Key],
@@ -80,9 +80,9 @@ pub enum Kind {
     Template,
     /// Text that may be empty.
     TextOrEmpty,
-    /// Same as [`Template`](Kind::Template), or empty.
+    /// A template, which may be empty.
     TemplateOrEmpty,
-    /// Same as [`Template`](Kind::Template), or a whole number.
+    /// A template, or a whole number.
     NumberTemplate,
     /// Names with templates.
     Headers,
@@ -139,12 +139,12 @@ pub const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
 }
 
 impl Key {
-    /// The same key with this default, as the user would write it.
+    /// Adds a default, as the user would write it.
     pub const fn default(self, text: &'static str) -> Key {
         Key { default: Some(text), ..self }
     }
 
-    /// The same key, which may not be left out.
+    /// Makes the key required.
     pub const fn required(self) -> Key {
         Key { required: true, ..self }
     }

@@ -9,7 +9,7 @@ use serde_yaml::{DuplicateKeyPolicy, Location, Spanned};
 
 use super::problem::{Position, Report};
 
-/// Far above what a person writes, far below what hurts.
+/// The largest file: far above what a person writes, far below what hurts.
 const MAX_BYTES: usize = 4 << 20;
 const MAX_DEPTH: usize = 32;
 const MAX_NODES: usize = 200_000;
@@ -64,8 +64,8 @@ impl Value {
     }
 }
 
-/// Parses `text`. Keys that are there twice are reported, and the rest is read as well: of two maps the keys of both, so
-/// that nothing seems to be missing, else the first value. Any other error of syntax ends the reading.
+/// Parses `text`. Duplicate keys are reported, and reading continues: two maps are merged, so that nothing seems to be
+/// missing, else the first value counts. Any other syntax error ends the reading.
 pub fn parse(text: &str, report: &Report) -> Option<Node> {
     if text.len() > MAX_BYTES {
         report.of_file(None, "the file is larger than 4 MiB", None);
@@ -86,7 +86,7 @@ pub fn parse(text: &str, report: &Report) -> Option<Node> {
     None
 }
 
-/// Reports every key that is there twice and makes one of the two; whether there was any.
+/// Reports duplicate keys and merges them. Returns whether there were any.
 fn unite(node: &mut Node, report: &Report) -> bool {
     match &mut node.value {
         Value::Map(entries) => {
@@ -163,7 +163,7 @@ fn fail(source: &str, report: &Report, error: &serde_yaml::Error) {
     report.of_file(position, reworded(text).unwrap_or_else(|| format!("read YAML: {text}")), help);
 }
 
-/// The library's messages that speak of its interface, in words of ours. A message that it words otherwise one day is shown as it is.
+/// Rewords the library's messages about its own interface. Other messages are shown as they are.
 fn reworded(text: &str) -> Option<String> {
     if text.starts_with("multiple YAML documents") {
         return Some("a second YAML document begins here; a configuration is one document".to_owned());

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, where, and what to do about it.
+//! Problems of a configuration file, with their places and corrections.
 //!
 //! Independent of keys and values. The creator of a problem keeps secrets out of it.
 
@@ -16,19 +16,19 @@ pub struct Position {
     pub column: u64,
 }
 
-/// One thing that is wrong, or doubtful.
+/// One error, or one warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Name of the file, as it was given.
     pub file: String,
-    /// Where in the file; absent when the file could not be read.
+    /// The place in the file; absent when the file could not be read.
     #[serde(flatten)]
     pub position: Option<Position>,
     /// Path of the key in the YAML (`queues.orders.to[0].sink`); empty for the file as a whole.
     pub path: String,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What to do.
+    /// The correction.
     pub help: Option<String>,
 }
 
@@ -49,12 +49,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a file, in the order of the file. Never empty.
+/// Everything that is wrong with a file, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
-    /// What keeps the daemon from starting.
+    /// Errors, which keep the daemon from starting.
     pub problems: Vec<Problem>,
-    /// What is doubtful besides.
+    /// Warnings.
     pub warnings: Vec<Problem>,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// A place in the file together with its path in the YAML: what a problem points at.
+/// A place in the file together with its path in the YAML, for problems.
 #[derive(Clone, Debug)]
 pub struct Spot {
     /// The place in the file.
@@ -82,13 +82,13 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// A key below this one.
+    /// The place of a key below this one.
     pub fn key(&self, name: &str, at: Position) -> Spot {
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
         Spot { at, path }
     }
 
-    /// An item of the list at this key.
+    /// The place of an item of the list at this key.
     pub fn item(&self, index: usize, at: Position) -> Spot {
         Spot { at, path: format!("{}[{index}]", self.path) }
     }
@@ -112,23 +112,23 @@ impl Report {
         Problem { file: self.file.clone(), position, path, message: message.into(), help }
     }
 
-    /// Something that keeps the daemon from starting.
+    /// Adds an error, which keeps the daemon from starting.
     pub fn problem(&self, spot: &Spot, message: impl Into<String>, help: impl Into<String>) {
         self.problems.borrow_mut().push(self.make(spot, message, Some(help.into()).filter(|help| !help.is_empty())));
     }
 
-    /// Something that is doubtful.
+    /// Adds a warning.
     pub fn warning(&self, spot: &Spot, message: impl Into<String>, help: impl Into<String>) {
         self.warnings.borrow_mut().push(self.make(spot, message, Some(help.into())));
     }
 
-    /// A problem of the file as a whole.
+    /// Adds an error of the file as a whole.
     pub fn of_file(&self, position: Option<Position>, message: impl Into<String>, help: Option<String>) {
         let (file, path) = (self.file.clone(), String::new());
         self.problems.borrow_mut().push(Problem { file, position, path, message: message.into(), help });
     }
 
-    /// The value with its warnings, if nothing is wrong; else all problems.
+    /// Returns the value with its warnings if there is no error, else all problems.
     pub fn finish<T>(self, value: Option<T>) -> Result<(T, Vec<Problem>), ConfigErrors> {
         let (mut problems, mut warnings) = (self.problems.into_inner(), self.warnings.into_inner());
         // Stable: what points at one place keeps the order in which it was found.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-/// What is wrong with a value, and what to write instead.
+/// A fault in a value, and its correction.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadUnit {
     /// The problem.

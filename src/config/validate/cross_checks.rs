@@ -52,7 +52,7 @@ pub(super) fn timeouts(queues: &[QueueDraft<'_>], sinks: &mut [SinkDraft<'_>]) {
     }
 }
 
-/// A queue that may hold more than the process is a misunderstanding, but works.
+/// Warns of queues that may hold more than the process.
 pub(super) fn limits(queues: &[QueueDraft<'_>], limits: &ProcessLimits) {
     for queue in queues {
         let help = "the limit of the process is reached first; raise it under `limits:`";
@@ -72,7 +72,7 @@ pub(super) fn limits(queues: &[QueueDraft<'_>], limits: &ProcessLimits) {
     }
 }
 
-/// Two queues on the same keys would each take the other's elements.
+/// Refuses two queues on the same keys, which would take each other's elements.
 pub(super) fn names(queues: &[QueueDraft<'_>]) {
     let mut first: HashMap<(&str, String), &QueueDraft<'_>> = HashMap::new();
     for queue in queues.iter().filter(|queue| !queue.spec.source.name().is_empty()) {
@@ -90,7 +90,7 @@ pub(super) fn names(queues: &[QueueDraft<'_>]) {
     }
 }
 
-/// A topic needs the job queue's clock, and its settings.
+/// Refuses a topic without the job queue or in another Redis, and gives each topic the job queue's settings.
 pub(super) fn topics(queues: &mut [QueueDraft<'_>], jobs: Option<&JobSettings>, jobs_redis: Option<&str>) {
     for queue in queues {
         // Only its own Redis has the topic: in another one there would be nothing, for ever.
@@ -116,7 +116,7 @@ pub(super) fn topics(queues: &mut [QueueDraft<'_>], jobs: Option<&JobSettings>, 
     }
 }
 
-/// A lease that runs out while a sink may still answer would deliver twice.
+/// Refuses a lease that may run out while a sink can still answer: its elements would be delivered twice.
 pub(super) fn leases(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>]) {
     for queue in queues {
         let usable = queue.spec.lease.saturating_sub(queue.spec.lease_margin());
@@ -135,7 +135,7 @@ pub(super) fn leases(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>]) {
     }
 }
 
-/// An element claimed ahead must still be ours at its due time, even if its lease could not be extended.
+/// Refuses `claim_ahead` where it has no effect, or where an unextended lease could end before the due time.
 pub(super) fn claims_ahead(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>]) {
     for queue in queues {
         let (ahead, lease) = (queue.spec.claim_ahead, queue.spec.lease);
@@ -166,7 +166,7 @@ pub(super) fn claims_ahead(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>]) {
     }
 }
 
-/// A lost reply is noticed after the command's time-out; by then a shorter lease has expired.
+/// Warns of leases that expire before a lost reply is noticed, which takes the command's time-out.
 pub(super) fn slow_commands(queues: &[QueueDraft<'_>], servers: &Servers) {
     for queue in queues {
         let redis = servers.named(&queue.spec.redis).servers();
@@ -183,7 +183,7 @@ pub(super) fn slow_commands(queues: &[QueueDraft<'_>], servers: &Servers) {
     }
 }
 
-/// In a cluster all keys that a script names must have one slot.
+/// Refuses queues in a cluster whose scripts name keys with different slots.
 pub(super) fn slots(queues: &[QueueDraft<'_>], servers: &Servers) {
     let in_cluster = |queue: &&QueueDraft<'_>| servers.named(&queue.spec.redis).is_cluster();
     for queue in queues.iter().filter(in_cluster).filter(|queue| !queue.spec.source.name().is_empty()) {
@@ -200,7 +200,7 @@ pub(super) fn slots(queues: &[QueueDraft<'_>], servers: &Servers) {
     }
 }
 
-/// A claim may wait for the time-out of the claim before, and then for its own.
+/// Refuses a time-out with which a claim counts as lost while it waits for that of the claim before, and then for its own.
 pub(super) fn durable_claims(queues: &[QueueDraft<'_>], servers: &Servers) {
     for queue in queues {
         let (Some(need), Some(spot)) = (queue.spec.durability.as_deref(), &queue.durability_spot) else { continue };
@@ -217,7 +217,7 @@ pub(super) fn durable_claims(queues: &[QueueDraft<'_>], servers: &Servers) {
     }
 }
 
-/// Each queue is in a Redis that there is, and a sink without a server of its own can use but one.
+/// Refuses queues in an unknown Redis, and sinks without a server of their own whose queues are in several.
 pub(super) fn servers(queues: &mut [QueueDraft<'_>], sinks: &[SinkDraft<'_>], servers: &Servers) {
     let names: Vec<_> = servers.iter().map(|(name, _)| name.clone()).collect();
     let there_are = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -264,7 +264,7 @@ pub(super) fn servers(queues: &mut [QueueDraft<'_>], sinks: &[SinkDraft<'_>], se
     }
 }
 
-/// A sink on the queues' Redis must not write to keys that a queue reads or keeps.
+/// Refuses destinations on the queues' Redis that are keys which a queue reads or keeps.
 pub(super) fn destinations(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>], servers: &Servers) {
     // Whether a sink writes to the Redis that holds this queue, and the other holds the sink's.
     let writes_to = |name: &str, from: &QueueDraft<'_>, reader: &QueueDraft<'_>| {
@@ -309,7 +309,7 @@ pub(super) fn destinations(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>], s
     }
 }
 
-/// A consumer of the elements would take a dead letter for one of them.
+/// Warns of dead letters that go where the elements go: consumers would mistake them for elements.
 pub(super) fn dead_letters(queues: &[QueueDraft<'_>]) {
     for queue in queues {
         let (Some(dead), Some(spot)) = (queue.spec.dead_letter_to.as_deref(), &queue.dead_target) else { continue };
@@ -322,7 +322,7 @@ pub(super) fn dead_letters(queues: &[QueueDraft<'_>]) {
     }
 }
 
-/// Declared classes that no queue can meet.
+/// Warns of classes that no queue's codec needs.
 pub(super) fn classes(top: &Section<'_>, queues: &[QueueDraft<'_>]) {
     let reads = |codec| matches!(codec, Codec::Kryo5 | Codec::Kryo5Refs | Codec::Auto);
     if top.has(&top::CLASSES) && !queues.iter().any(|queue| reads(queue.spec.codec.codec)) {
@@ -331,7 +331,7 @@ pub(super) fn classes(top: &Section<'_>, queues: &[QueueDraft<'_>]) {
     }
 }
 
-/// An unused name is mostly a mistake.
+/// Warns of sinks and retry policies that no queue uses.
 pub(super) fn unused(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>], policies: &[PolicyDraft<'_>]) {
     for sink in sinks.iter().filter(|sink| !queues.iter().any(|queue| queue.uses(&sink.name))) {
         sink.report.warning(

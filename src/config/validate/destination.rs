@@ -61,8 +61,8 @@ impl DestinationDraft<'_, '_> {
         }
     }
 
-    /// A template on the payload needs a codec that can answer it; with codec `raw` it would be a dead letter for every
-    /// element, or always the default.
+    /// Refuses a template on the payload that the codec cannot answer: every element would be a dead letter, or get the
+    /// default.
     pub(super) fn fits(&self, template: &Template, spot: &Spot) {
         if self.dead {
             return self.fits_dead(template, spot);
@@ -84,7 +84,8 @@ impl DestinationDraft<'_, '_> {
         self.section.cx.report.problem(spot, message, help);
     }
 
-    /// An element may be dead because it cannot be decoded, and that must not prevent its forwarding.
+    /// Refuses a template that not every dead letter can fill: the payload may be undecodable, and that must not prevent its
+    /// forwarding.
     fn fits_dead(&self, template: &Template, spot: &Spot) {
         if template.needs_due() {
             let message = "the template asks for the due time, which elements of the ready list lack";

@@ -8,7 +8,7 @@ use crate::model::{Mode, Ordered, RouteSpec};
 use crate::settings::reader::Section;
 use crate::source::SourceSpec;
 
-/// Whether the queue is delivered in order; combinations that cannot keep it are refused.
+/// Reads the order, and reports combinations that cannot keep it.
 pub(super) fn read(
     section: &Section<'_>,
     source: &SourceSpec,

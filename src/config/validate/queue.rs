@@ -191,7 +191,7 @@ fn coding(section: &Section<'_>) -> Coding {
     }
 }
 
-/// A consumer that was promised decoded values does not get the bytes of an object instead.
+/// The default of `on_opaque`. A consumer of decoded values does not get the bytes of an object instead.
 fn opaque(to: &[RouteSpec]) -> OnDecodeError {
     match to.iter().any(|route| route.message.envelope.is_decoded()) {
         true => OnDecodeError::DeadLetter,
@@ -236,7 +236,7 @@ fn retry(section: &Section<'_>, policies: &[PolicyDraft<'_>]) -> (String, Arc<Re
     (written, policy.unwrap_or_else(|| builtin().into()))
 }
 
-/// The mode, and what contradicts it.
+/// Reads the mode, and reports keys that contradict it.
 fn mode(section: &Section<'_>, source: &SourceSettings) -> Mode {
     let after = source.spec.rescue_after().unwrap_or_default();
     let words = [("deliver", Mode::Deliver), ("shadow", Mode::Shadow), ("rescue", Mode::Rescue { after })];

@@ -8,7 +8,7 @@ use crate::settings::problem::{Report, Spot};
 use crate::settings::reader::{Scalar, Section, clip};
 use crate::sink::{KINDS, ReadTarget, SinkKind, SinkSettings, SinkSpec};
 
-/// A sink and where it is written.
+/// A sink and its place.
 pub(super) struct SinkDraft<'a> {
     pub(super) name: String,
     pub(super) spot: Spot,
@@ -34,7 +34,7 @@ impl SinkDraft<'_> {
     }
 }
 
-/// The sink of this name; if there is none, that is reported.
+/// Finds the sink of this name, and reports if there is none.
 pub(super) fn find<'a, 's>(
     section: &Section<'_>,
     sinks: &'a [SinkDraft<'s>],

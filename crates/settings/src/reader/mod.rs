@@ -17,7 +17,7 @@ use super::keys::{Key, Kind, Table, nearest};
 use super::node::{Name, Node, Value};
 use super::problem::{Position, Report, Spot};
 
-/// What every reader needs.
+/// The context of every reader.
 pub struct Context<'a> {
     /// The problems so far.
     pub report: Report,
@@ -27,26 +27,26 @@ pub struct Context<'a> {
     pub base: PathBuf,
     /// The files that were read.
     pub files: RefCell<Files>,
-    /// What has to be there beside the file.
+    /// The secrets that have to be there.
     pub needs: Needs,
 }
 
-/// Which secrets and variables have to be there for what the configuration is read for.
+/// The secrets and variables that the use of a configuration needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// All of them: the daemon.
+    /// Everything, for the daemon.
     Everything,
-    /// Those of the connections to Redis: a command at a queue.
+    /// Only those of the connections to Redis: a command at a queue.
     Redis,
-    /// None: the command has a connection of its own, or makes none.
+    /// Nothing, for a command that has a connection of its own, or makes none.
     Nothing,
 }
 
-/// What is in place of a variable that is not needed: a host, a port and a password alike.
+/// The value of a variable that is not needed: it passes for a host, a port and a password.
 const NOT_NEEDED: &str = "1";
 
 impl Context<'_> {
-    /// Whether a secret at this place is not needed. What names a queue always is: a command must never act on another one.
+    /// Whether a secret at this place is not needed. Names of queues always are: a command must never act on another queue.
     fn spares(&self, path: &str) -> bool {
         let mut steps = path.split('.');
         match (self.needs, steps.next(), steps.next()) {
@@ -58,7 +58,7 @@ impl Context<'_> {
     }
 }
 
-/// Files that a configuration names: where, and a hash of what is in them.
+/// The files that a configuration names: their places in it, and hashes of their contents.
 pub type Files = BTreeMap<Position, (PathBuf, u64)>;
 
 /// One map of the file, or one that was left out.
@@ -94,7 +94,7 @@ pub struct Scalar {
 }
 
 impl Scalar {
-    /// What YAML took it for, as messages call it.
+    /// The kind that YAML took it for, as messages call it.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
@@ -283,8 +283,8 @@ impl<'a> Section<'a> {
     }
 }
 
-/// In tests, a key of the table that the code never asks for is a failure: it would be accepted and ignored.
-#[cfg(any(test, feature = "testing"))]
+/// In tests, fails if the code never asks for a key of the table: the key would be accepted and ignored.
+#[cfg(test)]
 impl Drop for Section<'_> {
     fn drop(&mut self) {
         let asked = self.asked.borrow();
@@ -295,7 +295,7 @@ impl Drop for Section<'_> {
     }
 }
 
-/// Where below the table a key of this name belongs: directly below one of its keys, or one level deeper. Not below names
+/// The path below the table of a key of this name: directly below one of its keys, or one level deeper. Not below names
 /// that the user chooses.
 fn place_of(name: &str, table: &'static Table) -> Option<String> {
     let below =

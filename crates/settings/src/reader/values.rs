@@ -148,7 +148,7 @@ impl Section<'_> {
         None
     }
 
-    /// `true` or `false`; absent if neither the user nor the table says.
+    /// `true` or `false`; `None` without a value and a default.
     pub fn flag(&self, key: &Key) -> Option<bool> {
         self.parsed(key, |text| match text {
             "true" => Ok(true),
@@ -211,7 +211,7 @@ impl Section<'_> {
         compile(self.cx, &scalar)
     }
 
-    /// Path of a file that can be read, with what it holds.
+    /// Path and contents of a file that can be read.
     pub fn file(&self, key: &Key) -> Option<(PathBuf, Vec<u8>)> {
         let scalar = self.text(key)?;
         let path = self.cx.base.join(&scalar.value);
@@ -294,7 +294,7 @@ pub fn compile(cx: &Context<'_>, scalar: &Scalar) -> Option<Template> {
     }
 }
 
-/// What was probably meant by a hole that names no field.
+/// The help for a hole that names no field.
 pub fn meant(error: &TemplateError) -> String {
     let TemplateError::UnknownField { field } = error else { return String::new() };
     let (first, rest) = field.split_at(field.find('.').unwrap_or(field.len()));
@@ -305,7 +305,7 @@ pub fn meant(error: &TemplateError) -> String {
     }
 }
 
-/// Other programs write their templates otherwise: here such a text is the same for every element.
+/// Warns of a template in the syntax of another program, which is a constant text here.
 pub fn warn_of_constants(cx: &Context<'_>, text: &str, spot: &Spot) {
     if let Some((written, field)) = foreign_hole(text) {
         let message = format!("`{}` is no template: every element gets this text as it is", clip(written));
@@ -313,7 +313,7 @@ pub fn warn_of_constants(cx: &Context<'_>, text: &str, spot: &Spot) {
     }
 }
 
-/// The first hole in the way of other programs, `$payload.id` or `{{payload.id}}`, and the field in it.
+/// The first template in the syntax of other programs, `$payload.id` or `{{payload.id}}`, and the field in it.
 fn foreign_hole(text: &str) -> Option<(&str, &str)> {
     let is_field = |name: &str| {
         let first = name.split('.').next().unwrap_or_default();
@@ -345,7 +345,7 @@ pub fn content_hash(content: &[u8]) -> u64 {
     hash.finish()
 }
 
-/// Secrets and certificates are small; a wrong path may lead to something that is not.
+/// Reads a regular file up to a limit: secrets and certificates are small, but a wrong path may lead to a large file.
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut content = Vec::new();
