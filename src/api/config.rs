@@ -13,58 +13,58 @@ use crate::settings::units::show_size;
 pub(crate) const LISTEN: Key = key(
     "listen",
     Kind::Address,
-    "Address and port of the HTTP API. See [http-api.md](http-api.md). Without it there is only the command line.",
+    "Address and port of the HTTP API. See [http-api.md](http-api.md). If omitted, only the command line has access.",
 );
 pub(crate) const TLS: Key =
-    key("tls", Kind::Section(&tls::TABLE), "Certificate, for HTTPS; of all listeners of the job queue.");
+    key("tls", Kind::Section(&tls::TABLE), "Certificate for HTTPS, for all listeners of the job queue.");
 pub(crate) const TOKENS_FILE: Key = key(
     "tokens_file",
     Kind::File,
-    "File with tokens and their rights on topics. A change is noticed within a second. Without it only clients on the same machine are served.",
+    "File with tokens and their rights on topics. Changes apply within a second. If omitted, only clients on the same machine are served.",
 );
 pub(crate) const MAX_BODY: Key = key(
     "max_body",
     Kind::Size,
-    "Largest body of a request, unpacked. A topic's own limit for one job is `max_body` there.",
+    "Largest body of a request after decompression. The limit for the body of one job is `max_body` of its topic.",
 )
 .default("4MiB");
 pub(crate) const MAX_CONNECTIONS: Key = key(
     "max_connections",
     count(1, 100_000),
-    "Connections at once, of each listener. Each waiting `pop` needs one; further clients wait.",
+    "Concurrent connections of each listener. Each waiting `pop` uses one; further clients wait.",
 )
 .default("1024");
 pub(crate) const MAX_TOPICS_PER_TOKEN: Key = key(
     "max_topics_per_token",
     count_or("none", 1, 10_000_000),
-    "Topics that a token may add jobs to, by the beginning of its patterns, at which it makes no further ones. Topics that are there may be used.",
+    "Number of topics matching a token's patterns at which the token may create no more. Existing topics may still be used.",
 )
 .default("1000");
 pub(crate) const MAX_RATE_PER_TOKEN: Key = key(
     "max_rate_per_token",
     Kind::Rate,
-    "Requests of a token, or of an address where there is no token; `100/s` is at most a hundred at once. More are answered with 429. Each daemon counts for itself.",
+    "Requests per token, or per address for clients without a token; `100/s` allows bursts of at most 100. Further requests are answered with 429. Each daemon counts separately.",
 )
 .default("none");
 pub(crate) const COMPAT: Key = key(
     "compat",
     Kind::Words(&[now("lmstfy"), now("ouqiang")]),
-    "APIs of other job queues at the address of `listen`, on the same jobs. `lmstfy`: `/api/NAMESPACE/QUEUE` and `/token/NAMESPACE`. `ouqiang`: `/push`, `/pop`, `/finish`, `/delete`, `/get`. Default: none of them.",
+    "APIs of other job queues, served at the address of `listen` for the same jobs. `lmstfy`: `/api/NAMESPACE/QUEUE` and `/token/NAMESPACE`. `ouqiang`: `/push`, `/pop`, `/finish`, `/delete`, `/get`. Default: none of them.",
 );
 pub(crate) const LMSTFY: Key = key(
     "lmstfy",
     Kind::Section(&lmstfy::TABLE),
-    "The API of lmstfy at addresses of its own, as lmstfy has them. See [lmstfy.md](lmstfy.md).",
+    "The API of lmstfy on separate addresses, as in lmstfy. See [lmstfy.md](lmstfy.md).",
 );
 
 tables! {
-    mod tls at "jobs.tls", "Both files are read again when they change." {
-        CERT_FILE = key("cert_file", Kind::File, "Certificate in PEM, with those of its issuers behind it.").required();
-        KEY_FILE = key("key_file", Kind::File, "Its key in PEM.").required();
+    mod tls at "jobs.tls", "Changed files are read again." {
+        CERT_FILE = key("cert_file", Kind::File, "Certificate in PEM, followed by those of its issuers.").required();
+        KEY_FILE = key("key_file", Kind::File, "Key of the certificate in PEM.").required();
     }
-    mod lmstfy at "jobs.lmstfy", "Both are on the same jobs as `jobs.listen`, with the same tokens, TLS and limits." {
+    mod lmstfy at "jobs.lmstfy", "Both addresses serve the same jobs as `jobs.listen`, with the same tokens, TLS and limits." {
         LISTEN = key("listen", Kind::Address, "Address and port for clients: `/api/NAMESPACE/QUEUE`.").required();
-        ADMIN = key("admin", Kind::Address, "Address and port for administrators: `/token/NAMESPACE` and `/info`. As in lmstfy, clients on the same machine need no token there: keep proxies away from it. Others need one of `tokens_file`.");
+        ADMIN = key("admin", Kind::Address, "Address and port for administrators: `/token/NAMESPACE` and `/info`. As in lmstfy, clients on the same machine need no token: do not expose it through a proxy. Other clients need a token of `tokens_file`.");
     }
 }
 

@@ -15,17 +15,17 @@ tables! {
     mod top at "", "The whole file." {
         HTTP = key("http", Kind::SectionOrNone(&http::TABLE), "The HTTP server for metrics and probes; `none` starts no server.");
         SHUTDOWN_TIMEOUT = key("shutdown_timeout", duration(1), "Longest duration of the drain after SIGTERM. Unsettled elements are released then. Keep it below the grace period of the service manager (Kubernetes: 30s).").default("25s");
-        RELOAD = key("reload", Kind::Section(&reload::TABLE), "How the daemon takes a changed configuration. SIGHUP always asks for it.");
+        RELOAD = key("reload", Kind::Section(&reload::TABLE), "Reload of a changed configuration. SIGHUP always triggers one.");
         LIMITS = key("limits", Kind::Section(&limits::TABLE), "Limits of all queues together in memory.");
-        TRACING = key("tracing", Kind::Section(&spans::tracing::TABLE), "Traces of elements. Without it nothing is traced.");
-        REDIS = key("redis", Kind::SectionOrNamed(&redis::TABLE), "The Redis that holds the queues; or several by names, as in `redis: { orders: { url: ... }, mails: { url: ... } }`. Then each source names the one that it is in. One that does not answer holds up its own queues only.").required();
+        TRACING = key("tracing", Kind::Section(&spans::tracing::TABLE), "Traces of elements. Disabled if omitted.");
+        REDIS = key("redis", Kind::SectionOrNamed(&redis::TABLE), "The Redis that holds the queues, or several by name, as in `redis: { orders: { url: ... }, mails: { url: ... } }`. With several, each source names its Redis. A Redis that does not answer delays its own queues only.").required();
         RETRY = key("retry", Kind::Named(&retry::TABLE), "Retry policies by name. `default` always exists.");
         SINKS = key("sinks", Kind::Named(&sinks::TABLE), "Destination systems, by name. Required, unless every queue has `mode: rescue`.");
         CLASSES = key("classes", Kind::Classes(&class::TABLE), "The Java classes of payloads in `kryo5`, which does not write their fields' names and types. `tools/KryoClasses.java` prints this section; see [codecs.md](codecs.md#objects-in-kryo-5).");
         JOBS = key("jobs", Kind::Section(&jobs::TABLE), "The job queue, for clients without a library. It needs neither `queues` nor `sinks`.");
         QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues. The name is the queue's id: the label in metrics, and the argument of commands. Letters, digits, `_`, `.`, `-`, at most 64. Required, unless there are `jobs`.");
     }
-    mod jobs at "jobs", "The job queue: jobs that clients add, take and finish over HTTP or the command line. Topics come into being when a job is added; one with settings of its own is written under `topics`." {
+    mod jobs at "jobs", "The job queue: jobs that clients add, take and finish over HTTP or the command line. Adding a job creates its topic; a topic with settings of its own is listed under `topics`." {
         LISTEN = api::LISTEN;
         LMSTFY = api::LMSTFY;
         COMPAT = api::COMPAT;
@@ -35,85 +35,85 @@ tables! {
         MAX_CONNECTIONS = api::MAX_CONNECTIONS;
         MAX_TOPICS_PER_TOKEN = api::MAX_TOPICS_PER_TOKEN;
         MAX_RATE_PER_TOKEN = api::MAX_RATE_PER_TOKEN;
-        REDIS = key("redis", Kind::Text, "Name of the Redis with the jobs, where there are several.");
+        REDIS = key("redis", Kind::Text, "Name of the Redis that holds the jobs. Required if there are several.");
     } + job_queue::KEYS
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
         LISTEN = key("listen", Kind::Address, "Address and port.").default("0.0.0.0:9464");
-        ADMIN = key("admin", Kind::Section(&admin::TABLE), "A second listener for operators: the admin API and the web page. Without it there is none. See [admin.md](admin.md).");
+        ADMIN = key("admin", Kind::Section(&admin::TABLE), "A second listener for operators: the admin API and the web page. Disabled if omitted. See [admin.md](admin.md).");
     }
-    mod admin at "http.admin", "The admin API under `/v1/`, and the web page `/`. `acl` grants the daemon what operators need then." {
-        LISTEN = key("listen", Kind::Listen, "Address and port, or a Unix socket, which only the user of the daemon and root may open. Keep an address away from networks that are not trusted: it has no TLS.").default("127.0.0.1:9465");
-        TOKEN_FILE = key("token_file", Kind::File, "File with tokens, one a line: `NAME TOKEN`, or `TOKEN` alone. In place of a token its hash may be there, as `sha256:` and 64 hex digits. A change is noticed within a second. A token is needed for what changes something and for payloads. Without the file both are for clients on the same machine.");
+    mod admin at "http.admin", "The admin API under `/v1/`, and the web page `/`. With this section, `acl` also grants the rights that operators need." {
+        LISTEN = key("listen", Kind::Listen, "Address and port, or a Unix socket, which only the daemon's user and root may open. It has no TLS: do not expose an address to untrusted networks.").default("127.0.0.1:9465");
+        TOKEN_FILE = key("token_file", Kind::File, "File with one token per line: `NAME TOKEN` or `TOKEN`. A token may be replaced by its hash, `sha256:` and 64 hex digits. Changes apply within a second. Changes and payloads require a token. If omitted, both are limited to clients on the same machine.");
     }
-    mod reload at "reload", "The whole file is checked first. After a mistake the configuration before runs on. What a reload cannot change is refused by name. See [operations.md](operations.md#reload)." {
-        WATCH = key("watch", Kind::Flag, "Also when the file changes, or a file that it names for a queue or a sink: passwords, certificates. Contents are compared every 2 seconds, so that the symbolic links of a Kubernetes ConfigMap are followed.").default("false");
+    mod reload at "reload", "The whole file is checked first. If it is invalid, the previous configuration stays in effect. A reload refuses changes of settings that need a restart, and names them. See [operations.md](operations.md#reload)." {
+        WATCH = key("watch", Kind::Flag, "Also reload when the file changes, or a file that it names for a queue or a sink, such as a password or a certificate. Contents are compared every 2 seconds, so symbolic links of a Kubernetes ConfigMap are followed.").default("false");
     }
-    mod limits at "limits", "Limits of the whole process. Claims wait for room. Unclaimed elements stay in Redis." {
+    mod limits at "limits", "Limits of the whole process. At a limit, no more elements are claimed; they stay in Redis." {
         IN_FLIGHT = key("in_flight", count(1, 1_000_000), "Elements in flight.").default("20000");
-        IN_FLIGHT_BYTES = key("in_flight_bytes", Kind::Size, "Bytes of elements in flight, of all queues: what came from Redis, what it was decoded to, and the copies of the Kafka and AMQP clients. A larger element is delivered alone.").default("64MiB");
+        IN_FLIGHT_BYTES = key("in_flight_bytes", Kind::Size, "Bytes of elements in flight of all queues: their bytes from Redis, their decoded values, and the copies in the Kafka and AMQP clients. A larger element is delivered alone.").default("64MiB");
     }
-    mod retry at "retry.NAME", "Times and number of an element's attempts. The wait before attempt n is at most `initial_interval` times `multiplier` to the power of n-1, and never above `max_interval`. Failures during a complete outage of the sink do not count, so an outage makes no dead letters." {
+    mod retry at "retry.NAME", "Number and times of an element's attempts. The wait after attempt n is at most `initial_interval` times `multiplier` to the power of n-1, and never above `max_interval`. Failures during a complete outage of a sink do not count, so an outage causes no dead letters." {
         MAX_ATTEMPTS = key("max_attempts", count(1, 1_000_000), "Counted attempts after which the element is a dead letter.").default("10");
         INITIAL_INTERVAL = key("initial_interval", duration(1), "Longest wait after the first attempt.").default("500ms");
         MAX_INTERVAL = key("max_interval", duration(1), "Longest wait before any attempt.").default("1m");
-        MULTIPLIER = key("multiplier", Kind::Factor { min: 1.0, max: 100.0 }, "Growth from one wait to the next.").default("2");
-        JITTER = key("jitter", Kind::Word(&[now("full"), now("none")]), "`full` draws the wait between 0 and its bound, `none` waits the bound.").default("full");
+        MULTIPLIER = key("multiplier", Kind::Factor { min: 1.0, max: 100.0 }, "Factor from one wait to the next.").default("2");
+        JITTER = key("jitter", Kind::Word(&[now("full"), now("none")]), "`full`: a random wait between 0 and the bound. `none`: the bound itself.").default("full");
     }
     mod class at "classes.NAME", "One class, by its full name (`com.example.Order`, `com.example.Order$Line`), with one of `fields`, `constants`, `like` and `abstract`." {
-        FIELDS = key("fields", Kind::Scalars, "Names and types of the fields, in the order in which Kryo writes them: that of their names. Types are written as in Java with full names: `long`, `java.util.List<com.example.Line>`, `byte[]`.");
+        FIELDS = key("fields", Kind::Scalars, "Names and types of the fields in the order of Kryo, which sorts them by name. Types are written as in Java, with full names: `long`, `java.util.List<com.example.Line>`, `byte[]`.");
         RECORD = key("record", Kind::Flag, "The class is a record.").default("false");
         CONSTANTS = key("constants", Kind::Texts, "The constants of an enum, in the order of their declaration.");
-        LIKE = key("like", Kind::Text, "For a subclass of a list, set or map: the class of the JDK that it is written like, such as `java.util.ArrayList`.");
+        LIKE = key("like", Kind::Text, "For a subclass of a list, set or map: the JDK class with the same serialized form, such as `java.util.ArrayList`.");
         ABSTRACT = key("abstract", Kind::Flag, "An interface or an abstract class.").default("false");
-        FINAL = key("final", Kind::Flag, "No class extends this one. Kryo writes no class for a field of a final class.").default("false");
-        VARIABLES = key("variables", Kind::Texts, "For each type variable of the class and of those above it: the variables that stand for the same type, with a space between, as in `com.example.Box#T com.example.Base#E`.");
-        ID = key("id", count(9, 2_147_483_647), "The number with which the application has registered the class.");
+        FINAL = key("final", Kind::Flag, "The class is final. Kryo writes no class for a field of a final class.").default("false");
+        VARIABLES = key("variables", Kind::Texts, "For each type variable of the class and its superclasses: the variables that stand for the same type, separated by spaces, as in `com.example.Box#T com.example.Base#E`.");
+        ID = key("id", count(9, 2_147_483_647), "The id with which the application registers the class in Kryo.");
     }
     mod sinks at "sinks.NAME", "Exactly one key: the kind." {
     } + sink::KIND_KEYS
-    mod queue at "queues.NAME", "One queue: where its elements come from, and where they go." {
-        SOURCE = key("source", Kind::Section(&source::TABLE), "Where the elements come from.").required();
+    mod queue at "queues.NAME", "One queue: the source of its elements and their destinations." {
+        SOURCE = key("source", Kind::Section(&source::TABLE), "The source of the elements.").required();
         TO = key("to", Kind::List(&to::TABLE), "Destinations. An element leaves Redis when all of them have confirmed it. Each sink is listed at most once. Required, unless `mode: rescue`.");
-        CODEC = key("codec", CODECS, "How payloads are read for templates and envelopes; [codecs.md](codecs.md) says which codec of Redisson is which. What is delivered with envelope `raw` is never changed by it.").default("raw");
-        JAVA_TYPES = key("java_types", Kind::Word(&[now("keep"), now("strip")]), "With all codecs of objects but `json`: whether Java class names stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or are removed.").default("keep");
-        MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Largest size of a decompressed payload, and of a decoded value in memory: 128 bytes for each value and name in it, and its text. A larger payload counts as refused by the codec. This memory is needed in addition to `max_in_flight_bytes` while an element is decoded.").default("16MiB");
+        CODEC = key("codec", CODECS, "Codec of the payloads, for templates and envelopes. [codecs.md](codecs.md) has the names of Redisson's codecs. It never changes the body with envelope `raw`.").default("raw");
+        JAVA_TYPES = key("java_types", Kind::Word(&[now("keep"), now("strip")]), "With all object codecs except `json`: whether Java class names stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or are removed.").default("keep");
+        MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Largest size of a decompressed payload, and of a decoded value in memory: its text, and 128 bytes for each value and name in it. The codec refuses a larger payload. Decoding an element needs this memory in addition to `max_in_flight_bytes`.").default("16MiB");
         ON_DECODE_ERROR = key("on_decode_error", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have no value then), or a hold of the queue.").default("dead_letter");
         ON_OPAQUE = key("on_opaque", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope: decoded`, else `forward_raw`.");
         LEASE = key("lease", duration(1_000), "Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease` must exceed every sink's timeout.").default("30s");
         MAX_IN_FLIGHT = key("max_in_flight", count_or("auto", 1, 1_000_000), "Elements in flight; `auto` adapts to the sinks, up to 10,000.").default("auto");
         MAX_IN_FLIGHT_BYTES = key("max_in_flight_bytes", Kind::Size, "Bytes of elements in flight, counted as under `limits.in_flight_bytes`. A larger element is delivered alone.").default("16MiB");
-        ORDER = key("order", Kind::Word(&[now("none"), now("key"), now("queue")]), "What is delivered in the order of the due times, one element after the other: nothing, the elements with the same key, or all elements of the queue. One daemon at a time delivers then, and a retry holds up its key or its queue. [guarantees.md](guarantees.md) says what is not ordered.").default("none");
-        ORDER_KEY = key("order_key", Kind::Template, "With `order: key`: the key, as `${payload.orderId}`. Default: the `key` of the Kafka record.");
-        MAX_RATE = key("max_rate", Kind::Rate, "Deliveries of this queue. Waiting elements count no attempts.").default("none");
+        ORDER = key("order", Kind::Word(&[now("none"), now("key"), now("queue")]), "Elements that are delivered one after the other in the order of their due times: none, those with the same key, or all elements of the queue. With an order, one daemon at a time delivers, and a retry delays its key or its queue. See [guarantees.md](guarantees.md) for the limits.").default("none");
+        ORDER_KEY = key("order_key", Kind::Template, "With `order: key`: the key, such as `${payload.orderId}`. Default: the `key` of the Kafka record.");
+        MAX_RATE = key("max_rate", Kind::Rate, "Rate of deliveries of this queue. Waiting is not an attempt.").default("none");
         MAX_LATENESS = key("max_lateness", Kind::DurationOrNone, "Lateness after which an element is expired.").default("none");
         ON_EXPIRED = key("on_expired", Kind::Word(&[now("dead_letter"), now("deliver")]), "Handling of an expired element.").default("dead_letter");
-        UNROUTABLE_AFTER = key("unroutable_after", Kind::DurationOrNever, "How long a destination that a template took from the payload may refuse elements (a missing topic, exchange, queue or right) before they become dead letters. Until then they wait. A destination that has worked before is waited for without a limit. `0s`: dead letters at once.").default("10m");
-        ON_UNROUTABLE = key("on_unroutable", Kind::Word(&[now("dead_letter"), now("hold")]), "What happens to these elements then. `hold`: they wait without a limit.").default("dead_letter");
+        UNROUTABLE_AFTER = key("unroutable_after", Kind::DurationOrNever, "Time for which a destination that comes from the payload may refuse elements (a missing topic, exchange, queue or right) before they become dead letters. Until then, they wait. For a destination that has worked before, they wait without a limit. `0s`: dead letters at once.").default("10m");
+        ON_UNROUTABLE = key("on_unroutable", Kind::Word(&[now("dead_letter"), now("hold")]), "Handling of these elements after `unroutable_after`. `hold`: they wait without a limit.").default("dead_letter");
         RETRY = key("retry", Kind::Text, "Name of a retry policy.").default("default");
         DEAD_LETTER = key("dead_letter", Kind::Section(&dead_letter::TABLE), "Storage and forwarding of dead letters.");
-        CLAIM_AHEAD = key("claim_ahead", duration(0), "Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at its due time and counts as in flight until then. For queues with live Redisson clients, if other consumers read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java neither sees nor cancels it.").default("0s");
+        CLAIM_AHEAD = key("claim_ahead", duration(0), "Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at its due time and counts as in flight until then. Useful if Redisson clients are connected and other consumers read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java programs can neither see nor cancel it.").default("0s");
         DURABILITY = key("durability", Kind::Section(&durability::keys::TABLE), "Replicas or disks that must have a claim before its elements are delivered. Default: none.");
-        MODE = key("mode", Kind::Word(&[now("deliver"), now("shadow"), now("rescue")]), "What is done with due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed and nothing is written to Redis or a sink; what would have been sent where is logged and counted. `rescue`: elements that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client would, for Java consumers that stay; no sink is needed.").default("deliver");
+        MODE = key("mode", Kind::Word(&[now("deliver"), now("shadow"), now("rescue")]), "Use of due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed, and nothing is written to Redis or a sink; the messages that would have been sent are logged and counted. `rescue`: elements that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client would, for remaining Java consumers; no sink is needed.").default("deliver");
     }
-    mod source at "queues.NAME.source", "Exactly one key for the kind." {
-        REDIS = key("redis", Kind::Text, "Name of the Redis that it is in, where there are several.");
+    mod source at "queues.NAME.source", "Exactly one kind." {
+        REDIS = key("redis", Kind::Text, "Name of the Redis that holds the queue. Required if there are several.");
     } + spec::KIND_KEYS
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
         ENVELOPE = key("envelope", Kind::Word(&[now("raw"), now("decoded"), now("json"), now("cloudevents")]), "`raw`: the payload's bytes. `decoded`: the decoded value, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: an event of CloudEvents 1.0.").default("raw");
-        CLOUDEVENTS = key("cloudevents", Kind::Section(&cloud_events::TABLE), "What the event is like, with `envelope: cloudevents`.");
+        CLOUDEVENTS = key("cloudevents", Kind::Section(&cloud_events::TABLE), "Settings of the event, with `envelope: cloudevents`.");
     } + sink::DESTINATION_KEYS
     mod cloud_events at "queues.NAME.to[].cloudevents", "An event of CloudEvents 1.0. Its `id` is the element's, its `time` the due time." {
         MODE = key("mode", Kind::Word(&[now("binary"), now("structured")]), "`binary`: the attributes are headers `ce_*` and `content-type`, the body is the data; not for a list. `structured`: the body is one JSON object with the attributes and the data.").default("binary");
         DATA = key("data", Kind::Word(&[now("raw"), now("decoded")]), "`raw`: the payload's bytes, only with `mode: binary`. `decoded`: the decoded value, as JSON or plain text. Default: `raw`, but `decoded` with `mode: structured` and with `java_types: strip`.");
         TYPE = key("type", Kind::Template, "The attribute `type`.").default("delaybridge.element.due");
         SOURCE = key("source", Kind::Template, "The attribute `source`: a URI or a path.").default("/delaybridge/${queue}");
-        SUBJECT = key("subject", Kind::Template, "The attribute `subject`. Without it, and where it comes out empty, there is none.");
+        SUBJECT = key("subject", Kind::Template, "The attribute `subject`. Omitted if empty.");
     }
     mod dead_letter at "queues.NAME.dead_letter", "Dead letters are kept in the stream `delaybridge:dead:{NAME}` beside the queue. With `sink` they are forwarded: each stays in the stream until that sink has confirmed it. The message is the original payload, with cause and attempts in headers. Templates may use `id`, `queue`, `due_ms` and `attempt`, but not the payload, which may be undecodable." {
         STREAM = key("stream", Kind::Section(&dead_stream::TABLE), "Settings of the stream.");
-        SINK = key("sink", Kind::Text, "Name of a sink that dead letters are moved on to. It may be one that the queue delivers to, at another place. Where it is a Redis stream, the stream is named on the sink. A list carries no cause.");
+        SINK = key("sink", Kind::Text, "Name of a sink that dead letters are forwarded to. It may be a sink of the queue, with another destination. For a Redis stream, set the stream on the sink. A list carries no cause.");
     } + sink::DEAD_LETTER_KEYS
     mod dead_stream at "queues.NAME.dead_letter.stream", "Limits of the stream." {
         MAX_LEN = key("max_len", count_or("none", 1, u64::MAX), "Largest number of dead letters. Trimmed dead letters are lost, so it needs `allow_loss: true`.").default("none");

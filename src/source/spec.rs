@@ -22,7 +22,7 @@ pub enum SourceSpec {
     Redisson(RedissonSpec),
     /// A sorted set with the payloads as members.
     Zset(Box<ZsetSpec>),
-    /// A pool of jobs: ids by due time, and the jobs elsewhere.
+    /// A pool of jobs: ids by due time, and the jobs in other keys.
     JobPool(Box<JobPoolSpec>),
     /// A topic of the job queue.
     Jobs(JobsSpec),
@@ -33,7 +33,7 @@ const ZSET: Key = key("zset", Kind::Section(&zset::config::zset::TABLE), "A sort
 const JOB_POOL: Key = key(
     "job_pool",
     Kind::Section(&job_pool::config::job_pool::TABLE),
-    "A pool of jobs: ids by due time, and the jobs elsewhere.",
+    "A pool of jobs: ids by due time, and the jobs in other keys.",
 );
 const JOBS: Key = key("jobs", Kind::Section(&jobs::config::jobs::TABLE), "A topic of the job queue.");
 

@@ -12,14 +12,14 @@ use delaybridge_settings::shown;
 
 tables! {
     mod topic at "jobs.topics.NAME", "One topic; `jobs.defaults` has the same keys. A job may have its own `ttr`, `tries` and `ttl`." {
-        TTR = key("ttr", duration(1), "Time to run: how long a consumer may have a job before it comes back, at most 7 days.").default("1m");
-        TRIES = key("tries", count(1, 1_000_000), "Times that a job is handed out. A job whose last try fails is dead.").default("10");
-        TTL = key("ttl", Kind::DurationOrNone, "Time to live: a job that is not finished so long after it was added is dropped and counted.").default("none");
-        MAX_JOBS = key("max_jobs", count_or("none", 1, u64::MAX), "Jobs that wait, are reserved, or are being delivered by a queue. More are refused.").default("none");
-        MAX_BODY = key("max_body", Kind::Size, "Size of a body. Larger ones are refused.").default("1MiB");
-        DEAD_MAX_LEN = key("dead_max_len", count_or("none", 1, u64::MAX), "Dead jobs that are kept. Beyond it the oldest are removed and counted.").default("none");
-        DEAD_TTL = key("dead_ttl", Kind::DurationOrNone, "How long a dead job is kept.").default("none");
-        REMEMBER = key("remember", Kind::DurationOrNone, "How long the id of a finished job is known if the client chose it: adding it again changes nothing.").default("10m");
+        TTR = key("ttr", duration(1), "Time to run: time after which an unfinished job returns from its consumer, at most 7 days.").default("1m");
+        TRIES = key("tries", count(1, 1_000_000), "Maximum number of deliveries of a job. A job whose last try fails is dead.").default("10");
+        TTL = key("ttl", Kind::DurationOrNone, "Time to live: time after which an unfinished job is dropped and counted.").default("none");
+        MAX_JOBS = key("max_jobs", count_or("none", 1, u64::MAX), "Maximum number of jobs that wait, are reserved, or are being delivered by a queue. Further jobs are refused.").default("none");
+        MAX_BODY = key("max_body", Kind::Size, "Maximum size of a body. Larger bodies are refused.").default("1MiB");
+        DEAD_MAX_LEN = key("dead_max_len", count_or("none", 1, u64::MAX), "Maximum number of dead jobs. The oldest are removed and counted.").default("none");
+        DEAD_TTL = key("dead_ttl", Kind::DurationOrNone, "Retention of a dead job.").default("none");
+        REMEMBER = key("remember", Kind::DurationOrNone, "Time for which an id that the client chose is remembered after its job has finished. Adding a job with this id has no effect.").default("10m");
     }
 }
 
@@ -27,17 +27,17 @@ tables! {
 pub const KEYS: &[Group] = &[Group { of: None, keys: &[DEFAULTS, TOPICS, MAX_TOPICS] }];
 /// The name under `topics` that means the defaults.
 const DEFAULT: &str = "default";
-const DEFAULTS: Key = key("defaults", Kind::Section(&topic::TABLE), "Settings of topics that do not say otherwise.");
+const DEFAULTS: Key = key("defaults", Kind::Section(&topic::TABLE), "Default settings of topics.");
 const TOPICS: Key = key(
     "topics",
     Kind::Named(&topic::TABLE),
-    "Topics with settings of their own. What is left out is as in `defaults`. `default` is another name of `defaults`, and no topic. Names have 1 to 255 letters, digits, `_`, `.`, `:` or `-`.",
+    "Topics with settings of their own. Omitted settings are taken from `defaults`. The name `default` stands for `defaults`; it is not a topic. Names have 1 to 255 letters, digits, `_`, `.`, `:` or `-`.",
 );
 
 const MAX_TOPICS: Key = key(
     "max_topics",
     count_or("none", 1, 10_000_000),
-    "Most topics, those under `topics` apart. A job for one more is refused. A topic without jobs is forgotten after ten minutes.",
+    "Maximum number of topics that are not listed under `topics`. A job for a further topic is refused. A topic without jobs is removed after ten minutes.",
 )
 .default("10000");
 

@@ -14,7 +14,7 @@ pub const PASSWORD: Key = key("password", Kind::Secret, "Password, preferably as
 pub const PASSWORD_FILE: Key = key(
     "password_file",
     Kind::File,
-    "File with the password in its first line. It is read at every connect, so you can rotate the password.",
+    "File with the password in its first line. It is read at every connect, so the password can be rotated.",
 );
 
 /// A password: never shown, and read again at every connect when it lives in a file (files are rotated).

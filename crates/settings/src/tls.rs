@@ -37,8 +37,8 @@ pub use self::table::TABLE;
 pub static KEYS: &[Group] = &[Group { of: None, keys: &[table::CA_FILE, table::CERT_FILE, table::KEY_FILE] }];
 
 tables! {
-    mod table at "redis.tls", "The same keys are under `tls` of every sink that has it." {
-        CA_FILE = key("ca_file", Kind::File, "Authorities in PEM for the server's certificate; default: those of the system.");
+    mod table at "redis.tls", "Also under `tls` of sinks." {
+        CA_FILE = key("ca_file", Kind::File, "Certificate authorities in PEM. Default: those of the system.");
         CERT_FILE = key("cert_file", Kind::File, "Client certificate in PEM; needs `key_file`.");
         KEY_FILE = key("key_file", Kind::File, "Key of the client certificate in PEM; needs `cert_file`.");
     }

@@ -9,13 +9,13 @@ use delaybridge_settings::reader::Section;
 use delaybridge_settings::{shown, url};
 
 tables! {
-    mod tracing at "tracing", "Traces of elements, for a collector of OpenTelemetry; [tracing.md](tracing.md) says what they show." {
-        OTLP = key("otlp", Kind::Section(&otlp::TABLE), "Where they go.").required();
+    mod tracing at "tracing", "Traces of elements for an OpenTelemetry collector. See [tracing.md](tracing.md)." {
+        OTLP = key("otlp", Kind::Section(&otlp::TABLE), "The collector.").required();
     }
     mod otlp at "tracing.otlp", "A collector that takes OTLP." {
-        ENDPOINT = key("endpoint", Kind::Text, "`http://host:port` of the collector. Without TLS: let the collector run beside the daemon.").required();
+        ENDPOINT = key("endpoint", Kind::Text, "`http://host:port` of the collector. TLS is not supported: run the collector beside the daemon.").required();
         PROTOCOL = key("protocol", Kind::Word(&[now("auto"), now("grpc"), now("http")]), "`grpc`: OTLP/gRPC, usually at port 4317. `http`: OTLP/HTTP with protobuf, usually at port 4318. `auto`: `http` at port 4318 or if the endpoint has a path, else `grpc`.").default("auto");
-        SAMPLE = key("sample", Kind::Factor { min: 0.0, max: 1.0 }, "Part of the elements that are traced, from 0 to 1. An element whose `traceparent` header comes from its payload follows its producer's decision.").default("0.01");
+        SAMPLE = key("sample", Kind::Factor { min: 0.0, max: 1.0 }, "Fraction of elements that are traced. An element whose `traceparent` header comes from its payload follows its producer's decision.").default("0.01");
         TIMEOUT = key("timeout", duration(1), "Longest duration of one request to the collector.").default("10s");
     }
 }

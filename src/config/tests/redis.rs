@@ -47,7 +47,7 @@ fn sentinels_and_servers_have_logins_of_their_own() {
 fn what_is_wrong_about_sentinels_is_named() {
     redis("  sentinel: { master: m, nodes: [s:26379] }\n", &[]);
     redis("  sentinel: { nodes: [s] }\n", &["2:3 redis.sentinel: `master` is missing | Name of the master"]);
-    redis("  sentinel: { master: m }\n", &["2:3 redis.sentinel: `nodes` is missing | The sentinels as `host:port`"]);
+    redis("  sentinel: { master: m }\n", &["2:3 redis.sentinel: `nodes` is missing | All sentinels as `host:port`"]);
     redis(
         "  sentinel: { master: m, nodes: [] }\n",
         &["2:33 redis.sentinel.nodes: expected a list, found an empty list"],

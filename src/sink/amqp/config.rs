@@ -20,23 +20,23 @@ use crate::settings::reader::{Scalar, Section};
 use crate::settings::{Secret, TlsFiles, secrets, shown, tls};
 
 tables! {
-    mod sink_amqp at "sinks.NAME.amqp", "Nodes of one AMQP 0-9-1 cluster. A message counts as delivered when the broker has confirmed it and has not returned it. `exchange` and `routing_key` are set here for all queues, or under `to:`, which takes precedence. Without an exchange it is the default exchange, and the routing key is the name of a queue. The body is the payload; the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
+    mod sink_amqp at "sinks.NAME.amqp", "Nodes of one AMQP 0-9-1 cluster. A message counts as delivered when the broker has confirmed it and has not returned it. `exchange` and `routing_key` are set here for all queues, or under `to:`, which takes precedence. Without an exchange, messages go to the default exchange, and the routing key is the name of a queue. The body is the payload; the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
         URL = key("url", Kind::Secret, "`amqp://[user[:password]@]host[:port][/vhost]`, or `amqps://` for TLS. Without a path the vhost is `/`; write a `/` in its name as `%2F`. Percent-encode special characters. This or `urls` is required.");
         URLS = key("urls", Kind::Texts, "Several nodes, tried in turn, all with the same scheme, login and vhost. Their passwords are never shown.");
-        USERNAME = key("username", Kind::Text, "User, instead of one in the URL. Without user and password it is `guest` with the password `guest`, which RabbitMQ accepts only from its own machine.");
+        USERNAME = key("username", Kind::Text, "User, instead of one in the URL. Default: `guest` with the password `guest`, which RabbitMQ accepts only from its own machine.");
         PASSWORD = secrets::PASSWORD;
         PASSWORD_FILE = secrets::PASSWORD_FILE;
         LOGIN = key("login", Kind::Word(&[now("plain"), now("external")]), "`plain`: user and password. `external`: the client certificate, with `amqps://`.").default("plain");
-        TLS = key("tls", Kind::Section(&tls::TABLE), "Certificates, for `amqps://`.");
-        CONNECT_TIMEOUT = key("connect_timeout", duration(1), "For TCP, TLS and login together.").default("5s");
+        TLS = key("tls", Kind::Section(&tls::TABLE), "Certificates for `amqps://`.");
+        CONNECT_TIMEOUT = key("connect_timeout", duration(1), "Timeout for TCP, TLS and login together.").default("5s");
         HEARTBEAT = key("heartbeat", duration(1_000), "Interval of heartbeats, in whole seconds. The sink reconnects if the broker is silent for twice this time.").default("10s");
         MAX_UNCONFIRMED = key("max_unconfirmed", count(1, 65_535), "Unconfirmed messages on one channel.").default("1000");
-        MANDATORY = key("mandatory", Kind::Flag, "The broker returns a message that it cannot route, and the queue is on hold. With `false` it confirms such a message and drops it.").default("true");
+        MANDATORY = key("mandatory", Kind::Flag, "The broker returns a message that it cannot route, and the queue is held. With `false`, it confirms and drops such a message.").default("true");
         PERSISTENT = key("persistent", Kind::Flag, "Messages in durable queues survive a restart of the broker.").default("true");
-        MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest body. A larger one is a dead letter. It must not exceed the broker's `max_message_size`.").default("128MiB");
+        MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest body. An element with a larger body becomes a dead letter. It must not exceed the broker's `max_message_size`.").default("128MiB");
         TIMEOUT = kind::TIMEOUT;
         MAX_RATE = kind::MAX_RATE;
-        TOPOLOGY = key("topology", Kind::Word(&[now("expect"), now("declare")]), "`expect`: exchange, queues and bindings exist; a missing one holds the queue. `declare`: the entries under `declare` are declared at every connect.").default("expect");
+        TOPOLOGY = key("topology", Kind::Word(&[now("expect"), now("declare")]), "`expect`: exchange, queues and bindings exist; if one is missing, the queue is held. `declare`: the entries under `declare` are declared at every connect.").default("expect");
         DECLARE = key("declare", Kind::Section(&declare::amqp_declare::TABLE), "The declarations; only with `topology: declare`.");
     } + target::ON_SINK
 }

@@ -17,8 +17,8 @@ use crate::settings::reader::Section;
 use crate::settings::shown;
 use crate::template::{FillError, Filler, Template};
 
-const EXCHANGE: Key = key("exchange", Kind::TemplateOrEmpty, "Exchange; empty is the default exchange.");
-const ROUTING_KEY: Key = key("routing_key", Kind::TemplateOrEmpty, "Routing key; left out, it is empty.");
+const EXCHANGE: Key = key("exchange", Kind::TemplateOrEmpty, "Exchange. Empty: the default exchange.");
+const ROUTING_KEY: Key = key("routing_key", Kind::TemplateOrEmpty, "Routing key. Default: empty.");
 const PROPERTIES: Key = key("properties", Kind::Section(&amqp_properties::TABLE), "Properties of the message.");
 
 /// The keys of a destination under `to:`.

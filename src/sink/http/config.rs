@@ -20,21 +20,21 @@ use crate::settings::units::show_duration;
 use crate::settings::{TlsFiles, shown, tls};
 
 tables! {
-    mod sink_http at "sinks.NAME.http", "A webhook: one request an element, over HTTP/2 where the server offers it. A status from 200 to 299 confirms the element. The body is the payload in its envelope; the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, `Idempotency-Key` with the id, and then the route's." {
-        URL = key("url", Kind::Template, "`https://host[:port]/path?query`, or `http://`. Path and query may have `${...}` holes; their values are percent-encoded, so that a value cannot add a step or a parameter. Host and port are fixed. A route may have a `path` of its own.").required();
+    mod sink_http at "sinks.NAME.http", "A webhook: one request per element, over HTTP/2 if the server offers it. A status from 200 to 299 confirms the element. The body is the payload in its envelope; the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, `Idempotency-Key` with the id, and then the route's." {
+        URL = key("url", Kind::Template, "`https://host[:port]/path?query`, or `http://`. Path and query may have `${...}` holes; their values are percent-encoded, so a value cannot add a path segment or a parameter. Host and port are fixed. A route may override path and query with `path`.").required();
         METHOD = key("method", Kind::Word(&[now("POST"), now("PUT"), now("PATCH")]), "Method of the request.").default("POST");
-        HEADERS = key("headers", Kind::Scalars, "Headers of every request. Their values are never shown. `content-type` is sent only if it is here or in the route's `headers`, or with `envelope: cloudevents`.");
-        TLS = key("tls", Kind::Section(&tls::TABLE), "Certificates, for `https://`.");
-        BEARER_TOKEN_FILE = key("bearer_token_file", Kind::File, "File whose first line is sent as `Authorization: Bearer`. A change is noticed within a second.");
+        HEADERS = key("headers", Kind::Scalars, "Headers of every request. Values are never shown. `content-type` is sent only if it is here or in the route's `headers`, or with `envelope: cloudevents`.");
+        TLS = key("tls", Kind::Section(&tls::TABLE), "Certificates for `https://`.");
+        BEARER_TOKEN_FILE = key("bearer_token_file", Kind::File, "File whose first line is sent as `Authorization: Bearer`. Changes apply within a second.");
         SIGNATURE = key("signature", Kind::Section(&signature::TABLE), "Signatures by the Standard Webhooks scheme, in the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`.");
-        CONNECT_TIMEOUT = key("connect_timeout", duration(1), "For the host name, TCP and TLS together; at most four fifths of `timeout`.").default("5s");
-        MAX_CONCURRENCY = key("max_concurrency", count(1, 10_000), "Requests that are under way at once: over HTTP/1.1 so many connections, over HTTP/2 so many streams of one connection, or fewer if the server says so.").default("64");
-        PROBE = key("probe", Kind::Word(&[now("options"), now("head"), now("connect")]), "How the sink is probed at start and while it has nothing to send: with a request `OPTIONS /` or `HEAD /` without credentials, or only by a connection. Any status but 502, 503 and 504 means that the server is up.").default("options");
+        CONNECT_TIMEOUT = key("connect_timeout", duration(1), "Timeout for host name, TCP and TLS together; at most four fifths of `timeout`.").default("5s");
+        MAX_CONCURRENCY = key("max_concurrency", count(1, 10_000), "Concurrent requests: connections with HTTP/1.1, streams of one connection with HTTP/2. The server may set a lower limit.").default("64");
+        PROBE = key("probe", Kind::Word(&[now("options"), now("head"), now("connect")]), "Probe of the server at start and while there is nothing to send: a request `OPTIONS /` or `HEAD /` without credentials, or only a connection. Any status but 502, 503 and 504 means that the server is up.").default("options");
         TIMEOUT = kind::TIMEOUT;
         MAX_RATE = kind::MAX_RATE;
     }
-    mod signature at "sinks.NAME.http.signature", "What requests are signed with." {
-        SECRET_FILE = key("secret_file", Kind::File, "File with one secret a line, `whsec_` and 24 to 64 bytes in base64. Each makes a signature of its own. To change a secret, put the new one above the old one, give it to the receiver, and remove the old one. A change is noticed within a second.").required();
+    mod signature at "sinks.NAME.http.signature", "Secrets of the signatures." {
+        SECRET_FILE = key("secret_file", Kind::File, "File with one secret per line, `whsec_` and 24 to 64 bytes in base64. Each secret adds a signature. To rotate a secret, add the new one above the old one, give it to the receiver, and remove the old one. Changes apply within a second.").required();
     }
 }
 

@@ -19,7 +19,7 @@ use crate::template::{FillError, Filler};
 const PATH: Key = key(
     path::KEY,
     Kind::Template,
-    "Path and query, in place of those in the sink's `url`. Values of holes are percent-encoded.",
+    "Path and query, in place of those in the sink's `url`. Values of templates are percent-encoded.",
 );
 
 /// The keys of a destination.

@@ -26,15 +26,15 @@ tables! {
         TLS = key("tls", Kind::Section(&sink_tls::TABLE), "Encrypted connections. `tls: {}` verifies the brokers' certificates with the system's authorities.");
         SASL = key("sasl", Kind::Section(&sasl::TABLE), "Login.");
         COMPRESSION = key("compression", Kind::Word(&[now("none"), now("gzip"), now("snappy"), now("lz4"), now("zstd")]), "Compression of batches.").default("none");
-        LINGER = key("linger", duration(0), "How long a record waits for others in its batch. Larger batches cost less: with many elements due at once, `20ms` gave 10 % more elements a second with 20 % less CPU than `1ms`, and up to 20 ms more lateness.").default("1ms");
-        BATCH_SIZE = key("batch_size", Kind::Size, "Largest batch, before compression. By default brokers accept 1 MiB including overhead.").default("1MB");
-        MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest record, before compression. A larger one is a dead letter. It must not exceed `max.message.bytes` of the topics.").default("1MB");
-        TIMEOUT = key("timeout", Kind::DurationOrAuto { min_ms: 1_000 }, "Longest duration of one delivery. `delivery.timeout.ms` is derived from it and is slightly shorter, so that librdkafka's verdict comes first. `auto` is half of the shortest lease of the sink's queues, at most 30s. Below 1s the lease is refused as too short for Kafka.").default("auto");
+        LINGER = key("linger", duration(0), "Time for which a record waits for others in its batch. Larger batches use less CPU: with many elements due at once, `20ms` gave 10 % more elements a second with 20 % less CPU than `1ms`, and up to 20 ms more lateness.").default("1ms");
+        BATCH_SIZE = key("batch_size", Kind::Size, "Largest batch before compression. By default, brokers accept 1 MiB including overhead.").default("1MB");
+        MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest record before compression. A larger record becomes a dead letter. It must not exceed `max.message.bytes` of the topics.").default("1MB");
+        TIMEOUT = key("timeout", Kind::DurationOrAuto { min_ms: 1_000 }, "Longest duration of one delivery. `delivery.timeout.ms` is derived from it and is slightly shorter, so that librdkafka reports first. `auto` is half of the shortest lease of the sink's queues, at most 30s. Below 1s the lease is refused as too short for Kafka.").default("auto");
         MAX_RATE = kind::MAX_RATE;
         PROPERTIES = key("properties", Kind::Scalars, "Further settings, by their names in librdkafka. Settings that weaken delivery, settings with a separate key here, and settings unknown to librdkafka are refused with the reason.");
     } + target::ON_SINK
     mod sink_tls at "sinks.NAME.kafka.tls", "Certificates, as in `redis.tls`." {
-        VERIFY_HOSTNAME = key("verify_hostname", Kind::Flag, "Whether a broker's certificate must be for the host that was connected to. With `false` any certificate of the authority can impersonate a broker.").default("true");
+        VERIFY_HOSTNAME = key("verify_hostname", Kind::Flag, "Whether a broker's certificate must match its host name. With `false`, any certificate of the authority can impersonate a broker.").default("true");
     } + tls::KEYS
     mod sasl at "sinks.NAME.kafka.sasl", "A login to Kafka. One of `password` and `password_file` is required." {
         MECHANISM = key("mechanism", Kind::Word(&[now("PLAIN"), now("SCRAM-SHA-256"), now("SCRAM-SHA-512"), later("OAUTHBEARER"), later("GSSAPI")]), "Mechanism of the login.").required();

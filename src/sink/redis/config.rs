@@ -15,8 +15,8 @@ use crate::settings::keys::{Group, tables};
 use crate::settings::reader::Section;
 
 tables! {
-    mod sink_redis at "sinks.NAME.redis", "A Redis of its own, or the one that holds the queues when neither `url` nor `sentinel` nor `cluster` is there; the keys of a connection need one of them. The destination keys may stand here for all queues, or under `to:`, which wins." {
-        URL = key("url", Kind::Secret, "As `redis.url`. Default: the Redis with the queues, and its connection settings.");
+    mod sink_redis at "sinks.NAME.redis", "A Redis named by `url`, `sentinel` or `cluster`, else the Redis that holds the queues; the keys of a connection need one of the three. Destination keys may be set here for all queues, or under `to:`, which takes precedence." {
+        URL = key("url", Kind::Secret, "As `redis.url`. Default: the Redis that holds the queues, with its connection settings.");
         SENTINEL = config::SENTINEL;
         CLUSTER = config::CLUSTER;
         TIMEOUT = kind::TIMEOUT;

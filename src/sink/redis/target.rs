@@ -21,12 +21,12 @@ const LIST: Key = key("list", Kind::Template, "Key of the list. The payload is p
 const STREAM: Key = key(
     "stream",
     Kind::Template,
-    "Key of the stream. Its entries have the fields `payload`, `id`, `queue`, `due_ms`, `attempt` and the headers.",
+    "Key of the stream. Entries have the fields `payload`, `id`, `queue`, `due_ms`, `attempt` and the headers.",
 );
 const PUSH: Key = key(
     "push",
     Kind::Word(&[now("right"), now("left")]),
-    "End of the list: `right` is what Redisson's consumers expect.",
+    "End of the list. Redisson's consumers expect `right`.",
 )
 .default("right");
 const MAX_LEN: Key =
@@ -34,7 +34,7 @@ const MAX_LEN: Key =
 const EXACTLY_ONCE: Key = key(
     "exactly_once",
     Kind::Flag,
-    "Push and settle in one script. Only for a list with a fixed key on the Redis with the queues, with the queue's hash tag in the key, as the queue's only destination.",
+    "Push to the list and settle the element in one script. Only for a list that is the queue's only destination, on the Redis that holds the queues, with a fixed key that has the queue's hash tag.",
 )
 .default("false");
 

@@ -17,8 +17,8 @@ use crate::settings::reader::Section;
 use crate::template::{FillError, Filler};
 
 tables! {
-    mod sink_stdout at "sinks.NAME.stdout", "For trying out, and for pipes." {
-        TIMEOUT = key("timeout", duration(1), "Longest duration of one delivery, which depends on the reader of the pipe.").default("10s");
+    mod sink_stdout at "sinks.NAME.stdout", "For tests and pipes." {
+        TIMEOUT = key("timeout", duration(1), "Longest duration of one delivery. A slow reader of the pipe delays it.").default("10s");
         MAX_RATE = kind::MAX_RATE;
     }
 }

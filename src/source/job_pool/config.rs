@@ -19,39 +19,39 @@ use crate::source::spec::{RESERVED_KEYS, SourceSpec};
 use crate::source::zset;
 
 tables! {
-    mod job_pool at "queues.NAME.source.job_pool", "A pool of jobs: sorted sets with the ids, and the jobs elsewhere." {
-        PRESET = key("preset", Kind::Word(&[now("ouqiang"), now("ice"), now("yii2"), now("hdt3213"), now("youzan"), now("youzan_json"), now("bullmq"), now("asynq")]), "Takes all other settings from a program that keeps such a pool. Settings that are written win.");
-        NAME = key("name", Kind::Text, "With `preset`: what its keys are made of. `ouqiang` and `youzan`: what is in front of the number of a bucket (`dq_bucket_`, `bucket`). `ice`: the instance (`default`). `yii2`: the channel (`queue`). `hdt3213`, `bullmq`: the queue, required. `asynq`: the queue (`default`).");
-        SERIALIZER = key("serializer", Kind::Word(&[now("java"), now("string"), now("json")]), "With `preset: youzan`: how its `RedisTemplate` writes. `java`: it has no serializers configured. `string` and `json`: names are text, jobs are JSON, as with the preset `youzan_json`.");
-        BUCKETS = key("buckets", Kind::TextsOrCount { max: BUCKETS_MAX as u64 }, "Sorted sets with the due times; or how many there are, where the program of the preset numbers them (`ouqiang`, `ice`, `youzan`). The first one names the queue in Redis: the daemon's own keys share its hash tag.");
-        SCORE = key("score", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "Unit of their scores, from 1970 on. `s` may have a fraction.");
-        ID = key("id", Kind::Text, "The id in a member. `member`: all of it. `behind:TEXT` and `before:TEXT`: what is behind a text at the beginning, or before the first such text. `json:FIELD`, `msgpack:FIELD`, `java:FIELD`: a field of a record.");
-        JOB = key("job", Kind::Section(&job::TABLE), "Where the job with an id is kept.");
-        RECORD = key("record", Kind::Section(&record::TABLE), "What is read of a job.");
-        STATUS = key("status", Kind::Section(&status::TABLE), "The status of a job, where its program keeps one. It is written while the daemon has the job, and when the job goes back.");
-        NAMES = key("names", Kind::Word(&[now("plain"), now("java")]), "How names of keys and fields are written. `java`: as serialized Java objects, by a `RedisTemplate` without configured serializers.");
-        READY = key("ready", Kind::Texts, "Lists with members of jobs that the program has made ready: they are claimed as well. Without it they are left to the program's consumers.");
-        ON_MISSING_BODY = key("on_missing_body", Kind::Word(&[now("drop"), now("dead_letter")]), "A due id without a job. `drop`: its user has deleted it; counted, and gone. `dead_letter`: stored as a dead letter.").default("drop");
+    mod job_pool at "queues.NAME.source.job_pool", "A pool of jobs: sorted sets with ids, and the jobs in other keys." {
+        PRESET = key("preset", Kind::Word(&[now("ouqiang"), now("ice"), now("yii2"), now("hdt3213"), now("youzan"), now("youzan_json"), now("bullmq"), now("asynq")]), "Sets all other keys as a program uses them. Explicit keys take precedence.");
+        NAME = key("name", Kind::Text, "With `preset`: the part of its keys that varies. `ouqiang` and `youzan`: the prefix of a bucket's number (`dq_bucket_`, `bucket`). `ice`: the instance (`default`). `yii2`: the channel (`queue`). `hdt3213`, `bullmq`: the queue, required. `asynq`: the queue (`default`).");
+        SERIALIZER = key("serializer", Kind::Word(&[now("java"), now("string"), now("json")]), "With `preset: youzan`: the serializers of its `RedisTemplate`. `java`: none are configured. `string` and `json`: names are text, jobs are JSON, as with the preset `youzan_json`.");
+        BUCKETS = key("buckets", Kind::TextsOrCount { max: BUCKETS_MAX as u64 }, "Sorted sets with the due times, or their number if the program of the preset numbers them (`ouqiang`, `ice`, `youzan`). The first one names the queue in Redis: the daemon's own keys have the same hash tag.");
+        SCORE = key("score", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "Unit of the scores, since 1970. `s` may have a fraction.");
+        ID = key("id", Kind::Text, "The id in a member. `member`: all of it. `behind:TEXT`: the rest after this prefix. `before:TEXT`: the part before the first such text. `json:FIELD`, `msgpack:FIELD`, `java:FIELD`: a field of a record.");
+        JOB = key("job", Kind::Section(&job::TABLE), "The key of the job with an id.");
+        RECORD = key("record", Kind::Section(&record::TABLE), "Format and fields of a job.");
+        STATUS = key("status", Kind::Section(&status::TABLE), "The status of a job, if its program keeps one. It is written when the daemon claims the job, and when the job goes back.");
+        NAMES = key("names", Kind::Word(&[now("plain"), now("java")]), "Format of the names of keys and fields. `java`: serialized Java objects, as written by a `RedisTemplate` without configured serializers.");
+        READY = key("ready", Kind::Texts, "Lists of jobs that the program has made ready, which are claimed as well. If omitted, they are left to the program's consumers.");
+        ON_MISSING_BODY = key("on_missing_body", Kind::Word(&[now("drop"), now("dead_letter")]), "Handling of a due id without a job. `drop`: the job was deleted; the id is removed and counted. `dead_letter`: it becomes a dead letter.").default("drop");
     }
     mod job at "queues.NAME.source.job_pool.job", "One of `string`, `hash` and `own_hash`. `{id}` is the placeholder for the id." {
         STRING = key("string", Kind::Text, "A string for each job: the pattern of its key, as `job:{id}`.");
         HASH = key("hash", Kind::Text, "One hash for all jobs: its key. The id is the field.");
-        OWN_HASH = key("own_hash", Kind::Text, "A hash for each job: the pattern of its key. It goes as a whole.");
+        OWN_HASH = key("own_hash", Kind::Text, "A hash for each job: the pattern of its key. The whole hash is removed with the job.");
         FIELD = key("field", Kind::Text, "With `own_hash`: the field with the body.");
-        BESIDE = key("beside", Kind::Text, "A hash with a field for each id, as a count of attempts, that is of no use without the job. The field goes with the job.");
+        BESIDE = key("beside", Kind::Text, "A hash with a field for each id, such as a count of attempts. The field is removed with the job.");
     }
-    mod record at "queues.NAME.source.job_pool.record", "How a job is written, and which of its fields are read." {
-        FORMAT = key("format", Kind::Word(&[now("raw"), now("json"), now("msgpack"), now("protobuf"), now("java"), now("ttr")]), "`raw`: all of it is the body. `ttr`: `TTR;BODY`, with the fields `ttr` and `body`. The others have fields with names; of `protobuf` they are numbers.");
-        BODY = key("body", Kind::Text, "The field that is delivered. Without it, all of the job is.");
+    mod record at "queues.NAME.source.job_pool.record", "Format of a job, and the fields that are read." {
+        FORMAT = key("format", Kind::Word(&[now("raw"), now("json"), now("msgpack"), now("protobuf"), now("java"), now("ttr")]), "`raw`: all of it is the body. `ttr`: `TTR;BODY`, with the fields `ttr` and `body`. The others have named fields; those of `protobuf` are numbers.");
+        BODY = key("body", Kind::Text, "The field that is delivered. Default: the whole job.");
         TOPIC = key("topic", Kind::Text, "The field with the topic, for `${topic}` in templates.");
-        RETRIES = key("retries", Kind::Text, "The field with how many attempts the job may have after the first. Behind the last one it is a dead letter, also if `max_attempts` of the queue's retry policy allows more.");
-        DUE = key("due", Kind::Text, "The field with the due time. A job that is due later by it goes back to the first bucket for that time.");
-        DUE_UNIT = key("due_unit", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "With `due`: its unit.").default("s");
+        RETRIES = key("retries", Kind::Text, "The field with the number of retries of the job. After the last one, the job becomes a dead letter, even if `max_attempts` of the queue's retry policy allows more.");
+        DUE = key("due", Kind::Text, "The field with the due time. If it is later than now, the job goes back to the first bucket with that time.");
+        DUE_UNIT = key("due_unit", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "With `due`: the unit.").default("s");
     }
     mod status at "queues.NAME.source.job_pool.status", "One of `field` and `hash_field`, and the two texts." {
         FIELD = key("field", Kind::Text, "The field of the record with the status: a text, or the constant of an enum. Only for records of `json`, `msgpack` and `java`.");
         HASH_FIELD = key("hash_field", Kind::Text, "With `own_hash`: the field of the job's hash with the status.");
-        RESERVED = key("reserved", Kind::Text, "The status of a job that the daemon has.").required();
+        RESERVED = key("reserved", Kind::Text, "The status of a job that the daemon has claimed.").required();
         DELAY = key("delay", Kind::Text, "The status of a job that waits in a bucket.").required();
     }
 }

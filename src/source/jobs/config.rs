@@ -12,7 +12,7 @@ use crate::source::spec::SourceSpec;
 
 tables! {
     mod jobs at "queues.NAME.source.jobs", "A topic of the job queue: its due jobs are delivered to the destinations of this queue. Requires the section `jobs` of this file." {
-        TOPIC = key("topic", Kind::Text, "The topic. Consumers that take jobs from it over HTTP compete with this queue: each job goes to one of them.").required();
+        TOPIC = key("topic", Kind::Text, "The topic. Consumers of the topic over HTTP compete with this queue: each job goes to one of them.").required();
     }
 }
 

@@ -15,7 +15,7 @@ tables! {
     mod redisson at "queues.NAME.source.redisson", "An `RDelayedQueue` and its destination queue." {
         NAME = key("name", Kind::Text, "Name of the queue in Redis, after any `NameMapper`: the key of the ready list.").required();
         CONSUME = key("consume", Kind::Words(&[now("delayed"), now("ready")]), "`delayed`: due elements. `ready`: elements on the ready list; every connected Redisson client moves due elements there. Omit `ready` only if Java consumers continue to read that list.").default("[delayed, ready]");
-        LIST_CLEANUP = key("list_cleanup", Kind::Word(&[now("auto"), now("exact")]), "Removal of claimed elements from Redisson's list. `auto`: at the ends at once, the others in slices, at the same cost at any depth. `exact`: in the claim, at a cost that grows with the depth.").default("auto");
+        LIST_CLEANUP = key("list_cleanup", Kind::Word(&[now("auto"), now("exact")]), "Removal of claimed elements from Redisson's list. `auto`: at once at the ends, later in slices elsewhere; the cost does not depend on the depth. `exact`: in the claim; the cost grows with the depth.").default("auto");
         GHOST_MAX_AGE = key("ghost_max_age", duration(1_000), "With `auto`: age of the oldest claimed element in Redisson's list that starts a sweep.").default("30s");
         SWEEP_BANDWIDTH = key("sweep_bandwidth", Kind::Size, "With `auto`: average bytes per second of the sweep.").default("16MiB");
         RESCUE_AFTER = key("rescue_after", duration(1), "With `mode: rescue`: time after the due time at which an element is moved.").default("10s");

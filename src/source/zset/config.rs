@@ -12,14 +12,14 @@ use crate::source::spec::{RESERVED_KEYS, SourceSpec};
 use crate::template::Template;
 
 tables! {
-    mod zset at "queues.NAME.source.zset", "A sorted set whose members are the payloads and whose scores are the due times. Identical members are one member in Redis: the later `ZADD` only moves it." {
-        KEY = key("key", Kind::Text, "Key of the set. Required, unless `preset` says it. The daemon's own keys share its hash tag.");
-        SCORE = key("score", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "Unit of the scores, from 1970 on. `s` may have a fraction. `ms*4096` has a counter in the lower 12 bits. Required, unless `preset` says it: with the wrong unit everything is due at once, or never.");
-        ID = key("id", Kind::Template, "What consumers see as the id of an element. `hash`: a hash of the member and its score. Or a template of fields of the payload, as `${payload.jid}`, for members that are JSON. Where it cannot be filled, or gives no 1 to 256 visible ASCII characters, the id is the hash.").default("hash");
-        BODY = key("body", Kind::Template, "What is delivered of a member. `member`: all of it. Or a template of fields of the payload, as `${payload.data}`, for members that are JSON; a member that cannot fill it is a dead letter.").default("member");
-        PRESET = key("preset", Kind::Word(&[now("laravel"), now("sidekiq"), now("hyperf"), now("machinery")]), "Takes `key`, `score` and `id` from a program that writes such sets. `laravel`: `queues:NAME:delayed`, s, `${payload.uuid}`. `sidekiq`: `schedule`, s, `${payload.jid}`. `hyperf`: `NAME:delayed`, s, hash. `machinery`: `delayed_tasks`, ns, `${payload.UUID}`. Keys that are written win.");
-        NAME = key("name", Kind::Text, "With `preset`: name of the queue there. Laravel: the queue (`default`). Sidekiq: `schedule` or `retry`. Hyperf: the channel (`{queue}`). Machinery: the set (`delayed_tasks`).");
-        PREFIX = key("prefix", Kind::Text, "With `preset`: what that program's Redis connection puts in front of all keys, as `laravel_database_`.");
+    mod zset at "queues.NAME.source.zset", "A sorted set whose members are the payloads and whose scores are the due times. Identical members are one member in Redis: a second `ZADD` only changes its score." {
+        KEY = key("key", Kind::Text, "Key of the set. Required without `preset`. The daemon's own keys have the same hash tag.");
+        SCORE = key("score", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "Unit of the scores, since 1970. `s` may have a fraction. `ms*4096` has a counter in the lower 12 bits. Required without `preset`: with the wrong unit, everything is due at once, or never.");
+        ID = key("id", Kind::Template, "Id of an element. `hash`: a hash of the member and its score. For members in JSON also a template of fields of the payload, such as `${payload.jid}`. If it cannot be filled, or its value is not 1 to 256 visible ASCII characters, the id is the hash.").default("hash");
+        BODY = key("body", Kind::Template, "The payload in a member. `member`: all of it. For members in JSON also a template of fields, such as `${payload.data}`; a member that cannot fill it becomes a dead letter.").default("member");
+        PRESET = key("preset", Kind::Word(&[now("laravel"), now("sidekiq"), now("hyperf"), now("machinery")]), "Sets `key`, `score` and `id` as a program uses them. `laravel`: `queues:NAME:delayed`, s, `${payload.uuid}`. `sidekiq`: `schedule`, s, `${payload.jid}`. `hyperf`: `NAME:delayed`, s, hash. `machinery`: `delayed_tasks`, ns, `${payload.UUID}`. Explicit keys take precedence.");
+        NAME = key("name", Kind::Text, "With `preset`: name of the queue in that program. Laravel: the queue (`default`). Sidekiq: `schedule` or `retry`. Hyperf: the channel (`{queue}`). Machinery: the set (`delayed_tasks`).");
+        PREFIX = key("prefix", Kind::Text, "With `preset`: the prefix of all keys of that program's Redis connection, such as `laravel_database_`.");
     }
 }
 

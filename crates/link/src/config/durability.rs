@@ -5,10 +5,10 @@ use delaybridge_settings::keys::tables;
 use delaybridge_settings::reader::Section;
 
 tables! {
-    mod keys at "queues.NAME.durability", "What a claim must have reached before its elements are delivered. While it is not reached, nothing is delivered, and the elements go back uncounted. See [redis.md](redis.md#durability)." {
+    mod keys at "queues.NAME.durability", "Durability of a claim before its elements are delivered. Until it is reached, nothing is delivered, and the elements go back without counting an attempt. See [redis.md](redis.md#durability)." {
         REPLICAS = key("replicas", count(0, 64), "Replicas that must have the claim (`WAIT`).").default("1");
         AOF = key("aof", Kind::Flag, "The claim must be in the append-only file of the master and of these replicas (`WAITAOF`, Redis 7.2 or newer).").default("false");
-        TIMEOUT = key("timeout", duration(1), "How long that may take; less than half of `redis.command_timeout`.").default("1s");
+        TIMEOUT = key("timeout", duration(1), "Time limit for both; less than half of `redis.command_timeout`.").default("1s");
     }
 }
 

@@ -30,17 +30,17 @@ pub const SENTINEL: Key = key(
 pub const CLUSTER: Key = key(
     "cluster",
     Kind::Texts,
-    "Nodes of a Redis Cluster as `host:port`, in place of `url`; the port is 6379 if it is left out. Any of them names the others, so that a few are enough. See [redis.md](redis.md#cluster).",
+    "Some nodes of a Redis Cluster as `host:port`, in place of `url`; the default port is 6379. The other nodes are discovered. See [redis.md](redis.md#cluster).",
 );
-const DATABASE: Key = key("database", count(0, 1_000_000), "Database number; with `url` it is a part of the URL.");
-const USERNAME: Key = key("username", Kind::Text, "ACL user, instead of one in the URL.");
+const DATABASE: Key = key("database", count(0, 1_000_000), "Database number; with `url`, write it in the URL.");
+const USERNAME: Key = key("username", Kind::Text, "ACL user, if the URL has none.");
 const TLS: Key = key(
     "tls",
     Kind::Section(&tls::TABLE),
-    "Certificates, for `rediss://`. Without `url` it switches TLS on; `tls: {}` trusts the system's authorities.",
+    "Certificates for `rediss://`. With `sentinel` or `cluster` it enables TLS; `tls: {}` trusts the system's authorities.",
 );
-const CONNECT_TIMEOUT: Key = key("connect_timeout", duration(1), "For TCP, TLS and login together.").default("5s");
-const COMMAND_TIMEOUT: Key = key("command_timeout", duration(1), "For one command or script.").default("5s");
+const CONNECT_TIMEOUT: Key = key("connect_timeout", duration(1), "Timeout for TCP, TLS and login together.").default("5s");
+const COMMAND_TIMEOUT: Key = key("command_timeout", duration(1), "Timeout for one command or script.").default("5s");
 
 tables! {
     mod redis at "redis", "Address and login of the Redis with the queues: `url`, `sentinel` or `cluster`." {

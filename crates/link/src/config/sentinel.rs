@@ -16,13 +16,13 @@ const PORT: u16 = 26379;
 const MOST_NODES: usize = 15;
 
 tables! {
-    mod keys at "redis.sentinel", "The same keys are under `sentinel` of a Redis sink. The keys beside `sentinel` are for the master and its replicas." {
-        MASTER = key("master", Kind::Text, "Name of the master, as the sentinels know it (`sentinel monitor NAME ...`).").required();
-        NODES = key("nodes", Kind::Texts, "The sentinels as `host:port`, all of them; the port is 26379 if it is left out.").required();
-        USERNAME = key("username", Kind::Text, "ACL user at the sentinels. Without it and a password the sentinels are asked without a login.");
+    mod keys at "redis.sentinel", "Also under `sentinel` of a Redis sink. The keys beside `sentinel` apply to the master and its replicas." {
+        MASTER = key("master", Kind::Text, "Name of the master at the sentinels (`sentinel monitor NAME ...`).").required();
+        NODES = key("nodes", Kind::Texts, "All sentinels as `host:port`; the default port is 26379.").required();
+        USERNAME = key("username", Kind::Text, "ACL user at the sentinels. Without user and password, there is no login to the sentinels.");
         PASSWORD = secrets::PASSWORD;
         PASSWORD_FILE = secrets::PASSWORD_FILE;
-        TLS = key("tls", Kind::Section(&tls::TABLE), "Switches TLS to the sentinels on; `tls: {}` trusts the system's authorities.");
+        TLS = key("tls", Kind::Section(&tls::TABLE), "Enables TLS to the sentinels; `tls: {}` trusts the system's authorities.");
     }
 }
 
