@@ -24,6 +24,7 @@ pub mod config;
 pub mod plant;
 
 pub mod api;
+pub mod ledger;
 pub mod sink;
 pub mod source;
 

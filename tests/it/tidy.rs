@@ -189,9 +189,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // What a daemon runs on, as values: neither the file that they come from nor the keys in it.
     ("model", &["settings", "template", "route", "link", "sink", "source", "jobs", "spans"]),
     ("route", &["message", "template"]),
+    // What is the same for every kind of source. It knows none of them: each hands its half of a script down.
+    ("ledger", &["message", "clock", "link", "metric"]),
     // Ids of elements that are texts of their payloads are templates. A topic of the job queue is a source as well: its keys
     // and records are the job queue's.
-    ("source", &["message", "clock", "link", "settings", "metric", "template", "jobs"]),
+    ("source", &["message", "clock", "ledger", "link", "settings", "metric", "template", "jobs"]),
     ("sink", &["message", "codes", "settings", "template", "clock", "backoff", "link"]),
     (
         "pipeline",
@@ -334,6 +336,7 @@ const ONLY_UNDER: &[OnlyUnder] = &[
         // sink/kinds.rs and config/tables.rs only name modules of ours that are called redis.
         places: &[
             "link/",
+            "ledger/",
             "source/",
             "jobs/",
             "sink/redis/",

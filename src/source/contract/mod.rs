@@ -28,12 +28,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::ledger::claims::{
+use crate::ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, Element, Header, Move, Part, TakeOverReply, TakeOverRequest, Verdict,
     Writer,
 };
-use super::ledger::{Answer, DeadLetter, Hints};
-use super::store::{Server, Store};
+use crate::ledger::store::{Server, Store};
+use crate::ledger::{Answer, DeadLetter, Hints};
 use crate::link::Side;
 use crate::message::MessageId;
 

@@ -7,10 +7,9 @@ use redis::aio::MultiplexedConnection;
 use super::on_redis::OnRedis;
 use super::walk::Walk;
 use super::*;
+use crate::ledger::{SourceError, TEST_CLOCK};
 use crate::link::test_server::eventually;
 use crate::link::{LinkError, slot};
-use crate::source::SourceError;
-use crate::source::ledger::TEST_CLOCK;
 
 /// What became of the calls that were made while the slot was on its way.
 #[derive(Debug, Default)]

@@ -10,9 +10,8 @@ use redis::aio::MultiplexedConnection;
 
 use super::servers::Servers;
 use super::{Parts, Places};
-use crate::source::Score;
-use crate::source::ledger::claims::ClaimName;
-use crate::source::ledger::{DeadLetter, Keys, TEST_CLOCK};
+use crate::ledger::claims::ClaimName;
+use crate::ledger::{DeadLetter, Keys, Score, TEST_CLOCK};
 
 /// The server's time when a rig is made, in ms: that of the store in memory.
 const START_MS: i64 = 1_800_000_000_000;

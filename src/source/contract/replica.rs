@@ -6,8 +6,8 @@ use redis::aio::MultiplexedConnection;
 use super::on_redis::OnRedis;
 use super::walk::Walk;
 use super::*;
+use crate::ledger::SourceError;
 use crate::link::test_server::eventually;
-use crate::source::SourceError;
 
 /// What was seen.
 #[derive(Debug, Default)]

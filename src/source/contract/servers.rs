@@ -7,14 +7,14 @@ use bytes::Bytes;
 use redis::aio::MultiplexedConnection;
 
 use super::LIST;
+use crate::ledger::Source;
+use crate::ledger::redis::RedisStore;
 use crate::link::rights::command::LRANGE;
 use crate::link::rights::{Grant, Pattern, to_connect, to_follow_slots, to_load_scripts, to_wait};
 use crate::link::test_server::{TestServer, eventually, free_port, soon};
 use crate::link::{
     Address, ClusterTarget, Conn, Durability, DurableRedis, LinkOptions, Redis, RedisTarget, Script, TEST_CLOCK, slot,
 };
-use crate::source::Source;
-use crate::source::redis::RedisStore;
 
 /// What a claim has to reach on a master with a replica.
 const NEED: Durability = Durability { replicas: 1, aof: false, timeout: Duration::from_millis(30) };

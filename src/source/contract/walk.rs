@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::*;
-use crate::source::SourceError;
-use crate::source::ledger::claims::{Buried, Whole};
+use crate::ledger::SourceError;
+use crate::ledger::claims::{Buried, Whole};
 
 /// What a step did, in words.
 pub(super) type Step = Result<String, SourceError>;

@@ -9,14 +9,13 @@ use super::preset::{Named, PRESETS, Preset, buckets};
 use super::record::Format;
 use super::status::{Status, StatusAt};
 use super::write::Program;
+use crate::ledger::score::Unit;
 use crate::link::hashed;
 use crate::settings::keys::{Key, tables};
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
-use crate::source::SourceSettings;
-use crate::source::score::Unit;
 use crate::source::spec::{RESERVED_KEYS, SourceSpec};
-use crate::source::zset;
+use crate::source::{SourceSettings, zset};
 
 tables! {
     mod job_pool at "queues.NAME.source.job_pool", "A pool of jobs: sorted sets with ids, and the jobs in other keys." {

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use super::java;
 use super::record::{Field, Format, Record};
 use super::status::Status;
+use crate::ledger::claims::{Body, BodyAt};
+use crate::ledger::score::{Score, Unit};
+use crate::ledger::{AllBodies, Junk, NoPayload};
 use crate::message::Identity;
-use crate::source::ledger::claims::{Body, BodyAt};
-use crate::source::score::{Score, Unit};
-use crate::source::{AllBodies, Junk, NoPayload};
 
 /// Longest id in bytes.
 const ID_MAX: usize = 1_024;
@@ -95,7 +95,7 @@ impl JobId {
         std::str::from_utf8(&self.bytes)
             .ok()
             .and_then(Identity::named)
-            .unwrap_or_else(|| crate::source::junk_id(&self.bytes).into())
+            .unwrap_or_else(|| crate::ledger::junk_id(&self.bytes).into())
     }
 }
 

@@ -3,7 +3,7 @@
 use super::layout::{IdIn, Names, Place, Wanted};
 use super::record::Format;
 use super::status::{Status, StatusAt};
-use crate::source::score::Unit;
+use crate::ledger::score::Unit;
 
 /// What a preset fills in.
 #[derive(Debug, Clone)]

@@ -4,9 +4,10 @@ use bytes::Bytes;
 
 use super::JobPool;
 use super::layout::{ID, Place};
+use crate::ledger;
+use crate::ledger::Activity;
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
-use crate::source::{Activity, ledger};
 
 impl JobPool {
     /// What this activity needs of the pool.

@@ -7,10 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::JobPoolSpec;
+use crate::ledger::SourceError;
 use crate::link::rights::Grant;
 use crate::link::rights::command::{CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB};
 use crate::link::{Conn, listeners, missing_rights};
-use crate::source::SourceError;
 use crate::source::competitors::{Client, clients};
 
 /// Looks at the clients of the server so often, to see those whose connections do other things between two polls.

@@ -2,8 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::source::ledger::claims;
-use crate::source::ledger::{self, Clock, Fragments};
+use crate::ledger::{self, Clock, Fragments, claims};
 
 /// The pool's half.
 const FRAGMENTS: Fragments = Fragments {

@@ -10,17 +10,17 @@ use futures_util::future::BoxFuture;
 use super::config::JobPoolSpec;
 use super::status::NOTE;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
+use crate::ledger::claims::{Body, BodyAt, Element};
+use crate::ledger::store::Rescued;
+use crate::ledger::{
+    self, Activity, AllBodies, Announcement, BadReply, Beside, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers,
+    NoPayload, Noted, Packed, Read, Score, Shape, Source, SourceError, UpkeepRequest, UpkeepState, Upkept,
+    glob_literal, junk_id, millis, redis_now_ms, text,
+};
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{Identity, MessageId, Origin};
 use crate::metric::SourceTerms;
-use crate::source::ledger::claims::{Body, BodyAt, Element};
-use crate::source::ledger::{self, BadReply, Fields, Hints, Packed, Shape, glob_literal, redis_now_ms};
-use crate::source::store::Rescued;
-use crate::source::{
-    Activity, AllBodies, Announcement, Beside, ClaimAdded, Depths, Junk, Leftovers, NoPayload, Noted, Read, Score,
-    Source, SourceError, UpkeepRequest, UpkeepState, Upkept, junk_id, millis, text,
-};
 
 /// A pool of jobs.
 #[derive(Clone)]

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use super::JobPool;
 use super::layout::Layout;
 use super::record::{Field, Format, Record};
+use crate::ledger::claims::{Body, BodyAt, Element};
+use crate::ledger::{Noted, SourceError, text};
 use crate::link::{BadReply, Conn, LinkError, Script};
-use crate::source::ledger::claims::{Body, BodyAt, Element};
-use crate::source::{Noted, SourceError, text};
 
 /// Writes the status of jobs, each only if it still is what was read.
 pub(super) static NOTE: LazyLock<Script> =

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{JobPool, JobPoolSpec};
+use crate::ledger::claims::BodyAt;
+use crate::ledger::{Score, SourceError, text};
 use crate::link::{Conn, LinkError};
-use crate::source::ledger::claims::BodyAt;
-use crate::source::{Score, SourceError, text};
 
 /// How long after its due time HDT3213's program keeps a job, unless it is configured otherwise.
 const KEPT_MS: i64 = 3_600_000;

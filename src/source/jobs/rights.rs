@@ -4,9 +4,10 @@ use bytes::Bytes;
 
 use super::JobsSource;
 use crate::jobs::WAKE;
+use crate::ledger;
+use crate::ledger::{Activity, Source};
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
-use crate::source::{Activity, Source, ledger};
 
 impl JobsSource {
     /// What this activity needs of the topic.

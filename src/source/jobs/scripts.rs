@@ -2,8 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::source::ledger::claims;
-use crate::source::ledger::{self, Clock, Fragments};
+use crate::ledger::{self, Clock, Fragments, claims};
 
 /// The topic's half. Its due set is a sorted set in milliseconds, so the parts of `zset` serve it.
 const FRAGMENTS: Fragments = Fragments {

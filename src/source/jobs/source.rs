@@ -9,19 +9,18 @@ use futures_util::future::{BoxFuture, FutureExt};
 use super::config::JobsSpec;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 use crate::jobs::{KINDS, Keys, Record, WAKE};
+use crate::ledger::claims::{Body, BodyAt};
+use crate::ledger::score::Unit;
+use crate::ledger::store::Rescued;
+use crate::ledger::{
+    self, Activity, AllBodies, Announcement, BadReply, Beside, ClaimAdded, Depths, Fields, Hints, Junk, NoPayload,
+    Packed, Read, Shape, Source, SourceError, UpkeepRequest, Upkept, glob_literal, junk_id, millis,
+};
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{Identity, MessageId, Origin};
 use crate::metric::SourceTerms;
-use crate::source::ledger::claims::{Body, BodyAt};
-use crate::source::ledger::{self, BadReply, Fields, Hints, Packed, Shape, glob_literal};
-use crate::source::score::Unit;
-use crate::source::store::Rescued;
 use crate::source::zset::{Body as Payload, Naming, ZsetSource, ZsetSpec};
-use crate::source::{
-    Activity, AllBodies, Announcement, Beside, ClaimAdded, Depths, Junk, NoPayload, Read, Source, SourceError,
-    UpkeepRequest, Upkept, junk_id, millis,
-};
 
 /// A topic.
 #[derive(Clone)]

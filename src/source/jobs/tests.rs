@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::{JobsSource, JobsSpec};
+use crate::ledger::claims::Body;
+use crate::ledger::{Beside, NoPayload, Source};
 use crate::message::{MessageId, Origin};
-use crate::source::ledger::claims::Body;
-use crate::source::{Beside, NoPayload, Source};
 
 const NOW: i64 = 1_800_000_000_000;
 

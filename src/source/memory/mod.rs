@@ -26,11 +26,11 @@ use tokio::sync::watch;
 
 use self::queue::Queue;
 use self::replica::Replica;
-use super::ledger::claims::{ClaimName, Element};
-use super::ledger::{DeadLetter, Pause, Subject};
-use super::store::{Call, Home, Server};
-use super::{Junk, Read, SourceError, millis};
+use crate::ledger::{Junk, Read, SourceError, millis};
 use crate::clock::{Instant, RedisClock};
+use crate::ledger::claims::{ClaimName, Element};
+use crate::ledger::store::{Call, Home, Server};
+use crate::ledger::{DeadLetter, Pause, Subject};
 use crate::link::{History, LinkError, NoAnswer};
 use crate::message::MessageId;
 

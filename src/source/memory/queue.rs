@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::claims::{Fence, Keys};
 use super::zset::Zset;
+use crate::ledger::claims::{ClaimName, Element};
+use crate::ledger::{DeadLetter, Forwarder, Order, Pause};
 use crate::link::Side;
-use crate::source::ledger::claims::{ClaimName, Element};
-use crate::source::ledger::{DeadLetter, Forwarder, Order, Pause};
 
 #[derive(Clone, Default)]
 pub(super) struct Queue {

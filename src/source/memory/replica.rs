@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 
 use super::queue::Queue;
 use super::{MemoryServer, MemoryStore, Saved};
+use crate::ledger::SourceError;
+use crate::ledger::claims::{ClaimName, Element, Verdict};
 use crate::link::{Durability, LinkError, NoAnswer, Shortfall};
-use crate::source::SourceError;
-use crate::source::ledger::claims::{ClaimName, Element, Verdict};
 
 /// What a claim has to reach.
 const NEED: Durability = Durability { replicas: 1, aof: false, timeout: Duration::from_secs(1) };

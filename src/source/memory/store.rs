@@ -6,11 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{MemoryStore, Op, open};
+use crate::ledger::claims::Element;
+use crate::ledger::store::{Call, Home, Rescued, Scheduled, Store, Unannounced};
+use crate::ledger::{
+    Announcement, BATCH_ENTRIES, DeadLetter, Depths, Forwarder, Order, Pauses, Read, Score, Stats, Subject,
+    UpkeepRequest, UpkeepState, Upkept, millis,
+};
 use crate::metric::SourceTerms;
-use crate::source::ledger::claims::Element;
-use crate::source::ledger::{BATCH_ENTRIES, DeadLetter, Forwarder, Order, Pauses, Stats, Subject};
-use crate::source::store::{Call, Home, Rescued, Scheduled, Store, Unannounced};
-use crate::source::{Announcement, Depths, Read, Score, UpkeepRequest, UpkeepState, Upkept, millis};
 
 impl Store for MemoryStore {
     fn home(&self) -> &dyn Home {

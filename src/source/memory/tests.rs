@@ -3,11 +3,11 @@
 use super::zset::Zset;
 use super::*;
 use crate::clock::{Followed, follow_tokio};
+use crate::ledger::Answer;
+use crate::ledger::claims::{ClaimReply, Move};
+use crate::ledger::store::{Claims, Store};
 use crate::source::contract::walk::Walk;
 use crate::source::contract::{self, A, LIST, Mine, Parts, Places, Rig, contract_tests, id, seeds};
-use crate::source::ledger::Answer;
-use crate::source::ledger::claims::{ClaimReply, Move};
-use crate::source::store::{Claims, Store};
 
 /// A queue in memory, on paused time.
 pub(in crate::source) struct MemoryRig {

@@ -5,9 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Redisson, RedissonSource};
+use crate::ledger::{Fields, SourceError, millis, text};
 use crate::link::Conn;
-use crate::source::ledger::Fields;
-use crate::source::{SourceError, millis, text};
 
 impl RedissonSource {
     /// Offers one packed element as Redisson does, `delay` from now by Redis's clock; returns the due time in ms, and

@@ -3,9 +3,8 @@
 use bytes::Bytes;
 
 use super::Redisson;
+use crate::ledger::{Fields, SourceError};
 use crate::link::{Conn, listeners};
-use crate::source::SourceError;
-use crate::source::ledger::Fields;
 
 const PREFIX: &str = "redisson_delay_queue_timeout:";
 

@@ -12,11 +12,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::RedissonSource;
 use super::scripts::of_the_command_line;
+use crate::ledger::fsck::{COMPARED, Check, Fault, Found, Held, Repair, Suspect};
+use crate::ledger::{Kind, SourceError, members, redis_now_ms, text};
 use crate::link::{Conn, Script};
-use crate::source::SourceError;
-use crate::source::ledger::fsck::{COMPARED, Check, Fault, Found, Held, Repair, Suspect};
-use crate::source::ledger::{Kind, members, redis_now_ms};
-use crate::source::text;
 
 /// Entries of a list that one script searches: 36 ns each.
 const SEARCHED: usize = 130_000;
@@ -104,7 +102,7 @@ impl RedissonSource {
                     Value::Array(values) if values.len() == entries.len() => answers.push(values),
                     _ => {
                         let expected = "an answer for each entry";
-                        return Err(crate::source::ledger::BadReply { script: "ZMSCORE", expected }.into());
+                        return Err(crate::ledger::BadReply { script: "ZMSCORE", expected }.into());
                     }
                 }
             }

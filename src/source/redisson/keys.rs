@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::source::ledger;
+use crate::ledger;
 
 /// All keys of one queue. They share one hash tag, so that everything works in Redis Cluster.
 #[derive(Debug, Clone)]

@@ -2,9 +2,8 @@
 
 use super::Redisson;
 use super::layout::Layout;
+use crate::ledger::{Place, Shape, Show, SourceError};
 use crate::link::Conn;
-use crate::source::SourceError;
-use crate::source::ledger::{Place, Shape, Show};
 
 /// Elements at either end of Z whose layout is read.
 const ENDS: usize = 50;

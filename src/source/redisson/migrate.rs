@@ -7,11 +7,8 @@ use bytes::Bytes;
 use super::Redisson;
 use super::restore::Moved;
 use super::scripts::of_the_command_line;
+use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, Fields, SourceError, text};
 use crate::link::{Conn, Script};
-use crate::source::SourceError;
-use crate::source::ledger::Fields;
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
-use crate::source::text;
 
 static MIGRATE: LazyLock<Script> =
     LazyLock::new(|| of_the_command_line("migrate", include_str!("scripts/migrate.lua")));

@@ -41,9 +41,9 @@ pub use self::scratch_queue::{memory_left, ping};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 pub use self::source::RedissonSource;
 pub use self::terms::TERMS;
+use crate::ledger::claims::Element;
+use crate::ledger::{Ledger, Packed, Shape};
 use crate::message::{Identity, MessageId, Origin};
-use crate::source::ledger::claims::Element;
-use crate::source::ledger::{Ledger, Packed, Shape};
 
 /// One queue of Redisson with its ledger, as one process sees it.
 pub struct Redisson {

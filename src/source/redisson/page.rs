@@ -1,9 +1,8 @@
 //! Redisson's own places as pages of bytes.
 
 use super::Redisson;
+use crate::ledger::{Kind, Members, SourceError, members};
 use crate::link::Conn;
-use crate::source::SourceError;
-use crate::source::ledger::{Kind, Members, members};
 
 impl Redisson {
     /// Entries of L from the `first` on, whole: at least one unless the end is reached.

@@ -6,9 +6,8 @@ use bytes::Bytes;
 
 use super::layout::{self, Junk};
 use super::{Redisson, RedissonSource};
+use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, SourceError, millis, text};
 use crate::link::Conn;
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields};
-use crate::source::{SourceError, millis, text};
 
 /// An element and the payload in it, of either layout.
 #[derive(Debug, Clone, PartialEq, Eq)]

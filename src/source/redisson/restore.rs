@@ -9,12 +9,9 @@ use bytes::Bytes;
 use super::Redisson;
 use super::layout::{self, Layout};
 use super::scripts::of_the_command_line;
+use crate::ledger::claims::Element;
+use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, SourceError, text};
 use crate::link::{Conn, Script};
-use crate::source::SourceError;
-use crate::source::ledger::claims::Element;
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
-use crate::source::ledger::{BadReply, Fields};
-use crate::source::text;
 
 static RESTORE: LazyLock<Script> =
     LazyLock::new(|| of_the_command_line("restore", include_str!("scripts/restore.lua")));
@@ -206,8 +203,8 @@ pub fn restore_end(items: &[(Held, Back)]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::claims::Header;
     use crate::message::{MessageId, Origin};
-    use crate::source::ledger::claims::Header;
 
     fn entry(origin: Origin, element: &[u8]) -> Element {
         let mut member = Header::redriven(origin, MessageId(*b"RANDOM8B"), 5_000, vec![]).encode();

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::{ListCleanup, RedissonSource};
+use crate::ledger::Activity;
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
-use crate::source::Activity;
 
 impl RedissonSource {
     /// What this activity needs of Redisson's keys.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Redisson;
+use crate::ledger;
+use crate::ledger::millis;
 use crate::link::{Conn, LinkError, Memory};
-use crate::source::ledger;
-use crate::source::millis;
 
 /// The server answers; how long that takes is the round trip.
 ///

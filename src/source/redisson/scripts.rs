@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
+use crate::ledger::claims::{self, Patch};
+use crate::ledger::{self, Clock, Fragments};
 use crate::link::Script;
-use crate::source::ledger::claims::{self, Patch};
-use crate::source::ledger::{self, Clock, Fragments};
 
 /// Redisson's half.
 const FRAGMENTS: Fragments = Fragments {

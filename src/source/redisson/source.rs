@@ -8,17 +8,17 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::{Keys, ListCleanup, Overdue, RedissonSpec, SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, layout, rescue_end};
+use crate::ledger;
+use crate::ledger::fsck::{Check, Found, Held};
+use crate::ledger::store::Rescued;
+use crate::ledger::{
+    Activity, Announcement, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read, Score, Source,
+    SourceError, UpkeepRequest, Upkept, large_head, millis, text,
+};
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{Identity, MessageId, Origin};
 use crate::metric::SourceTerms;
-use crate::source::ledger::fsck::{Check, Found, Held};
-use crate::source::ledger::{BadReply, Fields, Hints, Packed, large_head};
-use crate::source::store::Rescued;
-use crate::source::{
-    Activity, Announcement, ClaimAdded, Depths, Junk, Leftovers, Read, Score, Source, SourceError, UpkeepRequest,
-    Upkept, ledger, millis, text,
-};
 
 /// A queue as Redisson keeps it.
 #[derive(Clone)]

@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Redisson, RedissonSource};
+use crate::ledger::{
+    BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, SourceError, Start, UpkeepRequest, UpkeepState, Upkept, millis, text,
+};
 use crate::link::Conn;
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields};
-use crate::source::{SourceError, Start, UpkeepRequest, UpkeepState, Upkept, millis, text};
 
 /// How long to wait for a sweeping daemon before another one continues.
 const SWEEP_LEASE: Duration = Duration::from_secs(10);

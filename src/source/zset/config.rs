@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use super::identity::Naming;
 use super::keys::works_in_cluster;
+use crate::ledger::score::Unit;
 use crate::settings::keys::{Key, tables};
 use crate::settings::reader::Section;
 use crate::source::SourceSettings;
-use crate::source::score::Unit;
 use crate::source::spec::{RESERVED_KEYS, SourceSpec};
 use crate::template::Template;
 

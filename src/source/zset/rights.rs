@@ -1,10 +1,10 @@
 //! What the fragments of the scripts and the commands need to be allowed on the set.
 
 use super::ZsetSource;
+use crate::ledger;
+use crate::ledger::Activity;
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
-use crate::source::Activity;
-use crate::source::ledger;
 
 impl ZsetSource {
     /// What this activity needs of the set.

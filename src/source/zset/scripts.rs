@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use crate::source::ledger::claims::{self, Patch};
-use crate::source::ledger::{self, Clock, Fragments};
+use crate::ledger::claims::{self, Patch};
+use crate::ledger::{self, Clock, Fragments};
 
 /// The set's half.
 const FRAGMENTS: Fragments = Fragments {

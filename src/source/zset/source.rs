@@ -11,16 +11,16 @@ use super::config::Body;
 use super::identity::filled;
 use super::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 use super::{Keys, ZsetSpec};
+use crate::ledger;
+use crate::ledger::store::Rescued;
+use crate::ledger::{
+    Activity, Announcement, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read, Score, Shape,
+    Source, SourceError, UpkeepRequest, UpkeepState, Upkept, glob_literal, large_head, millis, redis_now_ms, text,
+};
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{Identity, MessageId, Origin};
 use crate::metric::SourceTerms;
-use crate::source::ledger::{BadReply, Fields, Hints, Packed, Shape, glob_literal, large_head, redis_now_ms};
-use crate::source::store::Rescued;
-use crate::source::{
-    Activity, Announcement, ClaimAdded, Depths, Junk, Leftovers, Read, Score, Source, SourceError, UpkeepRequest,
-    UpkeepState, Upkept, ledger, millis, text,
-};
 
 /// A sorted set that is a queue.
 #[derive(Clone)]

@@ -8,11 +8,11 @@ use delaybridge::source::ledger::claims::{
 
 use super::*;
 
-const CLAIM: &str = "src/source/ledger/claims/scripts/claim.lua";
-const TAKE_OVER: &str = "src/source/ledger/claims/scripts/take_over.lua";
-const EXTEND: &str = "src/source/ledger/claims/scripts/extend.lua";
-const SETTLE: &str = "src/source/ledger/claims/scripts/settle.lua";
-const BURY: &str = "src/source/ledger/claims/scripts/bury.lua";
+const CLAIM: &str = "src/ledger/claims/scripts/claim.lua";
+const TAKE_OVER: &str = "src/ledger/claims/scripts/take_over.lua";
+const EXTEND: &str = "src/ledger/claims/scripts/extend.lua";
+const SETTLE: &str = "src/ledger/claims/scripts/settle.lua";
+const BURY: &str = "src/ledger/claims/scripts/bury.lua";
 
 #[tokio::test]
 async fn large_elements_behind_small_ones() {

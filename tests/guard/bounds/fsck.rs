@@ -6,7 +6,7 @@ use delaybridge::source::ledger::fsck::script;
 
 use super::*;
 
-const FIELDS: &str = "src/source/ledger/fsck/scripts/fields.lua";
+const FIELDS: &str = "src/ledger/fsck/scripts/fields.lua";
 const ORPHAN: &str = "src/source/redisson/scripts/fsck/orphan.lua";
 const UNLISTED: &str = "src/source/redisson/scripts/fsck/unlisted.lua";
 const UNSCHEDULE: &str = "src/source/redisson/scripts/fsck/unschedule.lua";

@@ -13,14 +13,14 @@ use delaybridge::source::{Score, build};
 
 use super::*;
 
-const FORWARD: &str = "src/source/ledger/scripts/forward.lua";
-const IMPORT: &str = "src/source/ledger/scripts/import.lua";
-const PEEK: &str = "src/source/ledger/scripts/peek.lua";
-const REMOVE: &str = "src/source/ledger/scripts/remove.lua";
-const RESCHEDULE: &str = "src/source/ledger/scripts/reschedule.lua";
-const REDRIVE: &str = "src/source/ledger/scripts/redrive.lua";
-const RESTORE: &str = "src/source/ledger/scripts/restore.lua";
-const STATS: &str = "src/source/ledger/scripts/stats.lua";
+const FORWARD: &str = "src/ledger/scripts/forward.lua";
+const IMPORT: &str = "src/ledger/scripts/import.lua";
+const PEEK: &str = "src/ledger/scripts/peek.lua";
+const REMOVE: &str = "src/ledger/scripts/remove.lua";
+const RESCHEDULE: &str = "src/ledger/scripts/reschedule.lua";
+const REDRIVE: &str = "src/ledger/scripts/redrive.lua";
+const RESTORE: &str = "src/ledger/scripts/restore.lua";
+const STATS: &str = "src/ledger/scripts/stats.lua";
 
 /// An entry of the retry set with an element of this size.
 fn entry(rig: &mut Rig, size: usize) -> Bytes {

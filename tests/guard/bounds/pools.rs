@@ -8,8 +8,8 @@ use delaybridge::source::{Noted, Source, build};
 
 use super::*;
 
-const CLAIM: &str = "src/source/ledger/claims/scripts/claim.lua";
-const SETTLE: &str = "src/source/ledger/claims/scripts/settle.lua";
+const CLAIM: &str = "src/ledger/claims/scripts/claim.lua";
+const SETTLE: &str = "src/ledger/claims/scripts/settle.lua";
 const STATUS: &str = "src/source/job_pool/scripts/status.lua";
 
 /// A pool with one bucket and its jobs in a hash.

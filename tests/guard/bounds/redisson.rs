@@ -11,7 +11,7 @@ use delaybridge::source::{Start, UpkeepRequest, UpkeepState};
 
 use super::*;
 
-const REMOVE: &str = "src/source/ledger/scripts/remove.lua";
+const REMOVE: &str = "src/ledger/scripts/remove.lua";
 const MIGRATE: &str = "src/source/redisson/scripts/migrate.lua";
 const OFFER: &str = "src/source/redisson/scripts/offer.lua";
 const RESCUE: &str = "src/source/redisson/scripts/rescue.lua";

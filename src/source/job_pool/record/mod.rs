@@ -10,7 +10,7 @@ use bytes::Bytes;
 use redisson_codecs::{Codec, Coding, JavaTypes};
 use serde_json::Value;
 
-use crate::source::Junk;
+use crate::ledger::Junk;
 
 /// How a record is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

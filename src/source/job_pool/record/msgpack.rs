@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Field;
-use crate::source::Junk;
+use crate::ledger::Junk;
 
 /// Most levels below the map.
 const DEPTH: usize = 64;

@@ -1,12 +1,11 @@
 //! Bodies: read under the lease, bounded, gone with their elements and with no others.
 
 use super::*;
-use crate::source::NoPayload;
+use crate::ledger::claims::{Body, Move};
+use crate::ledger::{Answer, NoPayload};
 use crate::source::contract::{
     claim, ms, name, offer, request, settle, settle_one, take, take_one, take_over, takeover,
 };
-use crate::source::ledger::Answer;
-use crate::source::ledger::claims::{Body, Move};
 
 const JOB: Bytes = Bytes::from_static(b"job-7");
 
@@ -111,7 +110,7 @@ async fn a_claim_reads_as_many_bodies_as_it_has_room_for_and_always_one() {
     let mut rig = pool().await;
     let body = vec![b'x'; 1_000];
     jobs(&mut rig, &[("a", &body), ("b", &body), ("c", &body), ("d", b"small")]).await;
-    let limited = crate::source::ledger::claims::ClaimRequest { bytes: 2_500, ..request(A, 1) };
+    let limited = crate::ledger::claims::ClaimRequest { bytes: 2_500, ..request(A, 1) };
     let claimed = claim(&rig, &limited).await;
     let states: Vec<_> = claimed.elements.iter().map(|element| *element.body.clone().expect("a body")).collect();
     assert!(
@@ -124,7 +123,7 @@ async fn a_claim_reads_as_many_bodies_as_it_has_room_for_and_always_one() {
     assert_eq!(rig.redis(A).ledger().open(&left[0].element).1, Err(NoPayload::NoRoom));
     let verdicts: Vec<_> = left.iter().map(|mine| mine.verdict(mine.release())).collect();
     assert_eq!(settle(&rig, &verdicts).await, [Answer::Done; 2]);
-    let tiny = crate::source::ledger::claims::ClaimRequest { bytes: 10, ..request(A, 2) };
+    let tiny = crate::ledger::claims::ClaimRequest { bytes: 10, ..request(A, 2) };
     let claimed = claim(&rig, &tiny).await;
     assert_eq!(claimed.elements[0].body_bytes().map(Bytes::len), Some(1_000));
 }
@@ -139,9 +138,8 @@ async fn large_bodies_make_small_claims() {
     }
     let store = rig.redis(A);
     let first = store.claim_of(&request(A, 1)).await;
-    let read = |elements: &[crate::source::ledger::claims::Element]| {
-        elements.iter().filter(|e| e.body_bytes().is_some()).count()
-    };
+    let read =
+        |elements: &[crate::ledger::claims::Element]| elements.iter().filter(|e| e.body_bytes().is_some()).count();
     assert_eq!((first.len(), read(&first)), (40, 10));
     let verdicts: Vec<_> = crate::source::contract::Mine::all(name(A, 1), first)
         .into_iter()
@@ -222,7 +220,7 @@ async fn several_buckets_share_a_claim_and_a_job_in_two_of_them_is_one() {
     // One job in two buckets, and one that is due later.
     let due_ms = rig.now_ms();
     rig.redis.run(redis::pipe().zadd(&buckets[2], "job-00", due_ms).zadd(&buckets[1], "later", due_ms + 700)).await;
-    let claimed = claim(&rig, &crate::source::ledger::claims::ClaimRequest { most: 30, ..request(A, 1) }).await;
+    let claimed = claim(&rig, &crate::ledger::claims::ClaimRequest { most: 30, ..request(A, 1) }).await;
     let members: Vec<_> = claimed.elements.iter().map(|element| element.member.clone()).collect();
     assert_eq!((members.len(), claimed.next_ms), (30, Some(rig.now_ms())));
     for n in 0..3 {
@@ -288,12 +286,9 @@ async fn a_dead_letter_has_the_body_and_brings_it_back() {
 
 impl RedisStore {
     /// What a claim took.
-    async fn claim_of(
-        &self,
-        request: &crate::source::ledger::claims::ClaimRequest,
-    ) -> Vec<crate::source::ledger::claims::Element> {
-        use crate::source::ledger::claims::ClaimReply;
-        match crate::source::store::Claims::claim(self, request).await.expect("the server claims") {
+    async fn claim_of(&self, request: &crate::ledger::claims::ClaimRequest) -> Vec<crate::ledger::claims::Element> {
+        use crate::ledger::claims::ClaimReply;
+        match crate::ledger::store::Claims::claim(self, request).await.expect("the server claims") {
             ClaimReply::Claimed(claimed) => claimed.elements,
             reply => panic!("{reply:?}"),
         }

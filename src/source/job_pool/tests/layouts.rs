@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::*;
-use crate::source::NoPayload;
+use crate::ledger::NoPayload;
+use crate::ledger::claims::{Body, BodyAt};
 use crate::source::job_pool::PRESETS;
-use crate::source::ledger::claims::{Body, BodyAt};
 
 fn bytes(value: &Value) -> Bytes {
     match value {

@@ -18,16 +18,15 @@ use super::layout::{IdIn, Names, Place, Wanted};
 use super::record::Format;
 use super::status::{NOTE, Status, StatusAt};
 use super::{JobPool, JobPoolSpec, Preset, SCRIPTS_ON_TEST_CLOCK};
+use crate::ledger::redis::{RedisServer, RedisStore};
+use crate::ledger::score::Unit;
+use crate::ledger::store::{Server, Store};
+use crate::ledger::{Activity, Ledger, Score, Source, Use};
 use crate::link::{Conn, Side};
 use crate::message::MessageId;
 use crate::source::contract::on_redis::OnRedis;
 use crate::source::contract::servers::{Daemon, Servers};
 use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, seeds};
-use crate::source::ledger::{Ledger, Use};
-use crate::source::redis::{RedisServer, RedisStore};
-use crate::source::score::Unit;
-use crate::source::store::{Server, Store};
-use crate::source::{Activity, Score, Source};
 
 /// A pool on servers of its own, under the clock of the test.
 pub(super) struct PoolRig {

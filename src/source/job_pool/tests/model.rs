@@ -4,11 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::source::NoPayload;
+use crate::ledger::claims::{ClaimReply, ClaimRequest, Move, TakeOverReply, TakeOverRequest, Verdict};
+use crate::ledger::store::Claims;
+use crate::ledger::{Answer, NoPayload};
 use crate::source::contract::{Mine, ms, name, request, takeover};
-use crate::source::ledger::Answer;
-use crate::source::ledger::claims::{ClaimReply, ClaimRequest, Move, TakeOverReply, TakeOverRequest, Verdict};
-use crate::source::store::Claims;
 
 /// Seeds of one run; more with `DELAYBRIDGE_SEEDS`.
 const SEEDS: u64 = 300;
@@ -26,7 +25,7 @@ struct World {
     /// Bodies that a sink has confirmed.
     confirmed: BTreeSet<Bytes>,
     held: Vec<Mine>,
-    names: Vec<crate::source::ledger::claims::ClaimName>,
+    names: Vec<crate::ledger::claims::ClaimName>,
     claims: u64,
     sent: Vec<Verdict>,
 }

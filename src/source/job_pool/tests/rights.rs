@@ -1,15 +1,14 @@
 //! Each right in turn is withdrawn from the daemon's user: no job is lost, and what is refused names the right.
 
 use super::*;
+use crate::ledger::claims::{ClaimReply, Move, Settled, Verdict};
+use crate::ledger::store::Claims;
+use crate::ledger::{Answer, SourceError, TEST_CLOCK};
 use crate::link::rights::command::LRANGE;
 use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
 use crate::link::test_server::soon;
 use crate::link::{Link, LinkOptions};
-use crate::source::SourceError;
 use crate::source::contract::{Mine, ms, name, request};
-use crate::source::ledger::claims::{ClaimReply, Move, Settled, Verdict};
-use crate::source::ledger::{Answer, TEST_CLOCK};
-use crate::source::store::Claims;
 
 /// A hash of jobs in JSON with a status, and a hash beside them.
 fn shared() -> Preset {
@@ -108,7 +107,7 @@ async fn one_right(rig: &mut PoolRig, link: &Link, test: &str, what: &str) -> bo
     for (place, old) in expired.into_iter().enumerate() {
         let new = next + 10_000 * (1 + place as u64);
         let ask = crate::source::contract::takeover(old, A + 1, new);
-        if let crate::source::ledger::claims::TakeOverReply::Taken { elements, .. } =
+        if let crate::ledger::claims::TakeOverReply::Taken { elements, .. } =
             whole.take_over(&ask).await.expect("with all rights")
         {
             found.extend(Mine::all(ask.new, elements));

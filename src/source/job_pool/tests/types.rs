@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::ledger::SourceError;
+use crate::ledger::claims::{ClaimReply, Move, Verdict};
+use crate::ledger::store::Claims;
 use crate::link::LinkError;
-use crate::source::SourceError;
 use crate::source::contract::{name, request};
-use crate::source::ledger::claims::{ClaimReply, Move, Verdict};
-use crate::source::store::Claims;
 
 /// Every key with its contents.
 async fn dump(rig: &mut PoolRig) -> BTreeMap<Vec<u8>, Vec<u8>> {

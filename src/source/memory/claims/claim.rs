@@ -5,12 +5,9 @@ use bytes::Bytes;
 use super::super::queue::Queue;
 use super::super::zset::Zset;
 use super::{Keys, name, text};
+use crate::ledger::claims::{ClaimReply, ClaimRequest, Claimed, Contents, EXPIRED_SHOWN, Element, Header, Writer};
+use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, Leftovers, millis};
 use crate::message::{MessageId, Origin};
-use crate::source::ledger::claims::{
-    ClaimReply, ClaimRequest, Claimed, Contents, EXPIRED_SHOWN, Element, Header, Writer,
-};
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
-use crate::source::{Leftovers, millis};
 
 /// Places that elements are claimed from.
 const PLACES: usize = 3;

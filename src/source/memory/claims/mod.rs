@@ -16,13 +16,13 @@ use futures_util::FutureExt;
 use super::queue::Queue;
 use super::zset::Zset;
 use super::{MemoryStore, Op, open};
-use crate::message::{Identity, Origin};
-use crate::source::ledger::claims::{
+use crate::ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Part, Settled, TakeOverReply,
     TakeOverRequest, Verdict, Whole,
 };
-use crate::source::store::{Call, Claims, InFlight};
-use crate::source::{Junk, NoPayload, millis};
+use crate::ledger::store::{Call, Claims, InFlight};
+use crate::ledger::{Junk, NoPayload, millis};
+use crate::message::{Identity, Origin};
 
 /// Claims of which the elements are counted.
 const COUNTED: usize = 1_000;
@@ -233,8 +233,8 @@ impl Claims for MemoryStore {
 
     fn open_element(&self, element: &Element) -> (Identity, Result<Bytes, NoPayload>) {
         if element.is_damaged() {
-            let (id, payload) = Junk::damaged(element);
-            return (id, payload.map_err(NoPayload::Junk));
+            let (id, junk) = element.as_junk();
+            return (id, Err(junk.into()));
         }
         let (id, payload) = match element.origin() {
             Origin::Ready => (element.given_id(), Ok(element.bytes())),

@@ -1,7 +1,7 @@
 //! The fence of a queue in order, in memory: one process at a time delivers from it.
 
 use super::super::queue::Queue;
-use crate::source::ledger::claims::ClaimName;
+use crate::ledger::claims::ClaimName;
 
 /// Who delivers in order, and until when: never earlier than the end of any of its leases.
 #[derive(Clone, Default)]

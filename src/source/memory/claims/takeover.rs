@@ -3,9 +3,8 @@
 use super::super::queue::Queue;
 use super::claim::Room;
 use super::{Keys, text};
-use crate::source::ledger::BATCH_ENTRIES;
-use crate::source::ledger::claims::{Contents, TakeOverReply, TakeOverRequest};
-use crate::source::millis;
+use crate::ledger::claims::{Contents, TakeOverReply, TakeOverRequest};
+use crate::ledger::{BATCH_ENTRIES, millis};
 
 impl Queue {
     pub(super) fn take_over(&mut self, request: &TakeOverRequest, now_ms: i64) -> TakeOverReply {

@@ -5,14 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::follow_tokio;
-use crate::link::LinkError;
-use crate::message::MessageId;
-use crate::source::SourceError;
-use crate::source::ledger::claims::{
+use crate::ledger::SourceError;
+use crate::ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Element, Move, Part, TakeOverRequest, Verdict, Whole,
 };
+use crate::ledger::store::{Claims, Server, Store};
+use crate::link::LinkError;
+use crate::message::MessageId;
 use crate::source::memory::{Fault, MemoryServer, MemoryStore, Op, element};
-use crate::source::store::{Claims, Server, Store};
 
 const OWNER: [u8; 8] = [1; 8];
 const LEASE: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ fn request(number: u64) -> ClaimRequest {
         most: 500,
         bytes: 1 << 20,
         rotation: 0,
-        hints: crate::source::ledger::Hints::default(),
+        hints: crate::ledger::Hints::default(),
     }
 }
 

@@ -11,17 +11,16 @@ use bytes::Bytes;
 
 use super::config::Body;
 use super::{Naming, SCRIPTS_ON_TEST_CLOCK, ZsetSource, ZsetSpec};
+use crate::ledger::claims::{ClaimReply, ClaimRequest, Header};
+use crate::ledger::redis::RedisServer;
+use crate::ledger::score::Unit;
+use crate::ledger::store::{Server, Store};
+use crate::ledger::{Activity, Ledger, Score, Source, Use};
 use crate::link::Side;
 use crate::message::{MessageId, Origin};
 use crate::source::contract::on_redis::OnRedis;
 use crate::source::contract::servers::{Daemon, Servers};
 use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, request, seeds};
-use crate::source::ledger::claims::{ClaimReply, ClaimRequest, Header};
-use crate::source::ledger::{Ledger, Use};
-use crate::source::redis::RedisServer;
-use crate::source::score::Unit;
-use crate::source::store::{Server, Store};
-use crate::source::{Activity, Score, Source};
 use crate::template::Template;
 
 /// A set under the clock of the test.

@@ -6,9 +6,9 @@ use futures_util::FutureExt;
 
 use super::walk::World;
 use super::*;
+use crate::ledger::Clock;
+use crate::ledger::claims::Patch;
 use crate::source::contract::walk::Walk;
-use crate::source::ledger::Clock;
-use crate::source::ledger::claims::Patch;
 use crate::source::zset::Scripts;
 
 /// Seeds that each bug is tried on. The first that notices it ends the search.

@@ -1,0 +1,81 @@
+//! What a source says of itself: what an announcement means, what a look reads, what a claim and the gauges found.
+
+use bytes::Bytes;
+
+use super::upkeep::Leftovers;
+use crate::link::Score;
+
+/// What an announcement means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Announcement {
+    /// Something falls due at this Redis time in ms.
+    DueAt(i64),
+    /// Something has changed: look.
+    Changed,
+    /// A pause begins or ends: see what is paused.
+    Pause,
+}
+
+/// A read that costs next to nothing and answers a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Read {
+    /// Members of a sorted set up to this score.
+    DueBefore {
+        /// The sorted set.
+        key: Bytes,
+        /// Last score.
+        until: Score,
+    },
+    /// Length of a list.
+    Length {
+        /// The list.
+        key: Bytes,
+    },
+}
+
+/// What the source's half of a claim learned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClaimAdded {
+    /// When something falls due next at the source, in Redis ms.
+    pub next_ms: Option<i64>,
+    /// A score before which nothing is due, because the head is large.
+    pub large: Option<Score>,
+    /// What claims have left behind, if the claim looked.
+    pub leftovers: Option<Leftovers>,
+}
+
+/// How much a source holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Depths {
+    /// Elements that wait for their due time or are due.
+    pub scheduled: i64,
+    /// Those of them that are due.
+    pub due: i64,
+    /// Elements that the source's own clients have made ready.
+    pub ready: i64,
+    /// Due time of the first, in ms. That of a large one is not read: how far it is from now is right to a factor of two,
+    /// and never too much.
+    pub head_ms: Option<i64>,
+    /// What claims have left behind.
+    pub leftovers: Leftovers,
+    /// Entries without an element that no claim recorded: at least this many.
+    pub orphans: i64,
+}
+
+/// How many elements are in flight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// Elements.
+    pub elements: u64,
+    /// Whether there were more claims than were looked at.
+    pub more: bool,
+}
+
+/// What became of elements that were to be transferred in place of the source's clients.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rescued {
+    /// Elements that were transferred.
+    pub moved: u64,
+    /// Elements that no consumer could read, left where they are.
+    pub junk: u64,
+}

@@ -1,0 +1,66 @@
+//! The ledger of one queue: its keys, its scripts, and the source behind it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use bytes::Bytes;
+
+use super::claims::Element;
+use super::keys::Keys;
+use super::payload::NoPayload;
+use super::scripts::Scripts;
+use super::source::Source;
+use crate::message::Identity;
+
+/// The ledger of one queue in one Redis, as one process sees it.
+pub struct Ledger {
+    /// The ledger's keys of the queue.
+    pub keys: Keys,
+    /// The random number of this process.
+    pub owner: [u8; 8],
+    pub(super) scripts: &'static Scripts,
+    pub(super) source: Arc<dyn Source>,
+    /// One daemon at a time delivers from the queue, in order.
+    pub(super) ordered: bool,
+    /// Mean size of the bodies that were met last, for a source with bodies: 0 for none.
+    pub(super) body_size: AtomicUsize,
+}
+
+impl Ledger {
+    /// The ledger of a source's queue. `owner` is this process's random number.
+    pub fn new(source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
+        let keys = source.ledger_keys();
+        Ledger { keys, owner, scripts: source.scripts(), source, ordered: false, body_size: AtomicUsize::new(0) }
+    }
+
+    /// The same of a queue that one daemon at a time delivers from, in order.
+    pub fn in_order(self, ordered: bool) -> Self {
+        Ledger { ordered, ..self }
+    }
+
+    /// The foreign half of the queue.
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    /// Takes an element apart: its id, and the payload or why there is none.
+    pub fn open(&self, element: &Element) -> (Identity, Result<Bytes, NoPayload>) {
+        let (origin, given, bytes) = (element.origin(), element.given_id(), element.bytes());
+        let (id, payload) = match &element.body {
+            _ if element.is_damaged() => {
+                let (id, junk) = element.as_junk();
+                (id, Err(junk))
+            }
+            Some(body) => return self.source.open_body(origin, given, &bytes, body),
+            None => self.source.open(origin, given, &bytes),
+        };
+        (id, payload.map_err(NoPayload::Junk))
+    }
+
+    /// The keys of scripts that have a half of the source: ours first.
+    pub(super) fn with_source(&self) -> Vec<Bytes> {
+        let mut keys = vec![self.keys.leases.clone(), self.keys.retry.clone(), self.keys.dead.clone()];
+        keys.extend(self.source.keys());
+        keys
+    }
+}

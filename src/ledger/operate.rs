@@ -1,0 +1,264 @@
+//! What an operator asks for: another time for an element that waits, its end, another life for a dead letter.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+
+use super::claims::{BodyAt, Element};
+use super::inspect::{Located, Place};
+use crate::ledger::args::text;
+use crate::ledger::body::Beside;
+use crate::ledger::dead::DeadLetter;
+use crate::ledger::error::SourceError;
+use crate::ledger::handle::Ledger;
+use crate::ledger::scripts::whole;
+use crate::link::{BadReply, Clock, Conn, Score, Script, listeners};
+
+static IMPORT: LazyLock<Script> =
+    LazyLock::new(|| Script::new("import", whole(include_str!("scripts/import.lua"), Clock::Redis)));
+
+/// A line of an import.
+#[derive(Debug, Clone, Copy)]
+pub struct Import {
+    /// Distinguishes this import from every other one.
+    pub run: u64,
+    /// Number of the line.
+    pub line: u64,
+}
+
+/// What is announced on the presence channel when something may fall due earlier than the daemons know.
+pub const CHANGED: &[u8] = b"changed";
+
+/// What became of an element that was to be moved. Only the first has changed something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acted {
+    /// It was moved.
+    Done,
+    /// It has that time already.
+    Already,
+    /// It is not there any more.
+    Gone,
+    /// It has another time than the one that it was seen with, or is scheduled once more.
+    Moved,
+    /// Its body was written anew since it was read.
+    Rewritten,
+}
+
+impl Acted {
+    fn read(script: &'static str, reply: redis::Value) -> Result<Acted, BadReply> {
+        match reply {
+            redis::Value::BulkString(letter) => match &letter[..] {
+                b"y" => Some(Acted::Done),
+                b"a" => Some(Acted::Already),
+                b"n" => Some(Acted::Gone),
+                b"c" => Some(Acted::Moved),
+                b"b" => Some(Acted::Rewritten),
+                _ => None,
+            },
+            _ => None,
+        }
+        .ok_or(BadReply { script, expected: "a known letter" })
+    }
+}
+
+/// Another body in the place of the one that was read.
+#[derive(Debug, Clone)]
+pub struct NewBody {
+    /// The one that was read.
+    pub was: Bytes,
+    /// The new one.
+    pub is: Bytes,
+}
+
+/// What becomes of an element that is removed.
+#[derive(Debug, Clone)]
+pub enum Removal {
+    /// It is gone for good, its body too, whatever that is by now.
+    ForGood,
+    /// A dead letter with these fields, and the body that was read.
+    Dead {
+        /// The fields of the letter.
+        fields: Vec<(&'static str, Bytes)>,
+        /// The body, where it is not in the element.
+        body: Option<Bytes>,
+    },
+}
+
+impl Ledger {
+    /// Gives an element that was found scheduled, or waiting for a retry, this time, and tells those who wait for the first.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be sent again.
+    pub async fn reschedule(
+        &self,
+        conn: &Conn,
+        found: &Located,
+        at_ms: i64,
+        body: Option<&NewBody>,
+    ) -> Result<Acted, SourceError> {
+        let score = self.score_at(found.place, at_ms);
+        let own = if found.place == Place::Scheduled { self.source.announce(at_ms) } else { None };
+        let (channel, words) = own.unwrap_or_else(|| (self.keys.presence.clone(), Bytes::from_static(CHANGED)));
+        let mut keys = vec![found.key.clone()];
+        let seen = found.score.map(text).unwrap_or_default();
+        let mut args = vec![found.member.clone(), seen, text(score), channel.to_string().into(), words];
+        if let Some((at, body)) = self.source.body_at(&found.element()).zip(body) {
+            keys.push(at.key().clone());
+            args.extend([kind_of(&at), at.field().cloned().unwrap_or_default(), sha1(&body.was), body.is.clone()]);
+        }
+        Ok(Acted::read("reschedule", conn.script(&self.scripts.reschedule, &keys, &args).await?)?)
+    }
+
+    fn score_at(&self, place: Place, at_ms: i64) -> Score {
+        if place == Place::Scheduled { self.source.written(at_ms) } else { Score::of_ms(at_ms) }
+    }
+
+    /// When an element at this place is due that was given this time: scores of whole seconds are up to one earlier.
+    pub fn due_at(&self, place: Place, at_ms: i64) -> i64 {
+        let score = self.score_at(place, at_ms);
+        if place == Place::Scheduled { self.source.due_ms(score) } else { score.ceil_ms() }
+    }
+
+    /// Takes an element that was found scheduled, or waiting for a retry, out of the queue.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be sent again.
+    pub async fn remove(&self, conn: &Conn, found: &Located, removal: &Removal) -> Result<Acted, SourceError> {
+        let (half, word) = self.source.removal();
+        let mut keys = vec![found.key.clone(), self.keys.dead.clone()];
+        let place: &'static [u8] = if found.place == Place::Scheduled { b"s" } else { b"r" };
+        let seen = found.score.map(text).unwrap_or_default();
+        let mut args = vec![found.member.clone(), seen, Bytes::from_static(place), text(half.len()), word];
+        keys.extend(half);
+        let fields = match removal {
+            Removal::ForGood => &[][..],
+            Removal::Dead { fields, .. } => fields,
+        };
+        args.push(text(2 * fields.len()));
+        for (name, value) in fields {
+            args.extend([Bytes::from_static(name.as_bytes()), value.clone()]);
+        }
+        let element = found.element();
+        let at = self.source.body_at(&element).filter(|_| self.source.has_bodies());
+        match (at, removal) {
+            (Some(at), Removal::ForGood) => self.body_to_remove(&at, &element, None, &mut keys, &mut args),
+            (Some(at), Removal::Dead { body: Some(body), .. }) => {
+                self.body_to_remove(&at, &element, Some(body), &mut keys, &mut args);
+            }
+            _ => {}
+        }
+        Ok(Acted::read("remove", conn.script(&self.scripts.remove, &keys, &args).await?)?)
+    }
+
+    /// Appends the key of a body and of what goes with it, and what the script has to know of them. `seen` is what the body has
+    /// to be; none for any.
+    fn body_to_remove(
+        &self,
+        at: &BodyAt,
+        element: &Bytes,
+        seen: Option<&Bytes>,
+        keys: &mut Vec<Bytes>,
+        args: &mut Vec<Bytes>,
+    ) {
+        keys.extend([at.key().clone(), self.keys.lives()]);
+        let (place, field) = (text(keys.len() - 1), at.field().cloned().unwrap_or_default());
+        let word = Bytes::from_static(at.word().as_bytes());
+        let beside = self.source.goes_with_body(element, seen.unwrap_or(&Bytes::new()));
+        args.extend([place, word, field, seen.map(sha1).unwrap_or_default(), text(beside.len())]);
+        for beside in beside {
+            let (what, key, name, ms) = match beside {
+                Beside::Field { key, field } => (&b"h"[..], key, field, Bytes::new()),
+                Beside::Member { key, member } => (&b"z"[..], key, member, Bytes::new()),
+                Beside::Remembered { key, member, ms } => (&b"k"[..], key, member, text(ms)),
+            };
+            keys.push(key);
+            args.extend([Bytes::from_static(what), text(keys.len()), name, ms]);
+        }
+    }
+
+    /// Moves a dead letter to the retry zset under a new header, due at this time (none: now), and its body back to where it
+    /// was; `false` when it was not there, when the very same member waits there already, from a dead letter with the same bytes,
+    /// or when there is another body for the same id: redrive this one later.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be sent again.
+    pub async fn redrive(
+        &self,
+        conn: &Conn,
+        letter: &DeadLetter,
+        member: Bytes,
+        at_ms: Option<i64>,
+    ) -> Result<bool, SourceError> {
+        let mut args = vec![Bytes::from(letter.stream_id.clone()), member, at_ms.map(text).unwrap_or_default()];
+        let mut keys = vec![self.keys.dead.clone(), self.keys.retry.clone()];
+        if let Some((at, body)) = self.body_of(letter) {
+            let word = Bytes::from_static(at.word().as_bytes());
+            args.extend([word, at.field().cloned().unwrap_or_default(), body]);
+            keys.extend([at.key().clone(), self.keys.lives()]);
+        }
+        Ok(truth("redrive", conn.script(&self.scripts.redrive, &keys, &args).await?)?)
+    }
+
+    /// Stores a dead letter that comes from outside. A line that was stored before is not stored again.
+    ///
+    /// # Errors
+    ///
+    /// After any error it may be sent again.
+    pub async fn import(&self, conn: &Conn, import: Import, fields: &[(String, Bytes)]) -> Result<(), SourceError> {
+        let keys = [self.keys.dead.clone(), self.keys.state.clone()];
+        let mut args = vec![text(import.run), text(import.line)];
+        for (name, value) in fields {
+            args.extend([Bytes::from(name.clone()), value.clone()]);
+        }
+        truth("import", conn.script(&IMPORT, &keys, &args).await?)?;
+        Ok(())
+    }
+
+    /// Tells the daemons that serve the queue to look for what is due.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection, and a missing right to `PUBLISH`.
+    pub async fn announce_change(&self, conn: &Conn) -> Result<(), SourceError> {
+        conn.query::<i64>(redis::cmd("PUBLISH").arg(&*self.keys.presence).arg(CHANGED)).await?;
+        Ok(())
+    }
+
+    /// How many daemons that deliver from this queue are connected, by their subscription to its presence channel. One
+    /// that is just connecting, or cut off from Redis, is not among them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection, and a missing right to `PUBSUB`.
+    pub async fn daemons(&self, conn: &Conn) -> Result<u64, SourceError> {
+        let daemons: i64 = listeners(conn, &[&self.keys.presence]).await?.into_iter().sum();
+        Ok(daemons.unsigned_abs())
+    }
+}
+
+impl Located {
+    /// What the source's program wrote.
+    pub fn element(&self) -> Bytes {
+        let entry = (self.place != Place::Scheduled).then(|| Element::entry(self.member.clone(), 0)).flatten();
+        entry.map_or_else(|| self.member.clone(), |entry| entry.bytes())
+    }
+}
+
+fn kind_of(at: &BodyAt) -> Bytes {
+    Bytes::from_static(if matches!(at, BodyAt::Value { .. }) { b"s" } else { b"h" })
+}
+
+fn sha1(body: &Bytes) -> Bytes {
+    sha1_smol::Sha1::from(body).digest().to_string().into()
+}
+
+/// Reads the answer of a script that says whether it did something.
+pub(crate) fn truth(script: &'static str, reply: redis::Value) -> Result<bool, BadReply> {
+    match reply {
+        redis::Value::Int(n) => Ok(n == 1),
+        _ => Err(BadReply { script, expected: "0 or 1" }),
+    }
+}

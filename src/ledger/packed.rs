@@ -1,0 +1,55 @@
+//! An element as a source reads it from its beginning, for a person.
+
+use bytes::Bytes;
+
+use crate::message::Identity;
+
+/// What the bytes of an element are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// An element of the source, in the format with this name.
+    Packed(&'static str),
+    /// A bare payload.
+    Bare,
+    /// In no format of the source; the payload is all of its bytes.
+    Junk,
+    /// An entry with a header that this version does not know; the payload is all of its bytes.
+    Unknown,
+}
+
+impl Shape {
+    /// The word for a person.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Shape::Packed(format) => format,
+            Shape::Bare => "bare",
+            Shape::Junk => "junk",
+            Shape::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a source reads in the beginning of one of its elements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packed {
+    /// Identity; none where all bytes are needed for it and were not read.
+    pub id: Option<Identity>,
+    /// The name of its format, or junk.
+    pub shape: Shape,
+    /// Length of the payload in bytes.
+    pub size: usize,
+    /// The payload, or its beginning.
+    pub payload: Bytes,
+}
+
+/// Bytes as a pattern that matches themselves and nothing else.
+pub(crate) fn glob_literal(bytes: &[u8]) -> Vec<u8> {
+    let mut pattern = Vec::with_capacity(2 * bytes.len());
+    for &byte in bytes {
+        if matches!(byte, b'*' | b'?' | b'[' | b']' | b'\\' | b'^' | b'-') {
+            pattern.push(b'\\');
+        }
+        pattern.push(byte);
+    }
+    pattern
+}

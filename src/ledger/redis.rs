@@ -1,0 +1,442 @@
+//! Queues in Redis: the ledger and the source of each, over the connection to the server that has it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+
+use super::answers::{Announcement, InFlight, Read, Rescued};
+use super::args::millis;
+use super::batch::BATCH_BYTES;
+use super::claims::{self, ClaimName, Element};
+use super::dead::{DeadLetter, Forwarder, Order};
+use super::error::SourceError;
+use super::handle::Ledger;
+use super::operate::CHANGED;
+use super::pause::{ANNOUNCED, Pauses};
+use super::payload::NoPayload;
+use super::pressure::nearly_full;
+use super::source::Source;
+use super::stats::Stats;
+use super::store::{Call, Claims, Home, Scheduled, Server, Store, Unannounced};
+use super::upkeep::{UpkeepRequest, Upkept};
+use crate::link::{Conn, Durable, DurableRedis, History, LinkError, NoAnswer, Place, Redis, Score, listeners};
+use crate::message::Identity;
+use crate::metric::SourceTerms;
+
+/// Longest wait for the reads on one node of a cluster: they must not hold up those on the others.
+const READ_PATIENCE: Duration = Duration::from_millis(500);
+
+/// One queue, and its place.
+pub struct RedisStore {
+    place: Place,
+    ledger: Ledger,
+    /// What claims go through that have to be durable.
+    durable: Option<Durable>,
+}
+
+impl RedisStore {
+    /// The queue of this source. `owner` is this process's random number.
+    pub fn new(redis: impl Into<Redis>, source: Arc<dyn Source>, owner: [u8; 8]) -> Self {
+        let ledger = Ledger::new(source, owner);
+        RedisStore { place: redis.into().at(&ledger.keys.leases), ledger, durable: None }
+    }
+
+    /// The same, and it answers a claim only when that is durable.
+    pub fn durable(self, durable: Option<&DurableRedis>) -> Self {
+        RedisStore { durable: durable.map(|durable| durable.at(&self.ledger.keys.leases)), ..self }
+    }
+
+    /// The same of a queue that one daemon at a time delivers from, in order.
+    pub fn in_order(self, ordered: bool) -> Self {
+        RedisStore { ledger: self.ledger.in_order(ordered), ..self }
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The scripts and keys behind it.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The connection, or the answer that nothing was sent.
+    fn conn(&self) -> Result<Conn, SourceError> {
+        current(&self.place)
+    }
+
+    /// The connection for claims. While replicas are behind there is none.
+    async fn conn_for_claims(&self) -> Result<Conn, SourceError> {
+        let Some(durable) = &self.durable else { return self.conn() };
+        Box::pin(durable.ready()).await?.map_err(|shortfall| SourceError::NotDurable { shortfall, released: 0 })
+    }
+
+    /// What is claimed may be delivered when it is durable. Else it goes back, uncounted: after a failover it could be
+    /// delivered again, by a master that does not know of the claim.
+    ///
+    /// After an unknown answer the claim is looked for by its name, and its contents come by here again.
+    async fn make_durable<'a>(
+        &self,
+        conn: &Conn,
+        name: ClaimName,
+        may_repeat: bool,
+        elements: impl Iterator<Item = &'a Element> + Clone,
+    ) -> Result<(), SourceError> {
+        let any = elements.clone().next().is_some();
+        let Some(durable) = self.durable.as_ref().filter(|_| any) else { return Ok(()) };
+        let released = elements.clone().count() as u64;
+        // Boxed, because few queues ask for it.
+        let problem = match Box::pin(durable.confirm(conn)).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(shortfall)) => SourceError::NotDurable { shortfall, released },
+            // A missing right: it is reported, and holds up nothing that was claimed.
+            Err(refused @ LinkError::Server { .. }) => refused.into(),
+            Err(error) => return Err(self.unfinished(&error)),
+        };
+        let back = |(at, element)| claims::Verdict::release(name, name.number, at, element).doubtful(may_repeat);
+        let back: Vec<_> = elements.enumerate().map(back).collect();
+        let gone_back = Box::pin(self.ledger.claims().settle(conn, &back, None, None)).await;
+        gone_back.map_err(|error| self.unfinished(&error))?;
+        Err(problem)
+    }
+
+    /// A claim has run, and what had to follow it was not done, for whatever reason: the claim is to be looked for by its name.
+    /// Any other error would say that nothing was claimed, and leave the elements to their lease.
+    fn unfinished(&self, error: &dyn std::error::Error) -> SourceError {
+        let reason = NoAnswer::Broken(format!("the claim could not be made durable: {error}"));
+        LinkError::Unknown { address: self.place.address(), reason }.into()
+    }
+}
+
+fn current(place: &Place) -> Result<Conn, SourceError> {
+    place.current().ok_or_else(|| LinkError::NotSent { address: place.address() }.into())
+}
+
+impl Store for RedisStore {
+    fn home(&self) -> &dyn Home {
+        &self.place
+    }
+
+    fn stats(&self) -> Call<'_, Stats> {
+        async { self.ledger.stats(&self.conn()?).await }.boxed()
+    }
+
+    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
+        let keys = &self.ledger.keys;
+        let until = |key: &Bytes, ms| Read::DueBefore { key: key.clone(), until: Score::of_ms(ms) };
+        // A lease that is not over may be extended: it is nothing to wait for.
+        let ours = [until(&keys.retry, now_ms.saturating_add(millis(ahead))), until(&keys.leases, now_ms)];
+        self.ledger.source().poll(now_ms, ahead).into_iter().chain(ours).collect()
+    }
+
+    fn unannounced(&self) -> Option<Unannounced> {
+        let source = self.ledger.source();
+        let (read, channel) = (source.unannounced()?, source.channel()?.clone());
+        Some(Unannounced { read, channel, presence: self.ledger.keys.presence.clone() })
+    }
+
+    fn channels(&self) -> Vec<Arc<str>> {
+        self.ledger.source().channel().into_iter().chain([&self.ledger.keys.presence]).cloned().collect()
+    }
+
+    fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement> {
+        if channel == &*self.ledger.keys.presence {
+            return match payload {
+                ANNOUNCED => Some(Announcement::Pause),
+                CHANGED => Some(Announcement::Changed),
+                _ => None,
+            };
+        }
+        let source = self.ledger.source();
+        source.channel().filter(|own| &***own == channel).and_then(|_| source.announcement(payload))
+    }
+
+    fn pauses<'a>(&'a self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses> {
+        async move { self.ledger.pauses(&self.conn()?, sinks).await }.boxed()
+    }
+
+    fn terms(&self) -> Option<&'static SourceTerms> {
+        self.ledger.source().terms()
+    }
+
+    fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept> {
+        async { self.ledger.source().upkeep(&self.conn()?, self.ledger.owner, request).await }.boxed()
+    }
+
+    fn schedules(&self) -> usize {
+        self.ledger.source().schedules().len()
+    }
+
+    fn due_before(&self, schedule: usize, ms: i64) -> Call<'_, usize> {
+        async move { self.ledger.due_before(&self.conn()?, schedule, ms).await }.boxed()
+    }
+
+    fn scheduled(&self, schedule: usize, first: usize) -> Call<'_, Scheduled> {
+        async move {
+            let members = self.ledger.scheduled(&self.conn()?, schedule, first).await?;
+            let source = self.ledger.source();
+            // An element of a sorted set has a score; without one it is taken for due.
+            let elements = members.members.into_iter().map(|(score, bytes)| match score {
+                Some(score) => source.bare(bytes, score),
+                None => claims::Element::bare(bytes, members.now_ms),
+            });
+            Ok(Scheduled { now_ms: members.now_ms, elements: elements.collect() })
+        }
+        .boxed()
+    }
+
+    fn read_bodies<'a>(&'a self, elements: &'a mut [claims::Element]) -> Call<'a, ()> {
+        async move { self.ledger.fetch(&self.conn()?, elements, BATCH_BYTES).await.map(drop) }.boxed()
+    }
+
+    fn rescue<'a>(&'a self, after: Duration, elements: &'a [Bytes]) -> Call<'a, Rescued> {
+        async move { self.ledger.source().rescue(&self.conn()?, after, elements).await }.boxed()
+    }
+
+    fn forwarded<'a>(&'a self, lease: Duration, confirmed: &'a [String]) -> Call<'a, Forwarder> {
+        async move { self.ledger.forwarded(&self.conn()?, lease, confirmed).await }.boxed()
+    }
+
+    fn dead_count(&self) -> Call<'_, usize> {
+        async { self.ledger.dead_count(&self.conn()?).await }.boxed()
+    }
+
+    fn dead_range<'a>(
+        &'a self,
+        order: Order,
+        from: &'a str,
+        until: &'a str,
+        count: usize,
+    ) -> Call<'a, Vec<DeadLetter>> {
+        async move { self.ledger.dead_range(&self.conn()?, order, from, until, count).await }.boxed()
+    }
+}
+
+impl Claims for RedisStore {
+    fn claim<'a>(&'a self, request: &'a claims::ClaimRequest) -> Call<'a, claims::ClaimReply> {
+        async move {
+            let conn = self.conn_for_claims().await?;
+            let reply = self.ledger.claim(&conn, request).await?;
+            if let claims::ClaimReply::Claimed(claimed) = &reply {
+                self.make_durable(&conn, request.name, false, claimed.elements.iter().chain(&claimed.damaged)).await?;
+            }
+            Ok(reply)
+        }
+        .boxed()
+    }
+
+    fn take_over<'a>(&'a self, request: &'a claims::TakeOverRequest) -> Call<'a, claims::TakeOverReply> {
+        async move {
+            let conn = self.conn_for_claims().await?;
+            let reply = self.ledger.take_over(&conn, request).await?;
+            if let claims::TakeOverReply::Taken { elements, damaged, .. } = &reply {
+                self.make_durable(&conn, request.new, true, elements.iter().chain(damaged)).await?;
+            }
+            Ok(reply)
+        }
+        .boxed()
+    }
+
+    fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<ClaimName>, u64)> {
+        async move { self.ledger.claims().expired(&self.conn()?, now_ms, most).await }.boxed()
+    }
+
+    fn extend<'a>(&'a self, lease: Duration, names: &'a [ClaimName]) -> Call<'a, claims::Extended> {
+        async move { self.ledger.claims().extend(&self.conn()?, lease, names).await }.boxed()
+    }
+
+    fn contents(&self, name: ClaimName) -> Call<'_, claims::Contents> {
+        async move { self.ledger.contents(&self.conn()?, name).await }.boxed()
+    }
+
+    fn recover(&self, name: ClaimName, may_repeat: bool) -> Call<'_, claims::Contents> {
+        async move {
+            // A server counts from the last command of a connection, reads among them.
+            let conn = self.conn_for_claims().await?;
+            let contents = self.ledger.contents(&conn, name).await?;
+            self.make_durable(&conn, name, may_repeat, contents.elements.iter().chain(&contents.damaged)).await?;
+            Ok(contents)
+        }
+        .boxed()
+    }
+
+    fn confirm<'a>(&'a self, claims: &'a [claims::Whole]) -> Call<'a, Vec<claims::Confirmed>> {
+        async move { self.ledger.claims().confirm(&self.conn()?, claims).await }.boxed()
+    }
+
+    fn settle<'a>(
+        &'a self,
+        batch: &'a [claims::Verdict],
+        push_to: Option<&'a Bytes>,
+        dead_max_len: Option<u64>,
+    ) -> Call<'a, claims::Settled> {
+        async move { self.ledger.claims().settle(&self.conn()?, batch, push_to, dead_max_len).await }.boxed()
+    }
+
+    fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [ClaimName]) -> Call<'a, claims::Buried> {
+        async move { self.ledger.claims().bury(&self.conn()?, not_after_ms, names).await }.boxed()
+    }
+
+    fn owner(&self) -> [u8; 8] {
+        self.ledger.owner
+    }
+
+    fn leave_order(&self) -> Call<'_, bool> {
+        async move { self.ledger.claims().leave_order(&self.conn()?, self.ledger.owner).await }.boxed()
+    }
+
+    fn in_flight(&self) -> Call<'_, InFlight> {
+        async move { self.ledger.claims().in_flight(&self.conn()?).await }.boxed()
+    }
+
+    fn open_element(&self, element: &claims::Element) -> (Identity, Result<Bytes, NoPayload>) {
+        self.ledger.open(element)
+    }
+
+    fn has_met_bodies(&self) -> bool {
+        self.ledger.has_met_bodies()
+    }
+
+    fn tries(&self, element: &claims::Element) -> Option<u32> {
+        element.body.as_ref().and_then(|body| self.ledger.source().tries(body))
+    }
+
+    fn topic(&self, element: &claims::Element) -> Option<Arc<str>> {
+        element.body.as_ref().and_then(|body| self.ledger.source().topic(body))
+    }
+}
+
+impl Home for Place {
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        async { drop(self.ready().await) }.boxed()
+    }
+
+    fn is_up(&self) -> bool {
+        self.current().is_some()
+    }
+
+    fn call_timeout(&self) -> Duration {
+        self.command_timeout()
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.now_ms()
+    }
+
+    fn observe(&self, now_ms: i64) {
+        self.observe(now_ms);
+    }
+
+    fn is_nearly_full(&self) -> bool {
+        self.is_nearly_full()
+    }
+
+    fn history(&self) -> Option<History> {
+        self.history()
+    }
+}
+
+/// All servers of a Redis.
+pub struct RedisServer(Redis);
+
+impl RedisServer {
+    /// The servers of this Redis.
+    pub fn new(redis: impl Into<Redis>) -> Self {
+        RedisServer(redis.into())
+    }
+}
+
+impl Server for RedisServer {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn is_up(&self) -> bool {
+        self.0.nodes().iter().any(|node| node.current().is_some())
+    }
+
+    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>> {
+        async move {
+            if reads.is_empty() {
+                return Ok(Vec::new());
+            }
+            if !self.0.is_cluster() {
+                return read_at(&current(&self.0.at(""))?, reads.iter()).await;
+            }
+            let mut answers: Vec<Option<Result<i64, SourceError>>> = reads.iter().map(|_| None).collect();
+            let parts = by_server(&self.0, reads);
+            let asked = parts.iter().map(async |(conn, places)| {
+                let of_part = read_at(conn, places.iter().map(|place| &reads[*place]));
+                tokio::time::timeout(READ_PATIENCE, of_part).await
+            });
+            for ((_, places), answered) in parts.iter().zip(join_all(asked).await) {
+                // What has no answer here is read again by the next round.
+                if let Ok(Ok(of_part)) = answered {
+                    places.iter().zip(of_part).for_each(|(place, answer)| answers[*place] = Some(answer));
+                }
+            }
+            let address: Arc<str> = self.0.address().into();
+            let not_sent = || Err(LinkError::NotSent { address: address.clone() }.into());
+            Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(not_sent)).collect())
+        }
+        .boxed()
+    }
+
+    fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>> {
+        async move {
+            let not_sent = || LinkError::NotSent { address: self.0.address().into() };
+            let channels: Vec<_> = channels.iter().map(|channel| &**channel).collect();
+            Ok(listeners(&self.0.any().ok_or_else(not_sent)?, &channels).await?)
+        }
+        .boxed()
+    }
+
+    fn look_at_memory(&self) -> Call<'_, ()> {
+        async {
+            let looks = self.0.nodes().into_iter().filter_map(|node| Some((node.current()?, node)));
+            let looks = join_all(
+                looks.map(async |(conn, node)| nearly_full(&conn).await.map(|full| node.set_nearly_full(full))),
+            );
+            looks.await.into_iter().collect()
+        }
+        .boxed()
+    }
+}
+
+/// The places of reads, by the server that has their keys. What is at a server without a connection is left out.
+fn by_server(redis: &Redis, reads: &[Read]) -> Vec<(Conn, Vec<usize>)> {
+    let mut parts: Vec<(Conn, Vec<usize>)> = Vec::new();
+    for (number, read) in reads.iter().enumerate() {
+        let (Read::DueBefore { key, .. } | Read::Length { key }) = read;
+        let Some(conn) = redis.at(key).current() else { continue };
+        match parts.iter_mut().find(|(of, _)| of.address() == conn.address()) {
+            Some((_, places)) => places.push(number),
+            None => parts.push((conn, vec![number])),
+        }
+    }
+    parts
+}
+
+/// Reads in one round trip.
+async fn read_at(
+    conn: &Conn,
+    reads: impl ExactSizeIterator<Item = &Read>,
+) -> Result<Vec<Result<i64, SourceError>>, SourceError> {
+    let mut pipe = redis::Pipeline::with_capacity(reads.len());
+    for read in reads {
+        match read {
+            Read::DueBefore { key, until } => pipe.cmd("ZCOUNT").arg(&key[..]).arg("-inf").arg(*until),
+            Read::Length { key } => pipe.cmd("LLEN").arg(&key[..]),
+        };
+    }
+    let number = |answer| match answer {
+        Ok(redis::Value::Int(n)) => Ok(n),
+        Ok(_) => Err(SourceError::Link(LinkError::Malformed("expected a number".to_owned()))),
+        Err(error) => Err(SourceError::Link(error)),
+    };
+    Ok(conn.pipeline(&pipe).await?.into_iter().map(number).collect())
+}

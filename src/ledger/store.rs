@@ -1,0 +1,238 @@
+//! What the pipeline does with a queue, wherever it is kept: the ledger over its source in Redis ([`redis`](super::redis)),
+//! or both in the memory of a test ([`memory`](crate::source::memory)).
+//!
+//! The contract suite of `source` holds every implementation to the same behaviour.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use super::answers::{Announcement, Read};
+pub use super::answers::{InFlight, Rescued};
+use super::claims;
+use super::dead::{DeadLetter, Forwarder, Order};
+use super::error::SourceError;
+use super::pause::Pauses;
+use super::payload::NoPayload;
+use super::stats::Stats;
+use super::upkeep::{UpkeepRequest, Upkept};
+use crate::link::History;
+use crate::message::Identity;
+use crate::metric::SourceTerms;
+
+/// A call to the server that holds a queue.
+pub type Call<'a, T> = BoxFuture<'a, Result<T, SourceError>>;
+
+/// One queue, as one process works on it.
+pub trait Store: Claims {
+    /// The server that holds the queue.
+    fn home(&self) -> &dyn Home;
+
+    /// The numbers behind the gauges.
+    fn stats(&self) -> Call<'_, Stats>;
+
+    /// Reads that find whether a claim would take something at this Redis time, or an element falls due until `ahead` after
+    /// it.
+    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
+
+    /// A place that other clients fill without an announcement while they are awake.
+    fn unannounced(&self) -> Option<Unannounced>;
+
+    /// Channels that a daemon listens to.
+    fn channels(&self) -> Vec<Arc<str>>;
+
+    /// What a message on one of these channels means; `None` for nothing.
+    fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement>;
+
+    /// What is paused of the queue and of these sinks of it.
+    fn pauses<'a>(&'a self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses>;
+
+    /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
+    fn terms(&self) -> Option<&'static SourceTerms>;
+
+    /// One step of the removal of what claims left behind at the source.
+    fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept>;
+
+    /// How many sorted sets hold what is scheduled: a pool of jobs may have several.
+    fn schedules(&self) -> usize {
+        1
+    }
+
+    /// How many elements of a schedule fall due before this time: the place of the first that does not.
+    fn due_before(&self, schedule: usize, ms: i64) -> Call<'_, usize>;
+
+    /// Elements of a schedule in due order, from the `first` on: at least one unless the end is reached. Bodies that are elsewhere
+    /// are not read.
+    fn scheduled(&self, schedule: usize, first: usize) -> Call<'_, Scheduled>;
+
+    /// Reads the bodies of these elements, where the source has bodies: as far as there is room, and one in any case.
+    fn read_bodies<'a>(&'a self, _elements: &'a mut [claims::Element]) -> Call<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Does the source's own transfer for those of the elements that are overdue by at least `after`.
+    fn rescue<'a>(&'a self, after: Duration, elements: &'a [Bytes]) -> Call<'a, Rescued>;
+
+    /// Removes dead letters that a sink has confirmed, and takes or keeps the lease of the one process that forwards them. A
+    /// lease of zero gives it back.
+    fn forwarded<'a>(&'a self, lease: Duration, confirmed: &'a [String]) -> Call<'a, Forwarder>;
+
+    /// How many dead letters there are.
+    fn dead_count(&self) -> Call<'_, usize>;
+
+    /// Dead letters between two places of their stream, `-` and `+` being its ends and `(` excluding a place.
+    fn dead_range<'a>(&'a self, order: Order, from: &'a str, until: &'a str, count: usize)
+    -> Call<'a, Vec<DeadLetter>>;
+}
+
+/// The claims of one queue: what leaves the source is in one of them until it has a verdict.
+///
+/// # Contract
+///
+/// - **Exactly one state** (R2). Each call moves elements between states as a whole or not at all.
+/// - **Unknown answers.** A call that ends with [`LinkError::Unknown`](crate::link::LinkError::Unknown) may have run. Every
+///   call may be sent again: nothing is done twice. A claim or takeover that ran before answers so; what it holds is found
+///   by its name ([`contents`](Claims::contents)).
+/// - **The fence** (R3). A verdict names the claim and the exact member. What another process took over in the meantime is
+///   not touched, and the answer says so. A verdict after the end of the lease is accepted while no other took over.
+/// - **What it names, and nothing else** (R1). A verdict on an element leaves its neighbours where they are, also those that the
+///   caller does not expect under the name, because the server has an older state than the caller has seen.
+/// - **Leases** (R5). A claim with a lease that is over is taken over by any process, under a name with one expiry more.
+/// - **Never early** (R9). The clock of the server decides what is due, not that of the caller.
+pub trait Claims: Send + Sync + 'static {
+    /// Claims what is due, under a lease.
+    fn claim<'a>(&'a self, request: &'a claims::ClaimRequest) -> Call<'a, claims::ClaimReply>;
+
+    /// Takes over what is in a claim with a lease that is over: all of it, or what there is room for.
+    fn take_over<'a>(&'a self, request: &'a claims::TakeOverRequest) -> Call<'a, claims::TakeOverReply>;
+
+    /// Names of claims with leases that were over at this time, the longest first; at most `most`. And how many names
+    /// among them this version cannot read.
+    fn expired(&self, now_ms: i64, most: usize) -> Call<'_, (Vec<claims::ClaimName>, u64)>;
+
+    /// Moves the ends of these leases to a full lease from now; says which were still the caller's. Of a claim with a lost
+    /// reply it says whether it has run, as soon as the time is past its `not_after`.
+    fn extend<'a>(&'a self, lease: Duration, names: &'a [claims::ClaimName]) -> Call<'a, claims::Extended>;
+
+    /// What a claim holds.
+    fn contents(&self, name: claims::ClaimName) -> Call<'_, claims::Contents>;
+
+    /// What a claim of the caller's holds, to be delivered: durable, as what a claim answers. `may_repeat`: a sink may have it
+    /// already. What goes back, because it is not durable, says so in its header.
+    fn recover(&self, name: claims::ClaimName, may_repeat: bool) -> Call<'_, claims::Contents>;
+
+    /// Removes whole claims, by their names; one answer for each. Whatever is under such a name goes, also what the caller does
+    /// not know of: see [`Whole`](claims::Whole) for when that is right.
+    fn confirm<'a>(&'a self, claims: &'a [claims::Whole]) -> Call<'a, Vec<claims::Confirmed>>;
+
+    /// Writes verdicts, each on an exact member. `push_to` is the list of exactly-once pushes, `dead_max_len` the exact
+    /// length that dead letters are trimmed to.
+    fn settle<'a>(
+        &'a self,
+        batch: &'a [claims::Verdict],
+        push_to: Option<&'a Bytes>,
+        dead_max_len: Option<u64>,
+    ) -> Call<'a, claims::Settled>;
+
+    /// Removes the leases of those of these claims that hold nothing, once none of them can run any more: after the latest
+    /// `not_after` of them.
+    fn bury<'a>(&'a self, not_after_ms: i64, names: &'a [claims::ClaimName]) -> Call<'a, claims::Buried>;
+
+    /// Whose claims these are: a part of their names.
+    fn owner(&self) -> [u8; 8];
+
+    /// Gives back the right to deliver in order, for a process with nothing in flight; nothing for other queues.
+    fn leave_order(&self) -> Call<'_, bool> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
+    /// Elements in flight, over all processes: exact for at most 1,000 claims, else at least this many.
+    fn in_flight(&self) -> Call<'_, InFlight>;
+
+    /// Takes an element of a claim, or a scheduled one, apart: its id, and the payload or why there is none. The source does
+    /// it, with the id that the header carries for an element of the ready list.
+    fn open_element(&self, element: &claims::Element) -> (Identity, Result<Bytes, NoPayload>);
+
+    /// Whether this process has met a body at all, where the source has bodies. Until then a missing one may as well be a
+    /// mistake in the configuration.
+    fn has_met_bodies(&self) -> bool {
+        true
+    }
+
+    /// How many attempts an element may have by its own record, where the source has such elements.
+    fn tries(&self, _element: &claims::Element) -> Option<u32> {
+        None
+    }
+
+    /// The topic of an element, where the source has topics.
+    fn topic(&self, _element: &claims::Element) -> Option<Arc<str>> {
+        None
+    }
+}
+
+/// A place that other clients fill without an announcement. They are awake while more clients listen to `channel` than
+/// daemons, which listen to `presence` as well.
+#[derive(Debug, Clone)]
+pub struct Unannounced {
+    /// How much there is.
+    pub read: Read,
+    /// What all listen to.
+    pub channel: Arc<str>,
+    /// What only daemons listen to.
+    pub presence: Arc<str>,
+}
+
+/// Some of what is scheduled.
+#[derive(Debug, Clone)]
+pub struct Scheduled {
+    /// Redis time in ms.
+    pub now_ms: i64,
+    /// The elements, as a claim would take them.
+    pub elements: Vec<claims::Element>,
+}
+
+/// The server that holds one queue, as it can be reached now. In a cluster it may be another one at the next call.
+pub trait Home: Send + Sync + 'static {
+    /// Waits until the server can be asked.
+    fn ready(&self) -> BoxFuture<'_, ()>;
+
+    /// Whether it can be asked now.
+    fn is_up(&self) -> bool;
+
+    /// How long one call may take before its answer is unknown.
+    fn call_timeout(&self) -> Duration;
+
+    /// The time by its clock in ms, as well as it is known without asking. A hint for sleeping and for `not_after`.
+    fn now_ms(&self) -> i64;
+
+    /// Takes over a time that it has answered just now.
+    fn observe(&self, now_ms: i64);
+
+    /// Whether more than 90 % of the memory was used that may be, when that was last looked at.
+    fn is_nearly_full(&self) -> bool;
+
+    /// Which history of the data it is now; another one when the server may have forgotten writes. `None` while it cannot be asked.
+    fn history(&self) -> Option<History>;
+}
+
+/// The servers of one Redis: what concerns many queues at once.
+pub trait Server: Send + Sync + 'static {
+    /// As the configuration calls it.
+    fn name(&self) -> &str {
+        crate::link::UNNAMED
+    }
+
+    /// Whether one of them can be asked now.
+    fn is_up(&self) -> bool;
+
+    /// Makes several reads, in one round trip to each server; an error for one that has no answer.
+    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>>;
+
+    /// How many clients listen to each channel, this process among them.
+    fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>>;
+
+    /// Looks how much of the memory is used that may be, for [`Home::is_nearly_full`].
+    fn look_at_memory(&self) -> Call<'_, ()>;
+}
