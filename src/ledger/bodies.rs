@@ -13,9 +13,9 @@ use super::claims::{
 use crate::ledger::batch::BATCH_BYTES;
 use crate::ledger::body::Noted;
 use crate::ledger::dead::DeadLetter;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
-use crate::link::{Conn, LinkError, NoAnswer};
+use crate::link::{Conn, NoAnswer};
 
 impl Ledger {
     /// Claims what is due, with the bodies.
@@ -23,7 +23,7 @@ impl Ledger {
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn claim(&self, conn: &Conn, request: &ClaimRequest) -> Result<ClaimReply, SourceError> {
+    pub async fn claim(&self, conn: &Conn, request: &ClaimRequest) -> Result<ClaimReply, StoreError> {
         // As many as there is room for, should bodies be as large as the last.
         let mean = self.body_size.load(Ordering::Relaxed);
         let most = request.most.min(request.bytes.checked_div(mean).unwrap_or(usize::MAX).max(1));
@@ -43,7 +43,7 @@ impl Ledger {
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn take_over(&self, conn: &Conn, request: &TakeOverRequest) -> Result<TakeOverReply, SourceError> {
+    pub async fn take_over(&self, conn: &Conn, request: &TakeOverRequest) -> Result<TakeOverReply, StoreError> {
         let mut reply = self.claims().take_over(conn, request).await?;
         if let TakeOverReply::Taken { elements, .. } = &mut reply {
             self.fetch(conn, elements, request.bytes).await.map_err(|why| lost(conn, &why))?;
@@ -53,12 +53,12 @@ impl Ledger {
     }
 
     /// Writes the status of what was claimed. Without an answer it is not known what the bodies are now.
-    async fn note_reserved(&self, conn: &Conn, elements: &mut [Element]) -> Result<(), SourceError> {
+    async fn note_reserved(&self, conn: &Conn, elements: &mut [Element]) -> Result<(), StoreError> {
         self.source.note(conn, elements, Noted::Reserved).await.map_err(|why| lost(conn, &why))
     }
 
     /// Writes the status of elements that go back, page by page.
-    pub(super) async fn note_back(&self, conn: &Conn, mut elements: Vec<Element>) -> Result<(), SourceError> {
+    pub(super) async fn note_back(&self, conn: &Conn, mut elements: Vec<Element>) -> Result<(), StoreError> {
         while self.source.keeps_status() && !elements.is_empty() {
             self.fetch(conn, &mut elements, BATCH_BYTES).await?;
             self.source.note(conn, &mut elements, Noted::Back).await?;
@@ -73,7 +73,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn contents(&self, conn: &Conn, name: ClaimName) -> Result<Contents, SourceError> {
+    pub async fn contents(&self, conn: &Conn, name: ClaimName) -> Result<Contents, StoreError> {
         let mut contents = self.claims().contents(conn, name).await?;
         self.fetch(conn, &mut contents.elements, BATCH_BYTES).await?;
         Ok(contents)
@@ -85,7 +85,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn fetch(&self, conn: &Conn, elements: &mut [Element], room: usize) -> Result<bool, SourceError> {
+    pub async fn fetch(&self, conn: &Conn, elements: &mut [Element], room: usize) -> Result<bool, StoreError> {
         if !self.source.has_bodies() {
             return Ok(false);
         }
@@ -108,7 +108,7 @@ impl Ledger {
 }
 
 /// The claim has run, and its bodies are not known.
-fn lost(conn: &Conn, why: &SourceError) -> SourceError {
+fn lost(conn: &Conn, why: &StoreError) -> StoreError {
     let reason = NoAnswer::Broken(format!("read bodies: {why}"));
-    SourceError::Link(LinkError::Unknown { address: conn.address().into(), reason })
+    StoreError::Unknown { address: conn.address().into(), reason }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::claims::{Body, Element, Header, sink_hash};
 use crate::ledger::args::{millis, text};
 use crate::ledger::batch::BATCH_BYTES;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::link::{BadReply, Conn, Fields, Score};
 use crate::message::{Identity, MessageId, Origin};
@@ -218,7 +218,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn dead_letters(&self, conn: &Conn, order: Order) -> Result<DeadLetters<'_>, SourceError> {
+    pub async fn dead_letters(&self, conn: &Conn, order: Order) -> Result<DeadLetters<'_>, StoreError> {
         self.dead_letters_between(conn, order, None, None).await
     }
 
@@ -233,7 +233,7 @@ impl Ledger {
         order: Order,
         oldest: Option<String>,
         newest: Option<String>,
-    ) -> Result<DeadLetters<'_>, SourceError> {
+    ) -> Result<DeadLetters<'_>, StoreError> {
         let newest = match newest {
             Some(newest) => Some(newest),
             None => self.dead_range(conn, Order::Newest, "+", "-", 1).await?.pop().map(|letter| letter.stream_id),
@@ -247,7 +247,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn dead_letter(&self, conn: &Conn, stream_id: &str) -> Result<Option<DeadLetter>, SourceError> {
+    pub async fn dead_letter(&self, conn: &Conn, stream_id: &str) -> Result<Option<DeadLetter>, StoreError> {
         Ok(self.dead_range(conn, Order::Oldest, stream_id, stream_id, 1).await?.pop())
     }
 
@@ -263,7 +263,7 @@ impl Ledger {
         from: &str,
         until: &str,
         count: usize,
-    ) -> Result<Vec<DeadLetter>, SourceError> {
+    ) -> Result<Vec<DeadLetter>, StoreError> {
         let name = if order == Order::Oldest { "XRANGE" } else { "XREVRANGE" };
         let mut command = redis::cmd(name);
         command.arg(&self.keys.dead[..]).arg(from).arg(until).arg("COUNT").arg(count);
@@ -280,7 +280,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn dead_count(&self, conn: &Conn) -> Result<usize, SourceError> {
+    pub async fn dead_count(&self, conn: &Conn) -> Result<usize, StoreError> {
         Ok(conn.query(redis::cmd("XLEN").arg(&self.keys.dead[..])).await?)
     }
 
@@ -290,12 +290,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection. After any error it may be sent again.
-    pub async fn forwarded(
-        &self,
-        conn: &Conn,
-        lease: Duration,
-        confirmed: &[String],
-    ) -> Result<Forwarder, SourceError> {
+    pub async fn forwarded(&self, conn: &Conn, lease: Duration, confirmed: &[String]) -> Result<Forwarder, StoreError> {
         let keys = [self.keys.dead.clone(), self.keys.state.clone()];
         let mut args = vec![Bytes::copy_from_slice(&self.owner), text(millis(lease))];
         args.extend(confirmed.iter().map(|id| Bytes::from(id.clone())));
@@ -312,7 +307,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection. After any error it may be sent again.
-    pub async fn purge(&self, conn: &Conn, stream_ids: &[String]) -> Result<usize, SourceError> {
+    pub async fn purge(&self, conn: &Conn, stream_ids: &[String]) -> Result<usize, StoreError> {
         if stream_ids.is_empty() {
             return Ok(0);
         }
@@ -326,7 +321,7 @@ impl DeadLetters<'_> {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn next(&mut self, conn: &Conn, most: usize) -> Result<Vec<DeadLetter>, SourceError> {
+    pub async fn next(&mut self, conn: &Conn, most: usize) -> Result<Vec<DeadLetter>, StoreError> {
         let Some((order, from, until, count)) = self.pages.next(most) else { return Ok(Vec::new()) };
         let page = self.queue.dead_range(conn, order, &from, &until, count).await?;
         self.pages.read(&page);

@@ -1,17 +1,58 @@
-//! Why a call to the store of a queue failed.
+//! Why a call to the store of a queue failed, as far as its caller acts on it.
 
-use crate::link::{BadReply, LinkError, Shortfall};
+use std::sync::Arc;
 
-/// Why a call to a source or to the ledger did not answer.
+use crate::link::{BadReply, NoAnswer, Shortfall};
+
+/// Why a call to the store of a queue has no result.
 #[derive(Debug, thiserror::Error)]
-pub enum SourceError {
-    /// The connection, or an error reply of the server.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// An answer of an unknown shape.
+pub enum StoreError {
+    /// Certainly not executed: there was no connection to send it on.
+    #[error("not sent: Redis {address} is not connected")]
+    NotSent {
+        /// `host:port/db`.
+        address: Arc<str>,
+    },
+    /// Sent, or about to be sent, and no answer came: it may have run, may run later, or never.
+    #[error("no answer of Redis {address}: {reason}")]
+    Unknown {
+        /// `host:port/db`.
+        address: Arc<str>,
+        /// Whether the time expired or the connection was lost.
+        reason: NoAnswer,
+    },
+    /// Not executed, because the keys of the queue are moving from one server to another. Try again soon.
+    #[error("Redis answered {code}: {message}")]
+    Moving {
+        /// Code of the server's answer.
+        code: &'static str,
+        /// The server's message, without arguments of the command.
+        message: String,
+    },
+    /// Not executed, because the server cannot do it now. It may be able to in a moment, without a change by a person.
+    #[error("Redis answered {code}: {message}")]
+    Passing {
+        /// Code of the server's answer.
+        code: &'static str,
+        /// The server's message, without arguments of the command.
+        message: String,
+    },
+    /// Not executed, or a script stopped at this error: a key of a wrong type, a missing right. A person has to change
+    /// something.
+    #[error("Redis answered {code}: {message}")]
+    Refused {
+        /// Code of the server's answer.
+        code: &'static str,
+        /// The server's message, without arguments of the command.
+        message: String,
+    },
+    /// Executed, but the answer has another type than the caller asked for: a defect of ours.
+    #[error("Redis answered with an unexpected type: {0}")]
+    Malformed(String),
+    /// Executed, but the answer of a script has an unknown shape.
     #[error(transparent)]
     Reply(#[from] BadReply),
-    /// What was claimed is not durable in time: nothing was delivered, and it went back.
+    /// The claim did not become durable in time: nothing was delivered, and its elements went back.
     #[error("not durable: {shortfall}")]
     NotDurable {
         /// What was not reached.
@@ -21,28 +62,31 @@ pub enum SourceError {
     },
 }
 
-impl SourceError {
+impl StoreError {
     /// Whether the same call may be answered in a moment, without a change by a person: nothing was sent, there was no answer, or
     /// the server cannot do it now.
     pub fn passes(&self) -> bool {
         match self {
-            SourceError::NotDurable { .. } => true,
-            SourceError::Reply(_) => false,
-            SourceError::Link(LinkError::NotSent { .. } | LinkError::Unknown { .. }) => true,
-            SourceError::Link(LinkError::Malformed(_)) => false,
-            SourceError::Link(LinkError::Server { code, .. }) => matches!(
-                *code,
-                "LOADING"
-                    | "BUSY"
-                    | "READONLY"
-                    | "MASTERDOWN"
-                    | "CLUSTERDOWN"
-                    | "MOVED"
-                    | "ASK"
-                    | "TRYAGAIN"
-                    | "NOREPLICAS"
-                    | "MISCONF"
-            ),
+            StoreError::NotSent { .. }
+            | StoreError::Unknown { .. }
+            | StoreError::Moving { .. }
+            | StoreError::Passing { .. }
+            | StoreError::NotDurable { .. } => true,
+            StoreError::Refused { .. } | StoreError::Malformed(_) | StoreError::Reply(_) => false,
+        }
+    }
+
+    /// The server's error code, if the server answered with one.
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            StoreError::Moving { code, .. } | StoreError::Passing { code, .. } | StoreError::Refused { code, .. } => {
+                Some(code)
+            }
+            StoreError::NotSent { .. }
+            | StoreError::Unknown { .. }
+            | StoreError::Malformed(_)
+            | StoreError::Reply(_)
+            | StoreError::NotDurable { .. } => None,
         }
     }
 }

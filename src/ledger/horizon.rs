@@ -1,9 +1,9 @@
 //! How much of the schedule falls due before each of many points in time. Counts by the index, and reads no element.
 
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::page::redis_now_ms;
-use crate::link::{Conn, LinkError};
+use crate::link::Conn;
 
 impl Ledger {
     /// Redis time in ms; and how many elements are due before each of these points in time, which are in ms from now; and how
@@ -12,7 +12,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection; a key of another type is `Server { code: "WRONGTYPE" }`.
-    pub async fn due_before_each(&self, conn: &Conn, offsets: &[i64]) -> Result<(i64, Vec<u64>), SourceError> {
+    pub async fn due_before_each(&self, conn: &Conn, offsets: &[i64]) -> Result<(i64, Vec<u64>), StoreError> {
         let now_ms = redis_now_ms(conn).await?;
         let mut counts = vec![0; offsets.len() + 1];
         for key in self.source.schedules() {
@@ -24,7 +24,7 @@ impl Ledger {
             pipe.cmd("ZCARD").arg(&key[..]);
             for (sum, answer) in counts.iter_mut().zip(conn.pipeline(&pipe).await?) {
                 let count: u64 =
-                    redis::from_redis_value(answer?).map_err(|error| LinkError::Malformed(error.to_string()))?;
+                    redis::from_redis_value(answer?).map_err(|error| StoreError::Malformed(error.to_string()))?;
                 *sum += count;
             }
         }

@@ -5,7 +5,7 @@ use redis::Value;
 
 use super::claims::{ClaimName, Part};
 use crate::ledger::batch::BATCH_BYTES;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::page::{Kind, RawPage, page, redis_now_ms};
 use crate::link::{BadReply, Conn};
@@ -35,7 +35,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn claim_keys(&self, conn: &Conn) -> Result<Vec<ClaimKey>, SourceError> {
+    pub async fn claim_keys(&self, conn: &Conn) -> Result<Vec<ClaimKey>, StoreError> {
         let mut all = Vec::new();
         for first in (0..).step_by(PAGE) {
             let mut command = redis::cmd("ZRANGE");
@@ -73,7 +73,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn claim_size(&self, conn: &Conn, name: ClaimName) -> Result<usize, SourceError> {
+    pub async fn claim_size(&self, conn: &Conn, name: ClaimName) -> Result<usize, StoreError> {
         let mut sizes = redis::pipe();
         for key in self.keys.of_claim(name) {
             sizes.cmd("ZCARD").arg(&key[..]);
@@ -100,7 +100,7 @@ impl Ledger {
         first: usize,
         count: usize,
         shown: usize,
-    ) -> Result<(RawPage, Vec<ClaimKey>), SourceError> {
+    ) -> Result<(RawPage, Vec<ClaimKey>), StoreError> {
         let keys = self.claim_keys(conn).await?;
         let mut all = RawPage {
             now_ms: redis_now_ms(conn).await?,

@@ -106,7 +106,7 @@ impl Ledger {
         first: usize,
         count: usize,
         show: Show,
-    ) -> Result<Page, SourceError> {
+    ) -> Result<Page, StoreError> {
         let shown = match show {
             Show::Start(bytes) => bytes.saturating_add(LONGEST_HEADER + self.source.overhead()),
             Show::All => usize::MAX >> 12, // exact as a Lua number, and more than a string of Redis can hold
@@ -139,7 +139,7 @@ impl Ledger {
     /// # Errors
     ///
     /// As for [`peek`](Ledger::peek).
-    pub async fn members(&self, conn: &Conn, place: Place, first: usize) -> Result<Members, SourceError> {
+    pub async fn members(&self, conn: &Conn, place: Place, first: usize) -> Result<Members, StoreError> {
         match self.place(place) {
             Some((key, kind)) => members(conn, &key, kind, first).await,
             None => Ok(Members { now_ms: redis_now_ms(conn).await?, members: Vec::new() }),
@@ -170,7 +170,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn locate(&self, conn: &Conn, wanted: &Identity) -> Result<Option<Located>, SourceError> {
+    pub async fn locate(&self, conn: &Conn, wanted: &Identity) -> Result<Option<Located>, StoreError> {
         for place in [Place::Scheduled, Place::Retry] {
             for (key, _) in self.places(place) {
                 if let Some((member, score)) = self.scan(conn, &key, place, wanted).await? {
@@ -195,7 +195,7 @@ impl Ledger {
         key: &Bytes,
         place: Place,
         wanted: &Identity,
-    ) -> Result<Option<(Bytes, Option<Score>)>, SourceError> {
+    ) -> Result<Option<(Bytes, Option<Score>)>, StoreError> {
         let (patterns, step) = match place {
             // The id is at the beginning: a mismatch is seen at once, however long the member is.
             Place::Scheduled => (self.source.patterns(wanted), 1000),

@@ -9,7 +9,7 @@ use super::inspect::{Located, Place};
 use crate::ledger::args::text;
 use crate::ledger::body::Beside;
 use crate::ledger::dead::DeadLetter;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::scripts::whole;
 use crate::link::{BadReply, Clock, Conn, Score, Script, listeners};
@@ -96,7 +96,7 @@ impl Ledger {
         found: &Located,
         at_ms: i64,
         body: Option<&NewBody>,
-    ) -> Result<Acted, SourceError> {
+    ) -> Result<Acted, StoreError> {
         let score = self.score_at(found.place, at_ms);
         let own = if found.place == Place::Scheduled { self.source.announce(at_ms) } else { None };
         let (channel, words) = own.unwrap_or_else(|| (self.keys.presence.clone(), Bytes::from_static(CHANGED)));
@@ -125,7 +125,7 @@ impl Ledger {
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn remove(&self, conn: &Conn, found: &Located, removal: &Removal) -> Result<Acted, SourceError> {
+    pub async fn remove(&self, conn: &Conn, found: &Located, removal: &Removal) -> Result<Acted, StoreError> {
         let (half, word) = self.source.removal();
         let mut keys = vec![found.key.clone(), self.keys.dead.clone()];
         let place: &'static [u8] = if found.place == Place::Scheduled { b"s" } else { b"r" };
@@ -191,7 +191,7 @@ impl Ledger {
         letter: &DeadLetter,
         member: Bytes,
         at_ms: Option<i64>,
-    ) -> Result<bool, SourceError> {
+    ) -> Result<bool, StoreError> {
         let mut args = vec![Bytes::from(letter.stream_id.clone()), member, at_ms.map(text).unwrap_or_default()];
         let mut keys = vec![self.keys.dead.clone(), self.keys.retry.clone()];
         if let Some((at, body)) = self.body_of(letter) {
@@ -207,7 +207,7 @@ impl Ledger {
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn import(&self, conn: &Conn, import: Import, fields: &[(String, Bytes)]) -> Result<(), SourceError> {
+    pub async fn import(&self, conn: &Conn, import: Import, fields: &[(String, Bytes)]) -> Result<(), StoreError> {
         let keys = [self.keys.dead.clone(), self.keys.state.clone()];
         let mut args = vec![text(import.run), text(import.line)];
         for (name, value) in fields {
@@ -222,7 +222,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection, and a missing right to `PUBLISH`.
-    pub async fn announce_change(&self, conn: &Conn) -> Result<(), SourceError> {
+    pub async fn announce_change(&self, conn: &Conn) -> Result<(), StoreError> {
         conn.query::<i64>(redis::cmd("PUBLISH").arg(&*self.keys.presence).arg(CHANGED)).await?;
         Ok(())
     }
@@ -233,7 +233,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection, and a missing right to `PUBSUB`.
-    pub async fn daemons(&self, conn: &Conn) -> Result<u64, SourceError> {
+    pub async fn daemons(&self, conn: &Conn) -> Result<u64, StoreError> {
         let daemons: i64 = listeners(conn, &[&self.keys.presence]).await?.into_iter().sum();
         Ok(daemons.unsigned_abs())
     }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 
 use crate::ledger::batch::{BATCH_BYTES, BATCH_ENTRIES};
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::scripts::whole;
 use crate::link::{BadReply, Clock, Conn, Fields, LinkError, Score, Script};
@@ -38,7 +38,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn due_before(&self, conn: &Conn, schedule: usize, ms: i64) -> Result<usize, SourceError> {
+    pub async fn due_before(&self, conn: &Conn, schedule: usize, ms: i64) -> Result<usize, StoreError> {
         let Some(key) = self.source.schedules().into_iter().nth(schedule) else { return Ok(0) };
         let mut count = redis::cmd("ZCOUNT");
         count.arg(&key[..]).arg("-inf").arg(self.source.until(ms.saturating_sub(1)));
@@ -50,7 +50,7 @@ impl Ledger {
     /// # Errors
     ///
     /// As for [`members`].
-    pub async fn scheduled(&self, conn: &Conn, schedule: usize, first: usize) -> Result<Members, SourceError> {
+    pub async fn scheduled(&self, conn: &Conn, schedule: usize, first: usize) -> Result<Members, StoreError> {
         match self.source.schedules().into_iter().nth(schedule) {
             Some(key) => members(conn, &key, Kind::Zset, first).await,
             None => Ok(Members { now_ms: redis_now_ms(conn).await?, members: Vec::new() }),
@@ -72,7 +72,7 @@ pub enum Kind {
 /// # Errors
 ///
 /// Those of the connection; a key of a wrong type is `Server { code: "WRONGKEY" }`.
-pub async fn members(conn: &Conn, key: &Bytes, kind: Kind, first: usize) -> Result<Members, SourceError> {
+pub async fn members(conn: &Conn, key: &Bytes, kind: Kind, first: usize) -> Result<Members, StoreError> {
     let page = page(conn, key, kind, first, BATCH_ENTRIES, usize::MAX >> 12).await?;
     let members = page.members.into_iter().map(|(score, _, bytes)| (score, bytes)).collect();
     Ok(Members { now_ms: page.now_ms, members })
@@ -90,7 +90,7 @@ pub async fn page(
     first: usize,
     count: usize,
     shown: usize,
-) -> Result<RawPage, SourceError> {
+) -> Result<RawPage, StoreError> {
     let kind = if kind == Kind::List { "list" } else { "zset" };
     let args = [
         kind.to_owned(),

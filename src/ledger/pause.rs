@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::ledger::args::millis;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::link::{BadReply, Conn, Fields, LinkError};
 
@@ -151,7 +151,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection; a state key of another type is `Server { code: "WRONGTYPE" }`.
-    pub async fn pauses(&self, conn: &Conn, sinks: &[Arc<str>]) -> Result<Pauses, SourceError> {
+    pub async fn pauses(&self, conn: &Conn, sinks: &[Arc<str>]) -> Result<Pauses, StoreError> {
         let mut pipe = redis::pipe();
         // The time first: a pause that ends in between is seen as one that goes on.
         pipe.cmd("TIME");
@@ -180,7 +180,7 @@ impl Ledger {
         conn: &Conn,
         subject: Subject<'_>,
         new: &NewPause<'_>,
-    ) -> Result<Option<Changed>, SourceError> {
+    ) -> Result<Option<Changed>, StoreError> {
         let (after, at) = match new.end {
             PauseEnd::Never => (String::new(), String::new()),
             PauseEnd::After(time) => (millis(time).to_string(), String::new()),
@@ -195,7 +195,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection. After any error it may be sent again.
-    pub async fn resume(&self, conn: &Conn, subject: Subject<'_>) -> Result<Changed, SourceError> {
+    pub async fn resume(&self, conn: &Conn, subject: Subject<'_>) -> Result<Changed, StoreError> {
         let changed = self.change_pause(conn, subject, Default::default()).await?;
         changed.ok_or_else(|| BadReply { script: "pause", expected: "four fields" }.into())
     }
@@ -205,7 +205,7 @@ impl Ledger {
         conn: &Conn,
         subject: Subject<'_>,
         new: [String; 5],
-    ) -> Result<Option<Changed>, SourceError> {
+    ) -> Result<Option<Changed>, StoreError> {
         let mut args = vec![subject.field(), self.keys.presence.to_string()];
         args.extend(new);
         let args: Vec<Bytes> = args.into_iter().map(Bytes::from).collect();
@@ -221,8 +221,8 @@ impl Ledger {
     }
 }
 
-fn read<T: redis::FromRedisValue>(value: redis::Value) -> Result<T, SourceError> {
-    redis::from_redis_value(value).map_err(|error| LinkError::Malformed(error.to_string()).into())
+fn read<T: redis::FromRedisValue>(value: redis::Value) -> Result<T, StoreError> {
+    redis::from_redis_value(value).map_err(|error| StoreError::Malformed(error.to_string()))
 }
 
 #[cfg(test)]

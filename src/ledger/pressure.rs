@@ -1,6 +1,6 @@
 //! How much memory the server has left.
 
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::link::{Conn, Memory};
 
 /// Whether Redis uses more than 90 % of the memory it may use.
@@ -8,7 +8,7 @@ use crate::link::{Conn, Memory};
 /// # Errors
 ///
 /// Those of the connection, and a missing right to `INFO`.
-pub async fn nearly_full(conn: &Conn) -> Result<bool, SourceError> {
+pub async fn nearly_full(conn: &Conn) -> Result<bool, StoreError> {
     let info: String = conn.query(redis::cmd("INFO").arg("memory")).await?;
     Ok(Memory::parse(&info).is_nearly_full())
 }

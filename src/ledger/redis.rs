@@ -12,7 +12,7 @@ use super::args::millis;
 use super::batch::BATCH_BYTES;
 use super::claims::{self, ClaimName, Element};
 use super::dead::{DeadLetter, Forwarder, Order};
-use super::error::SourceError;
+use super::error::StoreError;
 use super::handle::Ledger;
 use super::operate::CHANGED;
 use super::pause::{ANNOUNCED, Pauses};
@@ -65,14 +65,14 @@ impl RedisStore {
     }
 
     /// The connection, or the answer that nothing was sent.
-    fn conn(&self) -> Result<Conn, SourceError> {
+    fn conn(&self) -> Result<Conn, StoreError> {
         current(&self.place)
     }
 
     /// The connection for claims. While replicas are behind there is none.
-    async fn conn_for_claims(&self) -> Result<Conn, SourceError> {
+    async fn conn_for_claims(&self) -> Result<Conn, StoreError> {
         let Some(durable) = &self.durable else { return self.conn() };
-        Box::pin(durable.ready()).await?.map_err(|shortfall| SourceError::NotDurable { shortfall, released: 0 })
+        Box::pin(durable.ready()).await?.map_err(|shortfall| StoreError::NotDurable { shortfall, released: 0 })
     }
 
     /// What is claimed may be delivered when it is durable. Else it goes back, uncounted: after a failover it could be
@@ -85,14 +85,14 @@ impl RedisStore {
         name: ClaimName,
         may_repeat: bool,
         elements: impl Iterator<Item = &'a Element> + Clone,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), StoreError> {
         let any = elements.clone().next().is_some();
         let Some(durable) = self.durable.as_ref().filter(|_| any) else { return Ok(()) };
         let released = elements.clone().count() as u64;
         // Boxed, because few queues ask for it.
         let problem = match Box::pin(durable.confirm(conn)).await {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(shortfall)) => SourceError::NotDurable { shortfall, released },
+            Ok(Err(shortfall)) => StoreError::NotDurable { shortfall, released },
             // A missing right: it is reported, and holds up nothing that was claimed.
             Err(refused @ LinkError::Server { .. }) => refused.into(),
             Err(error) => return Err(self.unfinished(&error)),
@@ -106,14 +106,14 @@ impl RedisStore {
 
     /// A claim has run, and what had to follow it was not done, for whatever reason: the claim is to be looked for by its name.
     /// Any other error would say that nothing was claimed, and leave the elements to their lease.
-    fn unfinished(&self, error: &dyn std::error::Error) -> SourceError {
+    fn unfinished(&self, error: &dyn std::error::Error) -> StoreError {
         let reason = NoAnswer::Broken(format!("the claim could not be made durable: {error}"));
-        LinkError::Unknown { address: self.place.address(), reason }.into()
+        StoreError::Unknown { address: self.place.address(), reason }
     }
 }
 
-fn current(place: &Place) -> Result<Conn, SourceError> {
-    place.current().ok_or_else(|| LinkError::NotSent { address: place.address() }.into())
+fn current(place: &Place) -> Result<Conn, StoreError> {
+    place.current().ok_or_else(|| StoreError::NotSent { address: place.address() })
 }
 
 impl Store for RedisStore {
@@ -359,7 +359,7 @@ impl Server for RedisServer {
         self.0.nodes().iter().any(|node| node.current().is_some())
     }
 
-    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>> {
+    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>> {
         async move {
             if reads.is_empty() {
                 return Ok(Vec::new());
@@ -367,7 +367,7 @@ impl Server for RedisServer {
             if !self.0.is_cluster() {
                 return read_at(&current(&self.0.at(""))?, reads.iter()).await;
             }
-            let mut answers: Vec<Option<Result<i64, SourceError>>> = reads.iter().map(|_| None).collect();
+            let mut answers: Vec<Option<Result<i64, StoreError>>> = reads.iter().map(|_| None).collect();
             let parts = by_server(&self.0, reads);
             let asked = parts.iter().map(async |(conn, places)| {
                 let of_part = read_at(conn, places.iter().map(|place| &reads[*place]));
@@ -380,7 +380,7 @@ impl Server for RedisServer {
                 }
             }
             let address: Arc<str> = self.0.address().into();
-            let not_sent = || Err(LinkError::NotSent { address: address.clone() }.into());
+            let not_sent = || Err(StoreError::NotSent { address: address.clone() });
             Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(not_sent)).collect())
         }
         .boxed()
@@ -388,7 +388,7 @@ impl Server for RedisServer {
 
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>> {
         async move {
-            let not_sent = || LinkError::NotSent { address: self.0.address().into() };
+            let not_sent = || StoreError::NotSent { address: self.0.address().into() };
             let channels: Vec<_> = channels.iter().map(|channel| &**channel).collect();
             Ok(listeners(&self.0.any().ok_or_else(not_sent)?, &channels).await?)
         }
@@ -425,7 +425,7 @@ fn by_server(redis: &Redis, reads: &[Read]) -> Vec<(Conn, Vec<usize>)> {
 async fn read_at(
     conn: &Conn,
     reads: impl ExactSizeIterator<Item = &Read>,
-) -> Result<Vec<Result<i64, SourceError>>, SourceError> {
+) -> Result<Vec<Result<i64, StoreError>>, StoreError> {
     let mut pipe = redis::Pipeline::with_capacity(reads.len());
     for read in reads {
         match read {
@@ -435,8 +435,8 @@ async fn read_at(
     }
     let number = |answer| match answer {
         Ok(redis::Value::Int(n)) => Ok(n),
-        Ok(_) => Err(SourceError::Link(LinkError::Malformed("expected a number".to_owned()))),
-        Err(error) => Err(SourceError::Link(error)),
+        Ok(_) => Err(StoreError::Malformed("expected a number".to_owned())),
+        Err(error) => Err(error.into()),
     };
     Ok(conn.pipeline(&pipe).await?.into_iter().map(number).collect())
 }

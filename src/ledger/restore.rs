@@ -9,7 +9,7 @@ use super::claims::{BodyAt, Element};
 use crate::ledger::args::text;
 use crate::ledger::batch::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::ledger::dead::DeadLetter;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::scripts::whole;
 use crate::link::{BadReply, Clock, Conn, Fields, Score, Script};
@@ -91,7 +91,7 @@ impl Ledger {
     /// # Errors
     ///
     /// After any error the same batch may be sent again.
-    pub async fn restore(&self, conn: &Conn, items: &[Item]) -> Result<Restored, SourceError> {
+    pub async fn restore(&self, conn: &Conn, items: &[Item]) -> Result<Restored, StoreError> {
         const SCRIPT: &str = "restore";
         let waits = |item: &Item| match &item.held {
             Held::Retry(member) => Element::entry(member.clone(), 0),
@@ -145,7 +145,7 @@ impl Ledger {
 
 impl Ledger {
     /// What went back to the source is in flight no more: no life of it is counted.
-    async fn end_lives(&self, conn: &Conn, items: &[Item], moved: &[Moved]) -> Result<(), SourceError> {
+    async fn end_lives(&self, conn: &Conn, items: &[Item], moved: &[Moved]) -> Result<(), StoreError> {
         let back = items.iter().zip(moved).filter(|(_, moved)| self.source.has_bodies() && **moved == Moved::Yes);
         let fields = back.flat_map(|(item, _)| [&b"n"[..], &b"b"[..]].map(|kind| [kind, &item.member[..]].concat()));
         let back: Vec<Vec<u8>> = fields.collect();

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use super::answers::{Announcement, ClaimAdded, Depths, Read, Rescued};
 use super::body::{AllBodies, Beside, Body, BodyAt, Noted};
 use super::claims::Element;
-use super::error::SourceError;
+use super::error::StoreError;
 use super::fsck::{Check, Found, Held};
 use super::hints::Hints;
 use super::keys::Keys;
@@ -169,7 +169,7 @@ pub trait Source: Send + Sync + 'static {
         _conn: &'a Conn,
         _elements: &'a mut [Element],
         _noted: Noted,
-    ) -> BoxFuture<'a, Result<(), SourceError>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -197,7 +197,7 @@ pub trait Source: Send + Sync + 'static {
         conn: &'a Conn,
         owner: [u8; 8],
         request: &'a UpkeepRequest,
-    ) -> BoxFuture<'a, Result<Upkept, SourceError>>;
+    ) -> BoxFuture<'a, Result<Upkept, StoreError>>;
 
     /// The list of what the source's own clients have made ready, if it has one.
     fn ready_list(&self) -> Option<&Bytes>;
@@ -271,7 +271,7 @@ pub trait Source: Send + Sync + 'static {
         conn: &'a Conn,
         after: Duration,
         elements: &'a [Bytes],
-    ) -> BoxFuture<'a, Result<Rescued, SourceError>>;
+    ) -> BoxFuture<'a, Result<Rescued, StoreError>>;
 
     /// What the source's halves and scripts need to be allowed.
     fn rights(&self, activity: Activity) -> Vec<Grant>;
@@ -312,7 +312,7 @@ pub trait Source: Send + Sync + 'static {
         _conn: &'a Conn,
         _held: &'a Held,
         _found: &'a mut Found<'_>,
-    ) -> BoxFuture<'a, Result<(), SourceError>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 

@@ -2,7 +2,7 @@
 
 use super::claims::Header;
 use crate::ledger::answers::Depths;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::store::InFlight;
 use crate::link::{Conn, Fields};
@@ -60,7 +60,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection; a key of a wrong type is `Server { code: "WRONGKEY" }`.
-    pub async fn stats(&self, conn: &Conn) -> Result<Stats, SourceError> {
+    pub async fn stats(&self, conn: &Conn) -> Result<Stats, StoreError> {
         let args = self.source.depth_args();
         let reply = conn.script(&self.scripts.stats, &self.with_source(), &args).await?;
         let mut fields = Fields::of("stats", reply)?;
@@ -77,8 +77,8 @@ impl Ledger {
 
     /// Due time of the oldest entry that waits for a retry, of those with the next attempts: in an outage that is where
     /// they gather. A plain command, because reading into a script costs more than sending.
-    async fn oldest_retry(&self, conn: &Conn) -> Result<Option<i64>, SourceError> {
-        let read = async |first: usize, last: usize| -> Result<Vec<Vec<u8>>, SourceError> {
+    async fn oldest_retry(&self, conn: &Conn) -> Result<Option<i64>, StoreError> {
+        let read = async |first: usize, last: usize| -> Result<Vec<Vec<u8>>, StoreError> {
             let mut command = redis::cmd("ZRANGE");
             command.arg(&self.keys.retry[..]).arg(first).arg(last);
             Ok(conn.query(&command).await?)

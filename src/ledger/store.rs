@@ -13,7 +13,7 @@ use super::answers::{Announcement, Read};
 pub use super::answers::{InFlight, Rescued};
 use super::claims;
 use super::dead::{DeadLetter, Forwarder, Order};
-use super::error::SourceError;
+use super::error::StoreError;
 use super::pause::Pauses;
 use super::payload::NoPayload;
 use super::stats::Stats;
@@ -23,7 +23,7 @@ use crate::message::Identity;
 use crate::metric::SourceTerms;
 
 /// A call to the server that holds a queue.
-pub type Call<'a, T> = BoxFuture<'a, Result<T, SourceError>>;
+pub type Call<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// One queue, as one process works on it.
 pub trait Store: Claims {
@@ -92,7 +92,7 @@ pub trait Store: Claims {
 /// # Contract
 ///
 /// - **Exactly one state** (R2). Each call moves elements between states as a whole or not at all.
-/// - **Unknown answers.** A call that ends with [`LinkError::Unknown`](crate::link::LinkError::Unknown) may have run. Every
+/// - **Unknown answers.** A call that ends with [`StoreError::Unknown`] may have run. Every
 ///   call may be sent again: nothing is done twice. A claim or takeover that ran before answers so; what it holds is found
 ///   by its name ([`contents`](Claims::contents)).
 /// - **The fence** (R3). A verdict names the claim and the exact member. What another process took over in the meantime is
@@ -228,7 +228,7 @@ pub trait Server: Send + Sync + 'static {
     fn is_up(&self) -> bool;
 
     /// Makes several reads, in one round trip to each server; an error for one that has no answer.
-    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>>;
+    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>>;
 
     /// How many clients listen to each channel, this process among them.
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>>;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::claims::ClaimName;
 use crate::clock::Instant;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::packed::glob_literal;
 use crate::ledger::page::redis_now_ms;
@@ -32,7 +32,7 @@ pub async fn claims_with_keys(
     conn: &Conn,
     tag: Option<&str>,
     until: Option<Instant>,
-) -> Result<Option<BTreeSet<(Bytes, ClaimName)>>, SourceError> {
+) -> Result<Option<BTreeSet<(Bytes, ClaimName)>>, StoreError> {
     let mut pattern = [PREFIX, b"*"].concat();
     if let Some(tag) = tag {
         pattern.push(b':');
@@ -69,7 +69,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn without_lease(&self, conn: &Conn, names: &[ClaimName]) -> Result<Vec<ClaimName>, SourceError> {
+    pub async fn without_lease(&self, conn: &Conn, names: &[ClaimName]) -> Result<Vec<ClaimName>, StoreError> {
         let mut without = Vec::new();
         for names in names.chunks(PAGE) {
             let mut command = redis::cmd("ZMSCORE");
@@ -94,7 +94,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection, and a missing right to `SCAN`.
-    pub async fn unleased(&self, conn: &Conn) -> Result<Vec<ClaimName>, SourceError> {
+    pub async fn unleased(&self, conn: &Conn) -> Result<Vec<ClaimName>, StoreError> {
         let found = claims_with_keys(conn, Some(&self.keys.tag), None).await?.unwrap_or_default();
         let names: Vec<_> =
             found.into_iter().filter(|(tag, _)| tag[..] == *self.keys.tag.as_bytes()).map(|(_, name)| name).collect();
@@ -106,7 +106,7 @@ impl Ledger {
     /// # Errors
     ///
     /// After any error it may be sent again. A lease without keys, of a claim that has ended meanwhile, does no harm.
-    pub async fn give_leases(&self, conn: &Conn, names: &[ClaimName]) -> Result<(), SourceError> {
+    pub async fn give_leases(&self, conn: &Conn, names: &[ClaimName]) -> Result<(), StoreError> {
         let now_ms = redis_now_ms(conn).await?;
         for names in names.chunks(PAGE) {
             let mut command = redis::cmd("ZADD");

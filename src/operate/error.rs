@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::link::LinkError;
-use crate::source::SourceError;
+use crate::source::StoreError;
 
 /// An operation that did not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
@@ -61,20 +60,18 @@ pub(super) trait Attempt<T> {
     fn attempt(self, what: &str) -> Result<T, Error>;
 }
 
-impl<T, E: Into<SourceError>> Attempt<T> for Result<T, E> {
+impl<T, E: Into<StoreError>> Attempt<T> for Result<T, E> {
     fn attempt(self, what: &str) -> Result<T, Error> {
         self.map_err(|error| Error::failed(format!("{what}: {}", explained(&error.into()))))
     }
 }
 
 /// What happened, and what to do where that is known.
-pub(super) fn explained(error: &SourceError) -> String {
+pub(super) fn explained(error: &StoreError) -> String {
     let help = match error {
-        SourceError::Link(LinkError::Unknown { .. }) => "; check the server and try again",
-        SourceError::Link(LinkError::Server { code: "NOPERM", .. }) => {
-            "; `check --live` lists the rights that are missing"
-        }
-        SourceError::Link(LinkError::Server { code: "WRONGKEY" | "WRONGTYPE", .. }) => {
+        StoreError::Unknown { .. } => "; check the server and try again",
+        StoreError::Refused { code: "NOPERM", .. } => "; `check --live` lists the rights that are missing",
+        StoreError::Refused { code: "WRONGKEY" | "WRONGTYPE", .. } => {
             "; is `source.redisson.name` the name of the queue? The key of another program was not changed"
         }
         _ => "",
@@ -83,6 +80,6 @@ pub(super) fn explained(error: &SourceError) -> String {
 }
 
 /// Whether the command may have run although there is no answer.
-pub(super) fn may_have_run(error: &SourceError) -> bool {
-    matches!(error, SourceError::Link(LinkError::Unknown { .. }))
+pub(super) fn may_have_run(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unknown { .. })
 }

@@ -10,7 +10,7 @@ use super::session::{Queue, Session, find};
 use super::words;
 use crate::clock::utc;
 use crate::model::{Config, QueueSpec};
-use crate::source::SourceError;
+use crate::source::StoreError;
 pub use crate::source::ledger::PauseEnd;
 use crate::source::ledger::{Changed, NewPause, Pause, Pauses, Subject};
 
@@ -158,7 +158,7 @@ async fn change(session: &Session, target: Target<'_>, step: Step<'_>) -> Result
     Ok(changes)
 }
 
-fn failed(error: &SourceError, verb: &str) -> String {
+fn failed(error: &StoreError, verb: &str) -> String {
     let more = match may_have_run(error) {
         true => format!("; {verb} may have run: run the command again, which does no harm"),
         false => String::new(),
@@ -198,7 +198,7 @@ fn sinks_of(spec: &QueueSpec) -> Vec<Arc<str>> {
 }
 
 /// What is paused of a queue.
-pub(super) async fn paused(queue: &Queue) -> Result<Vec<PauseState>, SourceError> {
+pub(super) async fn paused(queue: &Queue) -> Result<Vec<PauseState>, StoreError> {
     let Pauses { queue: own, sinks, .. } = queue.ledger.pauses(&queue.conn, &sinks_of(&queue.spec)).await?;
     let of_sinks = sinks.into_iter().map(|(sink, pause)| PauseState::of(Some(sink.to_string()), pause));
     Ok(own.map(|pause| PauseState::of(None, pause)).into_iter().chain(of_sinks).collect())

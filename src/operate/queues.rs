@@ -12,7 +12,7 @@ use super::pause::{PauseState, paused};
 use super::session::{Queue, Session};
 use crate::clock::{Asked, Skew, is_great_skew};
 use crate::source::ledger::Stats;
-use crate::source::{SourceError, millis};
+use crate::source::{StoreError, millis};
 
 /// Every queue of a configuration, in its order.
 #[derive(Debug, Clone, Serialize)]
@@ -110,7 +110,7 @@ pub async fn queues(session: &Session) -> Queues {
 }
 
 /// Reads one queue.
-pub(super) async fn state(queue: &Queue) -> Result<QueueState, SourceError> {
+pub(super) async fn state(queue: &Queue) -> Result<QueueState, StoreError> {
     let stats = queue.ledger.stats(&queue.conn).await?;
     Ok(QueueState {
         mode: queue.spec.mode.as_str().to_owned(),

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Instant;
 use crate::pipeline::queue::Queue;
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::{Pause, Pauses};
 use crate::telemetry::events::Paused;
 use crate::telemetry::labels::Wakeup;
@@ -68,7 +68,10 @@ impl Queue {
                     }
                 }
                 Err(problem) => {
-                    if !matches!(&problem, SourceError::Link(error) if error.code().is_none()) {
+                    if !matches!(
+                        problem,
+                        StoreError::NotSent { .. } | StoreError::Unknown { .. } | StoreError::Malformed(_)
+                    ) {
                         refused = true;
                         self.events.on_hold(None, "pause", "", &format!("read what is paused: {problem}"));
                     }

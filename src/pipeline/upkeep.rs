@@ -9,7 +9,7 @@ use crate::model::Mode;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::seats::Seats;
 use crate::source::ledger::BadReply;
-use crate::source::{SourceError, Start, UpkeepRequest, UpkeepState, Upkept};
+use crate::source::{Start, StoreError, UpkeepRequest, UpkeepState, Upkept};
 use crate::telemetry::status::Heartbeat;
 
 /// Least time between two looks at the queues.
@@ -79,11 +79,11 @@ async fn turn(queue: &Arc<Queue>, heartbeat: &Heartbeat) {
     }
 }
 
-async fn step(queue: &Arc<Queue>, request: &UpkeepRequest) -> Result<Upkept, SourceError> {
+async fn step(queue: &Arc<Queue>, request: &UpkeepRequest) -> Result<Upkept, StoreError> {
     for _ in 0..3 {
         let sent = Instant::now();
         match queue.store.upkeep(request).await {
-            Err(SourceError::Link(crate::link::LinkError::Unknown { .. })) => {}
+            Err(StoreError::Unknown { .. }) => {}
             other => {
                 queue.process.events.metrics().script("sweep").took(sent.elapsed());
                 return other;
@@ -91,5 +91,5 @@ async fn step(queue: &Arc<Queue>, request: &UpkeepRequest) -> Result<Upkept, Sou
         }
     }
     // The turn stays open; the next daemon continues it.
-    Err(SourceError::Reply(BadReply { script: "sweep", expected: "an answer" }))
+    Err(StoreError::Reply(BadReply { script: "sweep", expected: "an answer" }))
 }

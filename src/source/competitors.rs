@@ -4,7 +4,7 @@
 //! that the list is empty; so where the ready list holds something, none of the waiting clients waits there. What polls
 //! (`poll()`, `drainTo()`) does not block and is not seen at all.
 
-use super::{Read, SourceError};
+use super::{Read, StoreError};
 use crate::link::rights::to_see_clients;
 use crate::link::{Conn, LinkError, missing_rights};
 
@@ -46,7 +46,7 @@ const TAKING: [&str; 6] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "
 /// # Errors
 ///
 /// Those of the connection.
-pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Vec<Client>, usize)>, SourceError> {
+pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Vec<Client>, usize)>, StoreError> {
     // Checked first: a refused command would be in the server's ACL log.
     if missing_rights(conn, &[to_see_clients()]).await?.is_some_and(|missing| !missing.is_empty()) {
         return Ok(None);
@@ -75,7 +75,7 @@ pub async fn blocked_consumers(conn: &Conn, lists: &[Read]) -> Result<Option<(Ve
 /// # Errors
 ///
 /// Those of the connection.
-pub async fn clients(conn: &Conn) -> Result<Option<Vec<Client>>, SourceError> {
+pub async fn clients(conn: &Conn) -> Result<Option<Vec<Client>>, StoreError> {
     let mut pipe = redis::pipe();
     pipe.cmd("CLIENT").arg("INFO");
     pipe.cmd("CLIENT").arg("LIST").arg("TYPE").arg("normal");

@@ -25,7 +25,7 @@ pub use self::spec::SourceSpec;
 use crate::ledger::Packed;
 pub use crate::ledger::{
     self, Activity, AllBodies, Announcement, Beside, ClaimAdded, Depths, Junk, Leftovers, NoPayload, Noted, Read,
-    Score, Source, SourceError, Start, UpkeepRequest, UpkeepState, Upkept, junk_id, millis, redis, score, store,
+    Score, Source, Start, StoreError, UpkeepRequest, UpkeepState, Upkept, junk_id, millis, redis, score, store,
 };
 use crate::link::{Script, slot};
 use crate::metric::SourceTerms;

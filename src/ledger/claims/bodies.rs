@@ -10,7 +10,7 @@ use redis::Value;
 use super::{Claims, Element};
 use crate::ledger::batch::BATCH_BYTES;
 use crate::ledger::body::{Body, BodyAt};
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::page::redis_now_ms;
 use crate::link::{BadReply, Conn, LinkError};
 
@@ -21,12 +21,7 @@ impl Claims<'_> {
     /// # Errors
     ///
     /// Those of the connection. Reads may be repeated.
-    pub async fn fetch(
-        &self,
-        conn: &Conn,
-        elements: &mut [Element],
-        room: usize,
-    ) -> Result<Option<usize>, SourceError> {
+    pub async fn fetch(&self, conn: &Conn, elements: &mut [Element], room: usize) -> Result<Option<usize>, StoreError> {
         let mut found: Vec<(usize, BodyAt)> = Vec::new();
         for (place, element) in elements.iter().enumerate() {
             if element.is_damaged() {
@@ -96,7 +91,7 @@ async fn ask(
     conn: &Conn,
     bodies: &[(usize, BodyAt)],
     commands: (&str, &str),
-) -> Result<Vec<Option<Value>>, SourceError> {
+) -> Result<Vec<Option<Value>>, StoreError> {
     let mut pipe = redis::pipe();
     for (_, at) in bodies {
         at.command(&mut pipe, commands);

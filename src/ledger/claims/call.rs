@@ -12,7 +12,7 @@ use super::{
 use crate::ledger::args::{millis, text};
 use crate::ledger::batch::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::ledger::claims::Answer;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::keys::Keys;
 use crate::ledger::operate::truth;
@@ -64,7 +64,7 @@ impl Claims<'_> {
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn leave_order(&self, conn: &Conn, owner: [u8; 8]) -> Result<bool, SourceError> {
+    pub async fn leave_order(&self, conn: &Conn, owner: [u8; 8]) -> Result<bool, StoreError> {
         let args = [text(format_args!("{:016x}", u64::from_be_bytes(owner)))];
         let answer = conn.script(&self.scripts.in_order.leave, std::slice::from_ref(&self.keys.state), &args).await?;
         Ok(truth("claims_leave", answer)?)
@@ -75,7 +75,7 @@ impl Claims<'_> {
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn claim(&self, conn: &Conn, request: &ClaimRequest) -> Result<ClaimReply, SourceError> {
+    pub async fn claim(&self, conn: &Conn, request: &ClaimRequest) -> Result<ClaimReply, StoreError> {
         let ClaimName { owner, number, .. } = request.name;
         let mut nonce = [0; 16];
         fastrand::Rng::new().fill(&mut nonce);
@@ -107,7 +107,7 @@ impl Claims<'_> {
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn take_over(&self, conn: &Conn, request: &TakeOverRequest) -> Result<TakeOverReply, SourceError> {
+    pub async fn take_over(&self, conn: &Conn, request: &TakeOverRequest) -> Result<TakeOverReply, StoreError> {
         let ([old_d, old_h], [d, h]) = (self.keys.of_claim(request.old), self.keys.of_claim(request.new));
         let keys = vec![self.keys.leases.clone(), old_d, old_h, d, h];
         let (script, keys) = self.fenced(&self.scripts.take_over, &self.scripts.in_order.take_over, keys);
@@ -129,7 +129,7 @@ impl Claims<'_> {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn expired(&self, conn: &Conn, now_ms: i64, most: usize) -> Result<(Vec<ClaimName>, u64), SourceError> {
+    pub async fn expired(&self, conn: &Conn, now_ms: i64, most: usize) -> Result<(Vec<ClaimName>, u64), StoreError> {
         let (mut names, mut unknown) = (Vec::new(), 0);
         for from in (0..).step_by(PAGE) {
             // By rank: behind a score, Redis would walk over everything that was passed before.
@@ -155,7 +155,7 @@ impl Claims<'_> {
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn extend(&self, conn: &Conn, lease: Duration, names: &[ClaimName]) -> Result<Extended, SourceError> {
+    pub async fn extend(&self, conn: &Conn, lease: Duration, names: &[ClaimName]) -> Result<Extended, StoreError> {
         let mut extended = Extended { now_ms: i64::MAX, held: Vec::with_capacity(names.len()) };
         // At least one call, which tells the time.
         for names in names.chunks(NAMES).chain(names.is_empty().then_some(names)) {
@@ -181,7 +181,7 @@ impl Claims<'_> {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn contents(&self, conn: &Conn, name: ClaimName) -> Result<Contents, SourceError> {
+    pub async fn contents(&self, conn: &Conn, name: ClaimName) -> Result<Contents, StoreError> {
         let mut pipe = redis::pipe();
         for key in self.keys.of_claim(name) {
             // A claim holds no more than a script moves.
@@ -202,7 +202,7 @@ impl Claims<'_> {
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn confirm(&self, conn: &Conn, claims: &[Whole]) -> Result<Vec<Confirmed>, SourceError> {
+    pub async fn confirm(&self, conn: &Conn, claims: &[Whole]) -> Result<Vec<Confirmed>, StoreError> {
         let mut pipe = redis::pipe();
         for claim in claims.iter().filter(|claim| claim.bare + claim.entries > 0) {
             let [d, h] = self.keys.of_claim(claim.name);
@@ -233,7 +233,7 @@ impl Claims<'_> {
         batch: &[Verdict],
         push_to: Option<&Bytes>,
         dead_max_len: Option<u64>,
-    ) -> Result<Settled, SourceError> {
+    ) -> Result<Settled, StoreError> {
         let k = self.keys;
         let mut keys = vec![k.retry.clone(), k.dead.clone(), push_to.unwrap_or(&k.retry).clone()];
         let mut args = Vec::with_capacity(batch.len() * 5 + 1);
@@ -255,7 +255,7 @@ impl Claims<'_> {
     /// # Errors
     ///
     /// After any error it may be sent again.
-    pub async fn bury(&self, conn: &Conn, not_after_ms: i64, names: &[ClaimName]) -> Result<Buried, SourceError> {
+    pub async fn bury(&self, conn: &Conn, not_after_ms: i64, names: &[ClaimName]) -> Result<Buried, StoreError> {
         let (mut all_kept, mut last_ms) = (Vec::with_capacity(names.len()), 0);
         for names in names.chunks(NAMES).chain(names.is_empty().then_some(names)) {
             let mut keys = vec![self.keys.leases.clone()];
@@ -283,7 +283,7 @@ impl Claims<'_> {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn in_flight(&self, conn: &Conn) -> Result<InFlight, SourceError> {
+    pub async fn in_flight(&self, conn: &Conn) -> Result<InFlight, StoreError> {
         let mut command = redis::cmd("ZRANGE");
         command.arg(&self.keys.leases[..]).arg(0).arg(COUNTED);
         let found: Vec<Vec<u8>> = conn.query(&command).await?;

@@ -11,7 +11,7 @@ use super::leases::MEMBER;
 use super::{COMPARED, Check, Fault, Found, MOST, Repair, Suspect, script};
 use crate::ledger::args::text;
 use crate::ledger::body::{AllBodies, BodyAt};
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::packed::{Shape, glob_literal};
 use crate::ledger::page::{Kind, members, redis_now_ms};
@@ -34,7 +34,7 @@ impl Ledger {
         conn: &Conn,
         held: &Held,
         found: &mut Found<'_>,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), StoreError> {
         let mut known = HashSet::new();
         self.each_scheduled(conn, async |key: &Bytes, page: Vec<Bytes>| {
             found.looked(page.len());
@@ -71,8 +71,8 @@ impl Ledger {
     async fn each_scheduled(
         &self,
         conn: &Conn,
-        mut see: impl AsyncFnMut(&Bytes, Vec<Bytes>) -> Result<(), SourceError>,
-    ) -> Result<(), SourceError> {
+        mut see: impl AsyncFnMut(&Bytes, Vec<Bytes>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         for key in self.source.schedules().into_iter().chain(self.source.other_ids()) {
             let mut first = 0;
             loop {
@@ -93,7 +93,7 @@ impl Ledger {
         key: &Bytes,
         bodies: &[(&Bytes, BodyAt)],
         found: &mut Found<'_>,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), StoreError> {
         if bodies.is_empty() {
             return Ok(());
         }
@@ -124,7 +124,7 @@ impl Ledger {
         known: &HashSet<u64>,
         held: &Held,
         found: &mut Found<'_>,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), StoreError> {
         let (mut without, mut cursor) = (Vec::new(), Bytes::from_static(b"0"));
         loop {
             let (next, page) = self.page_of_bodies(conn, bodies, &cursor).await?;
@@ -173,7 +173,7 @@ impl Ledger {
         conn: &Conn,
         bodies: &AllBodies,
         cursor: &Bytes,
-    ) -> Result<(Bytes, Vec<Bytes>), SourceError> {
+    ) -> Result<(Bytes, Vec<Bytes>), StoreError> {
         match bodies {
             AllBodies::Fields { key } => {
                 let reply = conn.script(&FIELDS, std::slice::from_ref(key), std::slice::from_ref(cursor)).await?;

@@ -15,7 +15,7 @@ use super::leases::MEMBER;
 use super::{COMPARED, Check, Fault, Found, MOST, Repair, Suspect, script};
 use crate::ledger::claims::{ClaimName, Element, Header, Part};
 use crate::ledger::dead::Order;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::packed::Shape;
 use crate::ledger::page::{Kind, members};
@@ -55,7 +55,7 @@ impl Copy {
 
 impl Ledger {
     /// Looks at everything that is in flight, waits or is dead.
-    pub(super) async fn look_at_held(&self, conn: &Conn, found: &mut Found<'_>) -> Result<Held, SourceError> {
+    pub(super) async fn look_at_held(&self, conn: &Conn, found: &mut Found<'_>) -> Result<Held, StoreError> {
         let (mut held, mut doubles) = (Held::default(), HashSet::new());
         let unleased = found.unleased.clone();
         self.each_copy(conn, &unleased, async |page: Vec<Copy>| {
@@ -95,7 +95,7 @@ impl Ledger {
     }
 
     /// Where the bodies of everything are that is held now.
-    pub(super) async fn held_bodies(&self, conn: &Conn, unleased: &[ClaimName]) -> Result<HashSet<u64>, SourceError> {
+    pub(super) async fn held_bodies(&self, conn: &Conn, unleased: &[ClaimName]) -> Result<HashSet<u64>, StoreError> {
         let mut bodies = HashSet::new();
         self.each_copy(conn, unleased, async |page: Vec<Copy>| {
             let elements = page.iter().filter_map(|copy| copy.element.as_ref());
@@ -111,8 +111,8 @@ impl Ledger {
         &self,
         conn: &Conn,
         unleased: &[ClaimName],
-        mut see: impl AsyncFnMut(Vec<Copy>) -> Result<(), SourceError>,
-    ) -> Result<(), SourceError> {
+        mut see: impl AsyncFnMut(Vec<Copy>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let claims = self.claim_keys(conn).await?.into_iter().map(|claim| (claim.name, claim.part, claim.key));
         let parts = |name: &ClaimName| [Part::Bare, Part::Entries].into_iter().zip(self.keys.of_claim(*name));
         let others = unleased.iter().flat_map(|name| parts(name).map(|(part, key)| (*name, part, key)));
@@ -158,7 +158,7 @@ impl Ledger {
     }
 
     /// Which of these are scheduled too.
-    async fn look_in_schedules(&self, conn: &Conn, page: &[Copy], found: &mut Found<'_>) -> Result<(), SourceError> {
+    async fn look_in_schedules(&self, conn: &Conn, page: &[Copy], found: &mut Found<'_>) -> Result<(), StoreError> {
         let copies: Vec<_> = page.iter().filter_map(|copy| Some((copy, copy.unique()?))).collect();
         if copies.is_empty() {
             return Ok(());
@@ -204,7 +204,7 @@ impl Ledger {
         conn: &Conn,
         doubles: &HashSet<u64>,
         found: &mut Found<'_>,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), StoreError> {
         let mut groups: HashMap<Bytes, Vec<(Place, Bytes, Bytes)>> = HashMap::new();
         self.each_copy(conn, &found.unleased, async |page: Vec<Copy>| {
             for copy in page {

@@ -9,7 +9,7 @@ use redis::Value;
 use super::{Check, Fault, Found, Repair, Suspect, Terms, script};
 use crate::ledger::args::{millis, text};
 use crate::ledger::claims::ClaimName;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::page::redis_now_ms;
 use crate::link::{BadReply, Conn, Script};
@@ -36,7 +36,7 @@ impl Ledger {
         conn: &Conn,
         terms: &Terms,
         found: &mut Found<'_>,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), StoreError> {
         for name in self.unleased(conn).await? {
             found.unleased.push(name);
             let [d, h] = self.keys.of_claim(name);
@@ -74,7 +74,7 @@ impl Ledger {
         names: &[ClaimName],
         terms: &Terms,
         found: &mut Found<'_>,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), StoreError> {
         if names.is_empty() {
             return Ok(());
         }

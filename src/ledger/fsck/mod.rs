@@ -15,7 +15,7 @@ mod types;
 
 pub use self::held::Held;
 pub use self::suspect::{COMPARED, Check, Fault, Found, MOST, Repair, Suspect, Terms, script};
-use super::error::SourceError;
+use super::error::StoreError;
 use super::handle::Ledger;
 use crate::link::Conn;
 
@@ -25,7 +25,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of the connection, and missing rights.
-    pub async fn look_for_faults(&self, conn: &Conn, terms: &Terms, found: &mut Found<'_>) -> Result<(), SourceError> {
+    pub async fn look_for_faults(&self, conn: &Conn, terms: &Terms, found: &mut Found<'_>) -> Result<(), StoreError> {
         // Of a key of another type nothing can be read: the rest waits for its repair.
         if self.look_at_types(conn, found).await? {
             found.not_checked("everything else: a key of another type has to be repaired first");

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 
 use super::{Check, Fault, Found, Repair, Suspect, script};
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::pause::{Pause, Subject};
 use crate::link::{Conn, Script};
@@ -18,7 +18,7 @@ impl Ledger {
         conn: &Conn,
         sinks: &[Arc<str>],
         found: &mut Found<'_>,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), StoreError> {
         let of_sinks = sinks.iter().map(|sink| Subject::Sink(sink).field());
         let fields: Vec<String> = std::iter::once(Subject::Queue.field()).chain(of_sinks).collect();
         let mut command = redis::cmd("HMGET");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::ledger::claims::ClaimName;
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::operate::truth;
 use crate::ledger::scripts::whole;
 use crate::link::{Clock, Conn, Script};
@@ -100,7 +100,7 @@ impl Check {
         Check { script, keys, args }
     }
 
-    async fn run(&self, conn: &Conn, repair: &'static [u8]) -> Result<bool, SourceError> {
+    async fn run(&self, conn: &Conn, repair: &'static [u8]) -> Result<bool, StoreError> {
         let args: Vec<_> = std::iter::once(Bytes::from_static(repair)).chain(self.args.iter().cloned()).collect();
         Ok(truth("fsck", conn.script(self.script, &self.keys, &args).await?)?)
     }
@@ -117,7 +117,7 @@ impl Suspect {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn is_there(&self, conn: &Conn) -> Result<bool, SourceError> {
+    pub async fn is_there(&self, conn: &Conn) -> Result<bool, StoreError> {
         self.check.run(conn, b"0").await
     }
 
@@ -126,7 +126,7 @@ impl Suspect {
     /// # Errors
     ///
     /// Those of the connection. After any error it may be sent again.
-    pub async fn mend(&self, conn: &Conn) -> Result<bool, SourceError> {
+    pub async fn mend(&self, conn: &Conn) -> Result<bool, StoreError> {
         self.check.run(conn, b"1").await
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use redis::Value;
 
 use super::{Check, Fault, Found, Repair, Suspect, script};
-use crate::ledger::error::SourceError;
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::unleased::claims_with_keys;
 use crate::link::{BadReply, Conn, Script};
@@ -17,7 +17,7 @@ const FOREIGN: &str = "the key belongs to another program, or the name of the qu
 
 impl Ledger {
     /// Looks at the type of every key; whether one was wrong.
-    pub(super) async fn look_at_types(&self, conn: &Conn, found: &mut Found<'_>) -> Result<bool, SourceError> {
+    pub(super) async fn look_at_types(&self, conn: &Conn, found: &mut Found<'_>) -> Result<bool, StoreError> {
         let k = &self.keys;
         let own = [(&k.leases, "zset"), (&k.retry, "zset"), (&k.dead, "stream"), (&k.state, "hash")];
         let mut keys: Vec<(Bytes, &'static str)> = own.into_iter().map(|(key, kind)| (key.clone(), kind)).collect();

@@ -14,7 +14,7 @@ use super::error::{Error, explained};
 use super::session::{at, connected, redis};
 use crate::link::RedisTarget;
 use crate::link::{Conn, LinkError, Redis};
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::redisson::ListCleanup;
 use crate::source::redisson::{Redisson, memory_left};
 
@@ -97,15 +97,15 @@ pub enum Ended {
     Failed(String),
 }
 
-impl From<SourceError> for Ended {
-    fn from(error: SourceError) -> Self {
+impl From<StoreError> for Ended {
+    fn from(error: StoreError) -> Self {
         Ended::Failed(explained(&error))
     }
 }
 
 impl From<LinkError> for Ended {
     fn from(error: LinkError) -> Self {
-        SourceError::from(error).into()
+        StoreError::from(error).into()
     }
 }
 

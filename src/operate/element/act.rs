@@ -159,11 +159,11 @@ pub async fn act(queue: &Queue, id: &str, action: Action<'_>) -> Result<Acted, E
 
 /// Why a try has no answer.
 enum Failure {
-    Source(crate::source::SourceError),
+    Source(crate::source::StoreError),
     Refused(Error),
 }
 
-impl<E: Into<crate::source::SourceError>> From<E> for Failure {
+impl<E: Into<crate::source::StoreError>> From<E> for Failure {
     fn from(error: E) -> Self {
         Failure::Source(error.into())
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::{Finding, State, finding};
 use crate::clock::Instant;
-use crate::link::{Conn, LinkError};
 use crate::model::QueueSpec;
+use crate::link::Conn;
 use crate::operate::error::explained;
 use crate::operate::session::Queue;
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::claims::ClaimName;
 use crate::source::ledger::claims_with_keys;
 
@@ -32,7 +32,7 @@ pub(super) async fn look(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Finding {
             finding(what, State::Failed, detail)
         }
         Ok(None) => finding(what, State::Well, "unknown: the database has more keys than can be looked through in 5s"),
-        Err(SourceError::Link(LinkError::Server { code: "NOPERM", .. })) => {
+        Err(StoreError::Refused { code: "NOPERM", .. }) => {
             finding(what, State::Well, "not looked for: that takes the right to SCAN, as an operator has it")
         }
         Err(error) => finding(what, State::Failed, explained(&error)),
@@ -40,7 +40,7 @@ pub(super) async fn look(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Finding {
 }
 
 /// How many there are, by queue.
-async fn unleased(conn: &Conn, specs: &[Arc<QueueSpec>]) -> Result<Option<Vec<(String, usize)>>, SourceError> {
+async fn unleased(conn: &Conn, specs: &[Arc<QueueSpec>]) -> Result<Option<Vec<(String, usize)>>, StoreError> {
     let until = Instant::now().after(LONGEST);
     let Some(found) = claims_with_keys(conn, None, Some(until)).await? else { return Ok(None) };
     let mut by_tag: BTreeMap<_, Vec<ClaimName>> = BTreeMap::new();

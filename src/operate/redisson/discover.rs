@@ -11,7 +11,7 @@ use crate::link::RedisTarget;
 use crate::operate::error::{Attempt, Error, QueueError, explained};
 use crate::operate::queues::QueueState;
 use crate::operate::session::{everywhere, redis};
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::{Place, Shape, Show};
 use crate::source::redisson::ListCleanup;
 use crate::source::redisson::{self, Found, Redisson};
@@ -102,7 +102,7 @@ pub async fn discover(target: &RedisTarget) -> Result<Discovered, Error> {
     Ok(answer)
 }
 
-async fn look(conn: &Conn, found: &Found) -> Result<DiscoveredQueue, SourceError> {
+async fn look(conn: &Conn, found: &Found) -> Result<DiscoveredQueue, StoreError> {
     let redisson = Redisson::new(&found.name, [0; 8], true, true, ListCleanup::Auto);
     let stats = redisson.stats(conn).await?;
     let page = redisson.peek(conn, Place::Scheduled, 0, SAMPLES, Show::Start(SAMPLE_BYTES)).await?;

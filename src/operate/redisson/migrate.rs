@@ -8,7 +8,7 @@ use crate::message::MessageId;
 use crate::operate::error::{Attempt, Error, may_have_run};
 use crate::operate::progress::{Step, Watch, ended};
 use crate::operate::session::Queue;
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::redisson::{Moved, Repack, migrate_end};
 
 /// Surveys after which clients must be writing the other layout as fast as it is repacked.
@@ -125,7 +125,7 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    async fn pack(&mut self, mut rest: &[Repack]) -> Result<(), SourceError> {
+    async fn pack(&mut self, mut rest: &[Repack]) -> Result<(), StoreError> {
         let (redisson, conn) = (self.queue.redisson(), &self.queue.conn);
         while !rest.is_empty() {
             let done = self.packed as u64;

@@ -10,7 +10,7 @@ use super::Layout;
 use super::migrate::Transferred;
 use crate::message::MessageId;
 use crate::operate::session::Queue;
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::Place;
 use crate::source::redisson::layout;
 use crate::source::redisson::{Kept, Repack, repacked};
@@ -38,8 +38,8 @@ impl Survey {
     pub(super) async fn of(
         queue: &Queue,
         to: Layout,
-        act: &mut impl AsyncFnMut(Vec<Repack>) -> Result<(), SourceError>,
-    ) -> Result<Survey, SourceError> {
+        act: &mut impl AsyncFnMut(Vec<Repack>) -> Result<(), StoreError>,
+    ) -> Result<Survey, StoreError> {
         let (listed, mut foreign) = list(queue, to, act).await?;
         let mut survey = Survey::default();
         let mut lost: Vec<(MessageId, u64)> = Vec::new();
@@ -101,8 +101,8 @@ fn repack(place: Option<usize>, was: Bytes, to: Layout) -> Option<Repack> {
 async fn list(
     queue: &Queue,
     to: Layout,
-    act: &mut impl AsyncFnMut(Vec<Repack>) -> Result<(), SourceError>,
-) -> Result<(HashSet<u64>, HashMap<u64, usize>), SourceError> {
+    act: &mut impl AsyncFnMut(Vec<Repack>) -> Result<(), StoreError>,
+) -> Result<(HashSet<u64>, HashMap<u64, usize>), StoreError> {
     let (mut hashes, mut foreign) = (HashSet::new(), HashMap::new());
     let mut first = 0;
     loop {
@@ -127,7 +127,7 @@ async fn list(
 }
 
 /// How often the payload of each is on the ready list.
-async fn copies(queue: &Queue, lost: Vec<(MessageId, u64)>) -> Result<Vec<Transferred>, SourceError> {
+async fn copies(queue: &Queue, lost: Vec<(MessageId, u64)>) -> Result<Vec<Transferred>, StoreError> {
     let mut counts: HashMap<u64, usize> = lost.iter().map(|(_, payload)| (*payload, 0)).collect();
     let mut first = 0;
     while !counts.is_empty() {

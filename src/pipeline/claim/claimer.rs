@@ -14,7 +14,6 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
-use crate::link::LinkError;
 use crate::pipeline::claim::Isolation;
 use crate::pipeline::claim::alarm::Rest;
 use crate::pipeline::claim::expired::Expired;
@@ -26,7 +25,7 @@ use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::seats::Seats;
 use crate::plant::{Lie, planted};
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::{ClaimName, ClaimRequest, TakeOverRequest};
 use crate::source::millis;
@@ -265,7 +264,7 @@ impl Claimer {
                 self.lost.extend(names.into_iter().map(|name| Lost::stray(name, now_ms, false)));
             }
             Ok(_) => queue.lines.spill(),
-            Err(SourceError::Link(LinkError::NotSent { .. } | LinkError::Unknown { .. })) => self.pause(SPILLING).await,
+            Err(StoreError::NotSent { .. } | StoreError::Unknown { .. }) => self.pause(SPILLING).await,
             Err(problem) => self.refused(&problem).await,
         }
         false

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::link::{History, LinkError};
+use crate::link::History;
 use crate::pipeline::claim::record::Taken;
 use crate::pipeline::claim::{Batch, Claim, Isolation};
 use crate::pipeline::leases::Forgotten;
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::claims::{ClaimName, Contents};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::telemetry::labels::ClaimLabel;
@@ -42,7 +42,7 @@ pub enum Looked {
     /// Look again.
     Again,
     /// Redis refuses.
-    Refused(SourceError),
+    Refused(StoreError),
 }
 
 impl Lost {
@@ -180,9 +180,9 @@ impl Lost {
     }
 }
 
-fn unanswered(problem: SourceError) -> Looked {
+fn unanswered(problem: StoreError) -> Looked {
     match problem {
-        SourceError::Link(LinkError::NotSent { .. } | LinkError::Unknown { .. }) => Looked::Again,
+        StoreError::NotSent { .. } | StoreError::Unknown { .. } => Looked::Again,
         problem => Looked::Refused(problem),
     }
 }

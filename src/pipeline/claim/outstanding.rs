@@ -19,7 +19,7 @@ use crate::pipeline::claim::Isolation;
 use crate::pipeline::gate::Probe;
 use crate::pipeline::limits::reserved::Reserved;
 use crate::pipeline::queue::Queue;
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, TakeOverReply, TakeOverRequest};
 
 /// What is asked for.
@@ -90,7 +90,7 @@ pub struct Answered {
     /// As it was sent.
     pub claim: Sending,
     /// What Redis says.
-    pub answer: Result<Reply, SourceError>,
+    pub answer: Result<Reply, StoreError>,
     /// From the sending until Redis said so.
     pub took: Duration,
 }

@@ -6,7 +6,7 @@
 
 use crate::link::History;
 use crate::pipeline::queue::Queue;
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::claims::ClaimName;
 
 /// Names that one look reads. A queue in order has few claims; what is not among them waits for the end of its lease.
@@ -35,7 +35,7 @@ impl Returned {
     /// # Errors
     ///
     /// After any error it may be called again.
-    pub async fn look(&mut self, queue: &Queue, taken: bool) -> Result<Vec<ClaimName>, SourceError> {
+    pub async fn look(&mut self, queue: &Queue, taken: bool) -> Result<Vec<ClaimName>, StoreError> {
         let looked_in = queue.home().history();
         // First, because a verdict may be written between the two.
         let in_hand = queue.leases.in_hand();

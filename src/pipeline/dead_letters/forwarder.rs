@@ -21,7 +21,7 @@ use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{DeadLetterTarget, Queue};
 use crate::route::ElementInfo;
 use crate::sink::Outbound;
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::{CAUSES, DeadLetter, DeadPages, Forwarder as Owner, Order};
 
 /// Time between two reads of a stream without an announcement: another daemon may have stored a letter.
@@ -139,15 +139,16 @@ impl Forwarder<'_> {
         match self.pages().await {
             Ok(ended) => ended,
             // Nothing is lost by a lost answer: the letters stay, or they are gone because they were confirmed.
-            Err(SourceError::Link(_)) => Ended::Failed,
             Err(problem) => {
-                self.queue.events.dead_letter_stays("", &problem.to_string());
+                if let StoreError::Reply(_) = problem {
+                    self.queue.events.dead_letter_stays("", &problem.to_string());
+                }
                 Ended::Failed
             }
         }
     }
 
-    async fn pages(&mut self) -> Result<Ended, SourceError> {
+    async fn pages(&mut self) -> Result<Ended, StoreError> {
         let now = Instant::now();
         self.aside.retain(|_, until| *until > now);
         let count = self.queue.store.dead_count().await?;
@@ -214,7 +215,7 @@ impl Forwarder<'_> {
 
     /// Removes what is confirmed and renews the lease; until when letters may be sent under it, `None` if another daemon
     /// has it.
-    async fn renew(&mut self, taken_over: &mut bool) -> Result<Option<Instant>, SourceError> {
+    async fn renew(&mut self, taken_over: &mut bool) -> Result<Option<Instant>, StoreError> {
         self.forget_if_changed();
         let before = Instant::now();
         let owner = self.queue.store.forwarded(self.lease(), &self.confirmed).await?;

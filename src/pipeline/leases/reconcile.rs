@@ -13,7 +13,7 @@ use crate::pipeline::claim::Claim;
 use crate::pipeline::claim::record::Differences;
 use crate::pipeline::queue::Queue;
 use crate::plant::{Lie, planted};
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::claims::{Element, Move, Verdict};
 use crate::telemetry::labels::Wakeup;
 
@@ -57,7 +57,7 @@ async fn compare_all(queue: &Arc<Queue>, history: History) -> Reconciled {
     }
 }
 
-async fn compare(queue: &Arc<Queue>, claim: &Arc<Claim>) -> Result<(), SourceError> {
+async fn compare(queue: &Arc<Queue>, claim: &Arc<Claim>) -> Result<(), StoreError> {
     let contents = queue.store.contents(claim.name).await?;
     let mut elements = contents.elements;
     elements.extend(contents.damaged);

@@ -7,7 +7,7 @@ use crate::clock::Instant;
 use crate::model::Mode;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::seats::Seats;
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::telemetry::status::Heartbeat;
 
 /// Longest time between two looks.
@@ -38,7 +38,7 @@ pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
                     }
                 }
                 // The connection's state is reported elsewhere; the next pass finds what this one left.
-                Err(SourceError::Link(error)) if error.code().is_none() => {}
+                Err(StoreError::NotSent { .. } | StoreError::Unknown { .. } | StoreError::Malformed(_)) => {}
                 Err(error) => queue.events.look_failed(&error.to_string()),
             }
         }
@@ -54,7 +54,7 @@ fn after(queue: &Queue) -> Duration {
 
 /// Moves everything that is overdue for too long; answers how many that were, and how many entries are junk. Junk is
 /// stepped over, so that it holds up nothing behind it.
-async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), SourceError> {
+async fn look(queue: &Queue, heartbeat: &Heartbeat) -> Result<(u64, u64), StoreError> {
     let after = after(queue);
     let limit = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
     let (mut moved, mut junk) = (0, 0);

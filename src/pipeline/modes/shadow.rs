@@ -17,7 +17,7 @@ use crate::pipeline::seats::Seats;
 use crate::route::ElementInfo;
 use crate::sink::Destination;
 use crate::source::ledger::claims::Element;
-use crate::source::{NoPayload, SourceError};
+use crate::source::{NoPayload, StoreError};
 use crate::telemetry::labels::Fate;
 use crate::telemetry::status::Heartbeat;
 
@@ -58,7 +58,7 @@ pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
             match shadow.look().await {
                 Ok(()) => shadow.queue.events.resumed(),
                 // The connection's state is reported elsewhere.
-                Err(SourceError::Link(error)) if error.code().is_none() => {}
+                Err(StoreError::NotSent { .. } | StoreError::Unknown { .. } | StoreError::Malformed(_)) => {}
                 Err(error) => shadow.queue.events.look_failed(&error.to_string()),
             }
             shadow.sum_up();
@@ -89,7 +89,7 @@ impl Shadow {
         Shadow { queue, schedule, shown_until, shown: HashSet::new(), rest: None, delivered: 0, failed: 0, summed_up }
     }
 
-    async fn look(&mut self) -> Result<(), SourceError> {
+    async fn look(&mut self) -> Result<(), StoreError> {
         let (queue, schedule) = (self.queue.clone(), self.schedule);
         let (began_at, resumed) = (self.shown_until, self.rest);
         let mut first = match resumed {
@@ -137,7 +137,7 @@ impl Shadow {
     }
 
     /// Shows these elements, with the bodies that are elsewhere: page by page, as there is room for them.
-    async fn show_all(&mut self, mut elements: Vec<Element>, now_ms: i64) -> Result<(), SourceError> {
+    async fn show_all(&mut self, mut elements: Vec<Element>, now_ms: i64) -> Result<(), StoreError> {
         while !elements.is_empty() {
             self.queue.store.read_bodies(&mut elements).await?;
             // At least one was read.

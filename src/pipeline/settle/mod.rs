@@ -21,7 +21,6 @@ use tokio::sync::oneshot;
 
 use self::singles::{Settling, What};
 use self::wholes::Complete;
-use crate::link::LinkError;
 use crate::pipeline::claim::record::Unwritten;
 use crate::pipeline::claim::{Claim, Parts};
 use crate::pipeline::dead_letters::fields;
@@ -30,7 +29,7 @@ use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::pipeline::tail;
 use crate::plant::{Lie, planted};
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::claims::{Element, Header, Move};
 
 /// The verdicts of one queue.
@@ -229,7 +228,7 @@ enum Tried<T> {
 }
 
 /// Looks at one answer, and reports and waits where that is needed.
-async fn look<T>(queue: &Queue, answer: Result<T, SourceError>, reported: &mut bool) -> Tried<T> {
+async fn look<T>(queue: &Queue, answer: Result<T, StoreError>, reported: &mut bool) -> Tried<T> {
     match answer {
         Ok(answer) => {
             if std::mem::take(reported) {
@@ -237,9 +236,9 @@ async fn look<T>(queue: &Queue, answer: Result<T, SourceError>, reported: &mut b
             }
             Tried::Answered(answer)
         }
-        Err(SourceError::Link(LinkError::NotSent { .. })) => Tried::NotSent,
-        Err(SourceError::Link(LinkError::Unknown { .. })) => Tried::Unknown,
-        Err(SourceError::Link(LinkError::Server { code: "TRYAGAIN", .. })) => {
+        Err(StoreError::NotSent { .. }) => Tried::NotSent,
+        Err(StoreError::Unknown { .. }) => Tried::Unknown,
+        Err(StoreError::Moving { .. }) => {
             queue.slot_migrates();
             tokio::time::sleep(MIGRATING).await;
             Tried::Refused

@@ -7,9 +7,9 @@ use redis::aio::MultiplexedConnection;
 use super::on_redis::OnRedis;
 use super::walk::Walk;
 use super::*;
-use crate::ledger::{SourceError, TEST_CLOCK};
+use crate::ledger::{StoreError, TEST_CLOCK};
+use crate::link::slot;
 use crate::link::test_server::eventually;
-use crate::link::{LinkError, slot};
 
 /// What became of the calls that were made while the slot was on its way.
 #[derive(Debug, Default)]
@@ -122,10 +122,10 @@ impl OnRedis {
 }
 
 /// Whether a node has refused the call before its first effect.
-fn refused(error: &SourceError) -> bool {
+fn refused(error: &StoreError) -> bool {
     match error {
-        SourceError::Link(LinkError::NotSent { .. }) => true,
-        SourceError::Link(error) => error.code() == Some("TRYAGAIN"),
+        StoreError::NotSent { .. } => true,
+        StoreError::Moving { .. } => true,
         _ => false,
     }
 }

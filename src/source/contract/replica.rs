@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use super::on_redis::OnRedis;
 use super::walk::Walk;
 use super::*;
-use crate::ledger::SourceError;
+use crate::ledger::StoreError;
 use crate::link::test_server::eventually;
 
 /// What was seen.
@@ -156,7 +156,7 @@ impl Walk {
         let (before, delivered) = (rig.places().await, self.delivered.len());
         let what = match self.step(rig, step).await {
             Ok(what) => what,
-            Err(SourceError::NotDurable { shortfall, released }) => {
+            Err(StoreError::NotDurable { shortfall, released }) => {
                 seen.refused += 1;
                 seen.released += released;
                 let new: Vec<_> =
@@ -184,7 +184,7 @@ impl Walk {
         let (made, ()) = tokio::join!(self.claim(&*rig), cut);
         let what = match made {
             Ok(what) => what,
-            Err(SourceError::NotDurable { .. }) => {
+            Err(StoreError::NotDurable { .. }) => {
                 seen.raced[1] += 1;
                 "not durable".to_owned()
             }

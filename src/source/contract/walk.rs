@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::*;
-use crate::ledger::SourceError;
+use crate::ledger::StoreError;
 use crate::ledger::claims::{Buried, Whole};
 
 /// What a step did, in words.
-pub(super) type Step = Result<String, SourceError>;
+pub(super) type Step = Result<String, StoreError>;
 
 pub(crate) async fn random_calls_keep_every_element_in_one_place(mut rig: impl Rig) {
     Walk::new(&rig, 0).run(&mut rig, 100).await;

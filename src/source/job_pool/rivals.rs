@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::JobPoolSpec;
-use crate::ledger::SourceError;
+use crate::ledger::StoreError;
 use crate::link::rights::Grant;
 use crate::link::rights::command::{CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB};
 use crate::link::{Conn, listeners, missing_rights};
@@ -53,7 +53,7 @@ fn trace(spec: &JobPoolSpec) -> Option<(Trace, &'static str)> {
 /// # Errors
 ///
 /// Those of the connection.
-pub async fn rivals(conn: &Conn, pools: &[&JobPoolSpec]) -> Result<Option<Vec<String>>, SourceError> {
+pub async fn rivals(conn: &Conn, pools: &[&JobPoolSpec]) -> Result<Option<Vec<String>>, StoreError> {
     // Checked first: a refused command would be in the server's ACL log.
     if missing_rights(conn, &[to_see_rivals()]).await?.is_some_and(|missing| !missing.is_empty()) {
         return Ok(None);
@@ -87,7 +87,7 @@ pub async fn rivals(conn: &Conn, pools: &[&JobPoolSpec]) -> Result<Option<Vec<St
     Ok(Some(signs))
 }
 
-async fn subscribers(conn: &Conn, channel: &str) -> Result<u64, SourceError> {
+async fn subscribers(conn: &Conn, channel: &str) -> Result<u64, StoreError> {
     Ok(listeners(conn, &[channel]).await?.into_iter().sum::<i64>().unsigned_abs())
 }
 

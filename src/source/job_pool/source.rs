@@ -14,8 +14,8 @@ use crate::ledger::claims::{Body, BodyAt, Element};
 use crate::ledger::store::Rescued;
 use crate::ledger::{
     self, Activity, AllBodies, Announcement, BadReply, Beside, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers,
-    NoPayload, Noted, Packed, Read, Score, Shape, Source, SourceError, UpkeepRequest, UpkeepState, Upkept,
-    glob_literal, junk_id, millis, redis_now_ms, text,
+    NoPayload, Noted, Packed, Read, Score, Shape, Source, StoreError, UpkeepRequest, UpkeepState, Upkept, glob_literal,
+    junk_id, millis, redis_now_ms, text,
 };
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
@@ -130,7 +130,7 @@ impl Source for JobPool {
         conn: &'a Conn,
         elements: &'a mut [Element],
         noted: Noted,
-    ) -> BoxFuture<'a, Result<(), SourceError>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         match self.spec.layout.status {
             Some(_) => self.write_status(conn, elements, noted).boxed(),
             None => std::future::ready(Ok(())).boxed(),
@@ -211,7 +211,7 @@ impl Source for JobPool {
         conn: &'a Conn,
         _owner: [u8; 8],
         _request: &'a UpkeepRequest,
-    ) -> BoxFuture<'a, Result<Upkept, SourceError>> {
+    ) -> BoxFuture<'a, Result<Upkept, StoreError>> {
         // A claim leaves nothing behind.
         async move {
             let now_ms = redis_now_ms(conn).await?;
@@ -274,7 +274,7 @@ impl Source for JobPool {
         _conn: &'a Conn,
         _after: Duration,
         _elements: &'a [Bytes],
-    ) -> BoxFuture<'a, Result<Rescued, SourceError>> {
+    ) -> BoxFuture<'a, Result<Rescued, StoreError>> {
         // The configuration refuses it: jobs are made ready by the program's own timers.
         async { Ok(Rescued::default()) }.boxed()
     }

@@ -11,7 +11,7 @@ use super::JobPool;
 use super::layout::Layout;
 use super::record::{Field, Format, Record};
 use crate::ledger::claims::{Body, BodyAt, Element};
-use crate::ledger::{Noted, SourceError, text};
+use crate::ledger::{Noted, StoreError, text};
 use crate::link::{BadReply, Conn, LinkError, Script};
 
 /// Writes the status of jobs, each only if it still is what was read.
@@ -119,7 +119,7 @@ impl JobPool {
         conn: &Conn,
         elements: &mut [Element],
         noted: Noted,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), StoreError> {
         let (mut keys, mut args, mut written) = (Vec::new(), Vec::new(), Vec::new());
         for (place, element) in elements.iter().enumerate() {
             let Some(body @ Body::Here { bytes, .. }) = element.body.as_deref() else { continue };

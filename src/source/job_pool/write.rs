@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{JobPool, JobPoolSpec};
 use crate::ledger::claims::BodyAt;
-use crate::ledger::{Score, SourceError, text};
+use crate::ledger::{Score, StoreError, text};
 use crate::link::{Conn, LinkError};
 
 /// How long after its due time HDT3213's program keeps a job, unless it is configured otherwise.
@@ -175,7 +175,7 @@ impl JobPool {
     /// # Errors
     ///
     /// Those of the connection.
-    pub async fn put(&self, conn: &Conn, job: &Written, now_ms: i64) -> Result<bool, SourceError> {
+    pub async fn put(&self, conn: &Conn, job: &Written, now_ms: i64) -> Result<bool, StoreError> {
         let (key, field) = (job.at.key(), job.at.field());
         let mut write = redis::cmd(if field.is_some() { "HSETNX" } else { "SET" });
         let mut read = redis::cmd(if field.is_some() { "HGET" } else { "GET" });

@@ -14,7 +14,7 @@ use crate::ledger::score::Unit;
 use crate::ledger::store::Rescued;
 use crate::ledger::{
     self, Activity, AllBodies, Announcement, BadReply, Beside, ClaimAdded, Depths, Fields, Hints, Junk, NoPayload,
-    Packed, Read, Shape, Source, SourceError, UpkeepRequest, Upkept, glob_literal, junk_id, millis,
+    Packed, Read, Shape, Source, StoreError, UpkeepRequest, Upkept, glob_literal, junk_id, millis,
 };
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
@@ -189,7 +189,7 @@ impl Source for JobsSource {
         conn: &'a Conn,
         owner: [u8; 8],
         request: &'a UpkeepRequest,
-    ) -> BoxFuture<'a, Result<Upkept, SourceError>> {
+    ) -> BoxFuture<'a, Result<Upkept, StoreError>> {
         self.set.upkeep(conn, owner, request)
     }
 
@@ -239,7 +239,7 @@ impl Source for JobsSource {
         _conn: &'a Conn,
         _after: Duration,
         _elements: &'a [Bytes],
-    ) -> BoxFuture<'a, Result<Rescued, SourceError>> {
+    ) -> BoxFuture<'a, Result<Rescued, StoreError>> {
         // The configuration refuses it: a due job is ready without any transfer.
         async { Ok(Rescued::default()) }.boxed()
     }

@@ -26,12 +26,12 @@ use tokio::sync::watch;
 
 use self::queue::Queue;
 use self::replica::Replica;
-use crate::ledger::{Junk, Read, SourceError, millis};
 use crate::clock::{Instant, RedisClock};
 use crate::ledger::claims::{ClaimName, Element};
 use crate::ledger::store::{Call, Home, Server};
 use crate::ledger::{DeadLetter, Pause, Subject};
-use crate::link::{History, LinkError, NoAnswer};
+use crate::ledger::{Junk, Read, StoreError, millis};
+use crate::link::{History, NoAnswer};
 use crate::message::MessageId;
 
 /// The time of the server when it is made, in ms.
@@ -180,19 +180,19 @@ impl MemoryServer {
         op: Option<Op>,
         name: &str,
         run: impl FnOnce(&mut Queue, i64) -> T,
-    ) -> Result<T, SourceError> {
+    ) -> Result<T, StoreError> {
         let address: Arc<str> = "memory".into();
         if !self.is_up() {
-            return Err(LinkError::NotSent { address }.into());
+            return Err(StoreError::NotSent { address });
         }
         // As on a wire, others come between the call and its answer.
         tokio::task::yield_now().await;
         let fault = op.and_then(|op| self.0.faults.lock().get_mut(&op)?.pop_front());
-        let lost = || SourceError::Link(LinkError::Unknown { address, reason: NoAnswer::TimedOut(CALL_TIMEOUT) });
+        let lost = || StoreError::Unknown { address, reason: NoAnswer::TimedOut(CALL_TIMEOUT) };
         match fault {
             Some(Fault::RequestLost) => return Err(lost()),
             Some(Fault::Refused(code)) => {
-                return Err(LinkError::Server { code, message: "refused by the test".to_owned() }.into());
+                return Err(StoreError::answered(code, "refused by the test".to_owned()));
             }
             None | Some(Fault::ReplyLost) => {}
         }
@@ -262,7 +262,7 @@ impl Server for MemoryServer {
         *self.0.up.borrow()
     }
 
-    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>> {
+    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>> {
         async move {
             let mut answers = Vec::with_capacity(reads.len());
             for read in reads {

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 
 use super::queue::Queue;
 use super::{MemoryServer, MemoryStore, Saved};
-use crate::ledger::SourceError;
+use crate::ledger::StoreError;
 use crate::ledger::claims::{ClaimName, Element, Verdict};
-use crate::link::{Durability, LinkError, NoAnswer, Shortfall};
+use crate::link::{Durability, NoAnswer, Shortfall};
 
 /// What a claim has to reach.
 const NEED: Durability = Durability { replicas: 1, aof: false, timeout: Duration::from_secs(1) };
@@ -97,7 +97,7 @@ impl MemoryStore {
         name: ClaimName,
         may_repeat: bool,
         elements: impl Iterator<Item = &Element> + Clone,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), StoreError> {
         let any = elements.clone().next().is_some();
         if !any || !self.server.0.replica.awaited.load(Ordering::Relaxed) {
             return Ok(());
@@ -119,12 +119,12 @@ impl MemoryStore {
         let gone_back = self.call(None, |queue, now_ms| queue.settle(&back, None, None, now_ms)).await;
         gone_back.map_err(|_| unfinished())?;
         let released = back.len() as u64;
-        Err(SourceError::NotDurable { shortfall: Shortfall::of(NEED, 0), released })
+        Err(StoreError::NotDurable { shortfall: Shortfall::of(NEED, 0), released })
     }
 }
 
 /// As on a wire: the claim is to be looked for by its name.
-fn unfinished() -> SourceError {
+fn unfinished() -> StoreError {
     let reason = NoAnswer::Broken("the claim could not be made durable".to_owned());
-    LinkError::Unknown { address: "memory".into(), reason }.into()
+    StoreError::Unknown { address: "memory".into(), reason }
 }

@@ -154,11 +154,11 @@ async fn a_fault_hits_one_call_and_says_whether_it_ran() {
     let one = |number| contract::request(A, number);
     rig.server.fail(Op::Claim, [Fault::RequestLost, Fault::Refused("OOM"), Fault::ReplyLost]);
 
-    let unknown = |error: &SourceError| matches!(error, SourceError::Link(LinkError::Unknown { .. }));
+    let unknown = |error: &StoreError| matches!(error, StoreError::Unknown { .. });
     assert!(unknown(&store.claim(&one(1)).await.expect_err("it was lost")));
     assert_eq!(rig.places().await.of(&elements[0]), ["scheduled"], "it did not run");
     let refused = store.claim(&one(2)).await.expect_err("it was refused");
-    assert!(matches!(refused, SourceError::Link(LinkError::Server { code: "OOM", .. })), "{refused}");
+    assert!(matches!(refused, StoreError::Refused { code: "OOM", .. }), "{refused}");
     assert!(unknown(&store.claim(&one(3)).await.expect_err("its reply was lost")));
     assert_eq!(rig.places().await.of(&elements[1]), ["claimed"], "it ran");
     assert!(contract::claim(&rig, &one(4)).await.elements.is_empty(), "and the next call is answered");
@@ -178,7 +178,7 @@ async fn a_server_that_is_away_takes_no_call_until_it_is_back() {
     rig.server.set_up(false);
     assert!(!rig.server.is_up());
     let error = store.claim(&contract::request(A, 1)).await.expect_err("it is away");
-    assert!(matches!(error, SourceError::Link(LinkError::NotSent { .. })), "{error}");
+    assert!(matches!(error, StoreError::NotSent { .. }), "{error}");
     assert!(rig.server.read(&store.poll(0, Duration::ZERO)).await.is_err());
     assert!(rig.server.ready().now_or_never().is_none());
     rig.server.set_up(true);

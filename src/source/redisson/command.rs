@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Redisson, RedissonSource};
-use crate::ledger::{Fields, SourceError, millis, text};
+use crate::ledger::{Fields, StoreError, millis, text};
 use crate::link::Conn;
 
 impl RedissonSource {
@@ -16,7 +16,7 @@ impl RedissonSource {
     ///
     /// On [`LinkError::Unknown`] it may have been offered; sent again it could be offered twice, if it has been
     /// delivered in between.
-    pub async fn offer(&self, conn: &Conn, element: Bytes, delay: Duration) -> Result<(i64, bool), SourceError> {
+    pub async fn offer(&self, conn: &Conn, element: Bytes, delay: Duration) -> Result<(i64, bool), StoreError> {
         let k = &self.keys;
         let args = [element, text(millis(delay)), Bytes::from(k.channel.to_string())];
         let reply = conn.script(&self.scripts.offer, &[k.delayed.clone(), k.list.clone()], &args).await?;
@@ -32,7 +32,7 @@ impl Redisson {
     /// # Errors
     ///
     /// As for [`RedissonSource::offer`].
-    pub async fn offer(&self, conn: &Conn, element: Bytes, delay: Duration) -> Result<(i64, bool), SourceError> {
+    pub async fn offer(&self, conn: &Conn, element: Bytes, delay: Duration) -> Result<(i64, bool), StoreError> {
         self.source.offer(conn, element, delay).await
     }
 }

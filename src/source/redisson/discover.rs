@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Redisson;
-use crate::ledger::{Fields, SourceError};
+use crate::ledger::{Fields, StoreError};
 use crate::link::{Conn, listeners};
 
 const PREFIX: &str = "redisson_delay_queue_timeout:";
@@ -42,7 +42,7 @@ pub fn name_of(key: &[u8]) -> Option<Found> {
 /// # Errors
 ///
 /// Those of the connection, and a missing right to `SCAN`.
-pub async fn discover(conn: &Conn) -> Result<(Vec<Found>, usize), SourceError> {
+pub async fn discover(conn: &Conn) -> Result<(Vec<Found>, usize), StoreError> {
     let (mut found, mut strange) = (Vec::new(), 0);
     let mut cursor = Bytes::from_static(b"0");
     loop {
@@ -70,7 +70,7 @@ pub async fn discover(conn: &Conn) -> Result<(Vec<Found>, usize), SourceError> {
 }
 
 /// A ready list under one of the two names answers the question.
-async fn settle_name(conn: &Conn, queue: &mut Found) -> Result<(), SourceError> {
+async fn settle_name(conn: &Conn, queue: &mut Found) -> Result<(), StoreError> {
     let Some(braced) = &queue.or else { return Ok(()) };
     let mut pipe = redis::pipe();
     pipe.cmd("TYPE").arg(&queue.name).cmd("TYPE").arg(braced);
@@ -94,7 +94,7 @@ async fn settle_name(conn: &Conn, queue: &mut Found) -> Result<(), SourceError> 
 /// # Errors
 ///
 /// Those of the connection, and a missing right to `PUBSUB`.
-pub async fn redisson_clients(conn: &Conn, queue: &Redisson) -> Result<u64, SourceError> {
+pub async fn redisson_clients(conn: &Conn, queue: &Redisson) -> Result<u64, StoreError> {
     let counts = listeners(conn, &[&queue.keys.channel, &queue.keys.presence]).await?;
     let [all, daemons] = counts[..] else { return Ok(0) };
     Ok(u64::try_from(all - daemons).unwrap_or(0))

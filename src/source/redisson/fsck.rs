@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::RedissonSource;
 use super::scripts::of_the_command_line;
 use crate::ledger::fsck::{COMPARED, Check, Fault, Found, Held, Repair, Suspect};
-use crate::ledger::{Kind, SourceError, members, redis_now_ms, text};
+use crate::ledger::{Kind, StoreError, members, redis_now_ms, text};
 use crate::link::{Conn, Script};
 
 /// Entries of a list that one script searches: 36 ns each.
@@ -42,7 +42,7 @@ impl RedissonSource {
     }
 
     /// Looks at the list, and at the turn of the sweep.
-    pub(super) async fn faults(&self, conn: &Conn, held: &Held, found: &mut Found<'_>) -> Result<(), SourceError> {
+    pub(super) async fn faults(&self, conn: &Conn, held: &Held, found: &mut Found<'_>) -> Result<(), StoreError> {
         self.look_at_sweep(conn, found).await?;
         let Some(listed) = self.look_at_list(conn, held, found).await? else {
             found.not_checked(format!("the list: more than {COMPARED} entries"));
@@ -75,7 +75,7 @@ impl RedissonSource {
         conn: &Conn,
         held: &Held,
         found: &mut Found<'_>,
-    ) -> Result<Option<Listed>, SourceError> {
+    ) -> Result<Option<Listed>, StoreError> {
         let k = &self.keys;
         let mut listed = Listed::default();
         loop {
@@ -140,7 +140,7 @@ impl RedissonSource {
         found.add(Suspect::new(fault, name_of(entry), repair, Check::new(&ORPHAN, keys, args)));
     }
 
-    async fn look_at_sweep(&self, conn: &Conn, found: &mut Found<'_>) -> Result<(), SourceError> {
+    async fn look_at_sweep(&self, conn: &Conn, found: &mut Found<'_>) -> Result<(), StoreError> {
         const FIELDS: [&str; 9] =
             ["until", "left", "slice", "since", "bytes", "entries", "orphans", "next_turn", "oldest"];
         let mut command = redis::cmd("HMGET");

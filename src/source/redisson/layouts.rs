@@ -2,7 +2,7 @@
 
 use super::Redisson;
 use super::layout::Layout;
-use crate::ledger::{Place, Shape, Show, SourceError};
+use crate::ledger::{Place, Shape, Show, StoreError};
 use crate::link::Conn;
 
 /// Elements at either end of Z whose layout is read.
@@ -14,7 +14,7 @@ impl Redisson {
     /// # Errors
     ///
     /// As for [`peek`](super::Ledger::peek).
-    pub async fn layout_in_use(&self, conn: &Conn) -> Result<Option<Layout>, SourceError> {
+    pub async fn layout_in_use(&self, conn: &Conn) -> Result<Option<Layout>, StoreError> {
         let page = self.peek(conn, Place::Scheduled, 0, 10, Show::Start(0)).await?;
         Ok(page.seen.iter().find_map(|seen| layout(seen.shape)))
     }
@@ -25,7 +25,7 @@ impl Redisson {
     /// # Errors
     ///
     /// As for [`peek`](super::Ledger::peek).
-    pub async fn layouts_scheduled(&self, conn: &Conn) -> Result<Vec<Layout>, SourceError> {
+    pub async fn layouts_scheduled(&self, conn: &Conn) -> Result<Vec<Layout>, StoreError> {
         let first = self.peek(conn, Place::Scheduled, 0, ENDS, Show::Start(0)).await?;
         let behind = first.total.saturating_sub(ENDS);
         let last = self.peek(conn, Place::Scheduled, behind, ENDS, Show::Start(0)).await?;

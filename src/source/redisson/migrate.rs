@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::Redisson;
 use super::restore::Moved;
 use super::scripts::of_the_command_line;
-use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, Fields, SourceError, text};
+use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, Fields, StoreError, text};
 use crate::link::{Conn, Script};
 
 static MIGRATE: LazyLock<Script> =
@@ -30,7 +30,7 @@ impl Redisson {
     /// # Errors
     ///
     /// After any error the same batch may be sent again.
-    pub async fn migrate(&self, conn: &Conn, batch: &[Repack]) -> Result<Vec<Moved>, SourceError> {
+    pub async fn migrate(&self, conn: &Conn, batch: &[Repack]) -> Result<Vec<Moved>, StoreError> {
         let keys = [self.keys.delayed.clone(), self.keys.list.clone()];
         let mut args = Vec::with_capacity(3 * batch.len());
         for Repack { place, was, is } in batch {

@@ -1,7 +1,7 @@
 //! Redisson's own places as pages of bytes.
 
 use super::Redisson;
-use crate::ledger::{Kind, Members, SourceError, members};
+use crate::ledger::{Kind, Members, StoreError, members};
 use crate::link::Conn;
 
 impl Redisson {
@@ -10,7 +10,7 @@ impl Redisson {
     /// # Errors
     ///
     /// As for [`members`].
-    pub async fn listed(&self, conn: &Conn, first: usize) -> Result<Members, SourceError> {
+    pub async fn listed(&self, conn: &Conn, first: usize) -> Result<Members, StoreError> {
         members(conn, &self.keys.list, Kind::List, first).await
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::layout::{self, Junk};
 use super::{Redisson, RedissonSource};
-use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, SourceError, millis, text};
+use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, StoreError, millis, text};
 use crate::link::Conn;
 
 /// An element and the payload in it, of either layout.
@@ -36,7 +36,7 @@ impl RedissonSource {
     /// # Errors
     ///
     /// After any error the same batch may be sent again.
-    pub async fn rescue(&self, conn: &Conn, after: Duration, batch: &[Overdue]) -> Result<usize, SourceError> {
+    pub async fn rescue(&self, conn: &Conn, after: Duration, batch: &[Overdue]) -> Result<usize, StoreError> {
         let k = &self.keys;
         let keys = k.in_scripts().map(Bytes::clone);
         let mut args = vec![self.cleanup_word(), text(millis(after))];
@@ -59,7 +59,7 @@ impl Redisson {
     /// # Errors
     ///
     /// As for [`RedissonSource::rescue`].
-    pub async fn rescue(&self, conn: &Conn, after: Duration, batch: &[Overdue]) -> Result<usize, SourceError> {
+    pub async fn rescue(&self, conn: &Conn, after: Duration, batch: &[Overdue]) -> Result<usize, StoreError> {
         self.source.rescue(conn, after, batch).await
     }
 }

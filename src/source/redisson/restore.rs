@@ -10,7 +10,7 @@ use super::Redisson;
 use super::layout::{self, Layout};
 use super::scripts::of_the_command_line;
 use crate::ledger::claims::Element;
-use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, SourceError, text};
+use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, StoreError, text};
 use crate::link::{Conn, Script};
 
 static RESTORE: LazyLock<Script> =
@@ -153,7 +153,7 @@ impl Redisson {
     /// # Errors
     ///
     /// After any error the same batch may be sent again.
-    pub async fn restore(&self, conn: &Conn, items: &[(Held, Back)], search: bool) -> Result<Restored, SourceError> {
+    pub async fn restore(&self, conn: &Conn, items: &[(Held, Back)], search: bool) -> Result<Restored, StoreError> {
         let k = &self.keys;
         let keys: Vec<Bytes> =
             [&k.leases, &k.retry, &k.dead].into_iter().chain(k.in_scripts()).chain([&k.state]).cloned().collect();

@@ -13,7 +13,7 @@ use crate::ledger::fsck::{Check, Found, Held};
 use crate::ledger::store::Rescued;
 use crate::ledger::{
     Activity, Announcement, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read, Score, Source,
-    SourceError, UpkeepRequest, Upkept, large_head, millis, text,
+    StoreError, UpkeepRequest, Upkept, large_head, millis, text,
 };
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
@@ -164,7 +164,7 @@ impl Source for RedissonSource {
         conn: &'a Conn,
         owner: [u8; 8],
         request: &'a UpkeepRequest,
-    ) -> BoxFuture<'a, Result<Upkept, SourceError>> {
+    ) -> BoxFuture<'a, Result<Upkept, StoreError>> {
         self.sweep(conn, owner, request).boxed()
     }
 
@@ -207,7 +207,7 @@ impl Source for RedissonSource {
         conn: &'a Conn,
         after: Duration,
         elements: &'a [Bytes],
-    ) -> BoxFuture<'a, Result<Rescued, SourceError>> {
+    ) -> BoxFuture<'a, Result<Rescued, StoreError>> {
         async move {
             let batch: Vec<_> = elements.iter().filter_map(|element| Overdue::of(element.clone()).ok()).collect();
             let mut rescued = Rescued { moved: 0, junk: (elements.len() - batch.len()) as u64 };
@@ -240,7 +240,7 @@ impl Source for RedissonSource {
         conn: &'a Conn,
         held: &'a Held,
         found: &'a mut Found<'_>,
-    ) -> BoxFuture<'a, Result<(), SourceError>> {
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.faults(conn, held, found).boxed()
     }
 

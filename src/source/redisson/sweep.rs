@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Redisson, RedissonSource};
 use crate::ledger::{
-    BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, SourceError, Start, UpkeepRequest, UpkeepState, Upkept, millis, text,
+    BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, Start, StoreError, UpkeepRequest, UpkeepState, Upkept, millis, text,
 };
 use crate::link::Conn;
 
@@ -19,7 +19,7 @@ impl RedissonSource {
     /// # Errors
     ///
     /// After any error the same step may be sent again.
-    pub async fn sweep(&self, conn: &Conn, owner: [u8; 8], request: &UpkeepRequest) -> Result<Upkept, SourceError> {
+    pub async fn sweep(&self, conn: &Conn, owner: [u8; 8], request: &UpkeepRequest) -> Result<Upkept, StoreError> {
         let k = &self.keys;
         let keys = [&k.delayed, &k.list, &k.ghosts, &k.ghosts_turn, &k.sweep].map(Bytes::clone);
         let args = [
@@ -65,7 +65,7 @@ impl Redisson {
     /// # Errors
     ///
     /// After any error the same step may be sent again.
-    pub async fn sweep(&self, conn: &Conn, request: &UpkeepRequest) -> Result<Upkept, SourceError> {
+    pub async fn sweep(&self, conn: &Conn, request: &UpkeepRequest) -> Result<Upkept, StoreError> {
         self.source.sweep(conn, self.owner, request).await
     }
 }

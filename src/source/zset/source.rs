@@ -15,7 +15,7 @@ use crate::ledger;
 use crate::ledger::store::Rescued;
 use crate::ledger::{
     Activity, Announcement, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read, Score, Shape,
-    Source, SourceError, UpkeepRequest, UpkeepState, Upkept, glob_literal, large_head, millis, redis_now_ms, text,
+    Source, StoreError, UpkeepRequest, UpkeepState, Upkept, glob_literal, large_head, millis, redis_now_ms, text,
 };
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
@@ -147,7 +147,7 @@ impl Source for ZsetSource {
         conn: &'a Conn,
         _owner: [u8; 8],
         _request: &'a UpkeepRequest,
-    ) -> BoxFuture<'a, Result<Upkept, SourceError>> {
+    ) -> BoxFuture<'a, Result<Upkept, StoreError>> {
         // A claim leaves nothing behind.
         async move {
             let now_ms = redis_now_ms(conn).await?;
@@ -209,7 +209,7 @@ impl Source for ZsetSource {
         _conn: &'a Conn,
         _after: Duration,
         _elements: &'a [Bytes],
-    ) -> BoxFuture<'a, Result<Rescued, SourceError>> {
+    ) -> BoxFuture<'a, Result<Rescued, StoreError>> {
         // The configuration refuses it: no client of the set transfers anything.
         async { Ok(Rescued::default()) }.boxed()
     }

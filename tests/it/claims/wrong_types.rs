@@ -9,7 +9,7 @@ use delaybridge::source::ledger::{Answer, DeadLetter, Hints, Located, Place, Rem
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::{Keys, ListCleanup, Redisson};
 use delaybridge::source::store::Claims;
-use delaybridge::source::{Score, SourceError, Start, UpkeepRequest};
+use delaybridge::source::{Score, Start, StoreError, UpkeepRequest};
 
 use super::rig::{Rig, source};
 use super::snapshot::Names;
@@ -90,7 +90,7 @@ impl Queue {
         }
     }
 
-    async fn call(&self, call: &str) -> Result<(), SourceError> {
+    async fn call(&self, call: &str) -> Result<(), StoreError> {
         let (own, other) = names();
         let verdict = |step| [Verdict { claim: own, part: Part::Bare, member: element(b'x').into(), step, body: None }];
         let retry = Move::Retry { header: Header::new(NOW_MS), delay_ms: 1 };
@@ -190,11 +190,11 @@ async fn a_key_of_a_wrong_type_is_reported_and_nothing_is_changed() {
             let before = queue.rig.dump().await;
             let name = String::from_utf8_lossy(key);
             match queue.call(call).await {
-                Err(SourceError::Link(error)) if script => {
+                Err(error) if script => {
                     assert_eq!(error.code(), Some("WRONGKEY"), "{call} with {name}: {error}");
                     assert!(error.to_string().contains(&*name), "{call} with {name}: {error}");
                 }
-                Err(SourceError::Link(error)) => assert_eq!(error.code(), Some("WRONGTYPE"), "{call} with {name}"),
+                Err(error) => assert_eq!(error.code(), Some("WRONGTYPE"), "{call} with {name}"),
                 answer => panic!("{call} with a text in {name} answered {answer:?}"),
             }
             assert!(queue.rig.dump().await == before, "{call} with a text in {name} changed something");

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use super::{BUSY, Claimer, LINGER, PATIENCE};
 use crate::backoff::{Backoff, Jitter};
-use crate::link::LinkError;
 use crate::pipeline::claim::lost::Lost;
 use crate::pipeline::claim::outstanding::{Answered, Reply, Request, Sending};
 use crate::pipeline::claim::record::Taken;
 use crate::pipeline::claim::reply;
 use crate::plant::{Lie, planted};
-use crate::source::SourceError;
+use crate::source::StoreError;
 use crate::source::ledger::claims::{ClaimName, ClaimReply, Claimed, Element, TakeOverReply};
 use crate::telemetry::labels::{ReleaseReason, Stage, Wakeup};
 
@@ -78,14 +77,14 @@ impl Claimer {
                 self.hand_over(elements, 0, unknown > 0, claim);
                 queue.alarm.ring(Wakeup::More);
             }
-            Err(SourceError::Link(LinkError::NotSent { .. })) => {
+            Err(StoreError::NotSent { .. }) => {
                 queue.refund_rate(most as u32);
                 queue.alarm.ring(Wakeup::Reconnect);
             }
-            Err(SourceError::Link(LinkError::Unknown { .. })) if planted(Lie::ResentScript) => {
+            Err(StoreError::Unknown { .. }) if planted(Lie::ResentScript) => {
                 queue.alarm.ring(Wakeup::Reconnect);
             }
-            Err(SourceError::Link(LinkError::Unknown { .. })) => self.lose(claim),
+            Err(StoreError::Unknown { .. }) => self.lose(claim),
             Err(problem) => {
                 queue.refund_rate(most as u32);
                 drop(claim);
@@ -97,14 +96,19 @@ impl Claimer {
     }
 
     /// A queue in order: what comes behind a claim is taken over when nothing is left of that claim.
-    fn goes_on_after(&mut self, old: ClaimName, answer: &Result<Reply, SourceError>) {
+    fn goes_on_after(&mut self, old: ClaimName, answer: &Result<Reply, StoreError>) {
         match answer {
             Ok(Reply::TakeOver(TakeOverReply::Taken { left: 0, .. } | TakeOverReply::Nothing { .. })) => {
                 self.expired.taken_over(old);
             }
             // It did not run, or there is more in it than was taken.
             Ok(Reply::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Late { .. }))
-            | Err(SourceError::Link(LinkError::NotSent { .. } | LinkError::Server { .. })) => {}
+            | Err(
+                StoreError::NotSent { .. }
+                | StoreError::Moving { .. }
+                | StoreError::Passing { .. }
+                | StoreError::Refused { .. },
+            ) => {}
             // The next claim meets what is left, in its place.
             _ if self.queue.spec.order.is_some() => self.expired.forget(),
             _ => {}
@@ -127,11 +131,11 @@ impl Claimer {
     }
 
     /// Redis refuses: a key of a wrong type, a missing right. Nothing was changed.
-    pub(super) async fn refused(&mut self, problem: &SourceError) {
+    pub(super) async fn refused(&mut self, problem: &StoreError) {
         self.heartbeat.rest();
         let queue = &self.queue;
         queue.watch.at(Stage::Refused);
-        let migrating = matches!(problem, SourceError::Link(LinkError::Server { code: "TRYAGAIN", .. }));
+        let migrating = matches!(problem, StoreError::Moving { .. });
         match migrating {
             true => queue.slot_migrates(),
             false => queue.events.on_hold(None, "claim", "", &format!("claim: {problem}")),
@@ -139,7 +143,7 @@ impl Claimer {
         self.extend_first |= migrating;
         // The server may have been a replica for a while, on the same connection.
         self.returned.forget();
-        if let SourceError::NotDurable { released, .. } = problem {
+        if let StoreError::NotDurable { released, .. } = problem {
             queue.events.metrics().released(ReleaseReason::NotDurable, *released);
             if self.gathering && *released > 0 {
                 // What is to be the first of what is gathered has gone back.

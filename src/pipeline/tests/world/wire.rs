@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Instant, RedisClock};
-use crate::link::{History, LinkError, NoAnswer};
+use crate::link::{History, NoAnswer};
 use crate::message::Identity;
 use crate::metric::SourceTerms;
 use crate::source::ledger::claims::{
@@ -22,7 +22,7 @@ use crate::source::ledger::claims::{
 use crate::source::ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use crate::source::memory::{MemoryServer, MemoryStore};
 use crate::source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
-use crate::source::{Announcement, NoPayload, Read, SourceError, UpkeepRequest, Upkept};
+use crate::source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
 
 /// How a connection misbehaves, drawn for each call.
 #[derive(Debug, Clone, Copy, Default)]
@@ -152,7 +152,7 @@ impl Wire {
             let (before, after) = fate.slow;
             pause(before).await;
             if !Home::is_up(self) {
-                return Err(LinkError::NotSent { address: "memory".into() }.into());
+                return Err(StoreError::NotSent { address: "memory".into() });
             }
             match fate.lost {
                 Some(Lost::Request) => return self.gives_up().await,
@@ -186,7 +186,7 @@ impl Wire {
         .boxed()
     }
 
-    async fn gives_up<T>(&self) -> Result<T, SourceError> {
+    async fn gives_up<T>(&self) -> Result<T, StoreError> {
         tokio::time::sleep(self.server.call_timeout()).await;
         if self.state.lock().frozen {
             self.connect(false);
@@ -196,8 +196,8 @@ impl Wire {
 }
 
 /// As the link reports it.
-fn unknown() -> SourceError {
-    LinkError::Unknown { address: "memory".into(), reason: NoAnswer::Broken("by the test".to_owned()) }.into()
+fn unknown() -> StoreError {
+    StoreError::Unknown { address: "memory".into(), reason: NoAnswer::Broken("by the test".to_owned()) }
 }
 
 async fn pause(time: Duration) {
@@ -413,7 +413,7 @@ impl Server for Wire {
         Home::is_up(self)
     }
 
-    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, SourceError>>> {
+    fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>> {
         self.call(self.server.read(reads), never)
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ledger::claims::{ClaimReply, Move, Settled, Verdict};
 use crate::ledger::store::Claims;
-use crate::ledger::{Answer, SourceError, TEST_CLOCK};
+use crate::ledger::{Answer, StoreError, TEST_CLOCK};
 use crate::link::rights::command::LRANGE;
 use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
 use crate::link::test_server::soon;
@@ -36,7 +36,7 @@ fn value() -> Preset {
 const RECORD: &[u8] = br#"{"body":"b","status":"DELAY"}"#;
 
 /// What a refused call says.
-fn words<T>(result: &Result<T, SourceError>) -> Option<String> {
+fn words<T>(result: &Result<T, StoreError>) -> Option<String> {
     result.as_ref().err().map(ToString::to_string)
 }
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::ledger::SourceError;
+use crate::ledger::StoreError;
 use crate::ledger::claims::{ClaimReply, Move, Verdict};
 use crate::ledger::store::Claims;
-use crate::link::LinkError;
 use crate::source::contract::{name, request};
 
 /// Every key with its contents.
@@ -20,8 +19,8 @@ async fn dump(rig: &mut PoolRig) -> BTreeMap<Vec<u8>, Vec<u8>> {
     dumped
 }
 
-fn is_wrong_type(error: &SourceError) -> bool {
-    matches!(error, SourceError::Link(LinkError::Server { code: "WRONGKEY" | "WRONGTYPE", .. }))
+fn is_wrong_type(error: &StoreError) -> bool {
+    matches!(error, StoreError::Refused { code: "WRONGKEY" | "WRONGTYPE", .. })
 }
 
 #[tokio::test]
@@ -54,7 +53,7 @@ async fn a_hash_of_jobs_that_is_none_leaves_the_claim_to_be_looked_for() {
     rig.offer(&job, due).await;
     rig.redis.run(redis::pipe().del("{pool}:jobs").set("{pool}:jobs", "no hash")).await;
     let error = rig.redis(A).claim(&request(A, 1)).await.expect_err("no hash of jobs");
-    assert!(matches!(error, SourceError::Link(LinkError::Unknown { .. })), "{error}");
+    assert!(matches!(error, StoreError::Unknown { .. }), "{error}");
     // The element is in the claim, where it is found by the claim's name when the hash is repaired.
     rig.redis.run(redis::pipe().del("{pool}:jobs").hset("{pool}:jobs", &job[..], "one")).await;
     let contents = rig.redis(A).contents(name(A, 1)).await.expect("it can be read");

@@ -5,12 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::follow_tokio;
-use crate::ledger::SourceError;
+use crate::ledger::StoreError;
 use crate::ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Element, Move, Part, TakeOverRequest, Verdict, Whole,
 };
 use crate::ledger::store::{Claims, Server, Store};
-use crate::link::LinkError;
 use crate::message::MessageId;
 use crate::source::memory::{Fault, MemoryServer, MemoryStore, Op, element};
 
@@ -112,7 +111,7 @@ async fn each_call_can_be_made_to_fail() {
             Op::Bury => store.bury(0, &[name(1)]).await.map(drop),
             Op::Pauses => store.pauses(&[]).await.map(drop),
         };
-        assert!(matches!(error, Err(SourceError::Link(LinkError::Server { code: "OOM", .. }))), "{op:?}: {error:?}");
+        assert!(matches!(error, Err(StoreError::Refused { code: "OOM", .. })), "{op:?}: {error:?}");
         assert_eq!(store.claims(), before, "{op:?}");
     }
     server.fail(Op::Confirm, [Fault::ReplyLost]);
