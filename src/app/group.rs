@@ -93,7 +93,7 @@ fn seats(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByName) 
     let store = {
         let redis = redis.clone();
         move |spec: &QueueSpec, owner: [u8; 8]| -> Arc<dyn Store> {
-            let store = RedisStore::new(&redis, source::build(&spec.source), owner).in_order(spec.order.is_some());
+            let store = RedisStore::new(&redis, spec.source.build(), owner).in_order(spec.order.is_some());
             let durable = spec.durability.as_deref().copied().map(&beside);
             Arc::new(store.durable(durable.as_ref()))
         }

@@ -29,7 +29,7 @@ pub(super) struct Watched {
 
 impl Watched {
     fn ledger(&self, place: usize) -> Ledger {
-        Ledger::new(source::build(&self.seats.spec(place).source), self.seats.process().owner)
+        Ledger::new(self.seats.spec(place).source.build(), self.seats.process().owner)
     }
 
     /// The connection to the server that holds a queue.

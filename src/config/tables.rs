@@ -8,7 +8,7 @@ use crate::link::config::{durability, redis, sentinel};
 use crate::settings::keys::{Kind, Table, tables};
 use crate::settings::tls;
 use crate::sink;
-use crate::source::spec;
+use crate::source::kinds;
 use crate::spans::config as spans;
 
 tables! {
@@ -97,7 +97,7 @@ tables! {
     }
     mod source at "queues.NAME.source", "Exactly one kind." {
         REDIS = key("redis", Kind::Text, "Name of the Redis that holds the queue. Required if there are several.");
-    } + spec::KIND_KEYS
+    } + kinds::KIND_KEYS
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
@@ -174,7 +174,7 @@ pub(super) fn all() -> Vec<&'static Table> {
             path if path == jobs::TABLE.path => all.extend(job_queue::TABLES.iter().chain(api::TABLES)),
             path if path == sinks::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
             path if path == queue::TABLE.path => all.push(&durability::keys::TABLE),
-            path if path == source::TABLE.path => all.extend(spec::TABLES),
+            path if path == source::TABLE.path => all.extend(kinds::tables()),
             path if path == to::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
             _ => {}
         }

@@ -5,9 +5,10 @@ use redisson_codecs::{Codec, Coding};
 
 use crate::message::{Identity, MessageId, Origin};
 use crate::model::QueueSpec;
+use crate::source::jobs::JobsSpec;
 use crate::source::ledger::claims::Body;
 use crate::source::redisson::layout::{Layout, pack};
-use crate::source::{self, NoPayload, SourceSpec};
+use crate::source::{NoPayload, junk_id};
 
 /// The element of a case.
 #[derive(Debug, Clone)]
@@ -42,25 +43,24 @@ pub struct OpenedElement {
 impl Given {
     /// Opens the element as the queue's source does after a claim.
     pub fn open(&self, spec: &QueueSpec) -> OpenedElement {
-        let source = source::build(&spec.source);
+        let source = spec.source.build();
         let Some(record) = &self.record else {
             let (id, payload) = source.open(self.origin, self.id, &self.element);
             return OpenedElement { id, payload: payload.map_err(NoPayload::Junk), topic: None, tries: None };
         };
         let text = String::from_utf8_lossy(&self.element);
-        if let SourceSpec::Jobs(topic) = &spec.source {
+        if let Some(topic) = spec.source.of_kind::<JobsSpec>() {
             // A topic's record is ours alone, and holds the body as it came.
-            let id = Identity::named(&text).unwrap_or_else(|| source::junk_id(&self.element).into());
+            let id = Identity::named(&text).unwrap_or_else(|| junk_id(&self.element).into());
             return OpenedElement { id, payload: Ok(record.clone()), topic: Some(topic.topic.clone()), tries: None };
         }
         let body = Body::Here { bytes: record.clone(), read_ms: self.now_ms };
-        let (id, payload) = source.open_body(self.origin, self.id, &self.element, &body);
-        OpenedElement {
-            id,
-            payload,
-            topic: source.topic(&body).map(|topic| topic.to_string()),
-            tries: source.tries(&body),
-        }
+        let Some(bodies) = source.bodies() else {
+            let (id, payload) = source.open(self.origin, self.id, &self.element);
+            return OpenedElement { id, payload: payload.map_err(NoPayload::Junk), topic: None, tries: None };
+        };
+        let (id, payload) = bodies.open_body(&self.element, &body);
+        OpenedElement { id, payload, topic: bodies.topic(&body).map(|topic| topic.to_string()), tries: bodies.tries(&body) }
     }
 }
 

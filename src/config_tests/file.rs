@@ -16,7 +16,7 @@ use crate::settings::node;
 use crate::settings::problem::ConfigErrors;
 use crate::settings::problem::{Report, Spot};
 use crate::settings::reader::{Context, Needs, Scalar, Section};
-use crate::source::SourceSpec;
+use crate::source::redisson::RedissonSpec;
 use crate::source::redisson::layout::Layout;
 
 /// The cases of one file.
@@ -164,24 +164,25 @@ fn of_element(section: &Section<'_>, queue: Option<&QueueSpec>, due_ms: i64, now
         let due_ms = due_ms.filter(|_| origin == Origin::Delayed);
         Some(Given { element, record, origin, id, due_ms, now_ms })
     };
-    match (&queue.source, inner) {
-        (SourceSpec::Redisson(_), Some(inner)) => {
+    let is_redisson = queue.source.of_kind::<RedissonSpec>().is_some();
+    match inner {
+        Some(inner) if is_redisson => {
             let (layout, id, payload) = inner?;
             let origin = if layout.is_some() { Origin::Delayed } else { Origin::Ready };
             of((origin, id), as_redisson(layout, id, &payload), None)
         }
-        (_, Some(_)) => {
+        Some(_) => {
             let spot = section.spot(&element::REDISSON);
             let message = format!("queue `{}` is none of Redisson", queue.id);
             report.problem(&spot, message, "write the payload as `text`, or the element's bytes as `hex`");
             None
         }
-        (SourceSpec::Redisson(_), None) => match text {
+        None if is_redisson => match text {
             Some(payload) => of(given, as_redisson(Some(Layout::New), default, &payload?), None),
             None => of(given, hex??, None),
         },
-        (SourceSpec::Zset(_), None) => of(given, text.or(hex)??, None),
-        (SourceSpec::JobPool(_) | SourceSpec::Jobs(_), None) => {
+        None if queue.source.has_payload_in_member() => of(given, text.or(hex)??, None),
+        None => {
             let Some(member) = member else {
                 let help = "write the id of the job, as it is in the sorted set";
                 report.problem(

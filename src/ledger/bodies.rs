@@ -11,10 +11,11 @@ use super::claims::{
     Body, BodyAt, ClaimName, ClaimReply, ClaimRequest, Contents, Element, TakeOverReply, TakeOverRequest,
 };
 use crate::ledger::batch::BATCH_BYTES;
-use crate::ledger::body::Noted;
+use crate::ledger::body::StatusWrite;
 use crate::ledger::dead::DeadLetter;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
+use crate::ledger::source::BodyStatus;
 use crate::link::{Conn, NoAnswer};
 
 impl Ledger {
@@ -54,14 +55,18 @@ impl Ledger {
 
     /// Writes the status of what was claimed. Without an answer it is not known what the bodies are now.
     async fn note_reserved(&self, conn: &Conn, elements: &mut [Element]) -> Result<(), StoreError> {
-        self.source.note(conn, elements, Noted::Reserved).await.map_err(|why| lost(conn, &why))
+        match self.status() {
+            Some(status) => status.write(conn, elements, StatusWrite::Reserved).await.map_err(|why| lost(conn, &why)),
+            None => Ok(()),
+        }
     }
 
     /// Writes the status of elements that go back, page by page.
     pub(super) async fn note_back(&self, conn: &Conn, mut elements: Vec<Element>) -> Result<(), StoreError> {
-        while self.source.keeps_status() && !elements.is_empty() {
+        let Some(status) = self.status() else { return Ok(()) };
+        while !elements.is_empty() {
             self.fetch(conn, &mut elements, BATCH_BYTES).await?;
-            self.source.note(conn, &mut elements, Noted::Back).await?;
+            status.write(conn, &mut elements, StatusWrite::Back).await?;
             // At least one was read.
             elements.retain(|element| matches!(element.body.as_deref(), Some(Body::NoRoom(_))));
         }
@@ -86,7 +91,7 @@ impl Ledger {
     ///
     /// Those of the connection.
     pub async fn fetch(&self, conn: &Conn, elements: &mut [Element], room: usize) -> Result<bool, StoreError> {
-        if !self.source.has_bodies() {
+        if self.source.bodies().is_none() {
             return Ok(false);
         }
         if let Some(mean) = self.claims().fetch(conn, elements, room).await? {
@@ -97,13 +102,18 @@ impl Ledger {
 
     /// Whether this process has met a body, or could not be wrong about their place.
     pub fn has_met_bodies(&self) -> bool {
-        self.source.bodies_are_certain() || self.body_size.load(Ordering::Relaxed) > 0
+        self.source.bodies().is_some_and(|bodies| bodies.are_certain()) || self.body_size.load(Ordering::Relaxed) > 0
     }
 
     /// Where the body of this letter's element was, and the body.
     pub(super) fn body_of(&self, letter: &DeadLetter) -> Option<(BodyAt, Bytes)> {
-        let at = self.source.body_at(letter.bytes("element")?)?;
-        Some((at, self.source.revived(letter.bytes("body")?.clone())))
+        let bodies = self.source.bodies()?;
+        let at = bodies.body_at(letter.bytes("element")?)?;
+        Some((at, bodies.revived(letter.bytes("body")?.clone())))
+    }
+
+    fn status(&self) -> Option<&dyn BodyStatus> {
+        self.source.bodies()?.status()
     }
 }
 

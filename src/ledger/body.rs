@@ -138,7 +138,7 @@ impl AllBodies {
 
 /// Where elements are, in the words of a status that the source's programs keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Noted {
+pub enum StatusWrite {
     /// A daemon has them.
     Reserved,
     /// They go back to the source.
@@ -147,7 +147,7 @@ pub enum Noted {
 
 /// What is of no use without a body, or has to outlive it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Beside {
+pub enum CompanionKey {
     /// A field of a hash: removed.
     Field {
         /// The hash.

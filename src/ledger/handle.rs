@@ -46,14 +46,14 @@ impl Ledger {
     /// Takes an element apart: its id, and the payload or why there is none.
     pub fn open(&self, element: &Element) -> (Identity, Result<Bytes, NoPayload>) {
         let (origin, given, bytes) = (element.origin(), element.given_id(), element.bytes());
-        let (id, payload) = match &element.body {
-            _ if element.is_damaged() => {
-                let (id, junk) = element.as_junk();
-                (id, Err(junk))
-            }
-            Some(body) => return self.source.open_body(origin, given, &bytes, body),
-            None => self.source.open(origin, given, &bytes),
-        };
+        if element.is_damaged() {
+            let (id, junk) = element.as_junk();
+            return (id, Err(junk.into()));
+        }
+        if let (Some(body), Some(bodies)) = (&element.body, self.source.bodies()) {
+            return bodies.open_body(&bytes, body);
+        }
+        let (id, payload) = self.source.open(origin, given, &bytes);
         (id, payload.map_err(NoPayload::Junk))
     }
 

@@ -19,7 +19,7 @@ impl Ledger {
             let mut pipe = redis::pipe();
             for offset in offsets {
                 let before = now_ms.saturating_add(*offset).saturating_sub(1);
-                pipe.cmd("ZCOUNT").arg(&key[..]).arg("-inf").arg(self.source.until(before));
+                pipe.cmd("ZCOUNT").arg(&key[..]).arg("-inf").arg(self.source.unit().until(before));
             }
             pipe.cmd("ZCARD").arg(&key[..]);
             for (sum, answer) in counts.iter_mut().zip(conn.pipeline(&pipe).await?) {

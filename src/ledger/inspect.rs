@@ -108,7 +108,7 @@ impl Ledger {
         show: Show,
     ) -> Result<Page, StoreError> {
         let shown = match show {
-            Show::Start(bytes) => bytes.saturating_add(LONGEST_HEADER + self.source.overhead()),
+            Show::Start(bytes) => bytes.saturating_add(LONGEST_HEADER + self.source.search().overhead()),
             Show::All => usize::MAX >> 12, // exact as a Lua number, and more than a string of Redis can hold
         };
         if place == Place::InFlight {
@@ -198,9 +198,9 @@ impl Ledger {
     ) -> Result<Option<(Bytes, Option<Score>)>, StoreError> {
         let (patterns, step) = match place {
             // The id is at the beginning: a mismatch is seen at once, however long the member is.
-            Place::Scheduled => (self.source.patterns(wanted), 1000),
+            Place::Scheduled => (self.source.search().patterns(wanted), 1000),
             // It is behind a header of variable length: all bytes may be compared, so fewer at a time.
-            _ => (self.source.patterns_inside(wanted), 100),
+            _ => (self.source.search().patterns_inside(wanted), 100),
         };
         for pattern in patterns {
             let mut cursor = Bytes::from_static(b"0");
@@ -236,14 +236,18 @@ impl Ledger {
             Place::Ready => (None, bare(None, Shape::Bare, size, start)),
             Place::Scheduled => (
                 None,
-                self.source.read(score.map_or(MessageId([0; 8]), |score| self.source.given(score)), &start, size),
+                self.source.search().read(
+                    score.map_or(MessageId([0; 8]), |score| self.source.id_from_score(score)),
+                    &start,
+                    size,
+                ),
             ),
             Place::Retry | Place::InFlight => match Header::decode(&start) {
                 None => (None, bare(None, Shape::Unknown, size, start)),
                 Some((header, at)) => {
                     let (element, size) = (start.slice(at..), size - at);
                     let packed = match header.origin {
-                        Origin::Delayed => self.source.read(header.given_id(), &element, size),
+                        Origin::Delayed => self.source.search().read(header.given_id(), &element, size),
                         Origin::Ready => bare(Some(header.given_id().into()), Shape::Bare, size, element),
                     };
                     (Some(header), packed)
@@ -252,7 +256,7 @@ impl Ledger {
         };
         let Packed { id, shape, size, payload } = packed;
         let score_ms = score.map(|score| match place {
-            Place::Scheduled => self.source.due_ms(score),
+            Place::Scheduled => self.source.unit().due_ms(score),
             _ => score.ceil_ms(),
         });
         let scheduled_ms = score_ms.filter(|_| place == Place::Scheduled);

@@ -44,7 +44,7 @@ pub use self::answers::{Announcement, ClaimAdded, Depths, InFlight, Read, Rescue
 pub use self::args::millis;
 pub(crate) use self::args::text;
 pub use self::batch::{BATCH_BYTES, BATCH_ENTRIES};
-pub use self::body::{AllBodies, Beside, Body, BodyAt, Noted};
+pub use self::body::{AllBodies, Body, BodyAt, CompanionKey, StatusWrite};
 pub use self::claims::{Answer, sink_hash};
 pub use self::dead::{CAUSES, DeadLetter, DeadLetters, DeadPages, Forwarder, NotALetter, Order};
 pub use self::error::StoreError;
@@ -65,7 +65,7 @@ pub use self::pressure::nearly_full;
 pub use self::restore::{Item, Moved, Restored, restore_end};
 pub use self::rights::Use;
 pub use self::scripts::{Fragments, REMOVE_SETS, Scripts, whole};
-pub use self::source::{Activity, Source};
+pub use self::source::{Activity, Announcements, Bodies, BodyStatus, Repair, Search, Source, Transfer, Upkeep};
 pub use self::stats::Stats;
 pub use self::unleased::claims_with_keys;
 pub use self::upkeep::{Leftovers, Start, UpkeepRequest, UpkeepState, Upkept};

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::claims::{BodyAt, Element};
 use super::inspect::{Located, Place};
 use crate::ledger::args::text;
-use crate::ledger::body::Beside;
+use crate::ledger::body::CompanionKey;
 use crate::ledger::dead::DeadLetter;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
@@ -98,7 +98,8 @@ impl Ledger {
         body: Option<&NewBody>,
     ) -> Result<Acted, StoreError> {
         let score = self.score_at(found.place, at_ms);
-        let own = if found.place == Place::Scheduled { self.source.announce(at_ms) } else { None };
+        let own = self.source.announcements().filter(|_| found.place == Place::Scheduled);
+        let own = own.and_then(|own| Some((own.channel().clone(), own.announce(at_ms)?)));
         let (channel, words) = own.unwrap_or_else(|| (self.keys.presence.clone(), Bytes::from_static(CHANGED)));
         let mut keys = vec![found.key.clone()];
         let seen = found.score.map(text).unwrap_or_default();
@@ -111,13 +112,13 @@ impl Ledger {
     }
 
     fn score_at(&self, place: Place, at_ms: i64) -> Score {
-        if place == Place::Scheduled { self.source.written(at_ms) } else { Score::of_ms(at_ms) }
+        if place == Place::Scheduled { self.source.unit().whole(at_ms) } else { Score::of_ms(at_ms) }
     }
 
     /// When an element at this place is due that was given this time: scores of whole seconds are up to one earlier.
     pub fn due_at(&self, place: Place, at_ms: i64) -> i64 {
         let score = self.score_at(place, at_ms);
-        if place == Place::Scheduled { self.source.due_ms(score) } else { score.ceil_ms() }
+        if place == Place::Scheduled { self.source.unit().due_ms(score) } else { score.ceil_ms() }
     }
 
     /// Takes an element that was found scheduled, or waiting for a retry, out of the queue.
@@ -126,7 +127,7 @@ impl Ledger {
     ///
     /// After any error it may be sent again.
     pub async fn remove(&self, conn: &Conn, found: &Located, removal: &Removal) -> Result<Acted, StoreError> {
-        let (half, word) = self.source.removal();
+        let (half, word) = self.source.repair().removal();
         let mut keys = vec![found.key.clone(), self.keys.dead.clone()];
         let place: &'static [u8] = if found.place == Place::Scheduled { b"s" } else { b"r" };
         let seen = found.score.map(text).unwrap_or_default();
@@ -141,7 +142,7 @@ impl Ledger {
             args.extend([Bytes::from_static(name.as_bytes()), value.clone()]);
         }
         let element = found.element();
-        let at = self.source.body_at(&element).filter(|_| self.source.has_bodies());
+        let at = self.source.body_at(&element);
         match (at, removal) {
             (Some(at), Removal::ForGood) => self.body_to_remove(&at, &element, None, &mut keys, &mut args),
             (Some(at), Removal::Dead { body: Some(body), .. }) => {
@@ -165,13 +166,15 @@ impl Ledger {
         keys.extend([at.key().clone(), self.keys.lives()]);
         let (place, field) = (text(keys.len() - 1), at.field().cloned().unwrap_or_default());
         let word = Bytes::from_static(at.word().as_bytes());
-        let beside = self.source.goes_with_body(element, seen.unwrap_or(&Bytes::new()));
-        args.extend([place, word, field, seen.map(sha1).unwrap_or_default(), text(beside.len())]);
-        for beside in beside {
-            let (what, key, name, ms) = match beside {
-                Beside::Field { key, field } => (&b"h"[..], key, field, Bytes::new()),
-                Beside::Member { key, member } => (&b"z"[..], key, member, Bytes::new()),
-                Beside::Remembered { key, member, ms } => (&b"k"[..], key, member, text(ms)),
+        let bodies = self.source.bodies();
+        let companions =
+            bodies.map(|bodies| bodies.companions(element, seen.unwrap_or(&Bytes::new()))).unwrap_or_default();
+        args.extend([place, word, field, seen.map(sha1).unwrap_or_default(), text(companions.len())]);
+        for companion in companions {
+            let (what, key, name, ms) = match companion {
+                CompanionKey::Field { key, field } => (&b"h"[..], key, field, Bytes::new()),
+                CompanionKey::Member { key, member } => (&b"z"[..], key, member, Bytes::new()),
+                CompanionKey::Remembered { key, member, ms } => (&b"k"[..], key, member, text(ms)),
             };
             keys.push(key);
             args.extend([Bytes::from_static(what), text(keys.len()), name, ms]);

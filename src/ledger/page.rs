@@ -41,7 +41,7 @@ impl Ledger {
     pub async fn due_before(&self, conn: &Conn, schedule: usize, ms: i64) -> Result<usize, StoreError> {
         let Some(key) = self.source.schedules().into_iter().nth(schedule) else { return Ok(0) };
         let mut count = redis::cmd("ZCOUNT");
-        count.arg(&key[..]).arg("-inf").arg(self.source.until(ms.saturating_sub(1)));
+        count.arg(&key[..]).arg("-inf").arg(self.source.unit().until(ms.saturating_sub(1)));
         Ok(conn.query(&count).await?)
     }
 

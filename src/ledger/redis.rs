@@ -15,6 +15,7 @@ use super::dead::{DeadLetter, Forwarder, Order};
 use super::error::StoreError;
 use super::handle::Ledger;
 use super::operate::CHANGED;
+use super::page::redis_now_ms;
 use super::pause::{ANNOUNCED, Pauses};
 use super::payload::NoPayload;
 use super::pressure::nearly_full;
@@ -135,12 +136,14 @@ impl Store for RedisStore {
 
     fn unannounced(&self) -> Option<Unannounced> {
         let source = self.ledger.source();
-        let (read, channel) = (source.unannounced()?, source.channel()?.clone());
+        let announcements = source.announcements()?;
+        let (read, channel) = (announcements.unannounced()?, announcements.channel().clone());
         Some(Unannounced { read, channel, presence: self.ledger.keys.presence.clone() })
     }
 
     fn channels(&self) -> Vec<Arc<str>> {
-        self.ledger.source().channel().into_iter().chain([&self.ledger.keys.presence]).cloned().collect()
+        let own = self.ledger.source().announcements().map(|own| own.channel());
+        own.into_iter().chain([&self.ledger.keys.presence]).cloned().collect()
     }
 
     fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement> {
@@ -151,20 +154,28 @@ impl Store for RedisStore {
                 _ => None,
             };
         }
-        let source = self.ledger.source();
-        source.channel().filter(|own| &***own == channel).and_then(|_| source.announcement(payload))
+        let own = self.ledger.source().announcements().filter(|own| &**own.channel() == channel);
+        own.and_then(|own| own.announcement(payload))
     }
 
     fn pauses<'a>(&'a self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses> {
         async move { self.ledger.pauses(&self.conn()?, sinks).await }.boxed()
     }
 
-    fn terms(&self) -> Option<&'static SourceTerms> {
-        self.ledger.source().terms()
+    fn metric_names(&self) -> Option<&'static SourceTerms> {
+        Some(self.ledger.source().upkeep()?.metric_names())
     }
 
     fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept> {
-        async { self.ledger.source().upkeep(&self.conn()?, self.ledger.owner, request).await }.boxed()
+        async {
+            let conn = self.conn()?;
+            match self.ledger.source().upkeep() {
+                Some(upkeep) => upkeep.step(&conn, self.ledger.owner, request).await,
+                // A claim leaves nothing behind.
+                None => Ok(Upkept::idle(redis_now_ms(&conn).await?)),
+            }
+        }
+        .boxed()
     }
 
     fn schedules(&self) -> usize {
@@ -194,7 +205,14 @@ impl Store for RedisStore {
     }
 
     fn rescue<'a>(&'a self, after: Duration, elements: &'a [Bytes]) -> Call<'a, Rescued> {
-        async move { self.ledger.source().rescue(&self.conn()?, after, elements).await }.boxed()
+        async move {
+            match self.ledger.source().transfer() {
+                Some(transfer) => transfer.rescue(&self.conn()?, after, elements).await,
+                // The configuration refuses it: no client of the source transfers anything.
+                None => Ok(Rescued::default()),
+            }
+        }
+        .boxed()
     }
 
     fn forwarded<'a>(&'a self, lease: Duration, confirmed: &'a [String]) -> Call<'a, Forwarder> {
@@ -302,11 +320,11 @@ impl Claims for RedisStore {
     }
 
     fn tries(&self, element: &claims::Element) -> Option<u32> {
-        element.body.as_ref().and_then(|body| self.ledger.source().tries(body))
+        self.ledger.source().bodies()?.tries(element.body.as_ref()?)
     }
 
     fn topic(&self, element: &claims::Element) -> Option<Arc<str>> {
-        element.body.as_ref().and_then(|body| self.ledger.source().topic(body))
+        self.ledger.source().bodies()?.topic(element.body.as_ref()?)
     }
 }
 

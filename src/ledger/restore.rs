@@ -74,7 +74,7 @@ impl Ledger {
     pub fn buried(&self, letter: &DeadLetter) -> Option<Item> {
         let entry = Element::entry(letter.reborn().ok()?, 0)?;
         let body = self.body_of(letter);
-        if self.source.has_bodies() && body.is_none() {
+        if self.source.bodies().is_some() && body.is_none() {
             return None;
         }
         Some(self.item(Held::Dead(letter.stream_id.clone()), &entry, body))
@@ -82,7 +82,7 @@ impl Ledger {
 
     fn item(&self, held: Held, entry: &Element, body: Option<(BodyAt, Bytes)>) -> Item {
         let header = entry.header();
-        let score = header.kept_score().unwrap_or_else(|| self.source.until(header.time_ms));
+        let score = header.kept_score().unwrap_or_else(|| self.source.unit().until(header.time_ms));
         Item { held, score, member: entry.bytes(), body }
     }
 
@@ -102,7 +102,7 @@ impl Ledger {
         let k = &self.keys;
         let mut keys = vec![k.leases.clone(), k.retry.clone(), k.dead.clone(), k.state.clone()];
         let sets = self.source.schedules();
-        let mut args = vec![text(sets.len()), text(u8::from(self.source.has_bodies()))];
+        let mut args = vec![text(sets.len()), text(u8::from(self.source.bodies().is_some()))];
         keys.extend(sets);
         for Item { held, score, member, body } in items {
             let (place, name): (&'static [u8], Bytes) = match held {
@@ -146,7 +146,7 @@ impl Ledger {
 impl Ledger {
     /// What went back to the source is in flight no more: no life of it is counted.
     async fn end_lives(&self, conn: &Conn, items: &[Item], moved: &[Moved]) -> Result<(), StoreError> {
-        let back = items.iter().zip(moved).filter(|(_, moved)| self.source.has_bodies() && **moved == Moved::Yes);
+        let back = items.iter().zip(moved).filter(|(_, moved)| self.source.bodies().is_some() && **moved == Moved::Yes);
         let fields = back.flat_map(|(item, _)| [&b"n"[..], &b"b"[..]].map(|kind| [kind, &item.member[..]].concat()));
         let back: Vec<Vec<u8>> = fields.collect();
         if back.is_empty() {

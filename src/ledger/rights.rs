@@ -40,7 +40,7 @@ impl Ledger {
             Activity::Operate => {
                 grants.extend(self.to_operate());
                 // An import claims: only so are an element and its body moved together.
-                if self.source.has_bodies() {
+                if self.source.bodies().is_some() {
                     grants.extend(self.to_use_claims(&Use::default()));
                 }
             }
@@ -77,7 +77,7 @@ impl Ledger {
             on(&k.retry, [MEMORY_USAGE, ZADD, ZCARD, ZCOUNT, ZRANGE, ZREMRANGEBYRANK, ZSCORE]),
             on(&k.dead, [XADD, XLEN]),
         ];
-        if self.source.has_bodies() {
+        if self.source.bodies().is_some() {
             grants.push(Grant::on([k.of_claims(), exact(&k.lives())], [EVALSHA]));
             grants.push(on(&k.lives(), [HDEL, HGET, HINCRBY, HLEN, HSET]));
         }
@@ -127,7 +127,7 @@ impl Ledger {
             on(&k.leases, [ZSCORE]),
             Grant::on([k.all_aside()], [EXISTS]),
         ];
-        if self.source.has_bodies() {
+        if self.source.bodies().is_some() {
             // `redrive` begins a life, removals end one.
             grants.push(on(&k.lives(), [HDEL, HINCRBY, HLEN, TYPE]));
         }

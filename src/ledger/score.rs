@@ -73,11 +73,14 @@ impl Unit {
 
     /// The first millisecond at which the score is due.
     pub fn due_ms(self, score: Score) -> i64 {
+        if self == Unit::Millis {
+            return score.ceil_ms();
+        }
         let [times, by, more] = self.factors().map(|factor| factor as f64);
         let about = (score.0 - more) * by / times;
         // Beyond this a double has no milliseconds, and the daemon no use for them.
         if about.abs() > 4e15 {
-            return about as i64; // `as` saturates: inf is the far end of time
+            return about.ceil() as i64; // `as` saturates: inf is the far end of time
         }
         let mut ms = about.floor() as i64 - 2;
         while self.until(ms) < score {

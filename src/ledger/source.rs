@@ -1,4 +1,4 @@
-//! The foreign half of a queue: what the ledger asks of a source.
+//! The foreign half of a queue: what the ledger asks of a source, and what a source may offer beyond that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::answers::{Announcement, ClaimAdded, Depths, Read, Rescued};
-use super::body::{AllBodies, Beside, Body, BodyAt, Noted};
+use super::body::{AllBodies, Body, BodyAt, CompanionKey, StatusWrite};
 use super::claims::Element;
 use super::error::StoreError;
 use super::fsck::{Check, Found, Held};
@@ -15,6 +15,7 @@ use super::hints::Hints;
 use super::keys::Keys;
 use super::packed::{Packed, glob_literal};
 use super::payload::{Junk, NoPayload};
+use super::score::Unit;
 use super::scripts::Scripts;
 use super::upkeep::{UpkeepRequest, Upkept};
 use crate::link::rights::Grant;
@@ -30,25 +31,17 @@ use crate::metric::SourceTerms;
 ///   The fragment of the claim script takes due elements; the ledger's text gives each a lease in the same run. It takes
 ///   no element before its due time (less `ahead`), at most as many and as large ones as the ledger allows, and removes an
 ///   element from its place only together with its addition to the elements in flight. All keys are in
-///   [`keys`](Source::keys) and share [`tag`](Source::tag).
+///   [`keys`](Source::keys) and share the tag of [`ledger_keys`](Source::ledger_keys).
 /// - **Types first.** Nothing is written before the type of every key is known to be right: Redis rolls nothing back.
 /// - **Open.** [`open`](Source::open) takes an element apart without Redis. It never fails to give an id, and it gives the
 ///   same id for the same bytes for ever.
 /// - **Leftovers.** What a claim leaves behind at the source is recorded by the claim itself, counted, and taken away by
-///   [`upkeep`](Source::upkeep), one bounded step a call; a step that is sent twice does no harm.
+///   [`Upkeep`], one bounded step a call; a step that is sent twice does no harm.
 /// - **Announcements are hints.** A lost one costs lateness up to the next poll, never an element.
 /// - **Rights.** Every command of the source's halves and scripts is in [`rights`](Source::rights), and no other.
 pub trait Source: Send + Sync + 'static {
-    /// The key under `source:` in the configuration.
-    fn kind(&self) -> &'static str;
-
-    /// What all keys of the queue have in common: `{NAME}`, or a name that has a hash tag of its own.
-    fn tag(&self) -> &str;
-
-    /// The ledger's keys of the queue; for a source that has them already.
-    fn ledger_keys(&self) -> Keys {
-        Keys::of(self.tag())
-    }
+    /// The ledger's keys of the queue.
+    fn ledger_keys(&self) -> Keys;
 
     /// The source's keys, in the order that its halves of scripts expect.
     fn keys(&self) -> Vec<Bytes>;
@@ -57,7 +50,9 @@ pub trait Source: Send + Sync + 'static {
     fn scripts(&self) -> &'static Scripts;
 
     /// Scripts of the source alone that a daemon runs, to be loaded when a connection is made.
-    fn own_scripts(&self) -> Vec<&'static Script>;
+    fn own_scripts(&self) -> Vec<&'static Script> {
+        Vec::new()
+    }
 
     /// Arguments of the source's half of the claim script: what earlier claims learned, and how long before their due
     /// times elements are taken.
@@ -71,7 +66,9 @@ pub trait Source: Send + Sync + 'static {
     fn claim_added(&self, added: Fields) -> Result<ClaimAdded, BadReply>;
 
     /// Arguments of the source's half of the gauges.
-    fn depth_args(&self) -> Vec<Bytes>;
+    fn depth_args(&self) -> Vec<Bytes> {
+        Vec::new()
+    }
 
     /// Reads what the source's half added to the gauges.
     ///
@@ -81,143 +78,76 @@ pub trait Source: Send + Sync + 'static {
     fn depths(&self, added: Fields) -> Result<Depths, BadReply>;
 
     /// Takes an element apart: its id, and the payload or why there is none. `given` is the id that the ledger gave an
-    /// element of the ready list, or else what [`given`](Source::given) kept of the score.
+    /// element of the ready list, or else [`id_from_score`](Source::id_from_score).
     fn open(&self, origin: Origin, given: MessageId, element: &Bytes) -> (Identity, Result<Bytes, Junk>);
 
-    /// The time in ms at which a scheduled element with this score falls due. The scores of the source's keys, and of bare
-    /// elements in claims, are in the unit of the source: they are moved, not rewritten.
-    fn due_ms(&self, score: Score) -> i64 {
-        score.ceil_ms()
+    /// The unit of the scores in the source's keys, and of bare elements in claims: they are moved, not rewritten.
+    fn unit(&self) -> Unit {
+        Unit::Millis
     }
 
-    /// The largest score that is due at this time: the inverse of [`due_ms`](Source::due_ms).
-    fn until(&self, ms: i64) -> Score {
-        Score::of_ms(ms)
-    }
-
-    /// The score that the source's programs would write for this time: a whole number.
-    fn written(&self, ms: i64) -> Score {
-        Score::of_ms(ms)
-    }
-
-    /// What is kept of a score in the header of an element that failed or was released, beside the due time in ms.
-    fn given(&self, _score: Score) -> MessageId {
+    /// The part of a score that is kept in the header of an element that failed or was released, beside the due time in ms.
+    fn id_from_score(&self, _score: Score) -> MessageId {
         MessageId([0; 8])
-    }
-
-    /// A scheduled element as a claim holds it.
-    fn bare(&self, member: Bytes, score: Score) -> Element {
-        Element::bare(member, self.due_ms(score)).given(self.given(score))
-    }
-
-    /// Whether bodies are kept beside the elements.
-    fn has_bodies(&self) -> bool {
-        false
-    }
-
-    /// Where the body of an element is, if not in the element itself. The same for the same bytes for ever.
-    fn body_at(&self, _element: &Bytes) -> Option<BodyAt> {
-        None
-    }
-
-    /// What else becomes of an element's settling for good, once its body was removed.
-    fn goes_with_body(&self, _element: &Bytes, _body: &Bytes) -> Vec<Beside> {
-        Vec::new()
-    }
-
-    /// The body with which a dead letter begins its next life.
-    fn revived(&self, body: Bytes) -> Bytes {
-        body
-    }
-
-    /// Whether an element without a body has certainly none: no configuration could name another place.
-    fn bodies_are_certain(&self) -> bool {
-        false
-    }
-
-    /// Takes an element apart whose body was looked for: as [`open`](Source::open), with the payload in its body.
-    fn open_body(
-        &self,
-        origin: Origin,
-        given: MessageId,
-        element: &Bytes,
-        _body: &Body,
-    ) -> (Identity, Result<Bytes, NoPayload>) {
-        let (id, payload) = self.open(origin, given, element);
-        (id, payload.map_err(NoPayload::Junk))
-    }
-
-    /// The topic of a job, where the source has topics.
-    fn topic(&self, _body: &Body) -> Option<Arc<str>> {
-        None
-    }
-
-    /// How many attempts a job may have by its own record, where the source has such jobs.
-    fn tries(&self, _body: &Body) -> Option<u32> {
-        None
-    }
-
-    /// Whether the source's programs keep a status in bodies, which [`note`](Source::note) writes.
-    fn keeps_status(&self) -> bool {
-        false
-    }
-
-    /// Writes into the bodies of these elements where they are now, for programs that keep such a status, and takes over what
-    /// the bodies are then. What cannot be written stays as it is.
-    fn note<'a>(
-        &'a self,
-        _conn: &'a Conn,
-        _elements: &'a mut [Element],
-        _noted: Noted,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    /// The sorted sets of what is scheduled, for a source with bodies: an element that is in one of them again keeps its body,
-    /// and what goes back goes to the first.
-    fn due_sets(&self) -> Vec<Bytes> {
-        Vec::new()
     }
 
     /// Reads that find whether anything can be claimed from the source at this Redis time.
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
 
-    /// The channel on which the source's programs announce, if they do.
-    fn channel(&self) -> Option<&Arc<str>>;
+    /// The sorted sets of what is scheduled, at least one: element -> score in [`unit`](Source::unit). Elements that go back
+    /// go to the first.
+    fn schedules(&self) -> Vec<Bytes>;
 
-    /// What an announcement means; `None` for nothing.
-    fn announcement(&self, payload: &[u8]) -> Option<Announcement>;
+    /// The lists of elements that the source's own clients have made ready.
+    fn ready_lists(&self) -> Vec<Bytes> {
+        Vec::new()
+    }
 
-    /// A place that other clients fill without an announcement while they are awake; it is polled more often then.
-    fn unannounced(&self) -> Option<Read>;
+    /// The rights that the source's halves and scripts need.
+    fn rights(&self, activity: Activity) -> Vec<Grant>;
 
-    /// One step of the removal of what claims left behind. `owner` is this process.
-    fn upkeep<'a>(
-        &'a self,
-        conn: &'a Conn,
-        owner: [u8; 8],
-        request: &'a UpkeepRequest,
-    ) -> BoxFuture<'a, Result<Upkept, StoreError>>;
+    /// How elements are read and found for an operator.
+    fn search(&self) -> &dyn Search;
 
-    /// The list of what the source's own clients have made ready, if it has one.
-    fn ready_list(&self) -> Option<&Bytes>;
+    /// How elements are removed and faults found for an operator.
+    fn repair(&self) -> &dyn Repair;
 
+    /// The announcements of the source's programs, if they make any.
+    fn announcements(&self) -> Option<&dyn Announcements> {
+        None
+    }
+
+    /// The bodies that are kept beside the elements, if they are.
+    fn bodies(&self) -> Option<&dyn Bodies> {
+        None
+    }
+
+    /// The removal of what claims leave behind, if they leave anything.
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        None
+    }
+
+    /// The transfer that the source's own clients do, if they do one.
+    fn transfer(&self) -> Option<&dyn Transfer> {
+        None
+    }
+}
+
+/// Elements as an operator reads and finds them.
+pub trait Search {
     /// Reads a scheduled element of `size` bytes from its beginning. The payload is what was read of it. `given` as for
-    /// [`open`](Source::open).
+    /// [`Source::open`].
     fn read(&self, given: MessageId, start: &Bytes, size: usize) -> Packed;
 
-    /// Whether only the whole element shows its id.
-    fn reads_whole(&self) -> bool {
-        false
+    /// Bytes in front of the payload of an element, at most.
+    fn overhead(&self) -> usize {
+        0
     }
 
     /// The identity that an operator means by this text; `None` if no element of the source is called so.
     fn identity(&self, text: &str) -> Option<Identity> {
         text.parse().ok().map(|id: MessageId| id.into())
     }
-
-    /// Bytes in front of the payload of an element, at most.
-    fn overhead(&self) -> usize;
 
     /// Glob patterns, one of which matches the scheduled element with this id.
     fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>>;
@@ -226,55 +156,15 @@ pub trait Source: Send + Sync + 'static {
     fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
         vec![[b"*", &glob_literal(&wanted.id.0)[..], b"*"].concat()]
     }
+}
 
-    /// The keys of the source's half of `remove.lua`, and its word there: what else there is of a scheduled element. For a
+/// Removals and repairs that an operator asks for.
+pub trait Repair: Source {
+    /// The keys of the source's half of `remove.lua`, and its word there: the other places of a scheduled element. For a
     /// source of sorted sets, these.
     fn removal(&self) -> (Vec<Bytes>, Bytes) {
         (self.schedules(), Bytes::new())
     }
-
-    /// The channel and the words that announce a new first due time, where the source's own programs listen too. Of others the
-    /// daemons hear on the presence channel.
-    fn announce(&self, _due_ms: i64) -> Option<(Arc<str>, Bytes)> {
-        None
-    }
-
-    /// The body of an element with another due time in it, for a source with bodies that say when they are due.
-    ///
-    /// # Errors
-    ///
-    /// In words, when the body says so in a way that cannot be written.
-    fn due_anew(&self, _body: &Bytes, _due_ms: i64) -> Result<Option<Bytes>, &'static str> {
-        Ok(None)
-    }
-
-    /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
-    fn terms(&self) -> Option<&'static SourceTerms>;
-
-    /// The sorted sets of what is scheduled, where there are several: as [`schedule`](Source::schedule).
-    fn schedules(&self) -> Vec<Bytes> {
-        vec![self.schedule().clone()]
-    }
-
-    /// The lists of what the source's own clients have made ready, where there are several.
-    fn ready_lists(&self) -> Vec<Bytes> {
-        self.ready_list().into_iter().cloned().collect()
-    }
-
-    /// The sorted set of what is scheduled: element -> score, which [`due_ms`](Source::due_ms) reads.
-    fn schedule(&self) -> &Bytes;
-
-    /// Does the transfer that the source's own clients would do, for those of the elements that are overdue by at least
-    /// `after`. A source without transferring clients has nothing to do.
-    fn rescue<'a>(
-        &'a self,
-        conn: &'a Conn,
-        after: Duration,
-        elements: &'a [Bytes],
-    ) -> BoxFuture<'a, Result<Rescued, StoreError>>;
-
-    /// What the source's halves and scripts need to be allowed.
-    fn rights(&self, activity: Activity) -> Vec<Grant>;
 
     /// The keys of the queue, each with the type that it has.
     fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
@@ -284,21 +174,6 @@ pub trait Source: Send + Sync + 'static {
     /// Whether no two elements have the same bytes: a second copy is the same element.
     fn elements_are_unique(&self) -> bool {
         false
-    }
-
-    /// Sorted sets that ids of jobs are in beside the schedules.
-    fn other_ids(&self) -> Vec<Bytes> {
-        Vec::new()
-    }
-
-    /// Where all bodies are, if they can be told from other data.
-    fn all_bodies(&self) -> Option<AllBodies> {
-        None
-    }
-
-    /// The scheduled member whose body has this name; `None` if the name does not show it.
-    fn member_of_body(&self, _name: &Bytes) -> Option<Bytes> {
-        None
     }
 
     /// Takes a scheduled element out of the source's keys, if another copy of it is the member of this sorted set.
@@ -315,10 +190,136 @@ pub trait Source: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
     }
+}
 
-    /// Every key that is ever stored for the queue beside those of the ledger.
-    fn stored(&self) -> Vec<Bytes> {
-        self.keys()
+/// Announcements on a channel that the source's programs, or the server, publish to.
+pub trait Announcements {
+    /// The channel.
+    fn channel(&self) -> &Arc<str>;
+
+    /// The meaning of a message; `None` for nothing.
+    fn announcement(&self, payload: &[u8]) -> Option<Announcement>;
+
+    /// A place that other clients fill without an announcement while they are awake; it is polled more often then.
+    fn unannounced(&self) -> Option<Read> {
+        None
+    }
+
+    /// The message that announces a new first due time, where the source's own programs listen too. Of others the daemons
+    /// hear on the presence channel.
+    fn announce(&self, _due_ms: i64) -> Option<Bytes> {
+        None
+    }
+}
+
+/// Bodies that are kept beside the elements.
+pub trait Bodies {
+    /// The place of an element's body; `None` for an element that has none. The same for the same bytes for ever.
+    fn body_at(&self, element: &Bytes) -> Option<BodyAt>;
+
+    /// Takes an element apart whose body was looked for: as [`Source::open`], with the payload in its body.
+    fn open_body(&self, element: &Bytes, body: &Body) -> (Identity, Result<Bytes, NoPayload>);
+
+    /// Other keys that change when an element is settled for good, once its body was removed.
+    fn companions(&self, _element: &Bytes, _body: &Bytes) -> Vec<CompanionKey> {
+        Vec::new()
+    }
+
+    /// The body with which a dead letter begins its next life.
+    fn revived(&self, body: Bytes) -> Bytes {
+        body
+    }
+
+    /// Whether an element without a body has certainly none: no configuration could name another place.
+    fn are_certain(&self) -> bool {
+        false
+    }
+
+    /// The topic of a job, where the source has topics.
+    fn topic(&self, body: &Body) -> Option<Arc<str>>;
+
+    /// The number of attempts that a job may have by its own record, where the source has such jobs.
+    fn tries(&self, _body: &Body) -> Option<u32> {
+        None
+    }
+
+    /// The body of an element with another due time in it, for a source with bodies that say when they are due.
+    ///
+    /// # Errors
+    ///
+    /// In words, when the body says so in a way that cannot be written.
+    fn due_anew(&self, _body: &Bytes, _due_ms: i64) -> Result<Option<Bytes>, &'static str> {
+        Ok(None)
+    }
+
+    /// The place of all bodies, if they can be told from other data.
+    fn all_bodies(&self) -> Option<AllBodies>;
+
+    /// The scheduled member whose body has this name; `None` if the name does not show it.
+    fn member_of_body(&self, name: &Bytes) -> Option<Bytes>;
+
+    /// Sorted sets that ids of jobs are in beside the schedules.
+    fn other_ids(&self) -> Vec<Bytes> {
+        Vec::new()
+    }
+
+    /// The status that the source's programs keep in bodies, if they keep one.
+    fn status(&self) -> Option<&dyn BodyStatus> {
+        None
+    }
+}
+
+/// A status that the source's programs keep in bodies.
+pub trait BodyStatus {
+    /// Writes into the bodies of these elements where they are now, and takes over what the bodies are then. A body that
+    /// cannot be written stays as it is.
+    fn write<'a>(
+        &'a self,
+        conn: &'a Conn,
+        elements: &'a mut [Element],
+        status: StatusWrite,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+}
+
+/// The removal of what claims leave behind at the source.
+pub trait Upkeep {
+    /// Does one step. `owner` is this process.
+    fn step<'a>(
+        &'a self,
+        conn: &'a Conn,
+        owner: [u8; 8],
+        request: &'a UpkeepRequest,
+    ) -> BoxFuture<'a, Result<Upkept, StoreError>>;
+
+    /// The names of the metrics and log lines about it.
+    fn metric_names(&self) -> &'static SourceTerms;
+}
+
+/// The transfer of overdue elements that the source's own clients do.
+pub trait Transfer {
+    /// Does the transfer for those of the elements that are overdue by at least `after`.
+    fn rescue<'a>(
+        &'a self,
+        conn: &'a Conn,
+        after: Duration,
+        elements: &'a [Bytes],
+    ) -> BoxFuture<'a, Result<Rescued, StoreError>>;
+}
+
+impl dyn Source + '_ {
+    /// A scheduled element as a claim holds it.
+    pub fn bare(&self, member: Bytes, score: Score) -> Element {
+        Element::bare(member, self.unit().due_ms(score)).given(self.id_from_score(score))
+    }
+
+    /// The place of an element's body, if that is not in the element itself.
+    pub fn body_at(&self, element: &Bytes) -> Option<BodyAt> {
+        self.bodies()?.body_at(element)
+    }
+
+    /// A place that other clients fill without an announcement.
+    pub fn unannounced(&self) -> Option<Read> {
+        self.announcements()?.unannounced()
     }
 }
 

@@ -50,7 +50,7 @@ pub trait Store: Claims {
     fn pauses<'a>(&'a self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses>;
 
     /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
-    fn terms(&self) -> Option<&'static SourceTerms>;
+    fn metric_names(&self) -> Option<&'static SourceTerms>;
 
     /// One step of the removal of what claims left behind at the source.
     fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept>;

@@ -73,6 +73,13 @@ pub struct Upkept {
     pub orphans: i64,
 }
 
+impl Upkept {
+    /// The answer of a source whose claims leave nothing behind.
+    pub fn idle(now_ms: i64) -> Upkept {
+        Upkept { state: UpkeepState::Idle, now_ms, step: 0, left: 0, removed: 0, orphans: 0 }
+    }
+}
+
 impl Leftovers {
     /// Whether a turn of upkeep is worth asking for. While more is due it can wait: Redis's time goes to what would be
     /// late, and one turn behind a backlog finds all leftovers, where several would go round among those to come.

@@ -11,7 +11,7 @@ use super::route::RouteSpec;
 use crate::link::Durability;
 use crate::link::rights::{self, Grant};
 use crate::source::ledger::{Ledger, Use};
-use crate::source::{Activity, SourceSpec};
+use crate::source::{Activity, SourceConfig};
 use crate::template::{Fields, Template};
 
 /// One queue: the source of its elements, and their destinations.
@@ -22,7 +22,7 @@ pub struct QueueSpec {
     /// The name of the Redis that holds it.
     pub redis: Arc<str>,
     /// The source of its elements.
-    pub source: SourceSpec,
+    pub source: Arc<dyn SourceConfig>,
     /// The codec of payloads, for templates and envelopes.
     pub codec: Coding,
     /// The application's classes, for the codecs that need them.

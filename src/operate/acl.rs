@@ -13,7 +13,7 @@ use crate::link::{RedisEndpoint, RedisTarget};
 use crate::model::{Config, Mode, QueueSpec, RouteSpec};
 use crate::sink::RedisServer;
 use crate::source::Activity;
-use crate::source::job_pool::to_see_rivals;
+use crate::source::job_pool::{JobPoolSpec, to_see_rivals};
 use crate::source::ledger::Use;
 
 /// What a user is for.
@@ -175,7 +175,7 @@ pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
     if source.unannounced().is_some() && !matches!(spec.mode, Mode::Rescue { .. }) {
         grants.push(rights::to_see_clients());
     }
-    if spec.source.job_pool().is_some() {
+    if spec.source.of_kind::<JobPoolSpec>().is_some() {
         grants.push(to_see_rivals());
     }
     grants

@@ -8,6 +8,7 @@ use super::progress::{Step, Watch, ended};
 use super::session::Queue;
 use super::{release, words};
 use crate::source::ledger::{Item, Moved, Place, Restored as Reply, restore_end};
+use crate::source::redisson::RedissonSpec;
 
 /// What is held of a queue, or what became of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -35,7 +36,7 @@ pub struct Back {
 
 /// Whether the queue is restored by this: all but Redisson's, which have a list beside the sorted set.
 pub fn is_of_sets(queue: &Queue) -> bool {
-    queue.spec.source.redisson().is_none()
+    queue.spec.source.of_kind::<RedissonSpec>().is_none()
 }
 
 /// Nothing of this queue.

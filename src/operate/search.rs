@@ -89,7 +89,7 @@ fn goes_on(hits: &mut Hits, ask: &Search, watch: &mut dyn Watch) -> bool {
 
 /// Adds those of a page that fit.
 async fn look(queue: &Queue, ask: &Search, state: State, page: Page, hits: &mut Hits, what: &str) -> Result<(), Error> {
-    let payloads: Vec<Option<Bytes>> = match queue.ledger.source().has_bodies() && state != State::Ready {
+    let payloads: Vec<Option<Bytes>> = match queue.ledger.source().bodies().is_some() && state != State::Ready {
         true => bodies(queue, &page, what).await?,
         false => page.seen.iter().map(|seen| Some(seen.payload.clone())).collect(),
     };

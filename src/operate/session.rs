@@ -11,9 +11,8 @@ use super::words;
 use crate::link::RedisTarget;
 use crate::link::{Conn, ConnectError, LinkOptions, Redis};
 use crate::message::Identity;
-use crate::model::{Config, QueueSpec};
-use crate::source;
 use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
+use crate::source::redisson::RedissonSpec;
 
 /// What commands call themselves towards Redis.
 const CLIENT: &str = "delaybridge-cli";
@@ -162,8 +161,8 @@ pub fn check_id(config: &Config, queue: &str, text: &str) -> Result<(), Error> {
 }
 
 fn identity(spec: &QueueSpec, text: &str) -> Result<Identity, Error> {
-    source::build(&spec.source).identity(text).ok_or_else(|| {
-        let ids = match spec.source.redisson() {
+    spec.source.build().search().identity(text).ok_or_else(|| {
+        let ids = match spec.source.of_kind::<RedissonSpec>() {
             Some(_) => "an element's id is 16 hexadecimal digits",
             None => "an element's id is 16 hexadecimal digits, or the text that `id` of the source makes",
         };
@@ -173,7 +172,7 @@ fn identity(spec: &QueueSpec, text: &str) -> Result<Identity, Error> {
 
 /// The queue in Redis. An operator claims nothing, so it owns nothing: zeros.
 pub(super) fn ledger(spec: &QueueSpec) -> Ledger {
-    Ledger::new(source::build(&spec.source), [0; 8])
+    Ledger::new(spec.source.build(), [0; 8])
 }
 
 /// A queue, over the connection to the server that has it.

@@ -69,7 +69,7 @@ async fn turn(queue: &Arc<Queue>, heartbeat: &Heartbeat) {
             }
             UpkeepState::Stale | UpkeepState::Step => request.step = Some(swept.step),
             UpkeepState::Done => {
-                if let Some(terms) = queue.store.terms() {
+                if let Some(terms) = queue.store.metric_names() {
                     queue.events.orphans(terms, swept.orphans.unsigned_abs());
                 }
                 queue.events.swept(entries, removed, started.elapsed());

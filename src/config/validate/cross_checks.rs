@@ -18,8 +18,9 @@ use crate::settings::reader::{Section, clip};
 use crate::settings::units::{show_duration, show_size};
 use crate::sink::{RedisCommand, RedisServer, RedisWrite};
 use crate::source;
+use crate::source::config::RESERVED_KEYS;
 use crate::source::job_pool::JobPoolSpec;
-use crate::source::spec::RESERVED_KEYS;
+use crate::source::jobs::JobsSpec;
 
 /// Longest time-out that `auto` chooses.
 const AUTO_MAX: Duration = Duration::from_secs(30);
@@ -95,7 +96,7 @@ pub(super) fn topics(queues: &mut [QueueDraft<'_>], jobs: Option<&JobSettings>, 
     for queue in queues {
         // Only its own Redis has the topic: in another one there would be nothing, for ever.
         if let (Some(spot), Some(jobs_redis)) = (&queue.redis_spot, jobs_redis)
-            && queue.spec.source.topic().is_some()
+            && queue.spec.source.of_kind::<JobsSpec>().is_some()
             && *queue.spec.redis != *jobs_redis
         {
             let message = format!(
@@ -106,8 +107,12 @@ pub(super) fn topics(queues: &mut [QueueDraft<'_>], jobs: Option<&JobSettings>, 
             queue.report.problem(spot, message, format!("write `redis: {jobs_redis}`"));
         }
         match jobs {
-            Some(settings) => queue.spec.source.with_jobs(settings),
-            None if queue.spec.source.topic().is_some() => {
+            Some(settings) => {
+                if let Some(source) = queue.spec.source.with_jobs(settings) {
+                    queue.spec.source = source;
+                }
+            }
+            None if queue.spec.source.of_kind::<JobsSpec>().is_some() => {
                 let help = "write `jobs: {}` at the top of the file";
                 queue.report.problem(&queue.name_spot, "a topic needs the job queue, and there is no `jobs`", help);
             }
@@ -188,12 +193,12 @@ pub(super) fn slots(queues: &[QueueDraft<'_>], servers: &Servers) {
     let in_cluster = |queue: &&QueueDraft<'_>| servers.named(&queue.spec.redis).is_cluster();
     for queue in queues.iter().filter(in_cluster).filter(|queue| !queue.spec.source.name().is_empty()) {
         let source = &queue.spec.source;
-        let apart = source::apart(source).map(|(one, other)| {
+        let apart = source::apart(&**source).map(|(one, other)| {
             let slots = format!("`{one}` and `{other}` have different hash slots");
             format!("a cluster may keep the keys of queue `{}` on different nodes: {slots}", queue.spec.id)
         });
         // Of a pool the keys of jobs have their ids in them, which are not known here.
-        let apart = apart.or_else(|| source.job_pool().and_then(JobPoolSpec::why_not_in_cluster));
+        let apart = apart.or_else(|| source.of_kind().and_then(JobPoolSpec::why_not_in_cluster));
         let Some(message) = apart else { continue };
         let help = "write the same hash tag into all of them, as in `{orders}:delayed`; a name with one `{` needs a `}` behind it";
         queue.report.problem(&queue.name_spot, message, help);

@@ -62,7 +62,10 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     cross_checks::claims_ahead(&queues, &sinks);
     if let Some(redis) = &redis {
         for queue in &mut queues {
-            queue.spec.source.in_database(redis.named(&queue.spec.redis).servers().database);
+            let database = redis.named(&queue.spec.redis).servers().database;
+            if let Some(source) = queue.spec.source.in_database(database) {
+                queue.spec.source = source;
+            }
         }
         cross_checks::slow_commands(&queues, redis);
         cross_checks::durable_claims(&queues, redis);

@@ -6,12 +6,13 @@ use super::destination::DestinationDraft;
 use crate::config::tables::queue;
 use crate::model::{Mode, Ordered, RouteSpec};
 use crate::settings::reader::Section;
-use crate::source::SourceSpec;
+use crate::source::SourceConfig;
+use crate::source::job_pool::JobPoolSpec;
 
 /// Reads the order, and reports combinations that cannot keep it.
 pub(super) fn read(
     section: &Section<'_>,
-    source: &SourceSpec,
+    source: &dyn SourceConfig,
     mode: Mode,
     codec: Coding,
     to: &[RouteSpec],
@@ -53,7 +54,7 @@ pub(super) fn read(
     if to.iter().any(pushes) {
         refuse("with `exactly_once`: these pushes are written together with other verdicts", "remove `exactly_once`");
     }
-    if let Some(pool) = source.job_pool() {
+    if let Some(pool) = source.of_kind::<JobPoolSpec>() {
         if pool.buckets.len() > 1 {
             refuse("over several buckets: each has an order of its own", "name one bucket, or remove `order`");
         }

@@ -19,7 +19,8 @@ use crate::model::{
 use crate::settings::keys::{Key, nearest};
 use crate::settings::problem::{Report, Spot};
 use crate::settings::reader::{Scalar, Section, clip};
-use crate::source::{SourceSettings, spec};
+use crate::source::config::SourceSettings;
+use crate::source::kinds;
 
 /// A queue and the places of its parts, for checks of several queues.
 pub(super) struct QueueDraft<'a> {
@@ -98,12 +99,12 @@ fn one<'a>(
     }
     let mode = mode(section, &source);
     let (policy, retry) = retry(section, policies);
-    let keys = source.spec.key_tag();
+    let keys = source.config.key_tag();
     let slot = hashed(&keys);
     let (to, targets, names) = routes(section, sinks, codec, slot);
     let dead = dead_letter::read(section, sinks, slot);
     let (dead_letter_to, dead_target) = dead.to.unzip();
-    let order = order::read(section, &source.spec, mode, codec, &to);
+    let order = order::read(section, &*source.config, mode, codec, &to);
     let fixed = section.count(&queue::MAX_IN_FLIGHT).and_then(|count| u32::try_from(count).ok());
     QueueDraft {
         report: &section.cx.report,
@@ -124,7 +125,7 @@ fn one<'a>(
         spec: QueueSpec {
             id: id.into(),
             redis: redis.map_or_else(|| ONLY.into(), |name| name.value.into()),
-            source: source.spec,
+            source: source.config,
             codec,
             classes: classes.clone(),
             on_decode_error: on_decode_error.unwrap_or(OnDecodeError::DeadLetter),
@@ -209,7 +210,7 @@ fn source(queue: &Section<'_>) -> (SourceSettings, Option<Scalar>) {
             "write `redisson: { name: NAME }`, or `zset: { key: KEY, score: ms }`",
         );
     }
-    (spec::read(&section), section.text(&table::REDIS))
+    (kinds::read(&section), section.text(&table::REDIS))
 }
 
 fn retry(section: &Section<'_>, policies: &[PolicyDraft<'_>]) -> (String, Arc<RetryPolicy>) {
@@ -238,13 +239,15 @@ fn retry(section: &Section<'_>, policies: &[PolicyDraft<'_>]) -> (String, Arc<Re
 
 /// Reads the mode, and reports keys that contradict it.
 fn mode(section: &Section<'_>, source: &SourceSettings) -> Mode {
-    let after = source.spec.rescue_after().unwrap_or_default();
+    let after = source.config.rescue_after().unwrap_or_default();
     let words = [("deliver", Mode::Deliver), ("shadow", Mode::Shadow), ("rescue", Mode::Rescue { after })];
     let mode = section.word(&queue::MODE, &words).unwrap_or(Mode::Deliver);
     let report = &section.cx.report;
-    if matches!(mode, Mode::Rescue { .. }) && source.spec.rescue_after().is_none() {
-        let message =
-            format!("a source `{}` has no ready list that overdue elements could be moved to", source.spec.kind());
+    if matches!(mode, Mode::Rescue { .. }) && source.config.rescue_after().is_none() {
+        let message = format!(
+            "a source `{}` has no ready list that overdue elements could be moved to",
+            source.config.kind().key.name
+        );
         report.problem(&section.spot(&queue::MODE), message, "write `mode: deliver`, with a sink under `to:`");
     }
     if let Mode::Rescue { .. } = mode {

@@ -83,7 +83,7 @@ impl Claims<'_> {
         let [d, h] = self.keys.of_claim(request.name);
         let mut keys = vec![self.keys.leases.clone(), d, h, self.keys.retry.clone()];
         keys.extend(self.source.keys());
-        keys.extend(self.source.has_bodies().then(|| self.keys.lives()));
+        keys.extend(self.source.bodies().map(|_| self.keys.lives()));
         let mut args = vec![
             text(request.name),
             Bytes::from([owner, number.to_le_bytes()].concat()),

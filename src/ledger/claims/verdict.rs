@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{ClaimName, Element, Move, Part, Verdict, Writer};
 use crate::ledger::args::text;
-use crate::ledger::body::Beside;
+use crate::ledger::body::CompanionKey;
 use crate::ledger::keys::Keys;
 use crate::ledger::source::Source;
 use crate::link::Side;
@@ -36,25 +36,26 @@ pub(super) fn arguments(
     }
     let needs_source =
         batch.iter().any(|verdict| verdict.body.is_some() || matches!(verdict.step, Move::Return { .. }));
-    let due_sets = if needs_source { source.due_sets() } else { Vec::new() };
-    args.extend([text(keys.len()), text(due_sets.len()), word(if source.has_bodies() { "1" } else { "0" })]);
-    keys.extend(due_sets);
-    keys.extend(source.has_bodies().then(|| all.lives()));
+    let has_bodies = source.bodies().is_some();
+    let schedules = if needs_source && has_bodies { source.schedules() } else { Vec::new() };
+    args.extend([text(keys.len()), text(schedules.len()), word(if has_bodies { "1" } else { "0" })]);
+    keys.extend(schedules);
+    keys.extend(has_bodies.then(|| all.lives()));
     let sets = keys.len();
     for ((verdict, place), digest) in batch.iter().zip(places).zip(digests) {
         if let (Some(sha1), Some(at)) = (digest.clone(), source.body_at(&verdict.element())) {
             let body = place_of(keys, sets, at.key().clone());
             let field = at.field().cloned().unwrap_or_default();
-            let beside = match &verdict.body {
-                Some(body) => source.goes_with_body(&verdict.element(), body),
-                None => Vec::new(),
+            let companions = match (&verdict.body, source.bodies()) {
+                (Some(body), Some(bodies)) => bodies.companions(&verdict.element(), body),
+                _ => Vec::new(),
             };
-            args.extend([word("b"), body, word(at.word()), field, sha1, text(beside.len())]);
-            for beside in beside {
-                let (what, key, name, ms) = match beside {
-                    Beside::Field { key, field } => ("h", key, field, Bytes::new()),
-                    Beside::Member { key, member } => ("z", key, member, Bytes::new()),
-                    Beside::Remembered { key, member, ms } => ("k", key, member, text(ms)),
+            args.extend([word("b"), body, word(at.word()), field, sha1, text(companions.len())]);
+            for companion in companions {
+                let (what, key, name, ms) = match companion {
+                    CompanionKey::Field { key, field } => ("h", key, field, Bytes::new()),
+                    CompanionKey::Member { key, member } => ("z", key, member, Bytes::new()),
+                    CompanionKey::Remembered { key, member, ms } => ("k", key, member, text(ms)),
                 };
                 args.extend([word(what), place_of(keys, sets, key), name, ms]);
             }
@@ -147,7 +148,7 @@ fn push(source: &dyn Source, verdict: &Verdict, key: Bytes, args: &mut Vec<Bytes
             args.extend([word("r"), key, member, header.encode().into(), text(at_ms)]);
         }
         Move::Return { at_ms } => {
-            args.extend([word("g"), key, member, text(source.until(*at_ms))]);
+            args.extend([word("g"), key, member, text(source.unit().until(*at_ms))]);
         }
         Move::Progress { header } => args.extend([word("p"), key, member, header.encode().into()]),
         Move::Dead { fields } => {

@@ -39,7 +39,7 @@ impl Ledger {
         self.each_scheduled(conn, async |key: &Bytes, page: Vec<Bytes>| {
             found.looked(page.len());
             for member in &page {
-                let read = self.source.read(MessageId([0; 8]), member, member.len());
+                let read = self.source.search().read(MessageId([0; 8]), member, member.len());
                 if read.shape == Shape::Junk {
                     let subject = format!("{} bytes in {}", member.len(), String::from_utf8_lossy(key));
                     let check = Check::new(&MEMBER, vec![key.clone()], vec![member.clone()]);
@@ -52,14 +52,14 @@ impl Ledger {
             self.look_for_bodies(conn, key, &bodies, found).await
         })
         .await?;
-        match self.source.all_bodies() {
+        match self.source.bodies().and_then(|bodies| bodies.all_bodies()) {
             Some(_) if held.more || known.len() > COMPARED => {
                 found.not_checked(format!("jobs without ids: there are more than {COMPARED} ids"));
                 Ok(())
             }
             Some(bodies) => self.look_for_ids(conn, &bodies, &known, held, found).await,
             None => {
-                if self.source.has_bodies() {
+                if self.source.bodies().is_some() {
                     found.not_checked("jobs without ids: their keys have no name of their own in front of the id");
                 }
                 Ok(())
@@ -73,7 +73,7 @@ impl Ledger {
         conn: &Conn,
         mut see: impl AsyncFnMut(&Bytes, Vec<Bytes>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        for key in self.source.schedules().into_iter().chain(self.source.other_ids()) {
+        for key in self.all_ids() {
             let mut first = 0;
             loop {
                 let page = members(conn, &key, Kind::Zset, first).await?.members;
@@ -85,6 +85,12 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+
+    /// Every sorted set with ids: the schedules, and others of a source with bodies.
+    fn all_ids(&self) -> Vec<Bytes> {
+        let others = self.source.bodies().map(|bodies| bodies.other_ids()).unwrap_or_default();
+        self.source.schedules().into_iter().chain(others).collect()
     }
 
     async fn look_for_bodies(
@@ -151,14 +157,14 @@ impl Ledger {
             Ok(())
         })
         .await?;
-        let now = text(self.source.until(redis_now_ms(conn).await?));
-        let ids: Vec<_> = self.source.schedules().into_iter().chain(self.source.other_ids()).collect();
+        let now = text(self.source.unit().until(redis_now_ms(conn).await?));
+        let ids = self.all_ids();
         for (name, at) in without {
             let place = place_of(&at);
             if again.contains(&place) || still.contains(&place) {
                 continue;
             }
-            let member = self.source.member_of_body(&name);
+            let member = self.source.bodies().and_then(|bodies| bodies.member_of_body(&name));
             let subject = format!("job {}", member.as_ref().map_or_else(|| name_in_text(&name), |id| self.name_of(id)));
             let repair = if member.is_some() { Repair::Script } else { NO_MEMBER };
             let keys = std::iter::once(at.key().clone()).chain(ids.iter().cloned()).collect();
@@ -187,7 +193,7 @@ impl Ledger {
                 let mut fields = Fields::of("SCAN", conn.query(&scan).await?)?;
                 let (next, mut page) = (fields.bytes()?, fields.all_bytes()?);
                 // The pool's own keys may have such names too.
-                let own: HashSet<Bytes> = self.source.typed_keys().into_iter().map(|(key, _)| key).collect();
+                let own: HashSet<Bytes> = self.source.repair().typed_keys().into_iter().map(|(key, _)| key).collect();
                 page.retain(|key| !own.contains(key));
                 Ok((next, page))
             }

@@ -75,20 +75,20 @@ impl Ledger {
                     doubles.insert(hash);
                 }
             }
-            if self.source.elements_are_unique() {
+            if self.source.repair().elements_are_unique() {
                 self.look_in_schedules(conn, &page, found).await?;
             }
             Ok(())
         })
         .await?;
-        if !self.source.elements_are_unique() {
+        if !self.source.repair().elements_are_unique() {
             found.not_checked(
                 "elements in two places: the programs of this source may add the same member again, and both count",
             );
         } else if held.more {
             found.not_checked(format!("elements in two places beyond the first {COMPARED} that delaybridge holds"));
         }
-        if !doubles.is_empty() && self.source.elements_are_unique() {
+        if !doubles.is_empty() && self.source.repair().elements_are_unique() {
             self.look_at_doubles(conn, &doubles, found).await?;
         }
         Ok(held)
@@ -187,7 +187,7 @@ impl Ledger {
             return self.drop_copy(subject, (schedule, element), (&copy.key, &copy.member));
         }
         let kept = Repair::Kept("the source has no way to take an element out of its schedule");
-        match self.source.unschedule(element, &copy.key, &copy.member) {
+        match self.source.repair().unschedule(element, &copy.key, &copy.member) {
             Some(check) => Suspect::new(Fault::TwoPlaces, subject, Repair::Script, check),
             None => Suspect::new(
                 Fault::TwoPlaces,
@@ -254,7 +254,7 @@ impl Ledger {
             return Suspect::new(Fault::UnknownEntry, subject("damaged entry"), kept, check());
         }
         // Of a version that is not known: the first byte is the same in all of them.
-        let named = self.source.read(MessageId([0; 8]), &copy.member, copy.member.len());
+        let named = self.source.search().read(MessageId([0; 8]), &copy.member, copy.member.len());
         let readable = copy.member.first() != Some(&0xdb) && named.shape != Shape::Junk;
         if copy.place != Place::Retry || !readable {
             let kept = Repair::Kept("a newer version may have written it, and can read it");
@@ -273,7 +273,7 @@ impl Ledger {
 
     /// What an operator calls an element.
     pub(super) fn name_of(&self, element: &Bytes) -> String {
-        let read = self.source.read(MessageId([0; 8]), element, element.len());
+        let read = self.source.search().read(MessageId([0; 8]), element, element.len());
         read.id.map_or_else(|| "of no known format".to_owned(), |id| id.to_string())
     }
 }

@@ -35,6 +35,6 @@ impl Ledger {
         self.look_at_pauses(conn, &terms.sinks, found).await?;
         let held = self.look_at_held(conn, found).await?;
         self.look_at_schedules(conn, &held, found).await?;
-        self.source.look_for_faults(conn, &held, found).await
+        self.source.repair().look_for_faults(conn, &held, found).await
     }
 }

@@ -14,8 +14,8 @@ use crate::operate::pause::paused;
 use crate::operate::progress::{Rate, Step, Watch};
 use crate::operate::session::{Queue, find};
 use crate::sink::{Backlog, Returned};
-use crate::source::SourceSpec;
 use crate::source::ledger::{CAUSES, DeadLetter, Import, Order};
+use crate::source::redisson::RedissonSpec;
 use crate::source::redisson::layout::{Layout, pack};
 
 /// Letters that are compared with what is to be imported: far more than a page, after which the place is kept.
@@ -128,9 +128,9 @@ pub async fn import_from(
 ///
 /// They have not.
 pub fn can_go_back(queue: &Queue) -> Result<(), Error> {
-    match queue.spec.source {
-        SourceSpec::Redisson(_) => Ok(()),
-        _ => Err(Error::invalid(format!(
+    match queue.spec.source.of_kind::<RedissonSpec>() {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid(format!(
             "import dead letters to `{}`: a record has the payload, and not the element of this kind of source; only queues of Redisson \
              can be imported from a topic",
             queue.id()

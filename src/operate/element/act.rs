@@ -197,7 +197,7 @@ async fn alive(
         Action::Reschedule(when) => {
             let at_ms = time_of(when, now_ms).map_err(Failure::Refused)?;
             let own_ms = located.score.map(|score| match scheduled {
-                true => ledger.source().due_ms(score),
+                true => ledger.source().unit().due_ms(score),
                 false => score.ceil_ms(),
             });
             let state = if scheduled { Fate::Scheduled } else { Fate::Retry };
@@ -231,7 +231,7 @@ async fn alive(
 /// The id that the element has with its new score.
 fn renamed(queue: &Queue, located: &Located, due_ms: i64) -> Identity {
     let source = queue.ledger.source();
-    let element = source.bare(located.member.clone(), source.written(due_ms));
+    let element = source.bare(located.member.clone(), source.unit().whole(due_ms));
     queue.ledger.open(&element).0
 }
 
@@ -241,7 +241,8 @@ fn new_body(queue: &Queue, element: &Element, at_ms: i64) -> Result<Option<NewBo
     let refused = |why: &str| {
         Error::conflict(format!("give an element of `{}` another time: {why}; nothing was changed", queue.id()))
     };
-    let new = queue.ledger.source().due_anew(bytes, at_ms).map_err(refused)?;
+    let Some(bodies) = queue.ledger.source().bodies() else { return Ok(None) };
+    let new = bodies.due_anew(bytes, at_ms).map_err(refused)?;
     Ok(new.map(|is| NewBody { was: bytes.clone(), is }))
 }
 

@@ -126,9 +126,13 @@ impl Detail {
         let layout = match (&problem, element.origin()) {
             (Some(_), _) => "junk",
             (None, Origin::Ready) => "bare",
-            (None, Origin::Delayed) => {
-                queue.ledger.source().read(header.given_id(), &element.bytes(), element.bytes().len()).shape.as_str()
-            }
+            (None, Origin::Delayed) => queue
+                .ledger
+                .source()
+                .search()
+                .read(header.given_id(), &element.bytes(), element.bytes().len())
+                .shape
+                .as_str(),
         };
         let (confirmed, outstanding) = sinks(spec, &header.confirmed);
         let score_ms = located.score.map(|score| score.ceil_ms());

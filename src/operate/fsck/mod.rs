@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::error::{Attempt, Error, QueueError};
 use super::redisson::restore::sweep;
 use super::session::{Queue, Session, find};
-use crate::source::SourceSpec;
+use crate::source::jobs::JobsSpec;
 use crate::source::ledger::fsck::{Fault, Found, Repair, Suspect, Terms};
 
 pub use self::topics::CheckedTopic;
@@ -129,10 +129,7 @@ pub async fn fsck(
     };
     let mut answer = Fsck { repair: request.repair, queues: Vec::new(), topics: Vec::new(), errors: Vec::new() };
     // Of one queue, the topic that it delivers.
-    let topic = specs.iter().find_map(|spec| match &spec.source {
-        SourceSpec::Jobs(jobs) => jobs.topic.parse().ok(),
-        _ => None,
-    });
+    let topic = specs.iter().find_map(|spec| spec.source.of_kind::<JobsSpec>()?.topic.parse().ok());
     if let Some(jobs) = session.jobs().filter(|_| only.is_none() || topic.is_some()) {
         let (topics, errors) = topics::check(&jobs, topic.filter(|_| only.is_some()), progress).await;
         answer.topics = topics;

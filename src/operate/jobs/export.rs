@@ -10,9 +10,10 @@ use crate::jobs::{JobInfo, JobState, Topic};
 use crate::operate::error::{Attempt, Error};
 use crate::operate::progress::{Step, Watch, ended};
 use crate::operate::session::Queue;
-use crate::source::SourceSpec;
-use crate::source::job_pool::{JobPool, Leaving};
+use crate::source::job_pool::{JobPool, JobPoolSpec, Leaving};
+use crate::source::jobs::JobsSpec;
 use crate::source::score::Unit;
+use crate::source::zset::ZsetSpec;
 
 /// Jobs that are read at once.
 const PAGE: usize = 100;
@@ -56,15 +57,20 @@ impl<'a> Target<'a> {
     /// When nothing can be exported there.
     pub fn of(queue: &'a Queue) -> Result<Target<'a>, Error> {
         let refused = |why: &str| Err(Error::invalid(format!("export to queue `{}`: {why}", queue.id())));
-        match &queue.spec.source {
-            SourceSpec::Zset(set) => Ok(Target::Set(&set.key, set.score)),
-            SourceSpec::JobPool(pool) => match pool.why_not_written() {
+        let source = &queue.spec.source;
+        if let Some(set) = source.of_kind::<ZsetSpec>() {
+            return Ok(Target::Set(&set.key, set.score));
+        }
+        if let Some(pool) = source.of_kind::<JobPoolSpec>() {
+            return match pool.why_not_written() {
                 None => Ok(Target::Pool(queue, Box::new(JobPool::of(pool)))),
                 Some(why) => refused(&format!("{why}; export to a sorted set with --key")),
-            },
-            SourceSpec::Redisson(_) => refused("offer to a queue of Redisson with `delaybridge offer`, or by a client"),
-            SourceSpec::Jobs(_) => refused("it is a topic of the job queue already"),
+            };
         }
+        if source.of_kind::<JobsSpec>().is_some() {
+            return refused("it is a topic of the job queue already");
+        }
+        refused("offer to a queue of Redisson with `delaybridge offer`, or by a client")
     }
 
     fn key(&self) -> &str {

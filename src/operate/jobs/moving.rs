@@ -13,6 +13,7 @@ use crate::operate::error::{Attempt, Error};
 use crate::operate::progress::{Step, Watch, ended};
 use crate::operate::session::Queue;
 use crate::operate::words;
+use crate::source::jobs::JobsSpec;
 use crate::source::ledger::{Acted, Located, Place, Removal, Seen, Shape, Show};
 
 /// Elements that are moved at once.
@@ -55,7 +56,7 @@ pub async fn import(
 ) -> Result<Imported, Error> {
     let what = format!("import queue `{}` into topic {topic}", queue.id());
     let mut done = Imported { queue: queue.id().to_owned(), topic: topic.to_string(), dry_run, ..Imported::default() };
-    if let Some(source) = queue.spec.source.topic() {
+    if let Some(source) = queue.spec.source.of_kind::<JobsSpec>() {
         return Err(Error::invalid(format!("{what}: its elements are the jobs of topic {} already", source.topic)));
     }
     let daemons = queue.ledger.daemons(&queue.conn).await.attempt(&what)?;

@@ -17,12 +17,11 @@ use super::words;
 use crate::jobs;
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
 use crate::link::{Conn, LinkError, Redis, missing_rights, whoami};
-use crate::model::{Config, Mode, QueueSpec};
-use crate::source::SourceSpec;
+use crate::source::SourceConfig;
 use crate::source::competitors::{advice, blocked_consumers};
-use crate::source::job_pool::rivals;
-use crate::source::redisson::ListCleanup;
-use crate::source::zset::announced;
+use crate::source::job_pool::{JobPoolSpec, rivals};
+use crate::source::redisson::{ListCleanup, RedissonSpec};
+use crate::source::zset::{ZsetSpec, announced};
 
 /// The state of one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -153,7 +152,7 @@ fn eviction(conn: &Conn) -> Finding {
 async fn consumers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<Finding> {
     let drained =
         queues.iter().filter(|spec| spec.source.consumes_ready() && !matches!(spec.mode, Mode::Rescue { .. }));
-    let drained: Vec<_> = drained.filter_map(|spec| crate::source::build(&spec.source).unannounced()).collect();
+    let drained: Vec<_> = drained.filter_map(|spec| spec.source.build().unannounced()).collect();
     if drained.is_empty() {
         return None;
     }
@@ -170,7 +169,7 @@ async fn consumers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<Finding> {
 
 /// Programs that take due jobs of a pool as the daemon does.
 async fn timers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<Finding> {
-    let pools: Vec<_> = queues.iter().filter_map(|spec| spec.source.job_pool()).collect();
+    let pools: Vec<_> = queues.iter().filter_map(|spec| spec.source.of_kind::<JobPoolSpec>()).collect();
     if pools.is_empty() {
         return None;
     }
@@ -203,12 +202,12 @@ async fn queue(queue: Queue) -> Vec<Finding> {
             let paused = format!("{what}: pause");
             let pauses = stats.paused.iter().map(|pause| pause.line(stats.now_ms));
             let pauses: Vec<_> = pauses.map(|line| finding(paused.clone(), State::Warning, line)).collect();
-            std::iter::once(depths(what, &spec.source, &stats)).chain(pauses).collect()
+            std::iter::once(depths(what, &*spec.source, &stats)).chain(pauses).collect()
         }
         Err(error) => vec![finding(what, State::Failed, explained(&error))],
     };
     findings.insert(1, rights);
-    if spec.source.zset().is_some() {
+    if spec.source.of_kind::<ZsetSpec>().is_some() {
         findings.push(notifications(conn, format!("queue {}: notifications", spec.id)).await);
     }
     findings
@@ -264,7 +263,7 @@ pub(super) fn remedy(user: &str, missing: Vec<Missing>) -> String {
 }
 
 /// The depths, and what `list_cleanup: exact` costs at them.
-fn depths(what: String, source: &SourceSpec, s: &QueueState) -> Finding {
+fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> Finding {
     let mut detail = format!(
         "{} scheduled, {} due, {} in flight, {} in retry, {} dead",
         s.scheduled, s.due, s.in_flight, s.retry, s.dead
@@ -273,7 +272,7 @@ fn depths(what: String, source: &SourceSpec, s: &QueueState) -> Finding {
         detail.push_str(&format!(", {} on the ready list", s.ready));
     }
     let mut state = State::Well;
-    if let Some(set) = source.zset() {
+    if let Some(set) = source.of_kind::<ZsetSpec>() {
         detail.push_str("; identical members are one element in Redis, due at the score that was written last");
         if let Some(due_ms) = s.next_due_ms.filter(|due_ms| !is_plausible(*due_ms)) {
             state = State::Warning;
@@ -290,7 +289,7 @@ fn depths(what: String, source: &SourceSpec, s: &QueueState) -> Finding {
             s.orphans
         ));
     }
-    if source.redisson().is_some_and(|spec| spec.list_cleanup == ListCleanup::Exact) {
+    if source.of_kind::<RedissonSpec>().is_some_and(|spec| spec.list_cleanup == ListCleanup::Exact) {
         let entries = s.listed;
         let micros = entries.saturating_mul(LREM_NS) / 1000;
         detail.push_str(&format!(
@@ -313,17 +312,17 @@ mod tests {
     use super::*;
     use crate::link::rights::Pattern;
     use crate::link::rights::command::XADD;
-    use crate::source::redisson::{Consume, RedissonSpec};
+    use crate::source::redisson::Consume;
 
-    fn redisson(list_cleanup: ListCleanup) -> SourceSpec {
-        SourceSpec::Redisson(RedissonSpec {
+    fn redisson(list_cleanup: ListCleanup) -> RedissonSpec {
+        RedissonSpec {
             name: "q".to_owned(),
             consume: Consume { delayed: true, ready: true },
             list_cleanup,
             ghost_max_age: Duration::from_secs(30),
             sweep_bandwidth: 1 << 24,
             rescue_after: Duration::from_secs(10),
-        })
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@ mod survey;
 
 use super::error::Error;
 use super::session::Queue;
-use crate::source::redisson::Redisson;
 pub use crate::source::redisson::layout::Layout;
+use crate::source::redisson::{Redisson, RedissonSpec};
 
 impl Queue {
     /// Refuses a queue that is not Redisson's.
@@ -19,19 +19,19 @@ impl Queue {
     ///
     /// For a queue with another source, for which `command` does not exist; `instead` says what does it there.
     fn only_of_redisson(&self, command: &str, instead: &str) -> Result<(), Error> {
-        match self.spec.source.redisson() {
+        match self.spec.source.of_kind::<RedissonSpec>() {
             Some(_) => Ok(()),
             None => Err(Error::invalid(format!(
                 "{command} `{}`: only a queue of Redisson can do that, and the source of this one is `{}`; {instead}",
                 self.spec.id,
-                self.spec.source.kind()
+                self.spec.source.kind().key.name
             ))),
         }
     }
 
     /// The queue as one of Redisson, behind [`only_of_redisson`](Queue::only_of_redisson).
     fn redisson(&self) -> Redisson {
-        match self.spec.source.redisson() {
+        match self.spec.source.of_kind::<RedissonSpec>() {
             Some(source) => Redisson::configured(source, [0; 8]),
             None => unreachable!("the first step of a command on Redisson's queues asks what the source is"),
         }

@@ -215,7 +215,7 @@ pub async fn gauges(seats: Arc<Seats>) {
 
 fn clear_gauges(seats: &Seats, place: usize) {
     if let Some(events) = seats.events(place).filter(|events| events.metrics().has_gauges()) {
-        events.metrics().clear_gauges(seats.store(place).terms());
+        events.metrics().clear_gauges(seats.store(place).metric_names());
     }
 }
 
@@ -253,7 +253,7 @@ fn show_gauges(seats: &Seats, place: usize, store: &dyn Store, stats: &Stats) {
         }),
         next_due_ms: source.head_ms,
     });
-    if let Some(terms) = store.terms() {
+    if let Some(terms) = store.metric_names() {
         metrics.leftovers(terms, source.leftovers.count, source.leftovers.oldest);
         events.orphans(terms, count(source.orphans));
     }

@@ -55,7 +55,7 @@ pub fn note(queue: &Queue, claimed: &Claimed) {
     }
     // Where the claim did not look, the gauges do.
     let (metrics, Some(leftovers)) = (queue.events.metrics(), &claimed.leftovers) else { return };
-    if let Some(terms) = queue.store.terms() {
+    if let Some(terms) = queue.store.metric_names() {
         metrics.leftovers(terms, leftovers.count, leftovers.oldest);
     }
     let full = queue.home().is_nearly_full();

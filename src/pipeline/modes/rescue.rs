@@ -33,7 +33,7 @@ pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
             match look(queue, &heartbeat).await {
                 Ok((moved, junk)) => {
                     queue.events.resumed();
-                    if let Some(terms) = queue.store.terms() {
+                    if let Some(terms) = queue.store.metric_names() {
                         queue.events.rescued(terms, moved, junk);
                     }
                 }

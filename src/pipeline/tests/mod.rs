@@ -41,7 +41,6 @@ use crate::route::{Envelope, MessageSpec};
 use crate::sink::Outbound;
 use crate::sink::fake::{FakeSink, Step};
 use crate::sink::stdout::StdoutSpec;
-use crate::source::SourceSpec;
 use crate::source::redisson::ListCleanup;
 use crate::source::redisson::{Consume, RedissonSpec};
 
@@ -77,7 +76,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         redis: crate::model::ONLY.into(),
         mode: Mode::Deliver,
         id: "q".into(),
-        source: SourceSpec::Redisson(RedissonSpec {
+        source: Arc::new(RedissonSpec {
             name: "q".to_owned(),
             consume: Consume { delayed: true, ready: true },
             list_cleanup: ListCleanup::Auto,

@@ -1,21 +1,24 @@
 //! The keys of `queues.NAME.source.job_pool`, and the pool that they describe.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::JobPool;
 use super::layout::{ID, IdIn, Layout, Names, Place, Wanted};
 use super::preset::{Named, PRESETS, Preset, buckets};
 use super::record::Format;
 use super::status::{Status, StatusAt};
 use super::write::Program;
+use crate::ledger::Source;
 use crate::ledger::score::Unit;
 use crate::link::hashed;
-use crate::settings::keys::{Key, tables};
+use crate::settings::keys::{Key, Kind, key, tables};
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
-use crate::source::spec::{RESERVED_KEYS, SourceSpec};
-use crate::source::{SourceSettings, zset};
+use crate::source::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
+use crate::source::zset;
 
 tables! {
     mod job_pool at "queues.NAME.source.job_pool", "A pool of jobs: sorted sets with ids, and the jobs in other keys." {
@@ -55,6 +58,15 @@ tables! {
     }
 }
 
+/// The kind.
+pub(crate) static KIND: SourceKind = SourceKind {
+    key: key("job_pool", Kind::Section(&job_pool::TABLE), "A pool of jobs: ids by due time, and the jobs in other keys."),
+    tables: &[&job_pool::TABLE, &job::TABLE, &record::TABLE, &status::TABLE],
+    read,
+    metric_names: None,
+    recognise: |_| None,
+};
+
 /// A pool of jobs.
 #[derive(Debug, Clone)]
 pub struct JobPoolSpec {
@@ -82,8 +94,36 @@ impl JobPoolSpec {
         JobPoolSpec { buckets, score, layout, beside, ready: Vec::new(), buries_missing: false, program: None }
     }
 
-    /// The settings in effect, in the shape of the YAML.
-    pub fn settings(&self) -> Map<String, Value> {
+    /// The first bucket, which names the queue.
+    pub(super) fn first_bucket(&self) -> &str {
+        self.buckets.first().map_or("", String::as_str)
+    }
+
+    /// Keys that lie on several slots of Redis Cluster, with why scripts cannot reach them there; `None` if it works.
+    pub fn why_not_in_cluster(&self) -> Option<String> {
+        let jobs = match &self.layout.place {
+            Place::Value(key) | Place::Shared(key) | Place::Own(key, _) => key,
+        };
+        let keys = self.buckets.iter().chain(&self.ready).chain([jobs]).chain(&self.beside);
+        // Two ids show whether the id decides.
+        let named = keys.flat_map(|key| ["1", "2"].map(|id| key.replace(ID, id)));
+        let slots: BTreeSet<String> = named.map(|key| hashed(&key).to_owned()).collect();
+        (slots.len() > 1).then(|| {
+            "the keys of the pool share no hash tag: one script cannot reach all of them in Redis Cluster".to_owned()
+        })
+    }
+}
+
+impl SourceConfig for JobPoolSpec {
+    fn kind(&self) -> &'static SourceKind {
+        &KIND
+    }
+
+    fn build(&self) -> Arc<dyn Source> {
+        Arc::new(JobPool::of(self))
+    }
+
+    fn fields(&self, _rescue: bool) -> Map<String, Value> {
         let Layout { id, place, names, record, wanted, status } = &self.layout;
         let mut job = match place {
             Place::Value(pattern) => json!({ "string": pattern }),
@@ -127,28 +167,25 @@ impl JobPoolSpec {
         }
     }
 
-    /// The first bucket, which names the queue.
-    pub fn name(&self) -> &str {
-        self.buckets.first().map_or("", String::as_str)
+    fn name(&self) -> &str {
+        self.first_bucket()
     }
 
-    /// What the daemon's own keys have in common: as of a plain sorted set.
-    pub fn tag(&self) -> String {
-        zset::tag(self.name())
+    /// As of a plain sorted set.
+    fn tag(&self) -> String {
+        zset::tag(self.first_bucket())
     }
 
-    /// Keys that lie on several slots of Redis Cluster, with why scripts cannot reach them there; `None` if it works.
-    pub fn why_not_in_cluster(&self) -> Option<String> {
-        let jobs = match &self.layout.place {
-            Place::Value(key) | Place::Shared(key) | Place::Own(key, _) => key,
-        };
-        let keys = self.buckets.iter().chain(&self.ready).chain([jobs]).chain(&self.beside);
-        // Two ids show whether the id decides.
-        let named = keys.flat_map(|key| ["1", "2"].map(|id| key.replace(ID, id)));
-        let slots: BTreeSet<String> = named.map(|key| hashed(&key).to_owned()).collect();
-        (slots.len() > 1).then(|| {
-            "the keys of the pool share no hash tag: one script cannot reach all of them in Redis Cluster".to_owned()
-        })
+    fn consumes_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    fn has_payload_in_member(&self) -> bool {
+        false
+    }
+
+    fn buries_without_body(&self) -> bool {
+        self.buries_missing
     }
 }
 
@@ -253,7 +290,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let name_spot =
         if section.has(&job_pool::BUCKETS) { section.spot(&job_pool::BUCKETS) } else { section.spot(&job_pool::NAME) };
     check(section, &spec, &name_spot);
-    SourceSettings { spec: SourceSpec::JobPool(Box::new(spec)), name_spot, rescue_only: Vec::new() }
+    SourceSettings { config: Arc::new(spec), name_spot, rescue_only: Vec::new() }
 }
 
 /// The preset of Youzan's design with another serializer is another preset.

@@ -1,8 +1,8 @@
-//! The source `job_pool`: ids in sorted sets by due time, and the jobs elsewhere.
+//! The source `job_pool`: ids in sorted sets by due time, and the jobs in other keys.
 //!
 //! A claim moves members as they are. The daemon reads the ids out of them, and asks for the jobs under the lease of the claim
 //! ([`bodies`](super::ledger::claims)). A job goes in the script that settles its element. [`record`] and [`layout`] read bytes
-//! and are pure, `preset` has the layouts of known programs, `source` is the implementation of [`Source`](super::Source).
+//! and are pure, `preset` has the layouts of known programs, `source` is the implementation of [`Source`](crate::ledger::Source).
 
 pub(crate) mod config;
 mod due;
@@ -20,6 +20,7 @@ mod tests;
 mod write;
 
 pub use self::config::JobPoolSpec;
+pub(crate) use self::config::KIND;
 pub use self::preset::{PRESETS, Preset};
 pub use self::rivals::{rivals, to_see_rivals};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};

@@ -40,7 +40,7 @@ enum Trace {
 
 /// How the program with this layout shows itself, and what it is called.
 fn trace(spec: &JobPoolSpec) -> Option<(Trace, &'static str)> {
-    let bucket = spec.name();
+    let bucket = spec.first_bucket();
     if bucket.starts_with("asynq:{") {
         return Some((Trace::Channel("asynq:cancel"), "a server of asynq runs"));
     }

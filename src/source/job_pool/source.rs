@@ -10,17 +10,18 @@ use futures_util::future::BoxFuture;
 use super::config::JobPoolSpec;
 use super::status::NOTE;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
-use crate::ledger::claims::{Body, BodyAt, Element};
-use crate::ledger::store::Rescued;
+use crate::ledger;
+use crate::ledger::claims::Element;
+use crate::ledger::score::Unit;
 use crate::ledger::{
-    self, Activity, AllBodies, Announcement, BadReply, Beside, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers,
-    NoPayload, Noted, Packed, Read, Score, Shape, Source, StoreError, UpkeepRequest, UpkeepState, Upkept, glob_literal,
-    junk_id, millis, redis_now_ms, text,
+    Activity, AllBodies, BadReply, Bodies, Body, BodyAt, BodyStatus, ClaimAdded, CompanionKey, Depths, Fields, Hints,
+    Junk, Leftovers, NoPayload, Packed, Read, Repair, Score, Search, Shape, Source, StatusWrite, StoreError,
+    glob_literal, junk_id, millis, text,
 };
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
 use crate::message::{Identity, MessageId, Origin};
-use crate::metric::SourceTerms;
+use crate::source::config::SourceConfig;
 
 /// A pool of jobs.
 #[derive(Clone)]
@@ -39,7 +40,7 @@ impl JobPool {
         // The configuration has refused names that cannot be written.
         let name = |key: &String| spec.layout.name(key).unwrap_or_default();
         JobPool {
-            tag: spec.tag(),
+            tag: SourceConfig::tag(spec),
             buckets: spec.buckets.iter().map(name).collect(),
             ready: spec.ready.iter().map(name).collect(),
             beside: spec.beside.as_ref().map(name),
@@ -64,12 +65,8 @@ impl JobPool {
 }
 
 impl Source for JobPool {
-    fn kind(&self) -> &'static str {
-        "job_pool"
-    }
-
-    fn tag(&self) -> &str {
-        &self.tag
+    fn ledger_keys(&self) -> ledger::Keys {
+        ledger::Keys::of(&self.tag)
     }
 
     fn keys(&self) -> Vec<Bytes> {
@@ -89,7 +86,7 @@ impl Source for JobPool {
     }
 
     fn claim_added(&self, mut added: Fields) -> Result<ClaimAdded, BadReply> {
-        let next_ms = added.score()?.map(|next| self.due_ms(next));
+        let next_ms = added.score()?.map(|next| self.spec.score.due_ms(next));
         Ok(ClaimAdded { next_ms, large: None, leftovers: None })
     }
 
@@ -99,7 +96,7 @@ impl Source for JobPool {
 
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
         let (scheduled, due, ready) = (added.int()?, added.int()?, added.int()?);
-        let head_ms = added.score()?.map(|head| self.due_ms(head));
+        let head_ms = added.score()?.map(|head| self.spec.score.due_ms(head));
         Ok(Depths { scheduled, due, ready, head_ms, leftovers: Leftovers::default(), orphans: 0 })
     }
 
@@ -110,120 +107,46 @@ impl Source for JobPool {
         }
     }
 
-    fn has_bodies(&self) -> bool {
-        true
+    fn unit(&self) -> Unit {
+        self.spec.score
     }
 
-    fn body_at(&self, member: &Bytes) -> Option<BodyAt> {
-        let id = self.spec.layout.id(member).ok()?;
-        self.spec.layout.place(&id)
-    }
-
-    fn goes_with_body(&self, member: &Bytes, _body: &Bytes) -> Vec<Beside> {
-        let field = || self.spec.layout.field(&self.spec.layout.id(member).ok()?);
-        let beside = self.beside.clone().and_then(|key| Some(Beside::Field { key, field: field()? }));
-        beside.into_iter().collect()
-    }
-
-    fn note<'a>(
-        &'a self,
-        conn: &'a Conn,
-        elements: &'a mut [Element],
-        noted: Noted,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        match self.spec.layout.status {
-            Some(_) => self.write_status(conn, elements, noted).boxed(),
-            None => std::future::ready(Ok(())).boxed(),
-        }
-    }
-
-    fn keeps_status(&self) -> bool {
-        self.spec.layout.status.is_some()
-    }
-
-    fn due_anew(&self, body: &Bytes, due_ms: i64) -> Result<Option<Bytes>, &'static str> {
-        self.spec.layout.due_anew(body, due_ms)
-    }
-
-    fn revived(&self, body: Bytes) -> Bytes {
-        self.spec.layout.waiting(body)
-    }
-
-    fn open_body(
-        &self,
-        _origin: Origin,
-        _given: MessageId,
-        member: &Bytes,
-        body: &Body,
-    ) -> (Identity, Result<Bytes, NoPayload>) {
-        let id = self.identity_of(member).unwrap_or_else(|_| junk_id(member).into());
-        (id, self.spec.layout.payload(body))
-    }
-
-    fn topic(&self, body: &Body) -> Option<Arc<str>> {
-        self.spec.layout.topic(body)
-    }
-
-    fn tries(&self, body: &Body) -> Option<u32> {
-        self.spec.layout.tries(body)
-    }
-
-    fn due_sets(&self) -> Vec<Bytes> {
-        self.buckets.clone()
-    }
-
-    fn due_ms(&self, score: Score) -> i64 {
-        self.spec.score.due_ms(score)
-    }
-
-    fn until(&self, ms: i64) -> Score {
-        self.spec.score.until(ms)
-    }
-
-    fn written(&self, ms: i64) -> Score {
-        self.spec.score.whole(ms)
-    }
-
-    fn given(&self, score: Score) -> MessageId {
+    fn id_from_score(&self, score: Score) -> MessageId {
         MessageId(score.to_bytes())
     }
 
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        let until = self.until(now_ms.saturating_add(millis(ahead)));
+        let until = self.spec.score.until(now_ms.saturating_add(millis(ahead)));
         let due = self.buckets.iter().map(|key| Read::DueBefore { key: key.clone(), until });
         due.chain(self.ready.iter().map(|key| Read::Length { key: key.clone() })).collect()
     }
 
-    fn channel(&self) -> Option<&Arc<str>> {
-        None
+    fn schedules(&self) -> Vec<Bytes> {
+        self.buckets.clone()
     }
 
-    fn announcement(&self, _payload: &[u8]) -> Option<Announcement> {
-        None
+    fn ready_lists(&self) -> Vec<Bytes> {
+        self.ready.clone()
     }
 
-    fn unannounced(&self) -> Option<Read> {
-        None
+    fn rights(&self, activity: Activity) -> Vec<Grant> {
+        self.to_do(activity)
     }
 
-    fn upkeep<'a>(
-        &'a self,
-        conn: &'a Conn,
-        _owner: [u8; 8],
-        _request: &'a UpkeepRequest,
-    ) -> BoxFuture<'a, Result<Upkept, StoreError>> {
-        // A claim leaves nothing behind.
-        async move {
-            let now_ms = redis_now_ms(conn).await?;
-            Ok(Upkept { state: UpkeepState::Idle, now_ms, step: 0, left: 0, removed: 0, orphans: 0 })
-        }
-        .boxed()
+    fn search(&self) -> &dyn Search {
+        self
     }
 
-    fn ready_list(&self) -> Option<&Bytes> {
-        self.ready.first()
+    fn repair(&self) -> &dyn Repair {
+        self
     }
 
+    fn bodies(&self) -> Option<&dyn Bodies> {
+        Some(self)
+    }
+}
+
+impl Search for JobPool {
     fn read(&self, _given: MessageId, start: &Bytes, size: usize) -> Packed {
         let id = (start.len() == size).then(|| self.identity_of(start));
         let shape = if matches!(id, Some(Err(_))) { Shape::Junk } else { Shape::Bare };
@@ -231,16 +154,8 @@ impl Source for JobPool {
         Packed { id, shape, size, payload: start.clone() }
     }
 
-    fn reads_whole(&self) -> bool {
-        true
-    }
-
     fn identity(&self, text: &str) -> Option<Identity> {
         Identity::named(text)
-    }
-
-    fn overhead(&self) -> usize {
-        0
     }
 
     fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>> {
@@ -252,33 +167,9 @@ impl Source for JobPool {
     fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
         self.patterns(wanted)
     }
+}
 
-    fn terms(&self) -> Option<&'static SourceTerms> {
-        None
-    }
-
-    fn schedules(&self) -> Vec<Bytes> {
-        self.buckets.clone()
-    }
-
-    fn ready_lists(&self) -> Vec<Bytes> {
-        self.ready.clone()
-    }
-
-    fn schedule(&self) -> &Bytes {
-        &self.buckets[0]
-    }
-
-    fn rescue<'a>(
-        &'a self,
-        _conn: &'a Conn,
-        _after: Duration,
-        _elements: &'a [Bytes],
-    ) -> BoxFuture<'a, Result<Rescued, StoreError>> {
-        // The configuration refuses it: jobs are made ready by the program's own timers.
-        async { Ok(Rescued::default()) }.boxed()
-    }
-
+impl Repair for JobPool {
     fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
         let lists = self.ready.iter().cloned().map(|key| (key, "list"));
         let jobs = match self.all_bodies() {
@@ -286,6 +177,40 @@ impl Source for JobPool {
             _ => None,
         };
         self.buckets.iter().cloned().map(|key| (key, "zset")).chain(lists).chain(jobs).collect()
+    }
+}
+
+impl Bodies for JobPool {
+    fn body_at(&self, member: &Bytes) -> Option<BodyAt> {
+        let id = self.spec.layout.id(member).ok()?;
+        self.spec.layout.place(&id)
+    }
+
+    fn open_body(&self, member: &Bytes, body: &Body) -> (Identity, Result<Bytes, NoPayload>) {
+        let id = self.identity_of(member).unwrap_or_else(|_| junk_id(member).into());
+        (id, self.spec.layout.payload(body))
+    }
+
+    fn companions(&self, member: &Bytes, _body: &Bytes) -> Vec<CompanionKey> {
+        let field = || self.spec.layout.field(&self.spec.layout.id(member).ok()?);
+        let beside = self.beside.clone().and_then(|key| Some(CompanionKey::Field { key, field: field()? }));
+        beside.into_iter().collect()
+    }
+
+    fn revived(&self, body: Bytes) -> Bytes {
+        self.spec.layout.waiting(body)
+    }
+
+    fn topic(&self, body: &Body) -> Option<Arc<str>> {
+        self.spec.layout.topic(body)
+    }
+
+    fn tries(&self, body: &Body) -> Option<u32> {
+        self.spec.layout.tries(body)
+    }
+
+    fn due_anew(&self, body: &Bytes, due_ms: i64) -> Result<Option<Bytes>, &'static str> {
+        self.spec.layout.due_anew(body, due_ms)
     }
 
     fn all_bodies(&self) -> Option<AllBodies> {
@@ -296,7 +221,18 @@ impl Source for JobPool {
         self.spec.layout.member(self.all_bodies()?.id_in(name)?)
     }
 
-    fn rights(&self, activity: Activity) -> Vec<Grant> {
-        self.to_do(activity)
+    fn status(&self) -> Option<&dyn BodyStatus> {
+        self.spec.layout.status.as_ref().map(|_| self as &dyn BodyStatus)
+    }
+}
+
+impl BodyStatus for JobPool {
+    fn write<'a>(
+        &'a self,
+        conn: &'a Conn,
+        elements: &'a mut [Element],
+        status: StatusWrite,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.write_status(conn, elements, status).boxed()
     }
 }

@@ -11,7 +11,7 @@ use super::JobPool;
 use super::layout::Layout;
 use super::record::{Field, Format, Record};
 use crate::ledger::claims::{Body, BodyAt, Element};
-use crate::ledger::{Noted, StoreError, text};
+use crate::ledger::{StatusWrite, StoreError, text};
 use crate::link::{BadReply, Conn, LinkError, Script};
 
 /// Writes the status of jobs, each only if it still is what was read.
@@ -53,14 +53,14 @@ enum Write {
 }
 
 impl Layout {
-    fn write(&self, body: &Body, noted: Noted) -> Option<Write> {
+    fn write(&self, body: &Body, noted: StatusWrite) -> Option<Write> {
         let (Some(status), Body::Here { bytes, .. }) = (&self.status, body) else { return None };
         let value = match noted {
-            Noted::Reserved => &status.reserved,
-            Noted::Back => &status.delay,
+            StatusWrite::Reserved => &status.reserved,
+            StatusWrite::Back => &status.delay,
         };
         // What cannot be delivered stays as its program wrote it.
-        if noted == Noted::Reserved && self.payload(body).is_err() {
+        if noted == StatusWrite::Reserved && self.payload(body).is_err() {
             return None;
         }
         match &status.at {
@@ -118,7 +118,7 @@ impl JobPool {
         &self,
         conn: &Conn,
         elements: &mut [Element],
-        noted: Noted,
+        noted: StatusWrite,
     ) -> Result<(), StoreError> {
         let (mut keys, mut args, mut written) = (Vec::new(), Vec::new(), Vec::new());
         for (place, element) in elements.iter().enumerate() {

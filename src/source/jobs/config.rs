@@ -1,20 +1,34 @@
 //! The keys of `queues.NAME.source.jobs`, and the topic that they name.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
+use super::JobsSource;
 use crate::jobs::{JobSettings, Keys, Topic};
-use crate::settings::keys::tables;
+use crate::ledger::Source;
+use crate::settings::keys::{Kind, key, tables};
 use crate::settings::reader::Section;
-use crate::source::SourceSettings;
-use crate::source::spec::SourceSpec;
+use crate::settings::shown;
+use crate::source::config::{SourceConfig, SourceKind, SourceSettings};
+use crate::source::zset;
 
 tables! {
     mod jobs at "queues.NAME.source.jobs", "A topic of the job queue: its due jobs are delivered to the destinations of this queue. Requires the section `jobs` of this file." {
         TOPIC = key("topic", Kind::Text, "The topic. Consumers of the topic over HTTP compete with this queue: each job goes to one of them.").required();
     }
 }
+
+/// The kind.
+pub(crate) static KIND: SourceKind = SourceKind {
+    key: key("jobs", Kind::Section(&jobs::TABLE), "A topic of the job queue."),
+    tables: &[&jobs::TABLE],
+    read,
+    metric_names: None,
+    recognise: |_| None,
+};
 
 /// A topic that is delivered to sinks.
 #[derive(Debug, Clone, Serialize)]
@@ -35,13 +49,6 @@ impl JobsSpec {
         let key = String::from_utf8_lossy(Keys::of(topic).due()).into_owned();
         JobsSpec { topic: topic.to_string(), key, remember: JobSettings::default().of(topic).remember }
     }
-
-    /// Takes over the settings of the topic in the section `jobs`.
-    pub fn settle(&mut self, settings: &JobSettings) {
-        if let Ok(topic) = self.topic.parse::<Topic>() {
-            self.remember = settings.of(&topic).remember;
-        }
-    }
 }
 
 /// Reads the source.
@@ -59,5 +66,41 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         },
     };
     let name_spot = section.spot(&jobs::TOPIC);
-    SourceSettings { spec: SourceSpec::Jobs(spec), name_spot, rescue_only: Vec::new() }
+    SourceSettings { config: Arc::new(spec), name_spot, rescue_only: Vec::new() }
+}
+
+impl SourceConfig for JobsSpec {
+    fn kind(&self) -> &'static SourceKind {
+        &KIND
+    }
+
+    fn build(&self) -> Arc<dyn Source> {
+        Arc::new(JobsSource::of(self))
+    }
+
+    fn fields(&self, _rescue: bool) -> Map<String, Value> {
+        shown::fields(self)
+    }
+
+    fn name(&self) -> &str {
+        &self.key
+    }
+
+    fn tag(&self) -> String {
+        zset::tag(&self.key)
+    }
+
+    fn announces(&self) -> bool {
+        true
+    }
+
+    /// Takes over the settings of the topic in the section `jobs`.
+    fn with_jobs(&self, settings: &JobSettings) -> Option<Arc<dyn SourceConfig>> {
+        let topic = self.topic.parse::<Topic>().ok()?;
+        Some(Arc::new(JobsSpec { remember: settings.of(&topic).remember, ..self.clone() }))
+    }
+
+    fn has_payload_in_member(&self) -> bool {
+        false
+    }
 }

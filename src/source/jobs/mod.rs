@@ -13,5 +13,6 @@ mod source;
 mod tests;
 
 pub use self::config::JobsSpec;
+pub(crate) use self::config::KIND;
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 pub use self::source::JobsSource;

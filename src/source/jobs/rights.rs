@@ -13,7 +13,7 @@ impl JobsSource {
     /// What this activity needs of the topic.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let keys = &self.keys;
-        let of_claims = ledger::Keys::of(self.tag()).of_claims();
+        let of_claims = self.ledger_keys().of_claims();
         let with_a_job = [keys.records(), keys.state(), keys.expiry(), keys.gone()].map(exact);
         let mut grants = vec![on(keys.due(), &[MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE])];
         match activity {

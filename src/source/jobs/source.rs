@@ -4,22 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, FutureExt};
 
 use super::config::JobsSpec;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 use crate::jobs::{KINDS, Keys, Record, WAKE};
-use crate::ledger::claims::{Body, BodyAt};
+use crate::ledger;
 use crate::ledger::score::Unit;
-use crate::ledger::store::Rescued;
 use crate::ledger::{
-    self, Activity, AllBodies, Announcement, BadReply, Beside, ClaimAdded, Depths, Fields, Hints, Junk, NoPayload,
-    Packed, Read, Shape, Source, StoreError, UpkeepRequest, Upkept, glob_literal, junk_id, millis,
+    Activity, AllBodies, Announcement, Announcements, BadReply, Bodies, Body, BodyAt, ClaimAdded, CompanionKey, Depths,
+    Fields, Hints, Junk, NoPayload, Packed, Read, Repair, Search, Shape, Source, glob_literal, junk_id, millis,
 };
 use crate::link::rights::Grant;
-use crate::link::{Conn, Script};
 use crate::message::{Identity, MessageId, Origin};
-use crate::metric::SourceTerms;
 use crate::source::zset::{Body as Payload, Naming, ZsetSource, ZsetSpec};
 
 /// A topic.
@@ -66,12 +62,8 @@ impl JobsSource {
 }
 
 impl Source for JobsSource {
-    fn kind(&self) -> &'static str {
-        "jobs"
-    }
-
-    fn tag(&self) -> &str {
-        self.set.tag()
+    fn ledger_keys(&self) -> ledger::Keys {
+        self.set.ledger_keys()
     }
 
     fn keys(&self) -> Vec<Bytes> {
@@ -80,10 +72,6 @@ impl Source for JobsSource {
 
     fn scripts(&self) -> &'static ledger::Scripts {
         self.scripts
-    }
-
-    fn own_scripts(&self) -> Vec<&'static Script> {
-        Vec::new()
     }
 
     fn claim_args(&self, hints: &Hints, ahead: Duration) -> Vec<Bytes> {
@@ -107,44 +95,81 @@ impl Source for JobsSource {
         (self.identity_of(member).unwrap_or_else(|| junk_id(member).into()), junk)
     }
 
-    fn has_bodies(&self) -> bool {
-        true
+    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
+        self.set.poll(now_ms, ahead)
     }
 
-    fn bodies_are_certain(&self) -> bool {
-        true
+    fn schedules(&self) -> Vec<Bytes> {
+        vec![self.keys.due().clone()]
     }
 
+    fn rights(&self, activity: Activity) -> Vec<Grant> {
+        self.to_do(activity)
+    }
+
+    fn search(&self) -> &dyn Search {
+        self
+    }
+
+    fn repair(&self) -> &dyn Repair {
+        self
+    }
+
+    fn announcements(&self) -> Option<&dyn Announcements> {
+        Some(self)
+    }
+
+    fn bodies(&self) -> Option<&dyn Bodies> {
+        Some(self)
+    }
+}
+
+impl Search for JobsSource {
+    fn read(&self, _given: MessageId, start: &Bytes, size: usize) -> Packed {
+        let whole = (start.len() == size).then(|| self.identity_of(start));
+        let shape = if matches!(whole, Some(None)) { Shape::Junk } else { Shape::Bare };
+        let id = whole.map(|id| id.unwrap_or_else(|| junk_id(start).into()));
+        Packed { id, shape, size, payload: start.clone() }
+    }
+
+    fn identity(&self, text: &str) -> Option<Identity> {
+        self.identity_of(self.local(text).as_bytes())
+    }
+
+    fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>> {
+        let text = wanted.text.as_deref().unwrap_or_default();
+        vec![glob_literal(self.local(text).as_bytes())]
+    }
+
+    fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
+        let text = wanted.text.as_deref().unwrap_or_default();
+        vec![[b"*", &glob_literal(self.local(text).as_bytes())[..]].concat()]
+    }
+}
+
+impl Repair for JobsSource {
+    fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
+        self.keys.all().iter().cloned().zip(KINDS.map(|(_, kind)| kind)).collect()
+    }
+}
+
+impl Announcements for JobsSource {
+    fn channel(&self) -> &Arc<str> {
+        &self.wake
+    }
+
+    fn announcement(&self, payload: &[u8]) -> Option<Announcement> {
+        (payload == self.spec.topic.as_bytes()).then_some(Announcement::Changed)
+    }
+}
+
+impl Bodies for JobsSource {
     fn body_at(&self, member: &Bytes) -> Option<BodyAt> {
         self.identity_of(member)?;
         Some(BodyAt::Shared { key: self.keys.records().clone(), field: member.clone() })
     }
 
-    fn goes_with_body(&self, member: &Bytes, record: &Bytes) -> Vec<Beside> {
-        let mut beside = vec![Beside::Field { key: self.keys.state().clone(), field: member.clone() }];
-        let record = Record::read(record);
-        if record.as_ref().is_none_or(|record| record.expires_ms.is_some()) {
-            beside.push(Beside::Member { key: self.keys.expiry().clone(), member: member.clone() });
-        }
-        // The id of its client's is known for a while, so that a repeated `add` does not make a second job of it.
-        if let (Some(true), Some(remember)) = (record.map(|record| record.own_id), self.spec.remember) {
-            let (key, member) = (self.keys.gone().clone(), member.clone());
-            beside.push(Beside::Remembered { key, member, ms: millis(remember) });
-        }
-        beside
-    }
-
-    fn revived(&self, record: Bytes) -> Bytes {
-        Record::for_ever(record)
-    }
-
-    fn open_body(
-        &self,
-        _origin: Origin,
-        _given: MessageId,
-        member: &Bytes,
-        body: &Body,
-    ) -> (Identity, Result<Bytes, NoPayload>) {
+    fn open_body(&self, member: &Bytes, body: &Body) -> (Identity, Result<Bytes, NoPayload>) {
         let id = self.identity_of(member).unwrap_or_else(|| junk_id(member).into());
         let payload = match body {
             Body::Here { bytes, read_ms } => match Record::read(bytes) {
@@ -160,96 +185,30 @@ impl Source for JobsSource {
         (id, payload)
     }
 
-    fn topic(&self, _body: &Body) -> Option<Arc<str>> {
-        Some(self.spec.topic.as_str().into())
+    fn companions(&self, member: &Bytes, record: &Bytes) -> Vec<CompanionKey> {
+        let mut beside = vec![CompanionKey::Field { key: self.keys.state().clone(), field: member.clone() }];
+        let record = Record::read(record);
+        if record.as_ref().is_none_or(|record| record.expires_ms.is_some()) {
+            beside.push(CompanionKey::Member { key: self.keys.expiry().clone(), member: member.clone() });
+        }
+        // The id of its client's is known for a while, so that a repeated `add` does not make a second job of it.
+        if let (Some(true), Some(remember)) = (record.map(|record| record.own_id), self.spec.remember) {
+            let (key, member) = (self.keys.gone().clone(), member.clone());
+            beside.push(CompanionKey::Remembered { key, member, ms: millis(remember) });
+        }
+        beside
     }
 
-    fn due_sets(&self) -> Vec<Bytes> {
-        vec![self.keys.due().clone()]
+    fn revived(&self, record: Bytes) -> Bytes {
+        Record::for_ever(record)
     }
 
-    fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        self.set.poll(now_ms, ahead)
-    }
-
-    fn channel(&self) -> Option<&Arc<str>> {
-        Some(&self.wake)
-    }
-
-    fn announcement(&self, payload: &[u8]) -> Option<Announcement> {
-        (payload == self.spec.topic.as_bytes()).then_some(Announcement::Changed)
-    }
-
-    fn unannounced(&self) -> Option<Read> {
-        None
-    }
-
-    fn upkeep<'a>(
-        &'a self,
-        conn: &'a Conn,
-        owner: [u8; 8],
-        request: &'a UpkeepRequest,
-    ) -> BoxFuture<'a, Result<Upkept, StoreError>> {
-        self.set.upkeep(conn, owner, request)
-    }
-
-    fn ready_list(&self) -> Option<&Bytes> {
-        None
-    }
-
-    fn read(&self, _given: MessageId, start: &Bytes, size: usize) -> Packed {
-        let whole = (start.len() == size).then(|| self.identity_of(start));
-        let shape = if matches!(whole, Some(None)) { Shape::Junk } else { Shape::Bare };
-        let id = whole.map(|id| id.unwrap_or_else(|| junk_id(start).into()));
-        Packed { id, shape, size, payload: start.clone() }
-    }
-
-    fn reads_whole(&self) -> bool {
+    fn are_certain(&self) -> bool {
         true
     }
 
-    fn identity(&self, text: &str) -> Option<Identity> {
-        self.identity_of(self.local(text).as_bytes())
-    }
-
-    fn overhead(&self) -> usize {
-        0
-    }
-
-    fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>> {
-        let text = wanted.text.as_deref().unwrap_or_default();
-        vec![glob_literal(self.local(text).as_bytes())]
-    }
-
-    fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
-        let text = wanted.text.as_deref().unwrap_or_default();
-        vec![[b"*", &glob_literal(self.local(text).as_bytes())[..]].concat()]
-    }
-
-    fn terms(&self) -> Option<&'static SourceTerms> {
-        None
-    }
-
-    fn schedule(&self) -> &Bytes {
-        self.keys.due()
-    }
-
-    fn rescue<'a>(
-        &'a self,
-        _conn: &'a Conn,
-        _after: Duration,
-        _elements: &'a [Bytes],
-    ) -> BoxFuture<'a, Result<Rescued, StoreError>> {
-        // The configuration refuses it: a due job is ready without any transfer.
-        async { Ok(Rescued::default()) }.boxed()
-    }
-
-    fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
-        self.keys.all().iter().cloned().zip(KINDS.map(|(_, kind)| kind)).collect()
-    }
-
-    fn other_ids(&self) -> Vec<Bytes> {
-        vec![self.keys.reserved().clone(), self.keys.dead().clone()]
+    fn topic(&self, _body: &Body) -> Option<Arc<str>> {
+        Some(self.spec.topic.as_str().into())
     }
 
     fn all_bodies(&self) -> Option<AllBodies> {
@@ -260,7 +219,7 @@ impl Source for JobsSource {
         Some(name.clone())
     }
 
-    fn rights(&self, activity: Activity) -> Vec<Grant> {
-        self.to_do(activity)
+    fn other_ids(&self) -> Vec<Bytes> {
+        vec![self.keys.reserved().clone(), self.keys.dead().clone()]
     }
 }

@@ -4,8 +4,7 @@ use bytes::Bytes;
 
 use super::{JobsSource, JobsSpec};
 use crate::ledger::claims::Body;
-use crate::ledger::{Beside, NoPayload, Source};
-use crate::message::{MessageId, Origin};
+use crate::ledger::{Bodies, CompanionKey, NoPayload, Search};
 
 const NOW: i64 = 1_800_000_000_000;
 
@@ -25,8 +24,7 @@ fn record(own: bool, expires_ms: i64) -> Bytes {
 
 fn open(source: &JobsSource, member: &'static str, bytes: Bytes) -> (String, Result<Bytes, NoPayload>) {
     let body = Body::Here { bytes, read_ms: NOW };
-    let (id, payload) =
-        source.open_body(Origin::Delayed, MessageId([0; 8]), &Bytes::from_static(member.as_bytes()), &body);
+    let (id, payload) = source.open_body(&Bytes::from_static(member.as_bytes()), &body);
     (id.to_string(), payload)
 }
 
@@ -53,16 +51,16 @@ fn a_job_past_its_time_to_live_is_no_job_unless_it_died_before() {
 fn what_belongs_to_a_job_goes_with_it_and_its_client_s_id_is_remembered() {
     let orders = source("orders");
     let kinds = |own, expires_ms| {
-        let beside = orders.goes_with_body(&Bytes::from_static(b"a"), &record(own, expires_ms));
-        let kind = |beside: &Beside| match beside {
-            Beside::Field { .. } => 'h',
-            Beside::Member { .. } => 'z',
-            Beside::Remembered { ms, .. } => {
+        let companions = orders.companions(&Bytes::from_static(b"a"), &record(own, expires_ms));
+        let kind = |companion: &CompanionKey| match companion {
+            CompanionKey::Field { .. } => 'h',
+            CompanionKey::Member { .. } => 'z',
+            CompanionKey::Remembered { ms, .. } => {
                 assert_eq!(*ms, 600_000);
                 'k'
             }
         };
-        beside.iter().map(kind).collect::<String>()
+        companions.iter().map(kind).collect::<String>()
     };
     assert_eq!((kinds(false, 0), kinds(true, 0), kinds(true, NOW)), ("h".into(), "hk".into(), "hzk".into()));
 }

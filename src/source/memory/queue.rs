@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
 
-use super::claims::{Fence, Keys};
+use super::claim_sets::ClaimSets;
+use super::fence::Fence;
 use super::zset::Zset;
 use crate::ledger::claims::{ClaimName, Element};
 use crate::ledger::{DeadLetter, Forwarder, Order, Pause};
@@ -18,7 +19,7 @@ pub(super) struct Queue {
     /// Name of a claim, as text -> end of its lease in ms.
     pub(super) leases: Zset,
     /// Claims that hold something.
-    pub(super) claims: HashMap<ClaimName, Keys>,
+    pub(super) claims: HashMap<ClaimName, ClaimSets>,
     /// Member -> time of the next attempt in ms.
     pub(super) retry: Zset,
     pub(super) dead: Vec<DeadLetter>,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{MemoryStore, Op, open};
+use super::element::open;
+use super::server::{MemoryStore, Op};
 use crate::ledger::claims::Element;
 use crate::ledger::store::{Call, Home, Rescued, Scheduled, Store, Unannounced};
 use crate::ledger::{
@@ -70,7 +71,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn terms(&self) -> Option<&'static SourceTerms> {
+    fn metric_names(&self) -> Option<&'static SourceTerms> {
         None
     }
 

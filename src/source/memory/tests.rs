@@ -1,5 +1,6 @@
 //! The store in memory passes the contract, and its faults are those that it was asked for.
 
+use super::server::*;
 use super::zset::Zset;
 use super::*;
 use crate::clock::{Followed, follow_tokio};

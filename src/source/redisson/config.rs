@@ -1,15 +1,19 @@
 //! The keys of `queues.NAME.source.redisson`, and the queue that they describe.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
 
-use super::key_tag::works_in_cluster;
-use crate::settings::keys::tables;
+use super::RedissonSource;
+use super::key_tag::{tagged, works_in_cluster};
+use super::metric_names::METRIC_NAMES;
+use crate::ledger::Source;
+use crate::settings::keys::{Kind, key, tables};
 use crate::settings::reader::Section;
 use crate::settings::shown;
-use crate::source::SourceSettings;
-use crate::source::spec::SourceSpec;
+use crate::source::config::{SourceConfig, SourceKind, SourceSettings};
 
 tables! {
     mod redisson at "queues.NAME.source.redisson", "An `RDelayedQueue` and its destination queue." {
@@ -21,6 +25,15 @@ tables! {
         RESCUE_AFTER = key("rescue_after", duration(1), "With `mode: rescue`: time after the due time at which an element is moved.").default("10s");
     }
 }
+
+/// The kind.
+pub(crate) static KIND: SourceKind = SourceKind {
+    key: key("redisson", Kind::Section(&redisson::TABLE), "An `RDelayedQueue` of Redisson."),
+    tables: &[&redisson::TABLE],
+    read,
+    metric_names: Some(&METRIC_NAMES),
+    recognise: super::recognise,
+};
 
 /// A delayed queue of Redisson.
 #[derive(Debug, Clone, Serialize)]
@@ -89,12 +102,66 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         rescue_after: section.duration(&redisson::RESCUE_AFTER),
     };
     SourceSettings {
-        spec: SourceSpec::Redisson(spec),
+        config: Arc::new(spec),
         name_spot,
         rescue_only: [&redisson::RESCUE_AFTER]
             .into_iter()
             .filter(|key| section.has(key))
             .map(|key| (key.name, section.spot(key)))
             .collect(),
+    }
+}
+
+impl SourceConfig for RedissonSpec {
+    fn kind(&self) -> &'static SourceKind {
+        &KIND
+    }
+
+    fn build(&self) -> Arc<dyn Source> {
+        Arc::new(RedissonSource::of(self))
+    }
+
+    fn fields(&self, rescue: bool) -> Map<String, Value> {
+        let mut fields = shown::fields(self);
+        if !rescue {
+            fields.shift_remove(redisson::RESCUE_AFTER.name);
+        }
+        fields
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn tag(&self) -> String {
+        tagged(&self.name)
+    }
+
+    fn announces(&self) -> bool {
+        true
+    }
+
+    fn consumes_due(&self) -> bool {
+        self.consume.delayed
+    }
+
+    fn consumes_ready(&self) -> bool {
+        self.consume.ready
+    }
+
+    fn ready_list(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+
+    fn leftover_max_age(&self) -> Duration {
+        self.ghost_max_age
+    }
+
+    fn upkeep_bandwidth(&self) -> u64 {
+        self.sweep_bandwidth
+    }
+
+    fn rescue_after(&self) -> Option<Duration> {
+        Some(self.rescue_after)
     }
 }

@@ -1,7 +1,7 @@
 //! The source `redisson`: a delayed queue as Redisson keeps it.
 //!
 //! `keys` names what is in Redis, [`layout`] reads Redisson's elements, `source` is the implementation of
-//! [`Source`](super::Source); then a file for each thing that only Redisson's queues need: the sweep of its list, the rescue
+//! [`Source`](crate::ledger::Source); then a file for each thing that only Redisson's queues need: the sweep of its list, the rescue
 //! of overdue elements, the way back to Redisson's keys, the change of layouts, the discovery of queues.
 
 mod command;
@@ -12,6 +12,7 @@ mod key_tag;
 mod keys;
 pub mod layout;
 mod layouts;
+mod metric_names;
 mod migrate;
 mod page;
 mod rescue;
@@ -21,7 +22,6 @@ mod scratch_queue;
 mod scripts;
 mod source;
 mod sweep;
-mod terms;
 #[cfg(test)]
 mod tests;
 
@@ -30,17 +30,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub(crate) use self::config::KIND;
 pub use self::config::{Consume, ListCleanup, RedissonSpec};
 pub use self::discover::{Found, discover, name_of, redisson_clients};
 pub(crate) use self::key_tag::tagged;
 pub use self::keys::Keys;
+pub use self::metric_names::METRIC_NAMES;
 pub use self::migrate::{Repack, migrate_end};
 pub use self::rescue::{Overdue, rescue_end};
 pub use self::restore::{AtWork, Back, Held, Kept, Moved, Restored, put_back, repacked, restore_end};
 pub use self::scratch_queue::{memory_left, ping};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 pub use self::source::RedissonSource;
-pub use self::terms::TERMS;
 use crate::ledger::claims::Element;
 use crate::ledger::{Ledger, Packed, Shape};
 use crate::message::{Identity, MessageId, Origin};

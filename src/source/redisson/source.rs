@@ -10,10 +10,10 @@ use futures_util::future::BoxFuture;
 use super::{Keys, ListCleanup, Overdue, RedissonSpec, SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, layout, rescue_end};
 use crate::ledger;
 use crate::ledger::fsck::{Check, Found, Held};
-use crate::ledger::store::Rescued;
 use crate::ledger::{
-    Activity, Announcement, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read, Score, Source,
-    StoreError, UpkeepRequest, Upkept, large_head, millis, text,
+    Activity, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read,
+    Repair, Rescued, Score, Search, Source, StoreError, Transfer, Upkeep, UpkeepRequest, Upkept, glob_literal,
+    large_head, millis, text,
 };
 use crate::link::rights::Grant;
 use crate::link::{Conn, Script};
@@ -73,14 +73,6 @@ fn leftovers(count: i64, of: i64, oldest_ms: i64) -> Leftovers {
 }
 
 impl Source for RedissonSource {
-    fn kind(&self) -> &'static str {
-        "redisson"
-    }
-
-    fn tag(&self) -> &str {
-        &self.keys.tag
-    }
-
     fn ledger_keys(&self) -> ledger::Keys {
         (*self.keys).clone()
     }
@@ -114,10 +106,6 @@ impl Source for RedissonSource {
         Ok(ClaimAdded { next_ms: next.map(Score::ceil_ms), large: large_head(next, size), leftovers })
     }
 
-    fn depth_args(&self) -> Vec<Bytes> {
-        Vec::new()
-    }
-
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
         let (scheduled, due, ready) = (added.int()?, added.int()?, added.int()?);
         let head = added.score()?;
@@ -144,34 +132,40 @@ impl Source for RedissonSource {
         due.into_iter().chain(self.unannounced()).collect()
     }
 
-    fn channel(&self) -> Option<&Arc<str>> {
-        Some(&self.keys.channel)
+    fn schedules(&self) -> Vec<Bytes> {
+        vec![self.keys.delayed.clone()]
     }
 
-    fn announcement(&self, payload: &[u8]) -> Option<Announcement> {
-        Some(match std::str::from_utf8(payload).ok().and_then(|text| text.parse::<f64>().ok()) {
-            Some(due_ms) => Announcement::DueAt(due_ms.ceil() as i64), // `as` saturates
-            None => Announcement::Changed,
-        })
+    fn ready_lists(&self) -> Vec<Bytes> {
+        vec![self.keys.ready.clone()]
     }
 
-    fn unannounced(&self) -> Option<Read> {
-        self.ready.then(|| Read::Length { key: self.keys.ready.clone() })
+    fn rights(&self, activity: Activity) -> Vec<Grant> {
+        self.to_do(activity)
     }
 
-    fn upkeep<'a>(
-        &'a self,
-        conn: &'a Conn,
-        owner: [u8; 8],
-        request: &'a UpkeepRequest,
-    ) -> BoxFuture<'a, Result<Upkept, StoreError>> {
-        self.sweep(conn, owner, request).boxed()
+    fn search(&self) -> &dyn Search {
+        self
     }
 
-    fn ready_list(&self) -> Option<&Bytes> {
-        Some(&self.keys.ready)
+    fn repair(&self) -> &dyn Repair {
+        self
     }
 
+    fn announcements(&self) -> Option<&dyn Announcements> {
+        Some(self)
+    }
+
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
+
+    fn transfer(&self) -> Option<&dyn Transfer> {
+        Some(self)
+    }
+}
+
+impl Search for RedissonSource {
     fn read(&self, _given: MessageId, start: &Bytes, size: usize) -> Packed {
         super::read(start, size)
     }
@@ -181,45 +175,15 @@ impl Source for RedissonSource {
     }
 
     fn patterns(&self, wanted: &Identity) -> Vec<Vec<u8>> {
-        let id = &ledger::glob_literal(&wanted.id.0)[..];
+        let id = &glob_literal(&wanted.id.0)[..];
         vec![[b"\x08", id, b"*"].concat(), [id, b"*"].concat()]
     }
+}
 
+impl Repair for RedissonSource {
     fn removal(&self) -> (Vec<Bytes>, Bytes) {
         let k = &self.keys;
         (vec![k.list.clone(), k.ghosts.clone(), k.sweep.clone()], self.cleanup_word())
-    }
-
-    fn announce(&self, due_ms: i64) -> Option<(Arc<str>, Bytes)> {
-        Some((self.keys.channel.clone(), text(due_ms)))
-    }
-
-    fn terms(&self) -> Option<&'static SourceTerms> {
-        Some(&super::TERMS)
-    }
-
-    fn schedule(&self) -> &Bytes {
-        &self.keys.delayed
-    }
-
-    fn rescue<'a>(
-        &'a self,
-        conn: &'a Conn,
-        after: Duration,
-        elements: &'a [Bytes],
-    ) -> BoxFuture<'a, Result<Rescued, StoreError>> {
-        async move {
-            let batch: Vec<_> = elements.iter().filter_map(|element| Overdue::of(element.clone()).ok()).collect();
-            let mut rescued = Rescued { moved: 0, junk: (elements.len() - batch.len()) as u64 };
-            let mut rest = batch.as_slice();
-            while !rest.is_empty() {
-                let (now, later) = rest.split_at(rescue_end(rest));
-                rescued.moved += RedissonSource::rescue(self, conn, after, now).await? as u64;
-                rest = later;
-            }
-            Ok(rescued)
-        }
-        .boxed()
     }
 
     fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
@@ -243,8 +207,62 @@ impl Source for RedissonSource {
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.faults(conn, held, found).boxed()
     }
+}
 
-    fn rights(&self, activity: Activity) -> Vec<Grant> {
-        self.to_do(activity)
+impl Announcements for RedissonSource {
+    fn channel(&self) -> &Arc<str> {
+        &self.keys.channel
+    }
+
+    fn announcement(&self, payload: &[u8]) -> Option<Announcement> {
+        Some(match std::str::from_utf8(payload).ok().and_then(|text| text.parse::<f64>().ok()) {
+            Some(due_ms) => Announcement::DueAt(due_ms.ceil() as i64), // `as` saturates
+            None => Announcement::Changed,
+        })
+    }
+
+    fn unannounced(&self) -> Option<Read> {
+        self.ready.then(|| Read::Length { key: self.keys.ready.clone() })
+    }
+
+    fn announce(&self, due_ms: i64) -> Option<Bytes> {
+        Some(text(due_ms))
+    }
+}
+
+impl Upkeep for RedissonSource {
+    fn step<'a>(
+        &'a self,
+        conn: &'a Conn,
+        owner: [u8; 8],
+        request: &'a UpkeepRequest,
+    ) -> BoxFuture<'a, Result<Upkept, StoreError>> {
+        self.sweep(conn, owner, request).boxed()
+    }
+
+    fn metric_names(&self) -> &'static SourceTerms {
+        &super::METRIC_NAMES
+    }
+}
+
+impl Transfer for RedissonSource {
+    fn rescue<'a>(
+        &'a self,
+        conn: &'a Conn,
+        after: Duration,
+        elements: &'a [Bytes],
+    ) -> BoxFuture<'a, Result<Rescued, StoreError>> {
+        async move {
+            let batch: Vec<_> = elements.iter().filter_map(|element| Overdue::of(element.clone()).ok()).collect();
+            let mut rescued = Rescued { moved: 0, junk: (elements.len() - batch.len()) as u64 };
+            let mut rest = batch.as_slice();
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(rescue_end(rest));
+                rescued.moved += RedissonSource::rescue(self, conn, after, now).await? as u64;
+                rest = later;
+            }
+            Ok(rescued)
+        }
+        .boxed()
     }
 }

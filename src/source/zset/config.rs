@@ -1,14 +1,19 @@
 //! The keys of `queues.NAME.source.zset`, and the queue that they describe.
 
-use serde::Serialize;
+use std::sync::Arc;
 
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::ZsetSource;
 use super::identity::Naming;
-use super::keys::works_in_cluster;
+use super::keys::{tag, works_in_cluster};
+use crate::ledger::Source;
 use crate::ledger::score::Unit;
-use crate::settings::keys::{Key, tables};
+use crate::settings::keys::{Key, Kind, key, tables};
 use crate::settings::reader::Section;
-use crate::source::SourceSettings;
-use crate::source::spec::{RESERVED_KEYS, SourceSpec};
+use crate::settings::shown;
+use crate::source::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
 use crate::template::Template;
 
 tables! {
@@ -22,6 +27,15 @@ tables! {
         PREFIX = key("prefix", Kind::Text, "With `preset`: the prefix of all keys of that program's Redis connection, such as `laravel_database_`.");
     }
 }
+
+/// The kind.
+pub(crate) static KIND: SourceKind = SourceKind {
+    key: key("zset", Kind::Section(&zset::TABLE), "A sorted set with the payloads as members."),
+    tables: &[&zset::TABLE],
+    read,
+    metric_names: None,
+    recognise: |_| None,
+};
 
 /// A sorted set that is a queue.
 #[derive(Debug, Clone, Serialize)]
@@ -125,7 +139,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         body: template(section, &zset::BODY, "member").map_or(Body::Member, Body::Text),
         database: 0,
     };
-    SourceSettings { spec: SourceSpec::Zset(Box::new(spec)), name_spot, rescue_only: Vec::new() }
+    SourceSettings { config: Arc::new(spec), name_spot, rescue_only: Vec::new() }
 }
 
 /// The template behind the key; `None` for its word.
@@ -137,4 +151,41 @@ fn template(section: &Section<'_>, key: &Key, word: &str) -> Option<Template> {
     let message = format!("`{}` is neither `{word}` nor made of fields of the payload", template.source());
     section.cx.report.problem(&section.spot(key), message, "write a template such as `${payload.id}`");
     None
+}
+
+impl SourceConfig for ZsetSpec {
+    fn kind(&self) -> &'static SourceKind {
+        &KIND
+    }
+
+    fn build(&self) -> Arc<dyn Source> {
+        Arc::new(ZsetSource::of(self))
+    }
+
+    fn fields(&self, _rescue: bool) -> Map<String, Value> {
+        shown::fields(self)
+    }
+
+    fn name(&self) -> &str {
+        &self.key
+    }
+
+    fn tag(&self) -> String {
+        tag(&self.key)
+    }
+
+    fn in_database(&self, database: u32) -> Option<Arc<dyn SourceConfig>> {
+        Some(Arc::new(ZsetSpec { database, ..self.clone() }))
+    }
+
+    fn note(&self) -> Option<&'static str> {
+        Some(
+            "identical members are one element in Redis, due at the score that was written last: put something unique into each, \
+             such as an id",
+        )
+    }
+
+    fn names_elements(&self) -> bool {
+        matches!(self.id, Naming::Text(_))
+    }
 }

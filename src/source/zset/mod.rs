@@ -1,7 +1,7 @@
 //! The source `zset`: a sorted set whose members are the payloads and whose scores are the due times.
 //!
 //! Other programs may read the set at the same time: whoever removes a member has it. `keys` names what is in Redis,
-//! `identity` makes ids, `source` is the implementation of [`Source`](super::Source).
+//! `identity` makes ids, `source` is the implementation of [`Source`](crate::ledger::Source).
 
 pub(crate) mod config;
 mod identity;
@@ -13,6 +13,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::config::KIND;
 pub use self::config::{Body, ZsetSpec};
 pub use self::identity::Naming;
 pub use self::keys::{Keys, tag};

@@ -4,23 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 
 use super::config::Body;
 use super::identity::filled;
 use super::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
-use super::{Keys, ZsetSpec};
+use super::{Keys, Naming, ZsetSpec};
 use crate::ledger;
-use crate::ledger::store::Rescued;
+use crate::ledger::score::Unit;
 use crate::ledger::{
-    Activity, Announcement, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read, Score, Shape,
-    Source, StoreError, UpkeepRequest, UpkeepState, Upkept, glob_literal, large_head, millis, redis_now_ms, text,
+    Activity, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read,
+    Repair, Score, Search, Shape, Source, glob_literal, large_head, millis, text,
 };
 use crate::link::rights::Grant;
-use crate::link::{Conn, Script};
 use crate::message::{Identity, MessageId, Origin};
-use crate::metric::SourceTerms;
 
 /// A sorted set that is a queue.
 #[derive(Clone)]
@@ -62,12 +58,8 @@ fn score(score: Option<Score>) -> Bytes {
 }
 
 impl Source for ZsetSource {
-    fn kind(&self) -> &'static str {
-        "zset"
-    }
-
-    fn tag(&self) -> &str {
-        &self.keys.tag
+    fn ledger_keys(&self) -> ledger::Keys {
+        ledger::Keys::of(&self.keys.tag)
     }
 
     fn keys(&self) -> Vec<Bytes> {
@@ -78,17 +70,13 @@ impl Source for ZsetSource {
         &self.scripts.ledger
     }
 
-    fn own_scripts(&self) -> Vec<&'static Script> {
-        Vec::new()
-    }
-
     fn claim_args(&self, hints: &Hints, ahead: Duration) -> Vec<Bytes> {
         [score(hints.large_due), text(millis(ahead))].into_iter().chain(self.unit()).collect()
     }
 
     fn claim_added(&self, mut added: Fields) -> Result<ClaimAdded, BadReply> {
         let (next, size) = (added.score()?, added.int()?);
-        let next_ms = next.map(|next| self.due_ms(next));
+        let next_ms = next.map(|next| self.spec.score.due_ms(next));
         Ok(ClaimAdded { next_ms, large: large_head(next, size), leftovers: None })
     }
 
@@ -98,7 +86,7 @@ impl Source for ZsetSource {
 
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
         let (scheduled, due) = (added.int()?, added.int()?);
-        let head_ms = added.score()?.map(|head| self.due_ms(head));
+        let head_ms = added.score()?.map(|head| self.spec.score.due_ms(head));
         Ok(Depths { scheduled, due, ready: 0, head_ms, leftovers: Leftovers::default(), orphans: 0 })
     }
 
@@ -106,60 +94,41 @@ impl Source for ZsetSource {
         (self.spec.id.identity(given, member), self.payload(member))
     }
 
-    fn due_ms(&self, score: Score) -> i64 {
-        self.spec.score.due_ms(score)
+    fn unit(&self) -> Unit {
+        self.spec.score
     }
 
-    fn until(&self, ms: i64) -> Score {
-        self.spec.score.until(ms)
-    }
-
-    fn written(&self, ms: i64) -> Score {
-        self.spec.score.whole(ms)
-    }
-
-    fn given(&self, score: Score) -> MessageId {
+    fn id_from_score(&self, score: Score) -> MessageId {
         MessageId(score.to_bytes())
     }
 
     fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read> {
-        let until = self.until(now_ms.saturating_add(millis(ahead)));
+        let until = self.spec.score.until(now_ms.saturating_add(millis(ahead)));
         vec![Read::DueBefore { key: self.keys.zset.clone(), until }]
     }
 
-    fn channel(&self) -> Option<&Arc<str>> {
-        Some(&self.keys.channel)
+    fn schedules(&self) -> Vec<Bytes> {
+        vec![self.keys.zset.clone()]
     }
 
-    fn announcement(&self, payload: &[u8]) -> Option<Announcement> {
-        // Other events take members away, or are our own.
-        let adds = [&b"zadd"[..], b"zincr", b"zunionstore", b"zinterstore", b"zdiffstore", b"zrangestore"];
-        let comes = [&b"rename_to"[..], b"restore", b"copy_to", b"move_to"];
-        adds.iter().chain(&comes).any(|event| *event == payload).then_some(Announcement::Changed)
+    fn rights(&self, activity: Activity) -> Vec<Grant> {
+        self.to_do(activity)
     }
 
-    fn unannounced(&self) -> Option<Read> {
-        None
+    fn search(&self) -> &dyn Search {
+        self
     }
 
-    fn upkeep<'a>(
-        &'a self,
-        conn: &'a Conn,
-        _owner: [u8; 8],
-        _request: &'a UpkeepRequest,
-    ) -> BoxFuture<'a, Result<Upkept, StoreError>> {
-        // A claim leaves nothing behind.
-        async move {
-            let now_ms = redis_now_ms(conn).await?;
-            Ok(Upkept { state: UpkeepState::Idle, now_ms, step: 0, left: 0, removed: 0, orphans: 0 })
-        }
-        .boxed()
+    fn repair(&self) -> &dyn Repair {
+        self
     }
 
-    fn ready_list(&self) -> Option<&Bytes> {
-        None
+    fn announcements(&self) -> Option<&dyn Announcements> {
+        Some(self)
     }
+}
 
+impl Search for ZsetSource {
     fn read(&self, given: MessageId, start: &Bytes, size: usize) -> Packed {
         if start.len() < size {
             return Packed { id: None, shape: Shape::Bare, size, payload: start.clone() };
@@ -171,14 +140,10 @@ impl Source for ZsetSource {
         }
     }
 
-    fn reads_whole(&self) -> bool {
-        true
-    }
-
     fn identity(&self, text: &str) -> Option<Identity> {
         match text.parse::<MessageId>() {
             Ok(id) => Some(id.into()),
-            Err(_) => Identity::named(text).filter(|_| matches!(self.spec.id, super::Naming::Text(_))),
+            Err(_) => Identity::named(text).filter(|_| matches!(self.spec.id, Naming::Text(_))),
         }
     }
 
@@ -191,30 +156,19 @@ impl Source for ZsetSource {
     fn patterns_inside(&self, wanted: &Identity) -> Vec<Vec<u8>> {
         self.patterns(wanted)
     }
+}
 
-    fn overhead(&self) -> usize {
-        0
+impl Repair for ZsetSource {}
+
+impl Announcements for ZsetSource {
+    fn channel(&self) -> &Arc<str> {
+        &self.keys.channel
     }
 
-    fn terms(&self) -> Option<&'static SourceTerms> {
-        None
-    }
-
-    fn schedule(&self) -> &Bytes {
-        &self.keys.zset
-    }
-
-    fn rescue<'a>(
-        &'a self,
-        _conn: &'a Conn,
-        _after: Duration,
-        _elements: &'a [Bytes],
-    ) -> BoxFuture<'a, Result<Rescued, StoreError>> {
-        // The configuration refuses it: no client of the set transfers anything.
-        async { Ok(Rescued::default()) }.boxed()
-    }
-
-    fn rights(&self, activity: Activity) -> Vec<Grant> {
-        self.to_do(activity)
+    fn announcement(&self, payload: &[u8]) -> Option<Announcement> {
+        // Other events take members away, or are our own.
+        let adds = [&b"zadd"[..], b"zincr", b"zunionstore", b"zinterstore", b"zdiffstore", b"zrangestore"];
+        let comes = [&b"rename_to"[..], b"restore", b"copy_to", b"move_to"];
+        adds.iter().chain(&comes).any(|event| *event == payload).then_some(Announcement::Changed)
     }
 }

@@ -135,7 +135,7 @@ fn queue(server: &RedisServer, source: &str) -> (RedisEndpoint, Redisson) {
         spec.to[0].target = Arc::new(RedisTarget::List { list, push, exactly_once: true });
         config.queues.push(Arc::new(spec));
     }
-    let source = spec.source.redisson().expect("a queue of Redisson");
+    let source = spec.source.of_kind::<RedissonSpec>().expect("a queue of Redisson");
     let clock = format!("(%R~{TEST_CLOCK} +lrange)");
     (least::endpoint(server.endpoint(), &config, &[&clock]), Redisson::configured(source, A).on_test_clock())
 }

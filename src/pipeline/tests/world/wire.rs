@@ -323,8 +323,8 @@ impl Store for Wire {
         self.call(self.store.pauses(sinks), never)
     }
 
-    fn terms(&self) -> Option<&'static SourceTerms> {
-        self.store.terms()
+    fn metric_names(&self) -> Option<&'static SourceTerms> {
+        self.store.metric_names()
     }
 
     fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ledger::claims::{Body, Move};
-use crate::ledger::{Answer, NoPayload};
+use crate::ledger::{Answer, Bodies, NoPayload};
 use crate::source::contract::{
     claim, ms, name, offer, request, settle, settle_one, take, take_one, take_over, takeover,
 };

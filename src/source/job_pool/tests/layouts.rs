@@ -48,7 +48,7 @@ fn every_preset_finds_and_reads_what_its_program_wrote() {
         assert_eq!(spec.layout.tries(&body).map(i64::from), vector["tries"].as_i64(), "{vector}");
         assert_eq!(spec.layout.id(&member).expect("an id").bytes, bytes(&vector["id"]), "{vector}");
         let score = crate::source::Score::parse(text("score")).expect("a score");
-        assert_eq!(Some(pool.due_ms(score)), vector["due_ms"].as_i64(), "{vector}");
+        assert_eq!(Some(pool.unit().due_ms(score)), vector["due_ms"].as_i64(), "{vector}");
     }
 }
 
@@ -148,7 +148,7 @@ fn what_is_written_into_a_pool_is_read_as_it_was() {
         assert_eq!(spec.layout.topic(&read).as_deref(), topic, "{preset}");
         let tries = spec.layout.wanted.retries.as_ref().map(|_| 4);
         assert_eq!(spec.layout.tries(&read), tries, "{preset}");
-        assert!(pool.due_ms(written.score()) >= 2_001, "{preset}: never before its time");
+        assert!(pool.unit().due_ms(written.score()) >= 2_001, "{preset}: never before its time");
         assert!(pool.buckets.contains(written.bucket()), "{preset}");
         // Bytes that are no text: only where a record can hold them.
         let binary = Bytes::from_static(b"\xff");

@@ -21,7 +21,7 @@ use super::{JobPool, JobPoolSpec, Preset, SCRIPTS_ON_TEST_CLOCK};
 use crate::ledger::redis::{RedisServer, RedisStore};
 use crate::ledger::score::Unit;
 use crate::ledger::store::{Server, Store};
-use crate::ledger::{Activity, Ledger, Score, Source, Use};
+use crate::ledger::{Activity, Bodies, Ledger, Score, Source, Use};
 use crate::link::{Conn, Side};
 use crate::message::MessageId;
 use crate::source::contract::on_redis::OnRedis;

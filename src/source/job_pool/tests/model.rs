@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use crate::ledger::claims::{ClaimReply, ClaimRequest, Move, TakeOverReply, TakeOverRequest, Verdict};
 use crate::ledger::store::Claims;
-use crate::ledger::{Answer, NoPayload};
+use crate::ledger::{Answer, Bodies, NoPayload};
 use crate::source::contract::{Mine, ms, name, request, takeover};
 
 /// Seeds of one run; more with `DELAYBRIDGE_SEEDS`.

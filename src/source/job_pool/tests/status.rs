@@ -1,9 +1,9 @@
 //! The status in jobs: written while they are held, and when they go back; never in the way of anything.
 
 use super::*;
-use crate::ledger::Answer;
 use crate::ledger::claims::{ClaimReply, Element, Move};
 use crate::ledger::store::Claims;
+use crate::ledger::{Answer, BodyStatus, StatusWrite};
 use crate::source::contract::{ms, name, request, settle_one, take_one, take_over, takeover};
 
 const JOB: Bytes = Bytes::from_static(b"job-7");
@@ -80,7 +80,7 @@ async fn a_record_that_its_program_changes_meanwhile_stays_its_program_s() {
     let ledger = Ledger::new(rig.source.clone(), [A; 8]);
     ledger.fetch(&conn, &mut elements, 1 << 20).await.expect("the server reads");
     rig.put(&JOB, b"{\"status\":\"DELAY\",\"new\":1}").await;
-    rig.source.note(&conn, &mut elements, crate::source::Noted::Reserved).await.expect("an answer");
+    BodyStatus::write(&*rig.source, &conn, &mut elements, StatusWrite::Reserved).await.expect("an answer");
     assert_eq!(rig.body(&JOB).await.as_deref(), Some(&b"{\"status\":\"DELAY\",\"new\":1}"[..]));
     assert_eq!(elements[0].body_bytes(), Some(&record("DELAY")), "what was read is delivered");
 }

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
+use super::super::claim_sets::{ClaimSets, name, text};
 use super::super::queue::Queue;
 use super::super::zset::Zset;
-use super::{Keys, name, text};
 use crate::ledger::claims::{ClaimReply, ClaimRequest, Claimed, Contents, EXPIRED_SHOWN, Element, Header, Writer};
 use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, Leftovers, millis};
 use crate::message::{MessageId, Origin};
@@ -70,7 +70,7 @@ impl Queue {
         if self.has_run(request.name) {
             return ClaimReply::Twice { now_ms };
         }
-        if let Err(until_ms) = self.own(request.name, now_ms, now_ms.saturating_add(millis(request.lease))) {
+        if let Err(until_ms) = self.fence.own(request.name, now_ms, now_ms.saturating_add(millis(request.lease))) {
             return ClaimReply::Standby { now_ms, until_ms };
         }
         let shown: Vec<_> = self.leases.until(now_ms).take(EXPIRED_SHOWN).collect();
@@ -107,7 +107,7 @@ impl Queue {
             });
         }
 
-        let (mut keys, mut room, mut unknown) = (Keys::default(), Room::new(request.bytes), 0);
+        let (mut keys, mut room, mut unknown) = (ClaimSets::default(), Room::new(request.bytes), 0);
         let (mut retried, mut ready) = (Zset::default(), Contents::default());
         for place in order {
             match place {

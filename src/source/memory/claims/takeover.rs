@@ -1,8 +1,8 @@
 //! The takeover in memory: what a claim holds that let its lease run out goes to another.
 
+use super::super::claim_sets::{ClaimSets, text};
 use super::super::queue::Queue;
 use super::claim::Room;
-use super::{Keys, text};
 use crate::ledger::claims::{Contents, TakeOverReply, TakeOverRequest};
 use crate::ledger::{BATCH_ENTRIES, millis};
 
@@ -18,7 +18,7 @@ impl Queue {
         if self.leases.score(&old).is_none_or(|until_ms| until_ms > now_ms) {
             return TakeOverReply::Nothing { now_ms };
         }
-        if self.own(request.new, now_ms, now_ms.saturating_add(millis(request.lease))).is_err() {
+        if self.fence.own(request.new, now_ms, now_ms.saturating_add(millis(request.lease))).is_err() {
             return TakeOverReply::Nothing { now_ms };
         }
         let Some(held) = self.claims.get_mut(&request.old) else {
@@ -28,7 +28,7 @@ impl Queue {
 
         let most = request.most.min(BATCH_ENTRIES);
         let mut room = Room::new(request.bytes);
-        let mut taken = Keys::default();
+        let mut taken = ClaimSets::default();
         // What failed before goes first.
         let entries = room.first_of(&held.entries, most);
         let all_entries = entries == held.entries.len();

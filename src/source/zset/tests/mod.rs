@@ -106,13 +106,13 @@ impl Rig for ZsetRig {
     }
 
     async fn offer(&mut self, element: &Bytes, due_ms: i64) {
-        let score = self.source.until(due_ms).to_string();
+        let score = self.source.unit().until(due_ms).to_string();
         self.zadd(&score, element).await;
     }
 
     /// A set has no ready list. What has a header here is what waits for a retry.
     async fn make_ready(&mut self, payload: &Bytes) {
-        let given = self.source.given(self.source.until(self.now_ms()));
+        let given = self.source.id_from_score(self.source.unit().until(self.now_ms()));
         let header = Header::redriven(Origin::Delayed, given, self.now_ms(), Vec::new());
         let member = [&header.encode()[..], payload].concat();
         self.add_waiting(&member.into(), self.now_ms()).await;
@@ -144,9 +144,9 @@ impl Rig for ZsetRig {
 
     async fn places(&mut self) -> Places {
         let source = self.source.clone();
-        let due = |(member, score): (Bytes, Score)| (source.due_ms(score), member);
+        let due = |(member, score): (Bytes, Score)| (source.unit().due_ms(score), member);
         let scheduled = self.redis.scores(&source.keys.zset).await.into_iter().map(due).collect();
-        Places { scheduled, ..self.redis.places(|score| source.due_ms(score)).await }
+        Places { scheduled, ..self.redis.places(|score| source.unit().due_ms(score)).await }
     }
 }
 

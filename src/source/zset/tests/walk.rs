@@ -106,7 +106,7 @@ impl World {
 
     /// The loop of a consumer: read, then remove; whoever removes has it. Between the two, others work.
     async fn zrem(&mut self, rig: &mut ZsetRig) -> String {
-        let (key, until) = (rig.source.keys.zset.clone(), rig.source.until(rig.now_ms()));
+        let (key, until) = (rig.source.keys.zset.clone(), rig.source.unit().until(rig.now_ms()));
         let mut look = redis::cmd("ZRANGEBYSCORE");
         look.arg(&key[..]).arg("-inf").arg(until).arg("LIMIT").arg(0).arg(1);
         let found: Vec<Vec<u8>> = look.query_async(&mut rig.redis.admin).await.expect("the server answers");
@@ -125,7 +125,7 @@ impl World {
     }
 
     async fn pop(&mut self, rig: &mut ZsetRig) -> String {
-        let (key, until) = (rig.source.keys.zset.clone(), rig.source.until(rig.now_ms()));
+        let (key, until) = (rig.source.keys.zset.clone(), rig.source.unit().until(rig.now_ms()));
         let popped: Vec<u8> = redis::cmd("EVAL")
             .arg(POP)
             .arg(1)

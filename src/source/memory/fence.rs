@@ -1,40 +1,39 @@
 //! The fence of a queue in order, in memory: one process at a time delivers from it.
 
-use super::super::queue::Queue;
 use crate::ledger::claims::ClaimName;
 
-/// Who delivers in order, and until when: never earlier than the end of any of its leases.
+/// The process that delivers in order, and until when: never earlier than the end of any of its leases.
 #[derive(Clone, Default)]
-pub(in crate::source::memory) struct Fence {
+pub(super) struct Fence {
     /// The queue is delivered in order.
-    pub(in crate::source::memory) on: bool,
+    pub(super) on: bool,
     holder: Option<([u8; 8], i64)>,
 }
 
-impl Queue {
+impl Fence {
     /// Whether the owner of this claim may go on; else until when another process has the order.
     pub(super) fn own(&mut self, name: ClaimName, now_ms: i64, until_ms: i64) -> Result<(), i64> {
-        if !self.fence.on {
+        if !self.on {
             return Ok(());
         }
-        match self.fence.holder {
+        match self.holder {
             Some((owner, ends_ms)) if owner != name.owner && ends_ms > now_ms => return Err(ends_ms),
             Some((owner, ends_ms)) if owner == name.owner => {
-                self.fence.holder = Some((owner, ends_ms.max(until_ms)));
+                self.holder = Some((owner, ends_ms.max(until_ms)));
             }
-            _ => self.fence.holder = Some((name.owner, until_ms)),
+            _ => self.holder = Some((name.owner, until_ms)),
         }
         Ok(())
     }
 
     /// Whether another process has had the order since this claim was made.
-    pub(super) fn is_fenced(&self, name: ClaimName) -> bool {
-        self.fence.on && self.fence.holder.is_some_and(|(owner, _)| owner != name.owner)
+    pub(super) fn is_held_by_other(&self, name: ClaimName) -> bool {
+        self.on && self.holder.is_some_and(|(owner, _)| owner != name.owner)
     }
 
     /// Gives the order back.
-    pub(in crate::source::memory) fn leave_order(&mut self, owner: [u8; 8]) -> bool {
-        match &mut self.fence.holder {
+    pub(super) fn leave(&mut self, owner: [u8; 8]) -> bool {
+        match &mut self.holder {
             Some((holder, until_ms)) if *holder == owner => *until_ms = 0,
             _ => return false,
         }

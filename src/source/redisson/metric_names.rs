@@ -3,7 +3,7 @@
 use crate::metric::{Definition, SourceTerms};
 
 /// What Redisson's queues have that others have not.
-pub static TERMS: SourceTerms = SourceTerms {
+pub static METRIC_NAMES: SourceTerms = SourceTerms {
     leftovers: Definition::of_queues(
         "delaybridge_redisson_ghosts",
         "entries",

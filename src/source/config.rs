@@ -1,0 +1,153 @@
+//! What a kind of source offers to the configuration, and what its configuration becomes.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::jobs::JobSettings;
+use crate::ledger::{Packed, Source};
+use crate::metric::SourceTerms;
+use crate::settings::keys::{Key, Table};
+use crate::settings::problem::Spot;
+use crate::settings::reader::Section;
+
+/// First characters of keys in Redis that belong to sources or to the daemon.
+pub(crate) const RESERVED_KEYS: [&str; 2] = ["redisson_delay_queue", "delaybridge:"];
+
+/// A kind of source.
+pub struct SourceKind {
+    /// The key under `queues.NAME.source`, with the table behind it.
+    pub(crate) key: Key,
+    /// Every table of its keys, in the order of the reference.
+    pub(crate) tables: &'static [&'static Table],
+    /// Reads what is behind `key`.
+    pub(crate) read: fn(&Section<'_>) -> SourceSettings,
+    /// The names of metrics and log lines that only this kind has.
+    pub(crate) metric_names: Option<&'static SourceTerms>,
+    /// Reads an element that comes without its queue; `None` for bytes in no format of this kind.
+    pub(crate) recognise: fn(&Bytes) -> Option<Packed>,
+}
+
+impl fmt::Debug for SourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key.name)
+    }
+}
+
+/// The settings that were read of one source.
+pub(crate) struct SourceSettings {
+    /// The source.
+    pub(crate) config: Arc<dyn SourceConfig>,
+    /// Where its name is written.
+    pub(crate) name_spot: Spot,
+    /// Keys that were written and only matter with `mode: rescue`: their names, and where they are.
+    pub(crate) rescue_only: Vec<(&'static str, Spot)>,
+}
+
+/// The checked settings of one queue's source: makes the source, and answers what others have to know before.
+pub trait SourceConfig: Any + fmt::Debug + Send + Sync {
+    /// The kind.
+    fn kind(&self) -> &'static SourceKind;
+
+    /// Makes the source.
+    fn build(&self) -> Arc<dyn Source>;
+
+    /// The settings in effect, in the shape and the units of the YAML. `rescue`: the queue is in `mode: rescue`.
+    fn fields(&self, rescue: bool) -> Map<String, Value>;
+
+    /// The name of the queue in Redis: of Redisson's the key of the list that due elements are moved to, else the key of the
+    /// schedule. Empty when none was written.
+    fn name(&self) -> &str;
+
+    /// The part that all keys of the queue with this name have in common: two queues with the same would take each other's
+    /// elements.
+    fn tag(&self) -> String;
+
+    /// Whether the programs that add elements announce those that are due earlier than all others. Where they do not, a
+    /// poll has to find an element before it is due.
+    fn announces(&self) -> bool {
+        false
+    }
+
+    /// The same source in the database with this number; `None` where that makes no difference.
+    fn in_database(&self, _database: u32) -> Option<Arc<dyn SourceConfig>> {
+        None
+    }
+
+    /// The same source with what the job queue allows; `None` where that makes no difference.
+    fn with_jobs(&self, _settings: &JobSettings) -> Option<Arc<dyn SourceConfig>> {
+        None
+    }
+
+    /// Whether due elements are claimed.
+    fn consumes_due(&self) -> bool {
+        true
+    }
+
+    /// Whether a list of elements that others have moved there is drained.
+    fn consumes_ready(&self) -> bool {
+        false
+    }
+
+    /// The list that the source's own clients move due elements to, if they do.
+    fn ready_list(&self) -> Option<&str> {
+        None
+    }
+
+    /// Age of what claims leave behind at which a turn of upkeep starts. Without such things it never does.
+    fn leftover_max_age(&self) -> Duration {
+        Duration::MAX
+    }
+
+    /// Bytes per second that upkeep may move, on average.
+    fn upkeep_bandwidth(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// The time that an element may be overdue before a rescue moves it; `None` where no client would move it.
+    fn rescue_after(&self) -> Option<Duration> {
+        None
+    }
+
+    /// A note that every user of such a queue should know, where there is one.
+    fn note(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether the ids of elements are texts of their payloads, and a hash is what is left where there is none.
+    fn names_elements(&self) -> bool {
+        false
+    }
+
+    /// Whether due elements have their payloads in themselves.
+    fn has_payload_in_member(&self) -> bool {
+        true
+    }
+
+    /// Whether an element without its body is a dead letter; else its user has deleted it, and it is gone.
+    fn buries_without_body(&self) -> bool {
+        false
+    }
+}
+
+impl dyn SourceConfig {
+    /// The settings of this kind of source, if it is one.
+    pub fn of_kind<T: SourceConfig>(&self) -> Option<&T> {
+        let any: &dyn Any = self;
+        any.downcast_ref()
+    }
+
+    /// The settings in effect under their kind. `rescue`: the queue is in `mode: rescue`.
+    pub fn settings(&self, rescue: bool) -> Map<String, Value> {
+        Map::from_iter([(self.kind().key.name.to_owned(), self.fields(rescue).into())])
+    }
+
+    /// The part that all keys of the queue have in common; empty when the queue has no name.
+    pub fn key_tag(&self) -> String {
+        if self.name().is_empty() { String::new() } else { self.tag() }
+    }
+}
