@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::upkeep::Leftovers;
 use crate::link::Score;
 
-/// What an announcement means.
+/// The meaning of an announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Announcement {
     /// Something falls due at this Redis time in ms.
@@ -33,36 +33,36 @@ pub enum Read {
     },
 }
 
-/// What the source's half of a claim learned.
+/// The knowledge that the source's half of a claim gained.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClaimAdded {
-    /// When something falls due next at the source, in Redis ms.
+    /// The time at which something falls due next at the source, in Redis ms.
     pub next_ms: Option<i64>,
     /// A score before which nothing is due, because the head is large.
     pub large: Option<Score>,
-    /// What claims have left behind, if the claim looked.
+    /// The leftovers of claims, if the claim looked.
     pub leftovers: Option<Leftovers>,
 }
 
-/// How much a source holds.
+/// The numbers of what a source holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Depths {
     /// Elements that wait for their due time or are due.
     pub scheduled: i64,
-    /// Those of them that are due.
+    /// The number of those that are due.
     pub due: i64,
     /// Elements that the source's own clients have made ready.
     pub ready: i64,
     /// Due time of the first, in ms. That of a large one is not read: how far it is from now is right to a factor of two,
     /// and never too much.
     pub head_ms: Option<i64>,
-    /// What claims have left behind.
+    /// The leftovers of claims.
     pub leftovers: Leftovers,
     /// Entries without an element that no claim recorded: at least this many.
     pub orphans: i64,
 }
 
-/// How many elements are in flight.
+/// The number of elements in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InFlight {
     /// Elements.
@@ -71,7 +71,7 @@ pub struct InFlight {
     pub more: bool,
 }
 
-/// What became of elements that were to be transferred in place of the source's clients.
+/// The outcome for elements that were to be transferred in place of the source's clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rescued {
     /// Elements that were transferred.

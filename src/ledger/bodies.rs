@@ -73,7 +73,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What a claim holds, with the bodies.
+    /// Reads the contents of a claim, with the bodies.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Ledger {
         self.source.bodies().is_some_and(|bodies| bodies.are_certain()) || self.body_size.load(Ordering::Relaxed) > 0
     }
 
-    /// Where the body of this letter's element was, and the body.
+    /// The place that the body of this letter's element had, and the body.
     pub(super) fn body_of(&self, letter: &DeadLetter) -> Option<(BodyAt, Bytes)> {
         let bodies = self.source.bodies()?;
         let at = bodies.body_at(letter.bytes("element")?)?;

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-/// What was found of the body of an element that has it elsewhere. When it was read makes no difference between two.
+/// The body of an element that has it elsewhere, as far as it was found. Two are equal whenever they were read.
 #[derive(Debug, Clone, Eq)]
 pub enum Body {
-    /// It was read.
+    /// The body was read.
     Here {
         /// The bytes, as the foreign program wrote them.
         bytes: Bytes,
@@ -14,9 +14,9 @@ pub enum Body {
     },
     /// There is none.
     Missing,
-    /// It was not read: it is so many bytes, and the claim had no room for them.
+    /// The body was not read: it is so many bytes, and the claim had no room for them.
     NoRoom(usize),
-    /// Its key holds a value of another type.
+    /// The key of the body holds a value of another type.
     WrongType,
 }
 
@@ -31,7 +31,7 @@ impl PartialEq for Body {
     }
 }
 
-/// Where the body of an element is.
+/// The place of an element's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyAt {
     /// The string under this key.
@@ -71,7 +71,7 @@ impl BodyAt {
         }
     }
 
-    /// What it is in the words of the scripts.
+    /// The kind of place, in the words of the scripts.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             BodyAt::Value { .. } => "s",
@@ -93,7 +93,7 @@ impl BodyAt {
     }
 }
 
-/// Where all bodies of a source are.
+/// The place of all bodies of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllBodies {
     /// Each is a field of this hash.
@@ -103,9 +103,9 @@ pub enum AllBodies {
     },
     /// Each has a key of its own, with its id between these two; the body is all of it, or this field.
     Keys {
-        /// What is before the id.
+        /// The text before the id.
         before: Bytes,
-        /// What is behind the id.
+        /// The text behind the id.
         behind: Bytes,
         /// The field, where each key is a hash.
         field: Option<Bytes>,
@@ -136,16 +136,16 @@ impl AllBodies {
     }
 }
 
-/// Where elements are, in the words of a status that the source's programs keep.
+/// A change of the status that the source's programs keep in bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusWrite {
     /// A daemon has them.
     Reserved,
-    /// They go back to the source.
+    /// The elements go back to the source.
     Back,
 }
 
-/// What is of no use without a body, or has to outlive it.
+/// Another key that changes when a body goes: what is of no use without the body, or has to outlive it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompanionKey {
     /// A field of a hash: removed.
@@ -168,7 +168,7 @@ pub enum CompanionKey {
         key: Bytes,
         /// The member.
         member: Bytes,
-        /// How long from now on, in ms.
+        /// The time to keep it from now on, in ms.
         ms: i64,
     },
 }

@@ -37,7 +37,7 @@ pub const CAUSES: [(&str, &str); 13] = [
 /// One dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Its place in the stream: `milliseconds-number`.
+    /// The place in the stream: `milliseconds-number`.
     pub stream_id: String,
     /// Fields and values, in their order; the raw element is among them.
     pub fields: Vec<(String, Bytes)>,
@@ -51,7 +51,7 @@ pub struct DeadLetter {
 pub struct NotALetter {
     /// The letter.
     pub stream_id: String,
-    /// What is wrong with it.
+    /// The field that is wrong.
     pub field: &'static str,
 }
 
@@ -83,7 +83,7 @@ impl DeadLetter {
         self.stream_id == name || self.text("id") == name || digits()
     }
 
-    /// What a sink would have got: the payload that `open` finds in the element and its body, or the whole of the body, else
+    /// The payload that a sink would have got: the one that `open` finds in the element and its body, or the whole of the body, else
     /// of the element, if it finds none.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ pub enum Forwarder {
     Another,
 }
 
-/// Which end of the stream comes first.
+/// The end of the stream that comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// The order in which they died.
@@ -151,12 +151,12 @@ pub enum Order {
     Newest,
 }
 
-/// Where a reader of the stream is: one letter first, then at most twice as many as the last time, as many as fit into
+/// The position of a reader of the stream. It reads one letter first, then at most twice as many as the last time, as many as fit into
 /// 1 MiB if all are as large as the largest: behind a small letter may be a hundred that were too large for a sink.
 #[derive(Debug)]
 pub struct DeadPages {
     order: Order,
-    /// Where to continue; `None` at the end.
+    /// The place to continue at; `None` at the end.
     from: Option<String>,
     /// The far end, so that letters which arrive meanwhile do not keep the reader busy.
     until: String,
@@ -171,7 +171,7 @@ impl DeadPages {
         DeadPages::between(order, "-".to_owned(), newest)
     }
 
-    /// Those from one place on, up to another one.
+    /// The letters from one place on, up to another one.
     pub fn between(order: Order, oldest: String, newest: Option<String>) -> Self {
         let (from, until) = match (order, newest) {
             (_, None) => (None, String::new()),
@@ -181,14 +181,14 @@ impl DeadPages {
         DeadPages { order, from, until, largest: 0, last: 0 }
     }
 
-    /// What to read next, at most `most` letters: from, until, count. `None` at the end.
+    /// The range to read next, at most `most` letters: from, until, count. `None` at the end.
     pub fn next(&mut self, most: usize) -> Option<(Order, String, String, usize)> {
         let from = self.from.take().filter(|_| most > 0)?;
         let fit = BATCH_BYTES.checked_div(self.largest).unwrap_or(1).clamp(1, PAGE).min((2 * self.last).max(1));
         Some((self.order, from, self.until.clone(), fit.min(most)))
     }
 
-    /// What was read.
+    /// Takes over the page that was read.
     pub fn read(&mut self, page: &[DeadLetter]) {
         let size = |letter: &DeadLetter| letter.fields.iter().map(|(_, value)| value.len() + 32).sum();
         self.largest = page.iter().map(size).max().unwrap_or(0).max(self.largest);
@@ -275,7 +275,7 @@ impl Ledger {
         Ok(letters)
     }
 
-    /// How many letters there are.
+    /// The number of letters.
     ///
     /// # Errors
     ///

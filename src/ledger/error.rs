@@ -55,7 +55,7 @@ pub enum StoreError {
     /// The claim did not become durable in time: nothing was delivered, and its elements went back.
     #[error("not durable: {shortfall}")]
     NotDurable {
-        /// What was not reached.
+        /// The replicas that were not reached.
         shortfall: Shortfall,
         /// Elements that went back.
         released: u64,

@@ -2,7 +2,7 @@
 
 use crate::link::Score;
 
-/// What one claim learns for the next, so that large elements are not read twice.
+/// Hints of one claim for the next, so that large elements are not read twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
     /// Score of the source's head, if that is known to be large.
@@ -14,7 +14,7 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// What a claim learned: scores of heads known to be large, and the size of the largest element.
+    /// The hints of a claim: scores of heads known to be large, and the size of the largest element.
     pub(super) fn learned(large_due: Option<Score>, large_retry: Option<Score>, largest: usize) -> Self {
         Hints { large_due, large_retry, largest }
     }

@@ -18,7 +18,7 @@ const PAGE: usize = 1_000;
 pub struct ClaimKey {
     /// The claim.
     pub name: ClaimName,
-    /// Which of its keys.
+    /// The part of the claim.
     pub part: Part,
     /// The key.
     pub key: Bytes,
@@ -68,7 +68,7 @@ impl Ledger {
         Ok(all)
     }
 
-    /// How many elements a claim holds.
+    /// Counts the elements of a claim.
     ///
     /// # Errors
     ///

@@ -25,7 +25,7 @@ pub enum Place {
     Ready,
 }
 
-/// How much of each element is read over the wire.
+/// The amount of each element that is read over the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Show {
     /// So many bytes, and what is needed to read the header.
@@ -47,7 +47,7 @@ pub struct Seen {
     pub attempts: u32,
     /// Code of the last failure; empty for none.
     pub code: String,
-    /// What it is.
+    /// The kind of bytes.
     pub shape: Shape,
     /// The exact bytes in Redis, or their beginning.
     pub member: Bytes,
@@ -69,13 +69,13 @@ impl Seen {
 pub struct Page {
     /// Redis time in ms.
     pub now_ms: i64,
-    /// How many there are in all.
+    /// The number of all elements there.
     pub total: usize,
-    /// Those that were read: at least one unless the end is reached.
+    /// The elements that were read: at least one unless the end is reached.
     pub seen: Vec<Seen>,
 }
 
-/// Where an element was found.
+/// The place where an element was found.
 #[derive(Debug, Clone)]
 pub struct Located {
     /// The place.
@@ -84,7 +84,7 @@ pub struct Located {
     pub key: Bytes,
     /// The exact member.
     pub member: Bytes,
-    /// Its score there, if that is known.
+    /// The score there, if that is known.
     pub score: Option<Score>,
     /// The claim that has it, if it is in flight.
     pub claim: Option<ClaimKey>,

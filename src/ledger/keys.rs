@@ -68,7 +68,7 @@ impl Keys {
             .with_example(example)
     }
 
-    /// Where `fsck` puts a value that it finds under one of our keys and that is not ours; `None` for keys of others.
+    /// The key to which `fsck` moves a foreign value under one of our keys; `None` for keys of others.
     pub fn aside(&self, key: &[u8]) -> Option<Bytes> {
         let kind = key.strip_prefix(b"delaybridge:")?.strip_suffix(self.tag.as_bytes())?;
         Some([b"delaybridge:aside:", kind, self.tag.as_bytes()].concat().into())

@@ -26,21 +26,21 @@ pub struct Import {
     pub line: u64,
 }
 
-/// What is announced on the presence channel when something may fall due earlier than the daemons know.
+/// The message on the presence channel that something may fall due earlier than the daemons know.
 pub const CHANGED: &[u8] = b"changed";
 
-/// What became of an element that was to be moved. Only the first has changed something.
+/// The outcome for an element that was to be moved. Only the first has changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acted {
-    /// It was moved.
+    /// The element was moved.
     Done,
-    /// It has that time already.
+    /// The element has that time already.
     Already,
-    /// It is not there any more.
+    /// The element is not there any more.
     Gone,
-    /// It has another time than the one that it was seen with, or is scheduled once more.
+    /// The element has another time than the one that it was seen with, or is scheduled once more.
     Moved,
-    /// Its body was written anew since it was read.
+    /// The body was written anew since it was read.
     Rewritten,
 }
 
@@ -70,10 +70,10 @@ pub struct NewBody {
     pub is: Bytes,
 }
 
-/// What becomes of an element that is removed.
+/// The end of an element that is removed.
 #[derive(Debug, Clone)]
 pub enum Removal {
-    /// It is gone for good, its body too, whatever that is by now.
+    /// The element is gone for good, its body too, whatever that is by now.
     ForGood,
     /// A dead letter with these fields, and the body that was read.
     Dead {
@@ -115,7 +115,7 @@ impl Ledger {
         if place == Place::Scheduled { self.source.unit().whole(at_ms) } else { Score::of_ms(at_ms) }
     }
 
-    /// When an element at this place is due that was given this time: scores of whole seconds are up to one earlier.
+    /// The due time of an element at this place that was given this time: scores of whole seconds are up to one earlier.
     pub fn due_at(&self, place: Place, at_ms: i64) -> i64 {
         let score = self.score_at(place, at_ms);
         if place == Place::Scheduled { self.source.unit().due_ms(score) } else { score.ceil_ms() }
@@ -230,7 +230,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// How many daemons that deliver from this queue are connected, by their subscription to its presence channel. One
+    /// The number of connected daemons that deliver from this queue, by their subscription to its presence channel. One
     /// that is just connecting, or cut off from Redis, is not among them.
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl Ledger {
 }
 
 impl Located {
-    /// What the source's program wrote.
+    /// The bytes that the source's program wrote.
     pub fn element(&self) -> Bytes {
         let entry = (self.place != Place::Scheduled).then(|| Element::entry(self.member.clone(), 0)).flatten();
         entry.map_or_else(|| self.member.clone(), |entry| entry.bytes())

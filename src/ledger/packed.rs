@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::message::Identity;
 
-/// What the bytes of an element are.
+/// The kind of an element's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// An element of the source, in the format with this name.
@@ -29,7 +29,7 @@ impl Shape {
     }
 }
 
-/// What a source reads in the beginning of one of its elements.
+/// The beginning of an element, as its source reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
     /// Identity; none where all bytes are needed for it and were not read.

@@ -22,18 +22,18 @@ pub struct Members {
     pub members: Vec<(Option<Score>, Bytes)>,
 }
 
-/// What the peek script read.
+/// The page that the peek script read.
 pub struct RawPage {
     /// Redis time in ms.
     pub now_ms: i64,
-    /// How many there are in all.
+    /// The number of all elements there.
     pub total: usize,
     /// Score (none for a list), size, and the first bytes.
     pub members: Vec<(Option<Score>, usize, Bytes)>,
 }
 
 impl Ledger {
-    /// How many elements of a schedule fall due before this time: the place of the first that does not.
+    /// The number of elements of a schedule that fall due before this time: the place of the first that does not.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Ledger {
     }
 }
 
-/// What a key holds.
+/// The type of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A sorted set.

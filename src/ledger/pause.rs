@@ -18,28 +18,28 @@ use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::link::{BadReply, Conn, Fields, LinkError};
 
-/// What is announced on the presence channel when a pause begins or ends.
+/// The message on the presence channel that a pause begins or ends.
 pub const ANNOUNCED: &[u8] = b"pause";
 
-/// What is paused.
+/// The thing that is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject<'a> {
     /// The whole queue.
     Queue,
-    /// What goes to one sink.
+    /// The deliveries to one sink.
     Sink(&'a str),
 }
 
-/// Who paused it, why, and for how long.
+/// A pause: who asked for it, why, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
-    /// Who.
+    /// The person or program that paused.
     pub by: String,
     /// Why.
     pub why: String,
-    /// When it began, in ms by Redis's clock.
+    /// The time at which it began, in ms by Redis's clock.
     pub since_ms: i64,
-    /// When it ends by itself.
+    /// The time at which it ends by itself.
     pub until_ms: Option<i64>,
 }
 
@@ -48,9 +48,9 @@ pub struct Pause {
 pub struct Pauses {
     /// Redis time in ms.
     pub now_ms: i64,
-    /// Its own.
+    /// The pause of the whole queue.
     pub queue: Option<Pause>,
-    /// Those of its sinks.
+    /// The pauses of its sinks.
     pub sinks: Vec<(Arc<str>, Pause)>,
 }
 
@@ -59,15 +59,15 @@ pub struct Pauses {
 pub struct NewPause<'a> {
     /// Distinguishes this command from every other one, so that it may be sent twice.
     pub nonce: u64,
-    /// When it ends by itself.
+    /// The time at which it ends by itself.
     pub end: PauseEnd,
-    /// Who. One line.
+    /// The person or program that pauses. One line.
     pub by: &'a str,
     /// Why. One line.
     pub why: &'a str,
 }
 
-/// When a pause ends by itself.
+/// The time at which a pause ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseEnd {
     /// Not at all.
@@ -78,21 +78,21 @@ pub enum PauseEnd {
     At(i64),
 }
 
-/// What a change of a pause did.
+/// The answer to a change of a pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
     /// Redis time in ms.
     pub now_ms: i64,
-    /// What it was before, if it was not over.
+    /// The pause before, if it was not over.
     pub before: Option<Pause>,
-    /// What it is now.
+    /// The pause now.
     pub after: Option<Pause>,
     /// Whether the daemons were notified; else they see it at their next look.
     pub notified: bool,
 }
 
 impl Subject<'_> {
-    /// Its field in the state hash.
+    /// The field in the state hash.
     pub fn field(self) -> String {
         match self {
             Subject::Queue => "pause".to_owned(),
@@ -128,7 +128,7 @@ impl Pause {
         value.is_empty() || std::str::from_utf8(value).is_ok_and(|text| Pause::of_text(text).is_some())
     }
 
-    /// What takes the place of a value that cannot be read: a pause as it is understood until then.
+    /// The value that replaces one that cannot be read: a pause as it is understood until then.
     pub(super) fn unknown() -> String {
         "0000000000000000 0 \nfsck\na pause that could not be read".to_owned()
     }

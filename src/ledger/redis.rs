@@ -34,7 +34,7 @@ const READ_PATIENCE: Duration = Duration::from_millis(500);
 pub struct RedisStore {
     place: Place,
     ledger: Ledger,
-    /// What claims go through that have to be durable.
+    /// The connection of claims that have to be durable.
     durable: Option<Durable>,
 }
 
@@ -55,7 +55,7 @@ impl RedisStore {
         RedisStore { ledger: self.ledger.in_order(ordered), ..self }
     }
 
-    /// Where it is.
+    /// The place of the queue.
     pub fn place(&self) -> &Place {
         &self.place
     }
@@ -76,7 +76,7 @@ impl RedisStore {
         Box::pin(durable.ready()).await?.map_err(|shortfall| StoreError::NotDurable { shortfall, released: 0 })
     }
 
-    /// What is claimed may be delivered when it is durable. Else it goes back, uncounted: after a failover it could be
+    /// Confirms that a claim is durable, so that it may be delivered. Else it goes back, uncounted: after a failover it could be
     /// delivered again, by a master that does not know of the claim.
     ///
     /// After an unknown answer the claim is looked for by its name, and its contents come by here again.

@@ -17,7 +17,7 @@ use crate::link::{BadReply, Clock, Conn, Fields, Score, Script};
 static RESTORE: LazyLock<Script> =
     LazyLock::new(|| Script::new("restore", whole(include_str!("scripts/restore.lua"), Clock::Redis)));
 
-/// Where an element is held.
+/// The place where an element is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Held {
     /// The exact member of the retry set.
@@ -36,18 +36,18 @@ pub struct Item {
     body: Option<(BodyAt, Bytes)>,
 }
 
-/// What became of one element.
+/// The outcome for one element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
-    /// It is back.
+    /// The element is back.
     Yes,
-    /// It was taken meanwhile.
+    /// The element was taken meanwhile.
     Gone,
-    /// It stays: the same member is in the set already, or there is another body for it.
+    /// The element stays: the same member is in the set already, or there is another body for it.
     Twin,
 }
 
-/// What a call of the script did.
+/// The answer of the script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restored {
     /// One for each item.
@@ -62,7 +62,7 @@ pub enum Restored {
 }
 
 impl Ledger {
-    /// What waits for a retry, with the score that it had in the set; `None` for an entry of a version that this one does not
+    /// The item of an entry that waits for a retry, with the score that it had in the set; `None` for an entry of a version that this one does not
     /// know.
     pub fn waiting(&self, member: &Bytes) -> Option<Item> {
         let entry = Element::entry(member.clone(), 0)?;
@@ -144,7 +144,7 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// What went back to the source is in flight no more: no life of it is counted.
+    /// Ends the counted lives of what went back to the source: it is in flight no more.
     async fn end_lives(&self, conn: &Conn, items: &[Item], moved: &[Moved]) -> Result<(), StoreError> {
         let back = items.iter().zip(moved).filter(|(_, moved)| self.source.bodies().is_some() && **moved == Moved::Yes);
         let fields = back.flat_map(|(item, _)| [&b"n"[..], &b"b"[..]].map(|kind| [kind, &item.member[..]].concat()));
@@ -157,7 +157,7 @@ impl Ledger {
     }
 }
 
-/// How many of these items one script may take, by count and by bytes: at least one, if there is one.
+/// The number of these items that one script may take, by count and by bytes: at least one, if there is one.
 pub fn restore_end(items: &[Item]) -> usize {
     let mut bytes = 0;
     let fits = |(place, item): (usize, &Item)| {

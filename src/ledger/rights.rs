@@ -8,21 +8,21 @@ use crate::link::Side;
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
 
-/// What a queue makes of its ledger, as far as rights differ.
+/// The use that a queue makes of its ledger, as far as rights differ.
 #[derive(Debug, Clone, Default)]
 pub struct Use {
     /// Dead letters are trimmed.
     pub trims_dead: bool,
     /// Dead letters are forwarded.
     pub forwards: bool,
-    /// It is delivered in order.
+    /// The queue is delivered in order.
     pub in_order: bool,
     /// The list of exactly-once pushes, and the end that they go to.
     pub push: Option<(Bytes, Side)>,
 }
 
 impl Ledger {
-    /// What is needed for this activity, the source's half included.
+    /// The rights for this activity, the source's half included.
     pub fn rights(&self, activity: Activity, usage: &Use) -> Vec<Grant> {
         let mut grants = self.to_look();
         match activity {
@@ -96,7 +96,7 @@ impl Ledger {
         grants
     }
 
-    /// What the command line needs to show elements, to move, remove and redrive them.
+    /// The rights that the command line needs to show elements, to move, remove and redrive them.
     fn to_operate(&self) -> Vec<Grant> {
         let k = &self.keys;
         let source = self.source.keys();

@@ -36,12 +36,12 @@ impl Unit {
         ("ms*4096", Unit::Millis4096),
     ];
 
-    /// Its name in the configuration.
+    /// The name in the configuration.
     pub fn as_str(self) -> &'static str {
         Unit::ALL.iter().find(|(_, unit)| *unit == self).map_or("", |(name, _)| name)
     }
 
-    /// What a time in ms is multiplied with, divided by, and what is added then: the largest score that is due at that time.
+    /// The factor, the divisor and the addend for a time in ms: the largest score that is due at that time.
     pub fn factors(self) -> [i64; 3] {
         match self {
             Unit::Seconds => [1, 1_000, 0],

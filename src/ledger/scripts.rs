@@ -12,7 +12,7 @@ pub struct Scripts {
     pub(super) forward: Script,
     pub(super) pause: Script,
     pub(super) stats: Script,
-    /// Those of claims.
+    /// The scripts of claims.
     pub claims: claims::Scripts,
 }
 
@@ -23,9 +23,9 @@ pub struct Fragments {
     pub keys: &'static str,
     /// `source_depths()`: see `stats.lua`.
     pub stats: &'static str,
-    /// Its half of the removal of one element: see `remove.lua`.
+    /// The half of the removal of one element: see `remove.lua`.
     pub remove: &'static str,
-    /// Its parts of the claim script.
+    /// The parts of the claim script.
     pub claims: claims::Fragments,
 }
 

@@ -323,14 +323,14 @@ impl dyn Source + '_ {
     }
 }
 
-/// What a daemon or a command does with a queue, as far as rights differ.
+/// The activity of a daemon or a command on a queue, as far as rights differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// It reads.
+    /// Reads.
     Look,
-    /// It claims and delivers.
+    /// Claims and delivers.
     Deliver,
-    /// It does the source's own transfer in place of its clients.
+    /// Does the source's own transfer in place of its clients.
     Rescue,
     /// Commands of an operator.
     Operate,

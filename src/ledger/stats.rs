@@ -28,17 +28,17 @@ pub struct Stats {
     pub retry_oldest_ms: Option<i64>,
     /// Dead letters.
     pub dead: i64,
-    /// What the source holds.
+    /// The numbers of the source.
     pub source: Depths,
 }
 
 impl Stats {
-    /// How long ago this time was, in ms; `None` for a time to come. Bounded: a score of -inf is not centuries late.
+    /// The time that has passed since then, in ms; `None` for a time to come. Bounded: a score of -inf is not centuries late.
     pub fn overdue_ms(&self, due_ms: i64) -> Option<u64> {
         (due_ms <= self.now_ms).then(|| due_ms.abs_diff(self.now_ms).min(LATEST_MS.unsigned_abs()))
     }
 
-    /// How long the oldest element is due that is scheduled or waits for a retry, in ms; `None` if none is due.
+    /// The time for which the oldest element is due that is scheduled or waits for a retry, in ms; `None` if none is due.
     pub fn oldest_overdue_ms(&self) -> Option<u64> {
         let oldest = [self.source.head_ms, self.retry_oldest_ms];
         oldest.into_iter().flatten().filter_map(|due_ms| self.overdue_ms(due_ms)).max()

@@ -43,10 +43,10 @@ pub trait Store: Claims {
     /// Channels that a daemon listens to.
     fn channels(&self) -> Vec<Arc<str>>;
 
-    /// What a message on one of these channels means; `None` for nothing.
+    /// The meaning of a message on one of these channels; `None` for nothing.
     fn announcement(&self, channel: &str, payload: &[u8]) -> Option<Announcement>;
 
-    /// What is paused of the queue and of these sinks of it.
+    /// The pauses of the queue and of these sinks of it.
     fn pauses<'a>(&'a self, sinks: &'a [Arc<str>]) -> Call<'a, Pauses>;
 
     /// The names of what only this kind of source has to show; `None` if it has nothing of the kind.
@@ -55,12 +55,12 @@ pub trait Store: Claims {
     /// One step of the removal of what claims left behind at the source.
     fn upkeep<'a>(&'a self, request: &'a UpkeepRequest) -> Call<'a, Upkept>;
 
-    /// How many sorted sets hold what is scheduled: a pool of jobs may have several.
+    /// The number of sorted sets that hold what is scheduled: a pool of jobs may have several.
     fn schedules(&self) -> usize {
         1
     }
 
-    /// How many elements of a schedule fall due before this time: the place of the first that does not.
+    /// The number of elements of a schedule that fall due before this time: the place of the first that does not.
     fn due_before(&self, schedule: usize, ms: i64) -> Call<'_, usize>;
 
     /// Elements of a schedule in due order, from the `first` on: at least one unless the end is reached. Bodies that are elsewhere
@@ -79,7 +79,7 @@ pub trait Store: Claims {
     /// lease of zero gives it back.
     fn forwarded<'a>(&'a self, lease: Duration, confirmed: &'a [String]) -> Call<'a, Forwarder>;
 
-    /// How many dead letters there are.
+    /// The number of dead letters.
     fn dead_count(&self) -> Call<'_, usize>;
 
     /// Dead letters between two places of their stream, `-` and `+` being its ends and `(` excluding a place.
@@ -116,10 +116,10 @@ pub trait Claims: Send + Sync + 'static {
     /// reply it says whether it has run, as soon as the time is past its `not_after`.
     fn extend<'a>(&'a self, lease: Duration, names: &'a [claims::ClaimName]) -> Call<'a, claims::Extended>;
 
-    /// What a claim holds.
+    /// The contents of a claim.
     fn contents(&self, name: claims::ClaimName) -> Call<'_, claims::Contents>;
 
-    /// What a claim of the caller's holds, to be delivered: durable, as what a claim answers. `may_repeat`: a sink may have it
+    /// The contents of a claim of the caller's, to be delivered: durable, as what a claim answers. `may_repeat`: a sink may have it
     /// already. What goes back, because it is not durable, says so in its header.
     fn recover(&self, name: claims::ClaimName, may_repeat: bool) -> Call<'_, claims::Contents>;
 
@@ -161,7 +161,7 @@ pub trait Claims: Send + Sync + 'static {
         true
     }
 
-    /// How many attempts an element may have by its own record, where the source has such elements.
+    /// The number of attempts that an element may have by its own record, where the source has such elements.
     fn tries(&self, _element: &claims::Element) -> Option<u32> {
         None
     }
@@ -176,11 +176,11 @@ pub trait Claims: Send + Sync + 'static {
 /// daemons, which listen to `presence` as well.
 #[derive(Debug, Clone)]
 pub struct Unannounced {
-    /// How much there is.
+    /// The read that says how much there is.
     pub read: Read,
-    /// What all listen to.
+    /// The channel that all listen to.
     pub channel: Arc<str>,
-    /// What only daemons listen to.
+    /// The channel that only daemons listen to.
     pub presence: Arc<str>,
 }
 
@@ -201,7 +201,7 @@ pub trait Home: Send + Sync + 'static {
     /// Whether it can be asked now.
     fn is_up(&self) -> bool;
 
-    /// How long one call may take before its answer is unknown.
+    /// The time that one call may take before its answer is unknown.
     fn call_timeout(&self) -> Duration;
 
     /// The time by its clock in ms, as well as it is known without asking. A hint for sleeping and for `not_after`.
@@ -213,7 +213,7 @@ pub trait Home: Send + Sync + 'static {
     /// Whether more than 90 % of the memory was used that may be, when that was last looked at.
     fn is_nearly_full(&self) -> bool;
 
-    /// Which history of the data it is now; another one when the server may have forgotten writes. `None` while it cannot be asked.
+    /// The history of the data now; another one when the server may have forgotten writes. `None` while it cannot be asked.
     fn history(&self) -> Option<History>;
 }
 
@@ -230,7 +230,7 @@ pub trait Server: Send + Sync + 'static {
     /// Makes several reads, in one round trip to each server; an error for one that has no answer.
     fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>>;
 
-    /// How many clients listen to each channel, this process among them.
+    /// The number of clients that listen to each channel, this process among them.
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>>;
 
     /// Looks how much of the memory is used that may be, for [`Home::is_nearly_full`].

@@ -64,7 +64,7 @@ fn claim_of(key: &Bytes) -> Option<(Bytes, ClaimName)> {
 }
 
 impl Ledger {
-    /// Those of these claims of the queue that have keys and no lease.
+    /// The claims among these that have keys and no lease.
     ///
     /// # Errors
     ///

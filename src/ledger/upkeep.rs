@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// What claims have left behind at the source, for its upkeep.
+/// The leftovers of claims at the source, for its upkeep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Leftovers {
-    /// How many are recorded.
+    /// The number that is recorded.
     pub count: u64,
     /// Of how many entries.
     pub of: u64,
@@ -22,16 +22,16 @@ pub struct UpkeepRequest {
     pub max_age: Duration,
     /// Bytes per second on average.
     pub bandwidth: u64,
-    /// When a turn begins.
+    /// The condition for a turn to begin.
     pub start: Start,
     /// Size of the largest element met lately, in bytes.
     pub largest: usize,
 }
 
-/// When a turn of upkeep begins.
+/// The condition for a turn of upkeep to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// When there are many leftovers or an old one, and the budget allows it.
+    /// There are many leftovers or an old one, and the budget allows it.
     Due,
     /// As soon as there is one leftover: Redis is nearly full.
     Urgent,
@@ -39,7 +39,7 @@ pub enum Start {
     Census,
 }
 
-/// What a step of upkeep did.
+/// The outcome of a step of upkeep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpkeepState {
     /// No turn is due.
@@ -59,7 +59,7 @@ pub enum UpkeepState {
 /// Answer to a step of upkeep.
 #[derive(Debug, Clone, Copy)]
 pub struct Upkept {
-    /// What was done.
+    /// The outcome.
     pub state: UpkeepState,
     /// Redis time in ms.
     pub now_ms: i64,

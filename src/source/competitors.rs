@@ -13,13 +13,13 @@ use crate::link::{Conn, LinkError, missing_rights};
 pub struct Client {
     /// `host:port`.
     pub address: String,
-    /// Its name, if it gave itself one.
+    /// The name that it gave itself, if any.
     pub name: String,
     /// The command, in lower case.
     pub command: String,
     /// For how many seconds it has waited in it, or how many ago it sent it.
     pub seconds: u64,
-    /// It waits in that command.
+    /// The client waits in that command.
     pub blocked: bool,
 }
 

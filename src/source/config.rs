@@ -42,7 +42,7 @@ impl fmt::Debug for SourceKind {
 pub(crate) struct SourceSettings {
     /// The source.
     pub(crate) config: Arc<dyn SourceConfig>,
-    /// Where its name is written.
+    /// The place where its name is written.
     pub(crate) name_spot: Spot,
     /// Keys that were written and only matter with `mode: rescue`: their names, and where they are.
     pub(crate) rescue_only: Vec<(&'static str, Spot)>,

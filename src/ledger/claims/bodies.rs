@@ -75,7 +75,7 @@ impl Claims<'_> {
     }
 }
 
-/// How many of these are read in one round trip: a MiB of them, or a single larger one.
+/// The number of these that are read in one round trip: a MiB of them, or a single larger one.
 fn page(bodies: &[(usize, BodyAt, usize)]) -> usize {
     let mut bytes = 0;
     let fits = |(_, _, size): &&(usize, BodyAt, usize)| {

@@ -176,7 +176,7 @@ impl Claims<'_> {
         Ok(extended)
     }
 
-    /// What a claim holds.
+    /// The contents of a claim.
     ///
     /// # Errors
     ///

@@ -38,29 +38,29 @@ const MAGIC: [u8; 2] = [0xdb, 1];
 const FIXED: usize = 80;
 const CODE: usize = 16;
 
-/// Who wrote a header: unique among all entries of all time, short of a collision of random owners.
+/// The writer of a header: unique among all entries of all time, short of a collision of random owners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Writer {
     /// The process.
     pub owner: [u8; 8],
-    /// Its claim.
+    /// The claim.
     pub claim: u64,
     /// Place of the element in that claim, from 1.
     pub place: u32,
 }
 
-/// What the header of an entry says.
+/// The header of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Attempts that count towards `max_attempts`.
     pub attempts: u32,
-    /// Where the element was claimed from first.
+    /// The place that the element was first claimed from.
     pub origin: Origin,
     /// Class of the last failure.
     pub class: Option<Class>,
     /// A sink may have had the element: an answer was ambiguous or never came, or a lease ran out.
     pub doubt: bool,
-    /// Who wrote it.
+    /// The writer.
     pub writer: Writer,
     /// Id given at the claim, for elements of the ready list; for others what the source keeps of the score.
     given_id: [u8; 8],
@@ -244,9 +244,9 @@ pub struct Element {
     pub score_ms: i64,
     /// Of a bare element, what the source keeps of its score.
     given: MessageId,
-    /// What is known of earlier attempts; none for a bare element.
+    /// The history of earlier attempts; none for a bare element.
     pub header: Option<Box<Header>>,
-    /// What was found of its body; none where the source keeps no bodies beside its elements. Boxed, because most elements
+    /// The body as far as it was found; none where the source keeps no bodies beside its elements. Boxed, because most elements
     /// have none, and all of them have the place.
     pub body: Option<Box<Body>>,
 }
@@ -294,13 +294,13 @@ impl Element {
         if self.header.is_some() { Part::Entries } else { Part::Bare }
     }
 
-    /// What the foreign program wrote; shares the member's memory.
+    /// The bytes that the foreign program wrote; they share the member's memory.
     pub fn bytes(&self) -> Bytes {
         let begin = self.header.as_ref().filter(|header| !header.damaged).map_or(0, |header| header.size());
         self.member.slice(begin..)
     }
 
-    /// Where it was claimed from first.
+    /// The place that it was first claimed from.
     pub fn origin(&self) -> Origin {
         self.header.as_ref().map_or(Origin::Delayed, |header| header.origin)
     }
@@ -325,7 +325,7 @@ impl Element {
         self.header.as_ref().is_some_and(|header| header.doubt)
     }
 
-    /// Its header, or the one that it would get.
+    /// The header, or the one that the element would get.
     pub fn header(&self) -> Header {
         let new = || Header::redriven(Origin::Delayed, self.given, self.score_ms, Vec::new());
         self.header.as_ref().map_or_else(new, |header| (**header).clone())

@@ -34,36 +34,36 @@ use super::hints::Hints;
 use crate::ledger::upkeep::Leftovers;
 use crate::link::Side;
 
-/// What to claim, and until when a lost sending may run.
+/// A request for a claim, with the time until which a lost sending may run.
 #[derive(Debug, Clone)]
 pub struct ClaimRequest {
     /// Name of the claim.
     pub name: ClaimName,
     /// Redis time in ms after which the script does nothing. Before the end of the lease of a claim that runs then.
     pub not_after_ms: i64,
-    /// How long the elements are ours.
+    /// The time for which the elements are ours.
     pub lease: Duration,
-    /// How long before their due times elements of the source are taken.
+    /// The time by which elements of the source are taken before they are due.
     pub ahead: Duration,
     /// Most elements.
     pub most: usize,
     /// Most bytes; a single larger element is taken all the same.
     pub bytes: usize,
-    /// Which place goes first; grows by one with every claim, so that none starves.
+    /// The place that goes first; grows by one with every claim, so that none starves.
     pub rotation: u64,
-    /// What earlier claims learned.
+    /// Hints of earlier claims.
     pub hints: Hints,
 }
 
-/// What a claim did.
+/// The answer to a claim.
 #[derive(Debug)]
 pub enum ClaimReply {
-    /// It ran after its `not_after` and did nothing.
+    /// The script ran after its `not_after` and did nothing.
     Late {
         /// Redis time in ms.
         now_ms: i64,
     },
-    /// It ran before, and did nothing now.
+    /// The script ran before, and did nothing now.
     Twice {
         /// Redis time in ms.
         now_ms: i64,
@@ -75,24 +75,24 @@ pub enum ClaimReply {
         /// Until when that one has the order, if it does not extend it.
         until_ms: i64,
     },
-    /// It ran.
+    /// The script ran.
     Claimed(Claimed),
 }
 
-/// What a claim took and saw. It has a lease only if it took something.
+/// The elements that a claim took, and what it saw. A claim has a lease only if it took something.
 #[derive(Debug, Default)]
 pub struct Claimed {
     /// Redis time in ms.
     pub now_ms: i64,
-    /// What was taken: from the retry set, then from the source, each in due order.
+    /// The elements taken: from the retry set, then from the source, each in due order.
     pub elements: Vec<Element>,
-    /// How many of them came from the retry set.
+    /// The number of those that came from the retry set.
     pub retried: usize,
-    /// When there is something to take next, in Redis ms; a past time means at once.
+    /// The time at which there is something to take next, in Redis ms; a past time means at once.
     pub next_ms: Option<i64>,
     /// For the next claim.
     pub hints: Hints,
-    /// What claims have left behind at the source, if the claim looked.
+    /// The leftovers of claims at the source, if the claim looked.
     pub leftovers: Option<Leftovers>,
     /// Claims with leases that are over, the longest first: at most [`EXPIRED_SHOWN`].
     pub expired: Vec<ClaimName>,
@@ -100,9 +100,9 @@ pub struct Claimed {
     pub unknown_names: u64,
     /// Entries met that this version cannot read: a newer one's, and left to it, or damaged ones.
     pub unknown: u64,
-    /// Those of them that were taken: they stay in the claim.
+    /// The number of those that were taken: they stay in the claim.
     pub unreadable: u64,
-    /// Those of them that are damaged.
+    /// The damaged ones among them.
     pub damaged: Vec<Element>,
     /// Something was left because of its size: there is more to claim at once.
     pub more: bool,
@@ -112,7 +112,7 @@ pub struct Claimed {
 /// [`expired`](crate::ledger::store::Claims::expired) has them all.
 pub const EXPIRED_SHOWN: usize = 8;
 
-/// Which claim to take over, under which name.
+/// A request to take over a claim under a new name.
 #[derive(Debug, Clone)]
 pub struct TakeOverRequest {
     /// The claim with the lease that is over.
@@ -131,15 +131,15 @@ pub struct TakeOverRequest {
     pub largest: usize,
 }
 
-/// What became of a takeover.
+/// The answer to a takeover.
 #[derive(Debug)]
 pub enum TakeOverReply {
-    /// It ran after its `not_after` and did nothing.
+    /// The script ran after its `not_after` and did nothing.
     Late {
         /// Redis time in ms.
         now_ms: i64,
     },
-    /// It ran before, and did nothing now.
+    /// The script ran before, and did nothing now.
     Twice {
         /// Redis time in ms.
         now_ms: i64,
@@ -149,22 +149,22 @@ pub enum TakeOverReply {
         /// Redis time in ms.
         now_ms: i64,
     },
-    /// What was taken is in the new claim.
+    /// The elements taken are in the new claim.
     Taken {
         /// Redis time in ms.
         now_ms: i64,
-        /// What was taken, entries first.
+        /// The elements taken, entries first.
         elements: Vec<Element>,
-        /// How many there was no room for: they stay in the old claim.
+        /// The number of elements that there was no room for: they stay in the old claim.
         left: u64,
         /// Entries taken that this version cannot read: they stay in the new claim.
         unknown: u64,
-        /// Those of them that are damaged.
+        /// The damaged ones among them.
         damaged: Vec<Element>,
     },
 }
 
-/// Which leases were extended.
+/// The answer to an extension of leases.
 #[derive(Debug)]
 pub struct Extended {
     /// Redis time in ms.
@@ -173,14 +173,14 @@ pub struct Extended {
     pub held: Vec<bool>,
 }
 
-/// What a claim holds.
+/// The contents of a claim.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// Its elements, entries first.
+    /// The elements, entries first.
     pub elements: Vec<Element>,
     /// Entries that this version cannot read.
     pub unknown: u64,
-    /// Those of them that are damaged.
+    /// The damaged ones among them.
     pub damaged: Vec<Element>,
 }
 
@@ -204,7 +204,7 @@ impl Contents {
 /// Of any other claim, each element is confirmed by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Whole {
-    /// Its name.
+    /// The name.
     pub name: ClaimName,
     /// Bare elements left in it, as far as the caller knows.
     pub bare: usize,
@@ -212,13 +212,13 @@ pub struct Whole {
     pub entries: usize,
 }
 
-/// What became of the confirmation of a whole claim. Of several claims in one call only the number of each is right, not which
+/// The answer to the confirmation of a whole claim. Of several claims in one call only the number of each is right, not which
 /// claims they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmed {
-    /// It is gone, with all that was in it.
+    /// The claim is gone, with all that was in it.
     Done,
-    /// It was not there: taken over, or confirmed before.
+    /// The claim was not there: taken over, or confirmed before.
     Gone,
 }
 
@@ -227,17 +227,17 @@ pub enum Confirmed {
 pub struct Verdict {
     /// The claim.
     pub claim: ClaimName,
-    /// Which of its keys holds the member.
+    /// The key of the claim that holds the member.
     pub part: Part,
     /// The exact member.
     pub member: Bytes,
-    /// What becomes of it.
+    /// The step to take with it.
     pub step: Move,
-    /// Its body, as it was delivered. It goes with an element that leaves the claim for good, unless it has been replaced.
+    /// The body, as it was delivered. It goes with an element that leaves the claim for good, unless it has been replaced.
     pub body: Option<Bytes>,
 }
 
-/// What becomes of an element.
+/// A step that ends or moves an element.
 #[derive(Debug, Clone)]
 pub enum Move {
     /// Every sink has confirmed: removed.
@@ -275,17 +275,17 @@ pub enum Move {
     Push {
         /// End of the list.
         side: Side,
-        /// What is pushed.
+        /// The bytes that are pushed.
         body: Bytes,
     },
 }
 
-/// What the settle script answers for one move.
+/// The answer of the settle script for one command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// Done. The lease may have been over, but no other claim had taken over.
     Done,
-    /// It had been done before: the answer to a resend.
+    /// The command had been done before: the answer to a resend.
     Already,
     /// The element is not the caller's any more; nothing was changed (R3).
     NotMine,
@@ -305,7 +305,7 @@ impl Answer {
     }
 }
 
-/// What a settling did.
+/// The answer to a settling.
 #[derive(Debug)]
 pub struct Settled {
     /// Redis time in ms.
@@ -316,7 +316,7 @@ pub struct Settled {
     pub trimmed: u64,
 }
 
-/// What became of names of empty claims.
+/// The answer to the removal of leases of empty claims.
 #[derive(Debug)]
 pub enum Buried {
     /// One of the claims may still run: nothing was done.

@@ -11,7 +11,7 @@ use crate::ledger::hints::{Hints, large_head};
 use crate::ledger::source::Source;
 use crate::link::{BadReply, Fields, Score};
 
-/// What a claim took and saw.
+/// Reads the reply of a claim.
 pub(super) fn claim(
     source: &dyn Source,
     answer: Value,
@@ -81,7 +81,7 @@ pub(super) fn claim(
     }))
 }
 
-/// What a takeover took.
+/// Reads the reply of a takeover.
 pub(super) fn take_over(source: &dyn Source, answer: Value) -> Result<TakeOverReply, BadReply> {
     const SCRIPT: &str = "claims_take_over";
     let mut fields = Fields::of(SCRIPT, answer)?;
@@ -137,7 +137,7 @@ pub(super) fn entries(script: &'static str, answer: Value, contents: &mut Conten
     push_entries(script, Fields::of(script, answer)?, contents)
 }
 
-/// What the source wrote, with scores in its unit.
+/// Appends bare elements, with scores in the unit of the source.
 fn push_bare(
     source: &dyn Source,
     script: &'static str,

@@ -101,7 +101,7 @@ const TEXTS: [(&str, &str); 6] = [
     ("bury", include_str!("scripts/bury.lua")),
 ];
 
-/// What a queue in order has in its scripts, and others have not.
+/// The text that a queue in order has in its scripts, and others have not.
 const ORDER: [(&str, &str); 6] = [
     ("--#order keys", include_str!("scripts/order/keys.lua")),
     ("--#order claim", include_str!("scripts/order/claim.lua")),

@@ -126,7 +126,7 @@ impl Verdict {
         self
     }
 
-    /// What the foreign program wrote.
+    /// The bytes that the foreign program wrote.
     fn element(&self) -> Bytes {
         let entry = (self.part == Part::Entries).then(|| Element::entry(self.member.clone(), 0)).flatten();
         entry.map_or_else(|| self.member.clone(), |entry| entry.bytes())
@@ -171,7 +171,7 @@ fn push(source: &dyn Source, verdict: &Verdict, key: Bytes, args: &mut Vec<Bytes
     }
 }
 
-/// Where a value begins in these bytes, if it is the end of them: the same memory, not only the same bytes.
+/// The place at which a value begins in these bytes, if it is the end of them: the same memory, not only the same bytes.
 fn begin_of(value: &Bytes, bytes: &Bytes) -> Option<usize> {
     let begin = bytes.len().checked_sub(value.len())?;
     (!value.is_empty() && value.as_ptr() == bytes[begin..].as_ptr()).then_some(begin)

@@ -25,7 +25,7 @@ use crate::message::{MessageId, Origin};
 static COPY: LazyLock<Script> = LazyLock::new(|| script("fsck_copy", include_str!("scripts/copy.lua")));
 static HEADER: LazyLock<Script> = LazyLock::new(|| script("fsck_header", include_str!("scripts/header.lua")));
 
-/// Where an element is held. The order is that of what stays: what is in flight, then what waits, then what is dead.
+/// The place where an element is held, in the order of what stays: what is in flight, then what waits, then what is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Claim(ClaimName),
@@ -40,14 +40,14 @@ struct Copy {
     /// The exact member, or the id in the stream.
     member: Bytes,
     score: i64,
-    /// What the source wrote; none for what cannot be read.
+    /// The bytes that the source wrote; none for what cannot be read.
     element: Option<Bytes>,
     /// Payloads from a ready list may be equal, and are different elements.
     bare: bool,
 }
 
 impl Copy {
-    /// What no other element has, where the source has no two alike.
+    /// The bytes that no other element has, where the source has no two alike.
     fn unique(&self) -> Option<&Bytes> {
         self.element.as_ref().filter(|_| !self.bare)
     }
@@ -94,7 +94,7 @@ impl Ledger {
         Ok(held)
     }
 
-    /// Where the bodies of everything are that is held now.
+    /// The places of the bodies of everything that is held now.
     pub(super) async fn held_bodies(&self, conn: &Conn, unleased: &[ClaimName]) -> Result<HashSet<u64>, StoreError> {
         let mut bodies = HashSet::new();
         self.each_copy(conn, unleased, async |page: Vec<Copy>| {
@@ -157,7 +157,7 @@ impl Ledger {
         }
     }
 
-    /// Which of these are scheduled too.
+    /// Looks for those of these that are scheduled too.
     async fn look_in_schedules(&self, conn: &Conn, page: &[Copy], found: &mut Found<'_>) -> Result<(), StoreError> {
         let copies: Vec<_> = page.iter().filter_map(|copy| Some((copy, copy.unique()?))).collect();
         if copies.is_empty() {
@@ -271,7 +271,7 @@ impl Ledger {
         )
     }
 
-    /// What an operator calls an element.
+    /// The name of an element for an operator.
     pub(super) fn name_of(&self, element: &Bytes) -> String {
         let read = self.source.search().read(MessageId([0; 8]), element, element.len());
         read.id.map_or_else(|| "of no known format".to_owned(), |id| id.to_string())

@@ -11,7 +11,7 @@ use crate::ledger::body::BodyAt;
 #[derive(Debug, Default)]
 pub struct Held {
     pub(super) hashes: HashSet<u64>,
-    /// Where the bodies of these elements are.
+    /// The places of the bodies of these elements.
     pub(super) bodies: HashSet<u64>,
     /// Whether there were more than are compared.
     pub more: bool,
@@ -29,7 +29,7 @@ impl Held {
     }
 }
 
-/// What a body is called: its key, and its field there.
+/// A hash of the place of a body: its key, and its field there.
 pub(super) fn place_of(at: &BodyAt) -> u64 {
     let empty = Bytes::new();
     xxh3_64(&[&at.key()[..], b"\0", at.field().unwrap_or(&empty)].concat())

@@ -71,7 +71,7 @@ pub struct Check {
     args: Vec<Bytes>,
 }
 
-/// How a suspect is repaired.
+/// The way in which a suspect is repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repair {
     /// By the script that checks it.
@@ -85,11 +85,11 @@ pub enum Repair {
 /// Something that looks wrong.
 #[derive(Debug, Clone)]
 pub struct Suspect {
-    /// What kind of fault.
+    /// The kind of fault.
     pub fault: Fault,
-    /// Which thing: ids and names, no payload.
+    /// The thing that is wrong: ids and names, no payload.
     pub subject: String,
-    /// How it is repaired.
+    /// The way in which it is repaired.
     pub repair: Repair,
     check: Check,
 }
@@ -131,15 +131,15 @@ impl Suspect {
     }
 }
 
-/// What a look has found so far.
+/// The suspects that a look has found so far.
 pub struct Found<'a> {
     /// The suspects.
     pub suspects: Vec<Suspect>,
-    /// How many there are of each kind, those that are not kept among them.
+    /// The number of suspects of each kind, those that are not kept among them.
     pub seen: BTreeMap<Fault, usize>,
     /// Elements, entries and jobs that were looked at.
     pub looked_at: u64,
-    /// What was not looked for, and why.
+    /// The faults that were not looked for, and why.
     pub unchecked: Vec<String>,
     /// Claims that have no lease: what they hold is held all the same.
     pub(super) unleased: Vec<ClaimName>,
@@ -183,7 +183,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// What a look has to know of the configuration.
+/// The settings that a look has to know.
 #[derive(Debug, Clone)]
 pub struct Terms {
     /// The lease of the queue's claims.

@@ -74,7 +74,7 @@ pub struct JobPoolSpec {
     pub buckets: Vec<String>,
     /// Unit of their scores.
     pub score: Unit,
-    /// How ids and jobs are read.
+    /// The way in which ids and jobs are read.
     pub layout: Layout,
     /// A hash with a field for each id that goes with its job.
     pub beside: Option<String>,

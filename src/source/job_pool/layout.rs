@@ -18,7 +18,7 @@ const ID_MAX: usize = 1_024;
 /// The placeholder for the id in the pattern of a key.
 pub const ID: &str = "{id}";
 
-/// How an id is read in a member of a bucket.
+/// The way in which an id is read in a member of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdIn {
     /// The member is the id.
@@ -31,7 +31,7 @@ pub enum IdIn {
     Field(Format, String),
 }
 
-/// How names of keys and fields are written.
+/// The way in which names of keys and fields are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
     /// As they are.
@@ -40,7 +40,7 @@ pub enum Names {
     Java,
 }
 
-/// Where a job is kept.
+/// The place of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// A string under this key, with the id in it.
@@ -51,16 +51,16 @@ pub enum Place {
     Own(String, String),
 }
 
-/// Which fields of a job's record are read; none for what the record has not.
+/// The fields of a job's record that are read; none for what the record has not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// What is delivered; all of the record if none.
+    /// The field that is delivered; all of the record if none.
     pub body: Option<String>,
     /// The job's topic.
     pub topic: Option<String>,
-    /// When it is due by its own record.
+    /// The field with the job's own due time.
     pub due: Option<(String, Unit)>,
-    /// How many attempts it may have after the first.
+    /// The field with the number of attempts after the first.
     pub retries: Option<String>,
 }
 
@@ -71,11 +71,11 @@ pub struct Layout {
     pub id: IdIn,
     /// Of the jobs.
     pub place: Place,
-    /// How names are written.
+    /// The way in which names are written.
     pub names: Names,
-    /// How a job is written.
+    /// The format of a job.
     pub record: Format,
-    /// What is read of it.
+    /// The fields that are read of it.
     pub wanted: Wanted,
     /// The status that is written.
     pub status: Option<Box<Status>>,
@@ -84,13 +84,13 @@ pub struct Layout {
 /// An id, and whether it is a number: Java writes a number in another way than its digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobId {
-    /// Its bytes, a number in decimal digits.
+    /// The bytes, a number in decimal digits.
     pub bytes: Bytes,
     number: Option<i64>,
 }
 
 impl JobId {
-    /// How the job is called outside.
+    /// The identity of the job for others.
     pub fn identity(&self) -> Identity {
         std::str::from_utf8(&self.bytes)
             .ok()
@@ -133,7 +133,7 @@ impl Layout {
         }
     }
 
-    /// Where the job with this id is kept. `None` if its name cannot be written.
+    /// The place of the job with this id. `None` if its name cannot be written.
     pub fn place(&self, id: &JobId) -> Option<BodyAt> {
         Some(match &self.place {
             Place::Value(pattern) => BodyAt::Value { key: self.key(pattern, id)? },
@@ -142,7 +142,7 @@ impl Layout {
         })
     }
 
-    /// Where all jobs are; `None` where the names of their keys cannot be told from others.
+    /// The place of all jobs; `None` where the names of their keys cannot be told from others.
     pub fn all_places(&self) -> Option<AllBodies> {
         let around = |pattern: &str| {
             let (before, behind) = pattern.split_once(ID).unwrap_or((pattern, ""));
@@ -197,7 +197,7 @@ impl Layout {
         }
     }
 
-    /// What is delivered of a job.
+    /// The bytes of a job that are delivered.
     ///
     /// # Errors
     ///
@@ -229,7 +229,7 @@ impl Layout {
         }
     }
 
-    /// How many attempts a job may have, where its record says so.
+    /// The number of attempts that a job may have, where its record says so.
     pub fn tries(&self, body: &Body) -> Option<u32> {
         let (name, Body::Here { bytes, .. }) = (self.wanted.retries.as_ref()?, body) else { return None };
         let retries = Record::read(self.record, bytes).ok()?.field(name)?.number()?;

@@ -5,24 +5,24 @@ use super::record::Format;
 use super::status::{Status, StatusAt};
 use crate::ledger::score::Unit;
 
-/// What a preset fills in.
+/// The settings that a preset fills in.
 #[derive(Debug, Clone)]
 pub struct Preset {
     /// Buckets.
     pub buckets: Vec<String>,
     /// Unit of their scores.
     pub score: Unit,
-    /// How ids are read.
+    /// The way in which ids are read.
     pub id: IdIn,
-    /// Where jobs are kept.
+    /// The place of the jobs.
     pub place: Place,
     /// A hash with a field for each id that is of no use without the job.
     pub beside: Option<String>,
-    /// How names are written.
+    /// The way in which names are written.
     pub names: Names,
-    /// How jobs are written.
+    /// The format of the jobs.
     pub record: Format,
-    /// What is read of a job.
+    /// The fields that are read of a job.
     pub wanted: Wanted,
     /// The status that is written.
     pub status: Option<Box<Status>>,

@@ -10,7 +10,7 @@ use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
 
 impl JobPool {
-    /// What this activity needs of the pool.
+    /// The rights on the pool for this activity.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let mut grants = vec![self.on_buckets(&[MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE])];
         if !self.ready.is_empty() {

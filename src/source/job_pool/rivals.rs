@@ -24,12 +24,12 @@ const POLLING: [&str; 5] = ["zrange", "zrangebyscore", "zrangewithscores", "zrev
 /// Commands by which a consumer waits for a job.
 const WAITING: [&str; 6] = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin"];
 
-/// What is needed to look for them.
+/// The rights to look for them.
 pub fn to_see_rivals() -> Grant {
     Grant::plain([CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB])
 }
 
-/// How a program shows itself.
+/// The sign by which a program shows itself.
 #[derive(Debug, PartialEq, Eq)]
 enum Trace {
     /// Every running one subscribes to this channel.
@@ -38,7 +38,7 @@ enum Trace {
     Name(String),
 }
 
-/// How the program with this layout shows itself, and what it is called.
+/// The sign of the program with this layout, and the name of the program.
 fn trace(spec: &JobPoolSpec) -> Option<(Trace, &'static str)> {
     let bucket = spec.first_bucket();
     if bucket.starts_with("asynq:{") {

@@ -54,7 +54,7 @@ impl JobPool {
         JobPool { scripts: &SCRIPTS_ON_TEST_CLOCK, ..self }
     }
 
-    /// How many buckets there are, and the unit of their scores, in the words of the scripts.
+    /// The unit of the scores, in the words of the scripts.
     fn unit(&self) -> [Bytes; 3] {
         self.spec.score.factors().map(text)
     }

@@ -26,7 +26,7 @@ const PLACES: usize = 16;
 /// A status, and how it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Where it is.
+    /// The place of the queue.
     pub at: StatusAt,
     /// While the daemon has the job.
     pub reserved: String,
@@ -34,7 +34,7 @@ pub struct Status {
     pub delay: String,
 }
 
-/// Where a status is.
+/// The place of a status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StatusAt {
     /// In a field of the job's record.
@@ -43,7 +43,7 @@ pub enum StatusAt {
     Hash(String),
 }
 
-/// What is to be written.
+/// The bytes to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Write {
     /// Another record.

@@ -8,7 +8,7 @@ use crate::ledger::claims::BodyAt;
 use crate::ledger::{Score, StoreError, text};
 use crate::link::{Conn, LinkError};
 
-/// How long after its due time HDT3213's program keeps a job, unless it is configured otherwise.
+/// The time after its due time for which HDT3213's program keeps a job, unless it is configured otherwise.
 const KEPT_MS: i64 = 3_600_000;
 
 /// A program whose jobs can be written: the name of its preset, and what its keys are made of.
@@ -16,30 +16,30 @@ const KEPT_MS: i64 = 3_600_000;
 pub struct Program {
     /// The preset.
     pub preset: &'static str,
-    /// Its `name`.
+    /// The `name` of the preset.
     pub name: String,
 }
 
 /// A job on its way into a pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaving<'a> {
-    /// Its id.
+    /// The id.
     pub id: &'a str,
-    /// Its topic.
+    /// The topic.
     pub topic: &'a str,
-    /// Its body.
+    /// The body.
     pub body: &'a Bytes,
-    /// When it was added, in ms.
+    /// The time at which it was added, in ms.
     pub added_ms: i64,
-    /// When it is due, in ms.
+    /// The due time, in ms.
     pub due_ms: i64,
-    /// Its time to run, in ms.
+    /// The time to run, in ms.
     pub ttr_ms: u32,
     /// Attempts after the first.
     pub retries: u32,
 }
 
-/// What is written for a job.
+/// The bytes that are written for a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written {
     at: BodyAt,
@@ -48,7 +48,7 @@ pub struct Written {
     more: Vec<(&'static str, Bytes)>,
     /// A field of the hash beside the jobs, and its value.
     beside: Option<(Bytes, Bytes)>,
-    /// How long the record is kept, in ms.
+    /// The time for which the record is kept, in ms.
     keeps_ms: Option<i64>,
     bucket: Bytes,
     member: Bytes,
@@ -97,7 +97,7 @@ fn utf8(body: &Bytes) -> Result<&str, &'static str> {
 }
 
 impl JobPool {
-    /// What the program of this pool would have written.
+    /// Makes what the program of this pool would have written.
     ///
     /// # Errors
     ///

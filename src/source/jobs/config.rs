@@ -33,12 +33,12 @@ pub(crate) static KIND: SourceKind = SourceKind {
 /// A topic that is delivered to sinks.
 #[derive(Debug, Clone, Serialize)]
 pub struct JobsSpec {
-    /// Its name; empty if none was written.
+    /// The name; empty if none was written.
     pub topic: String,
     /// The sorted set of what waits.
     #[serde(skip)]
     pub key: String,
-    /// How long the id of a delivered job is known, if its client chose it.
+    /// The time for which the id of a delivered job is known, if its client chose it.
     #[serde(skip)]
     pub remember: Option<Duration>,
 }

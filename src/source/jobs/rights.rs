@@ -10,7 +10,7 @@ use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
 
 impl JobsSource {
-    /// What this activity needs of the topic.
+    /// The rights on the topic for this activity.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let keys = &self.keys;
         let of_claims = self.ledger_keys().of_claims();

@@ -23,7 +23,7 @@ use crate::source::zset::{Body as Payload, Naming, ZsetSource, ZsetSpec};
 pub struct JobsSource {
     pub(super) spec: JobsSpec,
     pub(super) keys: Keys,
-    /// Its due set.
+    /// The due set.
     set: ZsetSource,
     wake: Arc<str>,
     scripts: &'static ledger::Scripts,
@@ -55,7 +55,7 @@ impl JobsSource {
         Identity::named(&format!("{}~{local}", self.spec.topic)).or_else(|| Identity::named(local))
     }
 
-    /// What is behind the topic in an id.
+    /// The part of an id behind the topic.
     fn local<'a>(&self, text: &'a str) -> &'a str {
         text.strip_prefix(&*self.spec.topic).and_then(|rest| rest.strip_prefix('~')).unwrap_or(text)
     }

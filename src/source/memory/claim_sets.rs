@@ -26,7 +26,7 @@ impl ClaimSets {
         self.bare.len() + self.entries.len()
     }
 
-    /// What is in them, entries first.
+    /// The contents, entries first.
     pub(super) fn contents(&self) -> Contents {
         let mut contents = Contents::default();
         for (score_ms, member) in self.entries.iter() {

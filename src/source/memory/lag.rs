@@ -11,19 +11,19 @@ use crate::ledger::StoreError;
 use crate::ledger::claims::{ClaimName, Element, Verdict};
 use crate::link::{Durability, NoAnswer, Shortfall};
 
-/// What a claim has to reach.
+/// The replicas that a claim has to reach.
 const NEED: Durability = Durability { replicas: 1, aof: false, timeout: Duration::from_secs(1) };
 
 /// Calls that a replica may be behind.
 const LAG: usize = 40;
 
 impl MemoryServer {
-    /// From now on a claim is answered only when the replica has it; one that it does not get in time goes back.
+    /// Answers a claim only when the replica has it; one that it does not get in time goes back.
     pub fn await_replica(&self) {
         self.0.replica.awaited.store(true, Ordering::Relaxed);
     }
 
-    /// From now on the replica is behind by any number of calls, unless claims wait for it. What is offered it has at once.
+    /// Lets the replica be behind by any number of calls, unless claims wait for it. What is offered it has at once.
     pub fn lag(&self) {
         self.0.replica.lag.lock().get_or_insert_default();
     }
@@ -54,7 +54,7 @@ impl MemoryServer {
         }
     }
 
-    /// From now on the replica receives nothing.
+    /// Lets the replica receive nothing.
     pub fn cut_replica(&self) {
         self.0.replica.behind.lock().get_or_insert_with(|| self.save());
     }

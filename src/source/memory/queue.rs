@@ -44,7 +44,7 @@ struct ForwardLease {
 }
 
 impl Queue {
-    /// How many there are at a place up to this time.
+    /// Counts the elements at a place up to this time.
     pub(super) fn count(&self, place: &str, until_ms: i64) -> i64 {
         let count = match place {
             "scheduled" => self.scheduled.until(until_ms).count(),
@@ -69,7 +69,7 @@ impl Queue {
         self.dead.push(DeadLetter { stream_id: format!("{now_ms}-{}", self.deaths), fields });
     }
 
-    /// How many dead letters there ever were.
+    /// The number of dead letters that there ever were.
     pub(super) fn deaths(&self) -> u64 {
         self.deaths
     }

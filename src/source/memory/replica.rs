@@ -15,7 +15,7 @@ pub struct Saved(pub(super) HashMap<Arc<str>, Queue>);
 /// The replica.
 #[derive(Default)]
 pub(super) struct Replica {
-    /// What it has, if it receives nothing more.
+    /// The state that it has, if it receives nothing more.
     pub(super) behind: Mutex<Option<Saved>>,
     /// Whether claims wait for it.
     pub(super) awaited: AtomicBool,

@@ -22,7 +22,7 @@ use crate::link::{History, NoAnswer};
 
 /// The time of the server when it is made, in ms.
 const START_MS: i64 = 1_800_000_000_000;
-/// How long a call may take.
+/// The time that a call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A call of which something can be made to go wrong.
@@ -48,12 +48,12 @@ pub enum Op {
     Pauses,
 }
 
-/// What goes wrong with a call.
+/// A fault of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// It runs, and its reply is lost.
+    /// The call runs, and its reply is lost.
     ReplyLost,
-    /// It does not run, and nothing answers.
+    /// The call does not run, and nothing answers.
     RequestLost,
     /// The server refuses it with this code.
     Refused(&'static str),
@@ -69,9 +69,9 @@ pub(super) struct Inner {
     faults: Mutex<HashMap<Op, VecDeque<Fault>>>,
     calls: Mutex<HashMap<Op, u64>>,
     up: watch::Sender<bool>,
-    /// How often it came back.
+    /// The number of times that it came back.
     returns: AtomicU64,
-    /// How often it came back with an older state.
+    /// The number of times that it came back with an older state.
     failovers: AtomicU64,
     pub(super) replica: Replica,
 }
@@ -107,7 +107,7 @@ impl MemoryServer {
         MemoryStore { server: self.clone(), name: name.into(), owner, clock }
     }
 
-    /// From now on one process at a time delivers from this queue, in order.
+    /// Lets one process at a time deliver from this queue, in order.
     pub fn in_order(&self, name: &str) {
         self.0.queues.lock().entry(name.into()).or_default().fence.on = true;
     }
@@ -123,7 +123,7 @@ impl MemoryServer {
         self.0.up.send_replace(up);
     }
 
-    /// Its state, as a replica has it that receives nothing from now on.
+    /// The state, as a replica has it that receives nothing from now on.
     pub fn save(&self) -> Saved {
         Saved(self.0.queues.lock().clone())
     }
@@ -136,12 +136,12 @@ impl MemoryServer {
         self.set_up(true);
     }
 
-    /// Which history of the data it has now.
+    /// The history of the data now.
     pub fn history(&self) -> Option<History> {
         self.is_up().then(|| History::of_connection(0, self.0.failovers.load(Ordering::Relaxed)))
     }
 
-    /// Which connection to it one has now.
+    /// The connection to it that one has now.
     pub fn epoch(&self) -> Option<(usize, u64)> {
         self.is_up().then(|| (0, self.0.returns.load(Ordering::Relaxed)))
     }
@@ -151,7 +151,7 @@ impl MemoryServer {
         self.0.faults.lock().entry(op).or_default().extend(faults);
     }
 
-    /// How many calls of this kind have run.
+    /// The number of calls of this kind that have run.
     pub fn calls(&self, op: Op) -> u64 {
         self.0.calls.lock().get(&op).copied().unwrap_or(0)
     }
@@ -203,7 +203,7 @@ impl MemoryServer {
         let _ = up.wait_for(|up| *up).await;
     }
 
-    /// How long a call takes that is not answered.
+    /// The time that a call takes that is not answered.
     pub fn call_timeout(&self) -> Duration {
         CALL_TIMEOUT
     }
@@ -302,7 +302,7 @@ impl MemoryStore {
         self.with(|queue| queue.dead.clone())
     }
 
-    /// What exactly-once pushes have put into a list.
+    /// The elements that exactly-once pushes have put into a list.
     pub fn list(&self, key: &[u8]) -> Vec<Bytes> {
         self.with(|queue| queue.lists.get(key).map(|list| list.iter().cloned().collect()).unwrap_or_default())
     }

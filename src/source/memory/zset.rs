@@ -55,7 +55,7 @@ impl Zset {
         self.iter().take_while(move |(at, _)| *at <= score)
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }

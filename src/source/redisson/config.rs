@@ -40,9 +40,9 @@ pub(crate) static KIND: SourceKind = SourceKind {
 pub struct RedissonSpec {
     /// Mapped name of the queue: the key of its ready list.
     pub name: String,
-    /// What is consumed.
+    /// The elements that are consumed.
     pub consume: Consume,
-    /// How claimed elements leave Redisson's list.
+    /// The way in which claimed elements leave Redisson's list.
     pub list_cleanup: ListCleanup,
     /// Age of the oldest ghost at which a turn of the sweep starts.
     #[serde(serialize_with = "shown::duration")]
@@ -50,12 +50,12 @@ pub struct RedissonSpec {
     /// Bytes per second that the sweep may move, on average.
     #[serde(serialize_with = "shown::size")]
     pub sweep_bandwidth: u64,
-    /// How long elements may be overdue before a rescue moves them.
+    /// The time for which elements may be overdue before a rescue moves them.
     #[serde(serialize_with = "shown::duration")]
     pub rescue_after: Duration,
 }
 
-/// What of a queue is consumed.
+/// The parts of a queue that are consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Consume {
     /// Due elements of the sorted set are claimed.
@@ -71,7 +71,7 @@ impl Serialize for Consume {
     }
 }
 
-/// How claimed elements leave Redisson's list.
+/// The way in which claimed elements leave Redisson's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListCleanup {

@@ -14,7 +14,7 @@ const STEP: usize = 1000;
 /// A queue that was found by the key of its sorted set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its mapped name: the key of its ready list.
+    /// The mapped name: the key of its ready list.
     pub name: String,
     /// Set where the keys fit two names: the other one.
     pub or: Option<String>,
@@ -88,7 +88,7 @@ async fn settle_name(conn: &Conn, queue: &mut Found) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// How many Redisson clients listen to the queue's channel: the transfer tasks that are alive. Daemons that deliver from
+/// The number of Redisson clients that listen to the queue's channel: the transfer tasks that are alive. Daemons that deliver from
 /// the queue are not among them.
 ///
 /// # Errors

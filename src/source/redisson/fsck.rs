@@ -18,7 +18,7 @@ use crate::link::{Conn, Script};
 
 /// Entries of a list that one script searches: 36 ns each.
 const SEARCHED: usize = 130_000;
-/// How long nobody continues a turn that was abandoned.
+/// The time for which nobody continues a turn that was abandoned.
 const ABANDONED_MS: i64 = 60_000;
 
 static ORPHAN: LazyLock<Script> =
@@ -172,14 +172,14 @@ impl RedissonSource {
     }
 }
 
-/// What was read of the list.
+/// The entries that were read of the list.
 #[derive(Default)]
 struct Listed {
     hashes: HashSet<u64>,
     entries: usize,
 }
 
-/// What a ghost is recorded by.
+/// The bytes by which a ghost is recorded.
 fn identity(entry: &Bytes) -> &[u8] {
     &entry[..entry.len().min(16)]
 }

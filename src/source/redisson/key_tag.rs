@@ -2,7 +2,7 @@
 
 use crate::link::hashed;
 
-/// What Redisson appends to its prefixes: the name itself if it has a brace, else the name in braces.
+/// The text that Redisson appends to its prefixes: the name itself if it has a brace, else the name in braces.
 pub(crate) fn tagged(name: &str) -> String {
     if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") }
 }

@@ -10,7 +10,7 @@ use crate::ledger;
 /// All keys of one queue. They share one hash tag, so that everything works in Redis Cluster.
 #[derive(Debug, Clone)]
 pub struct Keys {
-    /// What all keys have in common: the hash tag, with what Redisson puts around it.
+    /// The part that all keys have in common: the hash tag, with what Redisson puts around it.
     pub tag: String,
     /// Z: element -> due time in ms.
     pub delayed: Bytes,
@@ -20,7 +20,7 @@ pub struct Keys {
     pub ready: Bytes,
     /// First 16 bytes of every entry that a claim left in L.
     pub ghosts: Bytes,
-    /// Those from before the current turn of the sweep.
+    /// The ghosts from before the current turn of the sweep.
     pub ghosts_turn: Bytes,
     /// State of the sweep and of the `LREM` budget.
     pub sweep: Bytes,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::message::MessageId;
 
-/// Which of the two layouts an element has.
+/// The layout of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// `dLc0`: Redisson up to 3.21.0.
@@ -43,9 +43,9 @@ impl Layout {
 pub struct Element {
     /// The layout it has.
     pub layout: Layout,
-    /// Its own eight random bytes.
+    /// The element's own eight random bytes.
     pub id: MessageId,
-    /// What the application offered, in its codec; shares the element's memory.
+    /// The bytes that the application offered, in its codec; shares the element's memory.
     pub payload: Bytes,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::metric::{Definition, SourceTerms};
 
-/// What Redisson's queues have that others have not.
+/// The names of what Redisson's queues have and others have not.
 pub static METRIC_NAMES: SourceTerms = SourceTerms {
     leftovers: Definition::of_queues(
         "delaybridge_redisson_ghosts",

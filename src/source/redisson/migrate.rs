@@ -16,7 +16,7 @@ static MIGRATE: LazyLock<Script> =
 /// An element to convert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repack {
-    /// Where it was seen in L.
+    /// The place where it was seen in L.
     pub place: Option<usize>,
     /// As it is.
     pub was: Bytes,
@@ -41,7 +41,7 @@ impl Redisson {
     }
 }
 
-/// How many of these one script may take, by count and by bytes: at least one, if there is one.
+/// The number of these that one script may take, by count and by bytes: at least one, if there is one.
 pub fn migrate_end(batch: &[Repack]) -> usize {
     let mut bytes = 0;
     let fits = |(place, repack): (usize, &Repack)| {

@@ -123,7 +123,7 @@ pub fn read(start: &Bytes, size: usize) -> Packed {
     }
 }
 
-/// What these bytes are as an element of Redisson; `None` if they fit no layout.
+/// Reads these bytes as an element of Redisson; `None` if they fit no layout.
 pub fn recognise(element: &Bytes) -> Option<Packed> {
     Some(read(element, element.len())).filter(|packed| packed.shape != Shape::Junk)
 }

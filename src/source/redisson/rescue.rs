@@ -14,7 +14,7 @@ use crate::link::Conn;
 pub struct Overdue {
     /// The exact member.
     pub element: Bytes,
-    /// What its consumer gets; shares the element's memory.
+    /// The payload that its consumer gets; shares the element's memory.
     pub payload: Bytes,
 }
 
@@ -64,7 +64,7 @@ impl Redisson {
     }
 }
 
-/// How many of these one script may take, by count and by bytes: at least one, if there is one.
+/// The number of these that one script may take, by count and by bytes: at least one, if there is one.
 pub fn rescue_end(batch: &[Overdue]) -> usize {
     let mut bytes = 0;
     let fits = |(place, overdue): (usize, &Overdue)| {

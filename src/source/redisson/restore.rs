@@ -16,7 +16,7 @@ use crate::link::{Conn, Script};
 static RESTORE: LazyLock<Script> =
     LazyLock::new(|| of_the_command_line("restore", include_str!("scripts/restore.lua")));
 
-/// Where an entry is held now.
+/// The place where an entry is held now.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
     /// Waiting for an attempt, or released: the exact member.
@@ -25,14 +25,14 @@ pub enum Held {
     Dead(String),
 }
 
-/// Where an entry goes back to.
+/// The place that an entry goes back to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Back {
     /// Into Redisson's sorted set and list.
     Scheduled {
         /// The packed element.
         element: Bytes,
-        /// Its due time in ms.
+        /// The due time in ms.
         due_ms: i64,
     },
     /// To the head of the ready list.
@@ -97,10 +97,10 @@ pub fn repacked(element: &Bytes, to: Layout) -> Result<Bytes, Kept> {
     }
 }
 
-/// What became of one entry.
+/// The outcome for one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
-    /// It is back.
+    /// The element is back.
     Yes,
     /// Another client took it meanwhile.
     Gone,
@@ -124,7 +124,7 @@ impl Moved {
     }
 }
 
-/// What shows that a daemon is at work on the queue.
+/// The signs that a daemon is at work on the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtWork {
     /// Claims with a lease that is not over.
@@ -135,7 +135,7 @@ pub struct AtWork {
     pub forwards: bool,
 }
 
-/// What a call of the restore script did.
+/// The answer of the restore script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restored {
     /// One for each of the first items; send the rest again if there are fewer.
@@ -183,7 +183,7 @@ impl Redisson {
     }
 }
 
-/// How many of these items one script may take, by count and by bytes: at least one, if there is one.
+/// The number of these items that one script may take, by count and by bytes: at least one, if there is one.
 pub fn restore_end(items: &[(Held, Back)]) -> usize {
     let mut bytes = 0;
     let fits = |(place, (held, back)): (usize, &(Held, Back))| {

@@ -8,7 +8,7 @@ use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
 
 impl RedissonSource {
-    /// What this activity needs of Redisson's keys.
+    /// The rights on Redisson's keys for this activity.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let mut grants = self.to_look();
         match activity {
@@ -95,7 +95,7 @@ impl RedissonSource {
         ]
     }
 
-    /// What commands need: offer, cancel, peek, migrate, restore.
+    /// The rights that commands need: offer, cancel, peek, migrate, restore.
     fn to_operate(&self) -> Vec<Grant> {
         let k = &self.keys;
         let mut grants: Vec<Grant> = self.to_sweep().into();

@@ -43,7 +43,7 @@ impl Redisson {
         self.stored().into_iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect()
     }
 
-    /// Those of the queue's keys that exist.
+    /// The keys of the queue that exist.
     ///
     /// # Errors
     ///

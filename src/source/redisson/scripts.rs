@@ -73,7 +73,7 @@ impl Scripts {
         scripts
     }
 
-    /// Those that are Redisson's alone.
+    /// The scripts that are Redisson's alone.
     pub fn own(&self) -> [&Script; 3] {
         [&self.sweep, &self.offer, &self.rescue]
     }

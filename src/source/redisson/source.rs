@@ -23,7 +23,7 @@ use crate::metric::SourceTerms;
 /// A queue as Redisson keeps it.
 #[derive(Clone)]
 pub struct RedissonSource {
-    /// Its keys.
+    /// The keys.
     pub keys: Keys,
     /// Elements of the sorted set are claimed.
     pub(super) delayed: bool,
@@ -54,7 +54,7 @@ impl RedissonSource {
         RedissonSource { scripts, ..self.clone() }
     }
 
-    /// How the list is cleaned up, in the word of the scripts.
+    /// The way in which the list is cleaned up, in the word of the scripts.
     pub(super) fn cleanup_word(&self) -> Bytes {
         Bytes::from_static(match self.cleanup {
             ListCleanup::Auto => b"auto",

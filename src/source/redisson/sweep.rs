@@ -10,7 +10,7 @@ use crate::ledger::{
 };
 use crate::link::Conn;
 
-/// How long to wait for a sweeping daemon before another one continues.
+/// The time to wait for a sweeping daemon before another one continues.
 const SWEEP_LEASE: Duration = Duration::from_secs(10);
 
 impl RedissonSource {

@@ -40,7 +40,7 @@ pub(crate) static KIND: SourceKind = SourceKind {
 /// A sorted set that is a queue.
 #[derive(Debug, Clone, Serialize)]
 pub struct ZsetSpec {
-    /// Its key.
+    /// The key.
     pub key: String,
     /// The unit of its scores.
     #[serde(serialize_with = "name_of")]
@@ -54,7 +54,7 @@ pub struct ZsetSpec {
     pub database: u32,
 }
 
-/// What is delivered of a member.
+/// The part of a member that is delivered.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Body {
@@ -73,9 +73,9 @@ fn member<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str("member")
 }
 
-/// What is known of the sets of a program.
+/// The keys and scores of a program.
 struct Preset {
-    /// What precedes and follows the name in the key.
+    /// The texts before and behind the name in the key.
     around: [&'static str; 2],
     name: &'static str,
     score: Unit,

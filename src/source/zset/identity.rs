@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use crate::message::{Identity, MessageId};
 use crate::template::{ElementInfo, Fields, Filler, Template};
 
-/// Where the ids of a queue's elements come from.
+/// The origin of the ids of a queue's elements.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum Naming {

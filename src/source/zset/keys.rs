@@ -9,11 +9,11 @@ use crate::link::hashed;
 /// The key, what the ledger's keys share with it, and its channel.
 #[derive(Debug, Clone)]
 pub struct Keys {
-    /// What all keys have in common: the key itself if it has a hash tag, else the key in braces.
+    /// The part that all keys have in common: the key itself if it has a hash tag, else the key in braces.
     pub tag: String,
     /// The sorted set: payload -> due time.
     pub zset: Bytes,
-    /// Where Redis announces changes of the set, if it is configured to.
+    /// The channel on which Redis announces changes of the set, if it is configured to.
     pub channel: Arc<str>,
 }
 
@@ -28,7 +28,7 @@ impl Keys {
     }
 }
 
-/// What all keys of the queue have in common.
+/// The part that all keys of the queue have in common.
 ///
 /// Redis Cluster hashes what is between the first `{` and the next `}`, unless that is empty. A key that has such a tag is
 /// its own; braces that are none stay inside of new ones.

@@ -7,7 +7,7 @@ use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};
 
 impl ZsetSource {
-    /// What this activity needs of the set.
+    /// The rights on the set for this activity.
     pub(super) fn to_do(&self, activity: Activity) -> Vec<Grant> {
         let mut grants = vec![self.on([MEMORY_USAGE, TYPE, ZCARD, ZCOUNT, ZRANGE])];
         match activity {

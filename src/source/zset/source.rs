@@ -21,7 +21,7 @@ use crate::message::{Identity, MessageId, Origin};
 /// A sorted set that is a queue.
 #[derive(Clone)]
 pub struct ZsetSource {
-    /// Its keys.
+    /// The keys.
     pub keys: Keys,
     pub(super) spec: ZsetSpec,
     pub(super) scripts: &'static Scripts,

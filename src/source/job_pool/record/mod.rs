@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::ledger::Junk;
 
-/// How a record is written.
+/// The format of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// It has no fields: all of it is the body.
+    /// No fields: all of the record is the body.
     Raw,
     /// A JSON object, or one behind the name of its Java class: `["demo.Job",{...}]`.
     Json,
@@ -40,7 +40,7 @@ impl Format {
         ("ttr", Format::Ttr),
     ];
 
-    /// Its name in the configuration.
+    /// The name in the configuration.
     pub fn as_str(self) -> &'static str {
         Format::ALL.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
     }

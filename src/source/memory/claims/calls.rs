@@ -99,7 +99,7 @@ impl Queue {
         self.claims.get(&name).map(ClaimSets::contents).unwrap_or_default()
     }
 
-    /// How many elements are in claims.
+    /// The number of elements in claims.
     pub(in crate::source::memory) fn held(&self) -> InFlight {
         let names = self.leases.iter().take(COUNTED);
         let keys = names.filter_map(|(_, text)| self.claims.get(&name(text)?));

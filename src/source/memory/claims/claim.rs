@@ -11,10 +11,10 @@ use crate::message::{MessageId, Origin};
 
 /// Places that elements are claimed from.
 const PLACES: usize = 3;
-/// How long an entry of a newer version is moved on.
+/// The time by which an entry of a newer version is moved on.
 const MOVED_ON_MS: i64 = 60_000;
 
-/// What a claim or a takeover may still take.
+/// The room that a claim or a takeover has left.
 pub(super) struct Room {
     bytes: usize,
     taken: usize,
@@ -38,7 +38,7 @@ impl Room {
         true
     }
 
-    /// How many of the first `most` members are taken.
+    /// The number of the first `most` members that are taken.
     pub(super) fn first_of(&mut self, zset: &Zset, most: usize) -> usize {
         zset.iter().take(most).take_while(|(_, member)| self.fits(member.len())).count()
     }
@@ -49,7 +49,7 @@ fn is_known(member: &Bytes) -> bool {
     member.len() >= Header::new(0).size() && member.starts_with(&[0xdb, 1])
 }
 
-/// How many to take from each place: a third, and what one leaves goes to the others, in the order of the rotation.
+/// The number to take from each place: a third, and what one leaves goes to the others, in the order of the rotation.
 fn quotas(due: [usize; PLACES], most: usize, order: [usize; PLACES]) -> [usize; PLACES] {
     let (mut quotas, mut left) = ([0; PLACES], most);
     for share in [most.div_ceil(PLACES), most] {
