@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result};
 use delaybridge::config::load_str;
-use delaybridge::source::build;
 
 use crate::pools::{DEPTHS, drain};
 use crate::redis_server::RedisServer;
@@ -56,6 +55,6 @@ async fn at(unit: &str, depth: usize, size: usize) -> Result<Vec<String>> {
          queues: {{ q: {{ source: {{ zset: {{ key: bench, score: {unit} }} }}, to: [{{ sink: out }}] }} }}\n"
     );
     let loaded = load_str(&yaml, "bench.yaml", &|_| None).map_err(|errors| anyhow::anyhow!("{errors}"))?;
-    let source = loaded.config.queues.first().map(|spec| build(&spec.source)).context("one queue")?;
+    let source = loaded.config.queues.first().map(|spec| spec.source.build()).context("one queue")?;
     drain(&server, &mut redis, source, unit, depth).await
 }

@@ -9,7 +9,6 @@ use crate::link::{Health, LinkState, Place, Redis, missing_rights};
 use crate::model::Mode;
 use crate::pipeline::process::Process;
 use crate::pipeline::seats::Seats;
-use crate::source;
 use crate::source::competitors::{advice, blocked_consumers};
 use crate::source::ledger::Ledger;
 use crate::telemetry::labels::Wakeup;

@@ -1,4 +1,4 @@
-//! What a source says of itself: what an announcement means, what a look reads, what a claim and the gauges found.
+//! Answers of a source: announcements, cheap reads, the findings of a claim and of the gauges.
 
 use bytes::Bytes;
 

@@ -1,9 +1,11 @@
-//! Values as arguments of scripts.
+//! Values as scripts take and answer them.
 
 use std::fmt::Display;
 use std::time::Duration;
 
 use bytes::Bytes;
+
+use crate::link::BadReply;
 
 /// A value as the text that a script reads.
 pub(crate) fn text(value: impl Display) -> Bytes {
@@ -13,4 +15,12 @@ pub(crate) fn text(value: impl Display) -> Bytes {
 /// A duration in whole milliseconds.
 pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Reads the answer of a script that says whether it did something.
+pub(crate) fn truth(script: &'static str, reply: redis::Value) -> Result<bool, BadReply> {
+    match reply {
+        redis::Value::Int(n) => Ok(n == 1),
+        _ => Err(BadReply { script, expected: "0 or 1" }),
+    }
 }

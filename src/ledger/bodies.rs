@@ -1,4 +1,4 @@
-//! Claims of a source that keeps bodies beside its elements: each call brings the bodies along.
+//! Claims of a source that keeps bodies beside its elements: each call reads the bodies as well.
 //!
 //! A body is read under the lease of its claim. Where that fails after the claim has run, the answer is that nothing is known
 //! of the claim: it is looked for by its name, and its bodies are read then.

@@ -1,4 +1,4 @@
-//! Bodies that a source keeps beside its elements: where each is, what was found of it, and what else goes with it.
+//! Bodies that a source keeps beside its elements: their places, their contents, and the other keys that go with them.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Why a call to the store of a queue failed, as far as its caller acts on it.
+//! Errors of calls to the store of a queue, as far as callers act on them.
 
 use std::sync::Arc;
 

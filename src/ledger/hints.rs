@@ -1,4 +1,4 @@
-//! What calls learn for the next ones about large elements: reading costs 5 ms per MB.
+//! Hints of calls for the next ones about large elements: reading costs 5 ms per MB.
 
 use crate::link::Score;
 

@@ -1,4 +1,4 @@
-//! How much of the schedule falls due before each of many points in time. Counts by the index, and reads no element.
+//! Numbers of elements that fall due before each of many points in time. Counts by the index, and reads no element.
 
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;

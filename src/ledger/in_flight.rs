@@ -1,4 +1,4 @@
-//! What is in flight, for an operator: the members of all claims, one claim after the other.
+//! Elements in flight, for an operator: the members of all claims, one claim after the other.
 
 use bytes::Bytes;
 use redis::Value;

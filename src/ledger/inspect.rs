@@ -6,8 +6,10 @@
 use bytes::Bytes;
 
 use super::claims::{Header, Part};
+use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::in_flight::ClaimKey;
+use crate::ledger::packed::{Packed, Shape};
 use crate::ledger::page::{Kind, Members, members, page, redis_now_ms};
 use crate::link::{Conn, Fields, Score};
 use crate::message::{Identity, MessageId, Origin};
@@ -229,7 +231,7 @@ impl Ledger {
     }
 
     /// Reads one element of `size` bytes from its beginning.
-    fn read(&self, place: Place, score: Option<Score>, size: usize, start: Bytes) -> Seen {
+    pub(crate) fn read(&self, place: Place, score: Option<Score>, size: usize, start: Bytes) -> Seen {
         let bare = |id, shape, size, payload| Packed { id, shape, size, payload };
         let member = start.clone();
         let (header, packed) = match place {
@@ -271,58 +273,5 @@ impl Ledger {
             size,
             payload,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::source::redisson::layout::{self, Layout};
-    use crate::source::redisson::{ListCleanup, RedissonSource};
-
-    fn ledger() -> Ledger {
-        Ledger::new(std::sync::Arc::new(RedissonSource::new("q", true, true, ListCleanup::Auto)), [0; 8])
-    }
-
-    #[test]
-    fn a_pattern_of_any_bytes_matches_only_those_bytes() {
-        assert_eq!(glob_literal(b"a*?[]\\^-\x00"), b"a\\*\\?\\[\\]\\\\\\^\\-\x00");
-    }
-
-    #[test]
-    fn each_place_is_read_with_its_own_format() {
-        let id = MessageId(*b"RANDOM8B");
-        let element = layout::pack(Layout::New, id, b"hello");
-        let header = Header::redriven(Origin::Delayed, id, 5_000, vec![7]);
-        let mut entry = header.encode();
-        entry.extend_from_slice(&element);
-        let mut given = Header::redriven(Origin::Ready, id, 5_000, vec![]).encode();
-        given.extend_from_slice(b"hello");
-        let check = |place, bytes: &[u8], shape, id: Option<MessageId>, due_ms| {
-            for shown in [bytes.len(), bytes.len() - 3] {
-                let start = Bytes::copy_from_slice(&bytes[..shown]);
-                let seen = ledger().read(place, Some(Score::of_ms(9_000)), bytes.len(), start);
-                assert_eq!(
-                    (seen.shape, seen.id.clone(), seen.due_ms),
-                    (shape, id.map(Identity::from), due_ms),
-                    "{place:?}"
-                );
-                assert_eq!((seen.size, seen.is_complete()), (5, shown == bytes.len()));
-                assert_eq!(&seen.payload[..], &b"hello"[..5 - (bytes.len() - shown)]);
-            }
-        };
-        check(Place::Scheduled, &element, Shape::Packed("new"), Some(id), Some(9_000));
-        check(Place::Retry, &entry, Shape::Packed("new"), Some(id), Some(5_000));
-        check(Place::InFlight, &given, Shape::Bare, Some(id), None);
-        check(Place::Ready, b"hello", Shape::Bare, None, None);
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_shown_as_it_is() {
-        let junk = ledger().read(Place::Scheduled, Some(Score::of_ms(1)), 4, Bytes::from_static(b"junk"));
-        assert_eq!((junk.shape, junk.id), (Shape::Junk, Some(layout::junk_id(b"junk").into())));
-        assert_eq!(ledger().read(Place::Scheduled, Some(Score::of_ms(1)), 9, Bytes::from_static(b"junk")).id, None);
-        let newer = ledger().read(Place::Retry, Some(Score::of_ms(1)), 4, Bytes::from_static(b"\xdb\x02.."));
-        assert_eq!((newer.shape, newer.size), (Shape::Unknown, 4));
     }
 }

@@ -1,4 +1,4 @@
-//! The ledger: what is in flight, waits for a retry or is dead, the same for every kind of source.
+//! The ledger: elements in flight, waiting for a retry or dead, the same for every kind of source.
 //!
 //! [`Ledger`] wraps the scripts of one queue, one call each: no state between calls, no retries. What to do with an unknown
 //! answer is the pipeline's to decide. [`keys`] names what is in Redis, [`claims`] documents its bytes; then a file for each
@@ -43,6 +43,7 @@ pub mod upkeep;
 pub use self::answers::{Announcement, ClaimAdded, Depths, InFlight, Read, Rescued};
 pub use self::args::millis;
 pub(crate) use self::args::text;
+pub(crate) use self::batch::fitting;
 pub use self::batch::{BATCH_BYTES, BATCH_ENTRIES};
 pub use self::body::{AllBodies, Body, BodyAt, CompanionKey, StatusWrite};
 pub use self::claims::{Answer, sink_hash};
@@ -54,7 +55,6 @@ pub use self::in_flight::ClaimKey;
 pub use self::inspect::{Located, Page, Place, Seen, Show};
 pub use self::keys::Keys;
 pub(crate) use self::keys::together;
-pub(crate) use self::operate::truth;
 pub use self::operate::{Acted, CHANGED, Import, NewBody, Removal};
 pub(crate) use self::packed::glob_literal;
 pub use self::packed::{Packed, Shape};

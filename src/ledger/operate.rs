@@ -1,4 +1,4 @@
-//! What an operator asks for: another time for an element that waits, its end, another life for a dead letter.
+//! Requests of an operator: another time for an element that waits, its end, another life for a dead letter.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::claims::{BodyAt, Element};
 use super::inspect::{Located, Place};
-use crate::ledger::args::text;
+use crate::ledger::args::{text, truth};
 use crate::ledger::body::CompanionKey;
 use crate::ledger::dead::DeadLetter;
 use crate::ledger::error::StoreError;
@@ -256,12 +256,4 @@ fn kind_of(at: &BodyAt) -> Bytes {
 
 fn sha1(body: &Bytes) -> Bytes {
     sha1_smol::Sha1::from(body).digest().to_string().into()
-}
-
-/// Reads the answer of a script that says whether it did something.
-pub(crate) fn truth(script: &'static str, reply: redis::Value) -> Result<bool, BadReply> {
-    match reply {
-        redis::Value::Int(n) => Ok(n == 1),
-        _ => Err(BadReply { script, expected: "0 or 1" }),
-    }
 }

@@ -53,3 +53,13 @@ pub(crate) fn glob_literal(bytes: &[u8]) -> Vec<u8> {
     }
     pattern
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_of_any_bytes_matches_only_those_bytes() {
+        assert_eq!(glob_literal(b"a*?[]\\^-\x00"), b"a\\*\\?\\[\\]\\\\\\^\\-\x00");
+    }
+}

@@ -1,4 +1,4 @@
-//! The pause of a queue: what a person has switched off, for all daemons that serve it.
+//! The pause of a queue: a person stops its deliveries, for all daemons that serve it.
 //!
 //! It is kept in the queue's state hash, so that it has the queue's hash tag and outlives every daemon. A sink is paused
 //! in the state of each queue that delivers to it: one key for all queues would be in another slot than they are, and a

@@ -1,4 +1,4 @@
-//! Elements without a payload: what cannot be read, what has no body.
+//! Reasons why an element has no payload: it cannot be read, or it has no body.
 
 use crate::message::MessageId;
 

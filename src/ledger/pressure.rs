@@ -1,4 +1,4 @@
-//! How much memory the server has left.
+//! The memory that the server has left.
 
 use crate::ledger::error::StoreError;
 use crate::link::{Conn, Memory};

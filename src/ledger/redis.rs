@@ -451,7 +451,7 @@ async fn read_at(
             Read::Length { key } => pipe.cmd("LLEN").arg(&key[..]),
         };
     }
-    let number = |answer| match answer {
+    let number = |answer: Result<redis::Value, LinkError>| match answer {
         Ok(redis::Value::Int(n)) => Ok(n),
         Ok(_) => Err(StoreError::Malformed("expected a number".to_owned())),
         Err(error) => Err(error.into()),

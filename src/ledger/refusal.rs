@@ -1,4 +1,4 @@
-//! Errors of the connection to Redis as errors of the store: the only place that knows what an error code asks of the caller.
+//! Errors of the connection to Redis as errors of the store: the only place that knows which error codes pass.
 
 use super::error::StoreError;
 use crate::link::LinkError;

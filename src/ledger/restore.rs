@@ -1,4 +1,4 @@
-//! The way back: what is held of a queue goes into the source's sorted sets again, with the scores that its members had.
+//! The way back: elements that are held of a queue go into the source's sorted sets again, with the scores that they had.
 //! Redisson's queues have a way of their own, because their elements are in a list as well.
 
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::claims::{BodyAt, Element};
 use crate::ledger::args::text;
-use crate::ledger::batch::{BATCH_BYTES, BATCH_ENTRIES};
+use crate::ledger::batch::{BATCH_BYTES, fitting};
 use crate::ledger::dead::DeadLetter;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
@@ -159,10 +159,6 @@ impl Ledger {
 
 /// The number of these items that one script may take, by count and by bytes: at least one, if there is one.
 pub fn restore_end(items: &[Item]) -> usize {
-    let mut bytes = 0;
-    let fits = |(place, item): (usize, &Item)| {
-        bytes += 2 * item.member.len() + item.body.as_ref().map_or(0, |(_, body)| 2 * body.len());
-        place == 0 || bytes <= 2 * BATCH_BYTES
-    };
-    items.iter().take(BATCH_ENTRIES).enumerate().map(fits).take_while(|fits| *fits).count()
+    let size = |item: &Item| 2 * item.member.len() + item.body.as_ref().map_or(0, |(_, body)| 2 * body.len());
+    fitting(items.iter().map(size), 2 * BATCH_BYTES)
 }

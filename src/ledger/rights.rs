@@ -1,4 +1,4 @@
-//! What the ledger's scripts and reads need to be allowed, key by key.
+//! The rights that the ledger's scripts and reads need, key by key.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! The ledger's Lua scripts, compiled in. What each takes, returns and bears is at its head.
+//! The ledger's Lua scripts, compiled in. The head of each documents its arguments, its reply, and a second call.
 
 use super::claims::{self, Patch};
 use crate::link::{Clock, Script};

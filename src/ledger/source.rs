@@ -1,4 +1,4 @@
-//! The foreign half of a queue: what the ledger asks of a source, and what a source may offer beyond that.
+//! The foreign half of a queue: the trait that the ledger asks of every source, and those that a source may offer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use super::answers::{Announcement, ClaimAdded, Depths, Read, Rescued};
 use super::body::{AllBodies, Body, BodyAt, CompanionKey, StatusWrite};
 use super::claims::Element;
 use super::error::StoreError;
-use super::fsck::{Check, Found, Held};
+use super::fsck::held::Held;
+use super::fsck::suspect::{Check, Found};
 use super::hints::Hints;
 use super::keys::Keys;
 use super::packed::{Packed, glob_literal};
@@ -106,10 +107,10 @@ pub trait Source: Send + Sync + 'static {
     /// The rights that the source's halves and scripts need.
     fn rights(&self, activity: Activity) -> Vec<Grant>;
 
-    /// How elements are read and found for an operator.
+    /// The reading and finding of elements for an operator.
     fn search(&self) -> &dyn Search;
 
-    /// How elements are removed and faults found for an operator.
+    /// The removals and repairs that an operator asks for.
     fn repair(&self) -> &dyn Repair;
 
     /// The announcements of the source's programs, if they make any.

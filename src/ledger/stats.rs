@@ -1,10 +1,9 @@
 //! The numbers behind a queue's gauges.
 
 use super::claims::Header;
-use crate::ledger::answers::Depths;
+use crate::ledger::answers::{Depths, InFlight};
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
-use crate::ledger::store::InFlight;
 use crate::link::{Conn, Fields};
 use crate::message::LATEST_MS;
 

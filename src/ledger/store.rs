@@ -1,5 +1,5 @@
-//! What the pipeline does with a queue, wherever it is kept: the ledger over its source in Redis ([`redis`](super::redis)),
-//! or both in the memory of a test ([`memory`](crate::source::memory)).
+//! The calls of the pipeline on a queue, wherever it is kept: the ledger over its source in Redis ([`redis`](super::redis)),
+//! or both in the memory of a test (`source::memory`).
 //!
 //! The contract suite of `source` holds every implementation to the same behaviour.
 

@@ -1,4 +1,4 @@
-//! What claims leave behind at a source, and the steps that remove it.
+//! Leftovers of claims at a source, and the steps that remove them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a kind of source offers to the configuration, and what its configuration becomes.
+//! The kinds of sources as the configuration sees them, and the settings of one source.
 
 use std::any::Any;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The list of kinds: one line each, and what is done with all of them.
+//! The list of kinds, one line each, and the functions over all of them.
 
 use std::sync::Arc;
 

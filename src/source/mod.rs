@@ -1,4 +1,4 @@
-//! Where elements come from: one folder a kind of source.
+//! The sources of elements: one folder for each kind.
 //!
 //! A queue has two halves in Redis. What lives under `delaybridge:*` is ours and the same for every kind: leases, retries,
 //! dead letters, and the scripts that move elements between them ([`ledger`]). Where due elements are, how they are packed,

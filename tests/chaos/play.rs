@@ -235,7 +235,7 @@ static EXTENSIONS: Names = LazyLock::new(|| scripts(&["extend", "jobs_touch"]));
 fn scripts(names: &[&str]) -> HashSet<String> {
     let sources = [
         delaybridge::source::redisson::SCRIPTS.all(),
-        delaybridge::source::zset::SCRIPTS.ledger.all(),
+        delaybridge::source::zset::SCRIPTS.all(),
         delaybridge::source::job_pool::SCRIPTS.all(),
     ];
     let scripts = sources.into_iter().flatten().chain(delaybridge::jobs::SCRIPTS.all());

@@ -18,7 +18,6 @@ use delaybridge::pipeline::process::Process;
 use delaybridge::pipeline::queue::Queue;
 use delaybridge::pipeline::seats::{Parts, Seats};
 use delaybridge::sink::{Answers, Destination, Outbound, Sink};
-use delaybridge::source::build;
 use delaybridge::source::redis::{RedisServer as Server, RedisStore};
 use delaybridge::source::redisson::SCRIPTS;
 use delaybridge::source::store::Store;
@@ -107,7 +106,7 @@ async fn queue(server: &RedisServer, tracer: Option<Tracer>) -> Arc<Queue> {
     let name: Arc<str> = "out".into();
     let handle =
         Arc::new(SinkHandle::new(name.clone(), Arc::new(Nowhere), None, events.sink(&name), process.gates.clone()));
-    let store = Arc::new(RedisStore::new(link, build(&spec.source), OWNER));
+    let store = Arc::new(RedisStore::new(link, spec.source.build(), OWNER));
     Queue::new(spec, process, store, |_| Some(handle.clone()))
 }
 
@@ -214,7 +213,7 @@ async fn idle() -> [f64; 2] {
     let region = Region::new(ALLOCATOR);
     let server = Arc::new(Server::new(&redis));
     let store = move |spec: &QueueSpec, _: [u8; 8]| -> Arc<dyn Store> {
-        Arc::new(RedisStore::new(&redis, build(&spec.source), OWNER))
+        Arc::new(RedisStore::new(&redis, spec.source.build(), OWNER))
     };
     let parts = Parts { store: Box::new(store), sinks: [(name, handle)].into() };
     let seats = Arc::new(Seats::new(process.clone(), server, &specs, parts));

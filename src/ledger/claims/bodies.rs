@@ -4,7 +4,6 @@
 //! element. So they are read after the claim, under its lease: sizes first, then as many as there is room for. An element
 //! without room for its body is released by the pipeline, and the next claim takes fewer.
 
-use bytes::Bytes;
 use redis::Value;
 
 use super::{Claims, Element};
@@ -107,6 +106,8 @@ async fn ask(
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     #[test]

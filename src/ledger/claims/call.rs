@@ -9,13 +9,12 @@ use super::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Extended, Scripts, Settled, TakeOverReply,
     TakeOverRequest, Verdict, Whole, reply, verdict,
 };
-use crate::ledger::args::{millis, text};
+use crate::ledger::args::{millis, text, truth};
 use crate::ledger::batch::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::ledger::claims::Answer;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::keys::Keys;
-use crate::ledger::operate::truth;
 use crate::ledger::source::Source;
 use crate::ledger::store::InFlight;
 use crate::link::{BadReply, Conn, Fields, Script};

@@ -1,4 +1,4 @@
-//! Claims as keys: what each call takes and answers.
+//! Claims as keys: the requests and the answers of each call.
 //!
 //! A claim does not rewrite elements, it moves a range of them into a key of its own. The name of the claim is the fence:
 //! it never comes back, so a late or repeated call finds nothing (R3). What the elements of a claim have in common is said

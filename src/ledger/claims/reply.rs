@@ -1,4 +1,4 @@
-//! Reads what the scripts of claims returned. A reply of another shape is an error, never a guess.
+//! Reads the replies of the scripts of claims. A reply of another shape is an error, never a guess.
 
 use std::time::Duration;
 

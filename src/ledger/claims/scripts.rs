@@ -1,4 +1,4 @@
-//! The Lua scripts of claims, compiled in. What each takes, returns and bears is at its head.
+//! The Lua scripts of claims, compiled in. The head of each documents its arguments, its reply, and a second call.
 
 use crate::link::{Clock, Script};
 

@@ -1,4 +1,4 @@
-//! Verdicts on elements of claims, in the words of the settle script.
+//! Commands on elements of claims, as arguments of the settle script.
 
 use bytes::Bytes;
 

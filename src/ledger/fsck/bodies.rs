@@ -1,4 +1,4 @@
-//! Schedules member by member: what is in no format of the source, ids without jobs, and jobs without ids.
+//! Schedules member by member: members in no format of the source, ids without jobs, and jobs without ids.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! The same element in two places, and what delaybridge holds without being able to read it.
+//! Elements in two places, and entries that delaybridge holds and cannot read.
 //!
 //! Only where a source says that no two of its elements have the same bytes is a second copy a fault. Elsewhere its
 //! programs may have added the same member once more, which is another element.

@@ -1,4 +1,4 @@
-//! Hashes of what delaybridge holds of a queue.
+//! Hashes of the elements that delaybridge holds of a queue.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What a crash, an operator or another program can leave in Redis that no daemon puts right by itself.
+//! Faults that a crash, an operator or another program can leave in Redis and that no daemon repairs by itself.
 //!
 //! A look collects suspects, page by page and beside running daemons: it may see an element that is on its way. So each
 //! suspect brings a script that checks it at one moment, and with the first argument `1` repairs it in the same run. The
@@ -7,10 +7,10 @@
 
 mod bodies;
 mod copies;
-mod held;
+pub(super) mod held;
 mod leases;
 mod state;
-mod suspect;
+pub(super) mod suspect;
 mod types;
 
 pub use self::held::Held;

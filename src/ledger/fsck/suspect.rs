@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::ledger::args::truth;
 use crate::ledger::claims::ClaimName;
 use crate::ledger::error::StoreError;
-use crate::ledger::operate::truth;
 use crate::ledger::scripts::whole;
 use crate::link::{Clock, Conn, Script};
 

@@ -356,7 +356,7 @@ mod tests {
                 &|_| None,
             );
             let spec = spec.unwrap_or_else(|errors| panic!("{errors}")).config.queues.remove(0);
-            let found = depths("q".to_owned(), &spec.source, &QueueState { next_due_ms, ..QueueState::default() });
+            let found = depths("q".to_owned(), &*spec.source, &QueueState { next_due_ms, ..QueueState::default() });
             assert_eq!(found.state, state, "{}", found.detail);
         };
         check(None, State::Well);

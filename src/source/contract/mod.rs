@@ -1,4 +1,4 @@
-//! The contract of [`Claims`](super::store::Claims), [`Store`] and [`Server`], as tests that every implementation passes:
+//! The contract of [`Claims`](crate::ledger::store::Claims), [`Store`] and [`Server`], as tests that every implementation passes:
 //! see the traits' prose.
 //!
 //! An implementation brings a [`Rig`]: a queue that other clients fill, a look into its places, and a clock in the hand of

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::JobPool;
-use super::layout::{ID, IdIn, Layout, Names, Place, Wanted};
+use super::layout::{ID, IdIn, Layout, Names, Place, Status, StatusAt, Wanted};
 use super::preset::{Named, PRESETS, Preset, buckets};
 use super::record::Format;
-use super::status::{Status, StatusAt};
 use super::write::Program;
 use crate::ledger::Source;
 use crate::ledger::score::Unit;

@@ -1,4 +1,4 @@
-//! How a pool is laid out: how an id is read in a member of a bucket, where its job is kept, and what is read of the job.
+//! The layout of a pool: the id in a member of a bucket, the place of its job, and the fields that are read of the job.
 //! Pure.
 
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use bytes::Bytes;
 
 use super::java;
 use super::record::{Field, Format, Record};
-use super::status::Status;
 use crate::ledger::claims::{Body, BodyAt};
 use crate::ledger::score::{Score, Unit};
 use crate::ledger::{AllBodies, Junk, NoPayload};
@@ -62,6 +61,26 @@ pub struct Wanted {
     pub due: Option<(String, Unit)>,
     /// The field with the number of attempts after the first.
     pub retries: Option<String>,
+}
+
+/// A status, and how it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The place of the queue.
+    pub at: StatusAt,
+    /// While the daemon has the job.
+    pub reserved: String,
+    /// While the job waits in a bucket.
+    pub delay: String,
+}
+
+/// The place of a status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StatusAt {
+    /// In a field of the job's record.
+    Record(String),
+    /// In a field of the job's own hash, beside the record.
+    Hash(String),
 }
 
 /// The layout of a pool.

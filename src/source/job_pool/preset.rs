@@ -1,8 +1,7 @@
 //! Layouts of programs that are in use. A preset only fills in settings: `check` and `config show` print them.
 
-use super::layout::{IdIn, Names, Place, Wanted};
+use super::layout::{IdIn, Names, Place, Status, StatusAt, Wanted};
 use super::record::Format;
-use super::status::{Status, StatusAt};
 use crate::ledger::score::Unit;
 
 /// The settings that a preset fills in.

@@ -1,4 +1,4 @@
-//! What the fragments of the scripts, the reads of jobs and the commands need to be allowed, key by key.
+//! The rights that the fragments of the scripts, the reads of jobs and the commands need, key by key.
 
 use bytes::Bytes;
 

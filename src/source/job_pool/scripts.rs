@@ -1,4 +1,4 @@
-//! The pool's half of the ledger's scripts. What each takes, returns and bears is at its head.
+//! The pool's half of the ledger's scripts. The head of each documents its arguments and its reply.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! The foreign half of a queue that is a pool of jobs: its part of the scripts, what its members and jobs are.
+//! The foreign half of a queue that is a pool of jobs: its part of the scripts, its members and its jobs.
 
 use std::sync::Arc;
 use std::time::Duration;

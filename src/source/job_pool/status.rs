@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 
 use super::JobPool;
-use super::layout::Layout;
+use super::layout::{Layout, Status, StatusAt};
 use super::record::{Field, Format, Record};
 use crate::ledger::claims::{Body, BodyAt, Element};
 use crate::ledger::{StatusWrite, StoreError, text};
@@ -22,26 +22,6 @@ pub(super) static NOTE: LazyLock<Script> =
 const LARGEST: usize = 1 << 20;
 /// Places in a record where the text of a status is tried.
 const PLACES: usize = 16;
-
-/// A status, and how it is written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
-    /// The place of the queue.
-    pub at: StatusAt,
-    /// While the daemon has the job.
-    pub reserved: String,
-    /// While the job waits in a bucket.
-    pub delay: String,
-}
-
-/// The place of a status.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StatusAt {
-    /// In a field of the job's record.
-    Record(String),
-    /// In a field of the job's own hash, beside the record.
-    Hash(String),
-}
 
 /// The bytes to write.
 #[derive(Debug, Clone, PartialEq, Eq)]

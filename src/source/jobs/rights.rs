@@ -1,10 +1,9 @@
-//! What the fragments of the scripts, the reads of records and the commands need to be allowed, key by key.
+//! The rights that the fragments of the scripts, the reads of records and the commands need, key by key.
 
 use bytes::Bytes;
 
 use super::JobsSource;
 use crate::jobs::WAKE;
-use crate::ledger;
 use crate::ledger::{Activity, Source};
 use crate::link::rights::command::*;
 use crate::link::rights::{Grant, Pattern};

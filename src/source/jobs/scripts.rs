@@ -1,4 +1,4 @@
-//! The topic's half of the ledger's scripts: that of a sorted set, the look whether the topic is paused, and the lives of jobs.
+//! The topic's half of the ledger's scripts: the half of a sorted set, the check whether the topic is paused, and the lives of jobs.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! The foreign half of a queue that is a topic of the job queue: its part of the scripts, what its members and records are.
+//! The foreign half of a queue that is a topic of the job queue: its part of the scripts, its members and its records.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The places of a queue in memory, and what is done with dead letters and lists. Claims have a folder of their own.
+//! The places of a queue in memory, with the calls on dead letters and lists. Claims have a folder of their own.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What the pipeline does with a queue in memory.
+//! The calls of the pipeline on a queue in memory.
 
 use std::sync::Arc;
 use std::time::Duration;

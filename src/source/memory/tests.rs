@@ -1,12 +1,18 @@
 //! The store in memory passes the contract, and its faults are those that it was asked for.
 
-use super::server::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+
 use super::zset::Zset;
 use super::*;
 use crate::clock::{Followed, follow_tokio};
-use crate::ledger::Answer;
 use crate::ledger::claims::{ClaimReply, Move};
-use crate::ledger::store::{Claims, Store};
+use crate::ledger::store::{Claims, Server, Store};
+use crate::ledger::{Answer, StoreError};
+use crate::message::MessageId;
 use crate::source::contract::walk::Walk;
 use crate::source::contract::{self, A, LIST, Mine, Parts, Places, Rig, contract_tests, id, seeds};
 

@@ -1,4 +1,4 @@
-//! What an operator asks of Redisson's keys alone: offer an element.
+//! The offer of an element, as Redisson makes it.
 
 use std::time::Duration;
 

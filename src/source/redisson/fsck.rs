@@ -1,4 +1,4 @@
-//! Faults of Redisson's list, and of what is recorded beside it.
+//! Faults of Redisson's list, and of the records beside it.
 //!
 //! The list is read page by page while others change it. So what is missing there is looked for once more by the script that
 //! checks it, at one moment. That takes longer the longer the list is, so it is done for lists up to a bound.

@@ -1,4 +1,4 @@
-//! What all keys of a queue have in common. Only for comparing: the keys that the daemon uses are in `keys`.
+//! The part that all keys of a queue have in common. Only for comparing: the keys that the daemon uses are in `keys`.
 
 use crate::link::hashed;
 

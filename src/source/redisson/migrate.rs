@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::Redisson;
 use super::restore::Moved;
 use super::scripts::of_the_command_line;
-use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, Fields, StoreError, text};
+use crate::ledger::{BATCH_BYTES, Fields, StoreError, fitting, text};
 use crate::link::{Conn, Script};
 
 static MIGRATE: LazyLock<Script> =
@@ -43,10 +43,5 @@ impl Redisson {
 
 /// The number of these that one script may take, by count and by bytes: at least one, if there is one.
 pub fn migrate_end(batch: &[Repack]) -> usize {
-    let mut bytes = 0;
-    let fits = |(place, repack): (usize, &Repack)| {
-        bytes += repack.was.len() + repack.is.len();
-        place == 0 || bytes <= 2 * BATCH_BYTES
-    };
-    batch.iter().take(BATCH_ENTRIES).enumerate().map(fits).take_while(|fits| *fits).count()
+    fitting(batch.iter().map(|repack| repack.was.len() + repack.is.len()), 2 * BATCH_BYTES)
 }

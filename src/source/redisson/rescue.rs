@@ -1,4 +1,4 @@
-//! What Redisson's own transfer does, done for it: overdue elements to the ready list, as bare payloads.
+//! The transfer that Redisson's clients do, done for them: overdue elements to the ready list, as bare payloads.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::layout::{self, Junk};
 use super::{Redisson, RedissonSource};
-use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, StoreError, millis, text};
+use crate::ledger::{BATCH_BYTES, BadReply, Fields, StoreError, fitting, millis, text};
 use crate::link::Conn;
 
 /// An element and the payload in it, of either layout.
@@ -66,10 +66,5 @@ impl Redisson {
 
 /// The number of these that one script may take, by count and by bytes: at least one, if there is one.
 pub fn rescue_end(batch: &[Overdue]) -> usize {
-    let mut bytes = 0;
-    let fits = |(place, overdue): (usize, &Overdue)| {
-        bytes += overdue.element.len();
-        place == 0 || bytes <= BATCH_BYTES
-    };
-    batch.iter().take(BATCH_ENTRIES).enumerate().map(fits).take_while(|fits| *fits).count()
+    fitting(batch.iter().map(|overdue| overdue.element.len()), BATCH_BYTES)
 }

@@ -1,4 +1,4 @@
-//! The way out: what delaybridge holds goes back to where Redisson sees it.
+//! The way out: elements that delaybridge holds go back to where Redisson sees them.
 //!
 //! [`put_back`] decides, without Redis, what becomes of one entry; [`Redisson::restore`] moves a batch of them.
 
@@ -10,7 +10,7 @@ use super::Redisson;
 use super::layout::{self, Layout};
 use super::scripts::of_the_command_line;
 use crate::ledger::claims::Element;
-use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, StoreError, text};
+use crate::ledger::{BATCH_BYTES, BadReply, Fields, StoreError, fitting, text};
 use crate::link::{Conn, Script};
 
 static RESTORE: LazyLock<Script> =
@@ -185,24 +185,21 @@ impl Redisson {
 
 /// The number of these items that one script may take, by count and by bytes: at least one, if there is one.
 pub fn restore_end(items: &[(Held, Back)]) -> usize {
-    let mut bytes = 0;
-    let fits = |(place, (held, back)): (usize, &(Held, Back))| {
-        bytes += match held {
-            Held::Retry(member) => member.len(),
-            Held::Dead(_) => 0,
-        };
-        bytes += match back {
-            Back::Scheduled { element, .. } => element.len(),
-            Back::Ready { payload } => payload.len(),
-        };
-        place == 0 || bytes <= 2 * BATCH_BYTES
+    let held = |held: &Held| match held {
+        Held::Retry(member) => member.len(),
+        Held::Dead(_) => 0,
     };
-    items.iter().take(BATCH_ENTRIES).enumerate().map(fits).take_while(|fits| *fits).count()
+    let back = |back: &Back| match back {
+        Back::Scheduled { element, .. } => element.len(),
+        Back::Ready { payload } => payload.len(),
+    };
+    fitting(items.iter().map(|(from, to)| held(from) + back(to)), 2 * BATCH_BYTES)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::BATCH_ENTRIES;
     use crate::ledger::claims::Header;
     use crate::message::{MessageId, Origin};
 

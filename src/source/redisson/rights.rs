@@ -1,4 +1,4 @@
-//! What Redisson's fragments of the scripts and its own scripts need to be allowed, key by key.
+//! The rights that Redisson's fragments of the scripts and its own scripts need, key by key.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Redisson's half of the ledger's scripts, and its own. What each takes, returns and bears is at its head.
+//! Redisson's half of the ledger's scripts, and its own. The head of each documents its arguments, its reply, and a second call.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Redisson's half of a queue: its part of the scripts, how its elements are read, what its announcements mean.
+//! Redisson's half of a queue: its part of the scripts, its elements and its announcements.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -18,5 +18,5 @@ pub use self::config::{Body, ZsetSpec};
 pub use self::identity::Naming;
 pub use self::keys::{Keys, tag};
 pub use self::notifications::announced;
-pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
+pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 pub use self::source::ZsetSource;

@@ -1,4 +1,4 @@
-//! Whether the server announces changes of sorted sets: keyspace notifications.
+//! Keyspace notifications: the server may announce changes of sorted sets.
 
 use crate::link::Conn;
 

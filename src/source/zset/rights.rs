@@ -1,4 +1,4 @@
-//! What the fragments of the scripts and the commands need to be allowed on the set.
+//! The rights on the set that the fragments of the scripts and the commands need.
 
 use super::ZsetSource;
 use crate::ledger;

@@ -1,4 +1,4 @@
-//! The foreign half of a queue that is a sorted set: its part of the scripts, what its members are.
+//! The foreign half of a queue that is a sorted set: its part of the scripts, and its members.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::config::Body;
 use super::identity::filled;
-use super::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
+use super::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 use super::{Keys, Naming, ZsetSpec};
 use crate::ledger;
 use crate::ledger::score::Unit;
@@ -24,7 +24,7 @@ pub struct ZsetSource {
     /// The keys.
     pub keys: Keys,
     pub(super) spec: ZsetSpec,
-    pub(super) scripts: &'static Scripts,
+    pub(super) scripts: &'static ledger::Scripts,
 }
 
 impl ZsetSource {
@@ -67,7 +67,7 @@ impl Source for ZsetSource {
     }
 
     fn scripts(&self) -> &'static ledger::Scripts {
-        &self.scripts.ledger
+        self.scripts
     }
 
     fn claim_args(&self, hints: &Hints, ahead: Duration) -> Vec<Bytes> {

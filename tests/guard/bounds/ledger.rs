@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use delaybridge::config;
 use delaybridge::message::{MessageId, Origin};
+use delaybridge::source::Score;
 use delaybridge::source::ledger::claims::Header;
 use delaybridge::source::ledger::{
     Acted, DeadLetter, Import, Ledger, Located, Order, Place, Removal, Restored, Show, restore_end,
 };
-use delaybridge::source::{Score, build};
 
 use super::*;
 
@@ -133,7 +133,7 @@ async fn a_return_to_a_sorted_set() {
     let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: { zset: { key: z, score: \
                 ms } }, to: [{ sink: out }] } }\n";
     let loaded = config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
-    let ledger = Ledger::new(build(&loaded.config.queues[0].source), [1; 8]);
+    let ledger = Ledger::new(loaded.config.queues[0].source.build(), [1; 8]);
     for (count, size) in [(500, 2 << 10), (1, 10 * MIB)] {
         within_the_limit(RESTORE, &format!("{count} of {size} bytes"), async |rig: &mut Rig| {
             let mut items = Vec::new();

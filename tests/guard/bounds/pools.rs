@@ -4,7 +4,7 @@ use bytes::Bytes;
 use delaybridge::config;
 use delaybridge::source::ledger::Ledger;
 use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Part, Verdict};
-use delaybridge::source::{Noted, Source, build};
+use delaybridge::source::{Source, StatusWrite};
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn source(more: &str) -> Arc<dyn Source> {
          ['{{p}}:bucket'], score: ms, id: member, job: {{ hash: '{{p}}:jobs' }}{more} }} }}, to: [{{ sink: out }}] }} }}\n"
     );
     let loaded = config::load_str(&yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
-    build(&loaded.config.queues[0].source)
+    loaded.config.queues[0].source.build()
 }
 
 #[tokio::test]
@@ -69,7 +69,8 @@ async fn statuses_of_jobs() {
             }
             pool.fetch(&rig.conn, &mut elements, 2 * MIB).await.unwrap();
             reset_counts(rig).await;
-            source.note(&rig.conn, &mut elements, Noted::Reserved).await.unwrap();
+            let status = source.bodies().and_then(|bodies| bodies.status()).unwrap();
+            status.write(&rig.conn, &mut elements, StatusWrite::Reserved).await.unwrap();
             let last: Vec<u8> =
                 redis::cmd("HGET").arg("{p}:jobs").arg(count - 1).query_async(&mut rig.redis).await.unwrap();
             assert!(last.starts_with(br#"{"s":"R""#));

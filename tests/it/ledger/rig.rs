@@ -10,7 +10,7 @@ use delaybridge::link::{Conn, Link, LinkOptions, Side};
 use delaybridge::sink::redis::RedisTarget;
 use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Claims, Element};
 use delaybridge::source::ledger::{Hints, TEST_CLOCK};
-use delaybridge::source::redisson::Redisson;
+use delaybridge::source::redisson::{Redisson, RedissonSpec};
 use delaybridge::template::Template;
 use redis::aio::MultiplexedConnection;
 

@@ -14,9 +14,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::layout::{IdIn, Names, Place, Wanted};
+use super::layout::{IdIn, Names, Place, Status, StatusAt, Wanted};
 use super::record::Format;
-use super::status::{NOTE, Status, StatusAt};
+use super::status::NOTE;
 use super::{JobPool, JobPoolSpec, Preset, SCRIPTS_ON_TEST_CLOCK};
 use crate::ledger::redis::{RedisServer, RedisStore};
 use crate::ledger::score::Unit;

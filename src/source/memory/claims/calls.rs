@@ -1,4 +1,4 @@
-//! Claims in memory: what each call does, and what a test sees of it.
+//! The calls on claims in memory, and the views of a test.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The claim in memory: what is due moves into the keys of the claim.
+//! The claim in memory: due elements move into the sets of the claim.
 
 use bytes::Bytes;
 

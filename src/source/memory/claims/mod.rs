@@ -1,4 +1,4 @@
-//! Claims in memory: what each call does, and what a test sees of it.
+//! Claims in memory: a file for each call that is more than a few lines.
 
 mod calls;
 mod claim;

@@ -1,4 +1,4 @@
-//! Verdicts in memory: each on an exact member of a claim.
+//! Settling in memory: each command is about an exact member of a claim.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! The takeover in memory: what a claim holds that let its lease run out goes to another.
+//! The takeover in memory: the elements of a claim whose lease ran out go to another claim.
 
 use super::super::claim_sets::{ClaimSets, text};
 use super::super::queue::Queue;

@@ -50,7 +50,7 @@ impl ZsetRig {
             ledger.rights(Activity::Deliver, &usage)
         };
         let both = rights(Side::Left).into_iter().chain(rights(Side::Right));
-        let scripts = SCRIPTS_ON_TEST_CLOCK.ledger.all().into_iter().cloned().collect();
+        let scripts = SCRIPTS_ON_TEST_CLOCK.all().into_iter().cloned().collect();
         let daemon = servers.daemon(&format!("daemon{}", fastrand::u64(..)), both, scripts).await;
         ZsetRig { source, redis, daemon, _servers: servers }
     }

@@ -6,10 +6,10 @@ use futures_util::FutureExt;
 
 use super::walk::World;
 use super::*;
-use crate::ledger::Clock;
 use crate::ledger::claims::Patch;
+use crate::ledger::{Clock, Scripts};
 use crate::source::contract::walk::Walk;
-use crate::source::zset::Scripts;
+use crate::source::zset::scripts::FRAGMENTS;
 
 /// Seeds that each bug is tried on. The first that notices it ends the search.
 const SEEDS: u64 = 100;
@@ -45,7 +45,8 @@ async fn every_planted_bug_is_noticed() {
     let servers = Servers::one();
     for (n, (bug, patch)) in BUGS.iter().enumerate() {
         // For the rest of the process, as the real ones.
-        let scripts: &'static Scripts = Box::leak(Box::new(Scripts::patched(Clock::Test, &[*patch])));
+        let scripts = Scripts::patched(&FRAGMENTS, Clock::Test, &[*patch]);
+        let scripts: &'static Scripts = Box::leak(Box::new(scripts));
         let mut noticed = None;
         for seed in 0..SEEDS {
             let (_, unit) = Unit::ALL[seed as usize % Unit::ALL.len()];
