@@ -81,7 +81,7 @@ pub(crate) async fn drain(
     let link = Link::start(Arc::new(server.endpoint()), options);
     link.ready().await;
     let owner = fastrand::u64(..).to_le_bytes();
-    let has_bodies = source.has_bodies();
+    let has_bodies = source.bodies().is_some();
     let store = RedisStore::new(link.clone(), source, owner);
     log_scripts(redis).await?;
     let (before, started) = (Counters::read(redis).await?, Instant::now());

@@ -60,7 +60,12 @@ impl Given {
             return OpenedElement { id, payload: payload.map_err(NoPayload::Junk), topic: None, tries: None };
         };
         let (id, payload) = bodies.open_body(&self.element, &body);
-        OpenedElement { id, payload, topic: bodies.topic(&body).map(|topic| topic.to_string()), tries: bodies.tries(&body) }
+        OpenedElement {
+            id,
+            payload,
+            topic: bodies.topic(&body).map(|topic| topic.to_string()),
+            tries: bodies.tries(&body),
+        }
     }
 }
 

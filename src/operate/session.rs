@@ -11,6 +11,7 @@ use super::words;
 use crate::link::RedisTarget;
 use crate::link::{Conn, ConnectError, LinkOptions, Redis};
 use crate::message::Identity;
+use crate::model::{Config, QueueSpec};
 use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
 use crate::source::redisson::RedissonSpec;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{Finding, State, finding};
 use crate::clock::Instant;
-use crate::model::QueueSpec;
 use crate::link::Conn;
+use crate::model::QueueSpec;
 use crate::operate::error::explained;
 use crate::operate::session::Queue;
 use crate::source::StoreError;

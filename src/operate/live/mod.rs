@@ -17,6 +17,7 @@ use super::words;
 use crate::jobs;
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
 use crate::link::{Conn, LinkError, Redis, missing_rights, whoami};
+use crate::model::{Config, Mode, QueueSpec};
 use crate::source::SourceConfig;
 use crate::source::competitors::{advice, blocked_consumers};
 use crate::source::job_pool::{JobPoolSpec, rivals};

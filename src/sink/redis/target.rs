@@ -23,12 +23,9 @@ const STREAM: Key = key(
     Kind::Template,
     "Key of the stream. Entries have the fields `payload`, `id`, `queue`, `due_ms`, `attempt` and the headers.",
 );
-const PUSH: Key = key(
-    "push",
-    Kind::Word(&[now("right"), now("left")]),
-    "End of the list. Redisson's consumers expect `right`.",
-)
-.default("right");
+const PUSH: Key =
+    key("push", Kind::Word(&[now("right"), now("left")]), "End of the list. Redisson's consumers expect `right`.")
+        .default("right");
 const MAX_LEN: Key =
     key("max_len", count_or("none", 1, u64::MAX), "Approximate length to which the stream is trimmed.").default("none");
 const EXACTLY_ONCE: Key = key(

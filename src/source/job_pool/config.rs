@@ -59,7 +59,11 @@ tables! {
 
 /// The kind.
 pub(crate) static KIND: SourceKind = SourceKind {
-    key: key("job_pool", Kind::Section(&job_pool::TABLE), "A pool of jobs: ids by due time, and the jobs in other keys."),
+    key: key(
+        "job_pool",
+        Kind::Section(&job_pool::TABLE),
+        "A pool of jobs: ids by due time, and the jobs in other keys.",
+    ),
     tables: &[&job_pool::TABLE, &job::TABLE, &record::TABLE, &status::TABLE],
     read,
     metric_names: None,

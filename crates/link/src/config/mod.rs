@@ -39,7 +39,8 @@ const TLS: Key = key(
     Kind::Section(&tls::TABLE),
     "Certificates for `rediss://`. With `sentinel` or `cluster` it enables TLS; `tls: {}` trusts the system's authorities.",
 );
-const CONNECT_TIMEOUT: Key = key("connect_timeout", duration(1), "Timeout for TCP, TLS and login together.").default("5s");
+const CONNECT_TIMEOUT: Key =
+    key("connect_timeout", duration(1), "Timeout for TCP, TLS and login together.").default("5s");
 const COMMAND_TIMEOUT: Key = key("command_timeout", duration(1), "Timeout for one command or script.").default("5s");
 
 tables! {
