@@ -26,6 +26,7 @@ pub mod plant;
 pub mod api;
 pub mod ledger;
 pub mod sink;
+mod sink_kinds;
 pub mod source;
 
 pub mod model;

@@ -7,8 +7,8 @@ use crate::jobs::config as job_queue;
 use crate::link::config::{durability, redis, sentinel};
 use crate::settings::keys::{Kind, Table, tables};
 use crate::settings::tls;
-use crate::sink;
-use crate::source::kinds;
+use crate::sink_kinds;
+use crate::source::spec;
 use crate::spans::config as spans;
 
 tables! {
@@ -70,7 +70,7 @@ tables! {
         ID = key("id", count(9, 2_147_483_647), "The id with which the application registers the class in Kryo.");
     }
     mod sinks at "sinks.NAME", "Exactly one key: the kind." {
-    } + sink::KIND_KEYS
+    } + sink_kinds::KIND_KEYS
     mod queue at "queues.NAME", "One queue: the source of its elements and their destinations." {
         SOURCE = key("source", Kind::Section(&source::TABLE), "The source of the elements.").required();
         TO = key("to", Kind::List(&to::TABLE), "Destinations. An element leaves Redis when all of them have confirmed it. Each sink is listed at most once. Required, unless `mode: rescue`.");
@@ -103,7 +103,7 @@ tables! {
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
         ENVELOPE = key("envelope", Kind::Word(&[now("raw"), now("decoded"), now("json"), now("cloudevents")]), "`raw`: the payload's bytes. `decoded`: the decoded value, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: an event of CloudEvents 1.0.").default("raw");
         CLOUDEVENTS = key("cloudevents", Kind::Section(&cloud_events::TABLE), "Settings of the event, with `envelope: cloudevents`.");
-    } + sink::DESTINATION_KEYS
+    } + sink_kinds::DESTINATION_KEYS
     mod cloud_events at "queues.NAME.to[].cloudevents", "An event of CloudEvents 1.0. Its `id` is the element's, its `time` the due time." {
         MODE = key("mode", Kind::Word(&[now("binary"), now("structured")]), "`binary`: the attributes are headers `ce_*` and `content-type`, the body is the data; not for a list. `structured`: the body is one JSON object with the attributes and the data.").default("binary");
         DATA = key("data", Kind::Word(&[now("raw"), now("decoded")]), "`raw`: the payload's bytes, only with `mode: binary`. `decoded`: the decoded value, as JSON or plain text. Default: `raw`, but `decoded` with `mode: structured` and with `java_types: strip`.");
@@ -114,7 +114,7 @@ tables! {
     mod dead_letter at "queues.NAME.dead_letter", "Dead letters are kept in the stream `delaybridge:dead:{NAME}` beside the queue. With `sink` they are forwarded: each stays in the stream until that sink has confirmed it. The message is the original payload, with cause and attempts in headers. Templates may use `id`, `queue`, `due_ms` and `attempt`, but not the payload, which may be undecodable." {
         STREAM = key("stream", Kind::Section(&dead_stream::TABLE), "Settings of the stream.");
         SINK = key("sink", Kind::Text, "Name of a sink that dead letters are forwarded to. It may be a sink of the queue, with another destination. For a Redis stream, set the stream on the sink. A list carries no cause.");
-    } + sink::DEAD_LETTER_KEYS
+    } + sink_kinds::DEAD_LETTER_KEYS
     mod dead_stream at "queues.NAME.dead_letter.stream", "Limits of the stream." {
         MAX_LEN = key("max_len", count_or("none", 1, u64::MAX), "Largest number of dead letters. Trimmed dead letters are lost, so it needs `allow_loss: true`.").default("none");
         ALLOW_LOSS = key("allow_loss", Kind::Flag, "Confirms that the oldest dead letters may be lost.").default("false");
@@ -162,7 +162,7 @@ fn of_redisson(class: &str) -> Option<&'static str> {
 
 /// Every table of the file, in the order of the reference.
 pub(super) fn all() -> Vec<&'static Table> {
-    let kinds = || sink::KINDS.iter().flat_map(|kind| kind.tables).copied();
+    let kinds = || sink_kinds::KINDS.iter().flat_map(|kind| kind.tables).copied();
     let mut all = Vec::new();
     for table in TABLES.iter().copied() {
         all.push(table);

@@ -112,12 +112,11 @@ fn ascii(bytes: &[u8]) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::Destination;
-    use crate::sink::contract::outbound;
+    use crate::sink::contract::{anywhere, outbound};
 
     #[test]
     fn an_element_is_known_by_its_headers() {
-        let message = Outbound { attempt: 3, ..outbound(0xabcd, Destination::STDOUT, "x") };
+        let message = Outbound { attempt: 3, ..outbound(0xabcd, anywhere(), "x") };
         let headers = Standard::of(&message);
         let expected = [
             ("delaybridge-id", "000000000000abcd"),
@@ -130,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_unknown_due_time_has_no_header() {
-        let message = Outbound { due_ms: None, ..outbound(1, Destination::STDOUT, "x") };
+        let message = Outbound { due_ms: None, ..outbound(1, anywhere(), "x") };
         assert!(Standard::of(&message).iter().all(|(name, _)| name != DUE_MS));
     }
 

@@ -219,7 +219,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::sink::contract::outbound;
+    use crate::sink::contract::{anywhere, outbound};
 
     fn job_queue() -> (Arc<JobQueue>, mpsc::Receiver<Job>) {
         let (queue, jobs) = JobQueue::new("test", Duration::from_secs(1), 2);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn message() -> Outbound {
-        outbound(1, crate::sink::Destination::STDOUT, "x")
+        outbound(1, anywhere(), "x")
     }
 
     #[tokio::test]
@@ -305,7 +305,7 @@ mod tests {
     }
 
     fn batch(range: std::ops::Range<u64>) -> Vec<Outbound> {
-        range.map(|id| outbound(id, crate::sink::Destination::STDOUT, "x")).collect()
+        range.map(|id| outbound(id, anywhere(), "x")).collect()
     }
 
     fn wide_queue() -> (JobQueue, mpsc::Receiver<Job>) {

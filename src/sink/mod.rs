@@ -11,6 +11,7 @@ pub mod amqp;
 mod answers;
 mod backlog;
 pub mod codes;
+mod destination;
 #[doc(hidden)]
 pub mod fake;
 #[cfg_attr(not(any(feature = "kafka", feature = "amqp")), allow(dead_code))]
@@ -19,7 +20,6 @@ pub mod http;
 mod job_queue;
 pub mod kafka;
 mod kind;
-mod kinds;
 pub mod redis;
 mod spec;
 pub mod stdout;
@@ -38,12 +38,11 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 pub use self::answers::{Answered, Answers};
 pub use self::backlog::{Backlog, Returned};
+pub use self::destination::{Destination, SinkAddress};
 pub(crate) use self::kind::{At, ReadTarget, RouteHeaders, SinkKind, SinkSettings};
-pub use self::kinds::Destination;
-pub(crate) use self::kinds::{DEAD_LETTER_KEYS, DESTINATION_KEYS, KIND_KEYS, KINDS};
 pub use self::spec::{Connector, Fixed, RedisCommand, RedisServer, RedisWrite, SinkSpec, Target};
 use crate::clock::Instant;
-use crate::message::{Class, Failure, Identity, Outcome};
+use crate::message::{Failure, Identity, Outcome};
 
 /// One element on its way to one sink: decoded and routed, nothing left to decide.
 #[derive(Clone, Debug)]
@@ -160,14 +159,4 @@ fn together(failures: Vec<Failure>) -> Result<(), Failure> {
     let texts: Vec<_> = failures.iter().map(|failure| failure.message.as_str()).collect();
     let text = texts.join("; ");
     failures.into_iter().next().map_or(Ok(()), |first| Err(Failure::new(first.class, first.code, text)))
-}
-
-/// The answer to an element that was routed to a sink of another kind: the configuration check refuses that, so it is
-/// a defect, and nothing can be delivered until it is fixed.
-fn wrong_destination(kind: &str, destination: &Destination) -> Failure {
-    Failure::new(
-        Class::TargetPermanent,
-        "wrong_destination",
-        format!("deliver to sink of kind {kind}: it has no {destination}"),
-    )
 }

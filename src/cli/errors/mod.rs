@@ -8,7 +8,7 @@ mod table;
 use std::fmt::Write as _;
 
 use crate::codes::{Code, Codes};
-use crate::{link, sink, template};
+use crate::{link, sink, sink_kinds, template};
 
 /// What is known of a code; of a long one, its first 16 bytes are enough, which is what an entry in Redis keeps.
 pub fn explain(code: &str) -> Option<Code> {
@@ -23,7 +23,7 @@ fn sections() -> Vec<Codes> {
     let mut sections = vec![table::DEAD];
     sections.extend(link::codes::CODES);
     sections.push(sink::codes::EVERY_SINK);
-    sections.extend(sink::KINDS.iter().map(|kind| (kind.codes)()));
+    sections.extend(sink_kinds::KINDS.iter().map(|kind| (kind.codes)()));
     sections.push(payloads);
     sections
 }

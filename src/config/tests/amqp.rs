@@ -244,7 +244,7 @@ fn a_route_names_its_exchange_or_the_sink_does() {
     let target = |sink: &str, route: &str| {
         let text = file(&format!("url: 'amqp://r'{sink}"), route);
         let config = load(&text).unwrap_or_else(|errors| panic!("{errors}")).config;
-        let AmqpTarget { exchange, routing_key, properties } = super::target(&config.queues[1].to[0]);
+        let AmqpTarget { exchange, routing_key, properties, .. } = super::target(&config.queues[1].to[0]);
         let properties: Vec<_> =
             properties.iter().map(|(name, value)| format!(" {}={}", name.as_str(), value.source())).collect();
         format!("{}|{}{}", exchange.source(), routing_key.source(), properties.concat())

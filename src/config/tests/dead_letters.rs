@@ -5,7 +5,7 @@ use super::*;
 use crate::sink::amqp::AmqpTarget;
 #[cfg(feature = "kafka")]
 use crate::sink::kafka::KafkaTarget;
-use crate::sink::redis::RedisTarget;
+use crate::sink::redis::{KeyTarget, KeyValue};
 
 /// The good file, with these lines in place of the codec of the queue `mails`.
 fn file(dead_letter: &str) -> String {
@@ -30,8 +30,8 @@ fn a_sink_for_dead_letters_alone_is_used() {
         (&*to.sink, to.message.envelope.clone(), to.message.headers.len(), queue.dead_letter_max_len),
         ("grave", crate::route::Envelope::Raw, 0, Some(5))
     );
-    let RedisTarget::Stream { stream, .. } = target(to) else { panic!("{to:?}") };
-    assert_eq!(stream.source(), "dead:${queue}");
+    let KeyTarget { key, value: KeyValue::Stream { .. }, .. } = target(to) else { panic!("{to:?}") };
+    assert_eq!(key.source(), "dead:${queue}");
     let shown =
         "    dead_letter:\n      sink: grave\n      sink_stream: dead:${queue}\n      stream:\n        max_len: 5\n";
     assert!(describe(&config).contains(shown), "{}", describe(&config));
@@ -102,7 +102,7 @@ fn dead_letters_go_to_a_topic_of_their_own() {
         file(dead).replace("stdout: {}", &format!("kafka: {{ brokers: [k], topic: t{sink} }}"))
     };
     let config = load(&kafka("", "sink: out, topic: '${queue}.dead', key: '${id}'")).unwrap().config;
-    let KafkaTarget { topic, key } = target(config.queues[1].dead_letter_to.as_ref().unwrap());
+    let KafkaTarget { topic, key, .. } = target(config.queues[1].dead_letter_to.as_ref().unwrap());
     assert_eq!((topic.source(), key.as_ref().map(|key| key.source())), ("${queue}.dead", Some("${id}")));
     check_words(
         &kafka(", key: '${payload.a}'", "sink: out, topic: dead"),

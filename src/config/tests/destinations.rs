@@ -1,7 +1,7 @@
 //! Destinations: keys on the sink and under `to:`, and what contradicts itself.
 
 use super::*;
-use crate::sink::redis::RedisTarget;
+use crate::sink::redis::{KeyTarget, KeyValue};
 
 #[test]
 fn contradictions_between_parts_are_refused() {
@@ -127,10 +127,14 @@ fn keys_under_to_take_precedence_over_the_sink() {
         .replace("{ list: done }", "{ stream: s, max_len: 9 }")
         .replace("sink: ready", "sink: ready\n        list: l\n        push: left");
     let config = load(&text).unwrap().config;
-    let RedisTarget::List { list, push, .. } = target(&config.queues[0].to[0]) else { panic!("{config:?}") };
-    assert_eq!((list.source(), *push), ("l", crate::link::Side::Left));
+    let KeyTarget { key, value: KeyValue::List { push, .. }, .. } = target(&config.queues[0].to[0]) else {
+        panic!("{config:?}")
+    };
+    assert_eq!((key.source(), *push), ("l", crate::link::Side::Left));
     let config = load(&text.replace("list: l\n        push: left", "max_len: none")).unwrap().config;
-    let RedisTarget::Stream { max_len, .. } = target(&config.queues[0].to[0]) else { panic!("{config:?}") };
+    let KeyTarget { value: KeyValue::Stream { max_len }, .. } = target(&config.queues[0].to[0]) else {
+        panic!("{config:?}")
+    };
     assert_eq!(*max_len, None);
 }
 

@@ -288,7 +288,7 @@ fn a_route_names_its_topic_or_the_sink_does() {
     let target = |sink: &str, route: &str| {
         let config =
             load(&file(&format!("brokers: [k], {sink}"), route)).unwrap_or_else(|errors| panic!("{errors}")).config;
-        let KafkaTarget { topic, key } = super::target(&config.queues[1].to[0]);
+        let KafkaTarget { topic, key, .. } = super::target(&config.queues[1].to[0]);
         format!("{} {:?}", topic.source(), key.as_ref().map(|key| key.source()))
     };
     assert_eq!(target("topic: t", ""), "t None");

@@ -8,7 +8,8 @@ use super::sink::SinkDraft;
 use crate::settings::keys::Key;
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
-use crate::sink::{At, KINDS, SinkKind, Target};
+use crate::sink::{At, SinkKind, Target};
+use crate::sink_kinds::KINDS;
 use crate::template::Template;
 
 /// The section of a destination, with what its keys depend on.

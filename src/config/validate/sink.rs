@@ -6,7 +6,8 @@ use crate::config::tables::{sinks as table, top};
 use crate::settings::keys::nearest;
 use crate::settings::problem::{Report, Spot};
 use crate::settings::reader::{Scalar, Section, clip};
-use crate::sink::{KINDS, ReadTarget, SinkKind, SinkSettings, SinkSpec};
+use crate::sink::{ReadTarget, SinkKind, SinkSettings, SinkSpec};
+use crate::sink_kinds::KINDS;
 
 /// A sink and its place.
 pub(super) struct SinkDraft<'a> {

@@ -25,7 +25,6 @@ use crate::pipeline::deliver::relay::{self, Early};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::plant::{Lie, planted};
-use crate::sink::Destination;
 
 /// How often the confirmed elements of a claim are written while others of it wait: what a crash delivers twice.
 const FLUSH: Duration = Duration::from_millis(20);
@@ -167,10 +166,8 @@ fn key_of(held: &mut Held) -> u64 {
         Some(template) => outbound::text(&subject, &payload, template).map_or(own, |key| xxh3_64(key.as_bytes())),
         None => {
             let message = outbound::message(&subject, &payload, 0, queue.home().now_ms(), Instant::now());
-            match message.map(|message| message.destination) {
-                Ok(Destination::Kafka(record)) => record.key.map_or(own, |key| xxh3_64(&key)),
-                _ => own,
-            }
+            let key = message.as_ref().ok().and_then(|message| message.destination.record_key());
+            key.map_or(own, xxh3_64)
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::pipeline::limits::large::{SMALL, Turn};
 use crate::pipeline::settle::verdict::{Release, Verdict};
 use crate::plant::{Lie, planted};
 use crate::route::ElementInfo;
-use crate::sink::{Destination, Outbound};
+use crate::sink::Outbound;
 use crate::source::NoPayload;
 use crate::source::ledger::claims::Header;
 use crate::spans::Subject as Traced;
@@ -177,8 +177,7 @@ pub fn message(
         ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic: subject.topic.as_deref() };
     let mut routed = routed(spec, &element, payload)?;
     if let Some(traces) = &subject.claim.traces {
-        let to = &routed.destination;
-        let carries = matches!(to, Destination::Kafka(_) | Destination::Amqp(_) | Destination::Http(_));
+        let carries = routed.destination.carries_traces();
         let headers = &mut routed.message.headers;
         traces.routed(subject.place, &subject.traced(), (place, &spec.sink), headers, carries);
     }

@@ -210,7 +210,7 @@ async fn a_push_is_made_exactly_once_however_often_its_reply_is_lost() {
     let sinks = [("s", sink.clone())];
     let mut spec = spec(&sinks);
     let (list, push) = (crate::template::Template::compile("out").unwrap(), crate::link::Side::Right);
-    spec.to[0].target = Arc::new(crate::sink::redis::RedisTarget::List { list, push, exactly_once: true });
+    spec.to[0].target = Arc::new(crate::sink::redis::KeyTarget::list(list, push, true));
     let bridge = world.bridge_with(1, &sinks, spec);
     world.server.fail(Op::Settle, [Fault::ReplyLost, Fault::RequestLost, Fault::ReplyLost]);
     bridge.offer(0..10);

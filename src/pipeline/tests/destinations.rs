@@ -10,7 +10,7 @@ const IN_TROUBLE: &str = "delaybridge_sink_destinations_in_trouble{sink=\"s\"}";
 /// Elements go to the list that their payload names.
 fn lists(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
     let list = crate::template::Template::compile("${payload}").unwrap();
-    let target = crate::sink::redis::RedisTarget::List { list, push: crate::link::Side::Right, exactly_once: false };
+    let target = crate::sink::redis::KeyTarget::list(list, crate::link::Side::Right, false);
     let mut spec = QueueSpec { codec: Codec::String.into(), ..spec(sinks) };
     spec.to[0].target = Arc::new(target);
     spec
@@ -210,7 +210,7 @@ async fn words_of_payloads_are_shown_in_dead_letters_only() {
 /// Elements of each queue go to a list of its own.
 fn own_list(spec: &mut QueueSpec) {
     let list = crate::template::Template::compile(&format!("of-{}", spec.id)).unwrap();
-    let target = crate::sink::redis::RedisTarget::List { list, push: crate::link::Side::Right, exactly_once: false };
+    let target = crate::sink::redis::KeyTarget::list(list, crate::link::Side::Right, false);
     spec.to[0].target = Arc::new(target);
 }
 

@@ -143,11 +143,11 @@ async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payloa
     let template = |text| crate::template::Template::compile(text).unwrap();
     let list = |key| -> Arc<dyn Target> {
         let (list, push) = (template(key), crate::link::Side::Right);
-        Arc::new(crate::sink::redis::RedisTarget::List { list, push, exactly_once: false })
+        Arc::new(crate::sink::redis::KeyTarget::list(list, push, false))
     };
     let exchange = |exchange, routing_key| -> Arc<dyn Target> {
         let (exchange, routing_key) = (template(exchange), template(routing_key));
-        Arc::new(crate::sink::amqp::AmqpTarget { exchange, routing_key, properties: Vec::new() })
+        Arc::new(crate::sink::amqp::AmqpTarget::new(exchange, routing_key, Vec::new()))
     };
     let rows = [
         (list("due-${queue}"), About::Target, true),

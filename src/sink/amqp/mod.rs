@@ -24,9 +24,12 @@ use super::kind::SinkKind;
 use crate::codes::Codes;
 use crate::settings::keys::{Kind, Table, key};
 
+/// The kind in the configuration.
+const NAME: &str = "amqp";
+
 /// What the kind offers.
 pub(crate) static KIND: SinkKind = SinkKind {
-    key: key("amqp", Kind::Section(&config::sink_amqp::TABLE), "AMQP 0-9-1 exchanges (RabbitMQ)."),
+    key: key(NAME, Kind::Section(&config::sink_amqp::TABLE), "AMQP 0-9-1 exchanges (RabbitMQ)."),
     title: "AMQP",
     built: cfg!(feature = "amqp"),
     tables: TABLES,

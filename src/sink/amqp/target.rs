@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use super::super::headers;
 use super::super::kind::{At, RouteHeaders};
-use super::super::{Destination, Fixed, Target};
+use super::super::{Destination, Fixed, SinkAddress, Target};
+use super::NAME;
 use crate::message::About;
 use crate::settings::keys::{Group, Key, Kind, key, tables};
 use crate::settings::problem::Spot;
@@ -51,20 +52,22 @@ pub struct AmqpDestination {
     pub properties: Vec<(AmqpProperty, String)>,
 }
 
-impl AmqpDestination {
-    /// What tells it apart: exchange and routing key.
-    pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
+impl SinkAddress for AmqpDestination {
+    fn lane(&self) -> (&[u8], &[u8]) {
         (self.exchange.as_bytes(), self.routing_key.as_bytes())
     }
 
-    /// Exchange, routing key and properties.
-    pub(in crate::sink) fn fields(&self) -> Vec<(String, Bytes)> {
+    fn fields(&self) -> Vec<(String, Bytes)> {
         let text = |text: &str| Bytes::copy_from_slice(text.as_bytes());
         let own = [(EXCHANGE.name, &self.exchange), (ROUTING_KEY.name, &self.routing_key)];
         let own = own.map(|(name, value)| (name.to_owned(), text(value)));
         let property =
             |(property, value): &(AmqpProperty, String)| (format!("{}.{property}", PROPERTIES.name), text(value));
         own.into_iter().chain(self.properties.iter().map(property)).collect()
+    }
+
+    fn carries_traces(&self) -> bool {
+        true
     }
 }
 
@@ -120,9 +123,21 @@ pub struct AmqpTarget {
     /// Templates of the message's properties.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "shown::pairs")]
     pub properties: Vec<(AmqpProperty, Template)>,
+    /// The destination of every element without a media type of its own, if there are no holes to fill.
+    #[serde(skip)]
+    constant: Option<Destination>,
 }
 
 impl AmqpTarget {
+    /// The messages with this routing key and these properties at this exchange.
+    pub fn new(exchange: Template, routing_key: Template, properties: Vec<(AmqpProperty, Template)>) -> AmqpTarget {
+        let fixed = exchange.static_shared().cloned().zip(routing_key.static_shared().cloned());
+        let constant = fixed
+            .filter(|_| properties.is_empty())
+            .map(|(exchange, routing_key)| AmqpDestination { exchange, routing_key, properties: Vec::new() }.into());
+        AmqpTarget { exchange, routing_key, properties, constant }
+    }
+
     /// The filled properties; in AMQP the media type of the body is one of them.
     fn properties(&self, from: &Filler<'_>) -> Result<Vec<(AmqpProperty, String)>, FillError> {
         let content_type = from.content_type().map(|text| (AmqpProperty::ContentType, text.to_owned()));
@@ -141,6 +156,9 @@ impl AmqpTarget {
 
 impl Target for AmqpTarget {
     fn fill(&self, from: &Filler<'_>) -> Result<Destination, FillError> {
+        if let (Some(constant), None) = (&self.constant, from.content_type()) {
+            return Ok(constant.clone());
+        }
         let destination = AmqpDestination {
             // Both may be empty: the default exchange, and a fanout's routing key.
             exchange: from.fitting(&self.exchange, EXCHANGE.name, unfit_text)?,
@@ -167,7 +185,7 @@ impl Target for AmqpTarget {
     }
 
     fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        let Destination::Amqp(found) = destination else { return Vec::new() };
+        let Ok(found) = destination.of_kind::<AmqpDestination>(NAME) else { return Vec::new() };
         let pairs = [(&found.exchange, &self.exchange), (&found.routing_key, &self.routing_key)];
         let chosen = pairs.into_iter().filter(|(_, template)| template.uses_payload());
         chosen.map(|(filled, template)| (&**filled, template.source())).collect()
@@ -279,7 +297,7 @@ impl AmqpKeys {
             None => Template::compile("").ok(),
         };
         let properties = self.properties.iter().map(|(property, value, _)| (*property, value.clone())).collect();
-        let target = AmqpTarget { exchange: part(exchange)?, routing_key: part(routing_key)?, properties };
+        let target = AmqpTarget::new(part(exchange)?, part(routing_key)?, properties);
         Some((Arc::new(target), spot.clone()))
     }
 }
@@ -346,13 +364,12 @@ mod tests {
     fn an_exchange_a_routing_key_and_properties_are_filled() {
         fn check(exchange: &str, key: &str, properties: &[(AmqpProperty, &str)], expected: &str) {
             let properties = properties.iter().map(|(property, text)| (*property, template(text))).collect();
-            let got = match filled(&AmqpTarget { exchange: template(exchange), routing_key: template(key), properties })
-            {
-                Ok(Destination::Amqp(AmqpDestination { exchange, routing_key, properties })) => {
+            let got = match filled(&AmqpTarget::new(template(exchange), template(key), properties)) {
+                Ok(destination) => {
+                    let AmqpDestination { exchange, routing_key, properties } = destination.of_kind(NAME).unwrap();
                     let properties = properties.iter().map(|(name, value)| format!(" {name}={value}"));
                     format!("{exchange}|{routing_key}{}", properties.collect::<String>())
                 }
-                Ok(other) => panic!("{other:?}"),
                 Err(error) => error,
             };
             assert_eq!(got, expected);
@@ -387,11 +404,12 @@ mod tests {
 
     #[test]
     fn the_media_type_of_an_event_is_a_property() {
-        let target = AmqpTarget { exchange: template("x"), routing_key: template(""), properties: Vec::new() };
+        let target = AmqpTarget::new(template("x"), template(""), Vec::new());
         let id = crate::message::MessageId([0; 8]).into();
         let element = crate::template::ElementInfo { id: &id, queue: "q", due_ms: None, attempt: 1, topic: None };
         let filler = Filler::new(&element, &crate::template::NoFields, Some("text/plain"));
-        let Ok(Destination::Amqp(AmqpDestination { properties, .. })) = target.fill(&filler) else { panic!() };
-        assert_eq!(properties, [(AmqpProperty::ContentType, "text/plain".to_owned())]);
+        let filled = target.fill(&filler).unwrap();
+        let AmqpDestination { properties, .. } = filled.of_kind(NAME).unwrap();
+        assert_eq!(*properties, [(AmqpProperty::ContentType, "text/plain".to_owned())]);
     }
 }

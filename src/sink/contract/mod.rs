@@ -7,6 +7,7 @@ mod batches;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use futures_util::future::join_all;
 pub(crate) use self::batches::*;
 use super::{Sink, Target};
 use crate::message::{Class, MessageId};
-use crate::sink::{Destination, Outbound};
+use crate::sink::{Destination, Outbound, SinkAddress};
 use crate::template::{ElementInfo, Fields, Filler, Template};
 
 /// How long a test waits for anything before it fails.
@@ -41,7 +42,7 @@ pub(crate) trait Rig {
     }
     /// A destination of another kind, unless the kind takes any.
     fn foreign(&self) -> Option<Destination> {
-        Some(Destination::STDOUT)
+        Some(anywhere())
     }
     /// The bodies that have arrived since the rig was made; without an order in any order.
     async fn received(&mut self) -> Vec<Vec<u8>>;
@@ -53,6 +54,31 @@ pub(crate) trait Rig {
     async fn stall(&mut self);
     /// It resumes.
     async fn resume(&mut self);
+}
+
+/// A destination of no kind: every sink but the fake one refuses it.
+#[derive(Debug, PartialEq)]
+struct Anywhere;
+
+impl SinkAddress for Anywhere {
+    fn lane(&self) -> (&[u8], &[u8]) {
+        (&[], &[])
+    }
+
+    fn fields(&self) -> Vec<(String, Bytes)> {
+        Vec::new()
+    }
+}
+
+impl fmt::Display for Anywhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anywhere")
+    }
+}
+
+/// A destination for a sink that does not look at it, or does not have it.
+pub(crate) fn anywhere() -> Destination {
+    Anywhere.into()
 }
 
 /// An element as the pipeline would hand it over.

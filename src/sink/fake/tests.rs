@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::sink::Destination;
-use crate::sink::contract::{Rig, contract_tests, outbound};
+use crate::sink::contract::{Rig, anywhere, contract_tests, outbound};
 
 struct FakeRig(Arc<FakeSink>);
 
@@ -20,13 +20,13 @@ impl Rig for FakeRig {
     }
 
     fn destination(&self) -> Destination {
-        Destination::STDOUT
+        anywhere()
     }
 
     fn refusing(&self) -> Destination {
         let failure = Failure::new(Class::MessagePermanent, "refused", "as scripted");
         self.0.on_id(MessageId(50_u64.to_be_bytes()), [Step::Fail(failure)]);
-        Destination::STDOUT
+        anywhere()
     }
 
     fn foreign(&self) -> Option<Destination> {
@@ -64,10 +64,10 @@ mod contract {
 async fn the_script_is_followed_and_recorded() {
     let sink = FakeSink::new(Duration::from_secs(1));
     let failure = Failure::new(Class::Transient, "busy", "as scripted");
-    let message = outbound(7, Destination::STDOUT, "x");
+    let message = outbound(7, anywhere(), "x");
     sink.on_id(message.id.id, [Step::Fail(failure.clone()), Step::Confirm]);
     sink.on_call([Step::FailAfterTaking(failure.clone()), Step::Hang]);
-    let other = outbound(8, Destination::STDOUT, "y");
+    let other = outbound(8, anywhere(), "y");
     assert_eq!(sink.deliver(message.clone()).await, Err(failure.clone()));
     assert_eq!(sink.deliver(other.clone()).await, Err(failure));
     assert_eq!(sink.deliver(message.clone()).await, Ok(()));

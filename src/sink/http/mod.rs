@@ -25,9 +25,12 @@ use super::kind::SinkKind;
 use crate::codes::Codes;
 use crate::settings::keys::{Kind, key};
 
+/// The kind in the configuration.
+const NAME: &str = "http";
+
 /// What the kind offers.
 pub(crate) static KIND: SinkKind = SinkKind {
-    key: key("http", Kind::Section(&config::sink_http::TABLE), "Webhooks."),
+    key: key(NAME, Kind::Section(&config::sink_http::TABLE), "Webhooks."),
     title: "HTTP",
     built: cfg!(feature = "http"),
     tables: config::TABLES,

@@ -84,7 +84,6 @@ impl Path {
     /// # Errors
     /// When the element lacks a field that has no default, or a value that makes no path.
     pub fn fill(&self, from: &Filler<'_>) -> Result<String, FillError> {
-        let unfit = |why| FillError::Unfit { place: KEY.to_owned(), why };
         let mut filled = String::with_capacity(self.whole.source().len() + 32);
         for part in &self.parts {
             match part {
@@ -98,14 +97,28 @@ impl Path {
                 }
             }
         }
-        if filled.len() > LONGEST {
-            return Err(unfit("path and query are longer than 8000 bytes"));
+        match unfit_request(&filled) {
+            Some(why) => Err(FillError::Unfit { place: KEY.to_owned(), why }),
+            None => Ok(filled),
         }
-        let path = filled.split('?').next().unwrap_or_default();
-        if path.split('/').any(|step| matches!(step, "." | "..")) {
-            return Err(unfit("a step of the path is `.` or `..`"));
-        }
-        Ok(filled)
+    }
+
+    /// Path and query of every element, if there are no holes to fill and they can be requested.
+    pub fn constant(&self) -> Option<String> {
+        let text = self.whole.static_text().filter(|text| unfit_request(text).is_none())?;
+        Some(text.to_owned())
+    }
+}
+
+/// The reason why a filled path and query cannot be requested.
+fn unfit_request(filled: &str) -> Option<&'static str> {
+    let path = filled.split('?').next().unwrap_or_default();
+    if filled.len() > LONGEST {
+        Some("path and query are longer than 8000 bytes")
+    } else if path.split('/').any(|step| matches!(step, "." | "..")) {
+        Some("a step of the path is `.` or `..`")
+    } else {
+        None
     }
 }
 

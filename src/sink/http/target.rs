@@ -7,9 +7,9 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::super::kind::{At, RouteHeaders};
-use super::super::{Destination, Fixed, Target};
-use super::names;
+use super::super::{Destination, Fixed, SinkAddress, Target};
 use super::path::{self, Path, PathError};
+use super::{NAME, names};
 use crate::message::About;
 use crate::settings::keys::{Key, Kind, key};
 use crate::settings::problem::Spot;
@@ -32,21 +32,23 @@ pub(super) type PathKey = (Path, Spot);
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpDestination {
     /// Path and query.
-    pub path: Arc<str>,
+    pub path: String,
     /// Nothing of it may be shown.
     pub secret: bool,
 }
 
-impl HttpDestination {
-    /// What tells it apart: path and query.
-    pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
+impl SinkAddress for HttpDestination {
+    fn lane(&self) -> (&[u8], &[u8]) {
         (self.path.as_bytes(), &[])
     }
 
-    /// The path, unless it is a secret.
-    pub(in crate::sink) fn fields(&self) -> Vec<(String, Bytes)> {
+    fn fields(&self) -> Vec<(String, Bytes)> {
         let path = (!self.secret).then(|| (PATH.name.to_owned(), Bytes::copy_from_slice(self.path.as_bytes())));
         path.into_iter().collect()
+    }
+
+    fn carries_traces(&self) -> bool {
+        true
     }
 }
 
@@ -66,12 +68,26 @@ impl fmt::Debug for HttpDestination {
 #[derive(Debug, Clone)]
 pub struct HttpTarget {
     /// Template of path and query.
-    pub path: Path,
+    path: Path,
+    /// The destination of every element, if the path has no holes to fill.
+    constant: Option<Destination>,
+}
+
+impl HttpTarget {
+    /// The requests to this path.
+    fn new(path: Path) -> HttpTarget {
+        let secret = path.is_secret();
+        let constant = path.constant().map(|path| HttpDestination { path, secret }.into());
+        HttpTarget { path, constant }
+    }
 }
 
 impl Target for HttpTarget {
     fn fill(&self, from: &Filler<'_>) -> Result<Destination, FillError> {
-        let path = self.path.fill(from)?.into();
+        if let Some(constant) = &self.constant {
+            return Ok(constant.clone());
+        }
+        let path = self.path.fill(from)?;
         Ok(HttpDestination { path, secret: self.path.is_secret() }.into())
     }
 
@@ -84,8 +100,8 @@ impl Target for HttpTarget {
     }
 
     fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        match destination {
-            Destination::Http(found) if self.path.template().uses_payload() => {
+        match destination.of_kind::<HttpDestination>(NAME) {
+            Ok(found) if self.path.template().uses_payload() => {
                 let before_query = |text: &'a str| text.split('?').next().unwrap_or_default();
                 let template = if found.secret { "/(hidden)" } else { before_query(self.path.template().source()) };
                 vec![(before_query(&found.path), template)]
@@ -103,9 +119,8 @@ impl Target for HttpTarget {
     }
 
     fn fixed(&self) -> Option<Fixed> {
-        let path = self.path.template().static_shared()?.clone();
-        let destination = HttpDestination { path, secret: self.path.is_secret() };
-        Some(Fixed { name: destination.to_string(), destination: destination.into() })
+        let destination = self.constant.clone()?;
+        Some(Fixed { name: destination.to_string(), destination })
     }
 
     fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {
@@ -148,5 +163,5 @@ pub(super) fn read(at: &At<'_, '_>, sinks: Option<&PathKey>) -> Option<(Arc<dyn 
     let (path, spot) = own.as_ref().or(sinks)?;
     (at.fits)(path.template(), spot);
     let spot = if own.is_some() { spot } else { at.sink_spot };
-    Some((Arc::new(HttpTarget { path: path.clone() }), spot.clone()))
+    Some((Arc::new(HttpTarget::new(path.clone())), spot.clone()))
 }

@@ -21,9 +21,12 @@ use super::kind::SinkKind;
 use crate::codes::Codes;
 use crate::settings::keys::{Kind, key};
 
+/// The kind in the configuration.
+const NAME: &str = "kafka";
+
 /// What the kind offers.
 pub(crate) static KIND: SinkKind = SinkKind {
-    key: key("kafka", Kind::Section(&config::sink_kafka::TABLE), "Kafka topics."),
+    key: key(NAME, Kind::Section(&config::sink_kafka::TABLE), "Kafka topics."),
     title: "Kafka",
     built: cfg!(feature = "kafka"),
     tables: config::TABLES,

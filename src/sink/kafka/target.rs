@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use super::super::headers;
 use super::super::kind::{At, RouteHeaders};
-use super::super::{Destination, Fixed, Target};
+use super::super::{Destination, Fixed, SinkAddress, Target};
+use super::NAME;
 use crate::message::About;
 use crate::settings::keys::{Group, Key, Kind, key};
 use crate::settings::problem::Spot;
@@ -33,20 +34,27 @@ pub struct KafkaDestination {
     /// The topic.
     pub topic: Arc<str>,
     /// The record's key, which decides the partition; without one partitions take turns.
-    pub key: Option<Bytes>,
+    pub key: Option<String>,
 }
 
-impl KafkaDestination {
-    /// What tells it apart: the topic. The sink knows the partitions.
-    pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
+impl SinkAddress for KafkaDestination {
+    /// The topic. The sink knows the partitions.
+    fn lane(&self) -> (&[u8], &[u8]) {
         (self.topic.as_bytes(), &[])
     }
 
-    /// The topic, and the key if there is one.
-    pub(in crate::sink) fn fields(&self) -> Vec<(String, Bytes)> {
+    fn fields(&self) -> Vec<(String, Bytes)> {
         let topic = (TOPIC.name.to_owned(), Bytes::copy_from_slice(self.topic.as_bytes()));
-        let key = self.key.iter().map(|key| (KEY.name.to_owned(), key.clone()));
+        let key = self.key.iter().map(|key| (KEY.name.to_owned(), key.clone().into()));
         std::iter::once(topic).chain(key).collect()
+    }
+
+    fn carries_traces(&self) -> bool {
+        true
+    }
+
+    fn record_key(&self) -> Option<&[u8]> {
+        self.key.as_deref().map(str::as_bytes)
     }
 }
 
@@ -64,15 +72,35 @@ pub struct KafkaTarget {
     /// Template of the record's key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Template>,
+    /// The destination of every element, if there are no holes to fill.
+    #[serde(skip)]
+    constant: Option<Destination>,
+}
+
+impl KafkaTarget {
+    /// The records of this topic with this key.
+    pub fn new(topic: Template, key: Option<Template>) -> KafkaTarget {
+        let fixed_key = match &key {
+            Some(key) => key.static_text().map(|key| Some(key.to_owned())),
+            None => Some(None),
+        };
+        let fixed = topic.static_shared().cloned().zip(fixed_key);
+        let constant =
+            fixed.filter(|(topic, _)| !topic.is_empty()).map(|(topic, key)| KafkaDestination { topic, key }.into());
+        KafkaTarget { topic, key, constant }
+    }
 }
 
 impl Target for KafkaTarget {
     fn fill(&self, from: &Filler<'_>) -> Result<Destination, FillError> {
+        if let Some(constant) = &self.constant {
+            return Ok(constant.clone());
+        }
         let topic = match from.fitting(&self.topic, TOPIC.name, unfit_topic)? {
             topic if topic.is_empty() => return Err(FillError::empty(TOPIC.name)),
             topic => topic,
         };
-        let key = self.key.as_ref().map(|key| from.bytes(key, KEY.name)).transpose()?;
+        let key = self.key.as_ref().map(|key| from.text(key, &KEY.name)).transpose()?;
         Ok(KafkaDestination { topic, key }.into())
     }
 
@@ -86,8 +114,8 @@ impl Target for KafkaTarget {
     }
 
     fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        match destination {
-            Destination::Kafka(found) if self.topic.uses_payload() => vec![(&*found.topic, self.topic.source())],
+        match destination.of_kind::<KafkaDestination>(NAME) {
+            Ok(found) if self.topic.uses_payload() => vec![(&*found.topic, self.topic.source())],
             _ => Vec::new(),
         }
     }
@@ -142,7 +170,7 @@ impl KafkaKeys {
         if let Some(problem) = topic.static_text().and_then(unfit_topic) {
             at.report().problem(spot, problem, "topics have letters (a to z), digits, `.`, `_` and `-`");
         }
-        let target = KafkaTarget { topic: topic.clone(), key: key.map(|(key, _)| key.clone()) };
+        let target = KafkaTarget::new(topic.clone(), key.map(|(key, _)| key.clone()));
         Some((Arc::new(target), spot.clone()))
     }
 }
@@ -168,10 +196,9 @@ mod tests {
     #[test]
     fn a_topic_and_its_key_are_filled() {
         fn check(topic: &str, key: Option<&str>, expected: Result<(&str, Option<&str>), &str>) {
-            let target = KafkaTarget { topic: template(topic), key: key.map(template) };
+            let target = KafkaTarget::new(template(topic), key.map(template));
             let expected = expected.map_err(str::to_owned).map(|(topic, key)| {
-                let key = key.map(|key| Bytes::copy_from_slice(key.as_bytes()));
-                Destination::from(KafkaDestination { topic: topic.into(), key })
+                Destination::from(KafkaDestination { topic: topic.into(), key: key.map(str::to_owned) })
             });
             assert_eq!(filled(&target), expected);
         }

@@ -5,16 +5,12 @@ use redis::{Cmd, Value};
 use crate::link::Side;
 use crate::message::{Class, Failure};
 use crate::sink::headers::Text;
-use crate::sink::redis::RedisDestination;
-use crate::sink::wrong_destination;
+use crate::sink::redis::{NAME, RedisDestination};
 use crate::sink::{Destination, Outbound};
 
 /// The key that a destination is kept under; empty for one that Redis does not have.
 pub(super) fn key(destination: &Destination) -> &[u8] {
-    match destination {
-        Destination::Redis(RedisDestination::List { key, .. } | RedisDestination::Stream { key, .. }) => key.as_ref(),
-        _ => &[],
-    }
+    destination.of_kind(NAME).map_or(&[], |found: &RedisDestination| found.key().as_bytes())
 }
 
 /// The command that delivers this element.
@@ -24,22 +20,19 @@ pub(super) fn key(destination: &Destination) -> &[u8] {
 /// The element was routed to a destination that Redis does not have.
 pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
     let room = message.body.len() + 256;
-    let Destination::Redis(destination) = &message.destination else {
-        return Err(wrong_destination("redis", &message.destination));
-    };
-    match destination {
+    match message.destination.of_kind(NAME)? {
         RedisDestination::List { key, push } => {
             let mut command = Cmd::with_capacity(3, room);
             command.arg(match push {
                 Side::Left => "LPUSH",
                 Side::Right => "RPUSH",
             });
-            command.arg(key.as_ref()).arg(message.body.as_ref());
+            command.arg(key).arg(message.body.as_ref());
             Ok(command)
         }
         RedisDestination::Stream { key, max_len } => {
             let mut command = Cmd::with_capacity(16 + 2 * message.headers.len(), room);
-            command.arg("XADD").arg(key.as_ref());
+            command.arg("XADD").arg(key);
             if let Some(max_len) = max_len {
                 command.arg("MAXLEN").arg("~").arg(*max_len);
             }
@@ -59,29 +52,29 @@ pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
 
 /// Whether one command pushes many elements to this destination, in their order.
 pub(super) fn is_of_many(destination: &Destination) -> bool {
-    matches!(destination, Destination::Redis(RedisDestination::List { .. }))
+    matches!(destination.of_kind(NAME), Ok(RedisDestination::List { .. }))
 }
 
 /// The name of the command, for messages.
 pub(super) fn name(destination: &Destination) -> &'static str {
-    match destination {
-        Destination::Redis(RedisDestination::List { push: Side::Left, .. }) => "LPUSH",
-        Destination::Redis(RedisDestination::List { push: Side::Right, .. }) => "RPUSH",
-        Destination::Redis(RedisDestination::Stream { .. }) => "XADD",
-        _ => "none",
+    match destination.of_kind(NAME) {
+        Ok(RedisDestination::List { push: Side::Left, .. }) => "LPUSH",
+        Ok(RedisDestination::List { push: Side::Right, .. }) => "RPUSH",
+        Ok(RedisDestination::Stream { .. }) => "XADD",
+        Err(_) => "none",
     }
 }
 
 /// Whether an answer that is no error confirms the delivery of `count` elements: a push answers the list's length, an append
 /// the entry's id. Anything else confirms nothing.
 pub(super) fn confirmed(destination: &Destination, answer: &Value, count: usize) -> Result<(), Failure> {
-    match (destination, answer) {
-        (Destination::Redis(RedisDestination::List { .. }), Value::Int(length))
+    match (destination.of_kind(NAME)?, answer) {
+        (RedisDestination::List { .. }, Value::Int(length))
             if usize::try_from(*length).is_ok_and(|length| length >= count) =>
         {
             Ok(())
         }
-        (Destination::Redis(RedisDestination::Stream { .. }), Value::BulkString(id)) if !id.is_empty() => Ok(()),
+        (RedisDestination::Stream { .. }, Value::BulkString(id)) if !id.is_empty() => Ok(()),
         _ => {
             let text = format!("{} to {destination}: the answer confirms nothing", name(destination));
             Err(Failure::new(Class::Unknown, "unexpected_reply", text))
@@ -92,7 +85,7 @@ pub(super) fn confirmed(destination: &Destination, answer: &Value, count: usize)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::contract::outbound;
+    use crate::sink::contract::{anywhere, outbound};
 
     fn words(message: &Outbound) -> String {
         let command = command(message).unwrap();
@@ -141,7 +134,7 @@ mod tests {
             (&stream(None), Value::BulkString(b"1-0".to_vec()), true),
             (&stream(None), Value::Nil, false),
             (&stream(None), Value::Int(1), false),
-            (&Destination::STDOUT, Value::Okay, false),
+            (&anywhere(), Value::Okay, false),
         ];
         for (destination, answer, ok) in rows {
             let count = if is_of_many(destination) { 2 } else { 1 };

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 pub use config::RedisSpec;
-pub use target::{RedisDestination, RedisTarget};
+pub use target::{KeyTarget, KeyValue, RedisDestination};
 
 use super::job_queue::JobQueue;
 use super::kind::SinkKind;
@@ -31,9 +31,12 @@ use crate::link::Redis;
 use crate::message::{Class, Failure, Outcome};
 use crate::settings::keys::{Kind, key};
 
+/// The kind in the configuration.
+const NAME: &str = "redis";
+
 /// What the kind offers.
 pub(crate) static KIND: SinkKind = SinkKind {
-    key: key("redis", Kind::Section(&config::sink_redis::TABLE), "A Redis list or stream."),
+    key: key(NAME, Kind::Section(&config::sink_redis::TABLE), "A Redis list or stream."),
     title: "Redis",
     built: true,
     tables: config::TABLES,
@@ -69,7 +72,7 @@ impl RedisSink {
     }
 
     fn start(redis: Redis, timeout: Duration, owns_redis: bool) -> RedisSink {
-        let (jobs, taken) = JobQueue::new("redis", timeout, QUEUE);
+        let (jobs, taken) = JobQueue::new(NAME, timeout, QUEUE);
         let worker = Mutex::new(Some(tokio::spawn(worker::run(redis.clone(), taken))));
         RedisSink { redis, owns_redis, jobs, worker }
     }

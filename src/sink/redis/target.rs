@@ -8,7 +8,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::super::kind::{At, RouteHeaders};
-use super::super::{Destination, Fixed, RedisCommand, RedisWrite, Target};
+use super::super::{Destination, Fixed, RedisCommand, RedisWrite, SinkAddress, Target};
+use super::NAME;
 use crate::link::{Side, hashed};
 use crate::message::About;
 use crate::settings::keys::{Key, Kind, count_or, key, now};
@@ -43,58 +44,73 @@ pub(super) const DEAD_LETTER_KEYS: &[Key] = &[LIST];
 /// Fields of a stream entry that headers must not hide.
 const STREAM_FIELDS: [&str; 5] = ["payload", "id", "queue", "due_ms", "attempt"];
 
-/// Where in Redis one element goes.
+/// A list or a stream in Redis, with its key filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RedisDestination {
     /// The bare payload is pushed to a list.
     List {
         /// The list's key.
-        key: Bytes,
+        key: String,
         /// The end that the payload goes to.
         push: Side,
     },
     /// An entry is added to a stream.
     Stream {
         /// The stream's key.
-        key: Bytes,
+        key: String,
         /// Approximate length that the stream is trimmed to (`MAXLEN ~`).
         max_len: Option<u64>,
     },
 }
 
 impl RedisDestination {
-    /// What tells it apart: the key.
-    pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
+    /// The key of the list or stream.
+    pub fn key(&self) -> &str {
         let (RedisDestination::List { key, .. } | RedisDestination::Stream { key, .. }) = self;
-        (key, &[])
+        key
+    }
+}
+
+impl SinkAddress for RedisDestination {
+    fn lane(&self) -> (&[u8], &[u8]) {
+        (self.key().as_bytes(), &[])
     }
 
-    /// The key, under the name of its kind.
-    pub(in crate::sink) fn fields(&self) -> Vec<(String, Bytes)> {
-        match self {
-            RedisDestination::List { key, .. } => vec![(LIST.name.to_owned(), key.clone())],
-            RedisDestination::Stream { key, .. } => vec![(STREAM.name.to_owned(), key.clone())],
-        }
+    fn fields(&self) -> Vec<(String, Bytes)> {
+        let name = match self {
+            RedisDestination::List { .. } => LIST.name,
+            RedisDestination::Stream { .. } => STREAM.name,
+        };
+        vec![(name.to_owned(), self.key().to_owned().into())]
     }
 }
 
 impl fmt::Display for RedisDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RedisDestination::List { key, .. } => write!(f, "list {}", String::from_utf8_lossy(key)),
-            RedisDestination::Stream { key, .. } => write!(f, "stream {}", String::from_utf8_lossy(key)),
+            RedisDestination::List { key, .. } => write!(f, "list {key}"),
+            RedisDestination::Stream { key, .. } => write!(f, "stream {key}"),
         }
     }
 }
 
 /// A list or a stream, with the template of its key compiled.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
+pub struct KeyTarget {
+    /// Template of the key.
+    pub key: Template,
+    /// The kind of value behind the key.
+    pub value: KeyValue,
+    /// The destination of every element, if there are no holes to fill.
+    constant: Option<Destination>,
+}
+
+/// The kind of value that elements are added to.
+#[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
-pub enum RedisTarget {
+pub enum KeyValue {
     /// A list.
     List {
-        /// Template of the key.
-        list: Template,
         /// The end that is pushed to.
         push: Side,
         /// Push and settle are one script; only a fixed list on the source's server and slot, as the only destination.
@@ -102,80 +118,90 @@ pub enum RedisTarget {
     },
     /// A stream.
     Stream {
-        /// Template of the key.
-        stream: Template,
         /// Approximate length that the stream is trimmed to.
         #[serde(serialize_with = "shown::or_none")]
         max_len: Option<u64>,
     },
 }
 
-impl RedisTarget {
-    fn key(&self) -> &Template {
-        let (RedisTarget::List { list: key, .. } | RedisTarget::Stream { stream: key, .. }) = self;
-        key
+impl KeyTarget {
+    /// The values of this kind with this key.
+    pub fn new(key: Template, value: KeyValue) -> KeyTarget {
+        let fixed = key.static_text().filter(|key| !key.is_empty());
+        let constant = fixed.map(|key| value.at(key.to_owned()).into());
+        KeyTarget { key, value, constant }
     }
 
-    /// The destination with this key.
-    fn with(&self, key: Bytes) -> RedisDestination {
-        match self {
-            RedisTarget::List { push, .. } => RedisDestination::List { key, push: *push },
-            RedisTarget::Stream { max_len, .. } => RedisDestination::Stream { key, max_len: *max_len },
+    /// The list with this key, pushed to at this end.
+    pub fn list(key: Template, push: Side, exactly_once: bool) -> KeyTarget {
+        KeyTarget::new(key, KeyValue::List { push, exactly_once })
+    }
+
+    /// The name of the key in the configuration.
+    fn name(&self) -> &'static str {
+        match self.value {
+            KeyValue::List { .. } => LIST.name,
+            KeyValue::Stream { .. } => STREAM.name,
         }
     }
 }
 
-impl Target for RedisTarget {
+impl KeyValue {
+    /// The destination with this key.
+    fn at(self, key: String) -> RedisDestination {
+        match self {
+            KeyValue::List { push, .. } => RedisDestination::List { key, push },
+            KeyValue::Stream { max_len } => RedisDestination::Stream { key, max_len },
+        }
+    }
+}
+
+impl Target for KeyTarget {
     fn fill(&self, from: &Filler<'_>) -> Result<Destination, FillError> {
-        let place = match self {
-            RedisTarget::List { .. } => LIST.name,
-            RedisTarget::Stream { .. } => STREAM.name,
-        };
-        match from.bytes(self.key(), place)? {
-            key if key.is_empty() => Err(FillError::empty(place)),
-            key => Ok(self.with(key).into()),
+        if let Some(constant) = &self.constant {
+            return Ok(constant.clone());
+        }
+        match from.text(&self.key, &self.name())? {
+            key if key.is_empty() => Err(FillError::empty(self.name())),
+            key => Ok(self.value.at(key).into()),
         }
     }
 
     fn is_chosen_by_payload(&self, about: About) -> bool {
-        about.is_of_destination() && self.key().uses_payload()
+        about.is_of_destination() && self.key.uses_payload()
     }
 
     fn varies(&self, about: About) -> bool {
-        about.is_of_destination() && self.key().varies()
+        about.is_of_destination() && self.key.varies()
     }
 
     fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {
-        let Destination::Redis(found) = destination else { return Vec::new() };
-        let (RedisDestination::List { key, .. } | RedisDestination::Stream { key, .. }) = found;
-        match std::str::from_utf8(key) {
-            Ok(key) if self.key().uses_payload() => vec![(key, self.key().source())],
+        match destination.of_kind::<RedisDestination>(NAME) {
+            Ok(found) if self.key.uses_payload() => vec![(found.key(), self.key.source())],
             _ => Vec::new(),
         }
     }
 
     fn keys(&self) -> Map<String, Value> {
-        shown::fields(self)
+        let mut keys = Map::from_iter([(self.name().to_owned(), Value::from(self.key.source()))]);
+        keys.extend(shown::fields(&self.value));
+        keys
     }
 
     fn place(&self) -> Option<String> {
-        let key = self.key().source();
-        Some(match self {
-            RedisTarget::List { .. } => format!("list {key}"),
-            RedisTarget::Stream { .. } => format!("stream {key}"),
-        })
+        Some(format!("{} {}", self.name(), self.key.source()))
     }
 
     fn fixed(&self) -> Option<Fixed> {
-        let destination = self.with(self.key().static_bytes()?.clone());
-        Some(Fixed { name: destination.to_string(), destination: destination.into() })
+        let destination = self.constant.clone()?;
+        Some(Fixed { name: destination.to_string(), destination })
     }
 
     fn check_headers(&self, headers: &RouteHeaders<'_, '_>) {
         let report = &headers.section.cx.report;
-        match self {
-            RedisTarget::Stream { .. } => headers.refuse("every stream entry", |name| STREAM_FIELDS.contains(&name)),
-            RedisTarget::List { .. } => {
+        match self.value {
+            KeyValue::Stream { .. } => headers.refuse("every stream entry", |name| STREAM_FIELDS.contains(&name)),
+            KeyValue::List { .. } => {
                 let written = (!headers.names.is_empty()).then_some(&headers.spot);
                 let envelope = headers.envelope.iter().filter(|_| headers.needs_headers);
                 for spot in written.into_iter().chain(envelope) {
@@ -187,11 +213,11 @@ impl Target for RedisTarget {
     }
 
     fn redis_write(&self) -> Option<RedisWrite<'_>> {
-        let (command, with_verdict) = match self {
-            RedisTarget::List { push, exactly_once, .. } => (RedisCommand::Push(*push), *exactly_once),
-            RedisTarget::Stream { .. } => (RedisCommand::Add, false),
+        let (command, with_verdict) = match self.value {
+            KeyValue::List { push, exactly_once } => (RedisCommand::Push(push), exactly_once),
+            KeyValue::Stream { .. } => (RedisCommand::Add, false),
         };
-        Some(RedisWrite { key: self.key(), command, with_verdict })
+        Some(RedisWrite { key: &self.key, command, with_verdict })
     }
 }
 
@@ -270,8 +296,7 @@ impl RedisKeys {
                     exactly_once_works(at, spot, key, own_server);
                 }
                 let push = push.map_or(Side::Right, |(side, _)| *side);
-                let exactly_once = exactly_once.is_some();
-                let target = RedisTarget::List { list: key.clone(), push, exactly_once };
+                let target = KeyTarget::list(key.clone(), push, exactly_once.is_some());
                 Some((Arc::new(target), spot.clone()))
             }
             (None, Some((key, spot))) => {
@@ -284,7 +309,7 @@ impl RedisKeys {
                     disturbs(spot, self.exactly_once.is_none(), "stream");
                 }
                 let max_len = max_len.and_then(|(max_len, _)| *max_len);
-                Some((Arc::new(RedisTarget::Stream { stream: key.clone(), max_len }), spot.clone()))
+                Some((Arc::new(KeyTarget::new(key.clone(), KeyValue::Stream { max_len })), spot.clone()))
             }
             // Both, or one that cannot be read: reported where it was read.
             _ => None,
@@ -333,18 +358,16 @@ mod tests {
     use super::*;
     use crate::sink::contract::{filled, template};
 
-    fn list(key: &str) -> RedisTarget {
-        RedisTarget::List { list: template(key), push: Side::Right, exactly_once: false }
+    fn list(key: &str) -> KeyTarget {
+        KeyTarget::list(template(key), Side::Right, false)
     }
 
     #[test]
-    fn a_fixed_key_shares_the_memory_of_its_template() {
+    fn elements_share_the_destination_with_a_fixed_key() {
         let target = list("ready");
-        let [a, b] = [(); 2].map(|()| match filled(&target).unwrap() {
-            Destination::Redis(RedisDestination::List { key, .. }) => key,
-            other => panic!("{other}"),
-        });
-        assert_eq!((a.as_ptr(), &a[..]), (b.as_ptr(), &b"ready"[..]));
+        let [a, b] = [(); 2].map(|()| filled(&target).unwrap());
+        let [a, b] = [&a, &b].map(|filled| filled.of_kind::<RedisDestination>(NAME).unwrap().key());
+        assert_eq!((a.as_ptr(), a), (b.as_ptr(), "ready"));
     }
 
     #[test]

@@ -53,34 +53,29 @@ impl Rig for RedisRig {
     }
 
     fn refusing(&self) -> Destination {
-        let mut refusing = self.destination.clone();
-        match &mut refusing {
-            Destination::Redis(RedisDestination::List { key, .. } | RedisDestination::Stream { key, .. }) => {
-                *key = "string".into();
-            }
-            _ => unreachable!("not a destination of this rig"),
+        match self.destination.of_kind(NAME).unwrap() {
+            RedisDestination::List { .. } => list("string"),
+            RedisDestination::Stream { .. } => stream("string"),
         }
-        refusing
     }
 
     async fn received(&mut self) -> Vec<Vec<u8>> {
         let mut admin = self.server.admin().await;
         let mut bodies = self.before.clone();
-        match &self.destination {
-            Destination::Redis(RedisDestination::List { key, .. }) => {
+        match self.destination.of_kind(NAME).unwrap() {
+            RedisDestination::List { key, .. } => {
                 let list: Vec<Vec<u8>> =
-                    redis::cmd("LRANGE").arg(&key[..]).arg(0).arg(-1).query_async(&mut admin).await.unwrap();
+                    redis::cmd("LRANGE").arg(key).arg(0).arg(-1).query_async(&mut admin).await.unwrap();
                 bodies.extend(list);
             }
-            Destination::Redis(RedisDestination::Stream { key, .. }) => {
+            RedisDestination::Stream { key, .. } => {
                 let entries: Vec<(String, Vec<Vec<u8>>)> =
-                    redis::cmd("XRANGE").arg(&key[..]).arg("-").arg("+").query_async(&mut admin).await.unwrap();
+                    redis::cmd("XRANGE").arg(key).arg("-").arg("+").query_async(&mut admin).await.unwrap();
                 bodies.extend(entries.into_iter().map(|(_, fields)| {
                     assert_eq!(fields[0], b"payload");
                     fields[1].clone()
                 }));
             }
-            _ => unreachable!("not a destination of this rig"),
         }
         bodies
     }

@@ -1,14 +1,14 @@
 //! The keys of `sinks.NAME.stdout`. There is only one place in it: every route goes there.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::super::kind::{self, SinkKind, SinkSettings};
-use super::super::{Connector, Destination, Fixed, Sink, Target};
+use super::super::{Connector, Destination, Fixed, Sink, SinkAddress, Target};
 use super::{KIND, StdoutSink};
 use crate::link::Redis;
 use crate::message::About;
@@ -31,14 +31,12 @@ pub struct StdoutSpec;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StdoutDestination;
 
-impl StdoutDestination {
-    /// What tells it apart: there is one.
-    pub(in crate::sink) fn lane(&self) -> (&[u8], &[u8]) {
+impl SinkAddress for StdoutDestination {
+    fn lane(&self) -> (&[u8], &[u8]) {
         (&[], &[])
     }
 
-    /// None.
-    pub(in crate::sink) fn fields(&self) -> Vec<(String, Bytes)> {
+    fn fields(&self) -> Vec<(String, Bytes)> {
         Vec::new()
     }
 }
@@ -49,10 +47,8 @@ impl fmt::Display for StdoutDestination {
     }
 }
 
-impl Destination {
-    /// Standard output.
-    pub const STDOUT: Destination = Destination::Stdout(StdoutDestination);
-}
+/// The one destination, shared by all elements.
+static STDOUT: LazyLock<Destination> = LazyLock::new(|| StdoutDestination.into());
 
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
@@ -89,7 +85,7 @@ impl Connector for StdoutSpec {
 
 impl Target for StdoutSpec {
     fn fill(&self, _from: &Filler<'_>) -> Result<Destination, FillError> {
-        Ok(Destination::STDOUT)
+        Ok(STDOUT.clone())
     }
 
     fn is_chosen_by_payload(&self, _about: About) -> bool {

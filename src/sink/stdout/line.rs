@@ -95,8 +95,7 @@ impl Body<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::Destination;
-    use crate::sink::contract::outbound;
+    use crate::sink::contract::{anywhere, outbound};
 
     fn line(message: &Outbound) -> String {
         let mut lines = Vec::new();
@@ -107,7 +106,7 @@ mod tests {
     #[test]
     fn the_payload_is_json_text_or_base64() {
         fn check(body: &[u8], expected: &str) {
-            let message = outbound(1, Destination::STDOUT, body);
+            let message = outbound(1, anywhere(), body);
             let head = r#"{"id":"0000000000000001","queue":"q","due_ms":1000,"late_ms":5,"attempt":1,"#;
             assert_eq!(line(&message), format!("{head}{expected}}}\n"));
         }
@@ -124,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_is_absent_is_left_out_and_headers_keep_their_order() {
-        let mut message = outbound(1, Destination::STDOUT, "x");
+        let mut message = outbound(1, anywhere(), "x");
         message.due_ms = None;
         message.headers = vec![("z".into(), "1".to_owned()), ("a".into(), "\"".to_owned())];
         let expected =

@@ -22,14 +22,17 @@ pub use config::{StdoutDestination, StdoutSpec};
 
 use super::job_queue::{Job, JobQueue};
 use super::kind::SinkKind;
-use super::{Answers, Destination, Outbound, Sink, wrong_destination};
+use super::{Answers, Destination, Outbound, Sink};
 use crate::codes::{Code, Codes, DEFECT, code};
 use crate::message::{Class, Failure, Outcome};
 use crate::settings::keys::{Kind, key};
 
+/// The kind in the configuration.
+const NAME: &str = "stdout";
+
 /// What the kind offers.
 pub(crate) static KIND: SinkKind = SinkKind {
-    key: key("stdout", Kind::Section(&config::sink_stdout::TABLE), "One JSON object per line on standard output."),
+    key: key(NAME, Kind::Section(&config::sink_stdout::TABLE), "One JSON object per line on standard output."),
     title: "Standard output",
     built: true,
     tables: config::TABLES,
@@ -72,7 +75,7 @@ impl StdoutSink {
 
     /// A sink on any stream.
     pub fn on(stream: impl Write + Send + 'static, timeout: Duration) -> StdoutSink {
-        let (jobs, taken) = JobQueue::new("stdout", timeout, QUEUE);
+        let (jobs, taken) = JobQueue::new(NAME, timeout, QUEUE);
         let (end, ended) = oneshot::channel();
         // Not a task: it may block for as long as the reader pleases, and must not keep the runtime from ending.
         std::thread::spawn(move || {
@@ -152,8 +155,7 @@ impl<W: Write> Writer<W> {
         let mut batch = Vec::new();
         while jobs.blocking_recv_many(&mut received, QUEUE) > 0 {
             for job in received.drain(..) {
-                if job.message().destination != Destination::STDOUT {
-                    let failure = wrong_destination("stdout", &job.message().destination);
+                if let Err(failure) = job.message().destination.of_kind::<StdoutDestination>(NAME) {
                     job.finish(Err(failure));
                 } else if job.may_send() {
                     match line::append(&mut lines, job.message()) {

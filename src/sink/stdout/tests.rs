@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use base64::Engine;
 
 use super::*;
-use crate::sink::contract::{Rig, contract_tests, outbound};
+use crate::sink::contract::{Rig, anywhere, contract_tests, outbound};
 
 #[derive(Default)]
 struct State {
@@ -59,6 +59,10 @@ impl Write for Stream {
     }
 }
 
+fn stdout() -> Destination {
+    StdoutDestination.into()
+}
+
 struct StdoutRig {
     stream: Stream,
     sink: Arc<StdoutSink>,
@@ -78,15 +82,11 @@ impl Rig for StdoutRig {
     }
 
     fn destination(&self) -> Destination {
-        Destination::STDOUT
+        stdout()
     }
 
     fn refusing(&self) -> Destination {
-        crate::sink::redis::RedisDestination::Stream { key: "s".into(), max_len: None }.into()
-    }
-
-    fn foreign(&self) -> Option<Destination> {
-        Some(self.refusing())
+        anywhere()
     }
 
     async fn received(&mut self) -> Vec<Vec<u8>> {
@@ -133,7 +133,7 @@ async fn a_closed_reader_holds_and_a_full_disk_is_ambiguous() {
         (io::ErrorKind::WriteZero, Class::Ambiguous, "io"),
     ] {
         rig.stream.change(|state| state.broken = Some(kind));
-        let failure = rig.sink.deliver(outbound(1, Destination::STDOUT, "x")).await.unwrap_err();
+        let failure = rig.sink.deliver(outbound(1, stdout(), "x")).await.unwrap_err();
         assert_eq!((failure.class, failure.code), (class, code), "{failure}");
     }
     assert_eq!(classify(&io::Error::from_raw_os_error(9), false).class, Class::TargetPermanent);
@@ -143,10 +143,10 @@ async fn a_closed_reader_holds_and_a_full_disk_is_ambiguous() {
 async fn a_line_after_a_torn_one_begins_on_its_own() {
     let rig = StdoutRig::new();
     rig.stream.change(|state| (state.broken, state.room) = (Some(io::ErrorKind::StorageFull), Some(20)));
-    assert!(rig.sink.deliver(outbound(1, Destination::STDOUT, "torn")).await.is_err());
+    assert!(rig.sink.deliver(outbound(1, stdout(), "torn")).await.is_err());
     rig.stream.change(|state| state.broken = None);
     for n in 2..4 {
-        rig.sink.deliver(outbound(n, Destination::STDOUT, "whole")).await.unwrap();
+        rig.sink.deliver(outbound(n, stdout(), "whole")).await.unwrap();
     }
     let text = rig.stream.text();
     let lines: Vec<_> = text.lines().collect();
@@ -159,9 +159,9 @@ async fn a_line_after_a_torn_one_begins_on_its_own() {
 async fn a_reader_that_goes_after_a_part_may_have_read_it() {
     let rig = StdoutRig::new();
     rig.stream.change(|state| (state.broken, state.room) = (Some(io::ErrorKind::BrokenPipe), Some(20)));
-    let failure = rig.sink.deliver(outbound(1, Destination::STDOUT, "torn")).await.unwrap_err();
+    let failure = rig.sink.deliver(outbound(1, stdout(), "torn")).await.unwrap_err();
     assert_eq!((failure.class, failure.code), (Class::Ambiguous, "closed"), "{failure}");
-    let failure = rig.sink.deliver(outbound(2, Destination::STDOUT, "next")).await.unwrap_err();
+    let failure = rig.sink.deliver(outbound(2, stdout(), "next")).await.unwrap_err();
     assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "closed"), "{failure}");
 }
 
@@ -170,7 +170,7 @@ async fn a_stalled_reader_does_not_hold_up_the_close() {
     let mut rig = StdoutRig::new();
     rig.sink = Arc::new(StdoutSink::on(rig.stream.clone(), Duration::from_millis(100)));
     rig.stall().await;
-    let failure = rig.sink.deliver(outbound(1, Destination::STDOUT, "x")).await.unwrap_err();
+    let failure = rig.sink.deliver(outbound(1, stdout(), "x")).await.unwrap_err();
     assert_eq!(failure.class, Class::Ambiguous);
     tokio::time::timeout(Duration::from_secs(20), rig.sink.close()).await.unwrap();
     rig.resume().await;
@@ -181,19 +181,19 @@ async fn an_element_dropped_behind_a_stalled_reader_is_not_written_later() {
     let mut rig = StdoutRig::new();
     rig.stall().await;
     // The first occupies the thread; the second waits in the queue.
-    let first = outbound(1, Destination::STDOUT, "first");
+    let first = outbound(1, stdout(), "first");
     let sink = rig.sink.clone();
     let mut first = sink.deliver(first);
     assert!(futures_util::FutureExt::now_or_never(&mut first).is_none());
     while rig.sink.jobs.waiting() > 0 {
         tokio::task::yield_now().await;
     }
-    let mut second = rig.sink.deliver(outbound(2, Destination::STDOUT, "second"));
+    let mut second = rig.sink.deliver(outbound(2, stdout(), "second"));
     assert!(futures_util::FutureExt::now_or_never(&mut second).is_none());
     drop(second);
     rig.resume().await;
     first.await.unwrap();
-    rig.sink.deliver(outbound(3, Destination::STDOUT, "third")).await.unwrap();
+    rig.sink.deliver(outbound(3, stdout(), "third")).await.unwrap();
     assert_eq!(rig.received().await, [b"first".to_vec(), b"third".to_vec()]);
 }
 
@@ -201,8 +201,8 @@ async fn an_element_dropped_behind_a_stalled_reader_is_not_written_later() {
 async fn a_pipe_without_a_reader_holds() {
     let (reader, writer) = io::pipe().unwrap();
     let sink = StdoutSink::on(writer, Duration::from_secs(2));
-    sink.deliver(outbound(1, Destination::STDOUT, "x")).await.unwrap();
+    sink.deliver(outbound(1, stdout(), "x")).await.unwrap();
     drop(reader);
-    let failure = sink.deliver(outbound(2, Destination::STDOUT, "x")).await.unwrap_err();
+    let failure = sink.deliver(outbound(2, stdout(), "x")).await.unwrap_err();
     assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "closed"), "{failure}");
 }

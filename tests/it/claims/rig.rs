@@ -7,8 +7,7 @@ use std::time::Duration;
 use delaybridge::config::load_str;
 use delaybridge::link::RedisEndpoint;
 use delaybridge::link::{Conn, Link, LinkOptions, Side};
-use delaybridge::settings::Secret;
-use delaybridge::sink::redis::RedisTarget;
+use delaybridge::sink::redis::KeyTarget;
 use delaybridge::source::ledger::TEST_CLOCK;
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::Redisson;
@@ -138,7 +137,7 @@ fn least_rights(server: &RedisServer) -> RedisEndpoint {
     for (list, push) in [("pushed", Side::Left), ("pushed", Side::Right), ("no list", Side::Right)] {
         let mut spec = (*spec).clone();
         let list = Template::compile(list).expect("a text");
-        spec.to[0].target = Arc::new(RedisTarget::List { list, push, exactly_once: true });
+        spec.to[0].target = Arc::new(KeyTarget::list(list, push, true));
         // Dead letters are forwarded as well.
         spec.dead_letter_to = Some(Box::new(spec.to[0].clone()));
         config.queues.push(Arc::new(spec));

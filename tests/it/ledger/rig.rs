@@ -7,7 +7,7 @@ use bytes::Bytes;
 use delaybridge::config::load_str;
 use delaybridge::link::RedisEndpoint;
 use delaybridge::link::{Conn, Link, LinkOptions, Side};
-use delaybridge::sink::redis::RedisTarget;
+use delaybridge::sink::redis::KeyTarget;
 use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Claims, Element};
 use delaybridge::source::ledger::{Hints, TEST_CLOCK};
 use delaybridge::source::redisson::{Redisson, RedissonSpec};
@@ -132,7 +132,7 @@ fn queue(server: &RedisServer, source: &str) -> (RedisEndpoint, Redisson) {
     for (list, push) in right.into_iter().chain([("pushed", Side::Left)]) {
         let mut spec = (*spec).clone();
         let list = Template::compile(list).expect("a text");
-        spec.to[0].target = Arc::new(RedisTarget::List { list, push, exactly_once: true });
+        spec.to[0].target = Arc::new(KeyTarget::list(list, push, true));
         config.queues.push(Arc::new(spec));
     }
     let source = spec.source.of_kind::<RedissonSpec>().expect("a queue of Redisson");

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::clock::follow_tokio;
+use crate::sink::contract::anywhere;
 use crate::sink::fake::FakeSink;
-use crate::sink::stdout::StdoutDestination;
 use crate::telemetry::events::Events;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -13,7 +13,7 @@ async fn broken() -> (SinkHandle, LaneKey, LaneKey) {
     let (name, events): (Arc<str>, _) = ("s".into(), Events::default());
     let sink = Arc::new(FakeSink::new(SECOND));
     let handle = SinkHandle::new(name.clone(), sink, None, events.sink(&name), watch::Sender::new(0));
-    let [a, b] = [1, 2].map(|part| LaneKey::of(&StdoutDestination.into(), Some(part)));
+    let [a, b] = [1, 2].map(|part| LaneKey::of(&anywhere(), Some(part)));
     for lane in [a, b].repeat(5) {
         handle.breaker().failed(Some(lane), Class::Ambiguous);
         handle.destinations().failed(lane, Class::Ambiguous, false, Instant::now(), 1.0);

@@ -54,7 +54,7 @@ use tokio_util::sync::CancellationToken;
 use self::aside::Aside;
 use self::supervisor::State;
 use crate::message::{Class, Failure, Outcome};
-use crate::sink::amqp::{AmqpSpec, errors};
+use crate::sink::amqp::{AmqpSpec, NAME, errors};
 use crate::sink::job_queue::JobQueue;
 use crate::sink::{Answers, Destination, Outbound, Sink};
 
@@ -123,7 +123,7 @@ impl AmqpSink {
 
     /// `connection` has what is done at every connect.
     fn start(spec: Arc<AmqpSpec>, connection: Arc<AmqpSpec>, timeout: Duration) -> AmqpSink {
-        let (jobs, taken) = JobQueue::new("amqp", timeout, QUEUE);
+        let (jobs, taken) = JobQueue::new(NAME, timeout, QUEUE);
         let (sender, state) = watch::channel(State::Connecting { failure: None });
         let stop = CancellationToken::new();
         let supervisor = tokio::spawn(supervisor::run(connection.clone(), sender, stop.clone()));

@@ -14,7 +14,7 @@ use super::session::Session;
 use crate::message::{Class, Failure};
 use crate::sink::Destination;
 use crate::sink::amqp::errors;
-use crate::sink::amqp::{AmqpArgument, AmqpDestination, AmqpQueue, AmqpTopology};
+use crate::sink::amqp::{AmqpArgument, AmqpDestination, AmqpQueue, AmqpTopology, NAME};
 
 /// Declares exchange, queue and binding; what is there already must be the same.
 ///
@@ -132,12 +132,10 @@ pub(super) async fn look(
     };
     let mut wanted = BTreeSet::new();
     for destination in destinations {
-        wanted.insert(match destination {
-            Destination::Amqp(AmqpDestination { exchange, routing_key, .. }) if exchange.is_empty() => {
-                Named::Queue(routing_key.clone())
-            }
-            Destination::Amqp(AmqpDestination { exchange, .. }) => Named::Exchange(exchange.clone()),
-            other => return Err(crate::sink::wrong_destination("amqp", other)),
+        let AmqpDestination { exchange, routing_key, .. } = destination.of_kind(NAME)?;
+        wanted.insert(match &**exchange {
+            "" => Named::Queue(routing_key.clone()),
+            _ => Named::Exchange(exchange.clone()),
         });
     }
     wanted.retain(|named| !undeclared.contains(&named.to_string()));

@@ -10,8 +10,7 @@ use super::Context;
 use super::message::attempt;
 use super::publisher::Publisher;
 use super::supervisor::State;
-use crate::sink::Destination;
-use crate::sink::amqp::{AmqpDestination, errors};
+use crate::sink::amqp::{AmqpDestination, NAME, errors};
 use crate::sink::job_queue::Job;
 
 /// Elements taken from the queue at once.
@@ -50,10 +49,12 @@ pub(super) async fn run(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, st
             }
         }
         for job in received.drain(..) {
-            let Destination::Amqp(AmqpDestination { exchange, .. }) = &job.message().destination else {
-                let failure = crate::sink::wrong_destination("amqp", &job.message().destination);
-                job.finish(Err(failure));
-                continue;
+            let exchange = match job.message().destination.of_kind(NAME) {
+                Ok(AmqpDestination { exchange, .. }) => exchange,
+                Err(failure) => {
+                    job.finish(Err(failure));
+                    continue;
+                }
             };
             count += 1;
             if !exchanges.contains_key(exchange) {

@@ -46,8 +46,8 @@ use self::exchange::Client;
 use self::pool::Pool;
 use self::retry_after::Pause;
 use self::tasks::Tasks;
-use super::super::{Destination, Outbound, Sink, wrong_destination};
-use super::{HttpDestination, HttpSpec, Probe};
+use super::super::{Destination, Outbound, Sink};
+use super::{HttpDestination, HttpSpec, NAME, Probe};
 use crate::clock::Instant;
 use crate::message::{Failure, Outcome};
 
@@ -89,9 +89,7 @@ impl HttpSink {
     }
 
     async fn deliver_in_time(&self, message: &Outbound) -> Outcome {
-        let Destination::Http(HttpDestination { path, .. }) = &message.destination else {
-            return Err(wrong_destination("http", &message.destination));
-        };
+        let HttpDestination { path, .. } = message.destination.of_kind(NAME)?;
         let mut sent = false;
         // A request that begins in the last twentieth of its time would only be in doubt: its answer would come too late.
         let begin_before = Instant::now().after(self.timeout * 19 / 20);
@@ -127,7 +125,7 @@ impl Drop for HttpSink {
 
 impl Sink for HttpSink {
     fn kind(&self) -> &'static str {
-        "http"
+        NAME
     }
 
     fn timeout(&self) -> Duration {

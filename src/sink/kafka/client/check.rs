@@ -12,7 +12,7 @@ use super::topics::{self, Topic};
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
 use crate::sink::kafka::errors;
-use crate::sink::kafka::{KafkaDestination, KafkaSpec};
+use crate::sink::kafka::{KafkaDestination, KafkaSpec, NAME};
 use crate::sink::{Destination, together};
 
 /// How long a refusal of what an idempotent producer needs may come after the topics' answer: it asks for it at the
@@ -70,9 +70,7 @@ async fn ask_all(
     // A person fixes all of them at once.
     let mut refused: Vec<(Code, Vec<&str>)> = Vec::new();
     for destination in destinations {
-        let Destination::Kafka(KafkaDestination { topic, .. }) = destination else {
-            return Err(crate::sink::wrong_destination("kafka", destination));
-        };
+        let KafkaDestination { topic, .. } = destination.of_kind(NAME)?;
         let mut refuse = |code: Code| match refused.iter_mut().find(|(other, _)| *other == code) {
             Some((_, topics)) => topics.push(topic),
             None => refused.push((code, vec![topic])),

@@ -15,9 +15,9 @@ use super::topics::{Found, Topic};
 use super::{KafkaSink, record, settings};
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
-use crate::sink::kafka::KafkaDestination;
+use crate::sink::Outbound;
 use crate::sink::kafka::errors::{self, Report};
-use crate::sink::{Destination, Outbound};
+use crate::sink::kafka::{KafkaDestination, NAME};
 
 /// How long an element waits for room in the local queue before it answers with backpressure.
 const ROOM_WAIT: Duration = Duration::from_millis(200);
@@ -50,13 +50,11 @@ impl<'a> Way<'a> {
     ///
     /// Kafka has no such destination.
     pub(super) fn new(message: &'a Outbound, begun: Instant, timeout: Duration) -> Result<Way<'a>, Failure> {
-        let Destination::Kafka(KafkaDestination { topic, key }) = &message.destination else {
-            return Err(crate::sink::wrong_destination("kafka", &message.destination));
-        };
+        let KafkaDestination { topic, key } = message.destination.of_kind(NAME)?;
         Ok(Way {
             message,
             topic,
-            key: key.as_deref(),
+            key: key.as_deref().map(str::as_bytes),
             deadline: begun.after(timeout),
             limit: settings::message_timeout(timeout),
             sent: AtomicBool::new(false),

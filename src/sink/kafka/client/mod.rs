@@ -30,7 +30,7 @@ pub(super) use backlog::KafkaBacklog;
 pub(super) use settings::validate;
 
 use crate::message::{Failure, Outcome};
-use crate::sink::kafka::{KafkaDestination, KafkaSpec};
+use crate::sink::kafka::{KafkaDestination, KafkaSpec, NAME};
 use crate::sink::{Answers, Destination, Outbound, Sink};
 use batch::Room;
 use producer::Defect;
@@ -75,7 +75,7 @@ impl KafkaSink {
 
 impl Sink for KafkaSink {
     fn kind(&self) -> &'static str {
-        "kafka"
+        NAME
     }
 
     fn timeout(&self) -> Duration {
@@ -95,8 +95,8 @@ impl Sink for KafkaSink {
     }
 
     fn part(&self, destination: &Destination) -> Option<u32> {
-        let Destination::Kafka(KafkaDestination { topic, key }) = destination else { return None };
-        self.topics.partition(topic, key.as_deref()?)
+        let KafkaDestination { topic, key } = destination.of_kind(NAME).ok()?;
+        self.topics.partition(topic, key.as_deref()?.as_bytes())
     }
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {

@@ -31,8 +31,7 @@ mod tests {
     use rdkafka::message::Headers;
 
     use super::*;
-    use crate::sink::Destination;
-    use crate::sink::contract::outbound;
+    use crate::sink::contract::{anywhere, outbound};
 
     #[test]
     fn a_topic_that_kafka_cannot_have_is_known_before_it_is_asked_for() {
@@ -53,7 +52,7 @@ mod tests {
     #[test]
     fn the_users_headers_follow_the_standard_ones() {
         let users = vec![("tenant".into(), "a".to_owned()), ("empty".into(), String::new())];
-        let message = crate::sink::Outbound { headers: users, ..outbound(1, Destination::STDOUT, "x") };
+        let message = crate::sink::Outbound { headers: users, ..outbound(1, anywhere(), "x") };
         let headers = headers(&message);
         let found: Vec<_> = headers
             .iter()

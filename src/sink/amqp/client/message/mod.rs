@@ -8,7 +8,7 @@ use lapin::options::BasicPublishOptions;
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 
 use crate::message::{About, Class, Failure};
-use crate::sink::amqp::{AmqpDestination, AmqpProperty, AmqpSpec};
+use crate::sink::amqp::{AmqpDestination, AmqpProperty, AmqpSpec, NAME};
 use crate::sink::headers::Standard;
 use crate::sink::{Destination, Outbound};
 
@@ -33,9 +33,7 @@ pub(super) fn attempt(destination: &Destination) -> String {
 ///
 /// Why this message can never be published.
 pub(super) fn prepare(message: &Outbound, spec: &AmqpSpec, frame_max: u32) -> Result<Publication, Failure> {
-    let Destination::Amqp(AmqpDestination { exchange, routing_key, properties }) = &message.destination else {
-        return Err(crate::sink::wrong_destination("amqp", &message.destination));
-    };
+    let AmqpDestination { exchange, routing_key, properties } = message.destination.of_kind(NAME)?;
     let attempt = attempt(&message.destination);
     let size = message.body.len() as u64;
     if size > spec.max_message_size {

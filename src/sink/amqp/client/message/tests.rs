@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sink::amqp::client::tests::rabbit::{destination, spec_on};
-use crate::sink::contract::outbound;
+use crate::sink::contract::{anywhere, outbound};
 
 const FRAME: u32 = 128 << 10;
 
@@ -99,7 +99,7 @@ fn what_would_end_the_channel_or_the_connection_is_refused_here() {
         (header("name", &"v".repeat(FRAME as usize)), dead, "HEADERS_TOO_LARGE", Sink),
         (outbound(1, destination(&long, "k"), "x"), hold, "bad_name", Target),
         (outbound(1, destination("e", &long), "x"), hold, "bad_name", Route),
-        (outbound(1, Destination::STDOUT, "x"), hold, "wrong_destination", Sink),
+        (outbound(1, anywhere(), "x"), hold, "wrong_destination", Sink),
     ];
     for (message, class, code, about) in rows {
         let failure = prepare(&message, &spec, FRAME).unwrap_err();

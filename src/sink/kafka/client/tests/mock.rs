@@ -12,12 +12,12 @@ use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Error};
 use super::{reported, spec, topic};
 use crate::clock::Instant;
 use crate::message::{About, Class, Failure};
+use crate::sink::Outbound;
 use crate::sink::Sink;
-use crate::sink::contract::outbound;
+use crate::sink::contract::{anywhere, outbound};
 use crate::sink::kafka::KafkaSink;
 use crate::sink::kafka::KafkaSpec;
 use crate::sink::kafka::client::known::TOPICS;
-use crate::sink::{Destination, Outbound};
 
 type Cluster = MockCluster<'static, DefaultProducerContext>;
 
@@ -217,7 +217,7 @@ async fn a_stale_element_and_an_impossible_topic_are_not_sent() {
     let failure = refused(&sink, outbound(1, topic("no topic"), "x")).await;
     assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "INVALID_TOPIC_EXCEPTION"));
     assert_eq!(failure.about, About::Target);
-    let failure = refused(&sink, outbound(1, Destination::STDOUT, "x")).await;
+    let failure = refused(&sink, outbound(1, anywhere(), "x")).await;
     assert_eq!(failure.code, "wrong_destination");
     sink.close().await;
 }

@@ -51,7 +51,7 @@ async fn a_record_is_key_value_and_headers_and_an_empty_body_is_no_tombstone() {
     let kafka = Shared::get();
     let name = new_topic(&kafka);
     let sink = sink(plain(&kafka));
-    let key = Some(b"order-7".as_slice().into());
+    let key = Some("order-7".to_owned());
     let full = Outbound {
         headers: vec![("tenant".into(), "a".to_owned())],
         destination: KafkaDestination { topic: name.as_str().into(), key }.into(),
