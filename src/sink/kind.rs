@@ -81,27 +81,3 @@ impl At<'_, '_> {
         &self.section.cx.report
     }
 }
-
-/// The headers of a route, for its target to check.
-pub struct RouteHeaders<'a, 's> {
-    /// The route's map.
-    pub section: &'a Section<'s>,
-    /// The user's headers: name, and where it is written.
-    pub names: &'a [(&'a str, &'a Spot)],
-    /// Where `headers` is written.
-    pub spot: Spot,
-    /// Where `envelope` is written, if it adds a content type of its own (`cloudevents`).
-    pub envelope: Option<Spot>,
-    /// Whether the envelope adds headers without which the body says too little.
-    pub needs_headers: bool,
-}
-
-impl RouteHeaders<'_, '_> {
-    /// Reports each header that the message of this kind (`every record`) has already.
-    pub fn refuse(&self, owner: &str, taken: impl Fn(&str) -> bool) {
-        for (name, spot) in self.names.iter().filter(|(name, _)| taken(name)) {
-            let message = format!("{owner} has `{name}` already");
-            self.section.cx.report.problem(spot, message, "choose another name for the header");
-        }
-    }
-}

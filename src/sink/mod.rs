@@ -39,8 +39,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 pub use self::answers::{Answered, Answers};
 pub use self::backlog::{Backlog, Returned};
 pub use self::destination::{Destination, SinkAddress};
-pub(crate) use self::kind::{At, ReadTarget, RouteHeaders, SinkKind, SinkSettings};
-pub use self::spec::{Connector, Fixed, RedisCommand, RedisServer, RedisWrite, SinkSpec, Target};
+pub(crate) use self::kind::{At, ReadTarget, SinkKind, SinkSettings};
+pub use self::spec::{Connector, Fixed, RedisCommand, RedisServer, RedisWrite, RouteHeaders, SinkSpec, Target};
 use crate::clock::Instant;
 use crate::message::{Failure, Identity, Outcome};
 

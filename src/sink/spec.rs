@@ -8,10 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::kind::{RouteHeaders, SinkKind};
 use super::{Backlog, Destination, Sink};
 use crate::link::{Redis, RedisTarget, Side};
 use crate::message::{About, Failure};
+use crate::settings::problem::Spot;
+use crate::settings::reader::Section;
 use crate::template::{FillError, Filler, Template};
 
 /// One named sink.
@@ -48,14 +49,14 @@ impl SinkSpec {
 
     /// The kind as written in the configuration.
     pub fn kind(&self) -> &'static str {
-        self.connector.kind().key.name
+        self.connector.kind()
     }
 }
 
 /// The checked settings of one kind of sink: makes the sink, and answers what others have to know before.
 pub trait Connector: Any + fmt::Debug + Send + Sync {
-    /// The kind.
-    fn kind(&self) -> &'static SinkKind;
+    /// The kind as written in the configuration.
+    fn kind(&self) -> &'static str;
 
     /// Builds the sink; its deliveries answer within `timeout`. It begins to connect. `source` is the link of the Redis
     /// that holds the queues.
@@ -158,6 +159,30 @@ pub trait Target: Any + fmt::Debug + Send + Sync {
     /// What it writes, if it is a Redis server.
     fn redis_write(&self) -> Option<RedisWrite<'_>> {
         None
+    }
+}
+
+/// The headers of a route, for its target to check.
+pub struct RouteHeaders<'a, 's> {
+    /// The route's map.
+    pub section: &'a Section<'s>,
+    /// The user's headers: name, and where it is written.
+    pub names: &'a [(&'a str, &'a Spot)],
+    /// Where `headers` is written.
+    pub spot: Spot,
+    /// Where `envelope` is written, if it adds a content type of its own (`cloudevents`).
+    pub envelope: Option<Spot>,
+    /// Whether the envelope adds headers without which the body says too little.
+    pub needs_headers: bool,
+}
+
+impl RouteHeaders<'_, '_> {
+    /// Reports each header that the message of this kind (`every record`) has already.
+    pub fn refuse(&self, owner: &str, taken: impl Fn(&str) -> bool) {
+        for (name, spot) in self.names.iter().filter(|(name, _)| taken(name)) {
+            let message = format!("{owner} has `{name}` already");
+            self.section.cx.report.problem(spot, message, "choose another name for the header");
+        }
     }
 }
 

@@ -7,9 +7,9 @@ use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::super::kind::{self, SinkKind, SinkSettings};
+use super::super::kind::{self, SinkSettings};
 use super::super::{Connector, Sink};
-use super::KIND;
+use super::NAME;
 use super::declare::{self, AmqpTopology};
 use super::target::{self, AmqpKeys};
 use super::url::AmqpUrl;
@@ -115,8 +115,8 @@ pub(super) fn read(section: &Section<'_>) -> SinkSettings {
 }
 
 impl Connector for AmqpSpec {
-    fn kind(&self) -> &'static SinkKind {
-        &KIND
+    fn kind(&self) -> &'static str {
+        NAME
     }
 
     #[cfg(feature = "amqp")]
@@ -181,8 +181,19 @@ fn spec(section: &Section<'_>, keys: &AmqpKeys) -> AmqpSpec {
         mandatory: safe(section, &sink_amqp::MANDATORY, "messages that no queue takes are confirmed and lost"),
         persistent: safe(section, &sink_amqp::PERSISTENT, "messages are lost when the broker restarts"),
         max_message_size: section.size(&sink_amqp::MAX_MESSAGE_SIZE),
-        declare: declare::topology(section, keys),
+        declare: declared(section, keys),
     }
+}
+
+/// Reads what is declared at every connect, with `topology: declare`.
+fn declared(section: &Section<'_>, keys: &AmqpKeys) -> Option<AmqpTopology> {
+    let wanted = section.word(&sink_amqp::TOPOLOGY, &[("expect", false), ("declare", true)]) == Some(true);
+    if section.has(&sink_amqp::DECLARE) && !wanted {
+        let (message, help) =
+            ("`declare` has no effect without `topology: declare`", "write `topology: declare`, or remove `declare`");
+        section.cx.report.problem(&section.spot(&sink_amqp::DECLARE), message, help);
+    }
+    declare::topology(&section.section(&sink_amqp::DECLARE), wanted, keys)
 }
 
 /// A flag that is on unless the user wants to lose messages.

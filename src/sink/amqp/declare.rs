@@ -3,7 +3,6 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::config::sink_amqp;
 use super::target::{AmqpKeys, unfit_text};
 use crate::settings::keys::{nearest, tables};
 use crate::settings::problem::Spot;
@@ -82,26 +81,17 @@ pub enum AmqpArgument {
 
 const KINDS: [&str; 4] = ["direct", "fanout", "topic", "headers"];
 
-/// What `sink` declares; `keys` have the exchange and routing key that are declared when nothing else is named.
-pub(super) fn topology(sink: &Section<'_>, keys: &AmqpKeys) -> Option<AmqpTopology> {
-    let wanted = sink.word(&sink_amqp::TOPOLOGY, &[("expect", false), ("declare", true)]) == Some(true);
-    if sink.has(&sink_amqp::DECLARE) && !wanted {
-        let help = "write `topology: declare`, or remove `declare`";
-        sink.cx.report.problem(
-            &sink.spot(&sink_amqp::DECLARE),
-            "`declare` has no effect without `topology: declare`",
-            help,
-        );
-    }
-    let section = sink.section(&sink_amqp::DECLARE);
-    let kind = kind(&section);
+/// Reads what `section` declares, if it is `wanted`; `keys` have the exchange and routing key that are declared when nothing
+/// else is named.
+pub(super) fn topology(section: &Section<'_>, wanted: bool, keys: &AmqpKeys) -> Option<AmqpTopology> {
+    let kind = kind(section);
     let durable = section.flag(&amqp_declare::DURABLE).unwrap_or(true);
     let written = section.text(&amqp_declare::EXCHANGE);
     let queue = section.opt_section(&amqp_declare::QUEUE);
     let exchange = match (written, wanted) {
         (_, false) => String::new(),
-        (Some(name), true) => named(&section, name),
-        (None, true) => default_exchange(&section, keys, queue.is_some()),
+        (Some(name), true) => named(section, name),
+        (None, true) => default_exchange(section, keys, queue.is_some()),
     };
     let queue = queue.and_then(|section| self::queue(&section, &exchange, &kind, durable, keys));
     wanted.then_some(AmqpTopology { exchange, exchange_kind: kind, durable, queue })

@@ -8,11 +8,11 @@ use std::time::Duration;
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
-use super::super::kind::{self, SinkKind, SinkSettings};
+use super::super::kind::{self, SinkSettings};
 use super::super::{Connector, Sink};
 use super::target::{self, PathKey};
 use super::url::{self, Origin};
-use super::{KIND, names, secrets};
+use super::{NAME, names, secrets};
 use crate::link::Redis;
 use crate::settings::keys::{Key, tables};
 use crate::settings::reader::Section;
@@ -124,8 +124,8 @@ pub(super) fn read(section: &Section<'_>) -> SinkSettings {
 }
 
 impl Connector for HttpSpec {
-    fn kind(&self) -> &'static SinkKind {
-        &KIND
+    fn kind(&self) -> &'static str {
+        NAME
     }
 
     #[cfg(feature = "http")]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::super::kind::{At, RouteHeaders};
-use super::super::{Destination, Fixed, SinkAddress, Target};
+use super::super::kind::At;
+use super::super::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
 use super::path::{self, Path, PathError};
 use super::{NAME, names};
 use crate::message::About;

@@ -8,10 +8,10 @@ use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::super::kind::{self, SinkKind, SinkSettings};
+use super::super::kind::{self, SinkSettings};
 use super::super::{Connector, Sink};
 use super::target::{self, KafkaKeys};
-use super::{KIND, properties};
+use super::{NAME, properties};
 use crate::link::Redis;
 use crate::settings::keys::{Key, tables};
 use crate::settings::reader::Section;
@@ -169,8 +169,8 @@ pub(super) fn read(section: &Section<'_>) -> SinkSettings {
 }
 
 impl Connector for KafkaSpec {
-    fn kind(&self) -> &'static SinkKind {
-        &KIND
+    fn kind(&self) -> &'static str {
+        NAME
     }
 
     #[cfg(feature = "kafka")]
@@ -259,7 +259,7 @@ fn spec(section: &Section<'_>) -> KafkaSpec {
         // The ranges are librdkafka's.
         batch_size: bounded(section, &sink_kafka::BATCH_SIZE, 1, i32::MAX.unsigned_abs()),
         max_message_size: bounded(section, &sink_kafka::MAX_MESSAGE_SIZE, 1_000, 1_000_000_000),
-        properties: properties::read(section, verify_hostname),
+        properties: properties::read(section, &sink_kafka::PROPERTIES, verify_hostname),
     }
 }
 

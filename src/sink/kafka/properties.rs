@@ -5,7 +5,7 @@
 
 use serde::Serializer;
 
-use super::config::sink_kafka;
+use crate::settings::keys::Key;
 use crate::settings::reader::{Section, clip};
 
 /// Why a property is refused.
@@ -110,10 +110,10 @@ const REFUSED: &[(&str, Why)] = &[
 
 /// The properties that go through, in the order of the file, each under one name: librdkafka is given them in no order, and
 /// a second spelling of a name must not decide which of two values holds.
-pub(super) fn read(section: &Section<'_>, verify_hostname: bool) -> Vec<(String, String)> {
+pub(super) fn read(section: &Section<'_>, key: &Key, verify_hostname: bool) -> Vec<(String, String)> {
     let report = &section.cx.report;
     let mut properties: Vec<(String, String)> = Vec::new();
-    for (written, value) in section.scalars(&sink_kafka::PROPERTIES) {
+    for (written, value) in section.scalars(key) {
         let name = bare(&written).to_owned();
         if properties.iter().any(|(other, _)| *other == name) {
             let message = format!("`{}` is there twice", clip(&name));

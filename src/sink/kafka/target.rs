@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::super::headers;
-use super::super::kind::{At, RouteHeaders};
-use super::super::{Destination, Fixed, SinkAddress, Target};
+use super::super::kind::At;
+use super::super::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
 use super::NAME;
 use crate::message::About;
 use crate::settings::keys::{Group, Key, Kind, key};

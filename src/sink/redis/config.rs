@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::super::kind::{self, SinkKind, SinkSettings};
+use super::super::kind::{self, SinkSettings};
 use super::super::{Connector, RedisServer, Sink};
 use super::target::{self, RedisKeys};
-use super::{KIND, RedisSink};
+use super::{NAME, RedisSink};
 use crate::link::config::{CONNECTION, PLACES};
 use crate::link::{LinkOptions, Redis, RedisTarget, config};
 use crate::settings::keys::{Group, tables};
@@ -52,8 +52,8 @@ pub(super) fn read(section: &Section<'_>) -> SinkSettings {
 }
 
 impl Connector for RedisSpec {
-    fn kind(&self) -> &'static SinkKind {
-        &KIND
+    fn kind(&self) -> &'static str {
+        NAME
     }
 
     fn connect(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink> {

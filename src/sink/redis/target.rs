@@ -7,8 +7,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::super::kind::{At, RouteHeaders};
-use super::super::{Destination, Fixed, RedisCommand, RedisWrite, SinkAddress, Target};
+use super::super::kind::At;
+use super::super::{Destination, Fixed, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target};
 use super::NAME;
 use crate::link::{Side, hashed};
 use crate::message::About;

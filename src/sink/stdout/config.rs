@@ -7,9 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::super::kind::{self, SinkKind, SinkSettings};
+use super::super::kind::{self, SinkSettings};
 use super::super::{Connector, Destination, Fixed, Sink, SinkAddress, Target};
-use super::{KIND, StdoutSink};
+use super::{NAME, StdoutSink};
 use crate::link::Redis;
 use crate::message::About;
 use crate::settings::keys::tables;
@@ -62,8 +62,8 @@ pub(super) fn read(section: &Section<'_>) -> SinkSettings {
 }
 
 impl Connector for StdoutSpec {
-    fn kind(&self) -> &'static SinkKind {
-        &KIND
+    fn kind(&self) -> &'static str {
+        NAME
     }
 
     fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {

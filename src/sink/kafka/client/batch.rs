@@ -17,10 +17,10 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use rdkafka::types::RDKafkaErrorCode as Code;
-use tokio::sync::Notify;
 
 use super::deliver::Way;
-use super::producer::{Producer, Reply};
+use super::producer::Producer;
+use super::reports::{Reply, Reports};
 use super::{KafkaSink, record, slot};
 use crate::clock::Instant;
 use crate::message::{Failure, Outcome};
@@ -29,26 +29,6 @@ use crate::sink::{Answers, Outbound};
 
 /// Bytes copied into the local queue, after which the time is read again: a lease may end meanwhile.
 const COPIED: usize = 1 << 20;
-
-/// Where the reports of a batch go.
-#[derive(Debug)]
-pub(super) struct Reports {
-    answers: Answers,
-    /// What is no confirmation: the batch's task finds out what it means.
-    failed: Mutex<Vec<(usize, Report)>>,
-    failure: Notify,
-}
-
-impl Reports {
-    /// Takes in the report of the element at this place.
-    pub(super) fn put(&self, place: usize, report: Report) {
-        if report.error.is_none() {
-            return self.answers.put(place, Ok(()));
-        }
-        self.failed.lock().push((place, report));
-        self.failure.notify_one();
-    }
-}
 
 /// Batches that wait until the local queue has room, in the order in which they came. While there is one, no later batch
 /// passes it.
@@ -117,7 +97,7 @@ enum Topic {
 
 impl<'a> Batch<'a> {
     fn new(messages: &'a [Outbound], answers: &'a Answers, producer: Option<Arc<Producer>>) -> Batch<'a> {
-        let reports = Reports { answers: answers.clone(), failed: Mutex::default(), failure: Notify::new() };
+        let reports = Reports::new(answers.clone());
         let sent = Sent { at_once: vec![false; messages.len()], later: HashMap::new() };
         Batch { messages, answers, reports: Arc::new(reports), begun: Instant::now(), producer, sent: Mutex::new(sent) }
     }
@@ -262,7 +242,7 @@ impl KafkaSink {
     /// Waits for all answers, and finds those to elements whose records failed.
     async fn gather<'b>(&'b self, batch: &'b Batch<'_>, mut work: FuturesUnordered<BoxFuture<'b, ()>>) {
         loop {
-            let failed = std::mem::take(&mut *batch.reports.failed.lock());
+            let failed = batch.reports.take_failed();
             for (place, report) in failed {
                 work.push(self.look_into(batch, place, report).boxed());
             }
@@ -270,7 +250,7 @@ impl KafkaSink {
             tokio::select! {
                 biased;
                 () = batch.answers.complete() => return,
-                () = batch.reports.failure.notified() => {}
+                () = batch.reports.failed() => {}
                 Some(()) = work.next(), if !work.is_empty() => {}
             }
         }

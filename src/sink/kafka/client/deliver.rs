@@ -9,7 +9,8 @@ use delivery_status::Persistence;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::oneshot;
 
-use super::producer::{NotQueued, Producer, Reply};
+use super::producer::{NotQueued, Producer};
+use super::reports::Reply;
 use super::slot::{self, Slot};
 use super::topics::{Found, Topic};
 use super::{KafkaSink, record, settings};

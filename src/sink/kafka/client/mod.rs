@@ -12,6 +12,7 @@ mod known;
 mod partitions;
 mod producer;
 mod record;
+mod reports;
 mod settings;
 mod slot;
 mod topics;

@@ -26,10 +26,10 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{oneshot, watch};
 
-use super::batch::Reports;
 use super::health::{Health, Trouble};
 use super::known::Known;
 use super::record;
+use super::reports::Reply;
 use super::settings::{self, Purpose};
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
@@ -46,15 +46,6 @@ const ROUND: Duration = Duration::from_micros(50_100);
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the reports of purged records are waited for at the close.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
-
-/// Where the report of one record goes.
-#[derive(Debug)]
-pub(super) enum Reply {
-    /// To the future of a single element.
-    One(oneshot::Sender<Report>),
-    /// To the batch of the element, which has this place there.
-    Batch(Arc<Reports>, usize),
-}
 
 /// Takes in what librdkafka says.
 struct Context {

@@ -1,0 +1,52 @@
+//! Delivery reports on their way from the thread that reads them to the tasks that wait for them.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+
+use crate::sink::Answers;
+use crate::sink::kafka::errors::Report;
+
+/// The receiver of the report of one record.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// The future of a single element.
+    One(oneshot::Sender<Report>),
+    /// The batch of the element, which has this place there.
+    Batch(Arc<Reports>, usize),
+}
+
+/// The reports of a batch. Confirmations are answers; the batch's task finds out what the others mean.
+#[derive(Debug)]
+pub(super) struct Reports {
+    answers: Answers,
+    failed: Mutex<Vec<(usize, Report)>>,
+    failure: Notify,
+}
+
+impl Reports {
+    /// The reports of a batch with these answers.
+    pub(super) fn new(answers: Answers) -> Reports {
+        Reports { answers, failed: Mutex::default(), failure: Notify::new() }
+    }
+
+    /// Takes in the report of the element at this place.
+    pub(super) fn put(&self, place: usize, report: Report) {
+        if report.error.is_none() {
+            return self.answers.put(place, Ok(()));
+        }
+        self.failed.lock().push((place, report));
+        self.failure.notify_one();
+    }
+
+    /// Takes the reports of failures that have come since the last time, with the places of their elements.
+    pub(super) fn take_failed(&self) -> Vec<(usize, Report)> {
+        std::mem::take(&mut *self.failed.lock())
+    }
+
+    /// Waits for a failure. Cancel safe.
+    pub(super) async fn failed(&self) {
+        self.failure.notified().await;
+    }
+}
