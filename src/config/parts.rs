@@ -16,7 +16,7 @@ use crate::model::{Config, Parts, QueueSpec};
 use crate::settings::node::{Node, Value};
 use crate::settings::problem::Position;
 use crate::settings::reader::{Files, content_hash};
-use crate::sink::{RedisServer, SinkSpec};
+use crate::sink::{SinkRedis, SinkSpec};
 
 /// The parts of a configuration that was read from `tree` in the file `file` with this text, with the files that it names.
 pub(super) fn of(tree: &Node, (file, text): (&str, &str), files: &Files, config: &Config) -> Parts {
@@ -30,7 +30,7 @@ pub(super) fn of(tree: &Node, (file, text): (&str, &str), files: &Files, config:
     let classes = child(tree, top::CLASSES.name).map(|node| hash_of(|hash| write(node, files, hash)));
     let sink_hash = |spec: &Arc<SinkSpec>| {
         // One with a server of its own does not care where its queues are.
-        let borrows = matches!(spec.connector.redis(), Some(RedisServer::OfTheQueues));
+        let borrows = matches!(spec.connector.redis(), Some(SinkRedis::OfTheQueues));
         let redis = borrows.then(|| config.redis_of_sink(&spec.name));
         (spec.name.clone(), hash_of(|hash| (sinks.get(&*spec.name), made(spec), redis).hash(hash)))
     };

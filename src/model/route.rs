@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redisson_codecs::Payload;
 
-use crate::route::{ElementInfo, Message, MessageSpec};
+use crate::route::{ElementInfo, MessageSpec, RouteMessage};
 use crate::sink::{Destination, Target};
 use crate::template::FillError;
 
@@ -25,7 +25,7 @@ pub struct Routed {
     /// The place in the sink.
     pub destination: Destination,
     /// Body and headers.
-    pub message: Message,
+    pub message: RouteMessage,
 }
 
 impl RouteSpec {

@@ -9,9 +9,8 @@ use serde::Serialize;
 use super::session::ledger;
 use crate::jobs;
 use crate::link::rights::{self, Dialect, Grant, Rules};
-use crate::link::{RedisEndpoint, RedisTarget};
+use crate::sink::SinkRedis;
 use crate::model::{Config, Mode, QueueSpec, RouteSpec};
-use crate::sink::RedisServer;
 use crate::source::Activity;
 use crate::source::job_pool::{JobPoolSpec, to_see_rivals};
 use crate::source::ledger::Use;
@@ -109,8 +108,8 @@ fn of_sentinels(target: &RedisTarget) -> Vec<User> {
 fn of_sinks(config: &Config, users: &mut Vec<User>) {
     for sink in &config.sinks {
         let target = match sink.connector.redis() {
-            Some(RedisServer::OfTheQueues) => config.redis.named(config.redis_of_sink(&sink.name)),
-            Some(RedisServer::Own(target)) => target,
+            Some(SinkRedis::OfTheQueues) => config.redis.named(config.redis_of_sink(&sink.name)),
+            Some(SinkRedis::Own(target)) => target,
             None => continue,
         };
         // Rights do not know databases, so that one user on one server has those of all.

@@ -11,16 +11,16 @@ use crate::message::{Failure, Outcome};
 ///
 /// No task is woken for each answer: it is woken by the last, and looks in between when it likes.
 #[derive(Debug, Clone)]
-pub struct Answers(Arc<Shared>);
+pub struct Answers(Arc<SharedAnswers>);
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedAnswers {
+    state: Mutex<AnswerState>,
     complete: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct AnswerState {
     /// Whether each element is without an answer.
     open: Vec<bool>,
     left: usize,
@@ -48,8 +48,8 @@ impl Answered {
 impl Answers {
     /// For so many elements.
     pub fn new(count: usize) -> Self {
-        let state = State { open: vec![true; count], left: count, some: Answered::default() };
-        Answers(Arc::new(Shared { state: Mutex::new(state), complete: Notify::new() }))
+        let state = AnswerState { open: vec![true; count], left: count, some: Answered::default() };
+        Answers(Arc::new(SharedAnswers { state: Mutex::new(state), complete: Notify::new() }))
     }
 
     /// The answer to the element at this place; a second one is ignored.

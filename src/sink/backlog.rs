@@ -6,7 +6,7 @@ use crate::message::Failure;
 
 /// A message of a destination.
 #[derive(Debug, Clone)]
-pub struct Returned {
+pub struct BacklogMessage {
     /// Where it is, for a person: `topic[0]@17`.
     pub place: String,
     /// The part of the destination that it is in.
@@ -28,11 +28,11 @@ pub trait Backlog: Send {
     ///
     /// # Errors
     /// The destination does not answer, or refuses.
-    fn next(&mut self) -> Result<Vec<Returned>, Failure>;
+    fn next(&mut self) -> Result<Vec<BacklogMessage>, Failure>;
 
     /// Whoever reads under the same name begins behind this message, which was handed out.
     ///
     /// # Errors
     /// The destination does not answer, or refuses: the message may be handed out again.
-    fn taken(&mut self, message: &Returned) -> Result<(), Failure>;
+    fn taken(&mut self, message: &BacklogMessage) -> Result<(), Failure>;
 }

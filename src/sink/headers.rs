@@ -19,7 +19,7 @@ pub(super) fn is_standard(name: &str) -> bool {
 
 /// The standard headers of an element, which precede the user's. Their texts are formatted once, without an allocation.
 pub(super) struct Standard<'a> {
-    id: Text<'a>,
+    id: IdText<'a>,
     queue: &'a str,
     due_ms: Option<Decimal>,
     attempt: Decimal,
@@ -29,7 +29,7 @@ impl<'a> Standard<'a> {
     /// The headers of this element.
     pub(super) fn of(message: &'a Outbound) -> Standard<'a> {
         Standard {
-            id: Text::of(&message.id),
+            id: IdText::of(&message.id),
             queue: &message.queue,
             due_ms: message.due_ms.map(Decimal::new),
             attempt: Decimal::new(i64::from(message.attempt)),
@@ -47,25 +47,25 @@ impl<'a> Standard<'a> {
 }
 
 /// The text of an id: the element's own, or digits on the stack.
-pub(super) enum Text<'a> {
+pub(super) enum IdText<'a> {
     Own(&'a str),
     Digits([u8; 16]),
 }
 
-impl<'a> Text<'a> {
+impl<'a> IdText<'a> {
     /// That of this id.
-    pub(super) fn of(id: &'a Identity) -> Text<'a> {
+    pub(super) fn of(id: &'a Identity) -> IdText<'a> {
         match &id.text {
-            Some(text) => Text::Own(text),
-            None => Text::Digits(id.id.hex()),
+            Some(text) => IdText::Own(text),
+            None => IdText::Digits(id.id.hex()),
         }
     }
 
     /// The characters.
     pub(super) fn as_str(&self) -> &str {
         match self {
-            Text::Own(text) => text,
-            Text::Digits(digits) => ascii(digits),
+            IdText::Own(text) => text,
+            IdText::Digits(digits) => ascii(digits),
         }
     }
 }

@@ -55,10 +55,10 @@ pub struct SinkSettings {
 
 /// Reads the destination that the keys of a route make together with those of its sink, and where it is written.
 /// `None` after a problem, which is reported.
-pub type ReadTarget = Box<dyn Fn(&At<'_, '_>) -> Option<(Arc<dyn Target>, Spot)>>;
+pub type ReadTarget = Box<dyn Fn(&RouteSite<'_, '_>) -> Option<(Arc<dyn Target>, Spot)>>;
 
 /// A route, while its destination is read.
-pub struct At<'a, 's> {
+pub struct RouteSite<'a, 's> {
     /// The route's map: an item of `to:`, or `dead_letter:`.
     pub section: &'a Section<'s>,
     /// The sink's name.
@@ -75,7 +75,7 @@ pub struct At<'a, 's> {
     pub dead: bool,
 }
 
-impl At<'_, '_> {
+impl RouteSite<'_, '_> {
     /// Where problems go.
     pub fn report(&self) -> &Report {
         &self.section.cx.report

@@ -17,12 +17,12 @@ pub mod fake;
 #[cfg_attr(not(any(feature = "kafka", feature = "amqp")), allow(dead_code))]
 mod headers;
 pub mod http;
-mod job_queue;
 pub mod kafka;
 mod kind;
 pub mod redis;
 mod spec;
 pub mod stdout;
+mod worker_queue;
 
 #[cfg(test)]
 pub(crate) mod contract;
@@ -37,10 +37,10 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 pub use self::answers::{Answered, Answers};
-pub use self::backlog::{Backlog, Returned};
+pub use self::backlog::{Backlog, BacklogMessage};
 pub use self::destination::{Destination, SinkAddress};
-pub(crate) use self::kind::{At, ReadTarget, SinkKind, SinkSettings};
-pub use self::spec::{Connector, Fixed, RedisCommand, RedisServer, RedisWrite, RouteHeaders, SinkSpec, Target};
+pub(crate) use self::kind::{ReadTarget, RouteSite, SinkKind, SinkSettings};
+pub use self::spec::{Connector, Fixed, RedisCommand, RedisWrite, RouteHeaders, SinkRedis, SinkSpec, Target};
 use crate::clock::Instant;
 use crate::message::{Failure, Identity, Outcome};
 

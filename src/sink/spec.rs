@@ -106,14 +106,14 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
     }
 
     /// The Redis server that it writes to, if it is one.
-    fn redis(&self) -> Option<RedisServer<'_>> {
+    fn redis(&self) -> Option<SinkRedis<'_>> {
         None
     }
 }
 
 /// A Redis server that a sink writes to.
 #[derive(Debug, Clone, Copy)]
-pub enum RedisServer<'a> {
+pub enum SinkRedis<'a> {
     /// The one that holds the queues, over the source's connection.
     OfTheQueues,
     /// One of its own.

@@ -16,7 +16,7 @@ use crate::model::{MaxInFlight, ProcessLimits, RouteSpec, Servers};
 use crate::settings::keys::nearest;
 use crate::settings::reader::{Section, clip};
 use crate::settings::units::{show_duration, show_size};
-use crate::sink::{RedisCommand, RedisServer, RedisWrite};
+use crate::sink::{RedisCommand, RedisWrite, SinkRedis};
 use crate::source;
 use crate::source::config::RESERVED_KEYS;
 use crate::source::job_pool::JobPoolSpec;
@@ -254,7 +254,7 @@ pub(super) fn servers(queues: &mut [QueueDraft<'_>], sinks: &[SinkDraft<'_>], se
         }
     }
     for sink in sinks {
-        if !matches!(sink.spec().and_then(|spec| spec.connector.redis()), Some(RedisServer::OfTheQueues)) {
+        if !matches!(sink.spec().and_then(|spec| spec.connector.redis()), Some(SinkRedis::OfTheQueues)) {
             continue;
         }
         let mut on: Vec<_> =
@@ -275,8 +275,8 @@ pub(super) fn destinations(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>], s
     let writes_to = |name: &str, from: &QueueDraft<'_>, reader: &QueueDraft<'_>| {
         let spec = sinks.iter().find(|sink| sink.name == name).and_then(SinkDraft::spec);
         match spec.and_then(|spec| spec.connector.redis()) {
-            Some(RedisServer::OfTheQueues) => from.spec.redis == reader.spec.redis,
-            Some(RedisServer::Own(target)) => target.same_keys(servers.named(&reader.spec.redis)),
+            Some(SinkRedis::OfTheQueues) => from.spec.redis == reader.spec.redis,
+            Some(SinkRedis::Own(target)) => target.same_keys(servers.named(&reader.spec.redis)),
             None => false,
         }
     };

@@ -8,7 +8,7 @@ use super::sink::SinkDraft;
 use crate::settings::keys::Key;
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
-use crate::sink::{At, SinkKind, Target};
+use crate::sink::{RouteSite, SinkKind, Target};
 use crate::sink_kinds::KINDS;
 use crate::template::Template;
 
@@ -34,7 +34,7 @@ impl DestinationDraft<'_, '_> {
         self.refuse_others(known.kind.key.name);
         let fits = |template: &Template, spot: &Spot| self.fits(template, spot);
         let (section, slot, alone, dead) = (self.section, self.slot, self.alone, self.dead);
-        (known.target)(&At { section, sink: &sink.name, sink_spot, fits: &fits, slot, alone, dead })
+        (known.target)(&RouteSite { section, sink: &sink.name, sink_spot, fits: &fits, slot, alone, dead })
     }
 
     /// Skips the destination keys after an unknown sink, which has been reported.

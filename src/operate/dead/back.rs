@@ -13,7 +13,8 @@ use crate::operate::error::{Attempt, Error};
 use crate::operate::pause::paused;
 use crate::operate::progress::{Rate, Step, Watch};
 use crate::operate::session::{Queue, find};
-use crate::sink::{Backlog, Returned};
+use crate::sink::{Backlog, BacklogMessage};
+use crate::source::SourceSpec;
 use crate::source::ledger::{CAUSES, DeadLetter, Import, Order};
 use crate::source::redisson::RedissonSpec;
 use crate::source::redisson::layout::{Layout, pack};
@@ -187,7 +188,7 @@ enum Stored {
 /// Stores a record of this queue as a letter, unless it is one.
 async fn store(
     queue: &Queue,
-    record: &Returned,
+    record: &BacklogMessage,
     import: Import,
     latest: &HashSet<Mark>,
     (dry_run, rate): (bool, &mut Rate),
@@ -212,7 +213,7 @@ async fn store(
 }
 
 /// A record with all of its bytes, as a line of JSON.
-fn line_of(record: &Returned) -> Vec<u8> {
+fn line_of(record: &BacklogMessage) -> Vec<u8> {
     let header = |(name, value): &(String, Bytes)| serde_json::json!({ "name": name, "value_base64": base64(value) });
     let headers: Vec<_> = record.headers.iter().map(header).collect();
     let line = serde_json::json!({ "record": record.place, "headers": headers, "body_base64": base64(&record.body) });
@@ -232,16 +233,16 @@ async fn blocking<T: Send + 'static>(
     done.await.map_err(|_| Error::failed(format!("{what}: reading the destination ended by a defect of this program")))
 }
 
-fn header<'a>(record: &'a Returned, name: &str) -> &'a [u8] {
+fn header<'a>(record: &'a BacklogMessage, name: &str) -> &'a [u8] {
     record.headers.iter().find(|(header, _)| header == name).map_or(&[], |(_, value)| value)
 }
 
-fn text(record: &Returned, name: &str) -> String {
+fn text(record: &BacklogMessage, name: &str) -> String {
     std::str::from_utf8(header(record, name)).unwrap_or_default().to_owned()
 }
 
 /// The fields of the letter that was forwarded as this record. The words of an error quote none of it.
-fn fields(queue: &str, record: &Returned) -> Result<Vec<(String, Bytes)>, String> {
+fn fields(queue: &str, record: &BacklogMessage) -> Result<Vec<(String, Bytes)>, String> {
     let text = |name: &str| text(record, name);
     let id = text("delaybridge-id");
     let known: MessageId = id.parse().map_err(|_| "its header delaybridge-id is no id of an element".to_owned())?;
@@ -272,9 +273,9 @@ fn fields(queue: &str, record: &Returned) -> Result<Vec<(String, Bytes)>, String
 mod tests {
     use super::*;
 
-    fn record(headers: &[(&str, &str)]) -> Returned {
+    fn record(headers: &[(&str, &str)]) -> BacklogMessage {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), Bytes::copy_from_slice(value.as_bytes()));
-        Returned {
+        BacklogMessage {
             place: "dead[0]@1".to_owned(),
             part: 1,
             number: 2,

@@ -4,19 +4,19 @@ use super::super::acl;
 use super::super::session::{first, redis};
 use super::{Finding, State, finding, remedy};
 use crate::link::{Conn, Redis, missing_rights, whoami};
+use crate::sink::{Fixed, SinkRedis, SinkSpec};
 use crate::model::Config;
-use crate::sink::{Fixed, RedisServer, SinkSpec};
 
 /// Looks at one sink.
 pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, source_conn: Option<&Conn>) -> Finding {
     let what = format!("sink {}", spec.name);
     let (own, conn) = match spec.connector.redis() {
         None => (None, None),
-        Some(RedisServer::OfTheQueues) => match source_conn {
+        Some(SinkRedis::OfTheQueues) => match source_conn {
             Some(conn) => (None, Some(conn.clone())),
             None => return finding(what, State::Failed, "uses the Redis of the queues, which is not connected"),
         },
-        Some(RedisServer::Own(endpoint)) => {
+        Some(SinkRedis::Own(endpoint)) => {
             let own = redis(endpoint);
             match first(&own).await {
                 Ok(conn) => (Some(own), Some(conn)),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::super::headers;
-use super::super::kind::At;
+use super::super::kind::RouteSite;
 use super::super::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
 use super::NAME;
 use crate::message::About;
@@ -258,14 +258,14 @@ impl AmqpKeys {
     }
 
     /// Reads the keys of a route. Dead letters have no `properties`.
-    pub(super) fn of_route(at: &At<'_, '_>) -> AmqpKeys {
+    pub(super) fn of_route(at: &RouteSite<'_, '_>) -> AmqpKeys {
         let section = if at.dead { None } else { at.section.opt_section(&PROPERTIES) };
         let properties = section.map(|section| properties(&section)).unwrap_or_default();
         AmqpKeys { properties, ..AmqpKeys::of_sink(at.section) }
     }
 
     /// The target, from these keys of the route and those of its sink.
-    pub(super) fn target(&self, at: &At<'_, '_>, sinks: &AmqpKeys) -> Option<(Arc<dyn Target>, Spot)> {
+    pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &AmqpKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let report = at.report();
         if !self.written && !sinks.written {
             let message = format!("no destination: sink `{}` names no exchange and no routing key", at.sink);

@@ -40,12 +40,12 @@ type Decision = Box<dyn FnMut(&Outbound) -> Step + Send>;
 #[derive(Debug)]
 pub struct FakeSink {
     timeout: Duration,
-    script: Mutex<Script>,
+    script: Mutex<FakeScript>,
     stalled: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct Script {
+struct FakeScript {
     by_id: HashMap<MessageId, VecDeque<Step>>,
     by_call: VecDeque<Step>,
     outage: Option<Failure>,
@@ -62,16 +62,16 @@ struct Script {
     closed: bool,
 }
 
-impl std::fmt::Debug for Script {
+impl std::fmt::Debug for FakeScript {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Script({} attempts, {} taken)", self.attempts.len(), self.taken.len())
     }
 }
 
 /// A delivery is under way while this lives.
-struct Outstanding<'a>(&'a FakeSink, usize);
+struct FakeDelivery<'a>(&'a FakeSink, usize);
 
-impl Drop for Outstanding<'_> {
+impl Drop for FakeDelivery<'_> {
     fn drop(&mut self) {
         let mut script = self.0.script();
         script.outstanding -= 1;
@@ -142,18 +142,18 @@ impl FakeSink {
         self.script().closed
     }
 
-    fn script(&self) -> MutexGuard<'_, Script> {
+    fn script(&self) -> MutexGuard<'_, FakeScript> {
         self.script.lock()
     }
 
-    fn begin(&self, message: &Outbound) -> Outstanding<'_> {
+    fn begin(&self, message: &Outbound) -> FakeDelivery<'_> {
         let mut script = self.script();
         script.attempts.push(message.clone());
         script.outstanding += 1;
         script.most_at_once = script.most_at_once.max(script.outstanding);
         script.bytes += message.body.len();
         script.most_bytes = script.most_bytes.max(script.bytes);
-        Outstanding(self, message.body.len())
+        FakeDelivery(self, message.body.len())
     }
 
     fn step(&self, message: &Outbound) -> Step {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::super::kind::{self, SinkSettings};
 use super::super::{Connector, Sink};
 use super::target::{self, PathKey};
-use super::url::{self, Origin};
+use super::url::{self, HttpOrigin};
 use super::{NAME, names, secrets};
 use crate::link::Redis;
 use crate::settings::keys::{Key, tables};
@@ -62,7 +62,7 @@ impl Method {
 
 /// How the server is asked whether it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Probe {
+pub enum HttpProbe {
     /// `OPTIONS /`.
     Options,
     /// `HEAD /`.
@@ -71,13 +71,13 @@ pub enum Probe {
     Connect,
 }
 
-impl Probe {
+impl HttpProbe {
     /// The word in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
-            Probe::Options => "options",
-            Probe::Head => "head",
-            Probe::Connect => "connect",
+            HttpProbe::Options => "options",
+            HttpProbe::Head => "head",
+            HttpProbe::Connect => "connect",
         }
     }
 }
@@ -86,7 +86,7 @@ impl Probe {
 #[derive(Clone)]
 pub struct HttpSpec {
     /// Scheme, host and port of every URL of the sink.
-    pub origin: Origin,
+    pub origin: HttpOrigin,
     /// The method of every request.
     pub method: Method,
     /// Headers of every request; the values may be secrets.
@@ -102,7 +102,7 @@ pub struct HttpSpec {
     /// Requests that may be under way at once.
     pub max_concurrency: usize,
     /// How the server is asked whether it is there.
-    pub probe: Probe,
+    pub probe: HttpProbe,
 }
 
 impl fmt::Debug for HttpSpec {
@@ -171,11 +171,11 @@ impl Connector for HttpSpec {
     }
 }
 
-fn spec(section: &Section<'_>, origin: Option<Origin>) -> HttpSpec {
+fn spec(section: &Section<'_>, origin: Option<HttpOrigin>) -> HttpSpec {
     let methods = [Method::Post, Method::Put, Method::Patch].map(|method| (method.as_str(), method));
-    let probes = [Probe::Options, Probe::Head, Probe::Connect].map(|probe| (probe.as_str(), probe));
+    let probes = [HttpProbe::Options, HttpProbe::Head, HttpProbe::Connect].map(|probe| (probe.as_str(), probe));
     let report = &section.cx.report;
-    let origin = origin.unwrap_or(Origin { tls: true, host: String::new(), port: 0 });
+    let origin = origin.unwrap_or(HttpOrigin { tls: true, host: String::new(), port: 0 });
     let tls = section.opt_section(&sink_http::TLS).map(|section| tls::files(&section));
     if tls.is_some() && !origin.tls {
         let message = "there is `tls`, and the URL begins with `http://`";
@@ -198,12 +198,12 @@ fn spec(section: &Section<'_>, origin: Option<Origin>) -> HttpSpec {
         secret_file: signature.and_then(|section| checked_file(&section, &signature::SECRET_FILE, secrets::keys)),
         connect_timeout: section.duration(&sink_http::CONNECT_TIMEOUT),
         max_concurrency: section.count(&sink_http::MAX_CONCURRENCY).and_then(|n| usize::try_from(n).ok()).unwrap_or(1),
-        probe: section.word(&sink_http::PROBE, &probes).unwrap_or(Probe::Options),
+        probe: section.word(&sink_http::PROBE, &probes).unwrap_or(HttpProbe::Options),
     }
 }
 
 /// Server and default path of the sink.
-fn url(section: &Section<'_>) -> (Option<Origin>, Option<PathKey>) {
+fn url(section: &Section<'_>) -> (Option<HttpOrigin>, Option<PathKey>) {
     let Some(text) = section.text(&sink_http::URL) else { return (None, None) };
     match url::split(&text.value) {
         Ok((origin, path)) => (Some(origin), target::compile(section, &path, !text.is_plain(), text.spot)),

@@ -14,9 +14,9 @@ mod secrets;
 mod target;
 mod url;
 
-pub use config::{HttpSpec, Method, Probe};
+pub use config::{HttpProbe, HttpSpec, Method};
 pub use target::{HttpDestination, HttpTarget};
-pub use url::Origin;
+pub use url::HttpOrigin;
 
 #[cfg(feature = "http")]
 pub use client::HttpSink;

@@ -17,14 +17,14 @@ pub(super) const KEY: &str = "path";
 /// Path and query with `${...}` holes, compiled.
 #[derive(Clone)]
 pub struct Path {
-    parts: Vec<Part>,
+    parts: Vec<PathPart>,
     whole: Template,
     /// A part came from the environment, and may be a secret.
     secret: bool,
 }
 
 #[derive(Clone)]
-enum Part {
+enum PathPart {
     Text(String),
     Hole { value: Template, in_query: bool },
 }
@@ -60,12 +60,12 @@ impl Path {
                 return Err(PathError::Unfit(LETTERS));
             }
             in_query = in_query || before.contains('?');
-            parts.push(Part::Text(before.to_owned()));
-            parts.push(Part::Hole { value: Template::compile(&rest[at..end])?, in_query });
+            parts.push(PathPart::Text(before.to_owned()));
+            parts.push(PathPart::Hole { value: Template::compile(&rest[at..end])?, in_query });
             rest = &rest[end..];
         }
         unfit(rest).map_or(Ok(()), |why| Err(PathError::Unfit(why)))?;
-        parts.push(Part::Text(rest.to_owned()));
+        parts.push(PathPart::Text(rest.to_owned()));
         Ok(Path { parts, whole, secret })
     }
 
@@ -87,8 +87,8 @@ impl Path {
         let mut filled = String::with_capacity(self.whole.source().len() + 32);
         for part in &self.parts {
             match part {
-                Part::Text(text) => filled.push_str(text),
-                Part::Hole { value, in_query } => {
+                PathPart::Text(text) => filled.push_str(text),
+                PathPart::Hole { value, in_query } => {
                     let value = from.text(value, &KEY)?;
                     if value.is_empty() && !in_query {
                         return Err(FillError::empty(KEY));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::super::kind::At;
+use super::super::kind::RouteSite;
 use super::super::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
 use super::path::{self, Path, PathError};
 use super::{NAME, names};
@@ -154,7 +154,7 @@ pub(super) fn compile(section: &Section<'_>, text: &str, secret: bool, spot: Spo
 }
 
 /// The target of a route: its own path, or else that of the sink's URL.
-pub(super) fn read(at: &At<'_, '_>, sinks: Option<&PathKey>) -> Option<(Arc<dyn Target>, Spot)> {
+pub(super) fn read(at: &RouteSite<'_, '_>, sinks: Option<&PathKey>) -> Option<(Arc<dyn Target>, Spot)> {
     let own = match at.section.text(&PATH) {
         Some(text) => Some(compile(at.section, &text.value, !text.is_plain(), text.spot)?),
         None if at.section.has(&PATH) => return None,

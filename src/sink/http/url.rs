@@ -8,7 +8,7 @@ use crate::settings::url::host_and_port;
 
 /// The server of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct HttpOrigin {
     /// `https`.
     pub tls: bool,
     /// Host name or address; an IPv6 address without brackets.
@@ -17,7 +17,7 @@ pub struct Origin {
     pub port: u16,
 }
 
-impl Origin {
+impl HttpOrigin {
     /// `host`, or `host:port` where the port is not the scheme's own.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
@@ -25,7 +25,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for HttpOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", if self.tls { "https" } else { "http" }, self.authority())
     }
@@ -40,7 +40,7 @@ pub(super) fn default_port(tls: bool) -> u16 {
 ///
 /// # Errors
 /// What is wrong, and what to write instead.
-pub(super) fn split(url: &str) -> Result<(Origin, String), (&'static str, &'static str)> {
+pub(super) fn split(url: &str) -> Result<(HttpOrigin, String), (&'static str, &'static str)> {
     const FORM: &str = "write `https://host/path`";
     let (scheme, rest) = url.split_once("://").ok_or(("the URL has no scheme", FORM))?;
     let tls = match scheme.to_ascii_lowercase().as_str() {
@@ -61,7 +61,7 @@ pub(super) fn split(url: &str) -> Result<(Origin, String), (&'static str, &'stat
     }
     let (host, port) = host_and_port(authority, default_port(tls)).map_err(|why| (why, FORM))?;
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    Ok((Origin { tls, host, port }, path))
+    Ok((HttpOrigin { tls, host, port }, path))
 }
 
 #[cfg(test)]

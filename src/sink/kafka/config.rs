@@ -61,7 +61,7 @@ pub struct KafkaSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sasl: Option<KafkaSasl>,
     /// How batches are compressed.
-    pub compression: Compression,
+    pub compression: KafkaCompression,
     /// How long a record waits for others to share its batch.
     #[serde(serialize_with = "shown::duration")]
     pub linger: Duration,
@@ -130,7 +130,7 @@ impl SaslMechanism {
 /// Compression of record batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Compression {
+pub enum KafkaCompression {
     /// None.
     None,
     /// gzip.
@@ -143,15 +143,15 @@ pub enum Compression {
     Zstd,
 }
 
-impl Compression {
+impl KafkaCompression {
     /// The name in the configuration, which is librdkafka's.
     pub fn as_str(self) -> &'static str {
         match self {
-            Compression::None => "none",
-            Compression::Gzip => "gzip",
-            Compression::Snappy => "snappy",
-            Compression::Lz4 => "lz4",
-            Compression::Zstd => "zstd",
+            KafkaCompression::None => "none",
+            KafkaCompression::Gzip => "gzip",
+            KafkaCompression::Snappy => "snappy",
+            KafkaCompression::Lz4 => "lz4",
+            KafkaCompression::Zstd => "zstd",
         }
     }
 }
@@ -234,11 +234,11 @@ const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 /// The cluster under `section`.
 fn spec(section: &Section<'_>) -> KafkaSpec {
     let compressions = [
-        ("none", Compression::None),
-        ("gzip", Compression::Gzip),
-        ("snappy", Compression::Snappy),
-        ("lz4", Compression::Lz4),
-        ("zstd", Compression::Zstd),
+        ("none", KafkaCompression::None),
+        ("gzip", KafkaCompression::Gzip),
+        ("snappy", KafkaCompression::Snappy),
+        ("lz4", KafkaCompression::Lz4),
+        ("zstd", KafkaCompression::Zstd),
     ];
     let (tls, verify_hostname) = encryption(section);
     let sasl = section.opt_section(&sink_kafka::SASL).map(|section| (login(&section), section.spot.clone()));
@@ -254,7 +254,7 @@ fn spec(section: &Section<'_>) -> KafkaSpec {
         tls,
         verify_hostname,
         sasl: sasl.and_then(|(login, _)| login),
-        compression: section.word(&sink_kafka::COMPRESSION, &compressions).unwrap_or(Compression::None),
+        compression: section.word(&sink_kafka::COMPRESSION, &compressions).unwrap_or(KafkaCompression::None),
         linger: section.duration(&sink_kafka::LINGER),
         // The ranges are librdkafka's.
         batch_size: bounded(section, &sink_kafka::BATCH_SIZE, 1, i32::MAX.unsigned_abs()),

@@ -11,7 +11,7 @@ use crate::message::{About, Class, Failure};
 
 /// What became of a record: librdkafka's delivery report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Report {
+pub(super) struct DeliveryReport {
     /// What failed; `None` is the confirmation by every replica in sync.
     pub(super) error: Option<Code>,
     /// Whether the record may be in the log all the same.
@@ -36,7 +36,7 @@ enum Treatment {
 }
 
 /// One code: its name as Kafka spells it (librdkafka, for its own), its treatment, and what an operator can do.
-struct Row(Code, &'static str, Treatment, &'static str);
+struct CodeRow(Code, &'static str, Treatment, &'static str);
 
 use Class::{Ambiguous, Backpressure, MessagePermanent, TargetPermanent, Transient, Unknown};
 use Treatment::{As, Confirmed, Corrupt, Fault, Local, Topic};
@@ -51,71 +51,71 @@ const LARGER: &str = "raise `max.message.bytes` of the topic, or `message.max.by
                       `max_message_size` of the sink";
 
 #[rustfmt::skip]
-const TABLE: &[Row] = &[
-    Row(Code::LeaderNotAvailable, "LEADER_NOT_AVAILABLE", As(Transient), ""),
-    Row(Code::NotLeaderForPartition, "NOT_LEADER_OR_FOLLOWER", As(Transient), ""),
-    Row(Code::BrokerNotAvailable, "BROKER_NOT_AVAILABLE", As(Transient), ""),
-    Row(Code::ReplicaNotAvailable, "REPLICA_NOT_AVAILABLE", As(Transient), ""),
-    Row(Code::NotEnoughReplicas, "NOT_ENOUGH_REPLICAS", As(Transient), "bring the topic's replicas back, or lower its `min.insync.replicas`"),
-    Row(Code::KafkaStorageError, "KAFKA_STORAGE_ERROR", As(Transient), "check the broker's disk"),
+const TABLE: &[CodeRow] = &[
+    CodeRow(Code::LeaderNotAvailable, "LEADER_NOT_AVAILABLE", As(Transient), ""),
+    CodeRow(Code::NotLeaderForPartition, "NOT_LEADER_OR_FOLLOWER", As(Transient), ""),
+    CodeRow(Code::BrokerNotAvailable, "BROKER_NOT_AVAILABLE", As(Transient), ""),
+    CodeRow(Code::ReplicaNotAvailable, "REPLICA_NOT_AVAILABLE", As(Transient), ""),
+    CodeRow(Code::NotEnoughReplicas, "NOT_ENOUGH_REPLICAS", As(Transient), "bring the topic's replicas back, or lower its `min.insync.replicas`"),
+    CodeRow(Code::KafkaStorageError, "KAFKA_STORAGE_ERROR", As(Transient), "check the broker's disk"),
     // The leader's epoch advanced while the record was on its way.
-    Row(Code::FencedLeaderEpoch, "FENCED_LEADER_EPOCH", As(Transient), ""),
-    Row(Code::UnknownLeaderEpoch, "UNKNOWN_LEADER_EPOCH", As(Transient), ""),
+    CodeRow(Code::FencedLeaderEpoch, "FENCED_LEADER_EPOCH", As(Transient), ""),
+    CodeRow(Code::UnknownLeaderEpoch, "UNKNOWN_LEADER_EPOCH", As(Transient), ""),
     // A neighbour in the batch was refused, and this one with it.
-    Row(Code::InvalidDifferentRecord, "INVALID_DIFFERENT_RECORD", As(Transient), ""),
-    Row(Code::RequestTimedOut, "REQUEST_TIMED_OUT", As(Ambiguous), ""),
-    Row(Code::NetworkException, "NETWORK_EXCEPTION", As(Ambiguous), ""),
-    Row(Code::NotEnoughReplicasAfterAppend, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", As(Ambiguous), "bring the topic's replicas back, or lower its `min.insync.replicas`"),
-    Row(Code::OutOfOrderSequenceNumber, "OUT_OF_ORDER_SEQUENCE_NUMBER", As(Ambiguous), ""),
-    Row(Code::InvalidProducerEpoch, "INVALID_PRODUCER_EPOCH", As(Ambiguous), ""),
-    Row(Code::UnknownProducerId, "UNKNOWN_PRODUCER_ID", As(Ambiguous), ""),
-    Row(Code::ProducerFenced, "PRODUCER_FENCED", As(Ambiguous), ""),
-    Row(Code::BrokerTransportFailure, "TRANSPORT", Local, ""),
-    Row(Code::MessageTimedOut, "MSG_TIMED_OUT", Local, ""),
-    Row(Code::TimedOutQueue, "TIMED_OUT_QUEUE", Local, ""),
-    Row(Code::OperationTimedOut, "TIMED_OUT", Local, ""),
-    Row(Code::AllBrokersDown, "all_brokers_down", Local, ""),
-    Row(Code::Resolve, "RESOLVE", Local, "check the host names under `brokers`, and the ones that the brokers advertise"),
-    Row(Code::BrokerDestroy, "DESTROY", Local, ""),
-    Row(Code::PurgeQueue, "PURGE_QUEUE", Local, ""),
-    Row(Code::PurgeInflight, "PURGE_INFLIGHT", As(Ambiguous), ""),
-    Row(Code::Fatal, "FATAL", Local, ""),
-    Row(Code::Fenced, "FENCED", As(Ambiguous), ""),
-    Row(Code::QueueFull, "queue_full", As(Backpressure), ""),
-    Row(Code::ThrottlingQuotaExceeded, "THROTTLING_QUOTA_EXCEEDED", As(Backpressure), ""),
-    Row(Code::PolicyViolation, "POLICY_VIOLATION", As(Unknown), ""),
-    Row(Code::Unknown, "UNKNOWN_SERVER_ERROR", As(Unknown), "check the broker's log"),
-    Row(Code::MessageSizeTooLarge, "MESSAGE_TOO_LARGE", As(MessagePermanent), LARGER),
-    Row(Code::MessageBatchTooLarge, "RECORD_LIST_TOO_LARGE", As(MessagePermanent), "raise `segment.bytes` of the topic"),
-    Row(Code::InvalidRecord, "INVALID_RECORD", As(MessagePermanent), "a compacted topic needs a key: set `key`"),
-    Row(Code::InvalidTimestamp, "INVALID_TIMESTAMP", Fault(TargetPermanent), "set this host's clock, or raise `message.timestamp.before.max.ms` and `.after.max.ms` of the topic"),
-    Row(Code::InvalidMessage, "CORRUPT_MESSAGE", Corrupt, ""),
-    Row(Code::UnknownTopicOrPartition, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
-    Row(Code::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
-    Row(Code::UnknownPartition, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
-    Row(Code::UnknownTopicId, "UNKNOWN_TOPIC_ID", Topic(TargetPermanent), CREATE),
-    Row(Code::InvalidTopic, "INVALID_TOPIC_EXCEPTION", Topic(TargetPermanent), "a topic's name has up to 249 letters, digits, `.`, `_` and `-`"),
-    Row(Code::TopicAuthorizationFailed, "TOPIC_AUTHORIZATION_FAILED", Topic(TargetPermanent), "allow the user to WRITE and DESCRIBE the topic"),
-    Row(Code::ClusterAuthorizationFailed, "CLUSTER_AUTHORIZATION_FAILED", As(TargetPermanent), "allow the user to WRITE a topic, or IDEMPOTENT_WRITE on the cluster (before Kafka 2.8)"),
-    Row(Code::SaslAuthenticationFailed, "SASL_AUTHENTICATION_FAILED", As(TargetPermanent), "correct `username`, `password` or `mechanism`"),
-    Row(Code::Authentication, "SASL_AUTHENTICATION_FAILED", As(TargetPermanent), "correct `username`, `password` or `mechanism`"),
-    Row(Code::UnsupportedSASLMechanism, "UNSUPPORTED_SASL_MECHANISM", As(TargetPermanent), "choose a `mechanism` that the brokers have enabled"),
-    Row(Code::IllegalSASLState, "ILLEGAL_SASL_STATE", As(TargetPermanent), ""),
-    Row(Code::SSL, "SSL", As(TargetPermanent), "check `tls`: the authority that issued the brokers' certificate, the host names under `brokers`, the client certificate"),
-    Row(Code::InvalidRequiredAcks, "INVALID_REQUIRED_ACKS", As(TargetPermanent), ""),
-    Row(Code::UnsupportedVersion, "UNSUPPORTED_VERSION", As(TargetPermanent), "the brokers are too old"),
-    Row(Code::UnsupportedFeature, "UNSUPPORTED_FEATURE", As(TargetPermanent), "the brokers are too old: idempotence needs Kafka 0.11"),
-    Row(Code::UnsupportedForMessageFormat, "UNSUPPORTED_FOR_MESSAGE_FORMAT", As(TargetPermanent), "raise `message.format.version` of the topic: headers need 0.11"),
-    Row(Code::UnsupportedCompressionType, "UNSUPPORTED_COMPRESSION_TYPE", As(TargetPermanent), "choose another `compression`"),
-    Row(Code::DuplicateSequenceNumber, "DUPLICATE_SEQUENCE_NUMBER", Confirmed, ""),
+    CodeRow(Code::InvalidDifferentRecord, "INVALID_DIFFERENT_RECORD", As(Transient), ""),
+    CodeRow(Code::RequestTimedOut, "REQUEST_TIMED_OUT", As(Ambiguous), ""),
+    CodeRow(Code::NetworkException, "NETWORK_EXCEPTION", As(Ambiguous), ""),
+    CodeRow(Code::NotEnoughReplicasAfterAppend, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", As(Ambiguous), "bring the topic's replicas back, or lower its `min.insync.replicas`"),
+    CodeRow(Code::OutOfOrderSequenceNumber, "OUT_OF_ORDER_SEQUENCE_NUMBER", As(Ambiguous), ""),
+    CodeRow(Code::InvalidProducerEpoch, "INVALID_PRODUCER_EPOCH", As(Ambiguous), ""),
+    CodeRow(Code::UnknownProducerId, "UNKNOWN_PRODUCER_ID", As(Ambiguous), ""),
+    CodeRow(Code::ProducerFenced, "PRODUCER_FENCED", As(Ambiguous), ""),
+    CodeRow(Code::BrokerTransportFailure, "TRANSPORT", Local, ""),
+    CodeRow(Code::MessageTimedOut, "MSG_TIMED_OUT", Local, ""),
+    CodeRow(Code::TimedOutQueue, "TIMED_OUT_QUEUE", Local, ""),
+    CodeRow(Code::OperationTimedOut, "TIMED_OUT", Local, ""),
+    CodeRow(Code::AllBrokersDown, "all_brokers_down", Local, ""),
+    CodeRow(Code::Resolve, "RESOLVE", Local, "check the host names under `brokers`, and the ones that the brokers advertise"),
+    CodeRow(Code::BrokerDestroy, "DESTROY", Local, ""),
+    CodeRow(Code::PurgeQueue, "PURGE_QUEUE", Local, ""),
+    CodeRow(Code::PurgeInflight, "PURGE_INFLIGHT", As(Ambiguous), ""),
+    CodeRow(Code::Fatal, "FATAL", Local, ""),
+    CodeRow(Code::Fenced, "FENCED", As(Ambiguous), ""),
+    CodeRow(Code::QueueFull, "queue_full", As(Backpressure), ""),
+    CodeRow(Code::ThrottlingQuotaExceeded, "THROTTLING_QUOTA_EXCEEDED", As(Backpressure), ""),
+    CodeRow(Code::PolicyViolation, "POLICY_VIOLATION", As(Unknown), ""),
+    CodeRow(Code::Unknown, "UNKNOWN_SERVER_ERROR", As(Unknown), "check the broker's log"),
+    CodeRow(Code::MessageSizeTooLarge, "MESSAGE_TOO_LARGE", As(MessagePermanent), LARGER),
+    CodeRow(Code::MessageBatchTooLarge, "RECORD_LIST_TOO_LARGE", As(MessagePermanent), "raise `segment.bytes` of the topic"),
+    CodeRow(Code::InvalidRecord, "INVALID_RECORD", As(MessagePermanent), "a compacted topic needs a key: set `key`"),
+    CodeRow(Code::InvalidTimestamp, "INVALID_TIMESTAMP", Fault(TargetPermanent), "set this host's clock, or raise `message.timestamp.before.max.ms` and `.after.max.ms` of the topic"),
+    CodeRow(Code::InvalidMessage, "CORRUPT_MESSAGE", Corrupt, ""),
+    CodeRow(Code::UnknownTopicOrPartition, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
+    CodeRow(Code::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
+    CodeRow(Code::UnknownPartition, "UNKNOWN_TOPIC_OR_PARTITION", Topic(TargetPermanent), CREATE),
+    CodeRow(Code::UnknownTopicId, "UNKNOWN_TOPIC_ID", Topic(TargetPermanent), CREATE),
+    CodeRow(Code::InvalidTopic, "INVALID_TOPIC_EXCEPTION", Topic(TargetPermanent), "a topic's name has up to 249 letters, digits, `.`, `_` and `-`"),
+    CodeRow(Code::TopicAuthorizationFailed, "TOPIC_AUTHORIZATION_FAILED", Topic(TargetPermanent), "allow the user to WRITE and DESCRIBE the topic"),
+    CodeRow(Code::ClusterAuthorizationFailed, "CLUSTER_AUTHORIZATION_FAILED", As(TargetPermanent), "allow the user to WRITE a topic, or IDEMPOTENT_WRITE on the cluster (before Kafka 2.8)"),
+    CodeRow(Code::SaslAuthenticationFailed, "SASL_AUTHENTICATION_FAILED", As(TargetPermanent), "correct `username`, `password` or `mechanism`"),
+    CodeRow(Code::Authentication, "SASL_AUTHENTICATION_FAILED", As(TargetPermanent), "correct `username`, `password` or `mechanism`"),
+    CodeRow(Code::UnsupportedSASLMechanism, "UNSUPPORTED_SASL_MECHANISM", As(TargetPermanent), "choose a `mechanism` that the brokers have enabled"),
+    CodeRow(Code::IllegalSASLState, "ILLEGAL_SASL_STATE", As(TargetPermanent), ""),
+    CodeRow(Code::SSL, "SSL", As(TargetPermanent), "check `tls`: the authority that issued the brokers' certificate, the host names under `brokers`, the client certificate"),
+    CodeRow(Code::InvalidRequiredAcks, "INVALID_REQUIRED_ACKS", As(TargetPermanent), ""),
+    CodeRow(Code::UnsupportedVersion, "UNSUPPORTED_VERSION", As(TargetPermanent), "the brokers are too old"),
+    CodeRow(Code::UnsupportedFeature, "UNSUPPORTED_FEATURE", As(TargetPermanent), "the brokers are too old: idempotence needs Kafka 0.11"),
+    CodeRow(Code::UnsupportedForMessageFormat, "UNSUPPORTED_FOR_MESSAGE_FORMAT", As(TargetPermanent), "raise `message.format.version` of the topic: headers need 0.11"),
+    CodeRow(Code::UnsupportedCompressionType, "UNSUPPORTED_COMPRESSION_TYPE", As(TargetPermanent), "choose another `compression`"),
+    CodeRow(Code::DuplicateSequenceNumber, "DUPLICATE_SEQUENCE_NUMBER", Confirmed, ""),
 ];
 
-fn row(code: Code) -> Option<&'static Row> {
+fn row(code: Code) -> Option<&'static CodeRow> {
     TABLE.iter().find(|row| row.0 == code)
 }
 
 /// The outcome that a report means; `what` was attempted, and it was the record's attempt number `attempt`.
-pub(super) fn judge(what: &str, report: Report, attempt: u32) -> Result<(), Failure> {
+pub(super) fn judge(what: &str, report: DeliveryReport, attempt: u32) -> Result<(), Failure> {
     let Some(code) = report.error else { return Ok(()) };
     let refused = failure(what, code);
     let class = match row(code).map(|row| row.2) {
@@ -139,7 +139,7 @@ pub(super) fn without_key(failure: Failure) -> Failure {
 
 /// The failure that a code means where no record was written.
 pub(super) fn failure(what: &str, code: Code) -> Failure {
-    let Some(Row(_, name, treatment, _)) = row(code) else {
+    let Some(CodeRow(_, name, treatment, _)) = row(code) else {
         let text = format!("{what}: code {} is not known to delaybridge: {code}", code as i32);
         return Failure::new(Unknown, "unknown_code", text);
     };
@@ -156,14 +156,14 @@ pub(super) fn failure(what: &str, code: Code) -> Failure {
 fn told(what: &str, code: Code, name: &'static str) -> Failure {
     let advice = advice(code).map(|advice| format!(": {advice}")).unwrap_or_default();
     let failure = Failure::new(Unknown, name, format!("{what}: {code}{advice}"));
-    let of_topic = matches!(row(code), Some(Row(_, _, Topic(_) | Fault(_), _)));
+    let of_topic = matches!(row(code), Some(CodeRow(_, _, Topic(_) | Fault(_), _)));
     if of_topic { failure.about(About::Target) } else { failure }
 }
 
 /// The codes of the table, each once, with their cause and cure.
 pub(super) fn documented() -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
-    for Row(code, name, _, advice) in TABLE {
+    for CodeRow(code, name, _, advice) in TABLE {
         // A name that other sinks have as well is explained with theirs.
         if *name == "queue_full" || entries.iter().any(|entry| entry.code == *name) {
             continue;
@@ -205,12 +205,12 @@ pub(super) fn advice(code: Code) -> Option<&'static str> {
 
 /// Whether the code is about one topic, and others may be well.
 pub(super) fn is_about_topic(code: Code) -> bool {
-    matches!(row(code), Some(Row(_, _, Topic(_), _)))
+    matches!(row(code), Some(CodeRow(_, _, Topic(_), _)))
 }
 
 /// Whether the code means that no record can be delivered until a person fixes something.
 pub(super) fn needs_a_person(code: Code) -> bool {
-    matches!(row(code), Some(Row(_, _, As(TargetPermanent), _)))
+    matches!(row(code), Some(CodeRow(_, _, As(TargetPermanent), _)))
 }
 
 /// Whether a broker refuses a whole batch for it, where only one record may be the reason: each is to be sent alone.
@@ -228,7 +228,7 @@ pub(super) fn is_about_batch(code: Code) -> bool {
 
 /// Whether the client gave the record up without an answer from a broker, so that the reason is elsewhere.
 pub(super) fn is_without_reason(code: Code) -> bool {
-    matches!(row(code), Some(Row(_, _, Local, _)))
+    matches!(row(code), Some(CodeRow(_, _, Local, _)))
 }
 
 #[cfg(test)]
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     fn judged(error: Code, persistence: Persistence, attempt: u32) -> Result<(), Failure> {
-        judge("send to topic t", Report { error: Some(error), persistence }, attempt)
+        judge("send to topic t", DeliveryReport { error: Some(error), persistence }, attempt)
     }
 
     #[track_caller]
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn no_refusal_of_what_may_have_been_written_before_is_anything_but_ambiguous() {
-        for Row(code, name, treatment, _) in TABLE.iter().filter(|row| row.2 != Confirmed) {
+        for CodeRow(code, name, treatment, _) in TABLE.iter().filter(|row| row.2 != Confirmed) {
             for persistence in [Persistence::Possibly, Persistence::Persisted] {
                 // The last of the tries of a corrupt record too.
                 let failure = judged(*code, persistence, CORRUPT_TRIES).unwrap_err();
@@ -385,7 +385,7 @@ mod tests {
         for persistence in [Persistence::Not, Persistence::Possibly, Persistence::Persisted] {
             assert_eq!(judged(Code::DuplicateSequenceNumber, persistence, 1), Ok(()));
         }
-        assert_eq!(judge("send", Report { error: None, persistence: Persistence::Persisted }, 1), Ok(()));
+        assert_eq!(judge("send", DeliveryReport { error: None, persistence: Persistence::Persisted }, 1), Ok(()));
         assert_eq!(failure("ask", Code::DuplicateSequenceNumber).class, Class::Unknown);
     }
 

@@ -11,7 +11,7 @@ mod errors;
 mod properties;
 mod target;
 
-pub use config::{Compression, KafkaSasl, KafkaSpec, SaslMechanism};
+pub use config::{KafkaCompression, KafkaSasl, KafkaSpec, SaslMechanism};
 pub use target::{KafkaDestination, KafkaTarget};
 
 #[cfg(feature = "kafka")]

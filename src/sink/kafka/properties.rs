@@ -10,34 +10,34 @@ use crate::settings::reader::{Section, clip};
 
 /// Why a property is refused.
 #[derive(Clone, Copy)]
-enum Why {
+enum Refusal {
     /// It has a key of its own, which is named here.
     Own(&'static str),
     /// It would weaken delivery, or break something else: the reason, and what to do.
     Harm(&'static str, &'static str),
 }
 
-use Why::{Harm, Own};
+use Refusal::{Harm, Own};
 
-const IDEMPOTENCE: Why = Harm(
+const IDEMPOTENCE: Refusal = Harm(
     "elements would be lost, or written twice, while the brokers change leaders",
     "remove it: idempotent delivery to all in-sync replicas is always on",
 );
-const RETRIES: Why = Harm(
+const RETRIES: Refusal = Harm(
     "librdkafka would give up early, or send again out of order",
     "remove it: records are sent again until `timeout`",
 );
-const TIMEOUT: Why =
+const TIMEOUT: Refusal =
     Harm("a record must have its verdict before the element's lease ends", "write `timeout` on the sink");
-const REPORTS: Why = Harm("an element is settled by its delivery report", "remove it: every record is reported");
-const TRANSACTIONS: Why = Harm("transactions are not available in this version", "remove it");
-const CODE: Why = Harm("it loads code into the daemon", "remove it");
-const CONSUMER: Why = Harm("it is a setting of consumers, without effect here", "remove it");
-const MECHANISM: Why =
+const REPORTS: Refusal = Harm("an element is settled by its delivery report", "remove it: every record is reported");
+const TRANSACTIONS: Refusal = Harm("transactions are not available in this version", "remove it");
+const CODE: Refusal = Harm("it loads code into the daemon", "remove it");
+const CONSUMER: Refusal = Harm("it is a setting of consumers, without effect here", "remove it");
+const MECHANISM: Refusal =
     Harm("the mechanism that it belongs to is not available in this version", "use PLAIN or SCRAM under `sasl:`");
 
 /// Refused names; one that ends in `*` covers all names with this prefix.
-const REFUSED: &[(&str, Why)] = &[
+const REFUSED: &[(&str, Refusal)] = &[
     ("bootstrap.servers", Own("brokers")),
     ("metadata.broker.list", Own("brokers")),
     ("client.id", Own("client_id")),
@@ -151,7 +151,7 @@ fn bare(written: &str) -> &str {
 /// How properties go on whose own names begin with `topic.`.
 const OF_TOPICS: &[&str] = &["metadata.", "blacklist"];
 
-fn refused(name: &str, value: &str, verify_hostname: bool) -> Option<Why> {
+fn refused(name: &str, value: &str, verify_hostname: bool) -> Option<Refusal> {
     if name == "ssl.endpoint.identification.algorithm" && value.eq_ignore_ascii_case("https") != verify_hostname {
         return Some(Own("tls: { verify_hostname: false }"));
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::super::headers;
-use super::super::kind::At;
+use super::super::kind::RouteSite;
 use super::super::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
 use super::NAME;
 use crate::message::About;
@@ -155,7 +155,7 @@ impl KafkaKeys {
     }
 
     /// The target, from these keys of the route and those of its sink.
-    pub(super) fn target(&self, at: &At<'_, '_>, sinks: &KafkaKeys) -> Option<(Arc<dyn Target>, Spot)> {
+    pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &KafkaKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let keys = if self.written { self } else { sinks };
         if !keys.written {
             let message = format!("no destination: sink `{}` names no topic", at.sink);

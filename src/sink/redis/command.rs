@@ -4,7 +4,7 @@ use redis::{Cmd, Value};
 
 use crate::link::Side;
 use crate::message::{Class, Failure};
-use crate::sink::headers::Text;
+use crate::sink::headers::IdText;
 use crate::sink::redis::{NAME, RedisDestination};
 use crate::sink::{Destination, Outbound};
 
@@ -37,7 +37,7 @@ pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
                 command.arg("MAXLEN").arg("~").arg(*max_len);
             }
             command.arg("*").arg("payload").arg(message.body.as_ref());
-            command.arg("id").arg(Text::of(&message.id).as_str()).arg("queue").arg(&*message.queue);
+            command.arg("id").arg(IdText::of(&message.id).as_str()).arg("queue").arg(&*message.queue);
             if let Some(due_ms) = message.due_ms {
                 command.arg("due_ms").arg(due_ms);
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::super::kind::{self, SinkSettings};
-use super::super::{Connector, RedisServer, Sink};
+use super::super::{Connector, Sink, SinkRedis};
 use super::target::{self, RedisKeys};
 use super::{NAME, RedisSink};
 use crate::link::config::{CONNECTION, PLACES};
@@ -78,7 +78,7 @@ impl Connector for RedisSpec {
         false
     }
 
-    fn redis(&self) -> Option<RedisServer<'_>> {
-        Some(self.target.as_ref().map_or(RedisServer::OfTheQueues, RedisServer::Own))
+    fn redis(&self) -> Option<SinkRedis<'_>> {
+        Some(self.target.as_ref().map_or(SinkRedis::OfTheQueues, SinkRedis::Own))
     }
 }

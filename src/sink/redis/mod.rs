@@ -23,8 +23,8 @@ use tokio::task::JoinHandle;
 pub use config::RedisSpec;
 pub use target::{KeyTarget, KeyValue, RedisDestination};
 
-use super::job_queue::JobQueue;
 use super::kind::SinkKind;
+use super::worker_queue::WorkerQueue;
 use super::{Answers, Destination, Outbound, Sink};
 use crate::codes::{Code, Codes, DEFECT, code};
 use crate::link::Redis;
@@ -56,7 +56,7 @@ const QUEUE: usize = 1024;
 pub struct RedisSink {
     redis: Redis,
     owns_redis: bool,
-    jobs: JobQueue,
+    items: WorkerQueue,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -72,27 +72,27 @@ impl RedisSink {
     }
 
     fn start(redis: Redis, timeout: Duration, owns_redis: bool) -> RedisSink {
-        let (jobs, taken) = JobQueue::new(NAME, timeout, QUEUE);
+        let (items, taken) = WorkerQueue::new(NAME, timeout, QUEUE);
         let worker = Mutex::new(Some(tokio::spawn(worker::run(redis.clone(), taken))));
-        RedisSink { redis, owns_redis, jobs, worker }
+        RedisSink { redis, owns_redis, items, worker }
     }
 }
 
 impl Sink for RedisSink {
     fn kind(&self) -> &'static str {
-        self.jobs.kind()
+        self.items.kind()
     }
 
     fn timeout(&self) -> Duration {
-        self.jobs.timeout()
+        self.items.timeout()
     }
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.jobs.deliver(message).boxed()
+        self.items.deliver(message).boxed()
     }
 
     fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
-        self.jobs.deliver_all(batch, answers).boxed()
+        self.items.deliver_all(batch, answers).boxed()
     }
 
     /// Of large bodies, each of which has a pipeline: the command, and what the client library makes of it. The pipelines of
@@ -125,7 +125,7 @@ impl Sink for RedisSink {
         async move {
             // The supervisor of connections that the source owns is the daemon's to watch.
             tokio::select! {
-                () = self.jobs.ended() => {}
+                () = self.items.ended() => {}
                 () = self.redis.ended(), if self.owns_redis => {}
             }
         }
@@ -134,7 +134,7 @@ impl Sink for RedisSink {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
-            self.jobs.close();
+            self.items.close();
             let worker = self.worker.lock().take();
             if let Some(worker) = worker {
                 // A panic of the worker has answered all waiting deliveries already.

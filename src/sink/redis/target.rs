@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::super::kind::At;
+use super::super::kind::RouteSite;
 use super::super::{Destination, Fixed, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target};
 use super::NAME;
 use crate::link::{Side, hashed};
@@ -259,7 +259,7 @@ impl RedisKeys {
     /// The target, from these keys of the route and those of its sink.
     pub(super) fn target(
         &self,
-        at: &At<'_, '_>,
+        at: &RouteSite<'_, '_>,
         sinks: &RedisKeys,
         own_server: bool,
     ) -> Option<(Arc<dyn Target>, Spot)> {
@@ -317,7 +317,7 @@ impl RedisKeys {
     }
 }
 
-fn check_key(at: &At<'_, '_>, key: &Template, spot: &Spot) {
+fn check_key(at: &RouteSite<'_, '_>, key: &Template, spot: &Spot) {
     if key.static_text() == Some("") {
         at.report().problem(spot, "the key is empty", "write the name of a list or stream");
     }
@@ -329,7 +329,7 @@ fn check_key(at: &At<'_, '_>, key: &Template, spot: &Spot) {
     }
 }
 
-fn exactly_once_works(at: &At<'_, '_>, spot: &Spot, key: &Template, own_server: bool) {
+fn exactly_once_works(at: &RouteSite<'_, '_>, spot: &Spot, key: &Template, own_server: bool) {
     let refuse = |message: &str, help: String| at.report().problem(spot, message, help);
     if at.dead {
         let help = "name a sink without it; a dead letter may come twice".to_owned();

@@ -201,7 +201,7 @@ async fn a_connection_that_breaks_after_the_write_is_ambiguous() {
     server.freeze();
     let delivery = sink.deliver(outbound(2, list("l"), "y"));
     let kill = async {
-        eventually("the worker to take it", async || sink.jobs.waiting() == 0).await;
+        eventually("the worker to take it", async || sink.items.waiting() == 0).await;
         // A killed process closes its sockets, frozen or not.
         server.kill();
     };
@@ -267,7 +267,7 @@ async fn elements_without_a_waiting_caller_are_not_sent() {
     for n in 0..8 {
         let mut delivery = sink.deliver(outbound(n, list("l"), "sent"));
         assert!((&mut delivery).now_or_never().is_none());
-        eventually("the worker to take it", async || sink.jobs.waiting() == 0).await;
+        eventually("the worker to take it", async || sink.items.waiting() == 0).await;
         first.push(delivery);
     }
     let mut late: Vec<_> = (8..40).map(|n| sink.deliver(outbound(n, list("l"), "late"))).collect();

@@ -13,7 +13,7 @@ use futures_util::{FutureExt, StreamExt};
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::mpsc;
 
-use super::super::job_queue::Job;
+use super::super::worker_queue::WorkItem;
 use super::{command, errors};
 use crate::link::{Conn, ConnectError, LinkError, Place, Redis};
 use crate::message::{Class, Failure};
@@ -30,16 +30,16 @@ const MAX_WAITING: usize = 8192;
 
 /// What goes to one server, in the order of its coming.
 #[derive(Default)]
-struct Lane {
-    waiting: VecDeque<Job>,
+struct ServerLane {
+    waiting: VecDeque<WorkItem>,
     under_way: usize,
 }
 
 /// Delivers until the queue is closed and empty.
-pub(super) async fn run(redis: Redis, mut jobs: mpsc::Receiver<Job>) {
+pub(super) async fn run(redis: Redis, mut items: mpsc::Receiver<WorkItem>) {
     // One lane, unless it is a cluster.
-    let mut lanes: HashMap<usize, Lane> = HashMap::new();
-    let mut received: Vec<Job> = Vec::new();
+    let mut lanes: HashMap<usize, ServerLane> = HashMap::new();
+    let mut received: Vec<WorkItem> = Vec::new();
     let mut under_way = FuturesUnordered::new();
     let (mut open, mut waiting) = (true, 0);
     while open || waiting > 0 || !under_way.is_empty() {
@@ -64,11 +64,11 @@ pub(super) async fn run(redis: Redis, mut jobs: mpsc::Receiver<Job>) {
                     }
                 }
             }
-            count = jobs.recv_many(&mut received, MAX_COMMANDS), if open && !full => {
+            count = items.recv_many(&mut received, MAX_COMMANDS), if open && !full => {
                 open = count > 0;
                 waiting += count;
-                for job in received.drain(..) {
-                    lanes.entry(lane_of(&redis, &job)).or_default().waiting.push_back(job);
+                for item in received.drain(..) {
+                    lanes.entry(lane_of(&redis, &item)).or_default().waiting.push_back(item);
                 }
             }
         }
@@ -76,23 +76,23 @@ pub(super) async fn run(redis: Redis, mut jobs: mpsc::Receiver<Job>) {
 }
 
 /// The server that has the destination now, by a number.
-fn lane_of(redis: &Redis, job: &Job) -> usize {
-    match place(redis, job).node() {
+fn lane_of(redis: &Redis, item: &WorkItem) -> usize {
+    match place(redis, item).node() {
         Some(node) if redis.is_cluster() => Arc::as_ptr(&node) as usize,
         _ => 0,
     }
 }
 
-fn place(redis: &Redis, job: &Job) -> Place {
-    redis.at(command::key(&job.message().destination))
+fn place(redis: &Redis, item: &WorkItem) -> Place {
+    redis.at(command::key(&item.message().destination))
 }
 
 /// Takes as many elements as fit into a pipeline, at least one.
-fn take_batch(waiting: &mut VecDeque<Job>) -> Vec<Job> {
+fn take_batch(waiting: &mut VecDeque<WorkItem>) -> Vec<WorkItem> {
     let mut bytes = 0;
     let mut count = 0;
-    for job in waiting.iter().take(MAX_COMMANDS) {
-        bytes += job.message().body.len();
+    for item in waiting.iter().take(MAX_COMMANDS) {
+        bytes += item.message().body.len();
         if count > 0 && bytes > MAX_BYTES {
             break;
         }
@@ -102,14 +102,14 @@ fn take_batch(waiting: &mut VecDeque<Job>) -> Vec<Job> {
 }
 
 /// Sends one pipeline and gives each element its own outcome.
-async fn send(redis: &Redis, batch: Vec<Job>) {
+async fn send(redis: &Redis, batch: Vec<WorkItem>) {
     // In a cluster all go to the server of the first. What has moved since is sent on.
-    let Some(first) = batch.first().map(|job| place(redis, job)) else { return };
+    let Some(first) = batch.first().map(|item| place(redis, item)) else { return };
     let conn = match connection(redis, first.first().await) {
         Ok(conn) => conn,
         Err(failure) => {
-            for job in batch {
-                job.finish(Err(failure.clone()));
+            for item in batch {
+                item.finish(Err(failure.clone()));
             }
             return;
         }
@@ -119,7 +119,7 @@ async fn send(redis: &Redis, batch: Vec<Job>) {
     for push in &mut pushes {
         pipeline.add_command(std::mem::take(&mut push.command));
     }
-    let send_before = pushes.iter().flat_map(|push| &push.jobs).map(|job| job.message().send_before).min();
+    let send_before = pushes.iter().flat_map(|push| &push.items).map(|item| item.message().send_before).min();
     let Some(send_before) = send_before else { return };
     match conn.pipeline_before(send_before, &pipeline).await {
         Ok(answers) => {
@@ -128,9 +128,9 @@ async fn send(redis: &Redis, batch: Vec<Job>) {
             }
         }
         Err(error) => {
-            for job in pushes.into_iter().flat_map(|push| push.jobs) {
-                let failure = errors::classify(&attempt(&job), &error);
-                job.finish(Err(failure));
+            for item in pushes.into_iter().flat_map(|push| push.items) {
+                let failure = errors::classify(&attempt(&item), &error);
+                item.finish(Err(failure));
             }
         }
     }
@@ -139,47 +139,47 @@ async fn send(redis: &Redis, batch: Vec<Job>) {
 /// A command and the elements that it delivers: one, or some that follow each other to the same end of a list.
 struct Push {
     command: Cmd,
-    jobs: Vec<Job>,
+    items: Vec<WorkItem>,
 }
 
 impl Push {
     /// Whether the element can go with the same command.
-    fn takes(&self, job: &Job) -> bool {
-        let last = self.jobs.last().map(|last| &last.message().destination);
-        last.is_some_and(|last| command::is_of_many(last) && *last == job.message().destination)
+    fn takes(&self, item: &WorkItem) -> bool {
+        let last = self.items.last().map(|last| &last.message().destination);
+        last.is_some_and(|last| command::is_of_many(last) && *last == item.message().destination)
     }
 
     /// Gives each element its outcome: Redis pushes all or none.
     fn finish(self, answer: &Result<Value, LinkError>) {
-        let count = self.jobs.len();
-        for job in self.jobs {
+        let count = self.items.len();
+        for item in self.items {
             let outcome = match answer {
-                Ok(value) => command::confirmed(&job.message().destination, value, count),
-                Err(error) => Err(errors::classify(&attempt(&job), error)),
+                Ok(value) => command::confirmed(&item.message().destination, value, count),
+                Err(error) => Err(errors::classify(&attempt(&item), error)),
             };
-            job.finish(outcome);
+            item.finish(outcome);
         }
     }
 }
 
 /// The commands for what may be sent, in the order of the elements.
-fn pushes(batch: Vec<Job>) -> Vec<Push> {
+fn pushes(batch: Vec<WorkItem>) -> Vec<Push> {
     let mut pushes: Vec<Push> = Vec::new();
-    for job in batch {
+    for item in batch {
         if let Some(push) = pushes.last_mut()
-            && push.takes(&job)
+            && push.takes(&item)
         {
-            if job.may_send() {
-                push.command.arg(job.message().body.as_ref());
-                push.jobs.push(job);
+            if item.may_send() {
+                push.command.arg(item.message().body.as_ref());
+                push.items.push(item);
             }
             continue;
         }
-        match command::command(job.message()) {
-            Err(failure) => job.finish(Err(failure)),
+        match command::command(item.message()) {
+            Err(failure) => item.finish(Err(failure)),
             Ok(command) => {
-                if job.may_send() {
-                    pushes.push(Push { command, jobs: vec![job] });
+                if item.may_send() {
+                    pushes.push(Push { command, items: vec![item] });
                 }
             }
         }
@@ -187,8 +187,8 @@ fn pushes(batch: Vec<Job>) -> Vec<Push> {
     pushes
 }
 
-fn attempt(job: &Job) -> String {
-    let destination = &job.message().destination;
+fn attempt(item: &WorkItem) -> String {
+    let destination = &item.message().destination;
     format!("{} to {destination}", command::name(destination))
 }
 

@@ -18,12 +18,12 @@ use crate::sink::Outbound;
 /// a defect; it must not count as delivered.
 pub(super) fn append(lines: &mut Vec<u8>, message: &Outbound) -> Result<(), Failure> {
     let start = lines.len();
-    let body = Body::of(&message.body);
-    serde_json::to_writer(&mut *lines, &Line(message, &body)).map_err(|error| {
+    let body = LineBody::of(&message.body);
+    serde_json::to_writer(&mut *lines, &ElementLine(message, &body)).map_err(|error| {
         lines.truncate(start);
         Failure::new(Class::Unknown, "encode", format!("encode a line of JSON: {error}"))
     })?;
-    if let Body::Json(text) = body {
+    if let LineBody::Json(text) = body {
         // Into the object that was just closed.
         lines.truncate(lines.len() - 1);
         lines.extend_from_slice(b",\"payload\":");
@@ -35,9 +35,9 @@ pub(super) fn append(lines: &mut Vec<u8>, message: &Outbound) -> Result<(), Fail
 }
 
 /// The line without a payload that is JSON.
-struct Line<'a>(&'a Outbound, &'a Body<'a>);
+struct ElementLine<'a>(&'a Outbound, &'a LineBody<'a>);
 
-impl Serialize for Line<'_> {
+impl Serialize for ElementLine<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let message = self.0;
         let mut map = serializer.serialize_map(None)?;
@@ -54,9 +54,9 @@ impl Serialize for Line<'_> {
             map.serialize_entry("headers", &Headers(message))?;
         }
         match self.1 {
-            Body::Json(_) => {}
-            Body::Text(text) => map.serialize_entry("payload", text)?,
-            Body::Bytes(bytes) => map.serialize_entry("payload_base64", &STANDARD.encode(bytes))?,
+            LineBody::Json(_) => {}
+            LineBody::Text(text) => map.serialize_entry("payload", text)?,
+            LineBody::Bytes(bytes) => map.serialize_entry("payload_base64", &STANDARD.encode(bytes))?,
         }
         map.end()
     }
@@ -70,24 +70,24 @@ impl Serialize for Headers<'_> {
     }
 }
 
-enum Body<'a> {
+enum LineBody<'a> {
     /// A JSON value, kept to the letter (numbers beyond 64 bits, order and repetition of keys), on one line.
     Json(Cow<'a, str>),
     Text(&'a str),
     Bytes(&'a [u8]),
 }
 
-impl Body<'_> {
-    fn of(bytes: &[u8]) -> Body<'_> {
-        let Ok(text) = std::str::from_utf8(bytes) else { return Body::Bytes(bytes) };
+impl LineBody<'_> {
+    fn of(bytes: &[u8]) -> LineBody<'_> {
+        let Ok(text) = std::str::from_utf8(bytes) else { return LineBody::Bytes(bytes) };
         if serde_json::from_str::<IgnoredAny>(text).is_err() {
-            return Body::Text(text);
+            return LineBody::Text(text);
         }
         // In valid JSON a raw line break occurs only between tokens, where a space means the same.
         if text.contains(['\n', '\r']) {
-            Body::Json(text.replace(['\n', '\r'], " ").into())
+            LineBody::Json(text.replace(['\n', '\r'], " ").into())
         } else {
-            Body::Json(text.into())
+            LineBody::Json(text.into())
         }
     }
 }

@@ -20,8 +20,8 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use config::{StdoutDestination, StdoutSpec};
 
-use super::job_queue::{Job, JobQueue};
 use super::kind::SinkKind;
+use super::worker_queue::{WorkItem, WorkerQueue};
 use super::{Answers, Destination, Outbound, Sink};
 use crate::codes::{Code, Codes, DEFECT, code};
 use crate::message::{Class, Failure, Outcome};
@@ -57,7 +57,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// Writes elements to a stream as JSON lines.
 #[derive(Debug)]
 pub struct StdoutSink {
-    jobs: JobQueue,
+    items: WorkerQueue,
     /// Resolves when the thread has ended.
     ended: Mutex<Option<oneshot::Receiver<()>>>,
 }
@@ -75,32 +75,32 @@ impl StdoutSink {
 
     /// A sink on any stream.
     pub fn on(stream: impl Write + Send + 'static, timeout: Duration) -> StdoutSink {
-        let (jobs, taken) = JobQueue::new(NAME, timeout, QUEUE);
+        let (items, taken) = WorkerQueue::new(NAME, timeout, QUEUE);
         let (end, ended) = oneshot::channel();
         // Not a task: it may block for as long as the reader pleases, and must not keep the runtime from ending.
         std::thread::spawn(move || {
-            Writer { stream, line_open: false }.run(taken);
+            LineWriter { stream, line_open: false }.run(taken);
             drop(end);
         });
-        StdoutSink { jobs, ended: Mutex::new(Some(ended)) }
+        StdoutSink { items, ended: Mutex::new(Some(ended)) }
     }
 }
 
 impl Sink for StdoutSink {
     fn kind(&self) -> &'static str {
-        self.jobs.kind()
+        self.items.kind()
     }
 
     fn timeout(&self) -> Duration {
-        self.jobs.timeout()
+        self.items.timeout()
     }
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.jobs.deliver(message).boxed()
+        self.items.deliver(message).boxed()
     }
 
     fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
-        self.jobs.deliver_all(batch, answers).boxed()
+        self.items.deliver_all(batch, answers).boxed()
     }
 
     fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
@@ -113,12 +113,12 @@ impl Sink for StdoutSink {
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {
-        self.jobs.ended().boxed()
+        self.items.ended().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
-            self.jobs.close();
+            self.items.close();
             let ended = self.ended.lock().take();
             if let Some(ended) = ended {
                 // A reader that reads nothing must not hold up the end of the process; every delivery has its answer.
@@ -142,25 +142,25 @@ impl Write for Closed {
     }
 }
 
-struct Writer<W> {
+struct LineWriter<W> {
     stream: W,
     /// A failed write may have ended in the middle of a line: the next one must not be glued to it.
     line_open: bool,
 }
 
-impl<W: Write> Writer<W> {
-    fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+impl<W: Write> LineWriter<W> {
+    fn run(mut self, mut items: mpsc::Receiver<WorkItem>) {
         let mut received = Vec::new();
         let mut lines = Vec::new();
         let mut batch = Vec::new();
-        while jobs.blocking_recv_many(&mut received, QUEUE) > 0 {
-            for job in received.drain(..) {
-                if let Err(failure) = job.message().destination.of_kind::<StdoutDestination>(NAME) {
-                    job.finish(Err(failure));
-                } else if job.may_send() {
-                    match line::append(&mut lines, job.message()) {
-                        Ok(()) => batch.push(job),
-                        Err(failure) => job.finish(Err(failure)),
+        while items.blocking_recv_many(&mut received, QUEUE) > 0 {
+            for item in received.drain(..) {
+                if let Err(failure) = item.message().destination.of_kind::<StdoutDestination>(NAME) {
+                    item.finish(Err(failure));
+                } else if item.may_send() {
+                    match line::append(&mut lines, item.message()) {
+                        Ok(()) => batch.push(item),
+                        Err(failure) => item.finish(Err(failure)),
                     }
                     if lines.len() >= MAX_BYTES {
                         self.write(&mut lines, &mut batch);
@@ -172,7 +172,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes and flushes the lines, then answers for all of them.
-    fn write(&mut self, lines: &mut Vec<u8>, batch: &mut Vec<Job>) {
+    fn write(&mut self, lines: &mut Vec<u8>, batch: &mut Vec<WorkItem>) {
         if batch.is_empty() {
             return;
         }
@@ -181,8 +181,8 @@ impl<W: Write> Writer<W> {
         let outcome = written.map_err(|error| classify(&error, begun));
         lines.clear();
         lines.shrink_to(MAX_BYTES);
-        for job in batch.drain(..) {
-            job.finish(outcome.clone());
+        for item in batch.drain(..) {
+            item.finish(outcome.clone());
         }
     }
 

@@ -185,7 +185,7 @@ async fn an_element_dropped_behind_a_stalled_reader_is_not_written_later() {
     let sink = rig.sink.clone();
     let mut first = sink.deliver(first);
     assert!(futures_util::FutureExt::now_or_never(&mut first).is_none());
-    while rig.sink.jobs.waiting() > 0 {
+    while rig.sink.items.waiting() > 0 {
         tokio::task::yield_now().await;
     }
     let mut second = rig.sink.deliver(outbound(2, stdout(), "second"));

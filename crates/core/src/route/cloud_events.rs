@@ -7,7 +7,7 @@ use bytes::Bytes;
 use redisson_codecs::{Payload, View};
 use serde::Serialize;
 
-use super::{ElementInfo, Message, envelope};
+use super::{ElementInfo, RouteMessage, envelope};
 use crate::template::{FillError, Filler, Template};
 
 /// Names of the headers, made once and shared by all elements.
@@ -61,7 +61,7 @@ pub enum EventData {
 }
 
 /// The attributes of one event.
-struct Attributes<'a> {
+struct EventAttributes<'a> {
     id: String,
     source: String,
     kind: String,
@@ -89,19 +89,19 @@ impl EventSpec {
         filler: &Filler<'_>,
         element: &ElementInfo<'_>,
         payload: &Payload,
-    ) -> Result<Message, FillError> {
+    ) -> Result<RouteMessage, FillError> {
         let attributes = self.attributes(filler, element, payload)?;
         Ok(match (self.mode, self.data) {
             (EventMode::Binary, EventData::Raw) => {
-                Message { headers: headers(attributes), body: payload.bytes().clone() }
+                RouteMessage { headers: headers(attributes), body: payload.bytes().clone() }
             }
             (EventMode::Binary, EventData::Decoded) => {
-                Message { headers: headers(attributes), body: payload.decoded() }
+                RouteMessage { headers: headers(attributes), body: payload.decoded() }
             }
             (EventMode::Structured, _) => {
                 let [.., name] = &*NAMES;
                 let headers = vec![(name.clone(), STRUCTURED.to_owned())];
-                Message { headers, body: object(&attributes, payload) }
+                RouteMessage { headers, body: object(&attributes, payload) }
             }
         })
     }
@@ -111,14 +111,14 @@ impl EventSpec {
         filler: &Filler<'_>,
         element: &ElementInfo<'_>,
         payload: &Payload,
-    ) -> Result<Attributes<'static>, FillError> {
+    ) -> Result<EventAttributes<'static>, FillError> {
         let text = |template: &Template, place: &str| filler.text(template, &place);
         let some = |template: &Template, place: &str| match text(template, place)? {
             text if text.is_empty() => Err(FillError::empty(place)),
             text => Ok(text),
         };
         let subject = self.subject.as_ref().map(|subject| text(subject, "cloudevents.subject")).transpose()?;
-        Ok(Attributes {
+        Ok(EventAttributes {
             id: element.id.to_string(),
             source: some(&self.source, "cloudevents.source")?,
             kind: some(&self.kind, "cloudevents.type")?,
@@ -139,16 +139,16 @@ impl EventSpec {
     }
 }
 
-fn headers(attributes: Attributes<'_>) -> Vec<(Arc<str>, String)> {
-    let Attributes { id, source, kind, subject, time, content_type } = attributes;
+fn headers(attributes: EventAttributes<'_>) -> Vec<(Arc<str>, String)> {
+    let EventAttributes { id, source, kind, subject, time, content_type } = attributes;
     let values =
         [Some(VERSION.to_owned()), Some(id), Some(source), Some(kind), subject, time, Some(content_type.to_owned())];
     NAMES.iter().cloned().zip(values).filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// The event format of JSON, on one line.
-fn object(attributes: &Attributes<'_>, payload: &Payload) -> Bytes {
-    let Attributes { id, source, kind, subject, time, content_type } = attributes;
+fn object(attributes: &EventAttributes<'_>, payload: &Payload) -> Bytes {
+    let EventAttributes { id, source, kind, subject, time, content_type } = attributes;
     let fields = [
         ("id", Some(id)),
         ("source", Some(source)),

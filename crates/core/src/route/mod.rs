@@ -63,7 +63,7 @@ pub struct MessageSpec {
 
 /// A message with nothing left to decide but where it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct RouteMessage {
     /// The bytes to deliver.
     pub body: Bytes,
     /// Those of the envelope, then the user's, in the order of the configuration.
@@ -88,9 +88,9 @@ impl MessageSpec {
     ///
     /// # Errors
     /// When a template has nothing to put in.
-    pub fn message(&self, element: &ElementInfo<'_>, payload: &Payload) -> Result<Message, FillError> {
+    pub fn message(&self, element: &ElementInfo<'_>, payload: &Payload) -> Result<RouteMessage, FillError> {
         let filler = self.filler(element, payload);
-        let bare = |body| Message { headers: Vec::new(), body };
+        let bare = |body| RouteMessage { headers: Vec::new(), body };
         let mut message = match &self.envelope {
             Envelope::Raw => bare(payload.bytes().clone()),
             Envelope::Decoded => bare(payload.decoded()),

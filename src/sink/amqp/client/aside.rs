@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::supervisor::{self, State};
+use super::supervisor::{self, ConnectionState};
 use crate::sink::Destination;
 use crate::sink::amqp::AmqpSpec;
 
@@ -30,7 +30,7 @@ const PLACES: u64 = 16;
 
 /// The routes that go aside, and their connection, which is made for the first of them.
 #[derive(Debug)]
-pub(super) struct Aside {
+pub(super) struct AsideRoutes {
     spec: Arc<AmqpSpec>,
     stop: CancellationToken,
     /// Whether there are any: asked for every message.
@@ -38,13 +38,13 @@ pub(super) struct Aside {
     routes: Mutex<HashSet<u64>>,
     /// Random for each process: payloads choose routes.
     hash: RandomState,
-    connection: Mutex<Option<(watch::Receiver<State>, JoinHandle<()>)>>,
+    connection: Mutex<Option<(watch::Receiver<ConnectionState>, JoinHandle<()>)>>,
 }
 
-impl Aside {
+impl AsideRoutes {
     /// None yet; `stop` ends the connection.
-    pub(super) fn new(spec: Arc<AmqpSpec>, stop: CancellationToken) -> Aside {
-        Aside {
+    pub(super) fn new(spec: Arc<AmqpSpec>, stop: CancellationToken) -> AsideRoutes {
+        AsideRoutes {
             spec,
             stop,
             any: AtomicBool::new(false),
@@ -78,10 +78,10 @@ impl Aside {
     }
 
     /// The state of the connection for them. It declares nothing: a declaration waits for a queue too.
-    pub(super) fn state(&self) -> watch::Receiver<State> {
+    pub(super) fn state(&self) -> watch::Receiver<ConnectionState> {
         let start = || {
             let spec = Arc::new(AmqpSpec { declare: None, ..(*self.spec).clone() });
-            let (sender, state) = watch::channel(State::Connecting { failure: None });
+            let (sender, state) = watch::channel(ConnectionState::Connecting { failure: None });
             (state, tokio::spawn(supervisor::run(spec, sender, self.stop.clone())))
         };
         self.connection.lock().get_or_insert_with(start).0.clone()

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lapin::{Channel, ErrorKind};
 use tokio::time::timeout;
 
-use super::session::Session;
+use super::session::AmqpSession;
 use crate::message::Failure;
 use crate::sink::amqp::errors;
 
@@ -18,7 +18,7 @@ use crate::sink::amqp::errors;
 /// # Errors
 ///
 /// Why there is none now: that costs no element an attempt.
-pub(super) async fn open(session: &Session, time: Duration) -> Result<Channel, Failure> {
+pub(super) async fn open(session: &AmqpSession, time: Duration) -> Result<Channel, Failure> {
     match timeout(time, unused(session)).await {
         Ok(Ok(channel)) => Ok(channel),
         Ok(Err(error)) => Err(errors::no_channel(&explain(&error, session))),
@@ -27,7 +27,7 @@ pub(super) async fn open(session: &Session, time: Duration) -> Result<Channel, F
     }
 }
 
-async fn unused(session: &Session) -> lapin::Result<Channel> {
+async fn unused(session: &AmqpSession) -> lapin::Result<Channel> {
     loop {
         match session.connection.create_channel().await {
             Err(error) if matches!(error.kind(), ErrorKind::ProtocolError(_)) && session.is_up() => {
@@ -43,7 +43,7 @@ async fn unused(session: &Session) -> lapin::Result<Channel> {
     }
 }
 
-fn explain(error: &lapin::Error, session: &Session) -> String {
+fn explain(error: &lapin::Error, session: &AmqpSession) -> String {
     match error.kind() {
         ErrorKind::ChannelsLimitReached => {
             let max = session.connection.configuration().channel_max();

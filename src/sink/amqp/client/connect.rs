@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::ExposeSecret;
 
-use super::session::{Session, Socket};
+use super::session::{AmqpSession, Socket};
 use crate::link::tls;
 use crate::message::{Class, Failure};
 use crate::settings::{Secret, TlsFiles};
@@ -33,7 +33,7 @@ pub(super) fn address(spec: &AmqpSpec, node: usize) -> String {
 /// # Errors
 ///
 /// What failed, where, and what to do about it.
-pub(super) async fn connect(spec: &Arc<AmqpSpec>, node: usize) -> Result<Session, Failure> {
+pub(super) async fn connect(spec: &Arc<AmqpSpec>, node: usize) -> Result<AmqpSession, Failure> {
     let address = address(spec, node);
     let failed = |class, code, text: &str| Failure::new(class, code, format!("connect to AMQP {address}: {text}"));
     let prepared = {
@@ -50,7 +50,7 @@ pub(super) async fn connect(spec: &Arc<AmqpSpec>, node: usize) -> Result<Session
     let socket = Socket::default();
     let opening = open(uri, tls, socket.clone(), spec.connect_timeout);
     match tokio::time::timeout(spec.connect_timeout, opening).await {
-        Ok(Ok(connection)) => Ok(Session::new(connection, socket)),
+        Ok(Ok(connection)) => Ok(AmqpSession::new(connection, socket)),
         Ok(Err(error)) => {
             socket.shut();
             let (class, code, text) = explain(&error, spec);

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::flight::Flight;
 use super::message::attempt;
-use super::session::Session;
+use super::session::AmqpSession;
 use crate::sink::Destination;
 use crate::sink::amqp::errors;
 
@@ -23,15 +23,15 @@ const GRACE: Duration = Duration::from_millis(500);
 pub(super) async fn drain(
     mut flight: Flight,
     number: u64,
-    session: Arc<Session>,
+    session: Arc<AmqpSession>,
     silent: Destination,
     newest: Arc<AtomicU64>,
 ) {
     let begun = Instant::now();
     let behind = |flight: &mut Flight| {
-        for job in flight.release(|destination| destination.lane() != silent.lane()) {
-            let failure = errors::behind(&attempt(&job.message().destination));
-            job.finish(Err(failure));
+        for item in flight.release(|destination| destination.lane() != silent.lane()) {
+            let failure = errors::behind(&attempt(&item.message().destination));
+            item.finish(Err(failure));
         }
     };
     while !flight.is_empty() && flight.is_usable() && session.is_up() {
@@ -54,8 +54,8 @@ pub(super) async fn drain(
     }
     behind(&mut flight);
     let (left, cause) = flight.end();
-    for job in left {
-        let failure = cause.in_doubt(&attempt(&job.message().destination));
-        job.finish(Err(failure));
+    for item in left {
+        let failure = cause.in_doubt(&attempt(&item.message().destination));
+        item.finish(Err(failure));
     }
 }

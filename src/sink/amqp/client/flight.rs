@@ -10,12 +10,12 @@ use lapin::message::BasicReturnMessage;
 use lapin::{Channel, Confirmation};
 use tokio::time::Instant;
 
-use super::ledger::{Answer, Ledger, Returned, Verdict};
+use super::ledger::{BrokerAnswer, ChannelLedger, MessageVerdict, ReturnedMessage};
 use super::message::{Publication, attempt};
-use super::{Context, Ids};
+use super::{Ids, SinkContext};
 use crate::sink::Destination;
-use crate::sink::amqp::errors::{self, Cause};
-use crate::sink::job_queue::Job;
+use crate::sink::amqp::errors::{self, ChannelError};
+use crate::sink::worker_queue::WorkItem;
 
 /// The first message on a channel is given this time to show that the exchange is well; then others join it.
 pub(super) const FIRST: Duration = Duration::from_secs(3);
@@ -33,11 +33,11 @@ enum Event {
     /// Everything that was woken before it has come out.
     Mark,
     /// The broker's answer to a message of so many bytes, and the return that the library attached to it.
-    Answer(u64, usize, Result<(Answer, Option<Returned>), Cause>),
+    Answer(u64, usize, Result<(BrokerAnswer, Option<ReturnedMessage>), ChannelError>),
 }
 
-struct Sent {
-    job: Job,
+struct PublishedMessage {
+    item: WorkItem,
     at: Instant,
     /// When its answer is late.
     due: Instant,
@@ -47,15 +47,15 @@ struct Sent {
 pub(super) struct Flight {
     aside: bool,
     channel: Arc<Channel>,
-    context: Arc<Context>,
+    context: Arc<SinkContext>,
     /// What the broker takes in one frame.
     pub(super) frame_max: u32,
-    ledger: Ledger<Sent>,
+    ledger: ChannelLedger<PublishedMessage>,
     answers: FuturesUnordered<BoxFuture<'static, Event>>,
     /// The messages without an answer to come.
-    left: Vec<Job>,
+    left: Vec<WorkItem>,
     /// Why the channel ends.
-    pub(super) cause: Option<Cause>,
+    pub(super) cause: Option<ChannelError>,
     /// Whether an answer of the broker has been seen on this channel.
     tried: bool,
     /// When the first message on this channel was published.
@@ -70,13 +70,13 @@ pub(super) struct Flight {
 
 impl Flight {
     /// Nothing is outstanding yet. `aside`: for routes that have fallen silent before.
-    pub(super) fn new(channel: Channel, context: Arc<Context>, frame_max: u32, aside: bool) -> Flight {
+    pub(super) fn new(channel: Channel, context: Arc<SinkContext>, frame_max: u32, aside: bool) -> Flight {
         Flight {
             aside,
             channel: Arc::new(channel),
             context,
             frame_max,
-            ledger: Ledger::new(),
+            ledger: ChannelLedger::new(),
             answers: FuturesUnordered::new(),
             left: Vec::new(),
             cause: None,
@@ -123,13 +123,13 @@ impl Flight {
     pub(super) fn silent(&self, timeout: Duration) -> Option<(Instant, &Destination)> {
         let (sent, overtaken) = self.ledger.silent()?;
         let patience = if overtaken { OVERTAKEN } else { SILENT };
-        Some((sent.at + patience.min(timeout / 4), &sent.job.message().destination))
+        Some((sent.at + patience.min(timeout / 4), &sent.item.message().destination))
     }
 
     /// Takes out what was published to such destinations and has no answer.
-    pub(super) fn release(&mut self, matches: impl Fn(&Destination) -> bool) -> Vec<Job> {
-        let released = self.ledger.release(|sent| matches(&sent.job.message().destination));
-        released.into_iter().map(|sent| sent.job).collect()
+    pub(super) fn release(&mut self, matches: impl Fn(&Destination) -> bool) -> Vec<WorkItem> {
+        let released = self.ledger.release(|sent| matches(&sent.item.message().destination));
+        released.into_iter().map(|sent| sent.item).collect()
     }
 
     /// Whether one more message may be published now. Aside, few are outstanding, and only one until there was an answer.
@@ -142,15 +142,15 @@ impl Flight {
     }
 
     /// Publishes; the element must be allowed to be sent.
-    pub(super) fn publish(&mut self, job: Job, publication: Publication, alone: bool) {
+    pub(super) fn publish(&mut self, item: WorkItem, publication: Publication, alone: bool) {
         let number = self.context.ids.next();
         let at = Instant::now();
         let due = at + self.context.timeout;
-        let body = job.message().body.clone();
+        let body = item.message().body.clone();
         self.alone = alone;
         self.begun.get_or_insert(at);
         self.bytes += body.len();
-        self.ledger.publish(number, Sent { job, at, due });
+        self.ledger.publish(number, PublishedMessage { item, at, due });
         let (channel, context, unsent) = (self.channel.clone(), self.context.clone(), self.unsent.clone());
         self.answers.push(publish(channel, context, number, publication, body, unsent).boxed());
     }
@@ -168,19 +168,19 @@ impl Flight {
             next = self.answers.next().now_or_never().flatten();
         }
         for (sent, verdict) in settled {
-            let Sent { job, .. } = sent;
+            let PublishedMessage { item, .. } = sent;
             let outcome = match verdict {
-                Verdict::Arrived => Ok(()),
-                Verdict::Refused => Err(errors::nacked(&attempt(&job.message().destination))),
-                Verdict::Returned { code, text } => {
-                    Err(errors::returned(&attempt(&job.message().destination), code, &text))
+                MessageVerdict::Arrived => Ok(()),
+                MessageVerdict::Refused => Err(errors::nacked(&attempt(&item.message().destination))),
+                MessageVerdict::Returned { code, text } => {
+                    Err(errors::returned(&attempt(&item.message().destination), code, &text))
                 }
             };
-            job.finish(outcome);
+            item.finish(outcome);
         }
     }
 
-    fn take(&mut self, event: Event, settled: &mut Vec<(Sent, Verdict)>) {
+    fn take(&mut self, event: Event, settled: &mut Vec<(PublishedMessage, MessageVerdict)>) {
         match event {
             Event::Mark => self.ledger.marked(settled),
             Event::Answer(number, bytes, answer) => {
@@ -196,37 +196,37 @@ impl Flight {
         }
     }
 
-    fn lost(&mut self, number: u64, cause: Cause) {
-        self.left.extend(self.ledger.lost(number).map(|sent| sent.job));
+    fn lost(&mut self, number: u64, cause: ChannelError) {
+        self.left.extend(self.ledger.lost(number).map(|sent| sent.item));
         self.blame(cause);
     }
 
     /// Remembers why the channel ends; the broker's word beats the library's.
-    pub(super) fn blame(&mut self, cause: Cause) {
+    pub(super) fn blame(&mut self, cause: ChannelError) {
         if self.cause.as_ref().is_none_or(|known| cause.beats(known)) {
             self.cause = Some(cause);
         }
     }
 
     /// What has no answer, and why. The channel is closed when the last handle goes.
-    pub(super) fn end(mut self) -> (Vec<Job>, Cause) {
+    pub(super) fn end(mut self) -> (Vec<WorkItem>, ChannelError) {
         if self.answers.is_empty() {
             let mut settled = Vec::new();
             self.ledger.all_seen(&mut settled);
             // That makes nothing but arrivals.
             for (sent, _) in settled {
-                sent.job.finish(Ok(()));
+                sent.item.finish(Ok(()));
             }
         }
-        self.left.extend(self.ledger.abandon().into_iter().map(|sent| sent.job));
-        let late = || Cause::channel("timeout", "an answer on the channel was late");
+        self.left.extend(self.ledger.abandon().into_iter().map(|sent| sent.item));
+        let late = || ChannelError::channel("timeout", "an answer on the channel was late");
         (self.left, self.cause.unwrap_or_else(late))
     }
 }
 
 async fn publish(
     channel: Arc<Channel>,
-    context: Arc<Context>,
+    context: Arc<SinkContext>,
     number: u64,
     publication: Publication,
     body: Bytes,
@@ -243,17 +243,17 @@ async fn publish(
     };
     let beside = |message: Option<BasicReturnMessage>| message.map(|message| returned(&message, &context.ids));
     let answer = match answer {
-        Ok(Confirmation::Ack(message)) => Ok((Answer::Ack, beside(message))),
-        Ok(Confirmation::Nack(message)) => Ok((Answer::Nack, beside(message))),
-        Ok(Confirmation::NotRequested) => Err(Cause::channel("unconfirmed", "the channel does not confirm")),
-        Err(error) => Err(Cause::of(&error)),
+        Ok(Confirmation::Ack(message)) => Ok((BrokerAnswer::Ack, beside(message))),
+        Ok(Confirmation::Nack(message)) => Ok((BrokerAnswer::Nack, beside(message))),
+        Ok(Confirmation::NotRequested) => Err(ChannelError::channel("unconfirmed", "the channel does not confirm")),
+        Err(error) => Err(ChannelError::of(&error)),
     };
     Event::Answer(number, bytes, answer)
 }
 
-fn returned(message: &BasicReturnMessage, ids: &Ids) -> Returned {
+fn returned(message: &BasicReturnMessage, ids: &Ids) -> ReturnedMessage {
     let id = message.delivery.properties.message_id().as_ref();
-    Returned {
+    ReturnedMessage {
         // Zero is never a number of ours: a foreign return only shows that the queue was not empty.
         number: id.and_then(|id| ids.number(id.as_str())).unwrap_or(0),
         code: message.reply_code,

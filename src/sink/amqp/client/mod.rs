@@ -51,11 +51,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use self::aside::Aside;
-use self::supervisor::State;
+use self::aside::AsideRoutes;
+use self::supervisor::ConnectionState;
 use crate::message::{Class, Failure, Outcome};
 use crate::sink::amqp::{AmqpSpec, NAME, errors};
-use crate::sink::job_queue::JobQueue;
+use crate::sink::worker_queue::WorkerQueue;
 use crate::sink::{Answers, Destination, Outbound, Sink};
 
 /// Elements that wait for the worker; later ones wait in `deliver`.
@@ -65,11 +65,11 @@ const CLOSE: Duration = Duration::from_secs(3);
 
 /// What all tasks of the sink share.
 #[derive(Debug)]
-struct Context {
+struct SinkContext {
     spec: Arc<AmqpSpec>,
     timeout: Duration,
     ids: Ids,
-    aside: Aside,
+    aside: AsideRoutes,
 }
 
 /// Makes `message_id`s: unique to this sink, and with a growing number.
@@ -101,9 +101,9 @@ impl Ids {
 /// Delivers to the exchanges of one broker, or cluster of brokers.
 #[derive(Debug)]
 pub struct AmqpSink {
-    context: Arc<Context>,
-    jobs: JobQueue,
-    state: watch::Receiver<State>,
+    context: Arc<SinkContext>,
+    items: WorkerQueue,
+    state: watch::Receiver<ConnectionState>,
     stop: CancellationToken,
     worker: Mutex<Option<JoinHandle<()>>>,
     supervisor: Mutex<Option<JoinHandle<()>>>,
@@ -123,16 +123,16 @@ impl AmqpSink {
 
     /// `connection` has what is done at every connect.
     fn start(spec: Arc<AmqpSpec>, connection: Arc<AmqpSpec>, timeout: Duration) -> AmqpSink {
-        let (jobs, taken) = JobQueue::new(NAME, timeout, QUEUE);
-        let (sender, state) = watch::channel(State::Connecting { failure: None });
+        let (items, taken) = WorkerQueue::new(NAME, timeout, QUEUE);
+        let (sender, state) = watch::channel(ConnectionState::Connecting { failure: None });
         let stop = CancellationToken::new();
         let supervisor = tokio::spawn(supervisor::run(connection.clone(), sender, stop.clone()));
-        let aside = Aside::new(connection, stop.clone());
-        let context = Arc::new(Context { spec, timeout, ids: Ids::new(), aside });
+        let aside = AsideRoutes::new(connection, stop.clone());
+        let context = Arc::new(SinkContext { spec, timeout, ids: Ids::new(), aside });
         let worker = tokio::spawn(worker::run(context.clone(), taken, state.clone()));
         AmqpSink {
             context,
-            jobs,
+            items,
             state,
             stop,
             worker: Mutex::new(Some(worker)),
@@ -160,19 +160,19 @@ impl Drop for AmqpSink {
 
 impl Sink for AmqpSink {
     fn kind(&self) -> &'static str {
-        self.jobs.kind()
+        self.items.kind()
     }
 
     fn timeout(&self) -> Duration {
-        self.jobs.timeout()
+        self.items.timeout()
     }
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        self.jobs.deliver(message).boxed()
+        self.items.deliver(message).boxed()
     }
 
     fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
-        self.jobs.deliver_all(batch, answers).boxed()
+        self.items.deliver_all(batch, answers).boxed()
     }
 
     fn copies(&self, _bytes: usize) -> u64 {
@@ -193,7 +193,7 @@ impl Sink for AmqpSink {
         let ask = async move {
             let session = supervisor::session(&mut state).await?;
             // During an alarm the broker reads nothing.
-            if let State::Up { blocked: Some(reason), .. } = &*state.borrow() {
+            if let ConnectionState::Up { blocked: Some(reason), .. } = &*state.borrow() {
                 return Err(errors::blocked("open a channel", reason));
             }
             // Dropped, it is closed.
@@ -206,9 +206,9 @@ impl Sink for AmqpSink {
         async move {
             let mut state = self.state.clone();
             tokio::select! {
-                () = self.jobs.ended() => {}
+                () = self.items.ended() => {}
                 // An error means that the supervisor ended without a word.
-                Err(_) = state.wait_for(|state| matches!(state, State::Closed)) => {}
+                Err(_) = state.wait_for(|state| matches!(state, ConnectionState::Closed)) => {}
             }
         }
         .boxed()
@@ -216,7 +216,7 @@ impl Sink for AmqpSink {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
-            self.jobs.close();
+            self.items.close();
             let take = |task: &Mutex<Option<JoinHandle<()>>>| task.lock().take();
             if let Some(mut worker) = take(&self.worker) {
                 // What is in the queue is answered by then, or has timed out. A panic has answered all deliveries.

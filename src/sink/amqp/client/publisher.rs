@@ -25,14 +25,14 @@ use tokio::time::{Instant, timeout};
 
 use super::flight::Flight;
 use super::message::{attempt, prepare};
-use super::session::Session;
-use super::supervisor::{self, State};
-use super::suspects::{End, Suspects};
-use super::{Context, channels, draining};
+use super::session::AmqpSession;
+use super::supervisor::{self, ConnectionState};
+use super::suspects::{ChannelEnd, Suspects};
+use super::{SinkContext, channels, draining};
 use crate::message::{About, Failure};
 use crate::sink::Destination;
-use crate::sink::amqp::errors::{self, Cause, Scope};
-use crate::sink::job_queue::Job;
+use crate::sink::amqp::errors::{self, ChannelError, Scope};
+use crate::sink::worker_queue::WorkItem;
 
 /// Elements taken from the queue at once.
 const MANY: usize = 512;
@@ -49,17 +49,17 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// The publisher of one exchange, or of some routes of it that go aside.
 pub(super) struct Publisher {
-    context: Arc<Context>,
-    state: watch::Receiver<State>,
-    jobs: mpsc::Receiver<Job>,
+    context: Arc<SinkContext>,
+    state: watch::Receiver<ConnectionState>,
+    items: mpsc::Receiver<WorkItem>,
     /// False once nothing more can come.
     open: bool,
     /// Not sent.
-    waiting: VecDeque<Job>,
+    waiting: VecDeque<WorkItem>,
     /// Sent alone if they come again.
     suspects: Suspects,
     /// The publishers of routes that go aside, by their place; `None` for one of those.
-    sides: Option<HashMap<u64, mpsc::Sender<Job>>>,
+    sides: Option<HashMap<u64, mpsc::Sender<WorkItem>>>,
     /// Those publishers, and the channels that were left behind.
     apart: JoinSet<()>,
     /// Channels left behind that are still waited for.
@@ -72,11 +72,15 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn new(context: Arc<Context>, state: watch::Receiver<State>, jobs: mpsc::Receiver<Job>) -> Publisher {
+    pub(super) fn new(
+        context: Arc<SinkContext>,
+        state: watch::Receiver<ConnectionState>,
+        items: mpsc::Receiver<WorkItem>,
+    ) -> Publisher {
         Publisher {
             context,
             state,
-            jobs,
+            items,
             open: true,
             waiting: VecDeque::new(),
             suspects: Suspects::default(),
@@ -90,9 +94,9 @@ impl Publisher {
     }
 
     /// The publisher of routes that go aside. Boxed, because it is a part of another publisher.
-    fn aside(context: Arc<Context>, jobs: mpsc::Receiver<Job>) -> BoxFuture<'static, ()> {
+    fn aside(context: Arc<SinkContext>, items: mpsc::Receiver<WorkItem>) -> BoxFuture<'static, ()> {
         let state = context.aside.state();
-        Box::pin(Publisher { sides: None, ..Publisher::new(context, state, jobs) }.run())
+        Box::pin(Publisher { sides: None, ..Publisher::new(context, state, items) }.run())
     }
 
     /// Runs until the queue is closed and everything in it is answered.
@@ -118,8 +122,8 @@ impl Publisher {
             tokio::select! {
                 biased;
                 Some(ended) = self.apart.join_next(), if !self.apart.is_empty() => spread(ended),
-                job = self.jobs.recv() => match job {
-                    Some(job) => self.receive(job),
+                item = self.items.recv() => match item {
+                    Some(item) => self.receive(item),
                     None => return false,
                 }
             }
@@ -128,28 +132,28 @@ impl Publisher {
     }
 
     /// Puts an element where it waits: here, or aside.
-    fn receive(&mut self, job: Job) {
-        let Some(sides) = &mut self.sides else { return self.waiting.push_back(job) };
-        let Some(place) = self.context.aside.place(&job.message().destination) else {
-            return self.waiting.push_back(job);
+    fn receive(&mut self, item: WorkItem) {
+        let Some(sides) = &mut self.sides else { return self.waiting.push_back(item) };
+        let Some(place) = self.context.aside.place(&item.message().destination) else {
+            return self.waiting.push_back(item);
         };
         let side = sides.entry(place).or_insert_with(|| {
-            let (sender, jobs) = mpsc::channel(WAITING_ASIDE);
-            self.apart.spawn(Publisher::aside(self.context.clone(), jobs));
+            let (sender, items) = mpsc::channel(WAITING_ASIDE);
+            self.apart.spawn(Publisher::aside(self.context.clone(), items));
             sender
         });
-        if let Err(refused) = side.try_send(job) {
-            let job = refused.into_inner();
-            let failure = errors::crowded(&attempt(&job.message().destination)).about(About::Route);
-            job.finish(Err(failure));
+        if let Err(refused) = side.try_send(item) {
+            let item = refused.into_inner();
+            let failure = errors::crowded(&attempt(&item.message().destination)).about(About::Route);
+            item.finish(Err(failure));
         }
     }
 
     /// Fills up what waits here, so that a steady flow of answers does not keep the window from being filled.
     fn take_what_is_there(&mut self) {
         while self.waiting.len() < MANY {
-            match self.jobs.try_recv() {
-                Ok(job) => self.receive(job),
+            match self.items.try_recv() {
+                Ok(item) => self.receive(item),
                 Err(_) => break,
             }
         }
@@ -157,19 +161,19 @@ impl Publisher {
 
     /// Answers everything that was not sent.
     fn refuse(&mut self, failure: impl Fn(&str) -> Failure) {
-        while let Ok(job) = self.jobs.try_recv() {
-            self.waiting.push_back(job);
+        while let Ok(item) = self.items.try_recv() {
+            self.waiting.push_back(item);
         }
-        for job in std::mem::take(&mut self.waiting) {
-            let failure = failure(&attempt(&job.message().destination));
-            job.finish(Err(failure));
+        for item in std::mem::take(&mut self.waiting) {
+            let failure = failure(&attempt(&item.message().destination));
+            item.finish(Err(failure));
         }
     }
 
     /// True, and everything is answered, if the broker takes nothing for the moment.
     fn refused_while_blocked(&mut self) -> bool {
         let reason = match &*self.state.borrow_and_update() {
-            State::Up { blocked: Some(reason), .. } => reason.clone(),
+            ConnectionState::Up { blocked: Some(reason), .. } => reason.clone(),
             _ => return false,
         };
         self.refuse(|attempt| errors::blocked(attempt, &reason));
@@ -177,7 +181,7 @@ impl Publisher {
     }
 
     /// Opens a channel; what waits for it is refused if that fails while the connection is up.
-    async fn open_flight(&mut self, session: &Arc<Session>) -> Option<Flight> {
+    async fn open_flight(&mut self, session: &Arc<AmqpSession>) -> Option<Flight> {
         if self.refused_while_blocked() {
             return None;
         }
@@ -227,7 +231,7 @@ impl Publisher {
     /// Where the channel is to be left because a message has no answer there, and when.
     fn silent<'a>(&self, flight: &'a Flight) -> Option<(Instant, &'a Destination)> {
         let room = Arc::strong_count(&self.left_behind) <= LEFT_BEHIND;
-        let blocked = matches!(&*self.state.borrow(), State::Up { blocked: Some(_), .. });
+        let blocked = matches!(&*self.state.borrow(), ConnectionState::Up { blocked: Some(_), .. });
         // A large message is on its way for long.
         if self.sides.is_none() || !room || blocked || flight.has_unsent() {
             return None;
@@ -237,7 +241,7 @@ impl Publisher {
     }
 
     /// Leaves a channel behind, and its silent route aside.
-    fn leave_behind(&mut self, flight: Flight, session: &Arc<Session>, silent: Destination) {
+    fn leave_behind(&mut self, flight: Flight, session: &Arc<AmqpSession>, silent: Destination) {
         self.context.aside.put(&silent);
         let (number, session, newest) = (self.flights, session.clone(), self.newest.clone());
         let counted = self.left_behind.clone();
@@ -245,13 +249,13 @@ impl Publisher {
             draining::drain(flight, number, session, silent, newest).await;
             drop(counted);
         });
-        for job in std::mem::take(&mut self.waiting) {
-            self.receive(job);
+        for item in std::mem::take(&mut self.waiting) {
+            self.receive(item);
         }
     }
 
     /// Publishes on one channel until it or the connection ends, or nothing more can come.
-    async fn serve(&mut self, session: &Arc<Session>) {
+    async fn serve(&mut self, session: &Arc<AmqpSession>) {
         let Some(mut flight) = self.open_flight(session).await else { return };
         let mut give_up_at: Option<Instant> = None;
         let mut received = Vec::new();
@@ -269,7 +273,7 @@ impl Publisher {
             };
             // The state's changes are seen by others here too, so the connection itself is asked.
             if give_up_at.is_none() && !(session.is_up() && flight.is_usable()) {
-                flight.blame(Cause::connection("connection_lost", "the connection is gone".to_owned()));
+                flight.blame(ChannelError::connection("connection_lost", "the connection is gone".to_owned()));
                 give_up_at = Some(Instant::now() + GRACE);
             }
             if flight.cause.is_none() && give_up_at.is_none() {
@@ -294,9 +298,9 @@ impl Publisher {
                         self.newest.store(self.flights, Ordering::Relaxed);
                     }
                 }
-                count = self.jobs.recv_many(&mut received, MANY), if self.open && self.waiting.len() < MANY => {
+                count = self.items.recv_many(&mut received, MANY), if self.open && self.waiting.len() < MANY => {
                     self.open = count > 0;
-                    received.drain(..).for_each(|job| self.receive(job));
+                    received.drain(..).for_each(|item| self.receive(item));
                 }
                 changed = self.state.changed(), if give_up_at.is_none() => {
                     self.heard = Instant::now();
@@ -327,20 +331,20 @@ impl Publisher {
     fn publish(&mut self, flight: &mut Flight) {
         let window = self.context.spec.max_unconfirmed.max(1) as usize;
         while flight.has_room(window) {
-            let Some(job) = self.waiting.pop_front() else { break };
-            let alone = job.message().body.len() >= LARGE || self.suspects.is_alone(job.message().id.id);
+            let Some(item) = self.waiting.pop_front() else { break };
+            let alone = item.message().body.len() >= LARGE || self.suspects.is_alone(item.message().id.id);
             if alone && !flight.is_empty() {
-                self.waiting.push_front(job);
+                self.waiting.push_front(item);
                 break;
             }
-            match prepare(job.message(), &self.context.spec, flight.frame_max) {
-                Err(failure) => job.finish(Err(failure)),
+            match prepare(item.message(), &self.context.spec, flight.frame_max) {
+                Err(failure) => item.finish(Err(failure)),
                 Ok(publication) => {
-                    if job.may_send() {
+                    if item.may_send() {
                         if alone {
-                            self.suspects.tried(job.message().id.id);
+                            self.suspects.tried(item.message().id.id);
                         }
-                        flight.publish(job, publication, alone);
+                        flight.publish(item, publication, alone);
                     }
                 }
             }
@@ -354,24 +358,24 @@ impl Publisher {
         if left.len() > 1 || !cause.is_about_one() {
             // One that went alone, and was in bad luck with the connection, has still to be tried.
             let end = match alone || cause.has_a_culprit() {
-                true => End::Culprit,
-                false if !connected || cause.scope() == Scope::Connection => End::Connection,
-                false => End::Other,
+                true => ChannelEnd::Culprit,
+                false if !connected || cause.scope() == Scope::Connection => ChannelEnd::Connection,
+                false => ChannelEnd::Other,
             };
-            self.suspects.left(left.iter().map(|job| job.message().id.id), end);
-            let oldest = left.first().map(|job| job.message().destination.clone());
-            for job in left {
-                let destination = &job.message().destination;
+            self.suspects.left(left.iter().map(|item| item.message().id.id), end);
+            let oldest = left.first().map(|item| item.message().destination.clone());
+            for item in left {
+                let destination = &item.message().destination;
                 let is_behind = cause.is_late() && oldest.as_ref().is_some_and(|of| of.lane() != destination.lane());
                 let attempt = attempt(destination);
                 let failure = if is_behind { errors::behind(&attempt) } else { cause.in_doubt(&attempt) };
-                job.finish(Err(failure));
+                item.finish(Err(failure));
             }
             return;
         }
-        for job in left {
-            let failure = cause.alone(&attempt(&job.message().destination));
-            job.finish(Err(failure));
+        for item in left {
+            let failure = cause.alone(&attempt(&item.message().destination));
+            item.finish(Err(failure));
             if cause.scope() == Scope::Exchange {
                 self.refuse(|attempt| cause.alone(attempt));
             }
@@ -389,7 +393,7 @@ fn spread(ended: Result<(), JoinError>) {
 }
 
 /// Opens a channel with confirmations.
-async fn open_channel(session: &Session, time: Duration) -> Result<Channel, Failure> {
+async fn open_channel(session: &AmqpSession, time: Duration) -> Result<Channel, Failure> {
     let channel = channels::open(session, time).await?;
     match timeout(time, channel.confirm_select(ConfirmSelectOptions::default())).await {
         Ok(Ok(())) => Ok(channel),

@@ -14,7 +14,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 
 /// A connection that is logged in. Dropping it ends it at once.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct AmqpSession {
     pub(super) connection: Connection,
     socket: Socket,
     given_up: AtomicBool,
@@ -43,15 +43,15 @@ impl Socket {
     }
 }
 
-impl Drop for Session {
+impl Drop for AmqpSession {
     fn drop(&mut self) {
         self.socket.shut();
     }
 }
 
-impl Session {
-    pub(super) fn new(connection: Connection, socket: Socket) -> Session {
-        Session { connection, socket, given_up: AtomicBool::new(false), used_up: AtomicBool::new(false) }
+impl AmqpSession {
+    pub(super) fn new(connection: Connection, socket: Socket) -> AmqpSession {
+        AmqpSession { connection, socket, given_up: AtomicBool::new(false), used_up: AtomicBool::new(false) }
     }
 
     /// Says goodbye to the broker, within a bounded time, and ends the connection.

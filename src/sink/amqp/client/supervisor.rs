@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::connect::connect;
-use super::session::Session;
+use super::session::AmqpSession;
 use super::topology;
 use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// What is known of the connection.
 #[derive(Debug, Clone)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     /// There is none now.
     Connecting {
         /// Why the last round of attempts failed; none has failed yet since the start or since the last connection.
@@ -42,7 +42,7 @@ pub(super) enum State {
     /// There is one.
     Up {
         /// It.
-        session: Arc<Session>,
+        session: Arc<AmqpSession>,
         /// The broker's reason for accepting nothing for the moment.
         blocked: Option<Arc<str>>,
     },
@@ -50,18 +50,18 @@ pub(super) enum State {
     Closed,
 }
 
-impl State {
+impl ConnectionState {
     /// The session, if it may be used.
-    pub(super) fn session(&self) -> Option<&Arc<Session>> {
+    pub(super) fn session(&self) -> Option<&Arc<AmqpSession>> {
         match self {
-            State::Up { session, .. } if session.is_up() => Some(session),
+            ConnectionState::Up { session, .. } if session.is_up() => Some(session),
             _ => None,
         }
     }
 }
 
 /// Keeps a connection until it is stopped.
-pub(super) async fn run(spec: Arc<AmqpSpec>, state: watch::Sender<State>, stop: CancellationToken) {
+pub(super) async fn run(spec: Arc<AmqpSpec>, state: watch::Sender<ConnectionState>, stop: CancellationToken) {
     let mut failures: u32 = 0;
     let mut node = 0;
     loop {
@@ -78,7 +78,7 @@ pub(super) async fn run(spec: Arc<AmqpSpec>, state: watch::Sender<State>, stop: 
                     session.close().await;
                     break;
                 }
-                state.send_replace(State::Connecting { failure: None });
+                state.send_replace(ConnectionState::Connecting { failure: None });
                 tracing::debug!(broker = %super::connect::address(&spec, node), "lost the connection to the broker");
                 // Another node of the cluster is likelier to be well than the one that has just gone.
                 node = (node + 1) % spec.nodes.len();
@@ -91,7 +91,7 @@ pub(super) async fn run(spec: Arc<AmqpSpec>, state: watch::Sender<State>, stop: 
             Err(failure) => {
                 let wait = if failure.class == Class::TargetPermanent { MAX_WAIT_FOR_A_PERSON } else { MAX_WAIT };
                 tracing::debug!(%failure, "cannot connect to the broker");
-                state.send_replace(State::Connecting { failure: Some(failure) });
+                state.send_replace(ConnectionState::Connecting { failure: Some(failure) });
                 wait
             }
         };
@@ -101,11 +101,11 @@ pub(super) async fn run(spec: Arc<AmqpSpec>, state: watch::Sender<State>, stop: 
             () = stop.cancelled() => break,
         }
     }
-    state.send_replace(State::Closed);
+    state.send_replace(ConnectionState::Closed);
 }
 
 /// Tries each node once; `node` is where it begins, and then the one that answered.
-async fn round(spec: &Arc<AmqpSpec>, node: &mut usize) -> Result<Arc<Session>, Failure> {
+async fn round(spec: &Arc<AmqpSpec>, node: &mut usize) -> Result<Arc<AmqpSession>, Failure> {
     let mut worst: Option<Failure> = None;
     for _ in 0..spec.nodes.len() {
         match open(spec, *node).await {
@@ -122,7 +122,7 @@ async fn round(spec: &Arc<AmqpSpec>, node: &mut usize) -> Result<Arc<Session>, F
     Err(worst.unwrap_or_else(|| Failure::new(Class::TargetPermanent, "no_nodes", "connect to AMQP: no node is given")))
 }
 
-async fn open(spec: &Arc<AmqpSpec>, node: usize) -> Result<Arc<Session>, Failure> {
+async fn open(spec: &Arc<AmqpSpec>, node: usize) -> Result<Arc<AmqpSession>, Failure> {
     let session = connect(spec, node).await?;
     if let Some(topology) = &spec.declare {
         topology::declare(&session, topology, spec.connect_timeout).await?;
@@ -131,8 +131,8 @@ async fn open(spec: &Arc<AmqpSpec>, node: usize) -> Result<Arc<Session>, Failure
 }
 
 /// Reports the state of one connection until it is lost or the sink closes.
-async fn watch(session: &Arc<Session>, state: &watch::Sender<State>, stop: &CancellationToken) {
-    let up = |blocked| State::Up { session: session.clone(), blocked };
+async fn watch(session: &Arc<AmqpSession>, state: &watch::Sender<ConnectionState>, stop: &CancellationToken) {
+    let up = |blocked| ConnectionState::Up { session: session.clone(), blocked };
     let mut events = pin!(session.connection.events_listener().fuse());
     state.send_replace(up(None));
     while session.is_up() {
@@ -166,20 +166,20 @@ fn wait_after(failures: u32, max: Duration) -> Duration {
 
 /// The connection. Waits only while no round of attempts has failed yet: an outage is reported at once, so that the
 /// pipeline stops claiming, but neither the start nor a quick reconnect fails a delivery.
-pub(super) async fn session(state: &mut watch::Receiver<State>) -> Result<Arc<Session>, Failure> {
+pub(super) async fn session(state: &mut watch::Receiver<ConnectionState>) -> Result<Arc<AmqpSession>, Failure> {
     loop {
         // Marked as seen before it is looked at: a change in between wakes the wait below at once.
         {
             let seen = state.borrow_and_update();
             match &*seen {
-                State::Connecting { failure: Some(failure) } => return Err(failure.clone()),
-                State::Closed => return Err(closed()),
-                State::Up { .. } => {
+                ConnectionState::Connecting { failure: Some(failure) } => return Err(failure.clone()),
+                ConnectionState::Closed => return Err(closed()),
+                ConnectionState::Up { .. } => {
                     if let Some(session) = seen.session() {
                         return Ok(session.clone());
                     }
                 }
-                State::Connecting { failure: None } => {}
+                ConnectionState::Connecting { failure: None } => {}
             }
         }
         if state.changed().await.is_err() {

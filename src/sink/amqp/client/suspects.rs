@@ -11,7 +11,7 @@ const DEATHS: u8 = 3;
 
 /// Why elements were left without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ChannelEnd {
     /// One of them made the broker close the channel, or one that went alone is still to be tried.
     Culprit,
     /// The connection died: mostly an outage, and seldom the work of one of them.
@@ -36,8 +36,8 @@ impl Suspects {
     }
 
     /// These were outstanding at the end of a channel.
-    pub(super) fn left(&mut self, ids: impl ExactSizeIterator<Item = MessageId>, end: End) {
-        if end == End::Other {
+    pub(super) fn left(&mut self, ids: impl ExactSizeIterator<Item = MessageId>, end: ChannelEnd) {
+        if end == ChannelEnd::Other {
             return;
         }
         if self.0.len() + ids.len() > MOST {
@@ -45,7 +45,7 @@ impl Suspects {
         }
         for id in ids.take(MOST) {
             let deaths = self.0.entry(id).or_default();
-            *deaths = if end == End::Culprit { DEATHS } else { deaths.saturating_add(1) };
+            *deaths = if end == ChannelEnd::Culprit { DEATHS } else { deaths.saturating_add(1) };
         }
     }
 }
@@ -62,15 +62,15 @@ mod tests {
     fn the_third_connection_that_dies_with_an_element_isolates_it() {
         let mut suspects = Suspects::default();
         for deaths in 1..=3 {
-            suspects.left([id(1), id(2)].into_iter(), End::Connection);
-            suspects.left([id(2)].into_iter(), End::Other);
+            suspects.left([id(1), id(2)].into_iter(), ChannelEnd::Connection);
+            suspects.left([id(2)].into_iter(), ChannelEnd::Other);
             assert_eq!(suspects.is_alone(id(1)) && suspects.is_alone(id(2)), deaths == 3, "after {deaths}");
         }
         assert!(!suspects.is_alone(id(3)));
         // One that went alone and ended it again stays alone; its neighbour, which arrived, is not known any more.
         suspects.tried(id(1));
         suspects.tried(id(2));
-        suspects.left([id(1)].into_iter(), End::Culprit);
+        suspects.left([id(1)].into_iter(), ChannelEnd::Culprit);
         assert!(suspects.is_alone(id(1)) && !suspects.is_alone(id(2)));
     }
 
@@ -78,10 +78,10 @@ mod tests {
     fn their_number_is_bounded() {
         let mut suspects = Suspects::default();
         for n in 0..100 {
-            suspects.left((n * 1_000..(n + 1) * 1_000).map(id).collect::<Vec<_>>().into_iter(), End::Connection);
+            suspects.left((n * 1_000..(n + 1) * 1_000).map(id).collect::<Vec<_>>().into_iter(), ChannelEnd::Connection);
             assert!(suspects.0.len() <= MOST);
         }
-        suspects.left((0..2 * MOST as u64).map(id).collect::<Vec<_>>().into_iter(), End::Culprit);
+        suspects.left((0..2 * MOST as u64).map(id).collect::<Vec<_>>().into_iter(), ChannelEnd::Culprit);
         assert_eq!(suspects.0.len(), MOST);
     }
 }

@@ -10,7 +10,7 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, ErrorKind, ExchangeKind};
 
 use super::channels;
-use super::session::Session;
+use super::session::AmqpSession;
 use crate::message::{Class, Failure};
 use crate::sink::Destination;
 use crate::sink::amqp::errors;
@@ -21,7 +21,7 @@ use crate::sink::amqp::{AmqpArgument, AmqpDestination, AmqpQueue, AmqpTopology, 
 /// # Errors
 ///
 /// What was declared, what the broker said, and what to do.
-pub(super) async fn declare(session: &Session, topology: &AmqpTopology, time: Duration) -> Result<(), Failure> {
+pub(super) async fn declare(session: &AmqpSession, topology: &AmqpTopology, time: Duration) -> Result<(), Failure> {
     let channel = channels::open(session, time).await?;
     let AmqpTopology { exchange, queue, .. } = topology;
     // The default exchange is always there, and every queue is bound to it.
@@ -61,39 +61,39 @@ async fn declare_queue(channel: &Channel, queue: &AmqpQueue, durable: bool, time
 
 /// An object at the broker that can be looked for by its name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Named {
+enum BrokerObject {
     Exchange(Arc<str>),
     Queue(Arc<str>),
 }
 
-impl Named {
+impl BrokerObject {
     const KINDS: [&str; 2] = ["exchange", "queue"];
 
     fn kind(&self) -> &'static str {
         match self {
-            Named::Exchange(_) => Named::KINDS[0],
-            Named::Queue(_) => Named::KINDS[1],
+            BrokerObject::Exchange(_) => BrokerObject::KINDS[0],
+            BrokerObject::Queue(_) => BrokerObject::KINDS[1],
         }
     }
 
     fn name(&self) -> &str {
         match self {
-            Named::Exchange(name) | Named::Queue(name) => name,
+            BrokerObject::Exchange(name) | BrokerObject::Queue(name) => name,
         }
     }
 
     /// Looks for it: `None` if it exists, else why it was not found. On a channel of its own, because the broker closes the
     /// channel where something is missing.
-    async fn look(&self, session: &Arc<Session>, time: Duration) -> Result<Option<Failure>, Failure> {
+    async fn look(&self, session: &Arc<AmqpSession>, time: Duration) -> Result<Option<Failure>, Failure> {
         let channel = channels::open(session, time).await?;
         let what = format!("look for {self}");
         let looked = match self {
-            Named::Queue(name) => {
+            BrokerObject::Queue(name) => {
                 let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
                 let declare = channel.queue_declare(short(name)?, options, FieldTable::default());
                 within(time, &what, declare).await.map(drop)
             }
-            Named::Exchange(name) => {
+            BrokerObject::Exchange(name) => {
                 let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
                 let kind = ExchangeKind::Direct;
                 let declare = channel.exchange_declare(short(name)?, kind, options, FieldTable::default());
@@ -108,7 +108,7 @@ impl Named {
     }
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for BrokerObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind(), self.name())
     }
@@ -121,7 +121,7 @@ impl fmt::Display for Named {
 ///
 /// What is missing or differs from what would be declared, and what to do.
 pub(super) async fn look(
-    session: &Arc<Session>,
+    session: &Arc<AmqpSession>,
     topology: Option<&AmqpTopology>,
     destinations: &[Destination],
     time: Duration,
@@ -134,8 +134,8 @@ pub(super) async fn look(
     for destination in destinations {
         let AmqpDestination { exchange, routing_key, .. } = destination.of_kind(NAME)?;
         wanted.insert(match &**exchange {
-            "" => Named::Queue(routing_key.clone()),
-            _ => Named::Exchange(exchange.clone()),
+            "" => BrokerObject::Queue(routing_key.clone()),
+            _ => BrokerObject::Exchange(exchange.clone()),
         });
     }
     wanted.retain(|named| !undeclared.contains(&named.to_string()));
@@ -158,24 +158,28 @@ pub(super) async fn look(
             }
         }
     };
-    crate::sink::together(Named::KINDS.into_iter().filter_map(of_kind).collect())?;
+    crate::sink::together(BrokerObject::KINDS.into_iter().filter_map(of_kind).collect())?;
     Ok(undeclared)
 }
 
 /// What [`declare`] would make, without making it. What exists is declared once more, which changes nothing and is refused if
 /// it has other properties. A binding is always listed, because AMQP has no way to look for one.
-async fn undeclared(session: &Arc<Session>, topology: &AmqpTopology, time: Duration) -> Result<Vec<String>, Failure> {
+async fn undeclared(
+    session: &Arc<AmqpSession>,
+    topology: &AmqpTopology,
+    time: Duration,
+) -> Result<Vec<String>, Failure> {
     let AmqpTopology { exchange, durable, queue, .. } = topology;
     let mut undeclared = Vec::new();
     if !exchange.is_empty() {
-        let named = Named::Exchange(exchange.as_str().into());
+        let named = BrokerObject::Exchange(exchange.as_str().into());
         match named.look(session, time).await? {
             Some(_) => undeclared.push(named.to_string()),
             None => declare_exchange(&channels::open(session, time).await?, topology, time).await?,
         }
     }
     if let Some(queue) = queue {
-        let named = Named::Queue(queue.name.as_str().into());
+        let named = BrokerObject::Queue(queue.name.as_str().into());
         match named.look(session, time).await? {
             Some(_) => undeclared.push(named.to_string()),
             None => declare_queue(&channels::open(session, time).await?, queue, *durable, time).await?,

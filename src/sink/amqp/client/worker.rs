@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::Context;
+use super::SinkContext;
 use super::message::attempt;
 use super::publisher::Publisher;
-use super::supervisor::State;
+use super::supervisor::ConnectionState;
 use crate::sink::amqp::{AmqpDestination, NAME, errors};
-use crate::sink::job_queue::Job;
+use crate::sink::worker_queue::WorkItem;
 
 /// Elements taken from the queue at once.
 const MANY: usize = 512;
@@ -20,15 +20,19 @@ const EXCHANGES: usize = 64;
 /// Elements that wait for one exchange: more than a queue may have in flight. Room that is not used takes no memory.
 const WAITING: usize = 16 * 1024;
 
-struct Entry {
-    jobs: mpsc::Sender<Job>,
+struct ExchangePublisher {
+    items: mpsc::Sender<WorkItem>,
     /// Number of the element that used it last.
     used: u64,
 }
 
 /// Runs until the queue is closed and everything in it is answered.
-pub(super) async fn run(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, state: watch::Receiver<State>) {
-    let mut exchanges: HashMap<Arc<str>, Entry> = HashMap::new();
+pub(super) async fn run(
+    context: Arc<SinkContext>,
+    mut items: mpsc::Receiver<WorkItem>,
+    state: watch::Receiver<ConnectionState>,
+) {
+    let mut exchanges: HashMap<Arc<str>, ExchangePublisher> = HashMap::new();
     let mut publishers = JoinSet::new();
     let mut received = Vec::new();
     let mut count: u64 = 0;
@@ -42,17 +46,17 @@ pub(super) async fn run(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, st
                     return;
                 }
             }
-            taken = jobs.recv_many(&mut received, MANY) => {
+            taken = items.recv_many(&mut received, MANY) => {
                 if taken == 0 {
                     break;
                 }
             }
         }
-        for job in received.drain(..) {
-            let exchange = match job.message().destination.of_kind(NAME) {
+        for item in received.drain(..) {
+            let exchange = match item.message().destination.of_kind(NAME) {
                 Ok(AmqpDestination { exchange, .. }) => exchange,
                 Err(failure) => {
-                    job.finish(Err(failure));
+                    item.finish(Err(failure));
                     continue;
                 }
             };
@@ -62,20 +66,20 @@ pub(super) async fn run(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, st
                     retire(&mut exchanges);
                 }
                 if publishers.len() >= 2 * EXCHANGES {
-                    let failure = errors::crowded(&attempt(&job.message().destination));
-                    job.finish(Err(failure));
+                    let failure = errors::crowded(&attempt(&item.message().destination));
+                    item.finish(Err(failure));
                     continue;
                 }
                 let (sender, receiver) = mpsc::channel(WAITING);
                 publishers.spawn(Publisher::new(context.clone(), state.clone(), receiver).run());
-                exchanges.insert(exchange.clone(), Entry { jobs: sender, used: count });
+                exchanges.insert(exchange.clone(), ExchangePublisher { items: sender, used: count });
             }
             let Some(entry) = exchanges.get_mut(exchange) else { continue };
             entry.used = count;
-            if let Err(refused) = entry.jobs.try_send(job) {
-                let job = refused.into_inner();
-                let failure = errors::crowded(&attempt(&job.message().destination));
-                job.finish(Err(failure));
+            if let Err(refused) = entry.items.try_send(item) {
+                let item = refused.into_inner();
+                let failure = errors::crowded(&attempt(&item.message().destination));
+                item.finish(Err(failure));
             }
         }
     }
@@ -84,7 +88,7 @@ pub(super) async fn run(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, st
 }
 
 /// Drops the least recently used publisher; it answers its messages and ends.
-fn retire(exchanges: &mut HashMap<Arc<str>, Entry>) {
+fn retire(exchanges: &mut HashMap<Arc<str>, ExchangePublisher>) {
     let oldest = exchanges.iter().min_by_key(|(_, entry)| entry.used).map(|(name, _)| name.clone());
     if let Some(name) = oldest {
         exchanges.remove(&name);

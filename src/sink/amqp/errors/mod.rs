@@ -55,7 +55,7 @@ pub(super) fn name(code: u16) -> &'static str {
 
 /// The error that caused the failed answers of a channel.
 #[derive(Clone, Debug)]
-pub(super) struct Cause {
+pub(super) struct ChannelError {
     /// The broker's reply code, if it gave one.
     code: Option<u16>,
     /// Stable code of ours.
@@ -64,8 +64,8 @@ pub(super) struct Cause {
     scope: Scope,
 }
 
-impl Cause {
-    pub(super) fn of(error: &lapin::Error) -> Cause {
+impl ChannelError {
+    pub(super) fn of(error: &lapin::Error) -> ChannelError {
         match error.kind() {
             ErrorKind::ProtocolError(error) => {
                 let code = error.get_id();
@@ -77,25 +77,27 @@ impl Cause {
                     _ if matches!(error.kind(), lapin::protocol::AMQPErrorKind::Soft(_)) => Scope::Channel,
                     _ => Scope::Connection,
                 };
-                Cause { code: Some(code), label: name(code), text: error.get_message().to_string(), scope }
+                ChannelError { code: Some(code), label: name(code), text: error.get_message().to_string(), scope }
             }
-            ErrorKind::MissingHeartbeatError => Cause::connection("heartbeat", "the broker is silent".to_owned()),
-            ErrorKind::IOError(error) => Cause::connection("connection_lost", error.to_string()),
+            ErrorKind::MissingHeartbeatError => {
+                ChannelError::connection("heartbeat", "the broker is silent".to_owned())
+            }
+            ErrorKind::IOError(error) => ChannelError::connection("connection_lost", error.to_string()),
             // What the library says of a channel or connection that it closed itself.
             ErrorKind::InvalidChannelState(..) | ErrorKind::InvalidChannel(_) => {
-                Cause { code: None, label: "channel_closed", text: error.to_string(), scope: Scope::Channel }
+                ChannelError { code: None, label: "channel_closed", text: error.to_string(), scope: Scope::Channel }
             }
-            _ => Cause::connection("connection_lost", error.to_string()),
+            _ => ChannelError::connection("connection_lost", error.to_string()),
         }
     }
 
-    pub(super) fn connection(label: &'static str, text: String) -> Cause {
-        Cause { code: None, label, text, scope: Scope::Connection }
+    pub(super) fn connection(label: &'static str, text: String) -> ChannelError {
+        ChannelError { code: None, label, text, scope: Scope::Connection }
     }
 
     /// A channel that we give up ourselves.
-    pub(super) fn channel(label: &'static str, text: &str) -> Cause {
-        Cause { code: None, label, text: text.to_owned(), scope: Scope::Channel }
+    pub(super) fn channel(label: &'static str, text: &str) -> ChannelError {
+        ChannelError { code: None, label, text: text.to_owned(), scope: Scope::Channel }
     }
 
     /// Whether the channel ended because an answer was late: the oldest message is the one.
@@ -118,7 +120,7 @@ impl Cause {
     }
 
     /// Whether it has more information than the other one: the broker's message is preferred to the library's.
-    pub(super) fn beats(&self, other: &Cause) -> bool {
+    pub(super) fn beats(&self, other: &ChannelError) -> bool {
         self.code.is_some() && other.code.is_none()
     }
 

@@ -6,9 +6,9 @@ use lapin::protocol::AMQPError;
 
 use super::*;
 
-fn broker(code: u16, text: &str) -> Cause {
+fn broker(code: u16, text: &str) -> ChannelError {
     let error = AMQPError::from_id(code, text.into()).expect("a code of the protocol");
-    Cause::of(&ErrorKind::ProtocolError(error).into())
+    ChannelError::of(&ErrorKind::ProtocolError(error).into())
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn what_the_library_says_by_itself_leaves_the_message_in_doubt() {
         (ErrorKind::FutureCompleted, "connection_lost", Scope::Connection),
     ];
     for (kind, label, scope) in rows {
-        let cause = Cause::of(&kind.into());
+        let cause = ChannelError::of(&kind.into());
         assert_eq!((cause.label, cause.scope(), cause.is_about_one()), (label, scope, false));
         assert_eq!(cause.alone("publish").class, Class::Ambiguous);
         assert!(broker(404, "NOT_FOUND").beats(&cause) && !cause.beats(&broker(404, "NOT_FOUND")));

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::super::HttpSpec;
-use super::connection::{Alone, Shared};
+use super::connection::{Http1Connection, Http2Connection};
 use super::errors;
 use super::tasks::Tasks;
 use super::tls::{self, Tls};
@@ -23,25 +23,25 @@ use crate::message::Failure;
 
 /// A new connection.
 #[derive(Debug)]
-pub(super) enum Opened {
+pub(super) enum OpenedConnection {
     /// HTTP/1.1: one request after the other.
-    Alone(Alone),
+    Alone(Http1Connection),
     /// HTTP/2: many at once.
-    Shared(Arc<Shared>),
+    Shared(Arc<Http2Connection>),
 }
 
 /// What is needed to connect to the server of a sink.
 #[derive(Debug)]
-pub(super) struct Connector {
+pub(super) struct HttpConnector {
     spec: Arc<HttpSpec>,
     tls: Option<Tls>,
     tasks: Tasks,
 }
 
-impl Connector {
-    pub(super) fn new(spec: Arc<HttpSpec>, tasks: Tasks) -> Connector {
+impl HttpConnector {
+    pub(super) fn new(spec: Arc<HttpSpec>, tasks: Tasks) -> HttpConnector {
         let tls = spec.origin.tls.then(|| Tls::new(spec.tls.clone().unwrap_or_default()));
-        Connector { spec, tls, tasks }
+        HttpConnector { spec, tls, tasks }
     }
 
     /// Whether the server may offer HTTP/2, which is only asked for over TLS.
@@ -58,14 +58,14 @@ impl Connector {
     ///
     /// # Errors
     /// What failed, and what to do about it.
-    pub(super) async fn open(&self) -> Result<Opened, Failure> {
+    pub(super) async fn open(&self) -> Result<OpenedConnection, Failure> {
         let limit = self.spec.connect_timeout;
         tokio::time::timeout(limit, self.connect())
             .await
             .unwrap_or_else(|_elapsed| Err(errors::connect_timeout(&self.spec, limit)))
     }
 
-    async fn connect(&self) -> Result<Opened, Failure> {
+    async fn connect(&self) -> Result<OpenedConnection, Failure> {
         let failed = |error: &io::Error| errors::not_connected(&self.spec, error);
         let (host, port) = (self.spec.origin.host.as_str(), self.spec.origin.port);
         let addresses =
@@ -88,14 +88,20 @@ impl Connector {
         }
     }
 
-    async fn alone(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Opened, Failure> {
+    async fn alone(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<OpenedConnection, Failure> {
         let handshake = http1::Builder::new().handshake(TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|error| errors::handshake(&self.spec, &error))?;
         self.tasks.spawn(connection);
-        Ok(Opened::Alone(Alone::new(sender)))
+        Ok(OpenedConnection::Alone(Http1Connection::new(sender)))
     }
 
-    async fn shared(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Opened, Failure> {
+    async fn shared(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<OpenedConnection, Failure> {
         let handshake = http2::Builder::new(self.tasks.clone())
             .timer(TokioTimer::new())
             // A peer that has gone without a word is noticed while requests wait for it.
@@ -106,14 +112,14 @@ impl Connector {
             .handshake(TokioIo::new(stream))
             .await;
         let (sender, mut connection) = handshake.map_err(|error| errors::handshake(&self.spec, &error))?;
-        let shared = Arc::new(Shared::new(sender));
+        let shared = Arc::new(Http2Connection::new(sender));
         let limit = shared.limit();
         self.tasks.spawn(poll_fn(move |context| {
             let polled = Pin::new(&mut connection).poll(context);
             limit.set(connection.current_max_send_streams());
             polled
         }));
-        Ok(Opened::Shared(shared))
+        Ok(OpenedConnection::Shared(shared))
     }
 }
 

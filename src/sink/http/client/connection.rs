@@ -19,16 +19,16 @@ type Answer = Result<Response<Incoming>, TrySendError<Request<Slices>>>;
 
 /// A connection that carries one request at a time.
 #[derive(Debug)]
-pub(super) struct Alone {
+pub(super) struct Http1Connection {
     sender: http1::SendRequest<Slices>,
     opened: Instant,
     used: Instant,
 }
 
-impl Alone {
-    pub(super) fn new(sender: http1::SendRequest<Slices>) -> Alone {
+impl Http1Connection {
+    pub(super) fn new(sender: http1::SendRequest<Slices>) -> Http1Connection {
         let now = Instant::now();
-        Alone { sender, opened: now, used: now }
+        Http1Connection { sender, opened: now, used: now }
     }
 
     /// Whether it may carry another request: open, young, and not idle for longer than `idle`.
@@ -49,7 +49,7 @@ impl Alone {
 
 /// A connection that carries as many requests at once as the server allows.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct Http2Connection {
     sender: http2::SendRequest<Slices>,
     opened: Instant,
     streams: watch::Sender<Streams>,
@@ -83,13 +83,13 @@ impl Limit {
     }
 }
 
-impl Shared {
-    pub(super) fn new(sender: http2::SendRequest<Slices>) -> Shared {
+impl Http2Connection {
+    pub(super) fn new(sender: http2::SendRequest<Slices>) -> Http2Connection {
         let now = Instant::now();
         // One, until the server has said how many: more would wait inside of the library, from where they are sent
         // even after their time.
         let streams = watch::Sender::new(Streams { limit: 1, open: 0, used: now });
-        Shared { sender, opened: now, streams, retired: AtomicBool::new(false) }
+        Http2Connection { sender, opened: now, streams, retired: AtomicBool::new(false) }
     }
 
     pub(super) fn limit(&self) -> Limit {
@@ -110,7 +110,7 @@ impl Shared {
     }
 
     /// Waits for a stream; `None` when the connection takes no more.
-    pub(super) async fn stream(self: &Arc<Self>) -> Option<Stream> {
+    pub(super) async fn stream(self: &Arc<Self>) -> Option<RequestStream> {
         let mut changes = self.streams.subscribe();
         loop {
             if self.retired.load(Ordering::Relaxed) || self.sender.is_closed() {
@@ -123,7 +123,7 @@ impl Shared {
                 false // One stream less is no news for those who wait.
             });
             if got {
-                return Some(Stream(self.clone()));
+                return Some(RequestStream(self.clone()));
             }
             changes.changed().await.ok()?;
         }
@@ -132,9 +132,9 @@ impl Shared {
 
 /// A place on a shared connection; given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Stream(Arc<Shared>);
+pub(super) struct RequestStream(Arc<Http2Connection>);
 
-impl Drop for Stream {
+impl Drop for RequestStream {
     fn drop(&mut self) {
         self.0.streams.send_modify(|streams| {
             streams.open -= 1;
@@ -145,31 +145,31 @@ impl Drop for Stream {
 
 /// A connection that is ready for one request.
 #[derive(Debug)]
-pub(super) enum Ready {
-    Alone(Alone),
-    Shared(Stream),
+pub(super) enum ReadyConnection {
+    Alone(Http1Connection),
+    Shared(RequestStream),
 }
 
-impl Ready {
+impl ReadyConnection {
     /// The version of HTTP that it speaks.
     pub(super) fn version(&self) -> Version {
         match self {
-            Ready::Alone(_) => Version::HTTP_11,
-            Ready::Shared(_) => Version::HTTP_2,
+            ReadyConnection::Alone(_) => Version::HTTP_11,
+            ReadyConnection::Shared(_) => Version::HTTP_2,
         }
     }
 
     /// Sends one request. An error that holds the request says that no byte of it was sent.
     pub(super) async fn send(&mut self, request: Request<Slices>) -> Answer {
         match self {
-            Ready::Alone(alone) => alone.sender.try_send_request(request).await,
-            Ready::Shared(stream) => stream.0.sender.clone().try_send_request(request).await,
+            ReadyConnection::Alone(alone) => alone.sender.try_send_request(request).await,
+            ReadyConnection::Shared(stream) => stream.0.sender.clone().try_send_request(request).await,
         }
     }
 
     /// A request got no answer in time: the peer may be gone, so that nothing else may be sent to it.
     pub(super) fn retire(&self) {
-        if let Ready::Shared(stream) = self {
+        if let ReadyConnection::Shared(stream) = self {
             stream.0.retire();
         }
     }

@@ -13,10 +13,10 @@ use hyper::Response;
 use hyper::body::{Body, Incoming};
 
 use super::super::HttpSpec;
-use super::connection::Ready;
+use super::connection::ReadyConnection;
 use super::credentials::Credentials;
 use super::pool::Pool;
-use super::retry_after::{self, Pause};
+use super::retry_after::{self, RetryPause};
 use super::{errors, request};
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
@@ -31,14 +31,14 @@ const TRIES: usize = 3;
 
 /// What all deliveries of a sink share.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct HttpClient {
     pub(super) spec: Arc<HttpSpec>,
     pub(super) pool: Pool,
-    pub(super) pause: Pause,
+    pub(super) pause: RetryPause,
 }
 
 /// What was said by an answer that has been read.
-enum Read {
+enum AnswerRead {
     /// To its end, so that the connection can carry the next request.
     Complete,
     /// As much as is read at all.
@@ -47,7 +47,7 @@ enum Read {
     Broken,
 }
 
-impl Client {
+impl HttpClient {
     /// Sends one element and reads the answer. The caller stops waiting by dropping this; `sent` then says whether a
     /// byte may have left.
     pub(super) async fn deliver(
@@ -98,7 +98,7 @@ impl Client {
             match ready.send(request).await {
                 Ok(response) => {
                     let (head, mut body) = response.into_parts();
-                    if let Ok(Read::Complete) = tokio::time::timeout(REST, read(&mut body)).await {
+                    if let Ok(AnswerRead::Complete) = tokio::time::timeout(REST, read(&mut body)).await {
                         guard.keep(&self.pool);
                     }
                     return errors::of_probe(&self.spec, head.status).map_or(Ok(()), Err);
@@ -126,15 +126,15 @@ impl Client {
         let Some(failure) = failure else {
             // Only a complete answer is a success: a server that breaks off in the middle may have failed.
             return match read(&mut body).await {
-                Read::Complete => {
+                AnswerRead::Complete => {
                     guard.keep(&self.pool);
                     Ok(())
                 }
-                Read::Long => {
+                AnswerRead::Long => {
                     guard.disarm();
                     Ok(())
                 }
-                Read::Broken => Err(errors::truncated(&self.spec)),
+                AnswerRead::Broken => Err(errors::truncated(&self.spec)),
             };
         };
         if failure.class == Class::Backpressure
@@ -143,7 +143,7 @@ impl Client {
             self.pause.extend(Instant::now(), wait);
         }
         // The status says it all. What follows is read only to keep the connection.
-        if let Ok(Read::Complete) = tokio::time::timeout(REST, read(&mut body)).await {
+        if let Ok(AnswerRead::Complete) = tokio::time::timeout(REST, read(&mut body)).await {
             guard.keep(&self.pool);
         }
         Err(failure)
@@ -151,7 +151,7 @@ impl Client {
 }
 
 /// Retires the connection when the request is given up before its answer is complete: the peer may be gone.
-struct Retire(Option<Ready>);
+struct Retire(Option<ReadyConnection>);
 
 impl Retire {
     fn keep(&mut self, pool: &Pool) {
@@ -174,15 +174,15 @@ impl Drop for Retire {
 }
 
 /// Reads an answer without keeping any of it.
-async fn read(body: &mut Incoming) -> Read {
+async fn read(body: &mut Incoming) -> AnswerRead {
     let mut left = ANSWER_BYTES;
     loop {
         match poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await {
-            None => return Read::Complete,
-            Some(Err(_)) => return Read::Broken,
+            None => return AnswerRead::Complete,
+            Some(Err(_)) => return AnswerRead::Broken,
             Some(Ok(frame)) => match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
                 Some(rest) => left = rest,
-                None => return Read::Long,
+                None => return AnswerRead::Long,
             },
         }
     }

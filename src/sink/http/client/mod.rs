@@ -40,14 +40,14 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::connect::Connector;
+use self::connect::HttpConnector;
 use self::credentials::CredentialFiles;
-use self::exchange::Client;
+use self::exchange::HttpClient;
 use self::pool::Pool;
-use self::retry_after::Pause;
+use self::retry_after::RetryPause;
 use self::tasks::Tasks;
 use super::super::{Destination, Outbound, Sink};
-use super::{HttpDestination, HttpSpec, NAME, Probe};
+use super::{HttpDestination, HttpProbe, HttpSpec, NAME};
 use crate::clock::Instant;
 use crate::message::{Failure, Outcome};
 
@@ -59,7 +59,7 @@ const CLOSE: Duration = Duration::from_secs(3);
 /// Delivers to the webhooks of one server.
 #[derive(Debug)]
 pub struct HttpSink {
-    client: Arc<Client>,
+    client: Arc<HttpClient>,
     credentials: CredentialFiles,
     timeout: Duration,
     /// One permit for each request that may be under way.
@@ -75,9 +75,9 @@ impl HttpSink {
         let connect_timeout = spec.connect_timeout.min(timeout * 4 / 5);
         let spec = Arc::new(HttpSpec { connect_timeout, ..spec });
         let tasks = Tasks::default();
-        let pool = Pool::new(Connector::new(spec.clone(), tasks.clone()));
+        let pool = Pool::new(HttpConnector::new(spec.clone(), tasks.clone()));
         let (credentials, places) = (CredentialFiles::new(&spec), Semaphore::new(spec.max_concurrency));
-        let client = Arc::new(Client { spec, pool, pause: Pause::default() });
+        let client = Arc::new(HttpClient { spec, pool, pause: RetryPause::default() });
         let pruned = client.clone();
         let pruning = tokio::spawn(async move {
             loop {
@@ -151,9 +151,9 @@ impl Sink for HttpSink {
                 return Err(errors::paused(&self.client.spec, left));
             }
             match self.client.spec.probe {
-                Probe::Connect => self.client.pool.check().await,
-                Probe::Options => self.client.probe(hyper::Method::OPTIONS).await,
-                Probe::Head => self.client.probe(hyper::Method::HEAD).await,
+                HttpProbe::Connect => self.client.pool.check().await,
+                HttpProbe::Options => self.client.probe(hyper::Method::OPTIONS).await,
+                HttpProbe::Head => self.client.probe(hyper::Method::HEAD).await,
             }
         };
         let limited = async move {

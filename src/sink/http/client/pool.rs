@@ -6,8 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as Turn;
 
-use super::connect::{Connector, Opened};
-use super::connection::{Alone, Ready, Shared};
+use super::connect::{HttpConnector, OpenedConnection};
+use super::connection::{Http1Connection, Http2Connection, ReadyConnection};
 use crate::clock::Instant;
 use crate::message::Failure;
 
@@ -22,17 +22,17 @@ const READY: Duration = Duration::from_millis(100);
 /// The connections of a sink.
 #[derive(Debug)]
 pub(super) struct Pool {
-    connector: Connector,
-    state: Mutex<State>,
+    connector: HttpConnector,
+    state: Mutex<PoolState>,
     /// Taken to open a connection that others may share: one is opened for all waiting deliveries.
     opening: Turn<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     /// Used last at the end.
-    idle: Vec<Alone>,
-    shared: Option<Arc<Shared>>,
+    idle: Vec<Http1Connection>,
+    shared: Option<Arc<Http2Connection>>,
     /// The server is known to offer no HTTP/2.
     alone_only: bool,
     /// The last attempt to open a connection failed then.
@@ -40,14 +40,14 @@ struct State {
 }
 
 /// What the pool has.
-enum Found {
-    Idle(Alone),
-    Shared(Arc<Shared>),
+enum PooledConnection {
+    Idle(Http1Connection),
+    Shared(Arc<Http2Connection>),
     Nothing { may_share: bool },
 }
 
 impl Pool {
-    pub(super) fn new(connector: Connector) -> Pool {
+    pub(super) fn new(connector: HttpConnector) -> Pool {
         Pool { connector, state: Mutex::default(), opening: Turn::new(()) }
     }
 
@@ -55,32 +55,32 @@ impl Pool {
     ///
     /// # Errors
     /// No connection could be opened; nothing was sent.
-    pub(super) async fn acquire(&self, fresh: bool) -> Result<Ready, Failure> {
+    pub(super) async fn acquire(&self, fresh: bool) -> Result<ReadyConnection, Failure> {
         loop {
             let opened = match self.find(fresh) {
-                Found::Idle(mut alone) => match tokio::time::timeout(READY, alone.is_ready()).await {
-                    Ok(true) => return Ok(Ready::Alone(alone)),
+                PooledConnection::Idle(mut alone) => match tokio::time::timeout(READY, alone.is_ready()).await {
+                    Ok(true) => return Ok(ReadyConnection::Alone(alone)),
                     // It has ended, or still writes a body that the server does not read.
                     Ok(false) | Err(_) => continue,
                 },
-                Found::Shared(shared) => Opened::Shared(shared),
-                Found::Nothing { may_share: false } => self.connector.open().await?,
-                Found::Nothing { may_share: true } => match self.open_for_all().await? {
+                PooledConnection::Shared(shared) => OpenedConnection::Shared(shared),
+                PooledConnection::Nothing { may_share: false } => self.connector.open().await?,
+                PooledConnection::Nothing { may_share: true } => match self.open_for_all().await? {
                     Some(opened) => opened,
                     None => continue,
                 },
             };
             match opened {
-                Opened::Alone(mut alone) => {
+                OpenedConnection::Alone(mut alone) => {
                     // A connection that ends before it is ready has carried nothing: the next attempt tells why.
                     if alone.is_ready().await {
-                        return Ok(Ready::Alone(alone));
+                        return Ok(ReadyConnection::Alone(alone));
                     }
                     return Err(self.connector.ended_at_once());
                 }
-                Opened::Shared(shared) => {
+                OpenedConnection::Shared(shared) => {
                     if let Some(stream) = shared.stream().await {
-                        return Ok(Ready::Shared(stream));
+                        return Ok(ReadyConnection::Shared(stream));
                     }
                 }
             }
@@ -88,7 +88,7 @@ impl Pool {
     }
 
     /// Opens a connection for all waiting deliveries; `None` when another task has opened one meanwhile.
-    async fn open_for_all(&self) -> Result<Option<Opened>, Failure> {
+    async fn open_for_all(&self) -> Result<Option<OpenedConnection>, Failure> {
         let begun = Instant::now();
         let _turn = self.opening.lock().await;
         {
@@ -105,17 +105,17 @@ impl Pool {
         let opened = self.connector.open().await;
         let mut state = self.state.lock();
         match &opened {
-            Ok(Opened::Shared(shared)) => state.shared = Some(shared.clone()),
-            Ok(Opened::Alone(_)) => state.alone_only = true,
+            Ok(OpenedConnection::Shared(shared)) => state.shared = Some(shared.clone()),
+            Ok(OpenedConnection::Alone(_)) => state.alone_only = true,
             Err(failure) => state.failed = Some((Instant::now(), failure.clone())),
         }
         opened.map(Some)
     }
 
     /// Keeps a connection whose last answer has been read to its end.
-    pub(super) fn keep(&self, ready: Ready) {
+    pub(super) fn keep(&self, ready: ReadyConnection) {
         // A shared one gives its stream back, and stays where it is.
-        let Ready::Alone(mut alone) = ready else { return };
+        let ReadyConnection::Alone(mut alone) = ready else { return };
         alone.mark_used();
         let mut state = self.state.lock();
         state.idle.retain(|idle| idle.is_fit(IDLE_ALONE));
@@ -148,19 +148,19 @@ impl Pool {
         }
     }
 
-    fn find(&self, fresh: bool) -> Found {
+    fn find(&self, fresh: bool) -> PooledConnection {
         let mut state = self.state.lock();
         if let Some(shared) = &state.shared {
             if shared.is_fit(IDLE_SHARED) {
-                return Found::Shared(shared.clone());
+                return PooledConnection::Shared(shared.clone());
             }
             state.shared = None;
         }
         while let Some(alone) = state.idle.pop() {
             if alone.is_fit(IDLE_ALONE) && !fresh {
-                return Found::Idle(alone);
+                return PooledConnection::Idle(alone);
             }
         }
-        Found::Nothing { may_share: self.connector.may_share() && !state.alone_only }
+        PooledConnection::Nothing { may_share: self.connector.may_share() && !state.alone_only }
     }
 }

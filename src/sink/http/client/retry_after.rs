@@ -38,9 +38,9 @@ fn since_epoch(date: &str) -> Option<Duration> {
 
 /// The time until which nothing is sent.
 #[derive(Debug, Default)]
-pub(super) struct Pause(Mutex<Option<Instant>>);
+pub(super) struct RetryPause(Mutex<Option<Instant>>);
 
-impl Pause {
+impl RetryPause {
     /// Sends nothing for `wait` from `now` on, or for longer if that was asked for before.
     pub(super) fn extend(&self, now: Instant, wait: Duration) {
         let mut until = self.0.lock();

@@ -16,7 +16,7 @@ use super::settings::{password, security};
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
 use crate::sink::kafka::{KafkaSpec, errors};
-use crate::sink::{Backlog, Returned};
+use crate::sink::{Backlog, BacklogMessage};
 
 /// Messages that are handed out together.
 const PAGE: usize = 100;
@@ -31,7 +31,7 @@ pub struct KafkaBacklog {
     consumer: BaseConsumer,
     topic: String,
     timeout: Duration,
-    parts: VecDeque<Part>,
+    parts: VecDeque<PartitionRest>,
     /// The first of them is assigned.
     assigned: bool,
     total: u64,
@@ -40,7 +40,7 @@ pub struct KafkaBacklog {
 /// What one wait brought.
 enum Polled {
     /// A message with its offset.
-    Message(i64, Returned),
+    Message(i64, BacklogMessage),
     /// The end of the partition.
     End,
     /// Nothing yet.
@@ -49,7 +49,7 @@ enum Polled {
 
 /// What is left of a partition.
 #[derive(Debug)]
-struct Part {
+struct PartitionRest {
     partition: i32,
     next: i64,
     end: i64,
@@ -89,7 +89,7 @@ impl KafkaBacklog {
                 _ => low,
             };
             if next < end {
-                parts.push_back(Part { partition, next, end });
+                parts.push_back(PartitionRest { partition, next, end });
             }
         }
         let total = parts.iter().map(|part| part.end.abs_diff(part.next)).sum();
@@ -132,8 +132,8 @@ impl Backlog for KafkaBacklog {
         self.total
     }
 
-    fn next(&mut self) -> Result<Vec<Returned>, Failure> {
-        let mut page: Vec<Returned> = Vec::new();
+    fn next(&mut self) -> Result<Vec<BacklogMessage>, Failure> {
+        let mut page: Vec<BacklogMessage> = Vec::new();
         let (mut bytes, mut deadline) = (0, Instant::now().after(self.timeout));
         while let Some(part) = self.parts.front() {
             let (partition, end) = (part.partition, part.end);
@@ -182,7 +182,7 @@ impl Backlog for KafkaBacklog {
         Ok(page)
     }
 
-    fn taken(&mut self, message: &Returned) -> Result<(), Failure> {
+    fn taken(&mut self, message: &BacklogMessage) -> Result<(), Failure> {
         let partition = i32::try_from(message.part).unwrap_or(0);
         let next = i64::try_from(message.number).unwrap_or(i64::MAX);
         let mut list = TopicPartitionList::new();
@@ -193,14 +193,14 @@ impl Backlog for KafkaBacklog {
     }
 }
 
-fn returned(topic: &str, partition: i32, offset: i64, message: &impl Message) -> Returned {
+fn returned(topic: &str, partition: i32, offset: i64, message: &impl Message) -> BacklogMessage {
     let headers = message.headers().map(|headers| {
         let pair = |header: Header<'_, &[u8]>| {
             (header.key.to_owned(), Bytes::copy_from_slice(header.value.unwrap_or_default()))
         };
         headers.iter().map(pair).collect()
     });
-    Returned {
+    BacklogMessage {
         place: format!("{topic}[{partition}]@{offset}"),
         part: u64::from(partition.unsigned_abs()),
         number: offset.unsigned_abs() + 1,

@@ -4,7 +4,7 @@
 //! What is in the way of an element takes it out of the loop, not its neighbours:
 //!
 //! - The local queue is full, or there is no producer at the moment: this element and all behind it follow in their order,
-//!   and so do later batches. See [`Room`].
+//!   and so do later batches. See [`RoomWaiters`].
 //! - Its topic is in doubt: the brokers are asked once for all elements of the topic.
 //! - Its record failed: its outcome is found as that of a single element; see `deliver.rs`.
 
@@ -18,13 +18,13 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-use super::deliver::Way;
+use super::deliver::RecordDelivery;
 use super::producer::Producer;
-use super::reports::{Reply, Reports};
+use super::reports::{BatchReports, ReportTo};
 use super::{KafkaSink, record, slot};
 use crate::clock::Instant;
 use crate::message::{Failure, Outcome};
-use crate::sink::kafka::errors::{self, Report};
+use crate::sink::kafka::errors::{self, DeliveryReport};
 use crate::sink::{Answers, Outbound};
 
 /// Bytes copied into the local queue, after which the time is read again: a lease may end meanwhile.
@@ -33,45 +33,45 @@ const COPIED: usize = 1 << 20;
 /// Batches that wait until the local queue has room, in the order in which they came. While there is one, no later batch
 /// passes it.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct RoomWaiters {
     waiting: AtomicUsize,
     /// Fair: the longest waiting is next.
     turn: tokio::sync::Mutex<()>,
 }
 
-impl Room {
+impl RoomWaiters {
     fn is_awaited(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
     }
 
-    fn wait(&self) -> Waiting<'_> {
+    fn wait(&self) -> RoomWaiter<'_> {
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        Waiting(self)
+        RoomWaiter(self)
     }
 }
 
 /// A batch that waits for room.
-struct Waiting<'a>(&'a Room);
+struct RoomWaiter<'a>(&'a RoomWaiters);
 
-impl Drop for Waiting<'_> {
+impl Drop for RoomWaiter<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// An outstanding batch.
-struct Batch<'a> {
+struct RecordBatch<'a> {
     messages: &'a [Outbound],
     answers: &'a Answers,
-    reports: Arc<Reports>,
+    reports: Arc<BatchReports>,
     begun: Instant,
     /// The producer in use at the beginning.
     producer: Option<Arc<Producer>>,
-    sent: Mutex<Sent>,
+    sent: Mutex<SentRecords>,
 }
 
 /// Which elements have a record in a producer.
-struct Sent {
+struct SentRecords {
     /// In that of the beginning, by their places.
     at_once: Vec<bool>,
     /// Those that were queued later, and where.
@@ -89,25 +89,32 @@ struct Left {
 
 /// What is known of a topic before a record is made.
 #[derive(Clone, Copy)]
-enum Topic {
+enum TopicState {
     Invalid,
     Doubtful,
     Usable,
 }
 
-impl<'a> Batch<'a> {
-    fn new(messages: &'a [Outbound], answers: &'a Answers, producer: Option<Arc<Producer>>) -> Batch<'a> {
-        let reports = Reports::new(answers.clone());
-        let sent = Sent { at_once: vec![false; messages.len()], later: HashMap::new() };
-        Batch { messages, answers, reports: Arc::new(reports), begun: Instant::now(), producer, sent: Mutex::new(sent) }
+impl<'a> RecordBatch<'a> {
+    fn new(messages: &'a [Outbound], answers: &'a Answers, producer: Option<Arc<Producer>>) -> RecordBatch<'a> {
+        let reports = BatchReports::new(answers.clone());
+        let sent = SentRecords { at_once: vec![false; messages.len()], later: HashMap::new() };
+        RecordBatch {
+            messages,
+            answers,
+            reports: Arc::new(reports),
+            begun: Instant::now(),
+            producer,
+            sent: Mutex::new(sent),
+        }
     }
 
-    fn way(&self, place: usize, sink: &KafkaSink) -> Result<Way<'a>, Failure> {
-        Way::new(&self.messages[place], self.begun, sink.timeout)
+    fn record(&self, place: usize, sink: &KafkaSink) -> Result<RecordDelivery<'a>, Failure> {
+        RecordDelivery::new(&self.messages[place], self.begun, sink.timeout)
     }
 
-    fn reply(&self, place: usize) -> Reply {
-        Reply::Batch(self.reports.clone(), place)
+    fn reply(&self, place: usize) -> ReportTo {
+        ReportTo::Batch(self.reports.clone(), place)
     }
 
     fn fail(&self, place: usize, failure: Failure) {
@@ -124,7 +131,7 @@ impl<'a> Batch<'a> {
 impl KafkaSink {
     /// Delivers a batch.
     pub(super) async fn deliver_batch(&self, messages: Vec<Outbound>, answers: &Answers) {
-        let batch = Batch::new(&messages, answers, self.batches.ready());
+        let batch = RecordBatch::new(&messages, answers, self.batches.ready());
         let left = self.send_at_once(&batch);
         let work: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
         if !left.behind.is_empty() {
@@ -137,8 +144,8 @@ impl KafkaSink {
         }
         if tokio::time::timeout(self.timeout, self.gather(&batch, work)).await.is_err() {
             for place in answers.open() {
-                match batch.way(place, self) {
-                    Ok(way) => batch.fail(place, way.late(batch.sent_by(place).is_some(), self.timeout)),
+                match batch.record(place, self) {
+                    Ok(record) => batch.fail(place, record.late(batch.sent_by(place).is_some(), self.timeout)),
                     Err(failure) => batch.fail(place, failure),
                 }
             }
@@ -146,70 +153,70 @@ impl KafkaSink {
     }
 
     /// Queues what can be queued at once, in the order of the batch.
-    fn send_at_once(&self, batch: &Batch<'_>) -> Left {
+    fn send_at_once(&self, batch: &RecordBatch<'_>) -> Left {
         let mut left = Left::default();
         let mut sent = batch.sent.lock();
         let producer = batch.producer.as_ref().filter(|_| !self.room.is_awaited());
         let (mut now, mut copied) = (batch.begun, 0);
         // Elements of one topic mostly come one behind the other.
-        let mut last: Option<(&Arc<str>, Topic)> = None;
+        let mut last: Option<(&Arc<str>, TopicState)> = None;
         for place in 0..batch.messages.len() {
-            let way = match batch.way(place, self) {
-                Ok(way) => way,
+            let record = match batch.record(place, self) {
+                Ok(record) => record,
                 Err(failure) => {
                     batch.fail(place, failure);
                     continue;
                 }
             };
             let topic = match last {
-                Some((name, topic)) if name == way.topic => topic,
-                _ => self.topic(way.topic),
+                Some((name, topic)) if name == record.topic => topic,
+                _ => self.topic(record.topic),
             };
-            last = Some((way.topic, topic));
+            last = Some((record.topic, topic));
             match (topic, producer) {
-                (Topic::Invalid, _) => batch.fail(place, errors::failure(&way.what(), Code::InvalidTopic)),
-                (Topic::Doubtful, _) => left.doubtful.entry(way.topic.clone()).or_default().push(place),
-                (Topic::Usable, Some(producer)) if left.behind.is_empty() => {
+                (TopicState::Invalid, _) => batch.fail(place, errors::failure(&record.what(), Code::InvalidTopic)),
+                (TopicState::Doubtful, _) => left.doubtful.entry(record.topic.clone()).or_default().push(place),
+                (TopicState::Usable, Some(producer)) if left.behind.is_empty() => {
                     if copied >= COPIED {
                         (now, copied) = (Instant::now(), 0);
                     }
                     copied += batch.messages[place].body.len();
-                    let queued = way.may_send(now).map(|()| way.send(producer, batch.reply(place)));
+                    let queued = record.may_send(now).map(|()| record.send(producer, batch.reply(place)));
                     match queued {
                         Ok(Ok(())) => sent.at_once[place] = true,
                         Ok(Err(Code::QueueFull | Code::Fatal)) => left.behind.push(place),
-                        Ok(Err(code)) => batch.fail(place, self.not_queued(producer, &way, code)),
+                        Ok(Err(code)) => batch.fail(place, self.not_queued(producer, &record, code)),
                         Err(failure) => batch.fail(place, failure),
                     }
                 }
-                (Topic::Usable, _) => left.behind.push(place),
+                (TopicState::Usable, _) => left.behind.push(place),
             }
         }
         left
     }
 
-    fn topic(&self, name: &str) -> Topic {
+    fn topic(&self, name: &str) -> TopicState {
         if !record::is_topic(name) {
-            Topic::Invalid
+            TopicState::Invalid
         } else if self.topics.is_doubtful(name) {
-            Topic::Doubtful
+            TopicState::Doubtful
         } else {
-            Topic::Usable
+            TopicState::Usable
         }
     }
 
     /// Queues elements in their order, when the batches before have done so.
-    async fn follow(&self, batch: &Batch<'_>, places: Vec<usize>, _waiting: Waiting<'_>) {
+    async fn follow(&self, batch: &RecordBatch<'_>, places: Vec<usize>, _waiting: RoomWaiter<'_>) {
         let _turn = self.room.turn.lock().await;
         self.send_in_order(batch, places).await;
     }
 
     /// Asks for a topic in doubt, and queues its elements if the brokers have it.
-    async fn ask_and_send(&self, batch: &Batch<'_>, places: Vec<usize>) {
+    async fn ask_and_send(&self, batch: &RecordBatch<'_>, places: Vec<usize>) {
         let asked = async {
             let Some(place) = places.first() else { return Ok(()) };
             let producer = self.batches.get().await?;
-            self.ask_first(&producer, &batch.way(*place, self)?).await
+            self.ask_first(&producer, &batch.record(*place, self)?).await
         };
         match asked.await {
             Ok(()) => self.send_in_order(batch, places).await,
@@ -217,7 +224,7 @@ impl KafkaSink {
         }
     }
 
-    async fn send_in_order(&self, batch: &Batch<'_>, places: Vec<usize>) {
+    async fn send_in_order(&self, batch: &RecordBatch<'_>, places: Vec<usize>) {
         let mut full = false;
         for place in places {
             match self.send_next(batch, place, full).await {
@@ -231,16 +238,16 @@ impl KafkaSink {
     }
 
     /// Queues one element. If one before found no room in time, it does not pass that one.
-    async fn send_next(&self, batch: &Batch<'_>, place: usize, full: bool) -> Result<Arc<Producer>, Failure> {
-        let way = batch.way(place, self)?;
+    async fn send_next(&self, batch: &RecordBatch<'_>, place: usize, full: bool) -> Result<Arc<Producer>, Failure> {
+        let record = batch.record(place, self)?;
         if full {
-            return Err(errors::failure(&way.what(), Code::QueueFull));
+            return Err(errors::failure(&record.what(), Code::QueueFull));
         }
-        self.queue(&self.batches, &way, batch.begun, || batch.reply(place)).await
+        self.queue(&self.batches, &record, batch.begun, || batch.reply(place)).await
     }
 
     /// Waits for all answers, and finds those to elements whose records failed.
-    async fn gather<'b>(&'b self, batch: &'b Batch<'_>, mut work: FuturesUnordered<BoxFuture<'b, ()>>) {
+    async fn gather<'b>(&'b self, batch: &'b RecordBatch<'_>, mut work: FuturesUnordered<BoxFuture<'b, ()>>) {
         loop {
             let failed = batch.reports.take_failed();
             for (place, report) in failed {
@@ -256,7 +263,7 @@ impl KafkaSink {
         }
     }
 
-    async fn look_into(&self, batch: &Batch<'_>, place: usize, report: Report) {
+    async fn look_into(&self, batch: &RecordBatch<'_>, place: usize, report: DeliveryReport) {
         let outcome = AssertUnwindSafe(self.outcome_of(batch, place, report)).catch_unwind();
         match outcome.await {
             Ok(outcome) => batch.answers.put(place, outcome),
@@ -264,9 +271,9 @@ impl KafkaSink {
         }
     }
 
-    async fn outcome_of(&self, batch: &Batch<'_>, place: usize, report: Report) -> Outcome {
-        let way = batch.way(place, self)?;
+    async fn outcome_of(&self, batch: &RecordBatch<'_>, place: usize, report: DeliveryReport) -> Outcome {
+        let record = batch.record(place, self)?;
         let producer = batch.sent_by(place).ok_or_else(slot::closed)?;
-        self.reported(&producer, report, &way).await
+        self.reported(&producer, report, &record).await
     }
 }

@@ -7,8 +7,8 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::producer::{self, Defect, Producer};
 use super::record;
-use super::settings::Purpose;
-use super::topics::{self, Topic};
+use super::settings::ProducerPurpose;
+use super::topics::{self, TopicAnswer};
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
 use crate::sink::kafka::errors;
@@ -23,7 +23,8 @@ const REFUSAL: Duration = Duration::from_millis(300);
 /// question may create one. Where every broker refuses, that is the answer; `timeout` is for those that are silent.
 pub(super) async fn probe(spec: Arc<KafkaSpec>, timeout: Duration) -> Result<(), Failure> {
     let brokers = spec.brokers.join(",");
-    let producer = blocking(move || Producer::start(&spec, timeout, Purpose::Check, Defect::default())).await??;
+    let producer =
+        blocking(move || Producer::start(&spec, timeout, ProducerPurpose::Check, Defect::default())).await??;
     let producer = Arc::new(producer);
     let asked = producer.clone();
     match blocking(move || asked.connect_unless_refused(timeout)).await? {
@@ -40,7 +41,8 @@ pub(super) async fn check(
 ) -> Result<(), Failure> {
     let deadline = Instant::now().after(timeout);
     let brokers = spec.brokers.join(",");
-    let producer = blocking(move || Producer::start(&spec, timeout, Purpose::Check, Defect::default())).await??;
+    let producer =
+        blocking(move || Producer::start(&spec, timeout, ProducerPurpose::Check, Defect::default())).await??;
     let producer = Arc::new(producer);
     // Both are cancel safe; a question left behind ends by its own time-out.
     tokio::select! {
@@ -81,9 +83,9 @@ async fn ask_all(
         }
         let (asked, name, left) = (producer.clone(), topic.clone(), deadline.since(Instant::now()));
         match blocking(move || topics::ask(&asked, &name, left)).await? {
-            Topic::Fine(_) => {}
-            Topic::Refused(code) => refuse(code),
-            Topic::Silent(_) => return Err(unreachable(producer, brokers)),
+            TopicAnswer::Fine(_) => {}
+            TopicAnswer::Refused(code) => refuse(code),
+            TopicAnswer::Silent(_) => return Err(unreachable(producer, brokers)),
         }
     }
     let failures = refused.into_iter().map(|(code, topics)| {

@@ -10,14 +10,14 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::oneshot;
 
 use super::producer::{NotQueued, Producer};
-use super::reports::Reply;
+use super::reports::ReportTo;
 use super::slot::{self, Slot};
-use super::topics::{Found, Topic};
+use super::topics::{TopicAnswer, TopicHealth};
 use super::{KafkaSink, record, settings};
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
 use crate::sink::Outbound;
-use crate::sink::kafka::errors::{self, Report};
+use crate::sink::kafka::errors::{self, DeliveryReport};
 use crate::sink::kafka::{KafkaDestination, NAME};
 
 /// How long an element waits for room in the local queue before it answers with backpressure.
@@ -32,7 +32,7 @@ const LAST_MOMENT: Duration = Duration::from_millis(50);
 // A future is moved and allocated with the room of its longest way: the rare ones are boxed, each element would pay.
 
 /// One outstanding element.
-pub(super) struct Way<'a> {
+pub(super) struct RecordDelivery<'a> {
     message: &'a Outbound,
     pub(super) topic: &'a Arc<str>,
     key: Option<&'a [u8]>,
@@ -44,15 +44,15 @@ pub(super) struct Way<'a> {
     sent: AtomicBool,
 }
 
-impl<'a> Way<'a> {
+impl<'a> RecordDelivery<'a> {
     /// The way of an element that was handed over at `begun`.
     ///
     /// # Errors
     ///
     /// Kafka has no such destination.
-    pub(super) fn new(message: &'a Outbound, begun: Instant, timeout: Duration) -> Result<Way<'a>, Failure> {
+    pub(super) fn new(message: &'a Outbound, begun: Instant, timeout: Duration) -> Result<RecordDelivery<'a>, Failure> {
         let KafkaDestination { topic, key } = message.destination.of_kind(NAME)?;
-        Ok(Way {
+        Ok(RecordDelivery {
             message,
             topic,
             key: key.as_deref().map(str::as_bytes),
@@ -63,9 +63,16 @@ impl<'a> Way<'a> {
     }
 
     /// The way of the record that is sent alone after it, as far as there is time.
-    fn alone(&self) -> Way<'a> {
-        let Way { message, topic, key, deadline, limit, sent: _ } = *self;
-        Way { message, topic, key, deadline, limit: settings::alone_timeout(limit), sent: AtomicBool::new(true) }
+    fn alone(&self) -> RecordDelivery<'a> {
+        let RecordDelivery { message, topic, key, deadline, limit, sent: _ } = *self;
+        RecordDelivery {
+            message,
+            topic,
+            key,
+            deadline,
+            limit: settings::alone_timeout(limit),
+            sent: AtomicBool::new(true),
+        }
     }
 
     /// What is attempted, for messages.
@@ -85,7 +92,7 @@ impl<'a> Way<'a> {
     }
 
     /// Puts the record into the local queue.
-    pub(super) fn send(&self, producer: &Producer, reply: Reply) -> Result<(), Code> {
+    pub(super) fn send(&self, producer: &Producer, reply: ReportTo) -> Result<(), Code> {
         producer.send(self.topic, self.key, self.message, reply).map_err(|NotQueued(code)| code)
     }
 
@@ -131,62 +138,71 @@ impl<'a> Way<'a> {
 impl KafkaSink {
     /// Delivers one element.
     pub(super) async fn deliver_one(&self, message: Outbound) -> Outcome {
-        let way = Way::new(&message, Instant::now(), self.timeout)?;
-        if !record::is_topic(way.topic) {
-            return Err(errors::failure(&way.what(), Code::InvalidTopic));
+        let record = RecordDelivery::new(&message, Instant::now(), self.timeout)?;
+        if !record::is_topic(record.topic) {
+            return Err(errors::failure(&record.what(), Code::InvalidTopic));
         }
-        match tokio::time::timeout(self.timeout, self.attempt(&way)).await {
+        match tokio::time::timeout(self.timeout, self.attempt(&record)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(way.late(way.sent.load(Ordering::Relaxed), self.timeout)),
+            Err(_) => Err(record.late(record.sent.load(Ordering::Relaxed), self.timeout)),
         }
     }
 
-    async fn attempt(&self, way: &Way<'_>) -> Outcome {
-        let (producer, report) = self.report(&self.batches, way).await?;
+    async fn attempt(&self, record: &RecordDelivery<'_>) -> Outcome {
+        let (producer, report) = self.report(&self.batches, record).await?;
         if report.error.is_none() {
             producer.health().answered();
             return Ok(());
         }
-        Box::pin(self.reported(&producer, report, way)).await
+        Box::pin(self.reported(&producer, report, record)).await
     }
 
     /// The outcome of an element whose record the batches' producer reports as failed.
-    pub(super) async fn reported(&self, producer: &Arc<Producer>, report: Report, way: &Way<'_>) -> Outcome {
+    pub(super) async fn reported(
+        &self,
+        producer: &Arc<Producer>,
+        report: DeliveryReport,
+        record: &RecordDelivery<'_>,
+    ) -> Outcome {
         let code = report.error.unwrap_or(Code::NoError);
         if !errors::is_about_batch(code) || report.persistence != Persistence::Not {
-            return self.outcome(producer, report, way).await;
+            return self.outcome(producer, report, record).await;
         }
         // The broker refused the batch, and only one of its records may be the reason.
         producer.health().answered();
-        let way = &way.alone();
-        let turn = tokio::time::timeout(way.time_to_send(), self.turns.acquire()).await;
-        let Ok(Ok(turn)) = turn else { return Err(way.behind()) };
-        let alone = Box::pin(self.report(&self.alone, way)).await;
+        let record = &record.alone();
+        let turn = tokio::time::timeout(record.time_to_send(), self.turns.acquire()).await;
+        let Ok(Ok(turn)) = turn else { return Err(record.behind()) };
+        let alone = Box::pin(self.report(&self.alone, record)).await;
         drop(turn);
         // Without a connection to send it alone, the next attempt has to show whether it is this one. That this one has
         // been sent counts. Without time, nothing is known about it.
-        let untold = || Failure { class: Class::Transient, ..errors::failure(&way.what(), code) };
+        let untold = || Failure { class: Class::Transient, ..errors::failure(&record.what(), code) };
         let (producer, report) = alone.map_err(|failure| match failure.is_unsent() {
-            true if failure.code == Failure::NOT_SENT.as_str() => way.behind(),
+            true if failure.code == Failure::NOT_SENT.as_str() => record.behind(),
             true => untold(),
             false => failure,
         })?;
-        self.outcome(&producer, report, way).await
+        self.outcome(&producer, report, record).await
     }
 
     /// Sends the record and waits for its report.
-    async fn report(&self, slot: &Slot, way: &Way<'_>) -> Result<(Arc<Producer>, Report), Failure> {
-        if self.topics.is_doubtful(way.topic) {
+    async fn report(
+        &self,
+        slot: &Slot,
+        record: &RecordDelivery<'_>,
+    ) -> Result<(Arc<Producer>, DeliveryReport), Failure> {
+        if self.topics.is_doubtful(record.topic) {
             let producer = slot.get().await?;
-            Box::pin(self.ask_first(&producer, way)).await?;
+            Box::pin(self.ask_first(&producer, record)).await?;
         }
         let mut answer = None;
         let reply = || {
             let (reply, report) = oneshot::channel();
             answer = Some(report);
-            Reply::One(reply)
+            ReportTo::One(reply)
         };
-        let producer = self.queue(slot, way, Instant::now(), reply).await?;
+        let producer = self.queue(slot, record, Instant::now(), reply).await?;
         // A sender that is gone without a word: the producer was destroyed with the record in flight.
         let gone = || Failure { class: Class::Ambiguous, ..slot::closed() };
         let report = answer.ok_or_else(gone)?.await.map_err(|_gone| gone())?;
@@ -201,17 +217,17 @@ impl KafkaSink {
     pub(super) async fn queue(
         &self,
         slot: &Slot,
-        way: &Way<'_>,
+        record: &RecordDelivery<'_>,
         since: Instant,
-        mut reply: impl FnMut() -> Reply,
+        mut reply: impl FnMut() -> ReportTo,
     ) -> Result<Arc<Producer>, Failure> {
         let mut again = true;
         loop {
             let producer = slot.get().await?;
-            way.may_send(Instant::now())?;
-            match way.send(&producer, reply()) {
+            record.may_send(Instant::now())?;
+            match record.send(&producer, reply()) {
                 Ok(()) => {
-                    way.sent.store(true, Ordering::Relaxed);
+                    record.sent.store(true, Ordering::Relaxed);
                     return Ok(producer);
                 }
                 Err(Code::QueueFull) if since.elapsed() < ROOM_WAIT => {
@@ -222,34 +238,34 @@ impl KafkaSink {
                     producer.health().error(Code::Fatal, "");
                     again = false;
                 }
-                Err(code) => return Err(self.not_queued(&producer, way, code)),
+                Err(code) => return Err(self.not_queued(&producer, record, code)),
             }
         }
     }
 
     /// Why librdkafka does not take a record.
-    pub(super) fn not_queued(&self, producer: &Producer, way: &Way<'_>, code: Code) -> Failure {
+    pub(super) fn not_queued(&self, producer: &Producer, record: &RecordDelivery<'_>, code: Code) -> Failure {
         if errors::is_about_topic(code) {
-            self.topics.doubt(way.topic);
+            self.topics.doubt(record.topic);
         }
         let trouble = producer.trouble().filter(|_| code == Code::Fatal);
-        let failure = || errors::failure(&way.what(), code);
-        trouble.map_or_else(failure, |trouble| trouble.failure(&way.what()))
+        let failure = || errors::failure(&record.what(), code);
+        trouble.map_or_else(failure, |trouble| trouble.failure(&record.what()))
     }
 
     /// Asks for a topic that was in doubt; no record is made while the brokers refuse it.
-    pub(super) async fn ask_first(&self, producer: &Arc<Producer>, way: &Way<'_>) -> Result<(), Failure> {
-        match self.topics.ask(producer, way.topic, ASK.min(self.timeout / 2)).await {
-            Topic::Fine(_) => {
-                self.topics.trust(way.topic);
+    pub(super) async fn ask_first(&self, producer: &Arc<Producer>, record: &RecordDelivery<'_>) -> Result<(), Failure> {
+        match self.topics.ask(producer, record.topic, ASK.min(self.timeout / 2)).await {
+            TopicAnswer::Fine(_) => {
+                self.topics.trust(record.topic);
                 Ok(())
             }
-            Topic::Refused(code) => Err(errors::failure(&way.what(), code)),
-            Topic::Silent(code) => Err(match producer.trouble() {
-                Some(trouble) => trouble.failure(&way.what()),
+            TopicAnswer::Refused(code) => Err(errors::failure(&record.what(), code)),
+            TopicAnswer::Silent(code) => Err(match producer.trouble() {
+                Some(trouble) => trouble.failure(&record.what()),
                 None => {
                     let last = producer.health().last().map(|last| format!("; {last}")).unwrap_or_default();
-                    let text = format!("{}: ask for the topic: {code}{last}", way.what());
+                    let text = format!("{}: ask for the topic: {code}{last}", record.what());
                     Failure::new(Class::Transient, Failure::NOT_CONNECTED, text)
                 }
             }),
@@ -257,21 +273,21 @@ impl KafkaSink {
     }
 
     /// What a report means, with the reason looked for where it names none.
-    async fn outcome(&self, producer: &Arc<Producer>, report: Report, way: &Way<'_>) -> Outcome {
-        let Err(failure) = errors::judge(&way.what(), report, way.message.attempt) else {
+    async fn outcome(&self, producer: &Arc<Producer>, report: DeliveryReport, record: &RecordDelivery<'_>) -> Outcome {
+        let Err(failure) = errors::judge(&record.what(), report, record.message.attempt) else {
             producer.health().answered();
             return Ok(());
         };
-        let failure = if way.key.is_none() { errors::without_key(failure) } else { failure };
+        let failure = if record.key.is_none() { errors::without_key(failure) } else { failure };
         let code = report.error.unwrap_or(Code::NoError);
         if errors::is_about_topic(code) {
-            self.topics.doubt(way.topic);
+            self.topics.doubt(record.topic);
         }
         if !errors::is_without_reason(code) {
             return Err(failure);
         }
         if let Some(trouble) = producer.trouble() {
-            let reason = trouble.failure(&way.what());
+            let reason = trouble.failure(&record.what());
             // Where others let us in, it is the trouble of one broker: what that one leads waits, and no queue is held for it.
             let login = matches!(trouble.code, Code::Authentication | Code::SaslAuthenticationFailed);
             let of_one = login && !producer.health().all_down() && !producer.is_over();
@@ -281,28 +297,33 @@ impl KafkaSink {
         if code != Code::MessageTimedOut {
             return Err(failure);
         }
-        Err(self.reason_of_silence(producer, failure, way).await)
+        Err(self.reason_of_silence(producer, failure, record).await)
     }
 
     /// Why a record timed out, while nothing is known to be wrong with the connections.
-    async fn reason_of_silence(&self, producer: &Arc<Producer>, timed_out: Failure, way: &Way<'_>) -> Failure {
+    async fn reason_of_silence(
+        &self,
+        producer: &Arc<Producer>,
+        timed_out: Failure,
+        record: &RecordDelivery<'_>,
+    ) -> Failure {
         let health = producer.health();
         let asked = async {
             if health.all_down() {
-                return Topic::Silent(Code::AllBrokersDown);
+                return TopicAnswer::Silent(Code::AllBrokersDown);
             }
-            let left = way.left();
-            let asked = tokio::time::timeout(left, self.topics.ask(producer, way.topic, left)).await;
-            asked.unwrap_or(Topic::Silent(Code::OperationTimedOut))
+            let left = record.left();
+            let asked = tokio::time::timeout(left, self.topics.ask(producer, record.topic, left)).await;
+            asked.unwrap_or(TopicAnswer::Silent(Code::OperationTimedOut))
         };
         match asked.await {
-            Topic::Refused(code) => {
-                self.topics.doubt(way.topic);
-                because(timed_out, errors::failure(&way.what(), code))
+            TopicAnswer::Refused(code) => {
+                self.topics.doubt(record.topic);
+                because(timed_out, errors::failure(&record.what(), code))
             }
-            Topic::Fine(Found { note: None, .. }) => timed_out,
-            Topic::Fine(Found { note: Some(note), .. }) => noted(timed_out, &note),
-            Topic::Silent(_) => {
+            TopicAnswer::Fine(TopicHealth { note: None, .. }) => timed_out,
+            TopicAnswer::Fine(TopicHealth { note: Some(note), .. }) => noted(timed_out, &note),
+            TopicAnswer::Silent(_) => {
                 let code = if health.all_down() { errors::name(Code::AllBrokersDown) } else { timed_out.code };
                 let last = health.last().unwrap_or_else(|| "no broker answers".to_owned());
                 noted(Failure { code, ..timed_out }, &last)

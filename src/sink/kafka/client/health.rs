@@ -14,14 +14,14 @@ use crate::sink::kafka::errors;
 
 /// A reason for which nothing can be delivered until a person fixes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct ConnectionTrouble {
     /// What kind it is.
     pub(super) code: Code,
     /// librdkafka's message: broker, event, state.
     pub(super) text: String,
 }
 
-impl Trouble {
+impl ConnectionTrouble {
     /// The failure of what was attempted while there is this trouble.
     pub(super) fn failure(&self, what: &str) -> Failure {
         let advice = errors::advice(self.code).map(|advice| format!("; {advice}")).unwrap_or_default();
@@ -67,8 +67,8 @@ fn hint(text: &str) -> Option<&'static str> {
 
 /// What is known of one producer's connections.
 #[derive(Debug)]
-pub(super) struct Health {
-    state: Mutex<State>,
+pub(super) struct ProducerHealth {
+    state: Mutex<HealthState>,
     /// Nothing is noted, so that a confirmed record need not look.
     clean: AtomicBool,
     /// A broker has refused the login, whatever the others do.
@@ -78,18 +78,18 @@ pub(super) struct Health {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HealthState {
     /// The latest reason that a person must fix.
-    trouble: Option<Trouble>,
+    trouble: Option<ConnectionTrouble>,
     /// No broker is connected, as far as the client has reported.
     all_down: bool,
     /// librdkafka's message about the latest error of a connection.
     last: Option<String>,
 }
 
-impl Health {
-    pub(super) fn new() -> Health {
-        Health {
+impl ProducerHealth {
+    pub(super) fn new() -> ProducerHealth {
+        ProducerHealth {
             state: Mutex::default(),
             clean: AtomicBool::new(true),
             login_refused: AtomicBool::new(false),
@@ -97,7 +97,7 @@ impl Health {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HealthState> {
         self.state.lock()
     }
 
@@ -123,7 +123,7 @@ impl Health {
         match code {
             Code::AllBrokersDown => state.all_down = true,
             _ if errors::needs_a_person(code) => {
-                state.trouble = Some(Trouble { code, text: text.to_owned() });
+                state.trouble = Some(ConnectionTrouble { code, text: text.to_owned() });
             }
             Code::Fatal => {}
             _ => state.last = Some(silent(text)),
@@ -149,7 +149,7 @@ impl Health {
 
     /// Takes in why librdkafka has given the producer up.
     pub(super) fn fatal(&self, code: Code, text: String) {
-        self.state().trouble.get_or_insert(Trouble { code, text });
+        self.state().trouble.get_or_insert(ConnectionTrouble { code, text });
         self.clean.store(false, Ordering::Release);
         self.finished.send_replace(true);
     }
@@ -158,7 +158,7 @@ impl Health {
     pub(super) fn answered(&self) {
         // Read first: every confirmed record asks, and a write would take the line from the other threads.
         if !self.clean.load(Ordering::Acquire) && !self.clean.swap(true, Ordering::AcqRel) && !self.is_finished() {
-            *self.state() = State::default();
+            *self.state() = HealthState::default();
         }
     }
 
@@ -174,7 +174,7 @@ impl Health {
     }
 
     /// The reason that a person must fix.
-    pub(super) fn trouble(&self) -> Option<Trouble> {
+    pub(super) fn trouble(&self) -> Option<ConnectionTrouble> {
         self.state().trouble.clone()
     }
 
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_broker_that_does_not_answer_is_not_called_old() {
-        let health = Health::new();
+        let health = ProducerHealth::new();
         health.lost(
             "[thrd:h:1/bootstrap]: h:1/bootstrap: ApiVersionRequest failed: Local: Timed out: probably due to broker version < 0.10 \
              (see api.version.request configuration) (after 10002ms in state APIVERSION_QUERY)",
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn an_outage_is_no_problem_that_a_person_must_fix() {
-        let health = Health::new();
+        let health = ProducerHealth::new();
         health.error(Code::BrokerTransportFailure, REFUSED);
         health.error(Code::AllBrokersDown, "1/1 brokers are down");
         assert_eq!(health.trouble(), None);
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_refused_login_at_every_broker_finishes_the_producer() {
         for reversed in [false, true] {
-            let health = Health::new();
+            let health = ProducerHealth::new();
             let mut errors = [(Code::Authentication, LOGIN), (Code::AllBrokersDown, "1/1 brokers are down")];
             if reversed {
                 errors.reverse();
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn one_broker_that_refuses_the_login_is_remembered_while_the_others_answer() {
-        let health = Health::new();
+        let health = ProducerHealth::new();
         assert!(!health.is_login_refused());
         health.error(Code::Authentication, LOGIN);
         health.answered();
@@ -255,16 +255,16 @@ mod tests {
 
     #[test]
     fn a_certificate_that_the_broker_refuses_is_trouble() {
-        let health = Health::new();
+        let health = ProducerHealth::new();
         let alert =
             "ssl://h:1: Receive failed: error:0A000412:SSL routines::sslv3 alert bad certificate: SSL alert number 42";
         health.error(Code::BrokerTransportFailure, alert);
-        assert_eq!(health.trouble(), Some(Trouble { code: Code::SSL, text: alert.to_owned() }));
+        assert_eq!(health.trouble(), Some(ConnectionTrouble { code: Code::SSL, text: alert.to_owned() }));
     }
 
     #[test]
     fn a_disconnect_that_is_only_logged_is_remembered() {
-        let health = Health::new();
+        let health = ProducerHealth::new();
         health.lost("[thrd:h:1/bootstrap]: h:1/bootstrap: Disconnected: broker might require SASL authentication");
         let expected = "h:1/bootstrap: Disconnected: broker might require SASL authentication";
         assert_eq!(health.last().as_deref(), Some(expected));
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn an_answer_clears_what_was_wrong() {
-        let health = Health::new();
+        let health = ProducerHealth::new();
         health.error(Code::SSL, "h:1: SSL handshake failed");
         health.answered();
         assert_eq!(health.trouble(), None);
@@ -284,7 +284,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_fatal_finishes_the_producer_and_its_reason_is_kept() {
-        let health = Health::new();
+        let health = ProducerHealth::new();
         health.error(Code::Fatal, "Fatal error: Cluster authorization failed");
         health.finished().await;
         health.fatal(Code::ClusterAuthorizationFailed, "Failed to acquire idempotence PID".to_owned());
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_long_story_is_cut_before_the_advice() {
-        let trouble = Trouble { code: Code::SSL, text: "ä".repeat(1000) };
+        let trouble = ConnectionTrouble { code: Code::SSL, text: "ä".repeat(1000) };
         let failure = trouble.failure("send to topic t");
         assert!(failure.message.ends_with("the client certificate"), "{failure}");
     }

@@ -16,13 +16,13 @@ const HIDDEN: &str = "(topic)";
 
 /// Topics of one producer.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownTopics {
     hashes: Mutex<HashSet<u64>>,
     /// There was one more.
     full: AtomicBool,
 }
 
-impl Known {
+impl KnownTopics {
     /// Whether a record for the topic may be made: it is one of those known, or there is room for it.
     pub(super) fn admits(&self, topic: &str) -> bool {
         let hash = xxh3_64(topic.as_bytes());
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn lines_do_not_name_the_topics_of_records() {
-        let known = Known::default();
+        let known = KnownTopics::default();
         ["orders.eu", "a"].iter().for_each(|topic| assert!(known.admits(topic)));
         let check = |line: &str, expected: &str| assert_eq!(known.hide(line), expected);
         check("[thrd:main]: orders.eu [3]: leader is -1", "[thrd:main]: (topic) [3]: leader is -1");
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn their_number_is_bounded() {
-        let known = Known::default();
+        let known = KnownTopics::default();
         assert!((0..TOPICS).all(|n| known.admits(&n.to_string())) && !known.is_full());
         assert!(known.admits("7") && !known.is_full());
         assert!(!known.admits("one more") && known.is_full());

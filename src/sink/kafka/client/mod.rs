@@ -33,11 +33,11 @@ pub(super) use settings::validate;
 use crate::message::{Failure, Outcome};
 use crate::sink::kafka::{KafkaDestination, KafkaSpec, NAME};
 use crate::sink::{Answers, Destination, Outbound, Sink};
-use batch::Room;
+use batch::RoomWaiters;
 use producer::Defect;
-use settings::Purpose;
+use settings::ProducerPurpose;
 use slot::Slot;
-use topics::Topics;
+use topics::SinkTopics;
 
 /// Longest wait of the close for records in flight; their callers have gone. The end of the process
 /// does not wait much longer.
@@ -58,8 +58,8 @@ pub struct KafkaSink {
     alone: Slot,
     /// Whose record is sent alone now.
     turns: Semaphore,
-    topics: Topics,
-    room: Room,
+    topics: SinkTopics,
+    room: RoomWaiters,
     defect: Defect,
 }
 
@@ -67,10 +67,19 @@ impl KafkaSink {
     /// A sink that answers within `timeout`. It begins to connect.
     pub fn new(spec: Arc<KafkaSpec>, timeout: Duration) -> KafkaSink {
         let defect = Defect::default();
-        let batches = Slot::new(spec.clone(), timeout, Purpose::Batches, defect.clone()).warmed();
-        let alone = Slot::new(spec.clone(), timeout, Purpose::Alone, defect.clone());
+        let batches = Slot::new(spec.clone(), timeout, ProducerPurpose::Batches, defect.clone()).warmed();
+        let alone = Slot::new(spec.clone(), timeout, ProducerPurpose::Alone, defect.clone());
         let turns = Semaphore::new(ALONE);
-        KafkaSink { spec, timeout, batches, alone, turns, topics: Topics::new(), room: Room::default(), defect }
+        KafkaSink {
+            spec,
+            timeout,
+            batches,
+            alone,
+            turns,
+            topics: SinkTopics::new(),
+            room: RoomWaiters::default(),
+            defect,
+        }
     }
 }
 

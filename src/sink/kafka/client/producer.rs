@@ -26,16 +26,16 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{oneshot, watch};
 
-use super::health::{Health, Trouble};
-use super::known::Known;
+use super::health::{ConnectionTrouble, ProducerHealth};
+use super::known::KnownTopics;
 use super::record;
-use super::reports::Reply;
-use super::settings::{self, Purpose};
+use super::reports::ReportTo;
+use super::settings::{self, ProducerPurpose};
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
 use crate::sink::Outbound;
 use crate::sink::kafka::KafkaSpec;
-use crate::sink::kafka::errors::Report;
+use crate::sink::kafka::errors::DeliveryReport;
 
 /// How long one round of the thread lasts: nothing is purged or closed faster.
 ///
@@ -48,12 +48,12 @@ const LOOK: Duration = Duration::from_secs(1);
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
 /// Takes in what librdkafka says.
-struct Context {
-    health: Arc<Health>,
-    topics: Arc<Known>,
+struct ProducerListener {
+    health: Arc<ProducerHealth>,
+    topics: Arc<KnownTopics>,
 }
 
-impl ClientContext for Context {
+impl ClientContext for ProducerListener {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         // Disconnects are not reported to the error callback, only logged.
         if facility == "FAIL" {
@@ -74,21 +74,21 @@ impl ClientContext for Context {
     }
 }
 
-impl ProducerContext for Context {
-    type DeliveryOpaque = Box<Reply>;
+impl ProducerContext for ProducerListener {
+    type DeliveryOpaque = Box<ReportTo>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, reply: Box<Reply>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, reply: Box<ReportTo>) {
         let report = match result {
-            Ok(message) => Report { error: None, persistence: persistence(message) },
+            Ok(message) => DeliveryReport { error: None, persistence: persistence(message) },
             Err((error, message)) => {
                 let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
-                Report { error: Some(code), persistence: persistence(message) }
+                DeliveryReport { error: Some(code), persistence: persistence(message) }
             }
         };
         match *reply {
             // An error means that the caller dropped the delivery and does not wait for it.
-            Reply::One(waiting) => drop(waiting.send(report)),
-            Reply::Batch(reports, place) => {
+            ReportTo::One(waiting) => drop(waiting.send(report)),
+            ReportTo::Batch(reports, place) => {
                 if report.error.is_none() {
                     self.health.answered();
                 }
@@ -105,11 +105,11 @@ pub(super) struct NotQueued(pub(super) Code);
 /// A producer. Dropping it ends its thread, and with it what was never sent.
 pub(super) struct Producer {
     /// `None` only while it is dropped.
-    client: Option<Arc<BaseProducer<Context>>>,
-    health: Arc<Health>,
+    client: Option<Arc<BaseProducer<ProducerListener>>>,
+    health: Arc<ProducerHealth>,
     orders: Arc<Orders>,
     /// Where it is full, what the producer has is sent all the same.
-    topics: Arc<Known>,
+    topics: Arc<KnownTopics>,
 }
 
 impl std::fmt::Debug for Producer {
@@ -139,18 +139,18 @@ impl Producer {
     pub(super) fn start(
         spec: &KafkaSpec,
         timeout: Duration,
-        purpose: Purpose,
+        purpose: ProducerPurpose,
         defect: Defect,
     ) -> Result<Producer, Failure> {
         let password = settings::password(spec)?;
         let config = settings::settings(spec, timeout, purpose, password.as_ref());
-        let (health, topics) = (Arc::new(Health::new()), Arc::new(Known::default()));
+        let (health, topics) = (Arc::new(ProducerHealth::new()), Arc::new(KnownTopics::default()));
         let failure = |what: String| {
             let text = format!("start a Kafka producer: {what}");
             Failure::new(Class::TargetPermanent, "client_creation", text)
         };
-        let client: BaseProducer<Context> = config
-            .create_with_context(Context { health: health.clone(), topics: topics.clone() })
+        let client: BaseProducer<ProducerListener> = config
+            .create_with_context(ProducerListener { health: health.clone(), topics: topics.clone() })
             .map_err(|error| failure(settings::explain(&error)))?;
         let client = Arc::new(client);
         let orders = Arc::new(Orders { stop: AtomicBool::new(false), close: Mutex::default() });
@@ -163,23 +163,23 @@ impl Producer {
         Ok(Producer { client: Some(client), health, orders, topics })
     }
 
-    fn client(&self) -> &Arc<BaseProducer<Context>> {
+    fn client(&self) -> &Arc<BaseProducer<ProducerListener>> {
         self.client.as_ref().expect("a producer has its client until it is dropped")
     }
 
-    fn native(&self) -> &Client<Context> {
+    fn native(&self) -> &Client<ProducerListener> {
         self.client().client()
     }
 
-    pub(super) fn health(&self) -> &Health {
+    pub(super) fn health(&self) -> &ProducerHealth {
         &self.health
     }
 
     /// Why nothing can be delivered until a person fixes something, or until there is a new producer.
-    pub(super) fn trouble(&self) -> Option<Trouble> {
+    pub(super) fn trouble(&self) -> Option<ConnectionTrouble> {
         self.health.trouble().or_else(|| {
             let (code, text) = self.native().fatal_error()?;
-            Some(Trouble { code, text })
+            Some(ConnectionTrouble { code, text })
         })
     }
 
@@ -198,7 +198,7 @@ impl Producer {
         topic: &str,
         key: Option<&[u8]>,
         message: &Outbound,
-        reply: Reply,
+        reply: ReportTo,
     ) -> Result<(), NotQueued> {
         if !self.topics.admits(topic) {
             return Err(NotQueued(Code::QueueFull));
@@ -293,8 +293,8 @@ impl Login {
 
 /// The thread of one producer.
 struct Thread {
-    client: Arc<BaseProducer<Context>>,
-    health: Arc<Health>,
+    client: Arc<BaseProducer<ProducerListener>>,
+    health: Arc<ProducerHealth>,
     orders: Arc<Orders>,
     defect: Defect,
     login: Login,

@@ -6,33 +6,33 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::sink::Answers;
-use crate::sink::kafka::errors::Report;
+use crate::sink::kafka::errors::DeliveryReport;
 
 /// The receiver of the report of one record.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum ReportTo {
     /// The future of a single element.
-    One(oneshot::Sender<Report>),
+    One(oneshot::Sender<DeliveryReport>),
     /// The batch of the element, which has this place there.
-    Batch(Arc<Reports>, usize),
+    Batch(Arc<BatchReports>, usize),
 }
 
 /// The reports of a batch. Confirmations are answers; the batch's task finds out what the others mean.
 #[derive(Debug)]
-pub(super) struct Reports {
+pub(super) struct BatchReports {
     answers: Answers,
-    failed: Mutex<Vec<(usize, Report)>>,
+    failed: Mutex<Vec<(usize, DeliveryReport)>>,
     failure: Notify,
 }
 
-impl Reports {
+impl BatchReports {
     /// The reports of a batch with these answers.
-    pub(super) fn new(answers: Answers) -> Reports {
-        Reports { answers, failed: Mutex::default(), failure: Notify::new() }
+    pub(super) fn new(answers: Answers) -> BatchReports {
+        BatchReports { answers, failed: Mutex::default(), failure: Notify::new() }
     }
 
     /// Takes in the report of the element at this place.
-    pub(super) fn put(&self, place: usize, report: Report) {
+    pub(super) fn put(&self, place: usize, report: DeliveryReport) {
         if report.error.is_none() {
             return self.answers.put(place, Ok(()));
         }
@@ -41,7 +41,7 @@ impl Reports {
     }
 
     /// Takes the reports of failures that have come since the last time, with the places of their elements.
-    pub(super) fn take_failed(&self) -> Vec<(usize, Report)> {
+    pub(super) fn take_failed(&self) -> Vec<(usize, DeliveryReport)> {
         std::mem::take(&mut *self.failed.lock())
     }
 

@@ -13,7 +13,7 @@ use crate::sink::kafka::{KafkaSpec, SaslMechanism};
 
 /// What a producer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum ProducerPurpose {
     /// Records share batches.
     Batches,
     /// Each record is a batch of its own: whatever is refused is refused for this record.
@@ -62,15 +62,15 @@ pub(super) fn alone_timeout(of_batches: Duration) -> Duration {
 pub(super) fn settings(
     spec: &KafkaSpec,
     timeout: Duration,
-    purpose: Purpose,
+    purpose: ProducerPurpose,
     password: Option<&SecretString>,
 ) -> ClientConfig {
     let mut config = ClientConfig::new();
     // The level of messages to our own log function; none goes to standard error.
     config.set_log_level(RDKafkaLogLevel::Info);
     let limit = match purpose {
-        Purpose::Alone => alone_timeout(message_timeout(timeout)),
-        Purpose::Batches | Purpose::Check => message_timeout(timeout),
+        ProducerPurpose::Alone => alone_timeout(message_timeout(timeout)),
+        ProducerPurpose::Batches | ProducerPurpose::Check => message_timeout(timeout),
     };
     let kbytes = QUEUE_KBYTES.max(u64::from(spec.max_message_size).saturating_mul(2) / 1024);
     config
@@ -100,9 +100,9 @@ pub(super) fn settings(
         .set("partitioner", "murmur2_random")
         .set("message.timeout.ms", millis(limit));
     match purpose {
-        Purpose::Batches => {}
-        Purpose::Alone => drop(config.set("batch.num.messages", "1").set("linger.ms", "0")),
-        Purpose::Check => drop(config.set("allow.auto.create.topics", "false")),
+        ProducerPurpose::Batches => {}
+        ProducerPurpose::Alone => drop(config.set("batch.num.messages", "1").set("linger.ms", "0")),
+        ProducerPurpose::Check => drop(config.set("allow.auto.create.topics", "false")),
     }
     security(&mut config, spec, password);
     config
@@ -177,7 +177,7 @@ pub fn validate(spec: &KafkaSpec, timeout: Duration) -> Result<(), String> {
         alone.set(name, value).create_native_config().map_err(|error| explain(&error))?;
     }
     let offline = KafkaSpec { tls: None, sasl: None, brokers: Vec::new(), ..spec.clone() };
-    let config = settings(&offline, timeout, Purpose::Batches, None);
+    let config = settings(&offline, timeout, ProducerPurpose::Batches, None);
     match config.create_with_context::<_, BaseProducer>(DefaultProducerContext) {
         Ok(_producer) => Ok(()),
         Err(error) => Err(explain(&error)),
@@ -207,12 +207,12 @@ mod tests {
     use super::*;
     use crate::settings::TlsFiles;
     use crate::sink::kafka::client::tests::spec;
-    use crate::sink::kafka::{Compression, KafkaSasl};
+    use crate::sink::kafka::{KafkaCompression, KafkaSasl};
 
     const TIMEOUT: Duration = Duration::from_secs(30);
 
     fn get(spec: &KafkaSpec, name: &str) -> Option<String> {
-        settings(spec, TIMEOUT, Purpose::Batches, None).get(name).map(str::to_owned)
+        settings(spec, TIMEOUT, ProducerPurpose::Batches, None).get(name).map(str::to_owned)
     }
 
     fn check(spec: &KafkaSpec, rows: &[(&str, &str)]) {
@@ -247,7 +247,7 @@ mod tests {
     fn what_the_user_says_is_passed_on() {
         let spec = KafkaSpec {
             brokers: vec!["a:1".to_owned(), "b:2".to_owned()],
-            compression: Compression::Zstd,
+            compression: KafkaCompression::Zstd,
             linger: Duration::from_micros(500),
             batch_size: 65_536,
             max_message_size: 500_000_000,
@@ -320,10 +320,10 @@ mod tests {
     #[test]
     fn a_record_sent_alone_shares_no_batch_and_a_check_creates_no_topic() {
         let get = |purpose, name| settings(&spec("h:1"), TIMEOUT, purpose, None).get(name).map(str::to_owned);
-        assert_eq!(get(Purpose::Alone, "batch.num.messages").as_deref(), Some("1"));
-        assert_eq!(get(Purpose::Alone, "message.timeout.ms").as_deref(), Some("13500"), "half of it");
-        assert_eq!(get(Purpose::Batches, "batch.num.messages"), None);
-        assert_eq!(get(Purpose::Check, "allow.auto.create.topics").as_deref(), Some("false"));
+        assert_eq!(get(ProducerPurpose::Alone, "batch.num.messages").as_deref(), Some("1"));
+        assert_eq!(get(ProducerPurpose::Alone, "message.timeout.ms").as_deref(), Some("13500"), "half of it");
+        assert_eq!(get(ProducerPurpose::Batches, "batch.num.messages"), None);
+        assert_eq!(get(ProducerPurpose::Check, "allow.auto.create.topics").as_deref(), Some("false"));
     }
 
     #[test]

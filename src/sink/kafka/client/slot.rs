@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 
 use super::producer::{Defect, Producer, blocking};
-use super::settings::Purpose;
+use super::settings::ProducerPurpose;
 use crate::message::{Class, Failure};
 use crate::sink::kafka::KafkaSpec;
 use parking_lot::{Mutex, MutexGuard};
@@ -19,12 +19,12 @@ type Making = Shared<BoxFuture<'static, Made>>;
 pub(super) struct Slot {
     spec: Arc<KafkaSpec>,
     timeout: Duration,
-    purpose: Purpose,
+    purpose: ProducerPurpose,
     defect: Defect,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
-enum State {
+enum SlotState {
     Empty,
     Making(Making),
     Ready(Arc<Producer>),
@@ -38,27 +38,27 @@ impl std::fmt::Debug for Slot {
 }
 
 impl Slot {
-    pub(super) fn new(spec: Arc<KafkaSpec>, timeout: Duration, purpose: Purpose, defect: Defect) -> Slot {
-        Slot { spec, timeout, purpose, defect, state: Mutex::new(State::Empty) }
+    pub(super) fn new(spec: Arc<KafkaSpec>, timeout: Duration, purpose: ProducerPurpose, defect: Defect) -> Slot {
+        Slot { spec, timeout, purpose, defect, state: Mutex::new(SlotState::Empty) }
     }
 
     /// Makes the producer now, so that the first elements need not wait for each other. A failure is reported by
     /// [`get`](Slot::get).
     pub(super) fn warmed(self) -> Slot {
         if let Ok(producer) = Producer::start(&self.spec, self.timeout, self.purpose, self.defect.clone()) {
-            *self.state() = State::Ready(Arc::new(producer));
+            *self.state() = SlotState::Ready(Arc::new(producer));
         }
         self
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock()
     }
 
     /// The producer, if there is one in use.
     pub(super) fn ready(&self) -> Option<Arc<Producer>> {
         match &*self.state() {
-            State::Ready(producer) if !producer.is_over() => Some(producer.clone()),
+            SlotState::Ready(producer) if !producer.is_over() => Some(producer.clone()),
             _ => None,
         }
     }
@@ -72,29 +72,29 @@ impl Slot {
         let making = {
             let mut state = self.state();
             match &*state {
-                State::Ready(producer) if !producer.is_over() => return Ok(producer.clone()),
-                State::Making(making) => making.clone(),
-                State::Closed => return Err(closed()),
-                State::Empty | State::Ready(_) => {
+                SlotState::Ready(producer) if !producer.is_over() => return Ok(producer.clone()),
+                SlotState::Making(making) => making.clone(),
+                SlotState::Closed => return Err(closed()),
+                SlotState::Empty | SlotState::Ready(_) => {
                     let making = self.make();
-                    *state = State::Making(making.clone());
+                    *state = SlotState::Making(making.clone());
                     making
                 }
             }
         };
         let made = making.clone().await;
         let mut state = self.state();
-        if matches!(&*state, State::Making(current) if current.ptr_eq(&making)) {
-            *state = made.as_ref().map_or(State::Empty, |producer| State::Ready(producer.clone()));
+        if matches!(&*state, SlotState::Making(current) if current.ptr_eq(&making)) {
+            *state = made.as_ref().map_or(SlotState::Empty, |producer| SlotState::Ready(producer.clone()));
         }
         made
     }
 
     /// Takes the producer out; there will be no other.
     pub(super) fn close(&self) -> Option<Arc<Producer>> {
-        match std::mem::replace(&mut *self.state(), State::Closed) {
-            State::Ready(producer) => Some(producer),
-            State::Making(_) | State::Empty | State::Closed => None,
+        match std::mem::replace(&mut *self.state(), SlotState::Closed) {
+            SlotState::Ready(producer) => Some(producer),
+            SlotState::Making(_) | SlotState::Empty | SlotState::Closed => None,
         }
     }
 

@@ -24,9 +24,9 @@ const QUESTIONS: usize = 4;
 
 /// What came of asking for a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Topic {
+pub(super) enum TopicAnswer {
     /// Records can be sent, as far as a broker knows.
-    Fine(Found),
+    Fine(TopicHealth),
     /// The brokers say why not.
     Refused(Code),
     /// No broker answered in time.
@@ -35,18 +35,18 @@ pub(super) enum Topic {
 
 /// What a broker knows of a topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct TopicHealth {
     /// What is noteworthy all the same.
     pub(super) note: Option<String>,
     /// Some of its partitions are in trouble, and others are not: how many there are in all.
     partly: Option<u32>,
 }
 
-type Question = Shared<BoxFuture<'static, Topic>>;
+type Question = Shared<BoxFuture<'static, TopicAnswer>>;
 
 /// The topics of a sink.
 #[derive(Debug)]
-pub(super) struct Topics {
+pub(super) struct SinkTopics {
     doubtful: Mutex<HashSet<Arc<str>>>,
     /// Many records ask once.
     questions: Arc<Questions>,
@@ -64,9 +64,9 @@ impl Questions {
     }
 }
 
-impl Topics {
-    pub(super) fn new() -> Topics {
-        Topics {
+impl SinkTopics {
+    pub(super) fn new() -> SinkTopics {
+        SinkTopics {
             doubtful: Mutex::default(),
             questions: Arc::default(),
             partitions: Arc::default(),
@@ -104,7 +104,7 @@ impl Topics {
 
     /// Asks for the topic, together with all current callers. An answer also corrects what the client itself
     /// remembers of the topic.
-    pub(super) async fn ask(&self, producer: &Arc<Producer>, topic: &Arc<str>, timeout: Duration) -> Topic {
+    pub(super) async fn ask(&self, producer: &Arc<Producer>, topic: &Arc<str>, timeout: Duration) -> TopicAnswer {
         let question = {
             let mut questions = self.questions.lock();
             let question = || self.question(producer.clone(), topic.clone(), timeout);
@@ -121,29 +121,29 @@ impl Topics {
             let name = topic.clone();
             let answer = blocking(move || ask(&producer, &name, timeout)).await;
             questions.lock().remove(&topic);
-            if let Some(Topic::Fine(found)) = &answer {
+            if let Some(TopicAnswer::Fine(found)) = &answer {
                 partitions.note(&topic, found.partly);
             }
-            answer.unwrap_or(Topic::Silent(Code::Fail))
+            answer.unwrap_or(TopicAnswer::Silent(Code::Fail))
         };
         // A task of its own: a caller that gives up neither strands the others nor leaves an answer to age.
         let task = tokio::spawn(asked);
-        async move { task.await.unwrap_or(Topic::Silent(Code::Fail)) }.boxed().shared()
+        async move { task.await.unwrap_or(TopicAnswer::Silent(Code::Fail)) }.boxed().shared()
     }
 }
 
 /// Asks for the topic. Blocks.
-pub(super) fn ask(producer: &Producer, topic: &str, timeout: Duration) -> Topic {
+pub(super) fn ask(producer: &Producer, topic: &str, timeout: Duration) -> TopicAnswer {
     let metadata = match producer.metadata(topic, timeout) {
-        Err(code) => return Topic::Silent(code),
+        Err(code) => return TopicAnswer::Silent(code),
         Ok(metadata) => metadata,
     };
     producer.health().answered();
     let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
-        return Topic::Refused(Code::UnknownTopicOrPartition);
+        return TopicAnswer::Refused(Code::UnknownTopicOrPartition);
     };
     if let Some(error) = found.error() {
-        return Topic::Refused(error.into());
+        return TopicAnswer::Refused(error.into());
     }
     let partitions = found.partitions();
     let leaderless = partitions.iter().filter(|partition| partition.leader() < 0).count();
@@ -155,7 +155,7 @@ pub(super) fn ask(producer: &Producer, topic: &str, timeout: Duration) -> Topic 
     };
     let troubled = if leaderless > 0 { leaderless } else { behind };
     let partly = (troubled > 0 && troubled < partitions.len()).then(|| u32::try_from(partitions.len()).ok()).flatten();
-    Topic::Fine(Found { note, partly })
+    TopicAnswer::Fine(TopicHealth { note, partly })
 }
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
     use rdkafka::types::RDKafkaRespErr as Error;
 
     use super::super::producer::Defect;
-    use super::super::settings::Purpose;
+    use super::super::settings::ProducerPurpose;
     use super::super::tests::spec;
     use super::*;
     use crate::clock::Instant;
@@ -177,8 +177,8 @@ mod tests {
         let cluster = MockCluster::<DefaultProducerContext>::new(1).unwrap();
         cluster.create_topic("t", 1, 1).unwrap();
         let spec = spec(&cluster.bootstrap_servers());
-        let producer = Arc::new(Producer::start(&spec, PATIENT, Purpose::Batches, Defect::default()).unwrap());
-        let (topics, name) = (Topics::new(), Arc::from("t"));
+        let producer = Arc::new(Producer::start(&spec, PATIENT, ProducerPurpose::Batches, Defect::default()).unwrap());
+        let (topics, name) = (SinkTopics::new(), Arc::from("t"));
         assert_eq!(topics.ask(&producer, &name, PATIENT).now_or_never(), None);
         assert_eq!(topics.questions.lock().len(), 1);
         let begun = Instant::now();
@@ -187,7 +187,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         cluster.topic_error("t", Error::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED).unwrap();
-        let refused = Topic::Refused(Code::TopicAuthorizationFailed);
+        let refused = TopicAnswer::Refused(Code::TopicAuthorizationFailed);
         assert_eq!(topics.ask(&producer, &name, PATIENT).await, refused);
     }
 }

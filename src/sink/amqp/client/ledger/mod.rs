@@ -23,7 +23,7 @@
 //!
 //! **Looking at all earlier answers** costs no sweep over what is in flight. Answers wake their futures in the order in
 //! which the library resolves them, and the set of futures is polled first woken, first polled; so the channel puts a
-//! *mark* behind what is woken now and waits for it to come out ([`Ledger::mark`], [`Ledger::marked`]).
+//! *mark* behind what is woken now and waits for it to come out ([`ChannelLedger::mark`], [`ChannelLedger::marked`]).
 //!
 //! A plain wait for whole batches would be exact as well, but there one message to a stuck queue keeps all others of
 //! its batch from being settled.
@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// What the broker answered to one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum BrokerAnswer {
     /// `basic.ack`.
     Ack,
     /// `basic.nack`.
@@ -41,7 +41,7 @@ pub(super) enum Answer {
 
 /// A message that came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Returned {
+pub(super) struct ReturnedMessage {
     /// The number in its `message_id`.
     pub(super) number: u64,
     /// Why, as a code of the protocol.
@@ -52,7 +52,7 @@ pub(super) struct Returned {
 
 /// The end of one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum MessageVerdict {
     /// The broker has taken it, and did not send it back.
     Arrived,
     /// The broker refused it.
@@ -68,7 +68,7 @@ pub(super) enum Verdict {
 
 /// How far a message has come.
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum Progress {
     /// Its answer has not come.
     Unanswered,
     /// Acknowledged; rule 2 or 3 has not let it go yet.
@@ -76,16 +76,16 @@ enum State {
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+struct OpenMessage<T> {
     item: T,
-    state: State,
+    state: Progress,
 }
 
 /// What is in flight on one channel. Numbers grow from message to message.
 #[derive(Debug)]
-pub(super) struct Ledger<T> {
+pub(super) struct ChannelLedger<T> {
     /// Without a verdict, by number.
-    open: BTreeMap<u64, Entry<T>>,
+    open: BTreeMap<u64, OpenMessage<T>>,
     /// Unanswered published messages, including those with a verdict.
     unanswered: usize,
     /// Number of the last message published.
@@ -103,9 +103,9 @@ pub(super) struct Ledger<T> {
     beside: VecDeque<(u64, u64)>,
 }
 
-impl<T> Ledger<T> {
+impl<T> ChannelLedger<T> {
     pub(super) fn new() -> Self {
-        Ledger {
+        ChannelLedger {
             open: BTreeMap::new(),
             unanswered: 0,
             last: 0,
@@ -131,14 +131,14 @@ impl<T> Ledger<T> {
     /// The message that has waited longest for its answer, and whether one that was published later has got one.
     pub(super) fn silent(&self) -> Option<(&T, bool)> {
         let mut open = self.open.iter();
-        let (number, entry) = open.find(|(_, entry)| entry.state == State::Unanswered)?;
+        let (number, entry) = open.find(|(_, entry)| entry.state == Progress::Unanswered)?;
         Some((&entry.item, self.last_answered > *number))
     }
 
     /// Takes out the messages without an answer for which this holds: nobody waits for them any more. Their answers are still
     /// expected.
     pub(super) fn release(&mut self, matches: impl Fn(&T) -> bool) -> Vec<T> {
-        let waits = |entry: &Entry<T>| entry.state == State::Unanswered && matches(&entry.item);
+        let waits = |entry: &OpenMessage<T>| entry.state == Progress::Unanswered && matches(&entry.item);
         let numbers: Vec<u64> = self.open.iter().filter(|(_, entry)| waits(entry)).map(|(number, _)| *number).collect();
         numbers.iter().filter_map(|number| self.open.remove(number)).map(|entry| entry.item).collect()
     }
@@ -154,33 +154,33 @@ impl<T> Ledger<T> {
         debug_assert!(number > self.last);
         self.last = number;
         self.unanswered += 1;
-        self.open.insert(number, Entry { item, state: State::Unanswered });
+        self.open.insert(number, OpenMessage { item, state: Progress::Unanswered });
     }
 
     /// Message `number` was answered, and the library attached a return to it. Adds the messages that this settles.
     pub(super) fn answered(
         &mut self,
         number: u64,
-        answer: Answer,
-        beside: Option<Returned>,
-        settled: &mut Vec<(T, Verdict)>,
+        answer: BrokerAnswer,
+        beside: Option<ReturnedMessage>,
+        settled: &mut Vec<(T, MessageVerdict)>,
     ) {
         self.unanswered = self.unanswered.saturating_sub(1);
         self.last_answered = self.last_answered.max(number);
         let bare = beside.is_none();
-        if let Some(Returned { number, code, text }) = beside {
+        if let Some(ReturnedMessage { number, code, text }) = beside {
             // Rule 1. A message that was refused as well, or given up, is not open any more.
-            self.settle(number, Verdict::Returned { code, text }, settled);
+            self.settle(number, MessageVerdict::Returned { code, text }, settled);
         }
         if bare {
             // Even of a message with a verdict: the queue was empty.
             self.bare.push(number);
         }
         match answer {
-            Answer::Nack => self.settle(number, Verdict::Refused, settled),
-            Answer::Ack => {
+            BrokerAnswer::Nack => self.settle(number, MessageVerdict::Refused, settled),
+            BrokerAnswer::Ack => {
                 if let Some(entry) = self.open.get_mut(&number) {
-                    entry.state = State::Acknowledged;
+                    entry.state = Progress::Acknowledged;
                     if !bare && !self.broken {
                         self.beside.push_back((number, self.last));
                     }
@@ -213,7 +213,7 @@ impl<T> Ledger<T> {
     }
 
     /// The mark has come out: everything that was woken before it has been looked at.
-    pub(super) fn marked(&mut self, settled: &mut Vec<(T, Verdict)>) {
+    pub(super) fn marked(&mut self, settled: &mut Vec<(T, MessageVerdict)>) {
         self.mark_under_way = false;
         let bare = std::mem::take(&mut self.bare_marked);
         let newest = bare.iter().copied().max().unwrap_or(0);
@@ -230,7 +230,7 @@ impl<T> Ledger<T> {
     }
 
     /// The channel is gone, and all answers that ever came have been looked at.
-    pub(super) fn all_seen(&mut self, settled: &mut Vec<(T, Verdict)>) {
+    pub(super) fn all_seen(&mut self, settled: &mut Vec<(T, MessageVerdict)>) {
         self.bare_marked.append(&mut self.bare);
         self.marked(settled);
     }
@@ -242,23 +242,23 @@ impl<T> Ledger<T> {
     }
 
     /// All answers have come and been looked at, so the queue of returns is empty.
-    fn all_answered(&mut self, settled: &mut Vec<(T, Verdict)>) {
+    fn all_answered(&mut self, settled: &mut Vec<(T, MessageVerdict)>) {
         self.bare.clear();
         self.bare_marked.clear();
         self.beside.clear();
         for (_, entry) in std::mem::take(&mut self.open) {
-            debug_assert_eq!(entry.state, State::Acknowledged);
-            settled.push((entry.item, Verdict::Arrived));
+            debug_assert_eq!(entry.state, Progress::Acknowledged);
+            settled.push((entry.item, MessageVerdict::Arrived));
         }
     }
 
-    fn arrived(&mut self, number: u64, settled: &mut Vec<(T, Verdict)>) {
-        if self.open.get(&number).is_some_and(|entry| entry.state == State::Acknowledged) {
-            self.settle(number, Verdict::Arrived, settled);
+    fn arrived(&mut self, number: u64, settled: &mut Vec<(T, MessageVerdict)>) {
+        if self.open.get(&number).is_some_and(|entry| entry.state == Progress::Acknowledged) {
+            self.settle(number, MessageVerdict::Arrived, settled);
         }
     }
 
-    fn settle(&mut self, number: u64, verdict: Verdict, settled: &mut Vec<(T, Verdict)>) {
+    fn settle(&mut self, number: u64, verdict: MessageVerdict, settled: &mut Vec<(T, MessageVerdict)>) {
         if let Some(entry) = self.open.remove(&number) {
             settled.push((entry.item, verdict));
         }

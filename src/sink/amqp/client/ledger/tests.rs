@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::*;
 
-type Book = Ledger<u64>;
+type Book = ChannelLedger<u64>;
 
-fn returned(number: u64) -> Returned {
-    Returned { number, code: 312, text: "NO_ROUTE".to_owned() }
+fn returned(number: u64) -> ReturnedMessage {
+    ReturnedMessage { number, code: 312, text: "NO_ROUTE".to_owned() }
 }
 
-fn verdicts(settled: Vec<(u64, Verdict)>) -> Vec<(u64, bool)> {
-    settled.into_iter().map(|(number, verdict)| (number, verdict == Verdict::Arrived)).collect()
+fn verdicts(settled: Vec<(u64, MessageVerdict)>) -> Vec<(u64, bool)> {
+    settled.into_iter().map(|(number, verdict)| (number, verdict == MessageVerdict::Arrived)).collect()
 }
 
 #[test]
@@ -20,10 +20,10 @@ fn a_bare_answer_is_believed_after_the_mark_only() {
     let mut book = Book::new();
     let mut settled = Vec::new();
     (1..=3).for_each(|number| book.publish(number, number));
-    book.answered(2, Answer::Ack, None, &mut settled);
+    book.answered(2, BrokerAnswer::Ack, None, &mut settled);
     assert!(book.mark() && !book.mark());
     // The answer that was resolved before it, and looked at after it, held its return.
-    book.answered(1, Answer::Ack, Some(returned(2)), &mut settled);
+    book.answered(1, BrokerAnswer::Ack, Some(returned(2)), &mut settled);
     book.marked(&mut settled);
     assert_eq!(verdicts(settled), [(2, false)]);
     assert_eq!((book.unanswered(), book.oldest()), (1, Some(&1)));
@@ -36,17 +36,17 @@ fn the_oldest_without_an_answer_is_named_and_what_nobody_waits_for_is_still_expe
     assert_eq!(book.silent(), None);
     (1..=4).for_each(|number| book.publish(number, number));
     assert_eq!(book.silent(), Some((&1, false)));
-    book.answered(2, Answer::Ack, None, &mut settled);
+    book.answered(2, BrokerAnswer::Ack, None, &mut settled);
     assert_eq!(book.silent(), Some((&1, true)), "a later one has its answer");
     // 2 waits for the mark: it is not given away.
     assert_eq!(book.release(|number| *number != 1), [3, 4]);
     assert_eq!(book.unanswered(), 3);
-    book.answered(3, Answer::Ack, None, &mut settled);
-    book.answered(4, Answer::Nack, Some(returned(4)), &mut settled);
+    book.answered(3, BrokerAnswer::Ack, None, &mut settled);
+    book.answered(4, BrokerAnswer::Nack, Some(returned(4)), &mut settled);
     assert!(settled.is_empty() && book.mark());
     book.marked(&mut settled);
     assert_eq!(verdicts(std::mem::take(&mut settled)), [(2, true)]);
-    book.answered(1, Answer::Ack, None, &mut settled);
+    book.answered(1, BrokerAnswer::Ack, None, &mut settled);
     assert_eq!(verdicts(settled), [(1, true)]);
 }
 
@@ -55,15 +55,15 @@ fn an_answer_beside_a_strangers_return_waits_for_a_younger_bare_one() {
     let mut book = Book::new();
     let mut settled = Vec::new();
     (1..=4).for_each(|number| book.publish(number, number));
-    book.answered(1, Answer::Ack, Some(returned(2)), &mut settled);
+    book.answered(1, BrokerAnswer::Ack, Some(returned(2)), &mut settled);
     assert_eq!(verdicts(std::mem::take(&mut settled)), [(2, false)]);
     // Older than the answer to 1: the queue may have been empty before that and filled since.
-    book.answered(3, Answer::Ack, None, &mut settled);
+    book.answered(3, BrokerAnswer::Ack, None, &mut settled);
     assert!(book.mark());
     book.marked(&mut settled);
     assert_eq!(verdicts(std::mem::take(&mut settled)), [(3, true)]);
     book.publish(5, 5);
-    book.answered(5, Answer::Ack, None, &mut settled);
+    book.answered(5, BrokerAnswer::Ack, None, &mut settled);
     assert!(book.mark());
     book.marked(&mut settled);
     assert_eq!(verdicts(settled), [(5, true), (1, true)]);
@@ -74,9 +74,9 @@ fn the_last_answer_settles_everything() {
     let mut book = Book::new();
     let mut settled = Vec::new();
     (1..=3).for_each(|number| book.publish(number, number));
-    book.answered(1, Answer::Ack, Some(returned(3)), &mut settled);
-    book.answered(3, Answer::Ack, Some(returned(2)), &mut settled);
-    book.answered(2, Answer::Ack, None, &mut settled);
+    book.answered(1, BrokerAnswer::Ack, Some(returned(3)), &mut settled);
+    book.answered(3, BrokerAnswer::Ack, Some(returned(2)), &mut settled);
+    book.answered(2, BrokerAnswer::Ack, None, &mut settled);
     assert_eq!(verdicts(settled), [(3, false), (2, false), (1, true)]);
     assert_eq!(book.oldest(), None);
 }
@@ -86,9 +86,9 @@ fn a_refusal_is_final_even_if_its_return_comes_elsewhere() {
     let mut book = Book::new();
     let mut settled = Vec::new();
     (1..=2).for_each(|number| book.publish(number, number));
-    book.answered(1, Answer::Nack, None, &mut settled);
-    book.answered(2, Answer::Ack, Some(returned(1)), &mut settled);
-    assert_eq!(settled, [(1, Verdict::Refused), (2, Verdict::Arrived)]);
+    book.answered(1, BrokerAnswer::Nack, None, &mut settled);
+    book.answered(2, BrokerAnswer::Ack, Some(returned(1)), &mut settled);
+    assert_eq!(settled, [(1, MessageVerdict::Refused), (2, MessageVerdict::Arrived)]);
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn after_a_loss_the_last_answer_settles_nothing_that_came_beside_a_return() {
     (1..=4).for_each(|number| book.publish(number, number));
     assert_eq!(book.lost(1), Some(1));
     // The returns of 2 and 3 follow: the second one is left in the queue, for the answer that 1 does not get.
-    book.answered(2, Answer::Ack, Some(returned(9)), &mut settled);
-    book.answered(3, Answer::Ack, Some(returned(2)), &mut settled);
-    book.answered(4, Answer::Ack, None, &mut settled);
+    book.answered(2, BrokerAnswer::Ack, Some(returned(9)), &mut settled);
+    book.answered(3, BrokerAnswer::Ack, Some(returned(2)), &mut settled);
+    book.answered(4, BrokerAnswer::Ack, None, &mut settled);
     assert_eq!(verdicts(std::mem::take(&mut settled)), [(2, false)]);
     book.all_seen(&mut settled);
     assert_eq!(verdicts(settled), [(4, true)]);
@@ -112,12 +112,12 @@ fn what_is_lost_with_the_channel_has_no_verdict() {
     let mut book = Book::new();
     let mut settled = Vec::new();
     (1..=4).for_each(|number| book.publish(number, number));
-    book.answered(1, Answer::Ack, None, &mut settled);
-    book.answered(2, Answer::Ack, Some(returned(9)), &mut settled);
+    book.answered(1, BrokerAnswer::Ack, None, &mut settled);
+    book.answered(2, BrokerAnswer::Ack, Some(returned(9)), &mut settled);
     assert_eq!(book.lost(3), Some(3));
     assert_eq!(book.lost(4), Some(4));
     book.all_seen(&mut settled);
-    assert_eq!(settled, [(1, Verdict::Arrived)]);
+    assert_eq!(settled, [(1, MessageVerdict::Arrived)]);
     assert_eq!(book.abandon(), [2]);
 }
 
@@ -229,7 +229,7 @@ fn play(seed: u64, total: u64, last: u64, window: usize, unroutable: fn(u64, &mu
                 Some(Woken::Message(number)) => match world.resolved.remove(&number) {
                     Some(Resolved::Answered(beside)) => {
                         wrong_pairs += u64::from(beside.is_some() != truth.contains(&number));
-                        book.answered(number, Answer::Ack, beside.map(returned), &mut settled);
+                        book.answered(number, BrokerAnswer::Ack, beside.map(returned), &mut settled);
                     }
                     Some(Resolved::Lost) => open.extend(book.lost(number)),
                     None => {}
@@ -256,9 +256,9 @@ fn play(seed: u64, total: u64, last: u64, window: usize, unroutable: fn(u64, &mu
     wrong_pairs
 }
 
-fn note(seed: u64, said: &mut HashMap<u64, bool>, settled: Vec<(u64, Verdict)>) {
+fn note(seed: u64, said: &mut HashMap<u64, bool>, settled: Vec<(u64, MessageVerdict)>) {
     for (number, verdict) in settled {
-        let earlier = said.insert(number, verdict == Verdict::Arrived);
+        let earlier = said.insert(number, verdict == MessageVerdict::Arrived);
         assert_eq!(earlier, None, "seed {seed}: two verdicts for {number}");
     }
 }

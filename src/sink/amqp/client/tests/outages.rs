@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::session::Session;
-use super::super::supervisor::State;
+use super::super::session::AmqpSession;
+use super::super::supervisor::ConnectionState;
 use super::*;
 use crate::sink::contract::outbound;
 
@@ -30,7 +30,7 @@ async fn queue_on(node: &Node) -> String {
 
 async fn is_blocked(sink: &AmqpSink) {
     let mut state = sink.state.clone();
-    let blocked = state.wait_for(|state| matches!(state, State::Up { blocked: Some(_), .. }));
+    let blocked = state.wait_for(|state| matches!(state, ConnectionState::Up { blocked: Some(_), .. }));
     drop(tokio::time::timeout(super::rabbit::PATIENCE, blocked).await.expect("the connection is blocked"));
 }
 
@@ -155,7 +155,7 @@ async fn a_broker_that_is_killed_leaves_what_was_sent_in_doubt_and_is_found_agai
     let frozen = node.freeze().await;
     let in_doubt = sink.deliver(outbound(1, destination("", &queue), "x"));
     let kill = async {
-        eventually("the worker to take it", async || sink.jobs.waiting() == 0).await;
+        eventually("the worker to take it", async || sink.items.waiting() == 0).await;
         node.kill().await
     };
     let (outcome, dead) = tokio::join!(in_doubt, kill);
@@ -199,7 +199,7 @@ async fn more_closed_channels_than_a_connection_has_stop_nothing() {
     let (admin, queue, missing) = (node.admin().await, queue_on(&node).await, node.name("missing"));
     let limit = node.limit("channel_max", 4).await;
     let sink = patient_sink(node.spec());
-    let mut sessions: Vec<Arc<Session>> = Vec::new();
+    let mut sessions: Vec<Arc<AmqpSession>> = Vec::new();
     for n in 0..20 {
         sink.deliver(outbound(2 * n, destination("", &queue), format!("{n}"))).await.unwrap();
         let now = sink.state.borrow().session().cloned();

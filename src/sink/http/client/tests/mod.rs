@@ -11,7 +11,7 @@ mod tls;
 
 use std::time::Duration;
 
-use super::super::{HttpDestination, HttpSpec, Method, Origin, Probe};
+use super::super::{HttpDestination, HttpOrigin, HttpProbe, HttpSpec, Method};
 use super::HttpSink;
 use crate::message::{Class, Failure, Outcome};
 use crate::settings::TlsFiles;
@@ -26,7 +26,7 @@ fn to(path: &str) -> Destination {
 /// Requests to a port of this machine, without TLS.
 fn plain(port: u16) -> HttpSpec {
     HttpSpec {
-        origin: Origin { tls: false, host: "127.0.0.1".to_owned(), port },
+        origin: HttpOrigin { tls: false, host: "127.0.0.1".to_owned(), port },
         method: Method::Post,
         headers: Vec::new(),
         tls: None,
@@ -34,7 +34,7 @@ fn plain(port: u16) -> HttpSpec {
         secret_file: None,
         connect_timeout: Duration::from_secs(2),
         max_concurrency: 64,
-        probe: Probe::Options,
+        probe: HttpProbe::Options,
     }
 }
 

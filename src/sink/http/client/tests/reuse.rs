@@ -173,7 +173,7 @@ async fn nobody_at_the_port_is_an_outage() {
     let refused = failure(&gone, "/").await;
     assert_failed(&refused, Class::Transient, Failure::NOT_CONNECTED.as_str(), "connect to http://localhost:");
     assert!(gone.check(&[]).await.unwrap_err().is_unsent());
-    let origin = Origin { host: "nothing.invalid".to_owned(), ..server.spec().origin };
+    let origin = HttpOrigin { host: "nothing.invalid".to_owned(), ..server.spec().origin };
     let unknown = failure(&sink(HttpSpec { origin, ..server.spec() }), "/").await;
     assert_failed(&unknown, Class::Transient, Failure::NOT_CONNECTED.as_str(), "connect to http://nothing.invalid:");
 }

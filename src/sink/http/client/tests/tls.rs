@@ -31,7 +31,7 @@ async fn a_certificate_of_a_stranger_is_refused() {
     let stranger = TlsFiles { ca_file: Some(Pki::new(dir.path()).ca), client: None };
     let refused = failure(&sink(HttpSpec { tls: Some(stranger), ..server.spec() }), "/").await;
     assert_failed(&refused, Class::TargetPermanent, "tls", "set `ca_file`");
-    let origin = Origin { host: "127.0.0.1".to_owned(), ..server.spec().origin };
+    let origin = HttpOrigin { host: "127.0.0.1".to_owned(), ..server.spec().origin };
     let refused = failure(&sink(HttpSpec { origin, ..server.spec() }), "/").await;
     assert_failed(&refused, Class::TargetPermanent, "tls", "for another name");
     assert!(server.seen().is_empty());
@@ -63,7 +63,7 @@ async fn a_file_that_cannot_be_used_is_named() {
 #[tokio::test]
 async fn tls_on_a_plain_port_and_the_other_way_round_are_reported() {
     let plain_server = Server::start().await;
-    let origin = Origin { tls: true, ..plain_server.spec().origin };
+    let origin = HttpOrigin { tls: true, ..plain_server.spec().origin };
     let refused = failure(&sink(HttpSpec { origin, ..plain_server.spec() }), "/").await;
     assert_failed(&refused, Class::TargetPermanent, "tls", "does not speak TLS");
     let secure = Server::tls(&["http/1.1"]).await;
@@ -78,7 +78,7 @@ async fn a_handshake_that_does_not_come_to_an_end_sends_nothing() {
         pending().await
     })
     .await;
-    let origin = Origin { tls: true, ..plain(silent.port).origin };
+    let origin = HttpOrigin { tls: true, ..plain(silent.port).origin };
     let spec = HttpSpec { origin, connect_timeout: Duration::from_millis(200), ..plain(silent.port) };
     let refused = failure(&sink(spec.clone()), "/").await;
     assert_failed(&refused, Class::Transient, Failure::NOT_CONNECTED.as_str(), "not connected within 200ms");
@@ -88,7 +88,7 @@ async fn a_handshake_that_does_not_come_to_an_end_sends_nothing() {
     assert!(all.iter().all(Failure::is_unsent), "{all:?}");
     assert!(silent.connections() <= 4, "{}", silent.connections());
     let closing = Raw::start(|_talk| async {}).await;
-    let origin = Origin { tls: true, ..plain(closing.port).origin };
+    let origin = HttpOrigin { tls: true, ..plain(closing.port).origin };
     let refused = failure(&super::sink(HttpSpec { origin, ..plain(closing.port) }), "/").await;
     assert_failed(&refused, Class::Transient, Failure::NOT_CONNECTED.as_str(), "connect to https://127.0.0.1");
 }
@@ -108,7 +108,7 @@ async fn a_stream_that_the_server_refuses_was_not_processed() {
         }
         while let Some(Ok(_)) = connection.accept().await {}
     };
-    let origin = Origin { port, ..server.spec().origin };
+    let origin = HttpOrigin { port, ..server.spec().origin };
     let sink = sink(HttpSpec { origin, ..server.spec() });
     let requests = async {
         let refused = failure(&sink, "/").await;
@@ -140,7 +140,7 @@ async fn a_server_that_says_goodbye_is_left() {
             while let Some(Ok(_)) = connection.accept().await {}
         }
     };
-    let origin = Origin { port, ..server.spec().origin };
+    let origin = HttpOrigin { port, ..server.spec().origin };
     let sink = sink(HttpSpec { origin, ..server.spec() });
     let requests = async {
         for _ in 0..5 {

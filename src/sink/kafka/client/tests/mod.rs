@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::KafkaSink;
 use crate::message::{Class, Failure};
 use crate::sink::Sink;
-use crate::sink::kafka::{Compression, KafkaDestination, KafkaSpec};
+use crate::sink::kafka::{KafkaCompression, KafkaDestination, KafkaSpec};
 use crate::sink::{Destination, Outbound};
 
 /// The specification of a plain sink.
@@ -22,7 +22,7 @@ pub(super) fn spec(brokers: &str) -> KafkaSpec {
         tls: None,
         verify_hostname: true,
         sasl: None,
-        compression: Compression::None,
+        compression: KafkaCompression::None,
         linger: Duration::from_millis(1),
         batch_size: 1_000_000,
         max_message_size: 10_000_000,
