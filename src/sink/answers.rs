@@ -7,9 +7,9 @@ use tokio::sync::Notify;
 
 use crate::message::{Failure, Outcome};
 
-/// Where a sink puts its answers to a batch. Clones share it; any thread may answer.
+/// The answers of a sink to a batch. Clones share them; any thread may answer.
 ///
-/// No task is woken for each answer: it is woken by the last, and looks in between when it likes.
+/// The waiting task is not woken by each answer, only by the last; it may take answers earlier.
 #[derive(Debug, Clone)]
 pub struct Answers(Arc<SharedAnswers>);
 

@@ -7,21 +7,21 @@ use crate::message::Failure;
 /// A message of a destination.
 #[derive(Debug, Clone)]
 pub struct BacklogMessage {
-    /// Where it is, for a person: `topic[0]@17`.
+    /// Position, for a person: `topic[0]@17`.
     pub place: String,
     /// The part of the destination that it is in.
     pub part: u64,
-    /// Its number there, from 1 on; later messages have larger ones.
+    /// Number in that part, from 1 on; later messages have larger ones.
     pub number: u64,
-    /// Its body.
+    /// The body.
     pub body: Bytes,
-    /// Its headers.
+    /// The headers.
     pub headers: Vec<(String, Bytes)>,
 }
 
 /// The messages of a destination up to the end that it had at first, part by part. Every method blocks.
 pub trait Backlog: Send {
-    /// How many there are, as far as that is known before they are read.
+    /// The number of messages, as far as it is known before they are read.
     fn total(&self) -> u64;
 
     /// The next messages, of one part; none after the last.
@@ -30,7 +30,7 @@ pub trait Backlog: Send {
     /// The destination does not answer, or refuses.
     fn next(&mut self) -> Result<Vec<BacklogMessage>, Failure>;
 
-    /// Whoever reads under the same name begins behind this message, which was handed out.
+    /// Marks this message as read: a reader of the same name begins behind it.
     ///
     /// # Errors
     /// The destination does not answer, or refuses: the message may be handed out again.

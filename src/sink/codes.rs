@@ -2,7 +2,7 @@
 
 use crate::codes::{AGAIN, Code, Codes, DEFECT, code};
 
-/// What all sinks have in common in the reference of errors.
+/// Codes that several kinds of sinks have.
 pub(crate) const EVERY_SINK: Codes = Codes::of("Every sink", "Codes that several kinds of sinks have.", CODES);
 
 const CODES: &[Code] = &[

@@ -31,21 +31,21 @@ pub struct SinkKind {
     /// Destination keys, for `to:`. The same keys may be in the sink's own table as defaults. No two kinds have a key
     /// of the same name here.
     pub to: &'static [Key],
-    /// Those of them that `dead_letter:` takes.
+    /// The destination keys that `dead_letter:` takes.
     pub dead_letter: &'static [Key],
     /// Reads what is behind `key`.
     pub read: fn(&Section<'_>) -> SinkSettings,
-    /// Its error codes, with cause and cure.
+    /// Error codes of the kind, with cause and cure.
     pub codes: fn() -> Codes,
 }
 
-/// What was read of one sink.
+/// The settings of one sink, as they were read.
 pub struct SinkSettings {
-    /// How the sink connects.
+    /// The checked settings.
     pub connector: Arc<dyn Connector>,
     /// Longest a delivery may take; `None` is `auto`.
     pub timeout: Option<Duration>,
-    /// Where that is written.
+    /// The place where that is written.
     pub timeout_spot: Spot,
     /// Elements per second over all queues; `None` is unlimited.
     pub max_rate: Option<f64>,
@@ -63,11 +63,11 @@ pub struct RouteSite<'a, 's> {
     pub section: &'a Section<'s>,
     /// The sink's name.
     pub sink: &'a str,
-    /// Where that is written.
+    /// The place where that is written.
     pub sink_spot: &'a Spot,
     /// Reports a template that asks for what elements of the queue do not have.
     pub fits: &'a dyn Fn(&Template, &Spot),
-    /// What decides the slot of the queue's keys in Redis Cluster; empty when the queue has no name.
+    /// The hash tag that decides the slot of the queue's keys in Redis Cluster; empty when the queue has no name.
     pub slot: &'a str,
     /// Whether it is the queue's only destination.
     pub alone: bool,
@@ -76,7 +76,7 @@ pub struct RouteSite<'a, 's> {
 }
 
 impl RouteSite<'_, '_> {
-    /// Where problems go.
+    /// The report that takes problems.
     pub fn report(&self) -> &Report {
         &self.section.cx.report
     }

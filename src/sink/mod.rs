@@ -61,7 +61,7 @@ pub struct Outbound {
     /// A sink that has not begun to send by then must not send: the lease may be over, and the element may belong to
     /// another daemon. It answers [`Failure::stale`].
     pub send_before: Instant,
-    /// Where the sink puts it.
+    /// The destination in the sink.
     pub destination: Destination,
     /// The bytes to deliver, after the envelope.
     pub body: Bytes,
@@ -106,7 +106,7 @@ pub trait Sink: Send + Sync + 'static {
         None
     }
 
-    /// How many copies of a body of so many bytes the client library keeps beside it: they count as in flight too.
+    /// The number of copies of a body of so many bytes that the client library keeps beside it: they count as in flight too.
     fn copies(&self, _bytes: usize) -> u64 {
         0
     }
@@ -153,7 +153,7 @@ fn put(answers: &Answers, place: usize, ended: std::thread::Result<Outcome>) {
     }
 }
 
-/// What a check answers that has found all of this.
+/// Joins the failures that a check has found into its answer.
 #[cfg_attr(not(any(feature = "kafka", feature = "amqp")), allow(dead_code))]
 fn together(failures: Vec<Failure>) -> Result<(), Failure> {
     let texts: Vec<_> = failures.iter().map(|failure| failure.message.as_str()).collect();

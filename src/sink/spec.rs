@@ -20,7 +20,7 @@ use crate::template::{FillError, Filler, Template};
 pub struct SinkSpec {
     /// The name under `sinks:`.
     pub name: Arc<str>,
-    /// What it is, and how to reach it.
+    /// The checked settings of its kind.
     pub connector: Arc<dyn Connector>,
     /// Longest a delivery may take.
     pub timeout: Duration,
@@ -87,7 +87,7 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
     /// The settings in effect, in the shape and the units of the YAML; no secret.
     fn settings(&self) -> Map<String, Value>;
 
-    /// Where it connects to, for a person; without a login.
+    /// The address that it connects to, for a person; without a login.
     fn address(&self) -> String;
 
     /// Whether [`Sink::check`] looks for the destinations, and not only whether the server answers.
@@ -120,7 +120,7 @@ pub enum SinkRedis<'a> {
     Own(&'a RedisTarget),
 }
 
-/// Where in a sink the elements of a route go: the destination keys, with the templates compiled.
+/// The destination of a route in its sink: the destination keys, with the templates compiled.
 pub trait Target: Any + fmt::Debug + Send + Sync {
     /// The destination of one element.
     ///
@@ -156,7 +156,7 @@ pub trait Target: Any + fmt::Debug + Send + Sync {
     /// Reports headers that the sink's messages cannot carry, or have already.
     fn check_headers(&self, _headers: &RouteHeaders<'_, '_>) {}
 
-    /// What it writes, if it is a Redis server.
+    /// The write to a Redis server, if the sink is one.
     fn redis_write(&self) -> Option<RedisWrite<'_>> {
         None
     }
@@ -168,9 +168,9 @@ pub struct RouteHeaders<'a, 's> {
     pub section: &'a Section<'s>,
     /// The user's headers: name, and where it is written.
     pub names: &'a [(&'a str, &'a Spot)],
-    /// Where `headers` is written.
+    /// The place where `headers` is written.
     pub spot: Spot,
-    /// Where `envelope` is written, if it adds a content type of its own (`cloudevents`).
+    /// The place where `envelope` is written, if it adds a content type of its own (`cloudevents`).
     pub envelope: Option<Spot>,
     /// Whether the envelope adds headers without which the body says too little.
     pub needs_headers: bool,
@@ -191,11 +191,11 @@ impl RouteHeaders<'_, '_> {
 pub struct Fixed {
     /// The destination, without what only tells its messages apart.
     pub destination: Destination,
-    /// How a person calls what is looked for.
+    /// Name of what is looked for, for a person.
     pub name: String,
 }
 
-/// What a target in Redis writes.
+/// The write of a target in Redis.
 #[derive(Debug, Clone, Copy)]
 pub struct RedisWrite<'a> {
     /// Template of the key.
@@ -206,7 +206,7 @@ pub struct RedisWrite<'a> {
     pub with_verdict: bool,
 }
 
-/// How an element is written to Redis.
+/// The command that writes an element to Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedisCommand {
     /// A push to this end of a list.

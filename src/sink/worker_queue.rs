@@ -95,7 +95,7 @@ pub(super) struct WorkItem {
 }
 
 impl WorkItem {
-    /// What to deliver.
+    /// The element to deliver.
     pub(super) fn message(&self) -> &Outbound {
         &self.batch.elements[self.place].0
     }

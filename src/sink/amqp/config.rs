@@ -41,7 +41,7 @@ tables! {
     } + target::ON_SINK
 }
 
-/// How to reach an AMQP 0-9-1 broker, and how messages are published to it.
+/// The settings of an AMQP 0-9-1 broker: its nodes, the login, and the way messages are published.
 #[derive(Debug, Clone, Serialize)]
 pub struct AmqpSpec {
     /// Nodes of one cluster, tried in turn. At least one.
@@ -70,7 +70,7 @@ pub struct AmqpSpec {
     /// Largest body in bytes that is sent at all.
     #[serde(serialize_with = "shown::size")]
     pub max_message_size: u64,
-    /// What is declared at every connect; `None` expects everything to be there.
+    /// The topology that is declared at every connect; `None` expects everything to be there.
     #[serde(skip)]
     pub declare: Option<AmqpTopology>,
 }

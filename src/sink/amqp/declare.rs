@@ -41,7 +41,7 @@ pub struct AmqpTopology {
 }
 
 impl AmqpTopology {
-    /// What is declared, in the shape of the YAML. The default exchange has no type, and needs no binding.
+    /// The declarations, in the shape of the YAML. The default exchange has no type, and needs no binding.
     pub(super) fn settings(&self) -> Map<String, Value> {
         let mut fields = shown::fields(self);
         if self.exchange.is_empty() {
@@ -58,7 +58,7 @@ impl AmqpTopology {
 /// A queue that is declared and bound.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AmqpQueue {
-    /// Its name.
+    /// Name of the queue.
     pub name: String,
     /// `x-queue-type`, `x-max-length` and the like: booleans, whole numbers and texts.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "shown::pairs")]

@@ -27,7 +27,7 @@ use crate::settings::keys::{Kind, Table, key};
 /// The kind in the configuration.
 const NAME: &str = "amqp";
 
-/// What the kind offers.
+/// The `amqp` kind.
 pub(crate) static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&config::sink_amqp::TABLE), "AMQP 0-9-1 exchanges (RabbitMQ)."),
     title: "AMQP",

@@ -24,9 +24,9 @@ const PROPERTIES: Key = key("properties", Kind::Section(&amqp_properties::TABLE)
 
 /// The keys of a destination under `to:`.
 pub(super) const KEYS: &[Key] = &[EXCHANGE, ROUTING_KEY, PROPERTIES];
-/// Those that dead letters may use, too.
+/// The keys that dead letters may use.
 pub(super) const DEAD_LETTER_KEYS: &[Key] = &[EXCHANGE, ROUTING_KEY];
-/// Those that may be defaults on the sink.
+/// The keys that may be defaults on the sink.
 pub(super) static ON_SINK: &[Group] = &[Group { of: None, keys: DEAD_LETTER_KEYS }];
 
 tables! {
@@ -90,9 +90,9 @@ pub enum AmqpProperty {
     ContentEncoding,
     /// 0 to 255; more matters more, in queues that were declared with priorities.
     Priority,
-    /// What the message answers.
+    /// Id of the message to which this one replies.
     CorrelationId,
-    /// Where answers go.
+    /// Address for replies.
     ReplyTo,
     /// Milliseconds after which the broker may drop the message.
     Expiration,
@@ -338,13 +338,13 @@ fn check_text(section: &Section<'_>, template: &Template, spot: &Spot) {
 /// Longest name, key or property of AMQP, in bytes.
 const MAX_TEXT: usize = 255;
 
-/// What is wrong with a name, a key or the text of a property. Asked of a fixed text when it is configured, and of a
+/// Explains what is wrong with a name, a key or the text of a property. Applied to a fixed text when it is configured, and to a
 /// filled template for every element, so that the client never meets one that the protocol cannot carry.
 pub(super) fn unfit_text(text: &str) -> Option<&'static str> {
     (text.len() > MAX_TEXT).then_some("the text is longer than 255 bytes")
 }
 
-/// What is wrong with the value of a property.
+/// Explains what is wrong with the value of a property.
 fn unfit_property(property: AmqpProperty, text: &str) -> Option<&'static str> {
     match property {
         AmqpProperty::Priority if text.parse::<u8>().is_err() => Some("the priority is not a number from 0 to 255"),

@@ -13,7 +13,7 @@ use crate::clock::Instant;
 use crate::message::{Class, Failure, MessageId, Outcome};
 use crate::sink::{Destination, Outbound};
 
-/// What the sink does with one delivery.
+/// A reaction of the sink to one delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Confirms.
@@ -85,12 +85,12 @@ impl FakeSink {
         FakeSink { timeout, script: Mutex::default(), stalled: watch::Sender::new(false) }
     }
 
-    /// What happens at the next deliveries of this element.
+    /// Sets the reactions to the next deliveries of this element.
     pub fn on_id(&self, id: MessageId, steps: impl IntoIterator<Item = Step>) {
         self.script().by_id.entry(id).or_default().extend(steps);
     }
 
-    /// What happens at the next deliveries, whatever the element.
+    /// Sets the reactions to the next deliveries of any element.
     pub fn on_call(&self, steps: impl IntoIterator<Item = Step>) {
         self.script().by_call.extend(steps);
     }
@@ -132,7 +132,7 @@ impl FakeSink {
         self.script().most_bytes
     }
 
-    /// How often it was probed.
+    /// The number of probes.
     pub fn probes(&self) -> usize {
         self.script().probes
     }

@@ -60,7 +60,7 @@ impl Method {
     }
 }
 
-/// How the server is asked whether it is there.
+/// The way in which the server is probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpProbe {
     /// `OPTIONS /`.
@@ -82,7 +82,7 @@ impl HttpProbe {
     }
 }
 
-/// How requests are sent to one server.
+/// The settings of the requests to one server.
 #[derive(Clone)]
 pub struct HttpSpec {
     /// Scheme, host and port of every URL of the sink.
@@ -101,7 +101,7 @@ pub struct HttpSpec {
     pub connect_timeout: Duration,
     /// Requests that may be under way at once.
     pub max_concurrency: usize,
-    /// How the server is asked whether it is there.
+    /// The way in which the server is probed.
     pub probe: HttpProbe,
 }
 

@@ -28,7 +28,7 @@ use crate::settings::keys::{Kind, key};
 /// The kind in the configuration.
 const NAME: &str = "http";
 
-/// What the kind offers.
+/// The `http` kind.
 pub(crate) static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&config::sink_http::TABLE), "Webhooks."),
     title: "HTTP",

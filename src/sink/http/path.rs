@@ -32,10 +32,10 @@ enum PathPart {
 /// The text is no path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It is no template.
+    /// Not a template.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// It is nothing that a URL could have there.
+    /// A text that a URL cannot have there.
     #[error("{0}")]
     Unfit(&'static str),
 }
@@ -129,7 +129,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// What may be shown of a path with its query.
+/// The part of a path with its query that may be shown.
 pub(super) fn shown(path: &str, secret: bool) -> String {
     match path.split_once('?') {
         _ if secret => "/(hidden)".to_owned(),
@@ -152,7 +152,7 @@ impl Serialize for Path {
 
 const LETTERS: &str = "the path has a character that no URL has there: percent-encode it";
 
-/// What is wrong with a fixed part.
+/// Explains what is wrong with a fixed part.
 fn unfit(text: &str) -> Option<&'static str> {
     if text.contains('#') {
         return Some("the part behind `#` is never sent to a server");

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// What every key begins with.
+/// The prefix of every key.
 const PREFIX: &str = "whsec_";
 /// Lengths of a key that the Standard Webhooks scheme allows, in bytes.
 const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;

@@ -44,12 +44,12 @@ tables! {
     }
 }
 
-/// How to reach a Kafka cluster, and how records are sent to it.
+/// The settings of a Kafka cluster: its brokers, the login, and the way records are sent.
 #[derive(Clone, Serialize)]
 pub struct KafkaSpec {
     /// `host:port` of some brokers; the rest of the cluster is learned from them. At least one.
     pub brokers: Vec<String>,
-    /// How the producer names itself to the brokers.
+    /// The producer's name at the brokers.
     pub client_id: String,
     /// Set where connections use TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,9 +60,9 @@ pub struct KafkaSpec {
     /// Set where the brokers want a login.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sasl: Option<KafkaSasl>,
-    /// How batches are compressed.
+    /// The compression of batches.
     pub compression: KafkaCompression,
-    /// How long a record waits for others to share its batch.
+    /// Time for which a record waits for others to share its batch.
     #[serde(serialize_with = "shown::duration")]
     pub linger: Duration,
     /// Largest batch in bytes, before compression.
@@ -93,7 +93,7 @@ impl fmt::Debug for KafkaSpec {
 /// A login to Kafka.
 #[derive(Debug, Clone, Serialize)]
 pub struct KafkaSasl {
-    /// How the password is proven.
+    /// The mechanism of the login.
     pub mechanism: SaslMechanism,
     /// The user.
     pub username: String,

@@ -9,16 +9,16 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use crate::codes::{Code as Entry, code};
 use crate::message::{About, Class, Failure};
 
-/// What became of a record: librdkafka's delivery report.
+/// librdkafka's delivery report of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeliveryReport {
-    /// What failed; `None` is the confirmation by every replica in sync.
+    /// The error; `None` is the confirmation by every replica in sync.
     pub(super) error: Option<Code>,
     /// Whether the record may be in the log all the same.
     pub(super) persistence: Persistence,
 }
 
-/// How a code is treated.
+/// The treatment of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Treatment {
     /// As this class.
@@ -198,7 +198,7 @@ pub(super) fn name(code: Code) -> &'static str {
     row(code).map_or("unknown_code", |row| row.1)
 }
 
-/// What an operator can do about it.
+/// Advice to the operator about a code.
 pub(super) fn advice(code: Code) -> Option<&'static str> {
     row(code).map(|row| row.3).filter(|advice| !advice.is_empty())
 }

@@ -24,7 +24,7 @@ use crate::settings::keys::{Kind, key};
 /// The kind in the configuration.
 const NAME: &str = "kafka";
 
-/// What the kind offers.
+/// The `kafka` kind.
 pub(crate) static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&config::sink_kafka::TABLE), "Kafka topics."),
     title: "Kafka",

@@ -11,9 +11,9 @@ use crate::settings::reader::{Section, clip};
 /// Why a property is refused.
 #[derive(Clone, Copy)]
 enum Refusal {
-    /// It has a key of its own, which is named here.
+    /// A property with a key of its own, which is named here.
     Own(&'static str),
-    /// It would weaken delivery, or break something else: the reason, and what to do.
+    /// A property that would weaken delivery, or break something else: the reason, and the advice.
     Harm(&'static str, &'static str),
 }
 
@@ -148,7 +148,7 @@ fn bare(written: &str) -> &str {
     }
 }
 
-/// How properties go on whose own names begin with `topic.`.
+/// Continuations of names that begin with `topic.` themselves.
 const OF_TOPICS: &[&str] = &["metadata.", "blacklist"];
 
 fn refused(name: &str, value: &str, verify_hostname: bool) -> Option<Refusal> {

@@ -175,8 +175,8 @@ impl KafkaKeys {
     }
 }
 
-/// What is wrong with the name of a topic; the brokers have the same rules. Asked of a fixed text when it is configured,
-/// and of a filled template for every element, so that the client never meets a name that the protocol cannot carry.
+/// Explains what is wrong with the name of a topic; the brokers have the same rules. Applied to a fixed text when it is
+/// configured, and to a filled template for every element, so that the client never meets a name that the protocol cannot carry.
 pub(super) fn unfit_topic(name: &str) -> Option<&'static str> {
     match name {
         "." | ".." => Some("`.` and `..` are no names of topics"),

@@ -24,7 +24,7 @@ tables! {
     } + &[Group { of: None, keys: target::KEYS }, Group { of: None, keys: CONNECTION }]
 }
 
-/// How the sink gets to its server.
+/// The server of the sink.
 #[derive(Debug, Clone)]
 pub struct RedisSpec {
     /// A server of its own; `None` is the one that holds the queues.

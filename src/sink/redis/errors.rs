@@ -5,7 +5,7 @@
 use crate::link::{ConnectError, LinkError};
 use crate::message::{About, Class, Failure};
 
-/// What a failed command means; `command` is its name.
+/// Classifies a failed command; `command` is its name.
 pub(super) fn classify(command: &str, error: &LinkError) -> Failure {
     let (class, code) = match error {
         LinkError::NotSent { .. } => (Class::Transient, Failure::NOT_CONNECTED),
@@ -41,7 +41,7 @@ fn class_of(code: &str) -> Class {
     }
 }
 
-/// What it means that there is no connection.
+/// Classifies the lack of a connection.
 pub(super) fn not_connected(error: &ConnectError) -> Failure {
     let class = if error.kind.needs_a_person() { Class::TargetPermanent } else { Class::Transient };
     Failure::new(class, error.kind.as_str(), error.to_string())

@@ -34,7 +34,7 @@ use crate::settings::keys::{Kind, key};
 /// The kind in the configuration.
 const NAME: &str = "redis";
 
-/// What the kind offers.
+/// The `redis` kind.
 pub(crate) static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&config::sink_redis::TABLE), "A Redis list or stream."),
     title: "Redis",

@@ -6,7 +6,7 @@ use crate::link::rights::{Grant, Pattern};
 use crate::sink::{RedisCommand, RedisWrite};
 
 impl RedisWrite<'_> {
-    /// What delivery needs, for elements of the queue with this id. `None` where the source sends the command, in its
+    /// The rights that delivery needs, for elements of the queue with this id. `None` where the source sends the command, in its
     /// own script.
     pub fn grant(&self, queue: &str) -> Option<Grant> {
         let command = match self.command {

@@ -38,7 +38,7 @@ const EXACTLY_ONCE: Key = key(
 
 /// The keys of a destination, on the sink and on a route.
 pub(super) const KEYS: &[Key] = &[LIST, STREAM, PUSH, MAX_LEN, EXACTLY_ONCE];
-/// Those that dead letters may use; a stream is named on the sink.
+/// The keys that dead letters may use; a stream is named on the sink.
 pub(super) const DEAD_LETTER_KEYS: &[Key] = &[LIST];
 
 /// Fields of a stream entry that headers must not hide.

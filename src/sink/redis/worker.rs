@@ -28,7 +28,7 @@ const MAX_PIPELINES: usize = 8;
 /// Elements that wait here, over all servers: some of a server that does not answer must not keep those of others out.
 const MAX_WAITING: usize = 8192;
 
-/// What goes to one server, in the order of its coming.
+/// The elements for one server, in the order in which they came.
 #[derive(Default)]
 struct ServerLane {
     waiting: VecDeque<WorkItem>,

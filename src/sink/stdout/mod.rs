@@ -30,7 +30,7 @@ use crate::settings::keys::{Kind, key};
 /// The kind in the configuration.
 const NAME: &str = "stdout";
 
-/// What the kind offers.
+/// The `stdout` kind.
 pub(crate) static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&config::sink_stdout::TABLE), "One JSON object per line on standard output."),
     title: "Standard output",
@@ -210,7 +210,7 @@ impl<W: Write> LineWriter<W> {
     }
 }
 
-/// What a failed write means; `begun`: a part had been written before.
+/// Classifies a failed write; `begun`: a part had been written before.
 fn classify(error: &io::Error, begun: bool) -> Failure {
     const EBADF: i32 = 9;
     let closed = error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(EBADF);

@@ -23,12 +23,12 @@ pub const SOURCE: &str = "/delaybridge/${queue}";
 const STRUCTURED: &str = "application/cloudevents+json; charset=utf-8";
 const VERSION: &str = "1.0";
 
-/// How an element becomes an event.
+/// The shape of an element's event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EventSpec {
-    /// Where the attributes are.
+    /// The place of the attributes.
     pub mode: EventMode,
-    /// What the data is.
+    /// The kind of data.
     pub data: EventData,
     /// The attribute `type`.
     #[serde(rename = "type")]
@@ -40,7 +40,7 @@ pub struct EventSpec {
     pub subject: Option<Template>,
 }
 
-/// Where the attributes of an event are.
+/// The place of an event's attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EventMode {
@@ -50,7 +50,7 @@ pub enum EventMode {
     Structured,
 }
 
-/// What the data of an event is.
+/// The kind of data of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EventData {

@@ -18,7 +18,7 @@ use crate::template::{FillError, Filler, Template};
 pub use self::cloud_events::{EventData, EventMode, EventSpec, SOURCE as EVENT_SOURCE, TYPE as EVENT_TYPE};
 pub use crate::template::ElementInfo;
 
-/// What the body of a delivered message is.
+/// The body of a delivered message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Envelope {
     /// The payload's bytes exactly as they came.
@@ -52,12 +52,12 @@ impl Envelope {
     }
 }
 
-/// What a route makes of a payload.
+/// The recipe by which a route turns payloads into messages.
 #[derive(Debug, Clone)]
 pub struct MessageSpec {
     /// The user's headers.
     pub headers: Vec<(Arc<str>, Template)>,
-    /// What the body is.
+    /// The kind of body.
     pub envelope: Envelope,
 }
 
@@ -66,12 +66,12 @@ pub struct MessageSpec {
 pub struct RouteMessage {
     /// The bytes to deliver.
     pub body: Bytes,
-    /// Those of the envelope, then the user's, in the order of the configuration.
+    /// The headers of the envelope, then the user's, in the order of the configuration.
     pub headers: Vec<(Arc<str>, String)>,
 }
 
 impl MessageSpec {
-    /// What fills the templates of a message of this kind, those of its target too.
+    /// The values for the templates of a message of this kind and of its target.
     pub fn filler<'a>(&self, element: &'a ElementInfo<'a>, payload: &'a Payload) -> Filler<'a> {
         let content_type = match &self.envelope {
             Envelope::CloudEvents(event) => Some(event.content_type(payload)),

@@ -58,7 +58,7 @@ impl AsideRoutes {
         self.hash.hash_one(destination.lane())
     }
 
-    /// Where this route goes; `None` if it does not go aside.
+    /// The place aside of this route; `None` if it does not go aside.
     pub(super) fn place(&self, destination: &Destination) -> Option<u64> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
@@ -67,7 +67,7 @@ impl AsideRoutes {
         self.routes.lock().contains(&key).then_some(key % PLACES)
     }
 
-    /// From now on this route goes aside.
+    /// Sends this route aside from now on.
     pub(super) fn put(&self, destination: &Destination) {
         let mut routes = self.routes.lock();
         if routes.len() >= MOST {
@@ -87,7 +87,7 @@ impl AsideRoutes {
         self.connection.lock().get_or_insert_with(start).0.clone()
     }
 
-    /// What keeps the connection, if there is one: it ends after `stop`.
+    /// The task that keeps the connection, if there is one: it ends after `stop`.
     pub(super) fn supervisor(&self) -> Option<JoinHandle<()>> {
         self.connection.lock().take().map(|(_, task)| task)
     }

@@ -167,7 +167,7 @@ fn certificates(path: &Path, key: &str) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-/// What a failed attempt means, and what to do about it.
+/// Explains a failed attempt: its class, its code, and the advice.
 fn explain(error: &lapin::Error, spec: &AmqpSpec) -> (Class, &'static str, String) {
     match error.kind() {
         ErrorKind::ProtocolError(error) => {

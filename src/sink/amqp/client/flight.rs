@@ -28,7 +28,7 @@ const ASIDE: usize = 256;
 /// a broker with a full socket has to accept it all within the time-out.
 const WINDOW_BYTES: usize = 16 << 20;
 
-/// What comes out of the set of futures.
+/// An event of the set of futures.
 enum Event {
     /// Everything that was woken before it has come out.
     Mark,
@@ -39,7 +39,7 @@ enum Event {
 struct PublishedMessage {
     item: WorkItem,
     at: Instant,
-    /// When its answer is late.
+    /// The time from which its answer is late.
     due: Instant,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Flight {
     aside: bool,
     channel: Arc<Channel>,
     context: Arc<SinkContext>,
-    /// What the broker takes in one frame.
+    /// The largest frame that the broker accepts.
     pub(super) frame_max: u32,
     ledger: ChannelLedger<PublishedMessage>,
     answers: FuturesUnordered<BoxFuture<'static, Event>>,
@@ -58,7 +58,7 @@ pub(super) struct Flight {
     pub(super) cause: Option<ChannelError>,
     /// Whether an answer of the broker has been seen on this channel.
     tried: bool,
-    /// When the first message on this channel was published.
+    /// The time at which the first message on this channel was published.
     begun: Option<Instant>,
     /// Whether the outstanding message must be alone.
     pub(super) alone: bool,
@@ -98,7 +98,7 @@ impl Flight {
         self.answers.is_empty()
     }
 
-    /// When others may join the first message, if that is still to come.
+    /// The time at which others may join the first message, if it is still to come.
     pub(super) fn trusted_at(&self) -> Option<Instant> {
         let at = self.begun? + FIRST;
         (!self.tried && Instant::now() < at).then_some(at)
@@ -109,7 +109,7 @@ impl Flight {
         Arc::strong_count(&self.unsent) > 1
     }
 
-    /// When the oldest answer is late.
+    /// The time from which the oldest answer is late.
     pub(super) fn due(&self) -> Option<Instant> {
         self.ledger.oldest().map(|sent| sent.due)
     }
@@ -119,7 +119,7 @@ impl Flight {
         self.tried
     }
 
-    /// Where the message goes that has waited longest for its answer, and when that is too long.
+    /// The destination of the message that has waited longest for its answer, and the time at which that is too long.
     pub(super) fn silent(&self, timeout: Duration) -> Option<(Instant, &Destination)> {
         let (sent, overtaken) = self.ledger.silent()?;
         let patience = if overtaken { OVERTAKEN } else { SILENT };
@@ -208,7 +208,7 @@ impl Flight {
         }
     }
 
-    /// What has no answer, and why. The channel is closed when the last handle goes.
+    /// The messages without an answer, and the reason. The channel is closed when the last handle goes.
     pub(super) fn end(mut self) -> (Vec<WorkItem>, ChannelError) {
         if self.answers.is_empty() {
             let mut settled = Vec::new();

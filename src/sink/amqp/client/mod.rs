@@ -60,10 +60,10 @@ use crate::sink::{Answers, Destination, Outbound, Sink};
 
 /// Elements that wait for the worker; later ones wait in `deliver`.
 const QUEUE: usize = 1024;
-/// What closing may take beyond the time-out of the deliveries that it waits for.
+/// Time allowed for closing, beyond the time-out of the deliveries that it waits for.
 const CLOSE: Duration = Duration::from_secs(3);
 
-/// What all tasks of the sink share.
+/// State that all tasks of the sink share.
 #[derive(Debug)]
 struct SinkContext {
     spec: Arc<AmqpSpec>,
@@ -142,7 +142,7 @@ impl AmqpSink {
 }
 
 impl AmqpSink {
-    /// What comes of asking the broker, within the sink's time-out.
+    /// Waits for the broker's answer, at most for the sink's time-out.
     async fn in_time<T>(&self, asking: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         tokio::time::timeout(self.timeout(), asking).await.unwrap_or_else(|_elapsed| {
             let address = connect::address(&self.context.spec, 0);

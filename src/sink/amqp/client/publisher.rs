@@ -44,7 +44,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const WAITING_ASIDE: usize = 4096;
 /// Channels that are left behind at one time.
 const LEFT_BEHIND: usize = 8;
-/// How long a channel may take to open after one was left behind, before it is asked whether the broker reads the connection.
+/// Time allowed for opening a channel after one was left behind, before the broker is asked whether it reads the connection.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The publisher of one exchange, or of some routes of it that go aside.
@@ -60,7 +60,7 @@ pub(super) struct Publisher {
     suspects: Suspects,
     /// The publishers of routes that go aside, by their place; `None` for one of those.
     sides: Option<HashMap<u64, mpsc::Sender<WorkItem>>>,
-    /// Those publishers, and the channels that were left behind.
+    /// The publishers aside, and the channels that were left behind.
     apart: JoinSet<()>,
     /// Channels left behind that are still waited for.
     left_behind: Arc<()>,
@@ -228,7 +228,7 @@ impl Publisher {
         matches!(timeout(2 * AGAIN, opened).await, Ok(Ok(_)))
     }
 
-    /// Where the channel is to be left because a message has no answer there, and when.
+    /// The destination whose message gets no answer, and the time at which the channel is left because of it.
     fn silent<'a>(&self, flight: &'a Flight) -> Option<(Instant, &'a Destination)> {
         let room = Arc::strong_count(&self.left_behind) <= LEFT_BEHIND;
         let blocked = matches!(&*self.state.borrow(), ConnectionState::Up { blocked: Some(_), .. });

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lapin::Connection;
 use parking_lot::Mutex;
 
-/// How long a clean end may take.
+/// Time allowed for a clean end.
 const CLOSE: Duration = Duration::from_secs(1);
 
 /// A connection that is logged in. Dropping it ends it at once.
@@ -66,7 +66,7 @@ impl AmqpSession {
         self.socket.shut();
     }
 
-    /// What the broker takes in one frame, in bytes.
+    /// The largest frame that the broker accepts, in bytes.
     pub(super) fn frame_max(&self) -> u32 {
         self.connection.configuration().frame_max()
     }

@@ -28,10 +28,10 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 const MAX_WAIT_FOR_A_PERSON: Duration = Duration::from_secs(10);
 /// A connection that lived shorter counts as a failed attempt: a broker that accepts and drops is not hammered.
 const STABLE_AFTER: Duration = Duration::from_secs(2);
-/// How often the state is looked at beside the library's events.
+/// The interval at which the state is polled beside the library's events.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What is known of the connection.
+/// The state of the connection.
 #[derive(Debug, Clone)]
 pub(super) enum ConnectionState {
     /// There is none now.
@@ -41,7 +41,7 @@ pub(super) enum ConnectionState {
     },
     /// There is one.
     Up {
-        /// It.
+        /// The session on it.
         session: Arc<AmqpSession>,
         /// The broker's reason for accepting nothing for the moment.
         blocked: Option<Arc<str>>,

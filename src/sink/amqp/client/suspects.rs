@@ -20,7 +20,7 @@ pub(super) enum ChannelEnd {
     Other,
 }
 
-/// How often each was outstanding when a connection died.
+/// The number of connections that died with each element outstanding.
 #[derive(Debug, Default)]
 pub(super) struct Suspects(HashMap<MessageId, u8>);
 
@@ -30,12 +30,12 @@ impl Suspects {
         self.0.get(&id).is_some_and(|deaths| *deaths >= DEATHS)
     }
 
-    /// It is sent alone now.
+    /// Forgets an element that is sent alone now.
     pub(super) fn tried(&mut self, id: MessageId) {
         self.0.remove(&id);
     }
 
-    /// These were outstanding at the end of a channel.
+    /// Takes in the elements that were outstanding at the end of a channel.
     pub(super) fn left(&mut self, ids: impl ExactSizeIterator<Item = MessageId>, end: ChannelEnd) {
         if end == ChannelEnd::Other {
             return;

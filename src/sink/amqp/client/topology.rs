@@ -162,8 +162,8 @@ pub(super) async fn look(
     Ok(undeclared)
 }
 
-/// What [`declare`] would make, without making it. What exists is declared once more, which changes nothing and is refused if
-/// it has other properties. A binding is always listed, because AMQP has no way to look for one.
+/// Lists what [`declare`] would make, without making it. Existing objects are declared again, which changes nothing and
+/// is refused if they have other properties. A binding is always listed, because AMQP has no way to look for one.
 async fn undeclared(
     session: &Arc<AmqpSession>,
     topology: &AmqpTopology,
@@ -192,7 +192,7 @@ async fn undeclared(
     Ok(undeclared)
 }
 
-/// What to do about what is missing.
+/// Advice about a missing object.
 const CREATE: &str = "create it, or let the sink `declare` it";
 
 async fn within<T>(time: Duration, what: &str, step: impl Future<Output = lapin::Result<T>>) -> Result<T, Failure> {

@@ -13,7 +13,7 @@ pub(super) const NOT_FOUND: u16 = 404;
 pub(super) const RESOURCE_LOCKED: u16 = 405;
 pub(super) const PRECONDITION_FAILED: u16 = 406;
 
-/// What is about a message that the broker was asked to take, and failed.
+/// The scope of a failure of the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// The message alone.

@@ -30,7 +30,7 @@ pub(super) enum OpenedConnection {
     Shared(Arc<Http2Connection>),
 }
 
-/// What is needed to connect to the server of a sink.
+/// Opens connections to the server of a sink.
 #[derive(Debug)]
 pub(super) struct HttpConnector {
     spec: Arc<HttpSpec>,

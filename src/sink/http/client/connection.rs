@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::body::Slices;
 use crate::clock::Instant;
 
-/// How old a connection may become: a name may get another address, and a balancer other servers.
+/// Longest age of a connection: a name may get another address, and a balancer other servers.
 const OLDEST: Duration = Duration::from_secs(300);
 
 type Answer = Result<Response<Incoming>, TrySendError<Request<Slices>>>;
@@ -69,7 +69,7 @@ impl Streams {
     }
 }
 
-/// Where the connection says how many streams the server allows.
+/// Takes in the number of streams that the server allows.
 #[derive(Debug)]
 pub(super) struct Limit(watch::Sender<Streams>);
 

@@ -11,15 +11,15 @@ use super::super::{HttpSpec, secrets};
 use super::signature::Signer;
 use crate::clock::Instant;
 
-/// How old what was read may be. The files are small; a rotated secret is used within a second.
+/// Longest age of what was read. The files are small; a rotated secret is used within a second.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What proves to the server who sends.
+/// Proof of the sender's identity.
 #[derive(Debug)]
 pub(super) struct Credentials {
     /// Value of `Authorization`.
     pub(super) authorization: Option<HeaderValue>,
-    /// What requests are signed with.
+    /// The signer of requests.
     pub(super) signer: Option<Signer>,
 }
 
@@ -41,10 +41,10 @@ impl CredentialFiles {
         }
     }
 
-    /// What is in the files now, or was within the last second.
+    /// Reads the files, or returns what was in them within the last second.
     ///
     /// # Errors
-    /// Which file cannot be used, and why; never what is in it.
+    /// The file that cannot be used, and the reason; never its content.
     pub(super) async fn current(&self) -> Result<Arc<Credentials>, String> {
         let mut read = self.read.lock().await;
         if let Some((at, credentials)) = &*read {

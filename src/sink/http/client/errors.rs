@@ -19,7 +19,7 @@ pub(super) fn attempt(spec: &HttpSpec) -> String {
     format!("{} {}", spec.method.as_str(), spec.origin)
 }
 
-/// What a status means; `None` is success. `path` is the path that was asked for.
+/// Classifies a status; `None` is success. `path` is the path that was requested.
 pub(super) fn of_status(spec: &HttpSpec, status: StatusCode, headers: &HeaderMap, path: &str) -> Option<Failure> {
     if status.is_success() {
         return None;
@@ -78,7 +78,7 @@ fn row(status: u16) -> (Class, &'static str, About, &'static str) {
     (class, code, about, advice)
 }
 
-/// What the status of a probe says. The path that was asked for is not the user's, so any answer of the server itself
+/// Classifies the status of a probe. The path that was requested is not the user's, so any answer of the server itself
 /// means that it is there; only a proxy before it says that it is not.
 pub(super) fn of_probe(spec: &HttpSpec, status: StatusCode) -> Option<Failure> {
     let code = match status.as_u16() {
@@ -106,7 +106,7 @@ pub(super) fn probe_timeout(spec: &HttpSpec, limit: Duration) -> Failure {
     Failure::new(Class::Transient, "timeout", format!("probe {}: no answer within {limit:?}", spec.origin))
 }
 
-/// Where a redirect points to, said without the path and the query, which may hold a token.
+/// Describes the target of a redirect without its path and query, which may hold a token.
 fn points_to(spec: &HttpSpec, headers: &HeaderMap, path: &str) -> String {
     const NOT_FOLLOWED: &str = "redirects are not followed";
     let location = headers.get(LOCATION).and_then(|value| Uri::try_from(value.as_bytes()).ok());

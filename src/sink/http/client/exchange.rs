@@ -24,12 +24,12 @@ use crate::sink::Outbound;
 
 /// Bytes of an answer that are read. A longer one is as good as complete; its connection is closed.
 const ANSWER_BYTES: usize = 64 << 10;
-/// How long the rest of an answer of failure is waited for, so that its connection can be kept.
+/// Time allowed for the rest of an answer of failure, so that its connection can be kept.
 const REST: Duration = Duration::from_millis(500);
 /// Connections that are tried while each of them ends before a byte was sent.
 const TRIES: usize = 3;
 
-/// What all deliveries of a sink share.
+/// State that all deliveries of a sink share.
 #[derive(Debug)]
 pub(super) struct HttpClient {
     pub(super) spec: Arc<HttpSpec>,
@@ -37,7 +37,7 @@ pub(super) struct HttpClient {
     pub(super) pause: RetryPause,
 }
 
-/// What was said by an answer that has been read.
+/// The end of reading an answer.
 enum AnswerRead {
     /// To its end, so that the connection can carry the next request.
     Complete,

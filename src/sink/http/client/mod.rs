@@ -51,9 +51,9 @@ use super::{HttpDestination, HttpProbe, HttpSpec, NAME};
 use crate::clock::Instant;
 use crate::message::{Failure, Outcome};
 
-/// How often connections that have been idle for too long are closed.
+/// The interval at which connections that have been idle for too long are closed.
 const PRUNE: Duration = Duration::from_secs(5);
-/// What closing may take.
+/// Time allowed for closing.
 const CLOSE: Duration = Duration::from_secs(3);
 
 /// Delivers to the webhooks of one server.

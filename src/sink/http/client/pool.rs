@@ -11,12 +11,12 @@ use super::connection::{Http1Connection, Http2Connection, ReadyConnection};
 use crate::clock::Instant;
 use crate::message::Failure;
 
-/// How long a connection of HTTP/1.1 is kept unused. Shorter than the 5 s after which common servers close it, so that
+/// Time for which an unused connection of HTTP/1.1 is kept. Shorter than the 5 s after which common servers close it, so that
 /// a request rarely meets a connection that is being closed, which would leave open whether it arrived.
 pub(super) const IDLE_ALONE: Duration = Duration::from_secs(4);
 /// The same for HTTP/2, where a server says beforehand that it closes. Shorter than the memory of balancers.
 const IDLE_SHARED: Duration = Duration::from_secs(60);
-/// How long an idle connection may take to become ready; it has nothing left to do.
+/// Time allowed for an idle connection to become ready; it has nothing left to do.
 const READY: Duration = Duration::from_millis(100);
 
 /// The connections of a sink.
@@ -39,7 +39,7 @@ struct PoolState {
     failed: Option<(Instant, Failure)>,
 }
 
-/// What the pool has.
+/// The pool's offer for a request.
 enum PooledConnection {
     Idle(Http1Connection),
     Shared(Arc<Http2Connection>),

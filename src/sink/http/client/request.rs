@@ -14,7 +14,7 @@ use super::errors::attempt;
 use crate::message::{Class, Failure};
 use crate::sink::Outbound;
 
-/// How the daemon names itself.
+/// The daemon's `User-Agent`.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("delaybridge/", env!("CARGO_PKG_VERSION")));
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");

@@ -47,7 +47,7 @@ impl RetryPause {
         *until = (*until).max(Some(now.after(wait)));
     }
 
-    /// What is left of the pause.
+    /// The rest of the pause.
     pub(super) fn left(&self, now: Instant) -> Option<Duration> {
         let left = (*self.0.lock())?.since(now);
         (!left.is_zero()).then_some(left)

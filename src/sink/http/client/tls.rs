@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use crate::clock::Instant;
 use crate::settings::TlsFiles;
 
-/// How old the settings may be. They are kept for a while because sessions are resumed by them, and because the
+/// Longest age of the settings. They are kept for a while because sessions are resumed by them, and because the
 /// system's certificates are a large file.
 const FRESH: Duration = Duration::from_secs(10);
 
@@ -88,7 +88,7 @@ fn certificates(path: &Path, key: &str) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-/// What is wrong with the other side's TLS, if a failed handshake says so; `None` for a connection that only broke.
+/// Explains a failed handshake; `None` for a connection that only broke.
 pub(super) fn explain(error: &io::Error) -> Option<String> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     Some(crate::link::tls::explain(error, "server", "http://"))

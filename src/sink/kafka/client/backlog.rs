@@ -37,7 +37,7 @@ pub struct KafkaBacklog {
     total: u64,
 }
 
-/// What one wait brought.
+/// The result of one poll.
 enum Polled {
     /// A message with its offset.
     Message(i64, BacklogMessage),
@@ -47,7 +47,7 @@ enum Polled {
     Nothing,
 }
 
-/// What is left of a partition.
+/// The rest of a partition.
 #[derive(Debug)]
 struct PartitionRest {
     partition: i32,
@@ -107,7 +107,7 @@ impl KafkaBacklog {
         Ok(())
     }
 
-    /// What the partition brings within a moment. What the one before has left behind is of no concern.
+    /// Polls the partition for a moment. Messages of the one before are skipped.
     fn poll(&self, partition: i32) -> Result<Polled, Failure> {
         match self.consumer.poll(POLL) {
             Some(Ok(message)) if message.partition() == partition => {

@@ -70,11 +70,11 @@ struct RecordBatch<'a> {
     sent: Mutex<SentRecords>,
 }
 
-/// Which elements have a record in a producer.
+/// The elements that have a record in a producer.
 struct SentRecords {
     /// In that of the beginning, by their places.
     at_once: Vec<bool>,
-    /// Those that were queued later, and where.
+    /// The elements that were queued later, with the producers that have them.
     later: HashMap<usize, Arc<Producer>>,
 }
 
@@ -87,7 +87,7 @@ struct Left {
     doubtful: HashMap<Arc<str>, Vec<usize>>,
 }
 
-/// What is known of a topic before a record is made.
+/// The state of a topic before a record is made.
 #[derive(Clone, Copy)]
 enum TopicState {
     Invalid,

@@ -15,7 +15,7 @@ use crate::sink::kafka::errors;
 use crate::sink::kafka::{KafkaDestination, KafkaSpec, NAME};
 use crate::sink::{Destination, together};
 
-/// How long a refusal of what an idempotent producer needs may come after the topics' answer: it asks for it at the
+/// Time allowed, after the topics' answer, for a refusal of what an idempotent producer needs: it asks for it at the
 /// same time and reports only a refusal.
 const REFUSAL: Duration = Duration::from_millis(300);
 

@@ -20,13 +20,13 @@ use crate::sink::Outbound;
 use crate::sink::kafka::errors::{self, DeliveryReport};
 use crate::sink::kafka::{KafkaDestination, NAME};
 
-/// How long an element waits for room in the local queue before it answers with backpressure.
+/// Time for which an element waits for room in the local queue before it fails with backpressure.
 const ROOM_WAIT: Duration = Duration::from_millis(200);
-/// How often it looks.
+/// The interval between attempts.
 const ROOM_ROUND: Duration = Duration::from_millis(20);
 /// Longest that a doubtful topic is asked for before its next record.
 const ASK: Duration = Duration::from_secs(5);
-/// What is left of the time-out when an answer has to be ready.
+/// The rest of the time-out at which an answer has to be ready.
 const LAST_MOMENT: Duration = Duration::from_millis(50);
 
 // A future is moved and allocated with the room of its longest way: the rare ones are boxed, each element would pay.
@@ -36,16 +36,16 @@ pub(super) struct RecordDelivery<'a> {
     message: &'a Outbound,
     pub(super) topic: &'a Arc<str>,
     key: Option<&'a [u8]>,
-    /// When an answer has to be there.
+    /// The time at which an answer has to be there.
     deadline: Instant,
-    /// How long librdkafka may try, from the moment that it gets the record.
+    /// Time allowed for librdkafka, from the moment that it gets the record.
     limit: Duration,
     /// Whether a record of it was given to librdkafka.
     sent: AtomicBool,
 }
 
 impl<'a> RecordDelivery<'a> {
-    /// The way of an element that was handed over at `begun`.
+    /// The delivery of an element that was handed over at `begun`.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl<'a> RecordDelivery<'a> {
         })
     }
 
-    /// The way of the record that is sent alone after it, as far as there is time.
+    /// The delivery of the record that is sent alone after it, as far as there is time.
     fn alone(&self) -> RecordDelivery<'a> {
         let RecordDelivery { message, topic, key, deadline, limit, sent: _ } = *self;
         RecordDelivery {
@@ -75,7 +75,7 @@ impl<'a> RecordDelivery<'a> {
         }
     }
 
-    /// What is attempted, for messages.
+    /// The name of the attempt in messages.
     pub(super) fn what(&self) -> String {
         format!("send to topic {}", self.topic)
     }
@@ -106,7 +106,7 @@ impl<'a> RecordDelivery<'a> {
         self.deadline.since(now) >= self.limit
     }
 
-    /// How long it has until there is [no time](Way::has_time) left.
+    /// Time until there is [too little](RecordDelivery::has_time) left.
     fn time_to_send(&self) -> Duration {
         self.deadline.since(Instant::now()).saturating_sub(self.limit)
     }
@@ -272,7 +272,7 @@ impl KafkaSink {
         }
     }
 
-    /// What a report means, with the reason looked for where it names none.
+    /// Classifies a report; looks for the reason where it names none.
     async fn outcome(&self, producer: &Arc<Producer>, report: DeliveryReport, record: &RecordDelivery<'_>) -> Outcome {
         let Err(failure) = errors::judge(&record.what(), report, record.message.attempt) else {
             producer.health().answered();

@@ -15,7 +15,7 @@ use crate::sink::kafka::errors;
 /// A reason for which nothing can be delivered until a person fixes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionTrouble {
-    /// What kind it is.
+    /// The kind of trouble.
     pub(super) code: Code,
     /// librdkafka's message: broker, event, state.
     pub(super) text: String,
@@ -52,7 +52,7 @@ fn silent(text: &str) -> String {
     }
 }
 
-/// What a disconnect in the middle of a greeting may mean. A broker that goes down does the same, so it stays a guess.
+/// Guesses the reason of a disconnect in the middle of a greeting. A broker that goes down does the same.
 fn hint(text: &str) -> Option<&'static str> {
     if !text.contains("Disconnected") {
         None
@@ -65,7 +65,7 @@ fn hint(text: &str) -> Option<&'static str> {
     }
 }
 
-/// What is known of one producer's connections.
+/// The state of one producer's connections.
 #[derive(Debug)]
 pub(super) struct ProducerHealth {
     state: Mutex<HealthState>,

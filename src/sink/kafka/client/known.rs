@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Most topics of one producer: with ten partitions each, some 30 MB.
 pub(super) const TOPICS: usize = 2_000;
 
-/// What is shown in the place of a topic's name.
+/// The text that is shown in place of a topic's name.
 const HIDDEN: &str = "(topic)";
 
 /// Topics of one producer.

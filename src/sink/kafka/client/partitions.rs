@@ -15,10 +15,10 @@ use crate::clock::Instant;
 
 /// Topics that are remembered.
 const MOST: usize = 1_000;
-/// How long; a topic in trouble is asked for again with each record that fails.
+/// Time for which they are remembered; a topic in trouble is asked for again with each record that fails.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// How many partitions topics have, of which some are in trouble.
+/// The number of partitions of topics of which some are in trouble.
 #[derive(Debug, Default)]
 pub(super) struct Partitions {
     /// There is one: asked for every element.

@@ -37,14 +37,14 @@ use crate::sink::Outbound;
 use crate::sink::kafka::KafkaSpec;
 use crate::sink::kafka::errors::DeliveryReport;
 
-/// How long one round of the thread lasts: nothing is purged or closed faster.
+/// Duration of one round of the thread: nothing is purged or closed faster.
 ///
 /// A little more than whole milliseconds: librdkafka waits for whole ones only, and `poll` asks again and again until what
 /// is left of a millisecond is over, which at 50 ms cost an idle producer 1.7 % of a core.
 const ROUND: Duration = Duration::from_micros(50_100);
-/// How often a new password is looked for, after a broker has refused the old one.
+/// The interval between looks for a new password, after a broker has refused the old one.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long the reports of purged records are waited for at the close.
+/// Time allowed for the reports of purged records at the close.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
 /// Takes in what librdkafka says.
@@ -108,7 +108,7 @@ pub(super) struct Producer {
     client: Option<Arc<BaseProducer<ProducerListener>>>,
     health: Arc<ProducerHealth>,
     orders: Arc<Orders>,
-    /// Where it is full, what the producer has is sent all the same.
+    /// The topics of its records.
     topics: Arc<KnownTopics>,
 }
 
@@ -118,7 +118,7 @@ impl std::fmt::Debug for Producer {
     }
 }
 
-/// What the thread is to do.
+/// Orders to the thread.
 #[derive(Debug)]
 struct Orders {
     /// The handle is gone.
@@ -276,7 +276,7 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     result.await.ok()
 }
 
-/// What the producer has logged in with.
+/// The login in use.
 struct Login {
     spec: KafkaSpec,
     password: Option<SecretString>,

@@ -11,7 +11,7 @@ use crate::message::{Class, Failure};
 use crate::settings::Secret;
 use crate::sink::kafka::{KafkaSpec, SaslMechanism};
 
-/// What a producer is for.
+/// The purpose of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProducerPurpose {
     /// Records share batches.
@@ -43,7 +43,7 @@ const REQUESTS: &str = "2";
 /// Longest that the client waits before it connects again.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// How long librdkafka tries before it reports a record as timed out: less than the sink's own time-out, so that its
+/// Time for which librdkafka tries before it reports a record as timed out: less than the sink's own time-out, so that its
 /// report, which knows whether the record may have been written, comes first. It looks for old records once a second,
 /// and in an outage not before its next attempt to connect.
 pub(super) fn message_timeout(timeout: Duration) -> Duration {
@@ -184,7 +184,7 @@ pub fn validate(spec: &KafkaSpec, timeout: Duration) -> Result<(), String> {
     }
 }
 
-/// What is wrong with the settings; the value of a secret setting is not repeated.
+/// Explains what is wrong with the settings; the value of a secret setting is not repeated.
 pub(super) fn explain(error: &KafkaError) -> String {
     match error {
         KafkaError::ClientConfig(_, _, name, _) if is_secret(name) => {

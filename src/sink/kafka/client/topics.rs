@@ -22,7 +22,7 @@ const DOUBTS: usize = 1000;
 /// Concurrent requests; each holds a thread.
 const QUESTIONS: usize = 4;
 
-/// What came of asking for a topic.
+/// The brokers' answer about a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TopicAnswer {
     /// Records can be sent, as far as a broker knows.
@@ -33,10 +33,10 @@ pub(super) enum TopicAnswer {
     Silent(Code),
 }
 
-/// What a broker knows of a topic.
+/// The state of a topic that records can be sent to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TopicHealth {
-    /// What is noteworthy all the same.
+    /// A remark on its partitions.
     pub(super) note: Option<String>,
     /// Some of its partitions are in trouble, and others are not: how many there are in all.
     partly: Option<u32>,

@@ -30,7 +30,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// What the broker answered to one message.
+/// The broker's answer to one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BrokerAnswer {
     /// `basic.ack`.
@@ -66,10 +66,10 @@ pub(super) enum MessageVerdict {
     },
 }
 
-/// How far a message has come.
+/// The progress of a message.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
-    /// Its answer has not come.
+    /// Without an answer.
     Unanswered,
     /// Acknowledged; rule 2 or 3 has not let it go yet.
     Acknowledged,
@@ -81,7 +81,7 @@ struct OpenMessage<T> {
     state: Progress,
 }
 
-/// What is in flight on one channel. Numbers grow from message to message.
+/// The messages in flight on one channel. Numbers grow from message to message.
 #[derive(Debug)]
 pub(super) struct ChannelLedger<T> {
     /// Without a verdict, by number.

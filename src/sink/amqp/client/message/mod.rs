@@ -12,7 +12,7 @@ use crate::sink::amqp::{AmqpDestination, AmqpProperty, AmqpSpec, NAME};
 use crate::sink::headers::Standard;
 use crate::sink::{Destination, Outbound};
 
-/// What one publication needs beside the body.
+/// A publication without its body.
 #[derive(Debug)]
 pub(super) struct Publication {
     pub(super) exchange: ShortString,
@@ -22,7 +22,7 @@ pub(super) struct Publication {
     pub(super) properties: BasicProperties,
 }
 
-/// What is attempted, for messages to a person.
+/// The name of the attempt in messages to a person.
 pub(super) fn attempt(destination: &Destination) -> String {
     format!("publish to {destination}")
 }
