@@ -1,7 +1,54 @@
 //! The list of the kinds of sinks, in the order of the reference. A kind is named here and nowhere else.
+//!
+//! A kind with a client library of its own has a cargo feature of its name. A binary without it has an entry that only
+//! refuses the kind, so that the configuration says why.
 
 use crate::settings::keys::Group;
-use crate::sink::{SinkKind, amqp, http, kafka, redis, stdout};
+#[cfg(feature = "amqp")]
+use crate::sink::amqp;
+#[cfg(feature = "http")]
+use crate::sink::http;
+#[cfg(feature = "kafka")]
+use crate::sink::kafka;
+use crate::sink::{SinkKind, redis, stdout};
+
+#[cfg(not(feature = "amqp"))]
+mod amqp {
+    use super::absent::*;
+
+    pub(super) static KIND: SinkKind = absent("amqp", "AMQP", &[text("exchange"), text("routing_key"), text("properties")]);
+}
+#[cfg(not(feature = "http"))]
+mod http {
+    use super::absent::*;
+
+    pub(super) static KIND: SinkKind = absent("http", "HTTP", &[text("path")]);
+}
+#[cfg(not(feature = "kafka"))]
+mod kafka {
+    use super::absent::*;
+
+    pub(super) static KIND: SinkKind = absent("kafka", "Kafka", &[text("topic"), text("key")]);
+}
+
+/// Entries for kinds that are not in this binary.
+#[cfg(not(all(feature = "amqp", feature = "http", feature = "kafka")))]
+mod absent {
+    use crate::codes::Codes;
+    use crate::settings::keys::{Key, Kind, key};
+    pub(super) use crate::sink::SinkKind;
+
+    /// An entry with these destination keys, which are not read.
+    pub(super) const fn absent(name: &'static str, title: &'static str, to: &'static [Key]) -> SinkKind {
+        let key = text(name);
+        SinkKind { key, title, tables: &[], to, dead_letter: to, read: None, codes: || Codes::of("", "", &[]) }
+    }
+
+    /// A key that is not read.
+    pub(super) const fn text(name: &'static str) -> Key {
+        key(name, Kind::Text, "Not in this binary.")
+    }
+}
 
 macro_rules! kinds {
     ($($module:ident),* $(,)?) => {

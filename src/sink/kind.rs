@@ -24,8 +24,6 @@ pub struct SinkKind {
     pub key: Key,
     /// The name in messages and in the reference (`Kafka`).
     pub title: &'static str,
-    /// Whether its client is in this binary; if not, `key` is also the name of the cargo feature.
-    pub built: bool,
     /// Every table of its keys, in the order of the reference.
     pub tables: &'static [&'static Table],
     /// Destination keys, for `to:`. The same keys may be in the sink's own table as defaults. No two kinds have a key
@@ -33,8 +31,8 @@ pub struct SinkKind {
     pub to: &'static [Key],
     /// The destination keys that `dead_letter:` takes.
     pub dead_letter: &'static [Key],
-    /// Reads what is behind `key`.
-    pub read: fn(&Section<'_>) -> SinkSettings,
+    /// Reads the section behind `key`. `None` if the kind is not in this binary; then `key` is the name of its cargo feature.
+    pub read: Option<fn(&Section<'_>) -> SinkSettings>,
     /// Error codes of the kind, with cause and cure.
     pub codes: fn() -> Codes,
 }

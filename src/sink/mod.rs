@@ -7,6 +7,7 @@
 //! they become ([`Connector`], [`Target`]), its destinations, its error codes, and the [`Sink`] itself. A new kind is a
 //! folder, a `mod` line here and a line in [`kinds`].
 
+#[cfg(feature = "amqp")]
 pub mod amqp;
 mod answers;
 mod backlog;
@@ -16,7 +17,9 @@ mod destination;
 pub mod fake;
 #[cfg_attr(not(any(feature = "kafka", feature = "amqp")), allow(dead_code))]
 mod headers;
+#[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "kafka")]
 pub mod kafka;
 mod kind;
 pub mod redis;

@@ -196,7 +196,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("source", &["message", "clock", "ledger", "link", "settings", "metric", "template", "jobs"]),
     ("sink", &["message", "codes", "settings", "template", "clock", "backoff", "link"]),
     // The list of the kinds of sinks. Below it no kind is named outside of its folder.
-    ("sink_kinds", &["sink", "settings"]),
+    ("sink_kinds", &["sink", "settings", "codes"]),
     (
         "pipeline",
         &[

@@ -71,9 +71,12 @@ fn one<'a>(name: String, section: &Section<'a>) -> SinkDraft<'a> {
         report.problem(&spot, "the sink has no kind", format!("write one of: {}", kinds.join(", ")));
     }
     // All are read, so that the problems of all are reported.
-    let read = |kind: &&'static SinkKind| {
-        not_built(section, kind);
-        section.opt_section(&kind.key).map(|section| (*kind, (kind.read)(&section)))
+    let read = |kind: &&'static SinkKind| match kind.read {
+        Some(read) => section.opt_section(&kind.key).map(|section| (*kind, read(&section))),
+        None => {
+            not_built(section, kind);
+            None
+        }
     };
     let kinds: Vec<_> = KINDS.iter().filter_map(read).collect();
     let known = kinds.into_iter().next().map(|(kind, settings)| {
@@ -87,7 +90,7 @@ fn one<'a>(name: String, section: &Section<'a>) -> SinkDraft<'a> {
 
 /// Reports a kind whose client was left out of the binary.
 fn not_built(section: &Section<'_>, kind: &SinkKind) {
-    if !kind.built && section.has(&kind.key) {
+    if section.has(&kind.key) {
         let message = format!("this binary was built without {}", kind.title);
         let help = format!("use one that was built with the feature `{}`, which is on by default", kind.key.name);
         section.cx.report.problem(&section.spot(&kind.key), message, help);

@@ -138,6 +138,7 @@ async fn an_element_that_hangs_leaves_room_for_others_however_few_bytes_are_allo
     bridge.metric_is(DELIVERED, 4.0).await;
 }
 
+#[cfg(feature = "amqp")]
 #[tokio::test(start_paused = true)]
 async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payload_is_the_elements_own() {
     let template = |text| crate::template::Template::compile(text).unwrap();

@@ -3,12 +3,10 @@
 //! `config` has the keys and how the cluster is reached, `declare` what is declared there, `target` the exchanges as
 //! destinations, `errors` what a failure means, `codes` what to do about it, `client` the sink itself, which needs lapin.
 
-#[cfg(feature = "amqp")]
 mod client;
 mod codes;
 mod config;
 mod declare;
-#[cfg(feature = "amqp")]
 mod errors;
 mod target;
 mod url;
@@ -17,7 +15,6 @@ pub use config::{AmqpLogin, AmqpSpec};
 pub use declare::{AmqpArgument, AmqpQueue, AmqpTopology};
 pub use target::{AmqpDestination, AmqpProperty, AmqpTarget};
 
-#[cfg(feature = "amqp")]
 pub use client::AmqpSink;
 
 use super::kind::SinkKind;
@@ -31,11 +28,10 @@ const NAME: &str = "amqp";
 pub(crate) static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&config::sink_amqp::TABLE), "AMQP 0-9-1 exchanges (RabbitMQ)."),
     title: "AMQP",
-    built: cfg!(feature = "amqp"),
     tables: TABLES,
     to: target::KEYS,
     dead_letter: target::DEAD_LETTER_KEYS,
-    read: config::read,
+    read: Some(config::read),
     codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
 };
 

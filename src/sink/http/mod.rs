@@ -4,7 +4,6 @@
 //! destinations, `names` the headers that are not the user's, `secrets` what the files of secrets hold, `codes` the
 //! error codes, `client` the sink itself, which needs hyper's client.
 
-#[cfg(feature = "http")]
 mod client;
 mod codes;
 mod config;
@@ -18,7 +17,6 @@ pub use config::{HttpProbe, HttpSpec, Method};
 pub use target::{HttpDestination, HttpTarget};
 pub use url::HttpOrigin;
 
-#[cfg(feature = "http")]
 pub use client::HttpSink;
 
 use super::kind::SinkKind;
@@ -32,10 +30,9 @@ const NAME: &str = "http";
 pub(crate) static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&config::sink_http::TABLE), "Webhooks."),
     title: "HTTP",
-    built: cfg!(feature = "http"),
     tables: config::TABLES,
     to: target::KEYS,
     dead_letter: target::KEYS,
-    read: config::read,
+    read: Some(config::read),
     codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
 };

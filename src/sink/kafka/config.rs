@@ -173,17 +173,10 @@ impl Connector for KafkaSpec {
         NAME
     }
 
-    #[cfg(feature = "kafka")]
     fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
         Arc::new(super::KafkaSink::new(Arc::new(self.clone()), timeout))
     }
 
-    #[cfg(not(feature = "kafka"))]
-    fn connect(&self, _timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
-        unreachable!("the configuration check refuses a kind that is not in this binary")
-    }
-
-    #[cfg(feature = "kafka")]
     fn validate(&self, timeout: Duration) -> Result<(), crate::message::Failure> {
         use crate::message::{Class, Failure};
 
@@ -191,7 +184,6 @@ impl Connector for KafkaSpec {
             .map_err(|problem| Failure::new(Class::TargetPermanent, "settings", problem))
     }
 
-    #[cfg(feature = "kafka")]
     fn backlog(
         &self,
         from: &str,

@@ -3,10 +3,8 @@
 //! `config` has the keys and how the cluster is reached, `target` the topics as destinations, `errors` what a failure
 //! means, `client` the sink itself, which needs librdkafka.
 
-#[cfg(feature = "kafka")]
 mod client;
 mod config;
-#[cfg(feature = "kafka")]
 mod errors;
 mod properties;
 mod target;
@@ -14,7 +12,6 @@ mod target;
 pub use config::{KafkaCompression, KafkaSasl, KafkaSpec, SaslMechanism};
 pub use target::{KafkaDestination, KafkaTarget};
 
-#[cfg(feature = "kafka")]
 pub use client::KafkaSink;
 
 use super::kind::SinkKind;
@@ -28,11 +25,10 @@ const NAME: &str = "kafka";
 pub(crate) static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&config::sink_kafka::TABLE), "Kafka topics."),
     title: "Kafka",
-    built: cfg!(feature = "kafka"),
     tables: config::TABLES,
     to: target::KEYS,
     dead_letter: target::KEYS,
-    read: config::read,
+    read: Some(config::read),
     codes,
 };
 
@@ -40,8 +36,7 @@ pub(crate) static KIND: SinkKind = SinkKind {
 fn codes() -> Codes {
     let text = "Codes of the brokers and of librdkafka, spelt as they spell them. A record that may be in the log all the \
                 same is `ambiguous`, with any code.";
-    #[cfg(feature = "kafka")]
-    let list = errors::CODES.iter().cloned().chain(errors::documented()).collect::<Vec<_>>().into();
+        let list = errors::CODES.iter().cloned().chain(errors::documented()).collect::<Vec<_>>().into();
     #[cfg(not(feature = "kafka"))]
     let list = std::borrow::Cow::Borrowed(&[][..]);
     Codes { title: "Kafka", text, list }

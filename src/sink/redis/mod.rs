@@ -38,11 +38,10 @@ const NAME: &str = "redis";
 pub(crate) static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&config::sink_redis::TABLE), "A Redis list or stream."),
     title: "Redis",
-    built: true,
     tables: config::TABLES,
     to: target::KEYS,
     dead_letter: target::DEAD_LETTER_KEYS,
-    read: config::read,
+    read: Some(config::read),
     codes: || Codes::of("Redis sinks", "Beside the answers of Redis and the codes of every sink.", CODES),
 };
 

@@ -34,11 +34,10 @@ const NAME: &str = "stdout";
 pub(crate) static KIND: SinkKind = SinkKind {
     key: key(NAME, Kind::Section(&config::sink_stdout::TABLE), "One JSON object per line on standard output."),
     title: "Standard output",
-    built: true,
     tables: config::TABLES,
     to: &[],
     dead_letter: &[],
-    read: config::read,
+    read: Some(config::read),
     codes: || Codes::of("Standard output", "Beside the codes of every sink.", CODES),
 };
 
