@@ -16,7 +16,8 @@ use crate::sink::{SinkKind, redis, stdout};
 mod amqp {
     use super::absent::*;
 
-    pub(super) static KIND: SinkKind = absent("amqp", "AMQP", &[text("exchange"), text("routing_key"), text("properties")]);
+    pub(super) static KIND: SinkKind =
+        absent("amqp", "AMQP", &[text("exchange"), text("routing_key"), text("properties")]);
 }
 #[cfg(not(feature = "http"))]
 mod http {

@@ -51,6 +51,24 @@ pub struct SinkSettings {
     pub target: ReadTarget,
 }
 
+impl SinkSettings {
+    /// The settings with this time-out, and with the rate in the section.
+    pub fn new(
+        section: &Section<'_>,
+        timeout: Option<Duration>,
+        connector: impl Connector,
+        target: impl Fn(&RouteSite<'_, '_>) -> Option<(Arc<dyn Target>, Spot)> + 'static,
+    ) -> SinkSettings {
+        SinkSettings {
+            connector: Arc::new(connector),
+            timeout,
+            timeout_spot: section.spot(&TIMEOUT),
+            max_rate: section.rate(&MAX_RATE),
+            target: Box::new(target),
+        }
+    }
+}
+
 /// Reads the destination that the keys of a route make together with those of its sink, and where it is written.
 /// `None` after a problem, which is reported.
 pub type ReadTarget = Box<dyn Fn(&RouteSite<'_, '_>) -> Option<(Arc<dyn Target>, Spot)>>;

@@ -128,14 +128,21 @@ pub trait Target: Any + fmt::Debug + Send + Sync {
     /// When a template has nothing to put in, or when what comes out is empty or cannot be a destination.
     fn fill(&self, from: &Filler<'_>) -> Result<Destination, FillError>;
 
+    /// The templates that choose what a failure is about; asked only for parts of the destination.
+    fn choosing(&self, about: About) -> [Option<&Template>; 2];
+
     /// Whether the element's payload chose what a failure is about, so that the failure is the element's own. A topic
     /// that is named after the queue is the same for all of its elements, and a person can fix it; so can an exchange
     /// that is missing, whatever the routing key.
-    fn is_chosen_by_payload(&self, about: About) -> bool;
+    fn is_chosen_by_payload(&self, about: About) -> bool {
+        about.is_of_destination() && self.choosing(about).into_iter().flatten().any(Template::uses_payload)
+    }
 
     /// Whether elements of one queue can differ in what a failure is about. Where they cannot, all of them wait for what
     /// has to be fixed; where they can, only those with the same destination.
-    fn varies(&self, about: About) -> bool;
+    fn varies(&self, about: About) -> bool {
+        about.is_of_destination() && self.choosing(about).into_iter().flatten().any(Template::varies)
+    }
 
     /// The parts of a destination that came out of payloads, each with the template that made it: what is shown in its
     /// place where payloads must not be.

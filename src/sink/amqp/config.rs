@@ -105,13 +105,9 @@ pub enum AmqpLogin {
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let keys = AmqpKeys::of_sink(section);
-    SinkSettings {
-        connector: Arc::new(spec(section, &keys)),
-        timeout: Some(section.duration(&sink_amqp::TIMEOUT)),
-        timeout_spot: section.spot(&sink_amqp::TIMEOUT),
-        max_rate: section.rate(&sink_amqp::MAX_RATE),
-        target: Box::new(move |at| AmqpKeys::of_route(at).target(at, &keys)),
-    }
+    SinkSettings::new(section, Some(section.duration(&sink_amqp::TIMEOUT)), spec(section, &keys), move |at| {
+        AmqpKeys::of_route(at).target(at, &keys)
+    })
 }
 
 impl Connector for AmqpSpec {

@@ -168,20 +168,8 @@ impl Target for AmqpTarget {
         Ok(destination.into())
     }
 
-    fn is_chosen_by_payload(&self, about: About) -> bool {
-        match about {
-            About::Sink => false,
-            About::Target => self.exchange.uses_payload(),
-            About::Route => self.exchange.uses_payload() || self.routing_key.uses_payload(),
-        }
-    }
-
-    fn varies(&self, about: About) -> bool {
-        match about {
-            About::Sink => false,
-            About::Target => self.exchange.varies(),
-            About::Route => self.exchange.varies() || self.routing_key.varies(),
-        }
+    fn choosing(&self, about: About) -> [Option<&Template>; 2] {
+        [Some(&self.exchange), (about == About::Route).then_some(&self.routing_key)]
     }
 
     fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {

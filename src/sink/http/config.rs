@@ -114,13 +114,9 @@ impl fmt::Debug for HttpSpec {
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let (origin, path) = url(section);
-    SinkSettings {
-        connector: Arc::new(spec(section, origin)),
-        timeout: Some(section.duration(&sink_http::TIMEOUT)),
-        timeout_spot: section.spot(&sink_http::TIMEOUT),
-        max_rate: section.rate(&sink_http::MAX_RATE),
-        target: Box::new(move |at| target::read(at, path.as_ref())),
-    }
+    SinkSettings::new(section, Some(section.duration(&sink_http::TIMEOUT)), spec(section, origin), move |at| {
+        target::read(at, path.as_ref())
+    })
 }
 
 impl Connector for HttpSpec {

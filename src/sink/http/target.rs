@@ -14,7 +14,7 @@ use crate::message::About;
 use crate::settings::keys::{Key, Kind, key};
 use crate::settings::problem::Spot;
 use crate::settings::reader::{Section, meant, warn_of_constants};
-use crate::template::{FillError, Filler};
+use crate::template::{FillError, Filler, Template};
 
 const PATH: Key = key(
     path::KEY,
@@ -91,12 +91,8 @@ impl Target for HttpTarget {
         Ok(HttpDestination { path, secret: self.path.is_secret() }.into())
     }
 
-    fn is_chosen_by_payload(&self, about: About) -> bool {
-        about.is_of_destination() && self.path.template().uses_payload()
-    }
-
-    fn varies(&self, about: About) -> bool {
-        about.is_of_destination() && self.path.template().varies()
+    fn choosing(&self, _about: About) -> [Option<&Template>; 2] {
+        [Some(self.path.template()), None]
     }
 
     fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {

@@ -159,13 +159,9 @@ impl KafkaCompression {
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let keys = KafkaKeys::read(section);
-    SinkSettings {
-        connector: Arc::new(spec(section)),
-        timeout: section.duration_or_auto(&sink_kafka::TIMEOUT),
-        timeout_spot: section.spot(&sink_kafka::TIMEOUT),
-        max_rate: section.rate(&sink_kafka::MAX_RATE),
-        target: Box::new(move |at| KafkaKeys::read(at.section).target(at, &keys)),
-    }
+    SinkSettings::new(section, section.duration_or_auto(&sink_kafka::TIMEOUT), spec(section), move |at| {
+        KafkaKeys::read(at.section).target(at, &keys)
+    })
 }
 
 impl Connector for KafkaSpec {

@@ -104,13 +104,9 @@ impl Target for KafkaTarget {
         Ok(KafkaDestination { topic, key }.into())
     }
 
-    fn is_chosen_by_payload(&self, about: About) -> bool {
+    fn choosing(&self, _about: About) -> [Option<&Template>; 2] {
         // The key of a record chooses among the partitions of one topic.
-        about.is_of_destination() && self.topic.uses_payload()
-    }
-
-    fn varies(&self, about: About) -> bool {
-        about.is_of_destination() && self.topic.varies()
+        [Some(&self.topic), None]
     }
 
     fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {

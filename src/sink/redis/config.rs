@@ -41,14 +41,10 @@ pub(super) fn read(section: &Section<'_>) -> SinkSettings {
         section.cx.report.problem(&section.spot(key), message, help);
     }
     let keys = RedisKeys::read(section, true);
-    SinkSettings {
-        connector: Arc::new(RedisSpec { target }),
-        timeout: Some(section.duration(&sink_redis::TIMEOUT)),
-        timeout_spot: section.spot(&sink_redis::TIMEOUT),
-        max_rate: section.rate(&sink_redis::MAX_RATE),
-        // Under `dead_letter:` the name `stream` means the stream that the queue keeps.
-        target: Box::new(move |at| RedisKeys::read(at.section, !at.dead).target(at, &keys, has_place)),
-    }
+    // Under `dead_letter:` the name `stream` means the stream that the queue keeps.
+    SinkSettings::new(section, Some(section.duration(&sink_redis::TIMEOUT)), RedisSpec { target }, move |at| {
+        RedisKeys::read(at.section, !at.dead).target(at, &keys, has_place)
+    })
 }
 
 impl Connector for RedisSpec {

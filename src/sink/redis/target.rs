@@ -167,12 +167,8 @@ impl Target for KeyTarget {
         }
     }
 
-    fn is_chosen_by_payload(&self, about: About) -> bool {
-        about.is_of_destination() && self.key.uses_payload()
-    }
-
-    fn varies(&self, about: About) -> bool {
-        about.is_of_destination() && self.key.varies()
+    fn choosing(&self, _about: About) -> [Option<&Template>; 2] {
+        [Some(&self.key), None]
     }
 
     fn chosen<'a>(&'a self, destination: &'a Destination) -> Vec<(&'a str, &'a str)> {

@@ -14,7 +14,7 @@ use crate::link::Redis;
 use crate::message::About;
 use crate::settings::keys::tables;
 use crate::settings::reader::Section;
-use crate::template::{FillError, Filler};
+use crate::template::{FillError, Filler, Template};
 
 tables! {
     mod sink_stdout at "sinks.NAME.stdout", "For tests and pipes." {
@@ -52,13 +52,9 @@ static STDOUT: LazyLock<Destination> = LazyLock::new(|| StdoutDestination.into()
 
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
-    SinkSettings {
-        connector: Arc::new(StdoutSpec),
-        timeout: Some(section.duration(&sink_stdout::TIMEOUT)),
-        timeout_spot: section.spot(&sink_stdout::TIMEOUT),
-        max_rate: section.rate(&sink_stdout::MAX_RATE),
-        target: Box::new(|at| Some((Arc::new(StdoutSpec), at.sink_spot.clone()))),
-    }
+    SinkSettings::new(section, Some(section.duration(&sink_stdout::TIMEOUT)), StdoutSpec, |at| {
+        Some((Arc::new(StdoutSpec), at.sink_spot.clone()))
+    })
 }
 
 impl Connector for StdoutSpec {
@@ -88,12 +84,8 @@ impl Target for StdoutSpec {
         Ok(STDOUT.clone())
     }
 
-    fn is_chosen_by_payload(&self, _about: About) -> bool {
-        false
-    }
-
-    fn varies(&self, _about: About) -> bool {
-        false
+    fn choosing(&self, _about: About) -> [Option<&Template>; 2] {
+        [None; 2]
     }
 
     fn keys(&self) -> Map<String, Value> {
