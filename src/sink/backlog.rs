@@ -1,4 +1,4 @@
-//! The way back from a destination: its messages, from those that were not taken yet to its end.
+//! Reads a destination back: its messages, from the first that was not taken yet to its end.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Error codes that do not depend on the kind of a sink, with their causes and cures. Those of one kind are in its folder.
+//! Error codes that do not depend on the kind of a sink, with their causes and cures. A kind has its own in its folder.
 
 use crate::codes::{AGAIN, Code, Codes, DEFECT, code};
 

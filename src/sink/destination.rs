@@ -1,4 +1,4 @@
-//! Where in a sink an element goes, as everything outside of its kind sees it.
+//! The destination of an element in a sink, as everything outside of its kind sees it.
 
 use std::any::Any;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The headers that every broker's message gets: how a consumer knows the element and recognises a second copy. Pure.
+//! The headers of every broker's message, by which a consumer knows the element and recognises a second copy. Pure.
 
 use crate::message::Identity;
 use crate::sink::Outbound;

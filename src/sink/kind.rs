@@ -1,4 +1,4 @@
-//! What a kind of sink offers to the configuration: its keys, how they are read, its error codes.
+//! A kind of sink, as the configuration sees it: its keys, the function that reads them, its error codes.
 
 use std::sync::Arc;
 use std::time::Duration;

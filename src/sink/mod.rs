@@ -3,9 +3,10 @@
 //! A sink turns an [`Outbound`] into an [`Outcome`]. It knows nothing of claims, retries, leases or metrics: it answers
 //! truthfully, once, for each element, and the pipeline decides.
 //!
-//! All that belongs to one kind is in its folder: its keys in the configuration, how they are read ([`SinkKind`]), what
-//! they become ([`Connector`], [`Target`]), its destinations, its error codes, and the [`Sink`] itself. A new kind is a
-//! folder, a `mod` line here and a line in [`kinds`].
+//! All that belongs to one kind is in its folder: its keys in the configuration and the function that reads them
+//! ([`SinkKind`]), the settings and targets that they make ([`Connector`], [`Target`]), its destinations
+//! ([`SinkAddress`]), its error codes, and the [`Sink`] itself. A kind knows no other. A new kind is a folder, a `mod` line
+//! here and a line in the list of kinds, which nothing here knows.
 
 #[cfg(feature = "amqp")]
 pub mod amqp;

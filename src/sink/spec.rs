@@ -1,4 +1,4 @@
-//! What the configuration of a sink becomes: how to connect, and where in the sink elements go.
+//! The checked configuration of a sink: the settings of its connection, and the targets of routes in it.
 
 use std::any::Any;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! How elements pass from the task that waits for their outcomes to the worker that sends them, so that both agree on
-//! whether each was sent.
+//! Passes elements from the task that waits for their outcomes to the worker that sends them, so that both agree on whether
+//! each was sent.
 //!
 //! An element is *waiting*, then either *sent* (by the worker) or *abandoned* (by its caller), never both: one
 //! compare-and-swap decides. So an abandoned element is not sent afterwards, and a time-out can be classified.

@@ -1,7 +1,7 @@
 //! The `amqp` sink: messages to exchanges of an AMQP 0-9-1 broker (RabbitMQ).
 //!
-//! `config` has the keys and how the cluster is reached, `declare` what is declared there, `target` the exchanges as
-//! destinations, `errors` what a failure means, `codes` what to do about it, `client` the sink itself, which needs lapin.
+//! `config` has the keys and the settings of the cluster, `declare` the declarations, `target` the exchanges as
+//! destinations, `errors` the classes of failures, `codes` their cures, `client` the sink itself, on lapin.
 
 mod client;
 mod codes;

@@ -1,4 +1,4 @@
-//! The contract of [`Sink`], as tests that every kind passes: see the trait's prose.
+//! The contract of [`Sink`], as tests that every kind passes; the trait describes it.
 //!
 //! A kind has a [`Rig`]: a destination that it can read, break, stall and repair. `contract_tests!` makes one
 //! test of each clause.

@@ -1,8 +1,8 @@
 //! The `http` sink: webhooks, one request an element.
 //!
-//! `config` has the keys and how requests are sent, `url` and `path` the two halves of a URL, `target` the paths as
-//! destinations, `names` the headers that are not the user's, `secrets` what the files of secrets hold, `codes` the
-//! error codes, `client` the sink itself, which needs hyper's client.
+//! `config` has the keys and the settings of requests, `url` and `path` the two halves of a URL, `target` the paths as
+//! destinations, `names` the headers that are not the user's, `secrets` the content of the files of secrets, `codes` the
+//! error codes, `client` the sink itself, on hyper's connections.
 
 mod client;
 mod codes;

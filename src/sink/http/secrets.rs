@@ -1,4 +1,4 @@
-//! What the files of secrets hold: a token, and the keys of signatures. Pure; no message has a part of either.
+//! The content of the files of secrets: a token, and the keys of signatures. Pure; no message has a part of either.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

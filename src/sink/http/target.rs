@@ -1,4 +1,4 @@
-//! Paths as destinations: the key under `to:`, what it becomes, and the path of one element.
+//! Paths as destinations: the key under `to:`, the target that it makes, and the path of one element.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The `kafka` sink: records in the topics of a Kafka cluster.
 //!
-//! `config` has the keys and how the cluster is reached, `target` the topics as destinations, `errors` what a failure
-//! means, `client` the sink itself, which needs librdkafka.
+//! `config` has the keys and the settings of the cluster, `target` the topics as destinations, `errors` the classes of
+//! failures, `client` the sink itself, on librdkafka.
 
 mod client;
 mod config;

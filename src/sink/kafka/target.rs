@@ -1,4 +1,4 @@
-//! Topics as destinations: the keys under `to:`, what they become, and the topic of one element.
+//! Topics as destinations: the keys under `to:`, the target that they make, and the topic of one element.
 
 use std::fmt;
 use std::sync::Arc;

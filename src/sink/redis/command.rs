@@ -1,4 +1,4 @@
-//! From an element to the command that delivers it, and what its answer means. Pure.
+//! Turns an element into the command that delivers it, and interprets the answer. Pure.
 
 use redis::{Cmd, Value};
 

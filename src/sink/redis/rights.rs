@@ -1,4 +1,4 @@
-//! What the sink needs to be allowed on its server.
+//! The rights that the sink needs on its server.
 
 use crate::link::Side;
 use crate::link::rights::command::{LPUSH, RPUSH, XADD};

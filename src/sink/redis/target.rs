@@ -1,4 +1,4 @@
-//! Lists and streams as destinations: the keys under `to:`, what they become, and the destination of one element.
+//! Lists and streams as destinations: the keys under `to:`, the target that they make, and the destination of one element.
 
 use std::fmt;
 use std::sync::Arc;

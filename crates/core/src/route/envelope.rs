@@ -1,4 +1,4 @@
-//! The payload in a JSON object, with what is known of the element.
+//! The payload in a JSON object, with the id, queue, due time and attempt of the element.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,8 +1,8 @@
-//! From a payload to a body and headers. Pure.
+//! Turns a payload into a body and headers. Pure.
 //!
-//! Knows no sink and no broker: it wraps the payload in its envelope and fills the templates of the headers. Where the
-//! message goes is the sink's target to say. What cannot be filled is an error that ends as a dead letter; a value is
-//! never made up.
+//! Knows no sink and no broker: it wraps the payload in its envelope and fills the templates of the headers. The sink's
+//! target chooses the destination. A template without a value is an error, which ends as a dead letter; no value is ever
+//! made up.
 
 mod cloud_events;
 mod envelope;

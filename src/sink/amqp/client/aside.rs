@@ -1,13 +1,13 @@
-//! Routes that go aside: each has fallen silent once, and does not share a channel or a connection with the others any more.
+//! Routes that go aside: each has fallen silent once, and no longer shares a channel or a connection with the others.
 //!
 //! **Why.** A queue that cannot take a message, such as a quorum queue without its majority, keeps more than its own messages.
-//! RabbitMQ's channel registers with a quorum queue at its first message, and waits there for a minute: what comes behind on
-//! that channel waits too. A channel with 32 messages that such a queue has not taken asks for a pause, and after 400 more the
+//! RabbitMQ's channel registers with a quorum queue at its first message, and waits there for a minute: later messages on
+//! that channel wait too. A channel with 32 messages that such a queue has not taken asks for a pause, and after 400 more the
 //! broker does not read the connection any more, so that no other channel of it is served. So a route without an answer
 //! gets channels of its own on a second connection, with few messages outstanding, and stays there.
 //!
-//! Bounded: routes share so many places. Those that are remembered are bounded too; one that is forgotten has to fall silent
-//! again.
+//! Both the places aside, which routes share, and the remembered routes are bounded. A forgotten route goes aside after it
+//! has fallen silent again.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};

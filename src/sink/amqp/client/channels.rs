@@ -1,4 +1,4 @@
-//! Opens channels, on a connection of a library that uses up their numbers.
+//! Opens channels, although the library uses up their numbers.
 //!
 //! The library never opens a channel again under a number that the broker has closed once: it answers with the error of
 //! that time, sends nothing, and keeps the number. So an error of the broker in answer to an opening means the next

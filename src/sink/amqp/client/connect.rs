@@ -1,4 +1,4 @@
-//! How a connection to one node is made: TCP, TLS, login.
+//! Connects to one node: TCP, TLS, login.
 //!
 //! The library opens the socket on a thread of its own and has no time-outs; a broker that accepts and then is silent
 //! would hold that thread for ever. So the socket is opened here, with a second handle that shuts it down.

@@ -1,4 +1,5 @@
-//! A channel on which a message has no answer for long: nothing more is published there, and what still comes is waited for.
+//! A channel on which a message has had no answer for long: nothing more is published there, and the outstanding answers
+//! are awaited.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

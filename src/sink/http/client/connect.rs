@@ -1,4 +1,4 @@
-//! How a connection is made: name, TCP, TLS, and the version of HTTP that the server offers.
+//! Opens a connection: name, TCP, TLS, and the version of HTTP that the server offers.
 
 use std::future::{Future, poll_fn};
 use std::io;

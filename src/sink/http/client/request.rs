@@ -1,4 +1,4 @@
-//! From an element to a request: the headers, checked before a byte leaves. Pure.
+//! Turns an element into a request: the headers, checked before a byte leaves. Pure.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! `Retry-After`: how long the server wants to be left alone.
+//! `Retry-After`: the time for which the server wants to be left alone.
 //!
 //! The breaker of the pipeline asks again after 30 s at the latest. A server that asks for longer gets it here: until
 //! then every element is refused without a byte on the wire.

@@ -1,5 +1,5 @@
-//! The way back from a topic. Partitions are read one after the other, by a consumer that assigns them itself: what a group has committed
-//! is where it begins, and no other member of the group takes part.
+//! Reads a topic back. Partitions are read one after the other, by a consumer that assigns them itself: it begins at what
+//! its group has committed, and no other member of the group takes part.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! The way of a batch: its records go into the local queue in one loop, and their confirmations are gathered by the thread
-//! that reads the reports. The task is woken by the last one, or by a report that is no confirmation.
+//! Delivers a batch: its records go into the local queue in one loop, and the thread that reads the reports gathers their
+//! confirmations. The task is woken by the last one, or by a report of a failure.
 //!
-//! What is in the way of an element takes it out of the loop, not its neighbours:
+//! An obstacle takes its element out of the loop, not the neighbours:
 //!
 //! - The local queue is full, or there is no producer at the moment: this element and all behind it follow in their order,
 //!   and so do later batches. See [`RoomWaiters`].

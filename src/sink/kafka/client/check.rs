@@ -1,4 +1,5 @@
-//! Whether delivery could work now (`check --live`): connect, log in, ask for the topics. Nothing is sent or created.
+//! Checks whether delivery could work now (`check --live`): connects, logs in, asks for the topics. Nothing is sent or
+//! created.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The way of one element: its record, the report, and the reason of a report that names none. Elements of a batch come
-//! here when anything but a confirmation is reported; see `batch.rs`.
+//! Delivers one element: its record, the report, and the reason of a report that names none. Elements of a batch come here
+//! when a failure is reported; see `batch.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What the client says beside its reports: errors of its connections.
+//! Errors of the client's connections, which it says beside its reports.
 //!
 //! A record that cannot be delivered because of a wrong password or certificate is only ever reported as timed out; the
 //! reason is reported once, to the error callback. It is kept here, for the records that have it.

@@ -1,4 +1,4 @@
-//! The partitions of topics of which some are in trouble: which one a record goes to.
+//! The partitions of topics of which some are in trouble, and the one that a record goes to.
 //!
 //! A record with a key goes to one partition, and to no other while that has no leader. So elements with this partition have
 //! a destination of their own while some partitions work and others do not. Records without a key avoid a partition without

@@ -3,7 +3,7 @@
 //! The thread reads reports, purges what can no longer be delivered, and destroys the producer at its end: that blocks
 //! until librdkafka's own threads have ended, which no task may do.
 //!
-//! What librdkafka keeps for itself, and only a new producer is without:
+//! librdkafka keeps two things for itself, which only a new producer is without:
 //!
 //! - every topic that a record was ever made for. Topics that come out of payloads cost memory, each a little, so a producer
 //!   that has met too many of them [is over](Producer::is_over), and the next one begins without any;

@@ -1,4 +1,4 @@
-//! What brokers know of a topic, asked where it is in doubt.
+//! Asks the brokers for topics that are in doubt.
 //!
 //! A record for a topic that is gone, or that we may not write to, comes back late and often without a reason. So after
 //! one such failure the topic is asked for before the next record, and no record is made while the answer is no.

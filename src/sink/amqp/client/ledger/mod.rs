@@ -1,4 +1,4 @@
-//! Which message an answer of the broker is about: the book of one channel, exact whatever the library pairs.
+//! Matches the broker's answers to the messages of one channel, exactly, however the library pairs them.
 //!
 //! Pure: its input is what was published and what the library answered, its output the settled messages.
 //!

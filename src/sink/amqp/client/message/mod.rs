@@ -1,6 +1,6 @@
-//! From an element to what is published: names, properties and headers, checked before a byte leaves.
+//! Turns an element into a publication: names, properties and headers, checked before a byte leaves.
 //!
-//! What the broker would answer with the end of the channel or the connection is refused here, so that it costs no
+//! A message for which the broker would close the channel or the connection is refused here, so that it costs no
 //! neighbour anything.
 
 use lapin::BasicProperties;
