@@ -24,6 +24,7 @@ pub mod http;
 pub mod kafka;
 mod kind;
 pub mod redis;
+mod redis_write;
 mod spec;
 pub mod stdout;
 mod worker_queue;
@@ -44,7 +45,8 @@ pub use self::answers::{Answered, Answers};
 pub use self::backlog::{Backlog, BacklogMessage};
 pub use self::destination::{Destination, SinkAddress};
 pub(crate) use self::kind::{ReadTarget, RouteSite, SinkKind, SinkSettings};
-pub use self::spec::{Connector, Fixed, RedisCommand, RedisWrite, RouteHeaders, SinkRedis, SinkSpec, Target};
+pub use self::redis_write::{RedisCommand, RedisWrite, SinkRedis};
+pub use self::spec::{Connector, Fixed, RouteHeaders, SinkSpec, Target};
 use crate::clock::Instant;
 use crate::message::{Failure, Identity, Outcome};
 

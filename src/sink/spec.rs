@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use super::redis_write::{RedisWrite, SinkRedis};
 use super::{Backlog, Destination, Sink};
-use crate::link::{Redis, RedisTarget, Side};
+use crate::link::Redis;
 use crate::message::{About, Failure};
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
@@ -111,15 +111,6 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
     }
 }
 
-/// A Redis server that a sink writes to.
-#[derive(Debug, Clone, Copy)]
-pub enum SinkRedis<'a> {
-    /// The one that holds the queues, over the source's connection.
-    OfTheQueues,
-    /// One of its own.
-    Own(&'a RedisTarget),
-}
-
 /// The destination of a route in its sink: the destination keys, with the templates compiled.
 pub trait Target: Any + fmt::Debug + Send + Sync {
     /// The destination of one element.
@@ -200,34 +191,4 @@ pub struct Fixed {
     pub destination: Destination,
     /// Name of what is looked for, for a person.
     pub name: String,
-}
-
-/// The write of a target in Redis.
-#[derive(Debug, Clone, Copy)]
-pub struct RedisWrite<'a> {
-    /// Template of the key.
-    pub key: &'a Template,
-    /// The command.
-    pub command: RedisCommand,
-    /// Whether the source's own script writes it together with the verdict (`exactly_once`).
-    pub with_verdict: bool,
-}
-
-/// The command that writes an element to Redis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RedisCommand {
-    /// A push to this end of a list.
-    Push(Side),
-    /// An entry of a stream.
-    Add,
-}
-
-impl<'a> RedisWrite<'a> {
-    /// The list, and its end, that the source's script pushes to together with the verdict.
-    pub fn push_with_verdict(&self) -> Option<(&'a Bytes, Side)> {
-        match self.command {
-            RedisCommand::Push(side) if self.with_verdict => Some((self.key.static_bytes()?, side)),
-            RedisCommand::Push(_) | RedisCommand::Add => None,
-        }
-    }
 }

@@ -6,7 +6,6 @@
 mod command;
 mod config;
 mod errors;
-mod rights;
 mod target;
 mod worker;
 

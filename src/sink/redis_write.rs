@@ -1,0 +1,64 @@
+//! Writes of a sink to a Redis server: asked for by the checks of rights, of loops, and of `exactly_once`.
+
+use bytes::Bytes;
+
+use crate::link::rights::command::{LPUSH, RPUSH, XADD};
+use crate::link::rights::{Grant, Pattern};
+use crate::link::{RedisTarget, Side};
+use crate::template::Template;
+
+/// A Redis server that a sink writes to.
+#[derive(Debug, Clone, Copy)]
+pub enum SinkRedis<'a> {
+    /// The one that holds the queues, over the source's connection.
+    OfTheQueues,
+    /// One of its own.
+    Own(&'a RedisTarget),
+}
+
+/// The write of a target in Redis.
+#[derive(Debug, Clone, Copy)]
+pub struct RedisWrite<'a> {
+    /// Template of the key.
+    pub key: &'a Template,
+    /// The command.
+    pub command: RedisCommand,
+    /// Whether the source's own script writes it together with the verdict (`exactly_once`).
+    pub with_verdict: bool,
+}
+
+/// The command that writes an element to Redis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RedisCommand {
+    /// A push to this end of a list.
+    Push(Side),
+    /// An entry of a stream.
+    Add,
+}
+
+impl<'a> RedisWrite<'a> {
+    /// The list, and its end, that the source's script pushes to together with the verdict.
+    pub fn push_with_verdict(&self) -> Option<(&'a Bytes, Side)> {
+        match self.command {
+            RedisCommand::Push(side) if self.with_verdict => Some((self.key.static_bytes()?, side)),
+            RedisCommand::Push(_) | RedisCommand::Add => None,
+        }
+    }
+
+    /// The rights that delivery needs, for elements of the queue with this id. `None` where the source sends the command, in its
+    /// own script.
+    pub fn grant(&self, queue: &str) -> Option<Grant> {
+        let command = match self.command {
+            _ if self.with_verdict => return None,
+            RedisCommand::Push(Side::Left) => LPUSH,
+            RedisCommand::Push(Side::Right) => RPUSH,
+            RedisCommand::Add => XADD,
+        };
+        let parts: Vec<_> = self.key.outline(queue).collect();
+        let key = match parts.iter().cloned().collect::<Option<String>>() {
+            Some(name) => Pattern::exact(name),
+            None => Pattern::around(parts),
+        };
+        Some(Grant::on([key], [command]))
+    }
+}
