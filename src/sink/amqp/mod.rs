@@ -17,9 +17,9 @@ pub use target::{AmqpDestination, AmqpProperty, AmqpTarget};
 
 pub use client::AmqpSink;
 
-use super::kind::SinkKind;
 use crate::codes::Codes;
 use crate::settings::keys::{Kind, Table, key};
+use crate::sink::kind::SinkKind;
 
 /// The kind in the configuration.
 const NAME: &str = "amqp";

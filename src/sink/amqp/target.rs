@@ -7,15 +7,15 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::super::headers;
-use super::super::kind::RouteSite;
-use super::super::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
 use super::NAME;
 use crate::message::About;
 use crate::settings::keys::{Group, Key, Kind, key, tables};
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
 use crate::settings::shown;
+use crate::sink::headers;
+use crate::sink::kind::RouteSite;
+use crate::sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
 use crate::template::{FillError, Filler, Template};
 
 const EXCHANGE: Key = key("exchange", Kind::TemplateOrEmpty, "Exchange. Empty: the default exchange.");

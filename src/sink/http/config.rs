@@ -8,8 +8,6 @@ use std::time::Duration;
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
-use super::super::kind::{self, SinkSettings};
-use super::super::{Connector, Sink};
 use super::target::{self, PathKey};
 use super::url::{self, HttpOrigin};
 use super::{NAME, names, secrets};
@@ -18,6 +16,8 @@ use crate::settings::keys::{Key, tables};
 use crate::settings::reader::Section;
 use crate::settings::units::show_duration;
 use crate::settings::{TlsFiles, shown, tls};
+use crate::sink::kind::{self, SinkSettings};
+use crate::sink::{Connector, Sink};
 
 tables! {
     mod sink_http at "sinks.NAME.http", "A webhook: one request per element, over HTTP/2 if the server offers it. A status from 200 to 299 confirms the element. The body is the payload in its envelope; the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, `Idempotency-Key` with the id, and then the route's." {

@@ -19,9 +19,9 @@ pub use url::HttpOrigin;
 
 pub use client::HttpSink;
 
-use super::kind::SinkKind;
 use crate::codes::Codes;
 use crate::settings::keys::{Kind, key};
+use crate::sink::kind::SinkKind;
 
 /// The kind in the configuration.
 const NAME: &str = "http";

@@ -1,6 +1,6 @@
 //! Names of headers that are not the user's to choose.
 
-use super::super::headers;
+use crate::sink::headers;
 
 /// Headers that belong to the connection or say where the body ends.
 const FRAMING: [&str; 9] =

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::super::kind::RouteSite;
-use super::super::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
 use super::path::{self, Path, PathError};
 use super::{NAME, names};
 use crate::message::About;
 use crate::settings::keys::{Key, Kind, key};
 use crate::settings::problem::Spot;
 use crate::settings::reader::{Section, meant, warn_of_constants};
+use crate::sink::kind::RouteSite;
+use crate::sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
 use crate::template::{FillError, Filler, Template};
 
 const PATH: Key = key(

@@ -8,8 +8,6 @@ use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::super::kind::{self, SinkSettings};
-use super::super::{Connector, Sink};
 use super::target::{self, KafkaKeys};
 use super::{NAME, properties};
 use crate::link::Redis;
@@ -18,6 +16,8 @@ use crate::settings::reader::Section;
 use crate::settings::units::{show_duration, show_size};
 use crate::settings::url::host_and_port;
 use crate::settings::{Secret, TlsFiles, secrets, shown, tls};
+use crate::sink::kind::{self, SinkSettings};
+use crate::sink::{Connector, Sink};
 
 tables! {
     mod sink_kafka at "sinks.NAME.kafka", "A Kafka cluster. Delivery is idempotent and waits for all in-sync replicas (`acks=all`); the partition is the one that a Java producer would choose for the key. `topic` and `key` are set here for all queues, or under `to:`, which takes precedence. A record has the payload as its value and the headers `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {

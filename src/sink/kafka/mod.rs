@@ -14,9 +14,9 @@ pub use target::{KafkaDestination, KafkaTarget};
 
 pub use client::KafkaSink;
 
-use super::kind::SinkKind;
 use crate::codes::Codes;
 use crate::settings::keys::{Kind, key};
+use crate::sink::kind::SinkKind;
 
 /// The kind in the configuration.
 const NAME: &str = "kafka";

@@ -22,13 +22,13 @@ use tokio::task::JoinHandle;
 pub use config::RedisSpec;
 pub use target::{KeyTarget, KeyValue, RedisDestination};
 
-use super::kind::SinkKind;
-use super::worker_queue::WorkerQueue;
-use super::{Answers, Destination, Outbound, Sink};
 use crate::codes::{Code, Codes, DEFECT, code};
 use crate::link::Redis;
 use crate::message::{Class, Failure, Outcome};
 use crate::settings::keys::{Kind, key};
+use crate::sink::kind::SinkKind;
+use crate::sink::worker_queue::WorkerQueue;
+use crate::sink::{Answers, Destination, Outbound, Sink};
 
 /// The kind in the configuration.
 const NAME: &str = "redis";

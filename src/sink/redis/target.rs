@@ -7,8 +7,6 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::super::kind::RouteSite;
-use super::super::{Destination, Fixed, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target};
 use super::NAME;
 use crate::link::{Side, hashed};
 use crate::message::About;
@@ -16,6 +14,8 @@ use crate::settings::keys::{Key, Kind, count_or, key, now};
 use crate::settings::problem::Spot;
 use crate::settings::reader::Section;
 use crate::settings::shown;
+use crate::sink::kind::RouteSite;
+use crate::sink::{Destination, Fixed, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target};
 use crate::template::{FillError, Filler, Template};
 
 const LIST: Key = key("list", Kind::Template, "Key of the list. The payload is pushed to it.");

@@ -13,10 +13,10 @@ use futures_util::{FutureExt, StreamExt};
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::mpsc;
 
-use super::super::worker_queue::WorkItem;
 use super::{command, errors};
 use crate::link::{Conn, ConnectError, LinkError, Place, Redis};
 use crate::message::{Class, Failure};
+use crate::sink::worker_queue::WorkItem;
 
 /// Commands in one pipeline.
 const MAX_COMMANDS: usize = 512;

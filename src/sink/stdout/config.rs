@@ -7,13 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::super::kind::{self, SinkSettings};
-use super::super::{Connector, Destination, Fixed, Sink, SinkAddress, Target};
 use super::{NAME, StdoutSink};
 use crate::link::Redis;
 use crate::message::About;
 use crate::settings::keys::tables;
 use crate::settings::reader::Section;
+use crate::sink::kind::{self, SinkSettings};
+use crate::sink::{Connector, Destination, Fixed, Sink, SinkAddress, Target};
 use crate::template::{FillError, Filler, Template};
 
 tables! {

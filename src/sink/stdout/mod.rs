@@ -20,12 +20,12 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use config::{StdoutDestination, StdoutSpec};
 
-use super::kind::SinkKind;
-use super::worker_queue::{WorkItem, WorkerQueue};
-use super::{Answers, Destination, Outbound, Sink};
 use crate::codes::{Code, Codes, DEFECT, code};
 use crate::message::{Class, Failure, Outcome};
 use crate::settings::keys::{Kind, key};
+use crate::sink::kind::SinkKind;
+use crate::sink::worker_queue::{WorkItem, WorkerQueue};
+use crate::sink::{Answers, Destination, Outbound, Sink};
 
 /// The kind in the configuration.
 const NAME: &str = "stdout";

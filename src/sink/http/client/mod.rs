@@ -46,10 +46,10 @@ use self::exchange::HttpClient;
 use self::pool::Pool;
 use self::retry_after::RetryPause;
 use self::tasks::Tasks;
-use super::super::{Destination, Outbound, Sink};
 use super::{HttpDestination, HttpProbe, HttpSpec, NAME};
 use crate::clock::Instant;
 use crate::message::{Failure, Outcome};
+use crate::sink::{Destination, Outbound, Sink};
 
 /// The interval at which connections that have been idle for too long are closed.
 const PRUNE: Duration = Duration::from_secs(5);

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Request, Uri, Version};
 
-use super::super::super::headers::Standard;
 use super::super::{HttpSpec, Method, names};
 use super::body::Slices;
 use super::credentials::Credentials;
 use super::errors::attempt;
 use crate::message::{Class, Failure};
 use crate::sink::Outbound;
+use crate::sink::headers::Standard;
 
 /// The daemon's `User-Agent`.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("delaybridge/", env!("CARGO_PKG_VERSION")));

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::super::{HttpSpec, Origin};
+use super::super::super::{HttpOrigin, HttpSpec};
 use super::super::body::Slices;
 use super::plain;
 use crate::settings::TlsFiles;
@@ -154,7 +154,7 @@ impl Server {
         let tls = self.options.alpn.is_some();
         let files = TlsFiles { ca_file: Some(self.pki.ca.clone()), client: None };
         HttpSpec {
-            origin: Origin { tls, host: "localhost".to_owned(), port: self.port },
+            origin: HttpOrigin { tls, host: "localhost".to_owned(), port: self.port },
             tls: tls.then_some(files),
             ..plain(self.port)
         }
