@@ -10,34 +10,35 @@ use crate::settings::reader::{Section, clip};
 
 /// Why a property is refused.
 #[derive(Clone, Copy)]
-enum Refusal {
+enum RefusedProperty {
     /// A property with a key of its own, which is named here.
     Own(&'static str),
     /// A property that would weaken delivery, or break something else: the reason, and the advice.
     Harm(&'static str, &'static str),
 }
 
-use Refusal::{Harm, Own};
+use RefusedProperty::{Harm, Own};
 
-const IDEMPOTENCE: Refusal = Harm(
+const IDEMPOTENCE: RefusedProperty = Harm(
     "elements would be lost, or written twice, while the brokers change leaders",
     "remove it: idempotent delivery to all in-sync replicas is always on",
 );
-const RETRIES: Refusal = Harm(
+const RETRIES: RefusedProperty = Harm(
     "librdkafka would give up early, or send again out of order",
     "remove it: records are sent again until `timeout`",
 );
-const TIMEOUT: Refusal =
+const TIMEOUT: RefusedProperty =
     Harm("a record must have its verdict before the element's lease ends", "write `timeout` on the sink");
-const REPORTS: Refusal = Harm("an element is settled by its delivery report", "remove it: every record is reported");
-const TRANSACTIONS: Refusal = Harm("transactions are not available in this version", "remove it");
-const CODE: Refusal = Harm("it loads code into the daemon", "remove it");
-const CONSUMER: Refusal = Harm("it is a setting of consumers, without effect here", "remove it");
-const MECHANISM: Refusal =
+const REPORTS: RefusedProperty =
+    Harm("an element is settled by its delivery report", "remove it: every record is reported");
+const TRANSACTIONS: RefusedProperty = Harm("transactions are not available in this version", "remove it");
+const CODE: RefusedProperty = Harm("it loads code into the daemon", "remove it");
+const CONSUMER: RefusedProperty = Harm("it is a setting of consumers, without effect here", "remove it");
+const MECHANISM: RefusedProperty =
     Harm("the mechanism that it belongs to is not available in this version", "use PLAIN or SCRAM under `sasl:`");
 
 /// Refused names; one that ends in `*` covers all names with this prefix.
-const REFUSED: &[(&str, Refusal)] = &[
+const REFUSED: &[(&str, RefusedProperty)] = &[
     ("bootstrap.servers", Own("brokers")),
     ("metadata.broker.list", Own("brokers")),
     ("client.id", Own("client_id")),
@@ -151,7 +152,7 @@ fn bare(written: &str) -> &str {
 /// Continuations of names that begin with `topic.` themselves.
 const OF_TOPICS: &[&str] = &["metadata.", "blacklist"];
 
-fn refused(name: &str, value: &str, verify_hostname: bool) -> Option<Refusal> {
+fn refused(name: &str, value: &str, verify_hostname: bool) -> Option<RefusedProperty> {
     if name == "ssl.endpoint.identification.algorithm" && value.eq_ignore_ascii_case("https") != verify_hostname {
         return Some(Own("tls: { verify_hostname: false }"));
     }

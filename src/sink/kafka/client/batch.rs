@@ -89,7 +89,7 @@ struct Left {
 
 /// The state of a topic before a record is made.
 #[derive(Clone, Copy)]
-enum TopicState {
+enum TopicFitness {
     Invalid,
     Doubtful,
     Usable,
@@ -159,7 +159,7 @@ impl KafkaSink {
         let producer = batch.producer.as_ref().filter(|_| !self.room.is_awaited());
         let (mut now, mut copied) = (batch.begun, 0);
         // Elements of one topic mostly come one behind the other.
-        let mut last: Option<(&Arc<str>, TopicState)> = None;
+        let mut last: Option<(&Arc<str>, TopicFitness)> = None;
         for place in 0..batch.messages.len() {
             let record = match batch.record(place, self) {
                 Ok(record) => record,
@@ -174,9 +174,9 @@ impl KafkaSink {
             };
             last = Some((record.topic, topic));
             match (topic, producer) {
-                (TopicState::Invalid, _) => batch.fail(place, errors::failure(&record.what(), Code::InvalidTopic)),
-                (TopicState::Doubtful, _) => left.doubtful.entry(record.topic.clone()).or_default().push(place),
-                (TopicState::Usable, Some(producer)) if left.behind.is_empty() => {
+                (TopicFitness::Invalid, _) => batch.fail(place, errors::failure(&record.what(), Code::InvalidTopic)),
+                (TopicFitness::Doubtful, _) => left.doubtful.entry(record.topic.clone()).or_default().push(place),
+                (TopicFitness::Usable, Some(producer)) if left.behind.is_empty() => {
                     if copied >= COPIED {
                         (now, copied) = (Instant::now(), 0);
                     }
@@ -189,19 +189,19 @@ impl KafkaSink {
                         Err(failure) => batch.fail(place, failure),
                     }
                 }
-                (TopicState::Usable, _) => left.behind.push(place),
+                (TopicFitness::Usable, _) => left.behind.push(place),
             }
         }
         left
     }
 
-    fn topic(&self, name: &str) -> TopicState {
+    fn topic(&self, name: &str) -> TopicFitness {
         if !record::is_topic(name) {
-            TopicState::Invalid
+            TopicFitness::Invalid
         } else if self.topics.is_doubtful(name) {
-            TopicState::Doubtful
+            TopicFitness::Doubtful
         } else {
-            TopicState::Usable
+            TopicFitness::Usable
         }
     }
 

@@ -68,7 +68,7 @@ pub(super) enum MessageVerdict {
 
 /// The progress of a message.
 #[derive(Debug, PartialEq, Eq)]
-enum Progress {
+enum AnswerProgress {
     /// Without an answer.
     Unanswered,
     /// Acknowledged; rule 2 or 3 has not let it go yet.
@@ -78,7 +78,7 @@ enum Progress {
 #[derive(Debug)]
 struct OpenMessage<T> {
     item: T,
-    state: Progress,
+    state: AnswerProgress,
 }
 
 /// The messages in flight on one channel. Numbers grow from message to message.
@@ -131,14 +131,14 @@ impl<T> ChannelLedger<T> {
     /// The message that has waited longest for its answer, and whether one that was published later has got one.
     pub(super) fn silent(&self) -> Option<(&T, bool)> {
         let mut open = self.open.iter();
-        let (number, entry) = open.find(|(_, entry)| entry.state == Progress::Unanswered)?;
+        let (number, entry) = open.find(|(_, entry)| entry.state == AnswerProgress::Unanswered)?;
         Some((&entry.item, self.last_answered > *number))
     }
 
     /// Takes out the messages without an answer for which this holds: nobody waits for them any more. Their answers are still
     /// expected.
     pub(super) fn release(&mut self, matches: impl Fn(&T) -> bool) -> Vec<T> {
-        let waits = |entry: &OpenMessage<T>| entry.state == Progress::Unanswered && matches(&entry.item);
+        let waits = |entry: &OpenMessage<T>| entry.state == AnswerProgress::Unanswered && matches(&entry.item);
         let numbers: Vec<u64> = self.open.iter().filter(|(_, entry)| waits(entry)).map(|(number, _)| *number).collect();
         numbers.iter().filter_map(|number| self.open.remove(number)).map(|entry| entry.item).collect()
     }
@@ -154,7 +154,7 @@ impl<T> ChannelLedger<T> {
         debug_assert!(number > self.last);
         self.last = number;
         self.unanswered += 1;
-        self.open.insert(number, OpenMessage { item, state: Progress::Unanswered });
+        self.open.insert(number, OpenMessage { item, state: AnswerProgress::Unanswered });
     }
 
     /// Message `number` was answered, and the library attached a return to it. Adds the messages that this settles.
@@ -180,7 +180,7 @@ impl<T> ChannelLedger<T> {
             BrokerAnswer::Nack => self.settle(number, MessageVerdict::Refused, settled),
             BrokerAnswer::Ack => {
                 if let Some(entry) = self.open.get_mut(&number) {
-                    entry.state = Progress::Acknowledged;
+                    entry.state = AnswerProgress::Acknowledged;
                     if !bare && !self.broken {
                         self.beside.push_back((number, self.last));
                     }
@@ -247,13 +247,13 @@ impl<T> ChannelLedger<T> {
         self.bare_marked.clear();
         self.beside.clear();
         for (_, entry) in std::mem::take(&mut self.open) {
-            debug_assert_eq!(entry.state, Progress::Acknowledged);
+            debug_assert_eq!(entry.state, AnswerProgress::Acknowledged);
             settled.push((entry.item, MessageVerdict::Arrived));
         }
     }
 
     fn arrived(&mut self, number: u64, settled: &mut Vec<(T, MessageVerdict)>) {
-        if self.open.get(&number).is_some_and(|entry| entry.state == Progress::Acknowledged) {
+        if self.open.get(&number).is_some_and(|entry| entry.state == AnswerProgress::Acknowledged) {
             self.settle(number, MessageVerdict::Arrived, settled);
         }
     }
