@@ -53,7 +53,8 @@ fn every_code_of_the_source_is_explained_and_no_other() {
     for path in files.iter().filter(|path| !path.starts_with(concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli"))) {
         let text = std::fs::read_to_string(path).unwrap();
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-        let behind = ["Failure::new(", "failed(Class::", "Cause::connection(", "Cause::channel(", "(Class::"];
+        let behind =
+            ["Failure::new(", "failed(Class::", "ChannelError::connection(", "ChannelError::channel(", "(Class::"];
         let mut codes: Vec<&str> = behind.iter().flat_map(|mark| quoted(text, mark, 120)).collect();
         codes.extend(quoted(text, "Row(Code::", 100));
         if path.ends_with("message.rs") {
@@ -62,12 +63,12 @@ fn every_code_of_the_source_is_explained_and_no_other() {
         codes.extend(quoted(text, "PANIC: &str =", 30));
         codes.extend(quoted(text, "{ code: None, label: ", 30));
         codes.extend(body(text, "pub fn code(&self) -> &'static str {"));
-        if path.ends_with("link/error.rs") {
+        if path.ends_with("link/src/error.rs") {
             codes.extend(
                 body(text, "impl ConnectErrorKind {").chain(body(text, "pub fn as_str(self) -> &'static str {")),
             );
         }
-        if path.ends_with("link/words.rs") {
+        if path.ends_with("link/src/words.rs") {
             let list = text.split("const CODES").nth(1).unwrap().split("];").next().unwrap();
             codes.extend(list.split('"').skip(1).step_by(2).chain(["OTHER"]));
         }
