@@ -8,7 +8,7 @@ use crate::link::config::{durability, redis, sentinel};
 use crate::settings::keys::{Kind, Table, tables};
 use crate::settings::tls;
 use crate::sink_kinds;
-use crate::source::spec;
+use crate::source::kinds;
 use crate::spans::config as spans;
 
 tables! {

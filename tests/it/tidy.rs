@@ -184,7 +184,20 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // The whole file: what stages offer is collected here. Each listener reads its own keys, so those of the job queue are `api`'s.
     (
         "config",
-        &["message", "settings", "template", "route", "link", "sink", "sink_kinds", "source", "jobs", "api", "spans", "model"],
+        &[
+            "message",
+            "settings",
+            "template",
+            "route",
+            "link",
+            "sink",
+            "sink_kinds",
+            "source",
+            "jobs",
+            "api",
+            "spans",
+            "model",
+        ],
     ),
     // What a daemon runs on, as values: neither the file that they come from nor the keys in it.
     ("model", &["settings", "template", "route", "link", "sink", "source", "jobs", "spans"]),

@@ -14,7 +14,6 @@ use crate::operate::pause::paused;
 use crate::operate::progress::{Rate, Step, Watch};
 use crate::operate::session::{Queue, find};
 use crate::sink::{Backlog, BacklogMessage};
-use crate::source::SourceSpec;
 use crate::source::ledger::{CAUSES, DeadLetter, Import, Order};
 use crate::source::redisson::RedissonSpec;
 use crate::source::redisson::layout::{Layout, pack};

@@ -4,8 +4,8 @@ use super::super::acl;
 use super::super::session::{first, redis};
 use super::{Finding, State, finding, remedy};
 use crate::link::{Conn, Redis, missing_rights, whoami};
-use crate::sink::{Fixed, SinkRedis, SinkSpec};
 use crate::model::Config;
+use crate::sink::{Fixed, SinkRedis, SinkSpec};
 
 /// Looks at one sink.
 pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, source_conn: Option<&Conn>) -> Finding {

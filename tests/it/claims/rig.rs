@@ -7,6 +7,7 @@ use std::time::Duration;
 use delaybridge::config::load_str;
 use delaybridge::link::RedisEndpoint;
 use delaybridge::link::{Conn, Link, LinkOptions, Side};
+use delaybridge::settings::Secret;
 use delaybridge::sink::redis::KeyTarget;
 use delaybridge::source::ledger::TEST_CLOCK;
 use delaybridge::source::redisson::ListCleanup;
