@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{QUEUES, World, long, show_lateness};
+use crate::faults::rig::pass;
 use crate::harness::failovers::{Failover, Guide, Producer, judge, many, now_ms, show};
 
 /// Lateness that a busy machine can cause, in ms. A queue that waited for a silent node would be later by its
@@ -57,7 +58,7 @@ async fn queues_of_other_masters_are_not_late_while_one_is_killed() {
     }
     let master = world.cluster.owner(&world.queues[0].timeouts).await;
     let (at, elsewhere) = world.queues_at(master).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.deliveries_go_on(&(0..QUEUES).collect::<Vec<_>>(), 10).await;
     world.cluster.kill(master).await;
     // Redis loses writes that the replica did not have yet: a settled element may also come back.
     let report = world.complete().await;
@@ -82,9 +83,10 @@ async fn queues_of_other_masters_are_not_late_while_one_is_frozen_and_not_replac
 
 /// With `DELAYBRIDGE_LONG=1`, 60 s and twenty queues.
 async fn others_are_not_late_while_one_is_frozen(replaced: bool) {
+    // A queue that waited for the silent node would be later than `NOT_LATE_MS`, so the fault lasts twice as long.
     let (queues, before, frozen) = match long() {
         true => (20, Duration::from_secs(20), Duration::from_secs(60)),
-        false => (QUEUES, Duration::from_secs(1), Duration::from_secs(if replaced { 8 } else { 4 })),
+        false => (QUEUES, Duration::ZERO, Duration::from_millis(2 * NOT_LATE_MS.unsigned_abs())),
     };
     let mut world = World::start(queues).await;
     let mut daemon = world.daemon().await;
@@ -101,13 +103,15 @@ async fn others_are_not_late_while_one_is_frozen(replaced: bool) {
     if !replaced {
         world.cluster.never_takes_over(replica).await;
     }
-    tokio::time::sleep(before).await;
+    world.deliveries_go_on(&(0..queues).collect::<Vec<_>>(), 10).await;
+    // The measurement before the fault.
+    pass(before).await;
     world.cluster.nodes[master].pause();
     let from_ms = now_ms();
     if replaced {
         world.cluster.is_master(replica).await;
     }
-    tokio::time::sleep(frozen).await;
+    pass(frozen).await;
     // A replaced master comes back as a replica, and takes nothing.
     world.cluster.nodes[master].resume();
     let till_ms = now_ms();

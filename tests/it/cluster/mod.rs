@@ -34,6 +34,8 @@ struct World {
     done: RedisServer,
     queues: Vec<RedissonQueue>,
     oracle: Oracle,
+    /// The number of elements that were offered to each queue.
+    offered: Vec<usize>,
     /// The time from an offer to the due time of its last element.
     last: Duration,
 }
@@ -41,8 +43,9 @@ struct World {
 impl World {
     async fn start(queues: usize) -> World {
         let (cluster, done) = tokio::join!(RedisCluster::start(), RedisServer::start());
-        let queues = (0..queues).map(|number| RedissonQueue::new(&format!("queue-{number}"))).collect();
-        World { cluster, done, queues, oracle: Oracle::new(), last: Duration::ZERO }
+        let queues: Vec<_> = (0..queues).map(|number| RedissonQueue::new(&format!("queue-{number}"))).collect();
+        let offered = vec![0; queues.len()];
+        World { cluster, done, queues, oracle: Oracle::new(), offered, last: Duration::ZERO }
     }
 
     /// Starts a daemon that delivers from all queues.
@@ -61,18 +64,41 @@ impl World {
 
     /// Offers elements to one queue that fall due one after the other, the first after `first_ms`.
     async fn offer(&mut self, queue: usize, count: i64, first_ms: i64, apart_ms: i64) {
-        let queue = &self.queues[queue];
+        let (number, queue) = (queue, &self.queues[queue]);
         let mut redis = self.cluster.at(&queue.timeouts).await;
         let now = redis_now_ms(&mut redis).await;
         let element = |n| Element::new(Layout::New, now + first_ms + n * apart_ms, format!("{} {n}", queue.name));
         let elements: Vec<_> = (0..count).map(element).collect();
         queue.offer_bulk(&mut redis, &elements).await;
         self.oracle.offered(&elements);
+        self.offered[number] += elements.len();
         self.last = self.last.max(Duration::from_millis(u64::try_from(first_ms + count * apart_ms).unwrap_or(0)));
     }
 
     async fn delivered(&self) -> Vec<Delivery> {
         read_stream(&mut self.done.client().await, "done").await
+    }
+
+    /// Waits until each of these queues has this many more deliveries than now, or all that were offered.
+    async fn deliveries_go_on(&self, queues: &[usize], more: usize) {
+        let counts = async || {
+            let deliveries = self.delivered().await;
+            let of = |queue: usize| {
+                let name = Some(self.queues[queue].name.as_str());
+                deliveries.iter().filter(|delivery| delivery.queue.as_deref() == name).count()
+            };
+            queues.iter().map(|queue| of(*queue)).collect::<Vec<_>>()
+        };
+        let before = counts().await;
+        let wanted: Vec<_> = queues.iter().zip(before).map(|(queue, n)| self.offered[*queue].min(n + more)).collect();
+        eventually("deliveries of every queue", PATIENCE, async || {
+            let now = counts().await;
+            match now.iter().zip(&wanted).all(|(now, wanted)| now >= wanted) {
+                true => Ok(()),
+                false => Err(format!("{now:?} of {wanted:?}")),
+            }
+        })
+        .await;
     }
 
     /// Waits until everything has arrived.

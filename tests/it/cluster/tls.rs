@@ -10,7 +10,7 @@ use crate::harness::{Daemon, Oracle, RedisCluster, RedisServer, RedissonQueue};
 async fn nodes_are_found_by_the_name_that_their_certificates_have() {
     let (cluster, done) = tokio::join!(RedisCluster::secured(), RedisServer::start());
     let queues = (0..3).map(|number| RedissonQueue::new(&format!("queue-{number}"))).collect();
-    let mut world = World { cluster, done, queues, oracle: Oracle::new(), last: Duration::ZERO };
+    let mut world = World { cluster, done, queues, oracle: Oracle::new(), offered: vec![0; 3], last: Duration::ZERO };
     for queue in 0..3 {
         world.offer(queue, 50, -1_000, 1).await;
     }

@@ -58,7 +58,10 @@ fn anchors(page: &str) -> BTreeSet<String> {
 
 fn anchor(heading: &str) -> String {
     // For a link in a heading, only its text.
-    let text = heading.split("](").map(|part| part.rsplit_once(')').map_or(part, |(_, rest)| rest)).collect::<String>();
+    let mut parts = heading.split("](");
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.map(|part| part.split_once(')').map_or(part, |(_, rest)| rest));
+    let text = std::iter::once(first).chain(rest).collect::<String>();
     let letters = text.chars().filter_map(|letter| match letter {
         ' ' => Some('-'),
         '-' | '_' => Some(letter),
@@ -123,9 +126,9 @@ fn the_summary_has_every_page_once() {
 
 #[test]
 fn a_link_and_a_heading_are_read_as_a_forge_reads_them() {
-    let page = "# A `b.C[]`: d, _e_\n\n## Same\n\n## Same\n\n[x](y.md#z) `[no](link)` [p](q)\n\n```text\n[no](link)\n# no\n```\n";
+    let page = "# A `b.C[]`: d, _e_ (f)\n\n## Same\n\n## Same\n\n[x](y.md#z) `[no](link)` [p](q)\n\n```text\n[no](link)\n# no\n```\n";
     assert_eq!(links(page), [(7, "y.md#z".to_owned()), (7, "q".to_owned())]);
-    assert_eq!(anchors(page), ["a-bc-d-_e_", "same", "same-1"].map(str::to_owned).into());
+    assert_eq!(anchors(page), ["a-bc-d-_e_-f", "same", "same-1"].map(str::to_owned).into());
     assert_eq!(resolved("docs/a.md", "../b.md"), Some("b.md".into()));
     assert_eq!(resolved("docs/a.md", "../../b.md"), None);
 }

@@ -212,6 +212,16 @@ impl RedisServer {
             .unwrap_or_else(|e| panic!("connect to the test server on port {}: {e}", self.port))
     }
 
+    /// The number of calls of a command since the server started.
+    pub async fn calls(&self, command: &str) -> u64 {
+        let mut ask = redis::cmd("INFO");
+        let info: String =
+            ask.arg("commandstats").query_async(&mut self.client().await).await.expect("read the counts");
+        let head = format!("cmdstat_{command}:calls=");
+        let line = info.lines().find_map(|line| line.strip_prefix(&head)).unwrap_or("0,");
+        line.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number")
+    }
+
     /// The server's information about replication, or the reason for no answer.
     pub async fn replication(&self) -> Result<String, String> {
         let client = redis::Client::open(self.url()).map_err(|e| e.to_string())?;

@@ -49,12 +49,22 @@ async fn each_key_arrives_in_order_through_failures_and_a_kill() {
         daemon.expect_log("sink full").expect_log("leases expired");
     }
     let arrived = || first_confirmed(&receiver).iter().map(Vec::len).sum::<usize>();
+    let answered = |status: u16| receiver.received().iter().filter(|received| received.status == status).count();
+    let answers_more = async |status: u16, more: usize| {
+        let before = answered(status);
+        eventually(&format!("{more} more answers {status}"), PATIENCE, async || match answered(status) - before {
+            new if new >= more => Ok(()),
+            new => Err(format!("{new}")),
+        })
+        .await;
+    };
+    // Refuses some requests, then takes a part of the elements, until all have arrived.
     let failing = async {
         loop {
             receiver.answer("/orders", 503, None);
-            tokio::time::sleep(Duration::from_millis(30)).await;
+            answers_more(503, 1).await;
             receiver.answer("/orders", 204, None);
-            tokio::time::sleep(Duration::from_millis(150)).await;
+            answers_more(204, 30).await;
         }
     };
     let delivered = async {

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -83,7 +82,13 @@ async fn the_port_alone_loses_jobs_when_its_processes_are_killed() {
         if left == 0 { Ok(()) } else { Err(format!("{left} left")) }
     })
     .await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // A consumer may still have a job in hand: each is to find the list empty several times.
+    let polls = server.calls("lpop").await;
+    eventually("the consumers to find nothing", PATIENCE, async || match server.calls("lpop").await - polls {
+        more if more >= 120 => Ok(()),
+        more => Err(format!("{more} polls")),
+    })
+    .await;
     let handled: Vec<i64> = redis.lrange("handled", 0, -1).await.expect("a list");
     let once: HashSet<i64> = handled.iter().copied().collect();
     let (lost, twice) = (jobs as usize - once.len(), handled.len() - once.len());

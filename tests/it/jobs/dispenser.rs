@@ -1,6 +1,9 @@
 //! Waiting consumers: woken at once, served in order, and none loses a job by disconnecting.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use delaybridge::jobs::{Dispenser, Due, JobError, JobQueue, NewJob, PopRequest, Reserved, SCRIPTS, Topic, WAKE};
@@ -11,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::random::settings;
 use super::rig::{TOPIC, topic};
-use crate::harness::{Cut, Proxy, RedisServer};
+use crate::harness::{Cut, Proxy, RedisServer, eventually};
 
 /// A process with consumers.
 struct Process {
@@ -54,15 +57,46 @@ fn bodies(jobs: &[Reserved]) -> Vec<String> {
 
 const LONG: Duration = Duration::from_secs(60);
 
+/// Waits until the process has looked for jobs: there have been more calls of scripts than that.
+async fn looked(server: &RedisServer, calls: u64) {
+    eventually("a look for jobs", LONG, async || match server.calls("evalsha").await {
+        now if now > calls => Ok(()),
+        now => Err(format!("{now} calls")),
+    })
+    .await;
+}
+
+/// Waits until the process hears of jobs that are added.
+async fn listens(server: &RedisServer) {
+    let mut redis = server.client().await;
+    eventually("a subscription", LONG, async || {
+        let mut ask = redis::cmd("PUBSUB");
+        let counts: Vec<(String, usize)> =
+            ask.arg("NUMSUB").arg(WAKE).query_async(&mut redis).await.map_err(|e| e.to_string())?;
+        if counts.iter().any(|(_, listeners)| *listeners > 0) { Ok(()) } else { Err(format!("{counts:?}")) }
+    })
+    .await;
+}
+
+/// Polls a future once; its result if it is ready.
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    poll_fn(|context| match Pin::new(&mut *future).poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
 #[tokio::test]
 async fn who_waits_is_woken_by_a_job_of_its_own_process_and_of_another() {
     let server = RedisServer::start().await;
     let (one, other) = (Process::start(server.endpoint()).await, Process::start(server.endpoint()).await);
     assert!(one.dispenser.take(ask(&[TOPIC], 1, Duration::ZERO)).await.expect("take").is_empty());
     for adder in [&one, &other] {
+        let calls = server.calls("evalsha").await;
         let waits = one.dispenser.take(ask(&["urgent", TOPIC], 1, LONG));
         let adds = async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            looked(&server, calls).await;
             adder.add("x").await;
             Instant::now()
         };
@@ -104,23 +138,17 @@ async fn who_waits_is_woken_at_the_due_time_and_when_a_reservation_ends() {
 async fn the_longest_wait_is_served_first_and_the_first_topic_comes_first() {
     let server = RedisServer::start().await;
     let process = Process::start(server.endpoint()).await;
-    let waits: Vec<_> = (0..5)
-        .map(|_| {
-            let dispenser = process.dispenser.clone();
-            async move { dispenser.take(ask(&[TOPIC], 1, LONG)).await.expect("take") }
-        })
-        .collect();
-    let mut handles = Vec::new();
-    for wait in waits {
-        handles.push(tokio::spawn(wait));
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    listens(&server).await;
+    let mut waits: Vec<_> = (0..5).map(|_| Box::pin(process.dispenser.take(ask(&[TOPIC], 1, LONG)))).collect();
+    for wait in &mut waits {
+        // The first poll asks, so that they wait in this order.
+        assert!(poll_once(wait).await.is_none());
     }
-    for n in 0..5 {
+    for (n, wait) in waits.into_iter().enumerate() {
         process.add(&n.to_string()).await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    for (n, handle) in handles.into_iter().enumerate() {
-        assert_eq!(bodies(&handle.await.expect("a consumer")), [n.to_string()]);
+        let jobs = wait.await.expect("take");
+        assert_eq!(bodies(&jobs), [n.to_string()]);
+        process.jobs.finish(&jobs[0].id, jobs[0].token).await.expect("finish");
     }
     process.add("common").await;
     let urgent = "urgent".parse().expect("a topic");
@@ -201,8 +229,9 @@ async fn the_end_of_the_process_leaves_nothing_reserved() {
     let server = RedisServer::start().await;
     let process = Process::start(server.endpoint()).await;
     let dispenser = process.dispenser.clone();
+    let calls = server.calls("evalsha").await;
     let waits = tokio::spawn(async move { dispenser.take(ask(&[TOPIC], 1, LONG)).await });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    looked(&server, calls).await;
     process.stop.cancel();
     process.task.await.expect("the task ends");
     assert!(waits.await.expect("a consumer").expect("take").is_empty());

@@ -61,9 +61,13 @@ async fn nothing_is_delivered_while_too_few_replicas_have_the_claim() {
         if body.contains("0 of 1 replicas have it within 300ms") { Ok(()) } else { Err(body) }
     })
     .await;
-    // During several attempts, released elements stay there.
-    let before = daemon.metric(released).await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // The daemon asks for the replicas repeatedly, and claims nothing meanwhile.
+    let (before, asked) = (daemon.metric(released).await, master.calls("wait").await);
+    eventually("several more looks for replicas", PATIENCE, async || match master.calls("wait").await - asked {
+        looks if looks >= 4 => Ok(()),
+        looks => Err(format!("{looks} looks")),
+    })
+    .await;
     assert_eq!(redis.clone().xlen::<_, usize>("arrived").await.unwrap(), 50, "delivered without a replica");
     assert_eq!(daemon.metric(released).await, before, "it claims again while replicas are behind");
 
