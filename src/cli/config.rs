@@ -12,8 +12,7 @@ use crate::config;
 use crate::model::Config;
 use crate::operate::daemon;
 use crate::operate::differences::{Differing, MOST, differences};
-use crate::operate::remote::{self, Daemon};
-use crate::settings::Listen;
+use crate::operate::remote::Daemon;
 
 /// Show the settings in effect.
 #[derive(Debug, Subcommand)]
@@ -78,7 +77,7 @@ pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn 
     };
     let differs = running.as_ref().is_some_and(|running| *running != hash);
     let found = match &args.url {
-        Some(url) => Some(remote::config(&Daemon::at(url, args.token_file.as_deref())?).await?),
+        Some(url) => Some(Daemon::at(url, args.token_file.as_deref())?.config().await?),
         None if differs => ask(&config, args).await,
         None => None,
     };
@@ -94,7 +93,7 @@ async fn ask(config: &Config, args: &ShowArgs) -> Option<Value> {
         Listen::Tcp(address) => format!("http://{}", daemon::reachable(*address)),
         socket @ Listen::Unix(_) => socket.to_string(),
     };
-    remote::config(&Daemon::at(&url, args.token_file.as_deref()).ok()?).await.ok()
+    Daemon::at(&url, args.token_file.as_deref()).ok()?.config().await.ok()
 }
 
 /// How the file and the daemon are to each other.

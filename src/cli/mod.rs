@@ -25,6 +25,7 @@ mod migrate;
 mod offer;
 mod pause;
 mod peek;
+mod person;
 mod progress;
 mod queues;
 mod recover;
@@ -53,10 +54,9 @@ pub use run::{RunArgs, log_warnings};
 
 pub use self::access::AccessArgs;
 use self::endpoint::{endpoint, only};
-use crate::config::Loaded;
+use crate::config::{Config, ConfigErrors, Loaded};
+use crate::operate::{self, Queue, Session};
 use crate::model::Config;
-use crate::operate::{self, Queue, Session, check_id};
-use crate::settings::problem::ConfigErrors;
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
 ///
@@ -190,16 +190,6 @@ fn load_queues(global: &Global) -> Result<Config, Failed> {
 
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
-}
-
-/// As [`on_queue`] for an element with this id: what cannot be one is refused before Redis is asked.
-async fn on_element(global: &Global, queue: &str, id: &str) -> Result<(Session, Queue), Failed> {
-    let config = load_queues(global)?;
-    // A letter's own name is its place in the stream.
-    if !operate::dead::is_place(id) {
-        check_id(&config, queue, id)?;
-    }
-    Ok(Session::on_queue(config, queue).await?)
 }
 
 /// Reads the configuration, finds the queue and connects.

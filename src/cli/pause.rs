@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::element::person;
+use super::person::person;
 use super::remote::DaemonArgs;
-use super::{Failed, Global, answer, load_queues, show};
-use crate::operate::pause::{PauseChange, PauseChanges, PauseEnd, Reason, Target, check_target, pause, resume};
-pub(super) use crate::operate::pause::{length, point};
-use crate::operate::{Session, remote, words};
+use super::{Failed, Global, answer, show};
+use crate::operate::pause::{PauseChange, PauseChanges, PauseEnd, Reason, Target, length, point};
+use crate::operate::words;
 
 /// Stop the deliveries of a queue, or to a sink.
 ///
@@ -91,13 +90,6 @@ impl TargetArgs {
     }
 }
 
-/// Reads the configuration, looks for the target in it, and connects.
-async fn open(global: &Global, target: Target<'_>) -> Result<Session, Failed> {
-    let config = load_queues(global)?;
-    check_target(&config, target)?;
-    Ok(Session::open(config).await?)
-}
-
 pub(super) async fn run(global: &Global, args: &PauseArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let target = args.target.target();
     let by = person(args.by.as_deref());
@@ -107,10 +99,7 @@ pub(super) async fn run(global: &Global, args: &PauseArgs, out: &mut dyn Write) 
         (None, None) => PauseEnd::Never,
     };
     let reason = Reason { by: &by, why: &args.why, end };
-    let changes = match args.daemon.daemon()? {
-        Some(daemon) => remote::pause(&daemon, target, &reason).await?,
-        None => pause(&open(global, target).await?, target, &reason).await?,
-    };
+    let changes = args.daemon.operator(global)?.pause(target, &reason).await?;
     finish(global, out, &changes, "pause", |change| {
         let until = change.pause.as_ref().and_then(|pause| pause.until_ms);
         let until =
@@ -121,11 +110,7 @@ pub(super) async fn run(global: &Global, args: &PauseArgs, out: &mut dyn Write) 
 }
 
 pub(super) async fn end(global: &Global, args: &ResumeArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let target = args.target.target();
-    let changes = match args.daemon.daemon()? {
-        Some(daemon) => remote::resume(&daemon, target).await?,
-        None => resume(&open(global, target).await?, target).await?,
-    };
+    let changes = args.daemon.operator(global)?.resume(args.target.target()).await?;
     finish(global, out, &changes, "resume", |change| match &change.before {
         Some(pause) => format!("resumed; it was paused by {}: {}", pause.by, pause.why),
         None => "was not paused".to_owned(),

@@ -7,13 +7,10 @@ use clap::{Args, ValueEnum};
 
 use super::remote::DaemonArgs;
 use super::table::{Align, Table};
-use super::{Failed, Global, Output, answer, element, load_queues, on_element, on_queue, show};
-use crate::jobs::{JobState, Topic};
-use crate::operate::element::find;
-use crate::operate::jobs::{Found, Jobs};
-use crate::operate::peek::{Elements, Peek, State, peek};
-use crate::operate::remote::Daemon;
-use crate::operate::{remote, words};
+use super::{Failed, Global, Output, answer, element, show};
+use crate::operate::operator::Peeked;
+use crate::operate::peek::{Elements, Peek, State};
+use crate::operate::words;
 
 /// Show the elements of a queue without taking them.
 ///
@@ -86,69 +83,19 @@ const START_TEXT: usize = 4096;
 const START_JSON: usize = 64 << 10;
 
 pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    if let Some(daemon) = args.daemon.daemon()? {
-        return of_daemon(global, args, &daemon, out).await;
-    }
-    if let Some(found) = of_topic(global, args).await? {
-        answer(global, out, &found, super::jobs::list)?;
-        return Ok(0);
-    }
+    let operator = args.daemon.operator(global)?;
     if let Some(id) = &args.id {
-        let (_session, queue) = on_element(global, &args.queue, id).await?;
-        answer(global, out, &find(&queue, id).await?, element::found)?;
+        answer(global, out, &operator.find(&args.queue, id).await?, element::found)?;
         return Ok(0);
     }
-    let (_session, queue) = on_queue(global, &args.queue).await?;
     let start = if global.output == Output::Json { START_JSON } else { START_TEXT };
     let PeekArgs { limit, state, full, routes, .. } = *args;
     let ask = Peek { state, first: 0, limit, payload_bytes: (!full).then_some(start), routes };
-    answer(global, out, &peek(&queue, &ask).await?, |found| text(found, &ask))?;
+    match operator.peek(&args.queue, &ask).await? {
+        Peeked::Elements(found) => answer(global, out, &found, |found| text(found, &ask))?,
+        Peeked::Jobs(found) => answer(global, out, &found, super::jobs::list)?,
+    }
     Ok(0)
-}
-
-/// What a daemon shows of a queue: up to 100 elements, each with up to 4 KiB of its payload.
-async fn of_daemon(global: &Global, args: &PeekArgs, daemon: &Daemon, out: &mut dyn Write) -> Result<u8, Failed> {
-    if let Some(id) = &args.id {
-        let mut found = remote::find(daemon, &args.queue, id).await?;
-        found.held = remote::hold(daemon, &args.queue).await?;
-        answer(global, out, &found, element::found)?;
-        return Ok(0);
-    }
-    let ask = Peek { state: args.state, first: 0, limit: args.limit, payload_bytes: Some(START_TEXT), routes: false };
-    let found = remote::peek(daemon, &args.queue, args.state, args.limit).await?;
-    answer(global, out, &found, |found| text(found, &ask))?;
-    Ok(0)
-}
-
-/// The jobs of a topic, if the name is that of a topic and of no queue.
-async fn of_topic(global: &Global, args: &PeekArgs) -> Result<Option<Found>, Failed> {
-    let config = load_queues(global)?;
-    let (Some(settings), Ok(topic)) = (&config.jobs, args.queue.parse::<Topic>()) else { return Ok(None) };
-    if config.queues.iter().any(|spec| *spec.id == *args.queue) {
-        return Ok(None);
-    }
-    let configured = settings.topics.contains_key(&topic);
-    let jobs = Jobs::open(&config).await?;
-    if !configured && !jobs.has(&topic).await? {
-        return Ok(None);
-    }
-    let refuse = |why: &str| Err(Failed::usage(format!("look at topic {topic}: {why}")));
-    let state = match args.state {
-        _ if args.id.is_some() => return refuse("one job is shown by `delaybridge jobs show`"),
-        _ if args.routes => return refuse("a topic has no destinations; name the queue that delivers it"),
-        // What waits, whether it is due or not, as of a queue.
-        State::Scheduled => JobState::Ready,
-        State::Ready => JobState::Ready,
-        State::InFlight => JobState::Reserved,
-        State::Retry => return refuse("a topic has no jobs in `retry`; those that failed wait as `scheduled`"),
-        State::Dead => return refuse("dead jobs are listed by `delaybridge jobs dead`"),
-    };
-    let mut found = jobs.peek(&topic, state, args.limit).await?;
-    let rest = args.limit.saturating_sub(found.jobs.len());
-    if args.state == State::Scheduled && rest > 0 {
-        found.jobs.extend(jobs.peek(&topic, JobState::Delay, rest).await?.jobs);
-    }
-    Ok(Some(found))
 }
 
 fn text(found: &Elements, ask: &Peek) -> String {

@@ -10,12 +10,11 @@ use super::jobs::topics;
 use super::remote::DaemonArgs;
 use super::table::{Align, Table};
 use super::top::every;
-use super::{Failed, Global, Output, answer, load_queues, show};
+use super::{Failed, Global, Output, answer, show};
 use crate::operate::content::escaped;
-use crate::operate::overview::{Overview, Row, SinkRow, Trouble};
-use crate::operate::queues::{Queues, queues};
-use crate::operate::remote::{self, Daemon};
-use crate::operate::{Session, words};
+use crate::operate::overview::{Row, SinkRow, Trouble};
+use crate::operate::queues::Queues;
+use crate::operate::{Operator, words};
 
 /// Show every queue with its pending, late and dead elements.
 ///
@@ -50,18 +49,16 @@ Examples:
 Exit codes: 0 done, 1 a queue could not be read, 2 wrong configuration";
 
 pub(super) async fn run(global: &Global, args: &QueuesArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let place = match args.daemon.daemon()? {
-        Some(daemon) => Place::Daemon(daemon),
-        None => Place::Redis(Box::new(Session::open(load_queues(global)?).await?)),
-    };
-    let Some(every) = args.watch else { return once(global, &place, out).await };
+    let operator = args.daemon.operator(global)?;
+    operator.connect().await?;
+    let Some(every) = args.watch else { return once(global, &*operator, out).await };
     let clear = std::io::stdout().is_terminal() && global.output == Output::Text;
     loop {
         if clear {
             // From the first line on: one screen, and not a roll of paper.
             out.write_all(b"\x1b[H\x1b[2J")?;
         }
-        if let Err(failed) = once(global, &place, out).await {
+        if let Err(failed) = once(global, &*operator, out).await {
             writeln!(out, "{failed}")?;
         }
         if !clear && global.output == Output::Text {
@@ -72,21 +69,8 @@ pub(super) async fn run(global: &Global, args: &QueuesArgs, out: &mut dyn Write)
     }
 }
 
-/// What is asked.
-enum Place {
-    Daemon(Daemon),
-    Redis(Box<Session>),
-}
-
-async fn once(global: &Global, place: &Place, out: &mut dyn Write) -> Result<u8, Failed> {
-    let found = match place {
-        Place::Redis(session) => queues(session).await,
-        Place::Daemon(daemon) => {
-            let (found, sinks) = tokio::join!(remote::overview(daemon, ""), remote::sinks(daemon));
-            let Overview { queues, errors, clocks, .. } = found?;
-            Queues { queues, topics: None, sinks: Some(sinks?.sinks), errors, clocks }
-        }
-    };
+async fn once(global: &Global, operator: &dyn Operator, out: &mut dyn Write) -> Result<u8, Failed> {
+    let found = operator.queues().await?;
     answer(global, out, &found, text)?;
     let failed: Vec<_> =
         found.errors.iter().map(|error| format!("read queue `{}`: {}", error.queue, error.message)).collect();

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Failed;
+use super::{Failed, Global, load_queues};
 use crate::operate::remote::Daemon;
+use crate::operate::{Operator, OverRedis};
 
 /// A running daemon.
 #[derive(Debug, Args)]
@@ -19,9 +20,11 @@ pub struct DaemonArgs {
 }
 
 impl DaemonArgs {
-    /// The daemon, if one was named.
-    pub(super) fn daemon(&self) -> Result<Option<Daemon>, Failed> {
-        let at = |url| Daemon::at(url, self.token_file.as_deref());
-        Ok(self.url.as_deref().map(at).transpose()?)
+    /// The daemon, if one was named, else the Redis of the configuration.
+    pub(super) fn operator(&self, global: &Global) -> Result<Box<dyn Operator>, Failed> {
+        Ok(match &self.url {
+            Some(url) => Box::new(Daemon::at(url, self.token_file.as_deref())?),
+            None => Box::new(OverRedis::new(load_queues(global)?)),
+        })
     }
 }

@@ -25,6 +25,8 @@ pub mod fsck;
 pub mod horizon;
 pub mod jobs;
 mod live;
+pub mod operator;
+mod over_redis;
 pub mod overview;
 pub mod pause;
 pub mod peek;
@@ -39,4 +41,6 @@ mod session;
 pub mod words;
 
 pub use self::error::{Error, Kind, QueueError};
+pub use self::operator::Operator;
+pub use self::over_redis::OverRedis;
 pub use self::session::{Queue, Session, check_id, find};

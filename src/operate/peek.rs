@@ -45,6 +45,19 @@ pub enum State {
     Dead,
 }
 
+impl State {
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Scheduled => "scheduled",
+            State::Retry => "retry",
+            State::InFlight => "in_flight",
+            State::Ready => "ready",
+            State::Dead => "dead",
+        }
+    }
+}
+
 /// Some elements of a queue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Elements {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::cli::Failed;
 use crate::cli::remote::DaemonArgs;
-use crate::cli::{Failed, pause};
 use crate::operate::dead::{FieldIs, Filter, Pace, Which};
+use crate::operate::pause;
 
 /// The longest line of standard input that can be an id.
 const LONGEST: usize = 1_024;
@@ -83,6 +84,11 @@ impl WhichArgs {
     /// Whether the ids come from standard input.
     pub fn reads_stdin(&self) -> bool {
         self.ids.iter().any(|id| id == "-")
+    }
+
+    /// The ids among the arguments.
+    pub fn names(&self) -> &[String] {
+        if self.reads_stdin() { &[] } else { &self.ids }
     }
 
     /// The letters that are meant.

@@ -13,12 +13,10 @@ use super::errors::explain;
 use super::progress::Progress;
 use super::remote::DaemonArgs;
 use super::table::{Align, Table};
-use super::{Failed, Global, answer, load_queues, on_queue, show};
+use super::{Failed, Global, answer, show};
 use crate::operate::content::escaped;
-use crate::operate::dead::{self, Counted, DeadLetters, Letter, Pace, Purged, Redriven, Shown, Which};
-use crate::operate::progress::Watch;
-use crate::operate::remote::Daemon;
-use crate::operate::{Error, Queue, Session, check_id, remote, words};
+use crate::operate::dead::{self, Counted, DeadLetters, Letter, Purged, Redriven, Shown, Swept, Which};
+use crate::operate::{Error, words};
 
 /// Show, count, redrive, remove, export or import dead letters.
 ///
@@ -45,17 +43,6 @@ Examples:
   delaybridge dead show order_timeout 1795251632252-0
   delaybridge dead redrive order_timeout --sink events --dry-run
   delaybridge dead redrive order_timeout --all";
-
-/// The queue, and the names of letters that are meant: what cannot be a name is refused before Redis is asked.
-async fn on_letters(global: &Global, queue: &str, names: &[String]) -> Result<(Session, Queue), Failed> {
-    let config = load_queues(global)?;
-    for name in names.iter().filter(|name| !dead::is_place(name) && *name != "-") {
-        check_id(&config, queue, name).map_err(|error| {
-            Failed::usage(format!("{}; a letter's own name is its stream id (1795251632252-0)", error.message))
-        })?;
-    }
-    Ok(Session::on_queue(config, queue).await?)
-}
 
 /// List the dead letters of a queue, latest first.
 ///
@@ -192,24 +179,14 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
     match command {
         DeadCommand::Ls(args) => {
             let (filter, mut watch) = (args.filter.filter(), Progress::start("dead ls"));
-            let found = match args.daemon.daemon()? {
-                Some(daemon) => remote::letters(&daemon, &args.queue, &filter, args.limit, &mut watch).await?,
-                None => {
-                    let (_session, queue) = on_queue(global, &args.queue).await?;
-                    dead::list(&queue, &filter, args.limit, &mut watch).await?
-                }
-            };
+            let operator = args.daemon.operator(global)?;
+            let found = operator.letters(&args.queue, &filter, args.limit, &mut watch).await?;
             answer(global, out, &found, list)?;
         }
         DeadCommand::Count(args) => {
-            let filter = args.filter.filter();
-            let counted = match args.daemon.daemon()? {
-                Some(daemon) => remote::count(&daemon, &args.queue, &filter).await?,
-                None => {
-                    let (_session, queue) = on_queue(global, &args.queue).await?;
-                    dead::count(&queue, &filter, &mut Progress::start("dead count")).await?
-                }
-            };
+            let (filter, mut watch) = (args.filter.filter(), Progress::start("dead count"));
+            let operator = args.daemon.operator(global)?;
+            let counted = operator.count_letters(&args.queue, &filter, &mut watch).await?;
             answer(global, out, &counted, totals)?;
             if counted.stopped {
                 return Err(Failed::runtime("count dead letters: ended before all were looked at"));
@@ -223,18 +200,7 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
                     "show dead letters: name one by its id, or write a filter (--reason, --field, ...)",
                 ));
             }
-            let found = match (args.daemon.daemon()?, &args.id) {
-                (Some(daemon), Some(id)) if which.filter.is_empty() => remote::show(&daemon, &args.queue, id).await?,
-                (Some(_), _) => {
-                    return Err(Failed::usage(
-                        "show dead letters: a daemon shows one by its id; run the command without --daemon for a filter",
-                    ));
-                }
-                (None, _) => {
-                    let (_session, queue) = on_letters(global, &args.queue, &which.ids).await?;
-                    dead::show(&queue, &which, args.limit).await?
-                }
-            };
+            let found = args.daemon.operator(global)?.show_letters(&args.queue, &which, args.limit).await?;
             answer(global, out, &found, shown)?;
         }
         DeadCommand::Redrive(args) => redrive(global, args, out).await?,
@@ -245,56 +211,35 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
     Ok(0)
 }
 
-/// Where letters are worked through.
-enum On {
-    /// In Redis.
-    Redis(Box<(Session, Queue)>),
-    /// By a daemon, for the queue of this name.
-    Daemon(Daemon, String),
-}
-
-impl On {
-    async fn open(global: &Global, which: &WhichArgs, ids: &[String]) -> Result<On, Failed> {
-        Ok(match which.daemon.daemon()? {
-            Some(daemon) => On::Daemon(daemon, which.queue.clone()),
-            None => On::Redis(Box::new(on_letters(global, &which.queue, ids).await?)),
-        })
+/// Runs `step` for the letters that are meant: all at once, or as many as [`ids_of_stdin`] returns.
+async fn in_batches<T: Swept>(
+    args: &WhichArgs,
+    mut which: Which,
+    mut step: impl AsyncFnMut(&Which) -> Result<T, Error>,
+) -> Result<T, Failed> {
+    if !args.reads_stdin() {
+        return Ok(step(&which).await?);
     }
-
-    async fn redrive(&self, which: &Which, pace: Pace, watch: &mut dyn Watch) -> Result<Redriven, Error> {
-        match self {
-            On::Redis(at) => dead::redrive(&at.1, which, pace, watch).await,
-            On::Daemon(daemon, queue) => remote::redrive(daemon, queue, which, pace, watch).await,
+    let (mut done, mut lines) = (T::default(), 0);
+    while !done.is_stopped() {
+        which.ids = ids_of_stdin(&mut lines)?;
+        if which.ids.is_empty() {
+            break;
         }
+        done.add(step(&which).await?);
     }
-
-    async fn purge(&self, which: &Which, pace: Pace, watch: &mut dyn Watch) -> Result<Purged, Error> {
-        match self {
-            On::Redis(at) => dead::purge(&at.1, which, pace, watch).await,
-            On::Daemon(daemon, queue) => remote::purge(daemon, queue, which, pace, watch).await,
-        }
-    }
+    Ok(done)
 }
 
 async fn redrive(global: &Global, args: &RedriveArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
-    let (mut which, pace) = (args.which.which("redrive")?, args.pace.pace());
-    let at = On::open(global, &args.which, &which.ids).await?;
-    let mut watch = Progress::start("dead redrive");
-    let mut done = Redriven::default();
-    if args.which.reads_stdin() {
-        let mut lines = 0;
-        while !done.stopped {
-            which.ids = ids_of_stdin(&mut lines)?;
-            if which.ids.is_empty() {
-                break;
-            }
-            done.add(at.redrive(&which, pace, &mut watch).await?);
-        }
-    } else {
-        done = at.redrive(&which, pace, &mut watch).await?;
-    }
-    drop(watch);
+    let (which, pace) = (args.which.which("redrive")?, args.pace.pace());
+    let operator = args.which.daemon.operator(global)?;
     let queue = &args.which.queue;
+    operator.check_letters(queue, args.which.names()).await?;
+    let mut watch = Progress::start("dead redrive");
+    let redrive = async |which: &Which| operator.redrive(queue, which, pace, &mut watch).await;
+    let done: Redriven = in_batches(&args.which, which, redrive).await?;
+    drop(watch);
     answer(global, out, &done, |done| {
         let letters = words::count(if done.dry_run { done.matched } else { done.redriven }, "dead letter");
         match done.dry_run {
@@ -320,7 +265,7 @@ async fn redrive(global: &Global, args: &RedriveArgs, out: &mut (dyn Write + Sen
 }
 
 async fn purge(global: &Global, args: &PurgeArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
-    let (mut which, pace) = (args.which.which("purge")?, args.pace.pace());
+    let (which, pace) = (args.which.which("purge")?, args.pace.pace());
     let many = which.all || !which.filter.is_empty() || args.which.reads_stdin();
     if !args.yes && !pace.dry_run && (many || !std::io::stdin().is_terminal()) {
         return Err(Failed::usage(format!(
@@ -329,23 +274,13 @@ async fn purge(global: &Global, args: &PurgeArgs, out: &mut (dyn Write + Send)) 
             args.which.queue
         )));
     }
-    let at = On::open(global, &args.which, &which.ids).await?;
-    let mut watch = Progress::start("dead purge");
-    let mut done = Purged::default();
-    if args.which.reads_stdin() {
-        let mut lines = 0;
-        while !done.stopped {
-            which.ids = ids_of_stdin(&mut lines)?;
-            if which.ids.is_empty() {
-                break;
-            }
-            done.add(at.purge(&which, pace, &mut watch).await?);
-        }
-    } else {
-        done = at.purge(&which, pace, &mut watch).await?;
-    }
-    drop(watch);
+    let operator = args.which.daemon.operator(global)?;
     let queue = &args.which.queue;
+    operator.check_letters(queue, args.which.names()).await?;
+    let mut watch = Progress::start("dead purge");
+    let purge = async |which: &Which| operator.purge(queue, which, pace, &mut watch).await;
+    let done: Purged = in_batches(&args.which, which, purge).await?;
+    drop(watch);
     answer(global, out, &done, |done| match done.dry_run {
         true => {
             let letters = words::count(done.matched, "dead letter");

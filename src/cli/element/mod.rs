@@ -8,11 +8,12 @@ use std::time::Duration;
 use clap::Args;
 
 pub(super) use self::text::found;
+use super::person::person;
 use super::remote::DaemonArgs;
-use super::{Failed, Global, answer, environment, on_element, pause, show};
-use crate::operate::element::{Acted, Action, Fate, When, act};
+use super::{Failed, Global, answer, show};
+use crate::operate::element::{Acted, Action, Fate, When};
+use crate::operate::pause;
 use crate::operate::peek::State;
-use crate::operate::remote;
 
 /// Which element.
 #[derive(Debug, Args)]
@@ -123,14 +124,6 @@ Example:
 
 Exit codes: 0 it is a dead letter, 1 not found, or in flight, or failed, 2 wrong arguments or configuration";
 
-/// The person who runs the command.
-pub(super) fn person(named: Option<&str>) -> String {
-    let user = || ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(environment).filter(|name| !name.is_empty());
-    // A container often has no such variable.
-    let number = || format!("uid {}", rustix::process::getuid().as_raw());
-    named.map(str::to_owned).or_else(user).unwrap_or_else(number)
-}
-
 pub(super) async fn run_now(global: &Global, args: &RunNowArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     carry_out(global, &args.element, Action::Reschedule(When::Now), out).await
 }
@@ -158,13 +151,7 @@ async fn carry_out(
     action: Action<'_>,
     out: &mut dyn Write,
 ) -> Result<u8, Failed> {
-    let acted = match element.daemon.daemon()? {
-        Some(daemon) => remote::act(&daemon, &element.queue, &element.id, action).await?,
-        None => {
-            let (_session, queue) = on_element(global, &element.queue, &element.id).await?;
-            act(&queue, &element.id, action).await?
-        }
-    };
+    let acted = element.daemon.operator(global)?.act(&element.queue, &element.id, action).await?;
     answer(global, out, &acted, done)?;
     Ok(0)
 }

@@ -10,14 +10,12 @@ use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::sync::mpsc;
 
-use self::screen::{Screen, Wish};
-use super::element::person;
+use self::screen::{KeyAction, Screen};
+use super::person::person;
 use super::remote::DaemonArgs;
-use super::{Failed, Global, load_queues};
-use crate::operate::overview::{Overview, Sinks, Which, overview};
-use crate::operate::pause::{PauseEnd, Reason, Target, pause, resume};
-use crate::operate::remote::{self, Daemon};
-use crate::operate::{Error, Session};
+use super::{Failed, Global};
+use crate::operate::Operator;
+use crate::operate::pause::{PauseEnd, Reason, Target};
 
 /// Watch every queue live in the terminal.
 ///
@@ -51,51 +49,21 @@ pub(super) fn every(text: &str) -> Result<Duration, String> {
     if fits { Ok(time) } else { Err("at least 500ms, at most 1h".to_owned()) }
 }
 
-/// What is asked.
-enum Place {
-    Daemon(Daemon),
-    Redis(Box<Session>),
-}
-
-impl Place {
-    async fn look(&self) -> Result<(Overview, Option<Sinks>), Error> {
-        match self {
-            Place::Daemon(daemon) => {
-                let (queues, sinks) = tokio::join!(remote::overview(daemon, ""), remote::sinks(daemon));
-                Ok((queues?, Some(sinks?)))
-            }
-            Place::Redis(session) => {
-                let which = Which { limit: session.config.queues.len().max(1), ..Which::default() };
-                Ok((overview(session, &which).await?, None))
-            }
-        }
-    }
-
-    /// Does what a key asked for; what came of it, in words.
-    async fn act(&self, wish: &Wish) -> String {
-        let by = person(None);
-        let reason = Reason { by: &by, why: "paused in delaybridge top", end: PauseEnd::Never };
-        let (verb, done) = match (self, wish) {
-            (Place::Daemon(daemon), Wish::Pause(queue)) => {
-                ("pause", remote::pause(daemon, Target::Queue(queue), &reason).await)
-            }
-            (Place::Daemon(daemon), Wish::Resume(queue)) => {
-                ("resume", remote::resume(daemon, Target::Queue(queue)).await)
-            }
-            (Place::Redis(session), Wish::Pause(queue)) => {
-                ("pause", pause(session, Target::Queue(queue), &reason).await)
-            }
-            (Place::Redis(session), Wish::Resume(queue)) => ("resume", resume(session, Target::Queue(queue)).await),
-            (_, Wish::Leave | Wish::Look) => return String::new(),
-        };
-        let queue = wish.queue().unwrap_or_default();
-        match done {
-            Ok(changes) => match changes.errors.first() {
-                None => format!("{queue}: {verb} done"),
-                Some(error) => format!("{verb} {queue}: {}", error.message),
-            },
-            Err(error) => error.message,
-        }
+/// Carries out what a key asked for, and returns the outcome in words.
+async fn act(operator: &dyn Operator, action: &KeyAction) -> String {
+    let by = person(None);
+    let reason = Reason { by: &by, why: "paused in delaybridge top", end: PauseEnd::Never };
+    let (verb, queue, done) = match action {
+        KeyAction::Pause(queue) => ("pause", queue, operator.pause(Target::Queue(queue), &reason).await),
+        KeyAction::Resume(queue) => ("resume", queue, operator.resume(Target::Queue(queue)).await),
+        KeyAction::Leave | KeyAction::Refresh => return String::new(),
+    };
+    match done {
+        Ok(changes) => match changes.errors.first() {
+            None => format!("{queue}: {verb} done"),
+            Some(error) => format!("{verb} {queue}: {}", error.message),
+        },
+        Err(error) => error.message,
     }
 }
 
@@ -105,26 +73,20 @@ pub(super) async fn run(global: &Global, args: &TopArgs) -> Result<u8, Failed> {
             "top: standard output is no terminal; `delaybridge queues --watch` writes plain text",
         ));
     }
-    let (place, name) = match args.daemon.daemon()? {
-        Some(daemon) => {
-            let name = daemon.address();
-            (Place::Daemon(daemon), name)
-        }
-        None => (Place::Redis(Box::new(Session::open(load_queues(global)?).await?)), "Redis".to_owned()),
-    };
-    // The first look before the screen is taken: what is wrong is read in peace.
-    let first = place.look().await?;
-    let mut screen = Screen::new(name);
+    let operator = args.daemon.operator(global)?;
+    // Before the screen is taken over, so that an error stays readable.
+    let first = operator.overview().await?;
+    let mut screen = Screen::new(operator.address());
     screen.saw(Ok(first));
     let mut terminal =
         ratatui::try_init().map_err(|error| Failed::runtime(format!("take over the terminal: {error}")))?;
-    let result = watch(&place, &mut screen, &mut terminal, args.every).await;
+    let result = watch(&*operator, &mut screen, &mut terminal, args.every).await;
     ratatui::restore();
     result.map(|()| 0).map_err(|error| Failed::runtime(format!("draw on the terminal: {error}")))
 }
 
 async fn watch(
-    place: &Place,
+    operator: &dyn Operator,
     screen: &mut Screen,
     terminal: &mut ratatui::DefaultTerminal,
     every: Duration,
@@ -150,25 +112,22 @@ async fn watch(
             biased;
             event = keys.recv() => event,
             _ = looks.tick() => {
-                screen.saw(place.look().await.map_err(|error| error.message));
+                screen.saw(operator.overview().await.map_err(|error| error.message));
                 continue;
             }
         };
-        let wish = match event {
+        let action = match event {
             None => return Ok(()),
             Some(Event::Key(key)) if key.kind == KeyEventKind::Press => screen.key(key),
             Some(_) => None,
         };
-        match wish {
-            Some(Wish::Leave) => return Ok(()),
-            Some(Wish::Look) => {}
-            Some(wish) => {
-                let told = place.act(&wish).await;
-                screen.tell(told);
-            }
+        match action {
+            Some(KeyAction::Leave) => return Ok(()),
+            Some(KeyAction::Refresh) => {}
+            Some(action) => screen.tell(act(operator, &action).await),
             None => continue,
         }
-        screen.saw(place.look().await.map_err(|error| error.message));
+        screen.saw(operator.overview().await.map_err(|error| error.message));
         looks.reset();
     }
 }

@@ -49,24 +49,24 @@ pub(super) enum Mode {
     /// The filter is written.
     Filter,
     /// Whether a queue is to be paused or resumed.
-    Confirm(Wish),
+    Confirm(KeyAction),
 }
 
 /// What a key asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum KeyAction {
     Leave,
-    Look,
+    Refresh,
     Pause(String),
     Resume(String),
 }
 
-impl Wish {
+impl KeyAction {
     /// The queue that it is about.
     pub(super) fn queue(&self) -> Option<&str> {
         match self {
-            Wish::Pause(queue) | Wish::Resume(queue) => Some(queue),
-            Wish::Leave | Wish::Look => None,
+            KeyAction::Pause(queue) | KeyAction::Resume(queue) => Some(queue),
+            KeyAction::Leave | KeyAction::Refresh => None,
         }
     }
 }
@@ -157,13 +157,13 @@ impl Screen {
     }
 
     /// A key was pressed.
-    pub(super) fn key(&mut self, key: KeyEvent) -> Option<Wish> {
+    pub(super) fn key(&mut self, key: KeyEvent) -> Option<KeyAction> {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-            return Some(Wish::Leave);
+            return Some(KeyAction::Leave);
         }
         match std::mem::replace(&mut self.mode, Mode::List) {
             Mode::Filter => self.write(key.code),
-            Mode::Confirm(wish) => return matches!(key.code, KeyCode::Char('y' | 'Y')).then_some(wish),
+            Mode::Confirm(action) => return matches!(key.code, KeyCode::Char('y' | 'Y')).then_some(action),
             mode => {
                 self.mode = mode;
                 return self.command(key.code);
@@ -187,11 +187,11 @@ impl Screen {
         }
     }
 
-    fn command(&mut self, code: KeyCode) -> Option<Wish> {
+    fn command(&mut self, code: KeyCode) -> Option<KeyAction> {
         self.told.clear();
         match code {
             KeyCode::Char('q') | KeyCode::Esc if self.mode == Mode::Queue => self.mode = Mode::List,
-            KeyCode::Char('q') => return Some(Wish::Leave),
+            KeyCode::Char('q') => return Some(KeyAction::Leave),
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Down | KeyCode::Char('j') => self.step(1),
             KeyCode::Up | KeyCode::Char('k') => self.step(-1),
@@ -205,12 +205,12 @@ impl Screen {
                 let at = Sort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(0);
                 self.sort = Sort::ALL[(at + 1) % Sort::ALL.len()];
             }
-            KeyCode::Char('r') => return Some(Wish::Look),
+            KeyCode::Char('r') => return Some(KeyAction::Refresh),
             KeyCode::Char('p') => {
                 if let Some(row) = self.current() {
                     let paused = row.state.paused.iter().any(|pause| pause.sink.is_none());
                     let queue = row.state.queue.clone();
-                    self.mode = Mode::Confirm(if paused { Wish::Resume(queue) } else { Wish::Pause(queue) });
+                    self.mode = Mode::Confirm(if paused { KeyAction::Resume(queue) } else { KeyAction::Pause(queue) });
                 }
             }
             _ => {}

@@ -5,7 +5,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::every;
-use super::screen::{Mode, Screen, Wish};
+use super::screen::{KeyAction, Mode, Screen};
 use super::view::draw;
 use crate::operate::QueueError;
 use crate::operate::overview::{Here, Hold, Overview, Row, SinkRow, Sinks};
@@ -59,7 +59,7 @@ fn lines(screen: &Screen, width: u16) -> Vec<String> {
     (0..24).map(line).collect()
 }
 
-fn press(screen: &mut Screen, text: &str) -> Option<Wish> {
+fn press(screen: &mut Screen, text: &str) -> Option<KeyAction> {
     let press = |code| KeyEvent::new(code, KeyModifiers::NONE);
     text.chars().fold(None, |_, letter| {
         screen.key(press(match letter {
@@ -115,7 +115,7 @@ fn keys_sort_filter_and_open() {
     assert_eq!(screen.mode, Mode::List);
     press(&mut screen, "\u{1b}");
     assert_eq!(order(&screen).len(), 3);
-    assert_eq!(press(&mut screen, "q"), Some(Wish::Leave));
+    assert_eq!(press(&mut screen, "q"), Some(KeyAction::Leave));
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn a_pause_is_asked_for_twice() {
     assert_eq!(press(&mut screen, "p"), None);
     assert!(lines(&screen, 100)[23].starts_with("pause orders for all daemons?"));
     assert_eq!(press(&mut screen, "n"), None);
-    assert_eq!(press(&mut screen, "py"), Some(Wish::Pause("orders".to_owned())));
-    assert_eq!(press(&mut screen, "jpy"), Some(Wish::Resume("mails".to_owned())));
+    assert_eq!(press(&mut screen, "py"), Some(KeyAction::Pause("orders".to_owned())));
+    assert_eq!(press(&mut screen, "jpy"), Some(KeyAction::Resume("mails".to_owned())));
 }
 
 #[test]

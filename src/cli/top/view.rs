@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState, Wrap};
 
-use super::screen::{Mode, Screen, Wish};
+use super::screen::{KeyAction, Mode, Screen};
 use crate::cli::show::{absolute, relative};
 use crate::operate::content::escaped;
 use crate::operate::overview::{Row, Sums};
@@ -252,11 +252,11 @@ fn sinks_of(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
 fn keys(screen: &Screen) -> Line<'static> {
     match &screen.mode {
         Mode::Filter => Line::from(format!("filter: {}_   enter: keep, esc: drop", escaped(&screen.filter))),
-        Mode::Confirm(Wish::Resume(queue)) => {
+        Mode::Confirm(KeyAction::Resume(queue)) => {
             Line::styled(format!("resume {queue} for all daemons? y: yes, other keys: no"), STRONG)
         }
-        Mode::Confirm(wish) => {
-            let queue = wish.queue().unwrap_or_default();
+        Mode::Confirm(action) => {
+            let queue = action.queue().unwrap_or_default();
             Line::styled(format!("pause {queue} for all daemons? y: yes, other keys: no"), STRONG)
         }
         Mode::List | Mode::Queue if !screen.told.is_empty() => Line::styled(escaped(&screen.told), STRONG),

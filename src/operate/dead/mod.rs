@@ -10,6 +10,7 @@ mod import;
 pub(crate) mod letter;
 pub(super) mod selection;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::aside::{Aside, Broken};
@@ -111,9 +112,20 @@ pub struct Redriven {
     pub not_found: Vec<String>,
 }
 
-impl Redriven {
-    /// Adds what became of the next ones.
-    pub fn add(&mut self, next: Redriven) {
+/// The outcome of redriving or purging letters, which may come in several parts.
+pub trait Swept: Default + DeserializeOwned {
+    /// Adds the outcome of the next letters.
+    fn add(&mut self, next: Self);
+
+    /// Letters that were redriven or removed.
+    fn done(&self) -> usize;
+
+    /// Whether it was ended early.
+    fn is_stopped(&self) -> bool;
+}
+
+impl Swept for Redriven {
+    fn add(&mut self, next: Redriven) {
         (self.queue, self.dry_run, self.stopped) = (next.queue, next.dry_run, next.stopped);
         self.matched += next.matched;
         self.redriven += next.redriven;
@@ -123,15 +135,30 @@ impl Redriven {
         self.errors.extend(next.errors.into_iter().take(room));
         keep_named(&mut self.not_found, next.not_found);
     }
+
+    fn done(&self) -> usize {
+        self.redriven
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped
+    }
 }
 
-impl Purged {
-    /// Adds what became of the next ones.
-    pub fn add(&mut self, next: Purged) {
+impl Swept for Purged {
+    fn add(&mut self, next: Purged) {
         (self.queue, self.dry_run, self.stopped) = (next.queue, next.dry_run, next.stopped);
         self.matched += next.matched;
         self.purged += next.purged;
         keep_named(&mut self.not_found, next.not_found);
+    }
+
+    fn done(&self) -> usize {
+        self.purged
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped
     }
 }
 

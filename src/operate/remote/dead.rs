@@ -3,12 +3,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use super::{Daemon, of_one, part, strange};
+use super::client::{Daemon, of_one, part};
 use crate::operate::content::Content;
-use crate::operate::dead::{Counted, DeadLetters, Filter, Letter, Pace, Purged, Redriven, Shown, Which};
+use crate::operate::dead::{Counted, DeadLetters, Filter, Letter, Pace, Purged, Redriven, Shown, Swept, Which};
 use crate::operate::error::Error;
 use crate::operate::progress::{Rate, Step, Watch};
 
@@ -17,11 +16,7 @@ const PAGE: usize = 200;
 /// Ids of a request.
 const IDS: usize = 200;
 
-/// At most `limit` letters that fit, the latest first.
-///
-/// # Errors
-///
-/// As over Redis; and when the daemon does not answer, or wants a token.
+/// Lists at most `limit` letters that fit, the latest first.
 pub async fn letters(
     daemon: &Daemon,
     queue: &str,
@@ -55,33 +50,25 @@ async fn page(
 ) -> Result<DeadLetters, Error> {
     let after = after.map(|after| format!("&after={}", part(after))).unwrap_or_default();
     let path = format!("/v1/queues/{}/dead?limit={limit}{after}{}", part(queue), query(filter)?);
-    DeadLetters::deserialize(daemon.get(&path).await?).map_err(|_| strange(daemon))
+    daemon.get(&path).await
 }
 
-/// How many letters fit, by what they died of.
-///
-/// # Errors
-///
-/// As over Redis; and when the daemon does not answer, or wants a token.
+/// Counts the letters that fit, by what they died of.
 pub async fn count(daemon: &Daemon, queue: &str, filter: &Filter) -> Result<Counted, Error> {
     let path = format!("/v1/queues/{}/dead/count?{}", part(queue), query(filter)?.trim_start_matches('&'));
-    Counted::deserialize(daemon.get(&path).await?).map_err(|_| strange(daemon))
+    daemon.get(&path).await
 }
 
-/// Everything that one letter keeps.
-///
-/// # Errors
-///
-/// As over Redis; and when the daemon does not answer, or wants a token.
+/// Shows everything that one letter keeps.
 pub async fn show(daemon: &Daemon, queue: &str, id: &str) -> Result<Shown, Error> {
     let path = format!("/v1/queues/{}/dead/{}", part(queue), part(id));
-    let answer = daemon.get(&path).await.map_err(not_found)?;
-    let rows = answer.get("dead_letters").and_then(Value::as_array).ok_or_else(|| strange(daemon))?;
-    let dead_letters = rows.iter().map(letter).collect::<Option<_>>().ok_or_else(|| strange(daemon))?;
+    let answer: Value = daemon.get(&path).await.map_err(|error| of_one(error, ": there are none"))?;
+    let rows = answer.get("dead_letters").and_then(Value::as_array).ok_or_else(|| daemon.strange())?;
+    let dead_letters = rows.iter().map(letter).collect::<Option<_>>().ok_or_else(|| daemon.strange())?;
     Ok(Shown { queue: queue.to_owned(), dead_letters })
 }
 
-/// What an answer has of a letter beside its fields.
+/// The parts of a letter's answer that are none of its fields.
 const APART: [&str; 5] = ["stream_id", "payload", "payload_base64", "payload_cut", "value"];
 
 /// A letter of an answer, with its fields in their order.
@@ -98,11 +85,7 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }
 
-/// Delivers letters again.
-///
-/// # Errors
-///
-/// As over Redis; and when the daemon does not answer, or wants a token. The message says how many were redriven before.
+/// Delivers letters again. An error says how many were redriven before it.
 pub async fn redrive(
     daemon: &Daemon,
     queue: &str,
@@ -110,14 +93,8 @@ pub async fn redrive(
     pace: Pace,
     watch: &mut dyn Watch,
 ) -> Result<Redriven, Error> {
-    let mut all = Redriven { queue: queue.to_owned(), dry_run: pace.dry_run, ..Redriven::default() };
-    let sweep = Sweep { daemon, queue, which, pace, verb: "redrive" };
-    let listed = sweep
-        .run(watch, |answer| {
-            all.add(Redriven::deserialize(answer).ok()?);
-            Some(all.redriven)
-        })
-        .await?;
+    let all = Redriven { queue: queue.to_owned(), dry_run: pace.dry_run, ..Redriven::default() };
+    let (mut all, listed) = Sweep { daemon, queue, which, pace, verb: "redrive" }.run(watch, all).await?;
     all.matched += listed.counted;
     all.stopped = listed.stopped;
     if which.ids.is_empty() {
@@ -127,11 +104,7 @@ pub async fn redrive(
     Ok(all)
 }
 
-/// Removes letters for good.
-///
-/// # Errors
-///
-/// As over Redis; and when the daemon does not answer, or wants a token. The message says how many were removed before.
+/// Removes letters for good. An error says how many were removed before it.
 pub async fn purge(
     daemon: &Daemon,
     queue: &str,
@@ -139,14 +112,8 @@ pub async fn purge(
     pace: Pace,
     watch: &mut dyn Watch,
 ) -> Result<Purged, Error> {
-    let mut all = Purged { queue: queue.to_owned(), dry_run: pace.dry_run, ..Purged::default() };
-    let sweep = Sweep { daemon, queue, which, pace, verb: "purge" };
-    let listed = sweep
-        .run(watch, |answer| {
-            all.add(Purged::deserialize(answer).ok()?);
-            Some(all.purged)
-        })
-        .await?;
+    let all = Purged { queue: queue.to_owned(), dry_run: pace.dry_run, ..Purged::default() };
+    let (mut all, listed) = Sweep { daemon, queue, which, pace, verb: "purge" }.run(watch, all).await?;
     all.matched += listed.counted;
     all.stopped = listed.stopped;
     if which.ids.is_empty() {
@@ -164,30 +131,30 @@ struct Sweep<'a> {
     verb: &'static str,
 }
 
-/// What came of it, beside the answers.
+/// The outcome of a sweep beside the answers.
 #[derive(Default)]
 struct Listed {
     /// Letters that were only counted.
     counted: usize,
-    /// It was ended before it was done.
+    /// Whether the sweep was ended early.
     stopped: bool,
 }
 
 impl Sweep<'_> {
-    /// Hands every answer to `take`, which says how many letters are done; none of an answer that it cannot read.
-    async fn run(&self, watch: &mut dyn Watch, mut take: impl FnMut(Value) -> Option<usize>) -> Result<Listed, Error> {
+    /// Adds every answer to `all`.
+    async fn run<T: Swept>(&self, watch: &mut dyn Watch, mut all: T) -> Result<(T, Listed), Error> {
         let (mut listed, mut step, mut rate) = (Listed::default(), Step::default(), Rate::new(self.pace.rate));
         if !self.which.ids.is_empty() {
             step.of = Some(self.which.ids.len() as u64);
-            listed.stopped = self.send(&self.which.ids, (&mut rate, &mut step), watch, &mut take).await?;
-            return Ok(listed);
+            listed.stopped = self.send(&self.which.ids, (&mut rate, &mut step), watch, &mut all).await?;
+            return Ok((all, listed));
         }
         let mut after: Option<String> = None;
         loop {
             watch.at(step);
             if watch.is_stopped() {
                 listed.stopped = true;
-                return Ok(listed);
+                return Ok((all, listed));
             }
             let page = page(self.daemon, self.queue, &self.which.filter, PAGE, after.as_deref());
             let page = page.await.map_err(|error| self.after(error, step))?;
@@ -197,23 +164,23 @@ impl Sweep<'_> {
                 listed.counted += ids.len();
                 step.acted += ids.len() as u64;
             } else {
-                listed.stopped = self.send(&ids, (&mut rate, &mut step), watch, &mut take).await?;
+                listed.stopped = self.send(&ids, (&mut rate, &mut step), watch, &mut all).await?;
             }
             step.done += page.examined.saturating_sub(if self.pace.dry_run { 0 } else { ids.len() as u64 });
             match page.next {
                 Some(next) if !listed.stopped => after = Some(next),
-                _ => return Ok(listed),
+                _ => return Ok((all, listed)),
             }
         }
     }
 
-    /// Sends ids, as many at once as may go in a second; whether it was ended before.
-    async fn send(
+    /// Sends ids, as many at once as may go in a second. Returns whether it was ended early.
+    async fn send<T: Swept>(
         &self,
         ids: &[String],
         (rate, step): (&mut Rate, &mut Step),
         watch: &mut dyn Watch,
-        take: &mut impl FnMut(Value) -> Option<usize>,
+        all: &mut T,
     ) -> Result<bool, Error> {
         let at_once = self.pace.rate.map_or(IDS, |rate| (rate as usize).clamp(1, IDS));
         for some in ids.chunks(at_once) {
@@ -226,14 +193,14 @@ impl Sweep<'_> {
             }
             let path = format!("/v1/queues/{}/dead/{}", part(self.queue), self.verb);
             let body = json!({ "ids": some, "dry_run": self.pace.dry_run });
-            let answer = self.daemon.post(&path, &body).await.map_err(|error| self.after(error, *step))?;
+            all.add(self.daemon.post(&path, &body).await.map_err(|error| self.after(error, *step))?);
             step.done += some.len() as u64;
-            step.acted = take(answer).ok_or_else(|| strange(self.daemon))? as u64;
+            step.acted = all.done() as u64;
         }
         Ok(false)
     }
 
-    /// An error, with what was done before it.
+    /// The error, with what was done before it.
     fn after(&self, error: Error, step: Step) -> Error {
         let message = match step.acted {
             0 => error.message,
@@ -241,10 +208,6 @@ impl Sweep<'_> {
         };
         Error { message, ..error }
     }
-}
-
-fn not_found(error: Error) -> Error {
-    of_one(error, ": there are none")
 }
 
 /// The filter as the end of a query.
@@ -277,7 +240,7 @@ fn query(filter: &Filter) -> Result<String, Error> {
     Ok(query)
 }
 
-/// What the query of a daemon cannot say.
+/// The error for a filter that the query of a daemon cannot express.
 fn unasked(what: &str) -> Error {
     Error::invalid(format!(
         "ask a daemon for dead letters: it takes no filter with {what}; run the command without --daemon"

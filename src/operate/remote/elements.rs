@@ -4,58 +4,37 @@ use hyper::Method;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::{Daemon, of_one, part, strange};
+use super::client::{Daemon, of_one, part};
 use crate::operate::content::Content;
 use crate::operate::element::{Acted, Action, Found, When};
 use crate::operate::error::Error;
 use crate::operate::peek::{Elements, State};
 
-/// The first elements in a state, with the beginning of their payloads.
-///
-/// # Errors
-///
-/// As over Redis; when the daemon does not answer, or wants a token; and for more elements than it shows.
+/// Reads the first elements in a state, with the beginning of their payloads.
 pub async fn peek(daemon: &Daemon, queue: &str, state: State, limit: usize) -> Result<Elements, Error> {
-    let state = match state {
-        State::Scheduled => "scheduled",
-        State::Retry => "retry",
-        State::InFlight => "in_flight",
-        State::Ready => "ready",
-        State::Dead => "dead",
-    };
-    let answer = daemon.get(&format!("/v1/queues/{}/elements?state={state}&limit={limit}", part(queue))).await?;
-    let mut found = Elements::deserialize(&answer).map_err(|_| strange(daemon))?;
+    let path = format!("/v1/queues/{}/elements?state={}&limit={limit}", part(queue), state.as_str());
+    let answer: Value = daemon.get(&path).await?;
+    let mut found = Elements::deserialize(&answer).map_err(|_| daemon.strange())?;
     for (element, answer) in found.elements.iter_mut().zip(rows(&answer)) {
-        element.content = Content::answered(answer).ok_or_else(|| strange(daemon))?;
+        element.content = Content::answered(answer).ok_or_else(|| daemon.strange())?;
     }
     Ok(found)
 }
 
-/// The element with this id, and everything that is known of it.
-///
-/// # Errors
-///
-/// As over Redis; and when the daemon does not answer, or wants a token.
+/// Reads everything that is known of the element with this id.
 pub async fn find(daemon: &Daemon, queue: &str, id: &str) -> Result<Found, Error> {
-    let answer = daemon.get(&path_of(queue, id)).await.map_err(not_found)?;
-    let mut found = Found::deserialize(&answer).map_err(|_| strange(daemon))?;
+    let answer: Value = daemon.get(&path_of(queue, id)).await.map_err(not_found)?;
+    let mut found = Found::deserialize(&answer).map_err(|_| daemon.strange())?;
     let content = rows(&answer).next().and_then(Content::answered);
-    found.elements[0].content = content.ok_or_else(|| strange(daemon))?;
+    found.elements[0].content = content.ok_or_else(|| daemon.strange())?;
     Ok(found)
 }
 
-/// Does something with one element.
-///
-/// # Errors
-///
-/// As over Redis; and when the daemon does not answer, or wants a token.
+/// Reschedules, cancels or kills an element.
 pub async fn act(daemon: &Daemon, queue: &str, id: &str, action: Action<'_>) -> Result<Acted, Error> {
     let path = path_of(queue, id);
     let (verb, body) = match action {
-        Action::Cancel => {
-            let answer = daemon.ask(Method::DELETE, &path, Default::default()).await.map_err(not_found)?;
-            return Acted::deserialize(answer).map_err(|_| strange(daemon));
-        }
+        Action::Cancel => return daemon.ask(Method::DELETE, &path, None).await.map_err(not_found),
         Action::Reschedule(When::Now) => ("run-now", json!({})),
         Action::Reschedule(When::In(time)) => {
             ("reschedule", json!({ "in": humantime::format_duration(time).to_string() }))
@@ -63,8 +42,7 @@ pub async fn act(daemon: &Daemon, queue: &str, id: &str, action: Action<'_>) -> 
         Action::Reschedule(When::At(ms)) => ("reschedule", json!({ "at_ms": ms })),
         Action::Kill { by, why } => ("kill", json!({ "by": by, "why": why })),
     };
-    let answer = daemon.post(&format!("{path}/{verb}"), &body).await.map_err(not_found)?;
-    Acted::deserialize(answer).map_err(|_| strange(daemon))
+    daemon.post(&format!("{path}/{verb}"), &body).await.map_err(not_found)
 }
 
 fn path_of(queue: &str, id: &str) -> String {

@@ -1,7 +1,4 @@
-//! The same use cases, asked of a running daemon over its admin API instead of Redis. The answers are of the same shapes.
-
-mod dead;
-mod elements;
+//! A client of a daemon's admin API: one request a connection, and problems as the errors of this module.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,90 +9,81 @@ use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Uri};
 use hyper_util::rt::TokioIo;
-use serde::Deserialize as _;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-pub use self::dead::{count, letters, purge, redrive, show};
-pub use self::elements::{act, find, peek};
-use super::error::{Error, Kind};
-use super::overview::{Hold, MOST, Overview, Row, Sinks};
-use super::pause::{PauseChanges, PauseEnd, Reason, Target};
+use crate::operate::error::{Error, Kind};
 
-/// For the connection, and for an answer.
+/// Limit for the connection, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A larger answer is none of a daemon.
+/// Largest answer that is read.
 const LARGEST: usize = 64 << 20;
-/// Most queues that are read in a row.
-const QUEUES: usize = 100_000;
 
 /// A daemon that is reached over HTTP.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Daemon {
-    /// Where it listens.
-    place: Place,
-    /// What is in front of `/v1`, where a proxy put it somewhere else.
+    address: Address,
+    /// The path in front of `/v1`, where a proxy added one.
     base: String,
-    /// The token, and never its text in an error.
-    token: Option<Token>,
+    token: Option<String>,
 }
 
+impl std::fmt::Debug for Daemon {
+    /// Leaves out the token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Daemon({}{})", self.address, self.base)
+    }
+}
+
+/// The address of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum Address {
     /// `host:port`.
     Tcp(String),
-    /// The path of its socket.
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Tcp(authority) => f.write_str(authority),
-            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Tcp(authority) => f.write_str(authority),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
 
-#[derive(Clone)]
-struct Token(String);
+/// A connection of either kind.
+trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token")
-    }
-}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for S {}
 
-/// Either kind of connection.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-impl Place {
-    async fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
+impl Address {
+    async fn connect(&self) -> std::io::Result<Box<dyn Transport>> {
         Ok(match self {
-            Place::Tcp(authority) => Box::new(TcpStream::connect(authority).await?),
-            Place::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            Address::Tcp(authority) => Box::new(TcpStream::connect(authority).await?),
+            Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
         })
     }
 
-    /// What the request calls the daemon.
+    /// The value of the `Host` header.
     fn host(&self) -> &str {
         match self {
-            Place::Tcp(authority) => authority,
-            Place::Unix(_) => "localhost",
+            Address::Tcp(authority) => authority,
+            Address::Unix(_) => "localhost",
         }
     }
 }
 
 impl Daemon {
-    /// At this URL, with the token of a file: the file's text, or the last word of its first line.
+    /// The daemon at this URL, with the token of a file: the last word of the file's first line.
     ///
     /// # Errors
     ///
-    /// What is wrong with the URL or the file.
+    /// The mistake in the URL or the file.
     pub fn at(url: &str, token_file: Option<&Path>) -> Result<Daemon, Error> {
         let bad = |problem: &str| {
             Error::invalid(format!(
@@ -107,7 +95,7 @@ impl Daemon {
             if !path.starts_with('/') {
                 return Err(bad("the path of a socket begins with `/`"));
             }
-            return Ok(Daemon { place: Place::Unix(path.into()), base: String::new(), token: token? });
+            return Ok(Daemon { address: Address::Unix(path.into()), base: String::new(), token: token? });
         }
         let uri: Uri = url.parse().map_err(|_| bad("it is no URL"))?;
         match uri.scheme_str() {
@@ -120,27 +108,48 @@ impl Daemon {
         let authority = uri.authority().ok_or_else(|| bad("it names no host"))?;
         let port = authority.port_u16().unwrap_or(9465);
         let base = uri.path().trim_end_matches('/').to_owned();
-        Ok(Daemon { place: Place::Tcp(format!("{}:{port}", authority.host())), base, token: token? })
+        Ok(Daemon { address: Address::Tcp(format!("{}:{port}", authority.host())), base, token: token? })
     }
 
-    /// Where it is, for a person.
+    /// The address, for a person.
     pub fn address(&self) -> String {
-        self.place.to_string()
+        self.address.to_string()
     }
 
-    async fn get(&self, path: &str) -> Result<Value, Error> {
-        self.ask(Method::GET, path, Bytes::new()).await
+    /// Reads the answer to a GET.
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        self.ask(Method::GET, path, None).await
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Result<Value, Error> {
-        self.ask(Method::POST, path, body.to_string().into()).await
+    /// Sends a JSON body and reads the answer.
+    pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Error> {
+        self.ask(Method::POST, path, Some(body)).await
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Value, Error> {
-        let what = format!("ask the daemon at {}", self.place);
+    /// Sends a request and reads the answer.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<T, Error> {
+        let body = body.map(Value::to_string).unwrap_or_default().into();
+        T::deserialize(self.exchange(method, path, body).await?).map_err(|_| self.strange())
+    }
+
+    /// The error for an answer of another version.
+    pub(super) fn strange(&self) -> Error {
+        Error::failed(format!(
+            "ask the daemon at {}: its answer is of another version; look at `delaybridge --version`",
+            self.address
+        ))
+    }
+
+    async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<Value, Error> {
+        let what = format!("ask the daemon at {}", self.address);
         let changes = method != Method::GET;
         let failed = |problem: &str| Error::failed(format!("{what}: {problem}"));
-        let connected = timeout(PATIENCE, self.place.connect()).await;
+        let connected = timeout(PATIENCE, self.address.connect()).await;
         let stream = match connected {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
@@ -149,8 +158,8 @@ impl Daemon {
             Err(_) => return Err(failed("no connection within 30 s")),
         };
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
-        request = request.header(HOST, self.place.host()).header(CONTENT_TYPE, "application/json");
-        if let Some(Token(token)) = &self.token {
+        request = request.header(HOST, self.address.host()).header(CONTENT_TYPE, "application/json");
+        if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
         let request =
@@ -190,12 +199,12 @@ impl Daemon {
     }
 }
 
-/// A problem that the daemon reported, as the error that the same command has over Redis.
+/// The error of the same command over Redis for a problem that the daemon reported.
 fn refused(status: u16, problem: &Value) -> Error {
     let detail = problem["detail"].as_str().unwrap_or_default();
     let (kind, advice) = match status {
         400 => (Kind::Invalid, ""),
-        // As a queue that the configuration does not have.
+        // The same kind as for a queue that the configuration does not have.
         404 => (Kind::Invalid, ""),
         401 | 403 => (Kind::Failed, "; name its file by --token-file"),
         409 => (Kind::Conflict, ""),
@@ -204,7 +213,7 @@ fn refused(status: u16, problem: &Value) -> Error {
     Error { kind, message: format!("{detail}{advice}") }
 }
 
-fn read_token(path: &Path) -> Result<Token, Error> {
+fn read_token(path: &Path) -> Result<String, Error> {
     let failed = |problem: &str| Error::invalid(format!("read the token from {}: {problem}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| failed(&error.to_string()))?;
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -212,113 +221,19 @@ fn read_token(path: &Path) -> Result<Token, Error> {
         lines.next().and_then(|line| line.split_whitespace().next_back()).ok_or_else(|| failed("it is empty"))?;
     match token.starts_with("sha256:") {
         true => Err(failed("it has the hash of the token, and not the token")),
-        false => Ok(Token(token.to_owned())),
+        false => Ok(token.to_owned()),
     }
 }
 
-/// What is asked for by its id, and is not there: as over Redis.
-fn of_one(error: Error, not_found: &str) -> Error {
+/// Marks an error as "not found" if its message says so: the daemon's status does not tell an element from a queue.
+pub(super) fn of_one(error: Error, not_found: &str) -> Error {
     let kind = if error.message.contains(not_found) { Kind::NotFound } else { error.kind };
     Error { kind, ..error }
 }
 
-/// A name as a part of a path.
-fn part(name: &str) -> String {
+/// Encodes a name as a part of a path.
+pub(super) fn part(name: &str) -> String {
     percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC).to_string()
-}
-
-/// Every queue with this in its name.
-///
-/// # Errors
-///
-/// When the daemon does not answer.
-pub async fn overview(daemon: &Daemon, like: &str) -> Result<Overview, Error> {
-    let mut all = Overview::default();
-    let mut after = String::new();
-    loop {
-        let path = format!("/v1/queues?limit={MOST}&like={}&after={after}", part(like));
-        let answer = daemon.get(&path).await?;
-        let page = Overview::read(&answer).ok_or_else(|| strange(daemon))?;
-        all.queues.extend(page.queues);
-        all.errors.extend(page.errors);
-        all.clocks = page.clocks;
-        match page.next {
-            Some(next) if all.queues.len() + all.errors.len() < QUEUES => after = part(&next),
-            next => {
-                all.next = next;
-                return Ok(all);
-            }
-        }
-    }
-}
-
-/// Why it claims nothing from a queue, if it does not.
-///
-/// # Errors
-///
-/// When the daemon does not answer, or has no such queue.
-pub async fn hold(daemon: &Daemon, queue: &str) -> Result<Option<Hold>, Error> {
-    let answer = daemon.get(&format!("/v1/queues/{}", part(queue))).await?;
-    let row = Row::read(&answer).ok_or_else(|| strange(daemon))?;
-    Ok(row.here.and_then(|here| here.held))
-}
-
-/// Its sinks.
-///
-/// # Errors
-///
-/// When the daemon does not answer.
-pub async fn sinks(daemon: &Daemon) -> Result<Sinks, Error> {
-    Sinks::deserialize(daemon.get("/v1/sinks").await?).map_err(|_| strange(daemon))
-}
-
-/// The settings that run, without secrets.
-///
-/// # Errors
-///
-/// When the daemon does not answer, or wants a token.
-pub async fn config(daemon: &Daemon) -> Result<Value, Error> {
-    daemon.get("/v1/config").await
-}
-
-/// Pauses a queue or a sink.
-///
-/// # Errors
-///
-/// As over Redis; and when the daemon does not answer.
-pub async fn pause(daemon: &Daemon, target: Target<'_>, reason: &Reason<'_>) -> Result<PauseChanges, Error> {
-    let mut body = json!({ "by": reason.by, "why": reason.why });
-    match reason.end {
-        PauseEnd::Never => {}
-        PauseEnd::After(time) => body["for"] = json!(humantime::format_duration(time).to_string()),
-        PauseEnd::At(ms) => body["until_ms"] = json!(ms),
-    }
-    let answer = daemon.post(&path_of(target, "pause"), &body).await?;
-    PauseChanges::deserialize(answer).map_err(|_| strange(daemon))
-}
-
-/// Ends a pause.
-///
-/// # Errors
-///
-/// As over Redis; and when the daemon does not answer.
-pub async fn resume(daemon: &Daemon, target: Target<'_>) -> Result<PauseChanges, Error> {
-    let answer = daemon.post(&path_of(target, "resume"), &json!({})).await?;
-    PauseChanges::deserialize(answer).map_err(|_| strange(daemon))
-}
-
-fn path_of(target: Target<'_>, verb: &str) -> String {
-    match target {
-        Target::Queue(name) => format!("/v1/queues/{}/{verb}", part(name)),
-        Target::Sink(name) => format!("/v1/sinks/{}/{verb}", part(name)),
-    }
-}
-
-fn strange(daemon: &Daemon) -> Error {
-    Error::failed(format!(
-        "ask the daemon at {}: its answer is of another version; look at `delaybridge --version`",
-        daemon.place
-    ))
 }
 
 #[cfg(test)]
@@ -327,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_url_is_checked_before_it_is_used() {
-        let at = |url| Daemon::at(url, None).map(|daemon| (daemon.place.to_string(), daemon.base));
+        let at = |url| Daemon::at(url, None).map(|daemon| (daemon.address.to_string(), daemon.base));
         assert_eq!(at("http://127.0.0.1:9465"), Ok(("127.0.0.1:9465".to_owned(), String::new())));
         assert_eq!(
             at("http://ops.internal/delaybridge/"),
@@ -351,7 +266,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let read = |text: &str| {
             std::fs::write(file.path(), text).unwrap();
-            read_token(file.path()).map(|Token(token)| token).map_err(|error| error.message)
+            read_token(file.path()).map_err(|error| error.message)
         };
         assert_eq!(read("secret\n").as_deref(), Ok("secret"));
         assert_eq!(read("# ann's\nann secret\nbob other\n").as_deref(), Ok("secret"));
@@ -359,10 +274,5 @@ mod tests {
         assert!(read("ann sha256:00").unwrap_err().contains("the hash"));
         std::fs::write(file.path(), "secret").unwrap();
         assert!(!format!("{:?}", Daemon::at("http://h:1", Some(file.path())).unwrap()).contains("secret"));
-    }
-
-    #[test]
-    fn a_name_cannot_leave_its_place_in_the_path() {
-        assert_eq!(path_of(Target::Queue("a/../b?x"), "pause"), "/v1/queues/a%2F%2E%2E%2Fb%3Fx/pause");
     }
 }

@@ -1,0 +1,90 @@
+//! The use cases of the command line that Redis and a running daemon both answer, with results of the same shapes.
+//!
+//! [`OverRedis`](super::OverRedis) carries them out itself, [`Daemon`](super::remote::Daemon) asks a daemon's admin API. A command asks
+//! for an operator once, and does not know which of the two it has.
+
+use futures_util::future::BoxFuture;
+
+use super::dead::{Counted, DeadLetters, Filter, Pace, Purged, Redriven, Shown, Which};
+use super::element::{Acted, Action, Found};
+use super::error::Error;
+use super::jobs;
+use super::overview::{Overview, Sinks};
+use super::pause::{PauseChanges, Reason, Target};
+use super::peek::{Elements, Peek};
+use super::progress::Watch;
+use super::queues::Queues;
+
+/// A call of an operator.
+pub type Asked<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
+/// The contents of a queue, or of a topic of the job queue.
+pub enum Peeked {
+    /// Elements of a queue.
+    Elements(Elements),
+    /// Jobs of a topic.
+    Jobs(jobs::Found),
+}
+
+/// Redis, or a daemon.
+///
+/// Every call fails when Redis, or the daemon, does not answer, and when the configuration has no such queue.
+pub trait Operator: Send + Sync {
+    /// The name of the server that is asked, for a person.
+    fn address(&self) -> String;
+
+    /// Connects, where one connection serves many calls, so that a failure is reported first.
+    fn connect(&self) -> Asked<'_, ()>;
+
+    /// Reads the numbers of every queue, the topics and the sinks, as far as they are known.
+    fn queues(&self) -> Asked<'_, Queues>;
+
+    /// Reads what `top` shows: the queues, and the sinks of a daemon.
+    fn overview(&self) -> Asked<'_, (Overview, Option<Sinks>)>;
+
+    /// Reads the first elements in a state. A daemon answers the first 4 KiB of each payload.
+    fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked>;
+
+    /// Finds an element by its id.
+    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Found>;
+
+    /// Reschedules, cancels or kills an element.
+    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, Acted>;
+
+    /// Pauses a queue or a sink.
+    fn pause<'a>(&'a self, target: Target<'a>, reason: &'a Reason<'a>) -> Asked<'a, PauseChanges>;
+
+    /// Ends a pause.
+    fn resume<'a>(&'a self, target: Target<'a>) -> Asked<'a, PauseChanges>;
+
+    /// Lists at most `limit` dead letters that fit the filter, the latest first.
+    fn letters<'a>(
+        &'a self,
+        queue: &'a str,
+        filter: &'a Filter,
+        limit: usize,
+        watch: &'a mut dyn Watch,
+    ) -> Asked<'a, DeadLetters>;
+
+    /// Counts dead letters by what they died of.
+    fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, watch: &'a mut dyn Watch) -> Asked<'a, Counted>;
+
+    /// Shows everything that letters keep. A daemon shows one, by its id.
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, limit: usize) -> Asked<'a, Shown>;
+
+    /// Refuses names that no letter can have, as far as that is known, and connects.
+    fn check_letters<'a>(&'a self, queue: &'a str, names: &'a [String]) -> Asked<'a, ()>;
+
+    /// Redrives dead letters. Repeated, it goes on with the rest.
+    fn redrive<'a>(
+        &'a self,
+        queue: &'a str,
+        which: &'a Which,
+        pace: Pace,
+        watch: &'a mut dyn Watch,
+    ) -> Asked<'a, Redriven>;
+
+    /// Removes dead letters for good. Repeated, it goes on with the rest.
+    fn purge<'a>(&'a self, queue: &'a str, which: &'a Which, pace: Pace, watch: &'a mut dyn Watch)
+    -> Asked<'a, Purged>;
+}

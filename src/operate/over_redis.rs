@@ -1,0 +1,192 @@
+//! The operator that works on Redis itself.
+
+use tokio::sync::OnceCell;
+
+use super::dead::{self, Counted, DeadLetters, Filter, Pace, Purged, Redriven, Shown, Which, is_place};
+use super::element::{self, Acted, Action, Found};
+use super::error::Error;
+use super::jobs::{self, Jobs};
+use super::operator::{Asked, Operator, Peeked};
+use super::overview::{self, Overview, Sinks, overview};
+use super::pause::{self, PauseChanges, Reason, Target, check_target};
+use super::peek::{Peek, State, peek};
+use super::progress::Watch;
+use super::queues::{Queues, queues};
+use super::session::{Queue, Session, check_id, find};
+use crate::config::Config;
+use crate::jobs::{JobState, Topic};
+
+/// A configuration, and the connections to its Redis once they are needed: a mistake in an argument is reported without Redis.
+pub struct OverRedis {
+    config: Config,
+    session: OnceCell<Session>,
+}
+
+impl OverRedis {
+    /// An operator with this configuration.
+    pub fn new(config: Config) -> OverRedis {
+        OverRedis { config, session: OnceCell::new() }
+    }
+
+    async fn session(&self) -> Result<&Session, Error> {
+        self.session.get_or_try_init(|| Session::open(self.config.clone())).await
+    }
+
+    async fn queue(&self, id: &str) -> Result<Queue, Error> {
+        let spec = find(&self.config, id)?;
+        self.session().await?.queue(spec).await
+    }
+
+    /// The queue of an element. An id that no element can have is refused first.
+    async fn queue_with(&self, queue: &str, id: &str) -> Result<Queue, Error> {
+        // The own name of a letter is its place in the stream.
+        if !is_place(id) {
+            check_id(&self.config, queue, id)?;
+        }
+        self.queue(queue).await
+    }
+
+    /// The job queue and the topic, if the name is that of a topic and of no queue.
+    async fn topic(&self, name: &str) -> Result<Option<(Jobs, Topic)>, Error> {
+        let (Some(settings), Ok(topic)) = (&self.config.jobs, name.parse::<Topic>()) else { return Ok(None) };
+        if self.config.queues.iter().any(|spec| *spec.id == *name) {
+            return Ok(None);
+        }
+        let jobs = Jobs::open(&self.config).await?;
+        let known = settings.topics.contains_key(&topic) || jobs.has(&topic).await?;
+        Ok(known.then_some((jobs, topic)))
+    }
+}
+
+/// Reads jobs of a topic in the state that a queue's elements would have.
+async fn peek_topic(jobs: &Jobs, topic: &Topic, ask: &Peek) -> Result<jobs::Found, Error> {
+    let state = match ask.state {
+        _ if ask.routes => {
+            return Err(refused(topic, "a topic has no destinations; name the queue that delivers it"));
+        }
+        // As in a queue: all that waits, whether it is due or not.
+        State::Scheduled | State::Ready => JobState::Ready,
+        State::InFlight => JobState::Reserved,
+        State::Retry => {
+            return Err(refused(topic, "a topic has no jobs in `retry`; those that failed wait as `scheduled`"));
+        }
+        State::Dead => return Err(refused(topic, "dead jobs are listed by `delaybridge jobs dead`")),
+    };
+    let mut found = jobs.peek(topic, state, ask.limit).await?;
+    let rest = ask.limit.saturating_sub(found.jobs.len());
+    if ask.state == State::Scheduled && rest > 0 {
+        found.jobs.extend(jobs.peek(topic, JobState::Delay, rest).await?.jobs);
+    }
+    Ok(found)
+}
+
+fn refused(topic: &Topic, why: &str) -> Error {
+    Error::invalid(format!("look at topic {topic}: {why}"))
+}
+
+impl Operator for OverRedis {
+    fn address(&self) -> String {
+        "Redis".to_owned()
+    }
+
+    fn connect(&self) -> Asked<'_, ()> {
+        Box::pin(async { self.session().await.map(drop) })
+    }
+
+    fn queues(&self) -> Asked<'_, Queues> {
+        Box::pin(async { Ok(queues(self.session().await?).await) })
+    }
+
+    fn overview(&self) -> Asked<'_, (Overview, Option<Sinks>)> {
+        let which = overview::Which { limit: self.config.queues.len().max(1), ..Default::default() };
+        Box::pin(async move { Ok((overview(self.session().await?, &which).await?, None)) })
+    }
+
+    fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked> {
+        Box::pin(async move {
+            match self.topic(queue).await? {
+                Some((jobs, topic)) => Ok(Peeked::Jobs(peek_topic(&jobs, &topic, ask).await?)),
+                None => Ok(Peeked::Elements(peek(&self.queue(queue).await?, ask).await?)),
+            }
+        })
+    }
+
+    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Found> {
+        Box::pin(async move {
+            if let Some((_, topic)) = self.topic(queue).await? {
+                return Err(refused(&topic, "one job is shown by `delaybridge jobs show`"));
+            }
+            element::find(&self.queue_with(queue, id).await?, id).await
+        })
+    }
+
+    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, Acted> {
+        Box::pin(async move { element::act(&self.queue_with(queue, id).await?, id, action).await })
+    }
+
+    fn pause<'a>(&'a self, target: Target<'a>, reason: &'a Reason<'a>) -> Asked<'a, PauseChanges> {
+        Box::pin(async move {
+            check_target(&self.config, target)?;
+            pause::pause(self.session().await?, target, reason).await
+        })
+    }
+
+    fn resume<'a>(&'a self, target: Target<'a>) -> Asked<'a, PauseChanges> {
+        Box::pin(async move {
+            check_target(&self.config, target)?;
+            pause::resume(self.session().await?, target).await
+        })
+    }
+
+    fn letters<'a>(
+        &'a self,
+        queue: &'a str,
+        filter: &'a Filter,
+        limit: usize,
+        watch: &'a mut dyn Watch,
+    ) -> Asked<'a, DeadLetters> {
+        Box::pin(async move { dead::list(&self.queue(queue).await?, filter, limit, watch).await })
+    }
+
+    fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, watch: &'a mut dyn Watch) -> Asked<'a, Counted> {
+        Box::pin(async move { dead::count(&self.queue(queue).await?, filter, watch).await })
+    }
+
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, limit: usize) -> Asked<'a, Shown> {
+        Box::pin(async move {
+            self.check_letters(queue, &which.ids).await?;
+            dead::show(&self.queue(queue).await?, which, limit).await
+        })
+    }
+
+    fn check_letters<'a>(&'a self, queue: &'a str, names: &'a [String]) -> Asked<'a, ()> {
+        Box::pin(async move {
+            for name in names.iter().filter(|name| !is_place(name)) {
+                check_id(&self.config, queue, name).map_err(|error| {
+                    Error::invalid(format!("{}; a letter's own name is its stream id (1795251632252-0)", error.message))
+                })?;
+            }
+            self.queue(queue).await.map(drop)
+        })
+    }
+
+    fn redrive<'a>(
+        &'a self,
+        queue: &'a str,
+        which: &'a Which,
+        pace: Pace,
+        watch: &'a mut dyn Watch,
+    ) -> Asked<'a, Redriven> {
+        Box::pin(async move { dead::redrive(&self.queue(queue).await?, which, pace, watch).await })
+    }
+
+    fn purge<'a>(
+        &'a self,
+        queue: &'a str,
+        which: &'a Which,
+        pace: Pace,
+        watch: &'a mut dyn Watch,
+    ) -> Asked<'a, Purged> {
+        Box::pin(async move { dead::purge(&self.queue(queue).await?, which, pace, watch).await })
+    }
+}

@@ -1,0 +1,190 @@
+//! The operator that asks a running daemon over its admin API.
+
+mod client;
+mod dead;
+mod elements;
+
+use serde_json::{Value, json};
+
+pub use self::client::Daemon;
+use self::client::part;
+use super::dead::{Counted, DeadLetters, Filter, Pace, Purged, Redriven, Shown, Which};
+use super::element::{Acted, Action, Found};
+use super::error::Error;
+use super::operator::{Asked, Operator, Peeked};
+use super::overview::{Hold, MOST, Overview, Row, Sinks};
+use super::pause::{PauseChanges, PauseEnd, Reason, Target};
+use super::peek::Peek;
+use super::progress::Watch;
+use super::queues::Queues;
+
+/// Most queues that are read in a row.
+const QUEUES: usize = 100_000;
+
+impl Daemon {
+    /// Reads the settings that run, without secrets.
+    ///
+    /// # Errors
+    ///
+    /// When the daemon does not answer, or wants a token.
+    pub async fn config(&self) -> Result<Value, Error> {
+        self.get("/v1/config").await
+    }
+
+    /// Reads every queue, page by page.
+    async fn all_queues(&self) -> Result<Overview, Error> {
+        let mut all = Overview::default();
+        let mut after = String::new();
+        loop {
+            let answer: Value = self.get(&format!("/v1/queues?limit={MOST}&like=&after={after}")).await?;
+            let page = Overview::read(&answer).ok_or_else(|| self.strange())?;
+            all.queues.extend(page.queues);
+            all.errors.extend(page.errors);
+            all.clocks = page.clocks;
+            match page.next {
+                Some(next) if all.queues.len() + all.errors.len() < QUEUES => after = part(&next),
+                next => {
+                    all.next = next;
+                    return Ok(all);
+                }
+            }
+        }
+    }
+
+    /// Reads why the daemon claims nothing from a queue, if it does not.
+    async fn hold(&self, queue: &str) -> Result<Option<Hold>, Error> {
+        let answer: Value = self.get(&format!("/v1/queues/{}", part(queue))).await?;
+        let row = Row::read(&answer).ok_or_else(|| self.strange())?;
+        Ok(row.here.and_then(|here| here.held))
+    }
+
+    async fn queues_and_sinks(&self) -> Result<(Overview, Sinks), Error> {
+        let (queues, sinks) = tokio::join!(self.all_queues(), self.get("/v1/sinks"));
+        Ok((queues?, sinks?))
+    }
+}
+
+fn path_of(target: Target<'_>, verb: &str) -> String {
+    match target {
+        Target::Queue(name) => format!("/v1/queues/{}/{verb}", part(name)),
+        Target::Sink(name) => format!("/v1/sinks/{}/{verb}", part(name)),
+    }
+}
+
+impl Operator for Daemon {
+    fn address(&self) -> String {
+        Daemon::address(self)
+    }
+
+    fn connect(&self) -> Asked<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn queues(&self) -> Asked<'_, Queues> {
+        Box::pin(async {
+            let (Overview { queues, errors, clocks, .. }, Sinks { sinks }) = self.queues_and_sinks().await?;
+            Ok(Queues { queues, topics: None, sinks: Some(sinks), errors, clocks })
+        })
+    }
+
+    fn overview(&self) -> Asked<'_, (Overview, Option<Sinks>)> {
+        Box::pin(async {
+            let (queues, sinks) = self.queues_and_sinks().await?;
+            Ok((queues, Some(sinks)))
+        })
+    }
+
+    fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked> {
+        Box::pin(async move { Ok(Peeked::Elements(elements::peek(self, queue, ask.state, ask.limit).await?)) })
+    }
+
+    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Found> {
+        Box::pin(async move {
+            let found = elements::find(self, queue, id).await?;
+            Ok(Found { held: self.hold(queue).await?, ..found })
+        })
+    }
+
+    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, Acted> {
+        Box::pin(elements::act(self, queue, id, action))
+    }
+
+    fn pause<'a>(&'a self, target: Target<'a>, reason: &'a Reason<'a>) -> Asked<'a, PauseChanges> {
+        let mut body = json!({ "by": reason.by, "why": reason.why });
+        match reason.end {
+            PauseEnd::Never => {}
+            PauseEnd::After(time) => body["for"] = json!(humantime::format_duration(time).to_string()),
+            PauseEnd::At(ms) => body["until_ms"] = json!(ms),
+        }
+        Box::pin(async move { self.post(&path_of(target, "pause"), &body).await })
+    }
+
+    fn resume<'a>(&'a self, target: Target<'a>) -> Asked<'a, PauseChanges> {
+        Box::pin(async move { self.post(&path_of(target, "resume"), &json!({})).await })
+    }
+
+    fn letters<'a>(
+        &'a self,
+        queue: &'a str,
+        filter: &'a Filter,
+        limit: usize,
+        watch: &'a mut dyn Watch,
+    ) -> Asked<'a, DeadLetters> {
+        Box::pin(dead::letters(self, queue, filter, limit, watch))
+    }
+
+    fn count_letters<'a>(
+        &'a self,
+        queue: &'a str,
+        filter: &'a Filter,
+        _watch: &'a mut dyn Watch,
+    ) -> Asked<'a, Counted> {
+        Box::pin(dead::count(self, queue, filter))
+    }
+
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, _limit: usize) -> Asked<'a, Shown> {
+        Box::pin(async move {
+            match &which.ids[..] {
+                [id] if which.filter.is_empty() => dead::show(self, queue, id).await,
+                _ => Err(Error::invalid(
+                    "show dead letters: a daemon shows one by its id; run the command without --daemon for a filter",
+                )),
+            }
+        })
+    }
+
+    fn check_letters<'a>(&'a self, _queue: &'a str, _names: &'a [String]) -> Asked<'a, ()> {
+        // The daemon checks each request.
+        self.connect()
+    }
+
+    fn redrive<'a>(
+        &'a self,
+        queue: &'a str,
+        which: &'a Which,
+        pace: Pace,
+        watch: &'a mut dyn Watch,
+    ) -> Asked<'a, Redriven> {
+        Box::pin(dead::redrive(self, queue, which, pace, watch))
+    }
+
+    fn purge<'a>(
+        &'a self,
+        queue: &'a str,
+        which: &'a Which,
+        pace: Pace,
+        watch: &'a mut dyn Watch,
+    ) -> Asked<'a, Purged> {
+        Box::pin(dead::purge(self, queue, which, pace, watch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_place_in_the_path() {
+        assert_eq!(path_of(Target::Queue("a/../b?x"), "pause"), "/v1/queues/a%2F%2E%2E%2Fb%3Fx/pause");
+    }
+}
