@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::model::{Config, Difference, Parts};
@@ -22,18 +24,23 @@ const WAITING: usize = 64;
 const NAMED: usize = 10;
 
 /// The changes that a reload has made or would make. Names are in the order of the file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Reload", extend("additionalProperties" = true))]
 pub struct ReloadReport {
     /// Whether this is a dry run, which changes nothing.
     pub dry_run: bool,
-    /// The changed queues.
+    /// The queues: added, changed, removed, unchanged.
+    #[schemars(with = "Map<String, Value>")]
     pub queues: Difference,
-    /// The changed sinks.
+    /// The sinks: added, changed, removed, unchanged.
+    #[schemars(with = "Map<String, Value>")]
     pub sinks: Difference,
     /// The warnings about the file.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub warnings: Vec<Problem>,
     /// The duration of the reload.
     #[serde(rename = "seconds", serialize_with = "seconds")]
+    #[schemars(with = "f64")]
     pub took: Duration,
 }
 

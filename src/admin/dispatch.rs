@@ -10,7 +10,7 @@ use hyper::header::{CACHE_CONTROL, ETAG, HeaderName, HeaderValue, REFERRER_POLIC
 use hyper::{Method, Request, Response};
 use tokio::time::timeout;
 
-use super::access::Caller;
+use super::access::{Caller, Need};
 use super::routes::{Route, is_api};
 use super::{Admin, pages};
 use crate::api::call::{Call, Query};
@@ -113,6 +113,9 @@ async fn handle(
     call.caller = admin.access.caller(&call.headers, call.peer, &admin.events)?;
     token.clone_from(&call.caller.name);
     admin.access.check(route.need, &call.caller, &call.headers)?;
+    if let Some(operation) = route.operation.as_ref().filter(|_| route.need != Need::Nothing) {
+        operation.check(&call.query)?;
+    }
     // A panic in a handler is an answer, and not the end of all requests of the connection.
     let answer = AssertUnwindSafe((route.handler)(admin.clone(), call)).catch_unwind();
     let answer = match changes {

@@ -4,13 +4,24 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use hyper::Method;
+use serde_json::{Map, Value};
 
 use super::access::{Caller, Need};
+use super::v1::queues::QueueShape;
+use super::v1::topics::TopicPause;
 use super::{Admin, pages, v1};
 use crate::api::call::Call;
 use crate::api::dispatch::Endpoint;
-use crate::api::problem::Problem;
+use crate::api::openapi::operation::Operation;
+use crate::api::problem::{Kind, Problem};
 use crate::api::reply::Reply;
+use crate::operate::dead::{Counted, DeadLetters, LettersBody, Purged, Redriven, ShownLetters};
+use crate::operate::element::{Acted, Found, KillBody, RescheduleBody};
+use crate::operate::jobs::{FoundJobs, TopicDetail, TopicPage};
+use crate::operate::overview::{Overview, Sinks};
+use crate::operate::pause::{PauseBody, PauseChanges};
+use crate::operate::peek::Elements;
+use crate::reload::Report;
 
 /// What a handler answers.
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
@@ -25,9 +36,11 @@ pub struct Route {
     pub name: &'static str,
     /// The label in metrics.
     pub label: &'static str,
-    /// What it asks of its caller.
+    /// The right that the caller needs.
     pub need: Need,
-    /// What answers.
+    /// The description, of an endpoint of the API.
+    pub operation: Option<Operation>,
+    /// The function that answers.
     pub handler: fn(Arc<Admin>, Call<Caller>) -> Answer,
 }
 
@@ -54,47 +67,127 @@ pub fn is_api(path: &str) -> bool {
 }
 
 macro_rules! routes {
-    ($($method:ident $path:literal $name:ident $need:ident => $handler:path;)*) => {
+    ($($method:ident $path:literal $name:ident $need:ident => $handler:path $(, $operation:expr)?;)*) => {
         &[$(Route {
             method: Method::$method,
             path: $path,
             name: stringify!($name),
             label: concat!("admin_", stringify!($name)),
             need: Need::$need,
+            operation: routes!(@operation $($operation)?),
             handler: |admin, call| Box::pin($handler(admin, call)),
         },)*]
     };
+    (@operation $operation:expr) => { Some($operation) };
+    (@operation) => { None };
 }
+
+/// A question about one thing.
+const fn about_one(summary: &'static str) -> Operation {
+    Operation::new(summary).problems(&[Kind::NotFound])
+}
+
+/// An action on an element.
+const fn action(summary: &'static str) -> Operation {
+    Operation::new(summary).returns::<Acted>(200, "The outcome").problems(&[Kind::NotFound, Kind::Conflict])
+}
+
+const MORE: &str = "`next` is there if there are more: ask for those after it.";
 
 /// Every endpoint: those of the API, then those of the page.
 pub static ROUTES: &[Route] = routes! {
-    GET "/v1/openapi.json" openapi Nothing => v1::meta::openapi;
-    GET "/v1/config" config ToSee => v1::meta::config;
-    POST "/v1/reload" reload ToChange => v1::meta::reload;
-    GET "/v1/queues" queues ToLook => v1::queues::list;
-    GET "/v1/queues/{queue}" queue ToLook => v1::queues::one;
-    POST "/v1/queues/{queue}/pause" pause ToChange => v1::pause::pause;
-    POST "/v1/queues/{queue}/resume" resume ToChange => v1::pause::resume;
-    GET "/v1/queues/{queue}/elements" elements ToSee => v1::elements::list;
-    GET "/v1/queues/{queue}/elements/{id}" element ToSee => v1::elements::one;
-    DELETE "/v1/queues/{queue}/elements/{id}" cancel ToChange => v1::elements::cancel;
-    POST "/v1/queues/{queue}/elements/{id}/run-now" run_now ToChange => v1::elements::run_now;
-    POST "/v1/queues/{queue}/elements/{id}/reschedule" reschedule ToChange => v1::elements::reschedule;
-    POST "/v1/queues/{queue}/elements/{id}/kill" kill ToChange => v1::elements::kill;
-    GET "/v1/queues/{queue}/dead" dead ToLook => v1::dead::list;
-    GET "/v1/queues/{queue}/dead/count" dead_count ToSearch => v1::dead::count;
-    POST "/v1/queues/{queue}/dead/redrive" redrive ToChange => v1::dead::redrive;
-    POST "/v1/queues/{queue}/dead/purge" purge ToChange => v1::dead::purge;
-    GET "/v1/queues/{queue}/dead/{id}" letter ToSee => v1::dead::one;
-    GET "/v1/events" events ToLook => v1::events::stream;
-    GET "/v1/topics" topics ToLook => v1::topics::list;
-    GET "/v1/topics/{topic}" topic ToLook => v1::topics::one;
-    GET "/v1/topics/{topic}/jobs" topic_jobs ToSee => v1::topics::jobs;
-    POST "/v1/topics/{topic}/pause" pause_topic ToChange => v1::topics::pause;
-    POST "/v1/topics/{topic}/resume" resume_topic ToChange => v1::topics::resume;
-    GET "/v1/sinks" sinks ToLook => v1::sinks::list;
-    POST "/v1/sinks/{sink}/pause" pause_sink ToChange => v1::pause::pause_sink;
-    POST "/v1/sinks/{sink}/resume" resume_sink ToChange => v1::pause::resume_sink;
+    GET "/v1/openapi.json" openapi Nothing => v1::meta::openapi,
+        Operation::new("This document").returns::<Map<String, Value>>(200, "The document");
+    GET "/v1/config" config ToSee => v1::meta::config,
+        Operation::new("The configuration that runs, without secrets")
+            .returns::<Map<String, Value>>(200, "Defaults are filled in");
+    POST "/v1/reload" reload ToChange => v1::meta::reload,
+        Operation::new("Read the configuration file, and run what it says")
+            .about("The whole file is checked first. With any problem the configuration before runs on, and the answer is 409 with \
+                everything that is wrong.")
+            .query(&["dry_run"])
+            .returns::<Report>(200, "The changes, or those that would be made")
+            .problems(&[Kind::Conflict]);
+    GET "/v1/queues" queues ToLook => v1::queues::list,
+        Operation::new("List queues with their numbers, in the order of the configuration")
+            .about("`next` is there if there are more: ask for those after it. What is answered may be a second old.")
+            .query(&["after", "limit", "like"])
+            .returns::<Overview>(200, "A page of queues");
+    GET "/v1/queues/{queue}" queue ToLook => v1::queues::one,
+        about_one("Look at a queue: numbers, schedule, settings").returns::<QueueShape>(200, "The queue");
+    POST "/v1/queues/{queue}/pause" pause ToChange => v1::pause::pause,
+        about_one("Claim nothing from the queue, for all daemons")
+            .about("What is in flight is finished. It is kept in Redis, and replaces a pause that is there.")
+            .takes::<PauseBody>()
+            .returns::<PauseChanges>(200, "It is paused");
+    POST "/v1/queues/{queue}/resume" resume ToChange => v1::pause::resume,
+        about_one("Claim from the queue again").returns::<PauseChanges>(200, "It is not paused");
+    GET "/v1/queues/{queue}/elements" elements ToSee => v1::elements::list,
+        about_one("Look at elements in a state")
+            .about("The first 4096 bytes of each payload.")
+            .query(&["state", "limit", "after"])
+            .returns::<Elements>(200, "The elements");
+    GET "/v1/queues/{queue}/elements/{id}" element ToSee => v1::elements::one,
+        about_one("Find an element by its id: its place, its history, its payload").returns::<Found>(200, "The element");
+    DELETE "/v1/queues/{queue}/elements/{id}" cancel ToChange => v1::elements::cancel,
+        action("Remove an element for good");
+    POST "/v1/queues/{queue}/elements/{id}/run-now" run_now ToChange => v1::elements::run_now,
+        action("Make an element due now");
+    POST "/v1/queues/{queue}/elements/{id}/reschedule" reschedule ToChange => v1::elements::reschedule,
+        action("Give an element another due time").takes::<RescheduleBody>();
+    POST "/v1/queues/{queue}/elements/{id}/kill" kill ToChange => v1::elements::kill,
+        action("Move an element to the dead letters").takes::<KillBody>();
+    GET "/v1/queues/{queue}/dead" dead ToLook => v1::dead::list,
+        about_one("List dead letters, the latest first")
+            .about("`next` is there if there are more: ask for those after it. A filter on `field` needs a token.")
+            .query(&["limit", "after", "reason", "class", "code", "sink", "older_than", "newer_than", "id_prefix", "field"])
+            .returns::<DeadLetters>(200, "The letters");
+    GET "/v1/queues/{queue}/dead/count" dead_count ToSearch => v1::dead::count,
+        about_one("Count dead letters by reason").query(&v1::filter::NAMES).returns::<Counted>(200, "The totals");
+    POST "/v1/queues/{queue}/dead/redrive" redrive ToChange => v1::dead::redrive,
+        about_one("Deliver dead letters again")
+            .about("What was redriven is not redriven twice, so that it may be sent again after an unknown outcome.")
+            .takes::<LettersBody>()
+            .returns::<Redriven>(200, "The number of letters");
+    POST "/v1/queues/{queue}/dead/purge" purge ToChange => v1::dead::purge,
+        about_one("Remove dead letters for good")
+            .takes::<LettersBody>()
+            .returns::<Purged>(200, "The number of letters");
+    GET "/v1/queues/{queue}/dead/{id}" letter ToSee => v1::dead::one,
+        about_one("Look at everything that a dead letter keeps").returns::<ShownLetters>(200, "The letter");
+    GET "/v1/events" events ToLook => v1::events::stream,
+        about_one("Follow the attempts of single elements, by server-sent events")
+            .about("Events have the name `element`, and an `Event` as JSON in `data`. They are recorded while a client follows \
+                them. The stream ends after ten minutes: connect again with `Last-Event-ID`. A client that does not read fast \
+                enough is disconnected.")
+            .query(&["queue", "fate", "after"])
+            .returns::<String>(200, "The events that are kept, and those that follow")
+            .media_type("text/event-stream");
+    GET "/v1/topics" topics ToLook => v1::topics::list,
+        about_one("List topics of the job queue with their numbers, in alphabetical order")
+            .about(MORE)
+            .query(&["after", "limit"])
+            .returns::<TopicPage>(200, "A page of topics");
+    GET "/v1/topics/{topic}" topic ToLook => v1::topics::one,
+        about_one("Look at a topic: numbers and limits").returns::<TopicDetail>(200, "The topic");
+    GET "/v1/topics/{topic}/jobs" topic_jobs ToSee => v1::topics::jobs,
+        about_one("Look at the first jobs of a topic in a state")
+            .query(&["state", "limit"])
+            .returns::<FoundJobs>(200, "The jobs");
+    POST "/v1/topics/{topic}/pause" pause_topic ToChange => v1::topics::pause,
+        about_one("Hand out no jobs of the topic, by any daemon")
+            .about("Jobs may be added, and what is reserved may be finished.")
+            .returns::<TopicPause>(200, "It is paused");
+    POST "/v1/topics/{topic}/resume" resume_topic ToChange => v1::topics::resume,
+        about_one("Hand out jobs of the topic again").returns::<TopicPause>(200, "It is not paused");
+    GET "/v1/sinks" sinks ToLook => v1::sinks::list,
+        Operation::new("List the sinks with their state, as this daemon sees them").returns::<Sinks>(200, "The sinks");
+    POST "/v1/sinks/{sink}/pause" pause_sink ToChange => v1::pause::pause_sink,
+        about_one("Claim nothing that goes to the sink, for all daemons")
+            .takes::<PauseBody>()
+            .returns::<PauseChanges>(200, "It is paused for these queues");
+    POST "/v1/sinks/{sink}/resume" resume_sink ToChange => v1::pause::resume_sink,
+        about_one("Claim what goes to the sink again").returns::<PauseChanges>(200, "It is not paused");
 
     GET "/" page_overview ToLook => pages::overview::show;
     GET "/queues/{queue}" page_queue ToLook => pages::queue::show;

@@ -183,6 +183,9 @@ async fn handle(
             api.requests.admit(who(call.peer, &call.caller), rate)?;
         }
     }
+    if let Some(operation) = route.operation.as_ref().filter(|_| !route.open) {
+        operation.check(&call.query)?;
+    }
     // A panic in a handler is an answer, and not the end of all requests of the connection.
     match AssertUnwindSafe((route.handler)(api.clone(), call)).catch_unwind().await {
         Ok(result) => result,

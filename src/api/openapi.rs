@@ -1,16 +1,18 @@
 //! The OpenAPI 3.1 document of our own API, made from the table of routes; and the same as OpenAPI 3.0, which older generators read.
 //!
-//! A route without a description here, or a description without a route, fails a test; and every answer that the tests get
-//! is compared with what the document says of it.
+//! A line of the table has the description of its endpoint, and the schemas are those of the types that are answered; every answer
+//! that the tests get is compared with what the document says of it.
 
-pub(crate) mod describe;
-pub(crate) mod schemas;
+pub mod bodies;
+pub mod operation;
+pub mod schemas;
 
+use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use self::describe::{Operation, Place, body, ok};
+use self::operation::{Described, Parameter, parameter};
 use super::problem::Kind;
-use super::routes::{OWN, Route};
+use super::routes::OWN;
 
 /// Problems of every endpoint that needs a token and asks Redis.
 const ALWAYS: [Kind; 9] = [
@@ -25,31 +27,58 @@ const ALWAYS: [Kind; 9] = [
     Kind::Stopping,
 ];
 
-/// The document.
-pub fn document() -> Value {
+/// An API that is to be described.
+pub struct About {
+    /// The name of the API.
+    pub title: &'static str,
+    /// The tag of its operations.
+    pub tag: &'static str,
+    /// The purpose.
+    pub description: &'static str,
+    /// Parameters of paths and queries.
+    pub parameters: &'static [Parameter],
+}
+
+/// Writes the document of an API with these endpoints. `schemas` may have types already that no answer names.
+pub fn write<'a>(about: &About, endpoints: impl Iterator<Item = Described<'a>>, mut schemas: SchemaGenerator) -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for route in OWN {
-        let Some(operation) = operation(route.name) else { continue };
-        let path = paths.entry(route.path).or_insert_with(|| json!({}));
-        path[route.method.as_str().to_lowercase()] = described(route, operation);
+    for endpoint in endpoints {
+        let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
+        path[endpoint.method.as_str().to_lowercase()] = endpoint.write(about.tag, about.parameters, &mut schemas);
     }
     json!({
         "openapi": "3.1.0",
         "info": {
-            "title": "delaybridge job queue",
+            "title": about.title,
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
-            "description": "Jobs with a due time, handed to consumers for a time to run. A consumer finishes the job, or it comes \
-                back. Times are milliseconds since 1970 by the clock of Redis.",
+            "description": about.description,
         },
         "servers": [{ "url": "/" }],
         "security": [{ "token": [] }],
         "paths": paths,
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "schemas": schemas::all(),
+            "schemas": schemas::components(schemas),
         },
     })
+}
+
+/// The document.
+pub fn document() -> Value {
+    let endpoints = OWN.iter().filter_map(|route| {
+        let always: &[Kind] = if route.open { &[] } else { &ALWAYS };
+        let operation = route.operation.as_ref()?;
+        Some(Described {
+            name: route.name,
+            method: &route.method,
+            path: route.path,
+            open: route.open,
+            always,
+            operation,
+        })
+    });
+    write(&ABOUT, endpoints, schemas::generator())
 }
 
 /// The same as OpenAPI 3.0: nothing in the schemas needs more.
@@ -60,202 +89,62 @@ pub fn document_3_0() -> Value {
     document
 }
 
-fn described(route: &Route, operation: Operation) -> Value {
-    let always: &[Kind] = if route.open { &[] } else { &ALWAYS };
-    let Route { name, path, open, .. } = *route;
-    describe::described(&Place { name, path, open, tag: "jobs", always }, parameter, operation)
+const ABOUT: About = About {
+    title: "delaybridge job queue",
+    tag: "jobs",
+    description: "Jobs with a due time, handed to consumers for a time to run. A consumer finishes the job, or it comes back. Times are \
+        milliseconds since 1970 by the clock of Redis.",
+    parameters: &[
+        parameter("topic", name, "Name of the topic"),
+        parameter("id", || json!({ "type": "string", "minLength": 3 }), "The job's id"),
+        parameter("token", token, "The token that `pop` answered with the job").required(),
+        parameter("count", count, "Maximum number of jobs; 1 if left out"),
+        parameter("ttr", duration, "Time to run instead of the job's own"),
+        parameter("ttr_ms", || millis(1), "The same in milliseconds"),
+        parameter("wait", duration, "Time to wait for the first job, at most 5m; 0 if left out"),
+        parameter("wait_ms", wait, "The same in milliseconds"),
+        parameter("delay", duration, "Delay until the job is ready; 0 if left out"),
+        parameter("delay_ms", || millis(0), "The same in milliseconds"),
+        parameter("count_attempt", || json!({ "type": "boolean" }), "Whether this attempt counts; true if left out"),
+        parameter("reason", || json!({ "type": "string" }), "The reason; kept with the job, 256 bytes at most"),
+        parameter("state", state, "State of the jobs; ready if left out"),
+        parameter("skip", || millis(0), "Jobs to pass over"),
+        parameter("limit", limit, "Maximum number; 100 if left out"),
+        parameter("after", name, "Only topics after this name"),
+    ],
+};
+
+/// A topic, or several with commas between.
+fn name() -> Value {
+    json!({ "type": "string", "minLength": 1 })
 }
 
-/// What the document says of the route of this name.
-fn operation(name: &str) -> Option<Operation> {
-    let nothing = Operation::default;
-    Some(match name {
-        "openapi" => Operation {
-            summary: "This document",
-            answers: vec![(200, "The document", Some(json!({ "type": "object" })))],
-            ..nothing()
-        },
-        "openapi_3_0" => Operation {
-            summary: "This document as OpenAPI 3.0",
-            answers: vec![(200, "The document", Some(json!({ "type": "object" })))],
-            ..nothing()
-        },
-        "add" => Operation {
-            summary: "Add a job",
-            description: "With settings in the query, or with a media type other than `application/json`, the request's body is the \
-                job's body. The settings are `id`, `delay` or `delay_ms`, `due` or `due_ms`, `ttr` or `ttr_ms`, `tries`, `ttl` or `ttl_ms`. With an id of the client's own a \
-                second request adds nothing, so that it may be sent again after an unknown outcome.",
-            body: body("NewJob"),
-            answers: vec![
-                (201, "It was added", ok("AddedJob")),
-                (200, "A job with this id is there, or was finished lately; nothing was changed", ok("AddedJob")),
-            ],
-            problems: &[Kind::IdTaken, Kind::TooLarge, Kind::MediaType, Kind::TooSlow],
-            ..nothing()
-        },
-        "add_batch" => Operation {
-            summary: "Add many jobs: all of them, or none",
-            description: "The answer has a job for each of the request, in the same order.",
-            body: body("NewJobs"),
-            answers: vec![(200, "They are there", ok("AddedJobs"))],
-            problems: &[Kind::TooLarge, Kind::MediaType, Kind::TooSlow],
-            ..nothing()
-        },
-        "peek" => Operation {
-            summary: "Look at jobs of one state, in the order of their times",
-            query: &["state", "skip", "limit"],
-            answers: vec![(200, "A page of jobs", ok("Jobs"))],
-            ..nothing()
-        },
-        "pop" => Operation {
-            summary: "Take jobs, or wait for them",
-            description: "Several topics are separated by commas, the most urgent first. With `Accept: application/octet-stream` \
-                the answer is the body of one job, with its id and token in the headers `Delaybridge-Job-Id` and \
-                `Delaybridge-Token`.",
-            query: &["count", "ttr", "ttr_ms", "wait", "wait_ms"],
-            answers: vec![(200, "The jobs", ok("PoppedJobs")), (204, "Nothing was ready in time", None)],
-            ..nothing()
-        },
-        "finish" => Operation {
-            summary: "The job is done",
-            description: "The parameters may be a JSON object in the body instead, as for `release`, `touch` and `bury`; and the path may \
-                have topic and id apart, `/v1/jobs/{topic}/{id}/finish`, as for all that is done with one job. A second request answers 404, because the job is gone. A consumer that got no answer may repeat the \
-                request. 404 before `deadline_ms` of its reservation then means that its first request worked, or that the job was \
-                deleted: until that time no other consumer gets the job.",
-            query: &["token"],
-            answers: vec![(204, "It is gone", None)],
-            problems: &[Kind::NoSuchJob, Kind::NotYours],
-            ..nothing()
-        },
-        "release" => Operation {
-            summary: "Give the job back, for later",
-            query: &["token", "delay", "delay_ms", "count_attempt", "reason"],
-            answers: vec![(200, "What became of it", ok("ReleasedJob"))],
-            problems: &[Kind::NoSuchJob, Kind::NotYours],
-            ..nothing()
-        },
-        "touch" => Operation {
-            summary: "The time to run starts again",
-            query: &["token", "ttr", "ttr_ms"],
-            answers: vec![(200, "When it ends now", ok("TouchedJob"))],
-            problems: &[Kind::NoSuchJob, Kind::NotYours],
-            ..nothing()
-        },
-        "bury" => Operation {
-            summary: "The job is dead, whatever tries it has left",
-            query: &["token", "reason"],
-            answers: vec![(204, "It is dead", None)],
-            problems: &[Kind::NoSuchJob, Kind::NotYours],
-            ..nothing()
-        },
-        "get" => Operation {
-            summary: "Look at a job",
-            answers: vec![(200, "The job", ok("Job"))],
-            problems: &[Kind::NoSuchJob],
-            ..nothing()
-        },
-        "delete" => Operation {
-            summary: "Remove a job for good, whatever its state",
-            answers: vec![(204, "It is gone", None)],
-            problems: &[Kind::NoSuchJob],
-            ..nothing()
-        },
-        "topics" => Operation {
-            summary: "List topics, in alphabetical order",
-            description: "Only those that the token has the right `admin` on. `next` is there if there may be more: ask for those \
-                after it.",
-            query: &["after", "limit"],
-            answers: vec![(200, "A page of topics", ok("Topics"))],
-            ..nothing()
-        },
-        "topic" => {
-            Operation { summary: "Look at a topic", answers: vec![(200, "The topic", ok("Topic"))], ..nothing() }
-        }
-        "pause" => Operation {
-            summary: "Hand out no jobs of the topic",
-            description: "Jobs may be added, and what is reserved may be finished.",
-            answers: vec![(204, "It is paused", None)],
-            ..nothing()
-        },
-        "resume" => Operation {
-            summary: "Hand out jobs of the topic again",
-            answers: vec![(204, "It is not paused", None)],
-            ..nothing()
-        },
-        "limits" => Operation {
-            summary: "Read the limits of a topic",
-            answers: vec![(200, "The limits in effect", ok("Limits"))],
-            ..nothing()
-        },
-        "set_limits" => Operation {
-            summary: "Set limits of a topic, in place of the configuration",
-            description: "They replace all limits that were set before, and hold for all daemons at once. A limit that is left out is \
-                that of the configuration. `ttr_ms`, `tries` and `ttl_ms` are for jobs that are added from now on and do not have \
-                their own.",
-            body: body("NewLimits"),
-            answers: vec![(200, "The limits in effect", ok("Limits"))],
-            problems: &[Kind::TooLarge, Kind::MediaType, Kind::TooSlow],
-            ..nothing()
-        },
-        "dead" => Operation {
-            summary: "Look at dead jobs, the oldest first",
-            query: &["skip", "limit"],
-            answers: vec![(200, "A page of jobs", ok("Jobs"))],
-            ..nothing()
-        },
-        "redrive" => Operation {
-            summary: "Let dead jobs wait again, with all of their tries",
-            body: body("Redrive"),
-            answers: vec![(200, "How many it were", ok("Count"))],
-            problems: &[Kind::TooLarge, Kind::MediaType, Kind::TooSlow],
-            ..nothing()
-        },
-        "purge" => Operation {
-            summary: "Remove dead jobs for good",
-            body: body("Purge"),
-            answers: vec![(200, "How many it were", ok("Count"))],
-            problems: &[Kind::TooLarge, Kind::MediaType, Kind::TooSlow],
-            ..nothing()
-        },
-        _ => return None,
-    })
+fn token() -> Value {
+    json!({ "type": "string", "minLength": 16, "maxLength": 16 })
 }
 
-/// A parameter of a path or a query.
-fn parameter(name: &str, place: &str) -> Value {
-    let whole = |least: u64| json!({ "type": "integer", "format": "int64", "minimum": least });
-    let (schema, required, description) = match name {
-        "topic" => (schemas::topic(), true, "Name of the topic"),
-        "id" => (schemas::id(), true, "The job's id"),
-        "token" => (schemas::token(), true, "The token that `pop` answered with the job"),
-        "count" => (
-            json!({ "type": "integer", "minimum": 1, "maximum": crate::jobs::MAX_POP }),
-            false,
-            "Most jobs; 1 if left out",
-        ),
-        "ttr" => (schemas::time(), false, "Time to run instead of the job's own"),
-        "ttr_ms" => (whole(1), false, "The same in milliseconds"),
-        "wait" => (schemas::time(), false, "How long to wait for the first job, at most 5m; 0 if left out"),
-        "wait_ms" => (
-            json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 300_000 }),
-            false,
-            "The same in milliseconds",
-        ),
-        "delay" => (schemas::time(), false, "How long the job waits; 0 if left out"),
-        "delay_ms" => (whole(0), false, "The same in milliseconds"),
-        "count_attempt" => (json!({ "type": "boolean" }), false, "Whether this attempt counts; true if left out"),
-        "reason" => (json!({ "type": "string" }), false, "Why; kept with the job, 256 bytes at most"),
-        "state" => (
-            json!({ "type": "string", "enum": ["delay", "ready", "reserved", "dead"] }),
-            false,
-            "State of the jobs; ready if left out",
-        ),
-        "skip" => (whole(0), false, "Jobs to pass over"),
-        "limit" => (json!({ "type": "integer", "minimum": 1, "maximum": 100 }), false, "Most of them; 100 if left out"),
-        "after" => (schemas::topic(), false, "Only topics after this name"),
-        _ => (json!({ "type": "string" }), false, ""),
-    };
-    json!({ "name": name, "in": place, "required": required || place == "path", "description": description, "schema": schema })
+fn count() -> Value {
+    json!({ "type": "integer", "minimum": 1, "maximum": crate::jobs::MAX_POP })
+}
+
+fn limit() -> Value {
+    json!({ "type": "integer", "minimum": 1, "maximum": 100 })
+}
+
+fn duration() -> Value {
+    json!({ "type": "string", "description": "A duration with its unit: `500ms`, `30s`, `1h30m`, `7d`" })
+}
+
+fn millis(least: u64) -> Value {
+    json!({ "type": "integer", "format": "int64", "minimum": least })
+}
+
+fn wait() -> Value {
+    json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 300_000 })
+}
+
+fn state() -> Value {
+    json!({ "type": "string", "enum": ["delay", "ready", "reserved", "dead"] })
 }
 
 #[cfg(test)]

@@ -4,14 +4,23 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use hyper::Method;
+use serde_json::{Map, Value};
 
 use super::Api;
 use super::access::Caller;
 use super::call::Call;
 use super::dispatch::{Endpoint, allow};
+use super::openapi::bodies::{LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RedriveBody};
+use super::openapi::operation::Operation;
 use super::problem::{Kind, Problem};
 use super::reply::Reply;
+use super::v1::dead::Count;
+use super::v1::jobs::JobShape;
+use super::v1::settle::{ReleasedJob, TouchedJob};
+use super::v1::shapes::{AddedShape, AddedShapes, PoppedJobs};
+use super::v1::topics::{JobsShape, TopicShape, TopicsShape};
 use super::{lmstfy, ouqiang, v1};
+use crate::jobs::Allowed;
 use crate::model::{ApiSpec, Face};
 
 /// What a handler answers.
@@ -29,7 +38,9 @@ pub struct Route {
     pub dialect: Dialect,
     /// Whether it needs no token.
     pub open: bool,
-    /// What answers.
+    /// The description, of an endpoint of our own API.
+    pub operation: Option<Operation>,
+    /// The function that answers.
     pub handler: fn(Arc<Api>, Call) -> Answer,
 }
 
@@ -114,54 +125,134 @@ impl Dialect {
 }
 
 macro_rules! routes {
-    ($dialect:expr; $($method:ident $path:literal $name:ident $($open:ident)? => $handler:path;)*) => {
+    ($dialect:expr; $($method:ident $path:literal $name:ident $($open:ident)? => $handler:path $(, $operation:expr)?;)*) => {
         &[$(Route {
             method: Method::$method,
             path: $path,
             name: stringify!($name),
             dialect: $dialect,
             open: routes!(@open $($open)?),
+            operation: routes!(@operation $($operation)?),
             handler: |api, call| Box::pin($handler(api, call)),
         },)*]
     };
     (@open open) => { true };
     (@open) => { false };
+    (@operation $operation:expr) => { Some($operation) };
+    (@operation) => { None };
 }
 pub(super) use routes;
 
 /// Our own API.
 pub static OWN: &[Route] = routes! { Dialect::Own;
-    GET "/v1/openapi.json" openapi open => v1::meta::openapi;
-    GET "/v1/openapi-3.0.json" openapi_3_0 open => v1::meta::openapi_3_0;
-    POST "/v1/topics/{topic}/jobs" add => v1::add::one;
-    POST "/v1/topics/{topic}/jobs/batch" add_batch => v1::add::batch;
-    GET "/v1/topics/{topic}/jobs" peek => v1::topics::peek;
-    POST "/v1/topics/{topic}/pop" pop => v1::pop::pop;
-    PUT "/v1/jobs/{id}/finish" finish => v1::settle::finish;
-    PUT "/v1/jobs/{id}/release" release => v1::settle::release;
-    PUT "/v1/jobs/{id}/touch" touch => v1::settle::touch;
-    PUT "/v1/jobs/{id}/bury" bury => v1::settle::bury;
-    GET "/v1/jobs/{id}" get => v1::jobs::get;
-    DELETE "/v1/jobs/{id}" delete => v1::jobs::delete;
-    GET "/v1/topics" topics => v1::topics::list;
-    GET "/v1/topics/{topic}" topic => v1::topics::get;
-    PUT "/v1/topics/{topic}/pause" pause => v1::topics::pause;
-    PUT "/v1/topics/{topic}/resume" resume => v1::topics::resume;
-    GET "/v1/topics/{topic}/limits" limits => v1::limits::get;
-    PUT "/v1/topics/{topic}/limits" set_limits => v1::limits::set;
-    GET "/v1/topics/{topic}/dead" dead => v1::dead::list;
-    POST "/v1/topics/{topic}/dead/redrive" redrive => v1::dead::redrive;
-    POST "/v1/topics/{topic}/dead/purge" purge => v1::dead::purge;
+    GET "/v1/openapi.json" openapi open => v1::meta::openapi,
+        Operation::new("This document").returns::<Map<String, Value>>(200, "The document");
+    GET "/v1/openapi-3.0.json" openapi_3_0 open => v1::meta::openapi_3_0,
+        Operation::new("This document as OpenAPI 3.0").returns::<Map<String, Value>>(200, "The document");
+    POST "/v1/topics/{topic}/jobs" add => v1::add::one,
+        Operation::new("Add a job")
+            .about("With settings in the query, or with a media type other than `application/json`, the request's body is the \
+                job's body. The settings are `id`, `delay` or `delay_ms`, `due` or `due_ms`, `ttr` or `ttr_ms`, `tries`, `ttl` or \
+                `ttl_ms`. With an id of the client's own a second request adds nothing, so that it may be sent again after an \
+                unknown outcome.")
+            .unlisted(&v1::add::SETTINGS)
+            .takes::<NewJobBody>()
+            .returns::<AddedShape>(201, "It was added")
+            .returns::<AddedShape>(200, "A job with this id is there, or was finished lately; nothing was changed")
+            .problems(&[Kind::IdTaken]);
+    POST "/v1/topics/{topic}/jobs/batch" add_batch => v1::add::batch,
+        Operation::new("Add many jobs: all of them, or none")
+            .about("The answer has a job for each of the request, in the same order.")
+            .takes::<NewJobsBody>()
+            .returns::<AddedShapes>(200, "They are there");
+    GET "/v1/topics/{topic}/jobs" peek => v1::topics::peek,
+        Operation::new("Look at jobs of one state, in the order of their times")
+            .query(&["state", "skip", "limit"])
+            .returns::<JobsShape>(200, "A page of jobs");
+    POST "/v1/topics/{topic}/pop" pop => v1::pop::pop,
+        Operation::new("Take jobs, or wait for them")
+            .about("Several topics are separated by commas, the most urgent first. With `Accept: application/octet-stream` \
+                the answer is the body of one job, with its id and token in the headers `Delaybridge-Job-Id` and \
+                `Delaybridge-Token`.")
+            .query(&["count", "ttr", "ttr_ms", "wait", "wait_ms"])
+            .returns::<PoppedJobs>(200, "The jobs")
+            .empty(204, "Nothing was ready in time");
+    PUT "/v1/jobs/{id}/finish" finish => v1::settle::finish, FINISH;
+    PUT "/v1/jobs/{id}/release" release => v1::settle::release, RELEASE;
+    PUT "/v1/jobs/{id}/touch" touch => v1::settle::touch, TOUCH;
+    PUT "/v1/jobs/{id}/bury" bury => v1::settle::bury, BURY;
+    GET "/v1/jobs/{id}" get => v1::jobs::get, GET;
+    DELETE "/v1/jobs/{id}" delete => v1::jobs::delete, DELETE;
+    GET "/v1/topics" topics => v1::topics::list,
+        Operation::new("List topics, in alphabetical order")
+            .about("Only those that the token has the right `admin` on. `next` is there if there may be more: ask for those \
+                after it.")
+            .query(&["after", "limit"])
+            .returns::<TopicsShape>(200, "A page of topics");
+    GET "/v1/topics/{topic}" topic => v1::topics::get,
+        Operation::new("Look at a topic").returns::<TopicShape>(200, "The topic");
+    PUT "/v1/topics/{topic}/pause" pause => v1::topics::pause,
+        Operation::new("Hand out no jobs of the topic")
+            .about("Jobs may be added, and what is reserved may be finished.")
+            .empty(204, "It is paused");
+    PUT "/v1/topics/{topic}/resume" resume => v1::topics::resume,
+        Operation::new("Hand out jobs of the topic again").empty(204, "It is not paused");
+    GET "/v1/topics/{topic}/limits" limits => v1::limits::get,
+        Operation::new("Read the limits of a topic").returns::<Allowed>(200, "The limits in effect");
+    PUT "/v1/topics/{topic}/limits" set_limits => v1::limits::set,
+        Operation::new("Set limits of a topic, in place of the configuration")
+            .about("They replace all limits that were set before, and hold for all daemons at once. A limit that is left out is \
+                that of the configuration. `ttr_ms`, `tries` and `ttl_ms` are for jobs that are added from now on and do not have \
+                their own.")
+            .takes::<LimitsBody>()
+            .returns::<Allowed>(200, "The limits in effect");
+    GET "/v1/topics/{topic}/dead" dead => v1::dead::list,
+        Operation::new("Look at dead jobs, the oldest first")
+            .query(&["skip", "limit"])
+            .returns::<JobsShape>(200, "A page of jobs");
+    POST "/v1/topics/{topic}/dead/redrive" redrive => v1::dead::redrive,
+        Operation::new("Let dead jobs wait again, with all of their tries")
+            .takes::<RedriveBody>()
+            .returns::<Count>(200, "The number of jobs");
+    POST "/v1/topics/{topic}/dead/purge" purge => v1::dead::purge,
+        Operation::new("Remove dead jobs for good").takes::<PurgeBody>().returns::<Count>(200, "The number of jobs");
 };
 
-/// The same jobs, by topic and id apart: what a path has that a client makes of both.
+const FINISH: Operation = Operation::new("The job is done")
+    .about(
+        "The parameters may be a JSON object in the body instead, as for `release`, `touch` and `bury`; and the path may \
+         have topic and id apart, `/v1/jobs/{topic}/{id}/finish`, as for all that is done with one job. A second request answers \
+         404, because the job is gone. A consumer that got no answer may repeat the request. 404 before `deadline_ms` of its \
+         reservation then means that its first request worked, or that the job was deleted: until that time no other consumer \
+         gets the job.",
+    )
+    .query(&["token"])
+    .empty(204, "It is gone")
+    .problems(&[Kind::NoSuchJob, Kind::NotYours]);
+const RELEASE: Operation = Operation::new("Give the job back, for later")
+    .query(&["token", "delay", "delay_ms", "count_attempt", "reason"])
+    .returns::<ReleasedJob>(200, "The outcome")
+    .problems(&[Kind::NoSuchJob, Kind::NotYours]);
+const TOUCH: Operation = Operation::new("The time to run starts again")
+    .query(&["token", "ttr", "ttr_ms"])
+    .returns::<TouchedJob>(200, "The new end of the time to run")
+    .problems(&[Kind::NoSuchJob, Kind::NotYours]);
+const BURY: Operation = Operation::new("The job is dead, whatever tries it has left")
+    .query(&["token", "reason"])
+    .empty(204, "It is dead")
+    .problems(&[Kind::NoSuchJob, Kind::NotYours]);
+const GET: Operation = Operation::new("Look at a job").returns::<JobShape>(200, "The job").problems(&[Kind::NoSuchJob]);
+const DELETE: Operation =
+    Operation::new("Remove a job for good, whatever its state").empty(204, "It is gone").problems(&[Kind::NoSuchJob]);
+
+/// The same jobs, by topic and id apart: a path that a client makes of both.
 pub static BY_TOPIC: &[Route] = routes! { Dialect::Own;
-    PUT "/v1/jobs/{topic}/{id}/finish" finish => v1::settle::finish;
-    PUT "/v1/jobs/{topic}/{id}/release" release => v1::settle::release;
-    PUT "/v1/jobs/{topic}/{id}/touch" touch => v1::settle::touch;
-    PUT "/v1/jobs/{topic}/{id}/bury" bury => v1::settle::bury;
-    GET "/v1/jobs/{topic}/{id}" get => v1::jobs::get;
-    DELETE "/v1/jobs/{topic}/{id}" delete => v1::jobs::delete;
+    PUT "/v1/jobs/{topic}/{id}/finish" finish => v1::settle::finish, FINISH;
+    PUT "/v1/jobs/{topic}/{id}/release" release => v1::settle::release, RELEASE;
+    PUT "/v1/jobs/{topic}/{id}/touch" touch => v1::settle::touch, TOUCH;
+    PUT "/v1/jobs/{topic}/{id}/bury" bury => v1::settle::bury, BURY;
+    GET "/v1/jobs/{topic}/{id}" get => v1::jobs::get, GET;
+    DELETE "/v1/jobs/{topic}/{id}" delete => v1::jobs::delete, DELETE;
 };
 
 /// The endpoints of a listener.

@@ -1,11 +1,13 @@
 //! Payloads as a person or a program reads them: text where it is text, else bytes. Pure.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use redisson_codecs::{Classes, Codec, Coding, Confidence, DecodeError, Payload, View};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
@@ -154,6 +156,22 @@ impl Serialize for Content {
             fields.serialize_entry("value", &value)?;
         }
         fields.end()
+    }
+}
+
+impl JsonSchema for Content {
+    fn schema_name() -> Cow<'static, str> {
+        "Content".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "properties": {
+                "payload": { "type": "string", "description": "The payload as text, or the beginning of it." },
+                "payload_base64": { "type": "string", "description": "The same where it is no text." },
+            },
+        })
     }
 }
 

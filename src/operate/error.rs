@@ -1,5 +1,6 @@
 //! Why an operation failed: a kind for a program, a message for a person.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::source::StoreError;
@@ -47,11 +48,11 @@ impl Error {
 }
 
 /// A queue that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueError {
     /// The queue.
     pub queue: String,
-    /// What happened, and what to do where that is known.
+    /// The problem, and what to do where that is known.
     pub message: String,
 }
 

@@ -1,5 +1,6 @@
 //! What falls due when: counts of a queue's schedule between points in time.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::error::{Attempt, Error};
@@ -9,9 +10,9 @@ const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// How long what is due has been due, from the oldest on: bounds of the bars, in ms before now.
+/// Bounds of the bars for overdue elements, in ms before now, the oldest first.
 const OVERDUE: [i64; 6] = [DAY, HOUR, 10 * MINUTE, MINUTE, 10_000, 0];
-/// When the rest falls due: bounds of the bars, in ms from now.
+/// Bounds of the bars for elements that are not due yet, in ms from now.
 const AHEAD: [i64; 15] = [
     MINUTE,
     5 * MINUTE,
@@ -30,31 +31,32 @@ const AHEAD: [i64; 15] = [
     30 * DAY,
 ];
 
-/// When the elements of a queue fall due.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// The schedule of a queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Schedule")]
 pub struct Horizon {
     /// The queue.
     pub queue: String,
     /// Redis time.
     pub now_ms: i64,
-    /// What is due and not claimed, the oldest first.
+    /// Elements that are due and not claimed, the oldest first.
     pub overdue: Vec<Bar>,
-    /// What is not due yet, the next first.
+    /// Elements that are not due yet, the next first.
     pub ahead: Vec<Bar>,
 }
 
 /// Elements that fall due between two points in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bar {
-    /// From then on; none for all times before.
+    /// The first point in time; none for all times before.
     pub from_ms: Option<i64>,
-    /// Before then; none for all times after.
+    /// The second point in time; none for all times after.
     pub until_ms: Option<i64>,
-    /// How many.
+    /// Elements that fall due in between.
     pub count: u64,
 }
 
-/// Counts what falls due when; a few counts by the index, however many elements there are.
+/// Counts the elements of each bar: a few counts by the index, however many elements there are.
 ///
 /// # Errors
 ///

@@ -5,10 +5,10 @@
 
 use futures_util::future::BoxFuture;
 
-use super::dead::{Counted, DeadLetters, Filter, Pace, Purged, Redriven, Shown, Which};
+use super::dead::{Counted, DeadLetters, Filter, Pace, Purged, Redriven, ShownLetters, Which};
 use super::element::{Acted, Action, Found};
 use super::error::Error;
-use super::jobs;
+use super::jobs::FoundJobs;
 use super::overview::{Overview, Sinks};
 use super::pause::{PauseChanges, Reason, Target};
 use super::peek::{Elements, Peek};
@@ -23,7 +23,7 @@ pub enum Peeked {
     /// Elements of a queue.
     Elements(Elements),
     /// Jobs of a topic.
-    Jobs(jobs::Found),
+    Jobs(FoundJobs),
 }
 
 /// Redis, or a daemon.
@@ -70,7 +70,7 @@ pub trait Operator: Send + Sync {
     fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, watch: &'a mut dyn Watch) -> Asked<'a, Counted>;
 
     /// Shows everything that letters keep. A daemon shows one, by its id.
-    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, limit: usize) -> Asked<'a, Shown>;
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, limit: usize) -> Asked<'a, ShownLetters>;
 
     /// Refuses names that no letter can have, as far as that is known, and connects.
     fn check_letters<'a>(&'a self, queue: &'a str, names: &'a [String]) -> Asked<'a, ()>;

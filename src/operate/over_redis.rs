@@ -2,10 +2,10 @@
 
 use tokio::sync::OnceCell;
 
-use super::dead::{self, Counted, DeadLetters, Filter, Pace, Purged, Redriven, Shown, Which, is_place};
+use super::dead::{self, Counted, DeadLetters, Filter, Pace, Purged, Redriven, ShownLetters, Which, is_place};
 use super::element::{self, Acted, Action, Found};
 use super::error::Error;
-use super::jobs::{self, Jobs};
+use super::jobs::{FoundJobs, Jobs};
 use super::operator::{Asked, Operator, Peeked};
 use super::overview::{self, Overview, Sinks, overview};
 use super::pause::{self, PauseChanges, Reason, Target, check_target};
@@ -59,7 +59,7 @@ impl OverRedis {
 }
 
 /// Reads jobs of a topic in the state that a queue's elements would have.
-async fn peek_topic(jobs: &Jobs, topic: &Topic, ask: &Peek) -> Result<jobs::Found, Error> {
+async fn peek_topic(jobs: &Jobs, topic: &Topic, ask: &Peek) -> Result<FoundJobs, Error> {
     let state = match ask.state {
         _ if ask.routes => {
             return Err(refused(topic, "a topic has no destinations; name the queue that delivers it"));
@@ -152,7 +152,7 @@ impl Operator for OverRedis {
         Box::pin(async move { dead::count(&self.queue(queue).await?, filter, watch).await })
     }
 
-    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, limit: usize) -> Asked<'a, Shown> {
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, limit: usize) -> Asked<'a, ShownLetters> {
         Box::pin(async move {
             self.check_letters(queue, &which.ids).await?;
             dead::show(&self.queue(queue).await?, which, limit).await

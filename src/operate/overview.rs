@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::error::{Attempt, Error, QueueError, explained};
 use super::queues::{QueueState, state};
@@ -20,22 +21,23 @@ const SIDE_BY_SIDE: usize = 64;
 pub const MOST: usize = 200;
 
 /// A page of queues, in the order of the configuration.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Queues")]
 pub struct Overview {
     /// Queues that could be read.
     pub queues: Vec<Row>,
-    /// Queues that could not.
+    /// Queues that could not be read.
     pub errors: Vec<QueueError>,
-    /// Clocks that are far from Redis's.
+    /// Clocks that are far from that of Redis.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<ClockSkew>,
-    /// Where the next page begins: `after` this queue.
+    /// The queue after which the next page begins, if there are more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
 /// A clock that is far from that of a Redis.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockSkew {
     /// The name of the Redis in the configuration.
     pub redis: String,
@@ -76,31 +78,33 @@ pub struct Sums {
     pub in_flight_at_least: bool,
 }
 
-/// One queue.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+/// The numbers of one queue.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
 pub struct Row {
-    /// Its numbers.
+    /// The numbers in Redis.
     #[serde(flatten)]
     pub state: QueueState,
-    /// What the daemon that answered knows; none where Redis was asked.
+    /// The state at the daemon that answered; none where Redis was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub here: Option<Here>,
 }
 
-/// What one daemon knows of a queue, and did lately.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// The state and the recent work of one daemon at a queue.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Here {
-    /// Why it claims nothing from it, if it does not.
+    /// The reason why this daemon claims nothing from the queue, and since how many seconds.
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub held: Option<Hold>,
-    /// Elements that it delivered by second, over the last minute.
+    /// Elements that this daemon delivered by second, over the last minute.
     pub delivered_per_second: f64,
-    /// Attempts that failed by second, over the last minute.
+    /// Attempts of this daemon that failed by second, over the last minute.
     pub failed_per_second: f64,
-    /// Median of the lateness of the last minute; none where nothing was delivered.
+    /// Median of the lateness over the last minute; none where nothing was delivered.
     pub lateness_p50_ms: Option<f64>,
-    /// Its 99th percentile.
+    /// 99th percentile of the lateness over the last minute.
     pub lateness_p99_ms: Option<f64>,
-    /// How long the oldest element is due that this daemon has in flight.
+    /// Time since the due time of the oldest element that this daemon has in flight; 0 if none is.
     #[serde(default)]
     pub in_flight_oldest_due_age_ms: u64,
 }
@@ -108,53 +112,55 @@ pub struct Here {
 /// A queue on hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// What has to be fixed.
+    /// The problem that has to be fixed.
     pub reason: String,
-    /// For how long.
+    /// Seconds since the queue is held.
     pub seconds: u64,
 }
 
 /// The sinks of a daemon.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Sinks {
-    /// In the order of their names.
+    /// The sinks, in the order of their names.
     pub sinks: Vec<SinkRow>,
 }
 
 /// One sink as the daemon sees it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Sink")]
 pub struct SinkRow {
-    /// Its name in the configuration.
+    /// The sink's name in the configuration.
     pub sink: String,
-    /// `kafka`, `http`, ...
+    /// The kind: `kafka`, `http`, ...
     pub kind: String,
-    /// `unknown`, `up`, `blocked` or `down`.
+    /// The state.
+    #[schemars(extend("enum" = ["unknown", "up", "blocked", "down"]))]
     pub state: String,
-    /// Why it is blocked or down.
+    /// The reason why the sink is blocked or down.
     pub reason: Option<String>,
-    /// For how long it has been in this state.
+    /// Seconds since the state began.
     pub seconds: u64,
-    /// Why it was blocked or down the last time.
+    /// The reason why the sink was blocked or down the last time.
     pub last_problem: Option<String>,
-    /// How long ago that was reported.
+    /// Seconds since that was reported.
     pub last_problem_seconds: Option<u64>,
-    /// Queues that deliver to it.
+    /// Queues that deliver to the sink.
     pub queues: usize,
-    /// Its destinations that are in trouble; the others are served.
+    /// Destinations of the sink that are in trouble; the others are served.
     #[serde(default)]
     pub destinations: Vec<Trouble>,
 }
 
-/// Destinations of a sink that are in trouble, and have one name: where a template makes it, the template.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Destinations of a sink that are in trouble, and have one name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trouble {
-    /// The name.
+    /// The name; where a template makes it, the template.
     pub destination: String,
-    /// How many they are.
+    /// Destinations of this name that are in trouble; the others are served.
     pub count: usize,
-    /// What is wrong with one of them.
+    /// The problem of one of them.
     pub reason: String,
-    /// For how long.
+    /// Seconds since the trouble began.
     pub seconds: u64,
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::error::{Attempt, Error, QueueError, explained, may_have_run};
 use super::session::{Queue, Session, find};
@@ -37,44 +39,64 @@ pub struct Reason<'a> {
     pub end: PauseEnd,
 }
 
-/// What was paused or resumed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The outcome of a pause or a resume.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct PauseChanges {
-    /// The queues.
+    /// The changed queues.
     pub queues: Vec<PauseChange>,
-    /// Those for which it failed.
+    /// The queues for which it failed.
     pub errors: Vec<QueueError>,
 }
 
-/// What changed for one queue.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The change of one queue.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct PauseChange {
     /// The queue.
     pub queue: String,
     /// The sink, where one is paused or resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sink: Option<String>,
-    /// The pause from now on; none after a resume.
+    /// The new pause; none after a resume.
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub pause: Option<PauseState>,
-    /// The pause that was there before.
+    /// The previous pause.
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub before: Option<PauseState>,
     /// Whether the daemons were notified at once; else they see it within a minute.
     pub announced: bool,
 }
 
 /// A pause of a queue, or of one of its sinks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseState {
     /// The sink, if it is not the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sink: Option<String>,
-    /// Who paused it.
+    /// The person who paused it.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Since when.
+    /// The time of the pause.
     pub since_ms: i64,
-    /// When it ends by itself.
+    /// The time at which the pause ends by itself.
+    pub until_ms: Option<i64>,
+}
+
+/// The body of a request for a pause.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Pause")]
+pub struct PauseBody {
+    /// The reason, for everybody who wonders why nothing moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The person, if not the token's name; that is added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The length, as in 2h 30m; without it, until it is resumed.
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    pub length: Option<String>,
+    /// The end, by the clock of Redis.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub until_ms: Option<i64>,
 }
 

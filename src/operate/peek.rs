@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::content::Content;
@@ -59,19 +60,21 @@ impl State {
 }
 
 /// Some elements of a queue.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
 pub struct Elements {
     /// The queue.
     pub queue: String,
     /// Redis time.
     pub now_ms: i64,
-    /// How many elements are in this state in all.
+    /// Elements in this state in all.
     pub total: usize,
-    /// What a person has paused of the queue.
+    /// The pauses of the queue and of its sinks.
     pub paused: Vec<PauseState>,
-    /// Those that were read, the first one first.
+    /// The elements, the first one first.
+    #[schemars(skip)]
     pub elements: Vec<Element>,
-    /// Where the next page begins, if there are more: what goes meanwhile moves those behind it forward.
+    /// The cursor of the next page, if there are more. Elements that leave the state meanwhile move those behind them forward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{QueueError, explained};
@@ -32,10 +33,10 @@ pub struct Queues {
     pub clocks: Vec<ClockSkew>,
 }
 
-/// The numbers of one queue. The states exclude each other: what is due is not counted as scheduled.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The numbers of one queue. Every element is in one state: a due element is not counted as scheduled.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueState {
-    /// Its id in the configuration.
+    /// The queue's id in the configuration.
     pub queue: String,
     /// Redis time.
     pub now_ms: i64,
@@ -45,7 +46,7 @@ pub struct QueueState {
     pub due: i64,
     /// Elements under a lease.
     pub in_flight: i64,
-    /// There are more than 1,000 claims: at least so many elements are in flight.
+    /// Whether there are too many claims to count: at least so many elements are in flight.
     pub in_flight_at_least: bool,
     /// Elements that wait for another attempt.
     pub retry: i64,
@@ -57,22 +58,22 @@ pub struct QueueState {
     pub listed: u64,
     /// Entries of that list that claims left behind.
     pub ghosts: u64,
-    /// Age of the oldest of them.
+    /// Age of the oldest of these entries.
     pub oldest_ghost_age_ms: Option<i64>,
     /// Entries of that list that are scheduled nowhere and that no claim recorded.
     pub orphans: i64,
     /// Due time of the first element, also where it is overdue.
     pub next_due_ms: Option<i64>,
-    /// How long the oldest of its elements is due: scheduled, waiting for a retry (as far as was looked there), or in flight
+    /// Time since the due time of the oldest element: scheduled, waiting for a retry (as far as was searched there), or in flight
     /// at the daemon that answers.
     pub oldest_overdue_ms: Option<u64>,
-    /// What is done with its elements: deliver, shadow or rescue.
+    /// The mode: deliver, shadow or rescue.
     pub mode: String,
-    /// The sinks that it delivers to.
+    /// The sinks that the queue delivers to.
     pub sinks: Vec<String>,
-    /// Daemons that deliver from it and are connected; none where the right to ask is missing.
+    /// Connected daemons that deliver from the queue; none where the right to ask is missing.
     pub daemons: Option<u64>,
-    /// What a person has paused of it.
+    /// The pauses of the queue and of its sinks.
     pub paused: Vec<PauseState>,
 }
 

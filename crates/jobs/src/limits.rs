@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::config::LARGEST_BODY;
@@ -38,7 +39,8 @@ pub struct Limits {
 }
 
 /// The effective limits of a topic, for display. Absent values are unlimited.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Limits")]
 pub struct Allowed {
     /// The time to run of jobs without one, in ms.
     pub ttr_ms: u64,

@@ -1,6 +1,7 @@
 //! Read-only views of jobs and topics.
 
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::error::JobError;
@@ -70,7 +71,7 @@ pub struct TopicsPage {
 }
 
 /// The sizes of a topic.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sizes {
     /// Number of jobs that wait for their due time.
     pub delay: u64,

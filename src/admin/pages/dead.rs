@@ -23,7 +23,8 @@ use crate::operate::dead::{self, Letter, Summary, Which};
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    let filter = asked(&admin, &call, &["after", "done"])?;
+    call.query.only(&[&NAMES[..], &["after", "done"]].concat())?;
+    let filter = asked(&admin, &call)?;
     let queue = admin.queue(&call).await?;
     let found = dead::page(&queue, &filter, PAGE, after(&call.query)?).await.map_err(|error| problem(&error))?;
     let id = queue.id();

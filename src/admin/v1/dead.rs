@@ -29,7 +29,7 @@ const IDS: usize = 1_000;
 
 /// A page of dead letters, the latest first.
 pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    let filter = asked(&admin, &call, &["limit", "after"])?;
+    let filter = asked(&admin, &call)?;
     let limit = limit(&call, PAGE, MOST)?;
     let queue = admin.queue(&call).await?;
     let page = dead::page(&queue, &filter, limit, after(&call.query)?).await.map_err(|error| problem(&error))?;
@@ -38,16 +38,14 @@ pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
 
 /// How many there are, by reason.
 pub async fn count(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    let filter = asked(&admin, &call, &[])?;
+    let filter = asked(&admin, &call)?;
     let queue = admin.queue(&call).await?;
     let counted = dead::count(&queue, &filter, &mut Unwatched).await.map_err(|error| problem(&error))?;
     Reply::json(StatusCode::OK, &counted)
 }
 
 /// The filter of a query. It needs a token: to find what fits, all letters are read, and what is in payloads is told.
-pub fn asked(admin: &Admin, call: &Call<Caller>, more: &[&'static str]) -> Result<Filter, Problem> {
-    let known: Vec<&str> = filter::NAMES.iter().chain(more).copied().collect();
-    call.query.only(&known)?;
+pub fn asked(admin: &Admin, call: &Call<Caller>) -> Result<Filter, Problem> {
     let filter = filter::of_query(&call.query)?;
     match filter.is_empty() || call.caller.name.is_some() {
         true => Ok(filter),
@@ -67,7 +65,6 @@ pub fn after(query: &Query) -> Result<Option<&str>, Problem> {
 
 /// Everything that one letter keeps.
 pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     let queue = admin.queue(&call).await?;
     let which = Which { ids: vec![call.part("id").to_owned()], ..Which::default() };
     Reply::json(StatusCode::OK, &dead::show(&queue, &which, 1).await.map_err(|error| problem(&error))?)
@@ -89,7 +86,6 @@ pub async fn purge(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, P
 
 /// Which letters the body means: `ids`, a `filter`, or `all: true`; and how.
 async fn wish(call: &mut Call<Caller>) -> Result<(Which, Pace), Problem> {
-    call.query.only(&[])?;
     let mut fields = call.read(Fields::parse).await?;
     let ids = fields.list("ids", IDS)?.unwrap_or_default();
     let (all, dry_run) = (flag(&mut fields, "all")?, flag(&mut fields, "dry_run")?);

@@ -27,7 +27,6 @@ const MOST: usize = 100;
 
 /// A page of the elements in a state.
 pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&["state", "limit", "after"])?;
     let (state, first, limit) = (state(&call)?, first(&call)?, limit(&call, PAGE, MOST)?);
     let ask = Peek { state, first, limit, payload_bytes: Some(SHOWN), routes: false };
     let queue = admin.queue(&call).await?;
@@ -57,19 +56,16 @@ pub fn first(call: &Call<Caller>) -> Result<usize, Problem> {
 
 /// Everything that is known of one element.
 pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     Reply::json(StatusCode::OK, &admin.element(&call, call.part("id")).await?.1)
 }
 
 /// Due now.
 pub async fn run_now(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     answer(&admin.act(&call, call.part("id"), Deed::Reschedule(When::Now)).await?)
 }
 
 /// Due at another time: `in` or `at_ms`.
 pub async fn reschedule(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     let mut fields = call.read(Fields::parse).await?;
     let (after, at) = (fields.text("in")?, fields.number("at_ms")?);
     fields.finish()?;
@@ -78,7 +74,6 @@ pub async fn reschedule(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Rep
 
 /// To the dead letters.
 pub async fn kill(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     let mut fields = call.read(Fields::parse).await?;
     let (by, why) = (fields.text("by")?, fields.text("why")?);
     fields.finish()?;
@@ -88,7 +83,6 @@ pub async fn kill(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Pr
 
 /// Gone for good.
 pub async fn cancel(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     answer(&admin.act(&call, call.part("id"), Deed::Cancel).await?)
 }
 

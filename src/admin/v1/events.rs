@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::admin::Admin;
@@ -30,25 +31,43 @@ const LASTS: Duration = Duration::from_secs(600);
 /// The first part: how long a client waits before it connects again.
 const HELLO: &str = "retry: 3000\n\n";
 
-/// One event. What may have words of a payload is for callers with a token.
-#[derive(Debug, Serialize)]
+/// One event. Fields that may quote a payload are for callers with a token.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Event", extend("additionalProperties" = true))]
 pub struct EventShape {
+    /// The number of the event: one more than that of the event before.
     number: u64,
+    /// Events that were left out since then: more than 100 in a second.
     left_out: u64,
+    /// The time, by the clock of Redis.
     pub(in crate::admin) at_ms: i64,
+    /// The queue.
     pub(in crate::admin) queue: Arc<str>,
+    /// The element.
     pub(in crate::admin) id: String,
+    /// The outcome of the attempt.
+    #[schemars(extend("enum" = Fate::ALL.map(Fate::as_str)))]
     pub(in crate::admin) fate: &'static str,
+    /// The sinks that confirmed it, or the one that decided.
     pub(in crate::admin) sink: Option<String>,
+    /// The due time.
     due_ms: Option<i64>,
+    /// The time from the due time to the event.
     pub(in crate::admin) late_ms: Option<i64>,
+    /// The number of the attempt.
     pub(in crate::admin) attempt: u32,
+    /// The earliest time of the next attempt.
     pub(in crate::admin) next_ms: Option<i64>,
+    /// Class of the failure.
     pub(in crate::admin) class: Option<&'static str>,
+    /// Code of the failure.
     pub(in crate::admin) code: Option<&'static str>,
+    /// Message of the sink; with a token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::admin) message: Option<String>,
+    /// Bytes of the payload.
     pub(in crate::admin) size: usize,
+    /// The payload, up to 4096 bytes; with a token.
     #[serde(flatten)]
     pub(in crate::admin) content: Option<Content>,
 }
@@ -119,7 +138,6 @@ impl Wanted {
 
 /// The stream.
 pub async fn stream(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&["queue", "fate", "after"])?;
     let wanted = Wanted::of(&admin, &call)?;
     // A client that connects again says in a header what it had last.
     let last = call.headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());

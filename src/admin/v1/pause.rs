@@ -64,18 +64,15 @@ pub async fn pause_sink(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Rep
 
 /// Ends the pause of a queue.
 pub async fn resume(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     answer(&admin.resume(What::Queue(call.part("queue").to_owned()), Asker::of(&call)).await?)
 }
 
 /// Ends the pause of a sink.
 pub async fn resume_sink(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     answer(&admin.resume(What::Sink(call.part("sink").to_owned()), Asker::of(&call)).await?)
 }
 
 async fn wish(call: &mut Call<Caller>) -> Result<Wish, Problem> {
-    call.query.only(&[])?;
     let mut fields = call.read(Fields::parse).await?;
     let (by, why) = (fields.text("by")?, fields.text("why")?);
     let (length, until) = (fields.text("for")?, fields.number("until_ms")?);

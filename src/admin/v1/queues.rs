@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::errors::problem;
 use super::limit;
@@ -21,23 +22,24 @@ use crate::operate::overview::{MOST, Row, Which};
 /// Queues of a page.
 pub const PAGE: usize = 50;
 
-/// Everything about one queue.
-#[derive(Debug, Serialize)]
+/// The numbers, the schedule and the settings of one queue.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Queue", extend("additionalProperties" = true))]
 pub struct QueueShape {
-    /// Its numbers.
+    /// The numbers.
     #[serde(flatten)]
     pub row: Row,
-    /// Daemons that deliver from it; none where the right to ask is missing.
+    /// Connected daemons that deliver from the queue; none where the right to ask is missing.
     pub daemons: Option<u64>,
-    /// What falls due when.
+    /// The schedule.
     pub schedule: Horizon,
-    /// Its settings in effect.
+    /// The settings in effect.
+    #[schemars(with = "Map<String, Value>")]
     pub settings: Value,
 }
 
 /// A page of queues, in the order of the configuration.
 pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&["after", "limit", "like"])?;
     Reply::json(StatusCode::OK, &*admin.overview(which(&call)?).await.map_err(no_such_page)?)
 }
 
@@ -58,7 +60,6 @@ pub fn which(call: &Call<Caller>) -> Result<Which, Problem> {
 
 /// One queue.
 pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     let queue = admin.queue(&call).await?;
     Reply::json(StatusCode::OK, &whole(&admin, &queue).await?)
 }

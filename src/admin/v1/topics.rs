@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::errors::problem;
@@ -13,23 +14,24 @@ use crate::admin::changes::{Asker, Subject};
 use crate::api::call::Call;
 use crate::api::problem::{Kind, Problem};
 use crate::api::reply::Reply;
-use crate::operate::jobs::{Found, Jobs, TOPICS_MOST, TopicPage};
+use crate::operate::jobs::{FoundJobs, Jobs, TOPICS_MOST, TopicPage};
 
 /// Topics of a page.
 pub const PAGE: usize = 50;
 /// Jobs that are looked at together.
 pub const JOBS: usize = 50;
 
-/// Whether a topic hands out jobs.
-#[derive(Debug, Serialize)]
-struct TopicPause {
+/// The outcome of a pause of a topic, or of its end.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TopicPause {
+    /// The topic.
     topic: String,
+    /// Whether nothing of it is handed out.
     paused: bool,
 }
 
 /// A page of topics, in alphabetical order.
 pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&["after", "limit"])?;
     Reply::json(StatusCode::OK, &*page(&admin, &call).await?)
 }
 
@@ -42,19 +44,17 @@ pub async fn page(admin: &Admin, call: &Call<Caller>) -> Result<Arc<TopicPage>, 
 
 /// One topic.
 pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     let found = admin.jobs()?.detail(call.part("topic")).await.map_err(|error| problem(&error))?;
     Reply::json(StatusCode::OK, &found)
 }
 
 /// The first jobs in a state.
 pub async fn jobs(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    call.query.only(&["state", "limit"])?;
     Reply::json(StatusCode::OK, &found(&admin, &call).await?.1)
 }
 
 /// The state that a request asks for, and jobs in it.
-pub async fn found<'a>(admin: &Admin, call: &'a Call<Caller>) -> Result<(&'a str, Found), Problem> {
+pub async fn found<'a>(admin: &Admin, call: &'a Call<Caller>) -> Result<(&'a str, FoundJobs), Problem> {
     let state = call.query.text("state").unwrap_or("ready");
     let limit = limit(call, JOBS, JOBS)?;
     let found = admin.jobs()?.jobs_in(call.part("topic"), state, limit).await;
@@ -72,7 +72,6 @@ pub async fn resume(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Prob
 }
 
 async fn answer(admin: &Arc<Admin>, call: &Call<Caller>, paused: bool) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     let topic = call.part("topic").to_owned();
     admin.pause_topic(&topic, paused, Asker::of(call)).await?;
     Reply::json(StatusCode::OK, &TopicPause { topic, paused })

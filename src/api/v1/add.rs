@@ -13,7 +13,7 @@ use hyper::StatusCode;
 use hyper::header::CONTENT_TYPE;
 
 use super::errors::problem;
-use super::shapes::{AddedJob, AddedJobs};
+use super::shapes::{AddedShape, AddedShapes};
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::{Call, Query, moment};
@@ -38,7 +38,6 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// One job.
 pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Add)?;
-    call.query.only(&SETTINGS)?;
     let content_type = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = if call.media_type() == FORM { "" } else { content_type }.to_owned();
     let (query, is_json, says_json) = (call.query.clone(), call.is_json(), call.says_json());
@@ -60,7 +59,7 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
         return Err(Problem::new(Kind::Unexpected, "add the job: the answer has none"));
     };
     if added.created {
-        return Reply::json(StatusCode::CREATED, &AddedJob::from(added));
+        return Reply::json(StatusCode::CREATED, &AddedShape::from(added));
     }
     if added.differs {
         let id = added.id;
@@ -70,20 +69,19 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     }
     // What became of the one that was added before.
     let there = api.queue.get(&added.id).await.map_err(|error| problem("look at the job that is there", error))?;
-    Reply::json(StatusCode::OK, &AddedJob::of_one_that_was_there(added, there.as_ref()))
+    Reply::json(StatusCode::OK, &AddedShape::of_one_that_was_there(added, there.as_ref()))
 }
 
 /// Many jobs.
 pub async fn batch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Add)?;
-    call.query.only(&[])?;
     if !call.is_json() {
         let detail = "add jobs: several jobs are sent as JSON, with content-type application/json";
         return Err(Problem::new(Kind::MediaType, detail));
     }
     let jobs = call.read(jobs).await?;
     let added = api.add("add the jobs", &call, &topic, jobs).await?;
-    Reply::json(StatusCode::OK, &AddedJobs { jobs: added.into_iter().map(AddedJob::from).collect() })
+    Reply::json(StatusCode::OK, &AddedShapes { jobs: added.into_iter().map(AddedShape::from).collect() })
 }
 
 /// Whether a body of which nobody said that it is JSON is to be read as a job: an object is, and nothing at all.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::errors::problem;
@@ -16,15 +17,15 @@ use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::jobs::{JobState, LocalId, MAX_SWEEP, Topic, Which};
 
-/// How many it were.
-#[derive(Debug, Serialize)]
-struct Count {
+/// The number of jobs that were redriven or removed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Count {
+    /// The number of jobs.
     count: u64,
 }
 
 /// A page of them, the oldest first.
 pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&["skip", "limit"])?;
     let name = call.topic(Right::Admin)?;
     topics::jobs(&api, &name, JobState::Dead, &call).await
 }
@@ -61,7 +62,6 @@ impl Meant {
 
 /// The topic, the jobs, and their new time to live. Nothing is meant by nothing: a purge has to say how many.
 async fn meant(mut call: Call, with_ttl: bool) -> Result<(Topic, Meant, Option<Duration>), Problem> {
-    call.query.only(&[])?;
     let name = call.topic(Right::Admin)?;
     let mut fields = call.read(Fields::parse).await?;
     let ids = fields.list("ids", MAX_SWEEP)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::errors::problem;
@@ -14,28 +15,44 @@ use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::jobs::{JobError, JobInfo, JobState};
 
-/// All about a job. Which times there are depends on its state.
-#[derive(Debug, Serialize)]
+/// A job. The times depend on its state.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Job")]
 pub struct JobShape {
+    /// The job's id.
     id: String,
+    /// The job's topic.
     topic: String,
+    /// The state.
+    #[schemars(extend("enum" = ["delay", "ready", "reserved", "dead", "forwarding"]))]
     state: &'static str,
+    /// The time at which a waiting job becomes, or became, ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     due_ms: Option<i64>,
+    /// The end of the reservation.
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline_ms: Option<i64>,
+    /// The time at which the job died.
     #[serde(skip_serializing_if = "Option::is_none")]
     died_ms: Option<i64>,
+    /// The time at which the job was handed out last.
     #[serde(skip_serializing_if = "Option::is_none")]
     reserved_ms: Option<i64>,
+    /// The time at which the job was added.
     added_ms: i64,
+    /// The time at which the job is dropped if it is not finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_ms: Option<i64>,
+    /// Attempts so far.
     attempts: u32,
+    /// Attempts before the job is dead.
     tries: u32,
+    /// A consumer's time to run.
     ttr_ms: u32,
+    /// The reason why the last reservation ended.
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
+    /// The body.
     #[serde(flatten)]
     body: BodyShape,
 }
@@ -64,7 +81,6 @@ impl From<JobInfo> for JobShape {
 
 /// The job.
 pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     let id = call.job(Right::Admin)?;
     let what = "look at the job";
     let job = api.queue.get(&id).await.map_err(|error| problem(what, error))?;
@@ -74,7 +90,6 @@ pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 
 /// It is removed for good.
 pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     let id = call.job(Right::Admin)?;
     api.queue.delete(&id).await.map_err(|error| problem("delete the job", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))

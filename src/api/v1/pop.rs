@@ -26,7 +26,6 @@ const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// Jobs.
 pub async fn pop(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&["count", "ttr", "ttr_ms", "wait", "wait_ms"])?;
     let topics = call.topics(Right::Pop)?;
     let count = match call.query.number("count")?.map(usize::try_from) {
         None => 1,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::errors::problem;
@@ -16,17 +17,21 @@ use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::jobs::{JobId, Release, Settled, Token};
 
-/// What became of a job that was given back.
-#[derive(Debug, Serialize)]
-struct ReleasedJob {
+/// The outcome of a release.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ReleasedJob {
+    /// The outcome.
+    #[schemars(extend("enum" = ["released", "dead", "expired"]))]
     outcome: &'static str,
+    /// The time at which the job becomes ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     due_ms: Option<i64>,
 }
 
 /// A reservation that was extended.
-#[derive(Debug, Serialize)]
-struct TouchedJob {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TouchedJob {
+    /// The end of the time to run.
     deadline_ms: i64,
 }
 
@@ -83,7 +88,7 @@ async fn said(call: &mut Call, names: &[&'static str]) -> Result<(JobId, Token, 
             return Err(Problem::bad("read the request: there are a query and a body; send one of them"));
         }
         Some(fields) => in_body(fields, names)?,
-        None => in_query(&call.query, names)?,
+        None => in_query(&call.query)?,
     };
     if token.is_empty() {
         return Err(Problem::bad("read the request: `token` is missing: the one that `pop` answered with the job"));
@@ -95,8 +100,7 @@ async fn said(call: &mut Call, names: &[&'static str]) -> Result<(JobId, Token, 
 const DELAY: [&str; 2] = ["delay", "delay_ms"];
 const TTR: [&str; 2] = ["ttr", "ttr_ms"];
 
-fn in_query(query: &Query, names: &[&'static str]) -> Result<(String, Said), Problem> {
-    query.only(&[&["token"][..], names].concat())?;
+fn in_query(query: &Query) -> Result<(String, Said), Problem> {
     let count_attempt = match query.text("count_attempt") {
         None => None,
         Some("true") => Some(true),

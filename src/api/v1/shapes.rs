@@ -3,31 +3,34 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::jobs::{Added, JobInfo, JobState, Reserved};
 
-/// What became of a job that was to be added.
-#[derive(Debug, Serialize)]
-pub struct AddedJob {
+/// The outcome of adding a job.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AddedJob")]
+pub struct AddedShape {
     /// The job's id.
     pub id: String,
     /// False if a job with the client's own id was there already, or was finished lately.
     pub created: bool,
-    /// A job of this id is there with another body; of this one nothing is kept. Only in the answer to a batch.
+    /// In a batch: a job with this id and another body is there; nothing was added.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub conflict: bool,
-    /// When it becomes ready.
+    /// The time at which the job becomes ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<i64>,
-    /// Its state; not known of a job of a batch that was there already. `gone`: it was finished lately.
+    /// The state; `gone` if the job was finished lately; left out for a job of a batch that was there already.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["delay", "ready", "reserved", "dead", "forwarding", "gone"]))]
     pub state: Option<&'static str>,
 }
 
-impl From<Added> for AddedJob {
-    fn from(added: Added) -> AddedJob {
-        AddedJob {
+impl From<Added> for AddedShape {
+    fn from(added: Added) -> AddedShape {
+        AddedShape {
             id: added.id.to_string(),
             created: added.created,
             conflict: added.differs,
@@ -37,32 +40,36 @@ impl From<Added> for AddedJob {
     }
 }
 
-impl AddedJob {
+impl AddedShape {
     /// Of a job that was not added, because this one has its id; `None`: it had.
-    pub fn of_one_that_was_there(added: Added, there: Option<&JobInfo>) -> AddedJob {
+    pub fn of_one_that_was_there(added: Added, there: Option<&JobInfo>) -> AddedShape {
         let waits = |job: &&JobInfo| matches!(job.state, JobState::Delay | JobState::Ready);
-        AddedJob {
+        AddedShape {
             due_ms: there.filter(waits).map(|job| job.time_ms),
             state: Some(there.map_or("gone", |job| job.state.as_str())),
-            ..AddedJob::from(added)
+            ..AddedShape::from(added)
         }
     }
 }
 
-/// Several of them, in the order of the request.
-#[derive(Debug, Serialize)]
-pub struct AddedJobs {
+/// The outcomes of a batch, in the order of the request.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AddedJobs")]
+pub struct AddedShapes {
     /// The jobs.
-    pub jobs: Vec<AddedJob>,
+    pub jobs: Vec<AddedShape>,
 }
 
 /// A body: as text, or in base64 if it is none.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct BodyShape {
+    /// The body, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<String>,
+    /// The body in base64, if it is no text.
     #[serde(skip_serializing_if = "Option::is_none")]
     body_base64: Option<String>,
+    /// The content type that the client gave.
     #[serde(skip_serializing_if = "String::is_empty")]
     content_type: String,
 }
@@ -78,18 +85,28 @@ impl BodyShape {
 }
 
 /// A job that was handed out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct PoppedJob {
+    /// The job's id.
     id: String,
+    /// The job's topic.
     topic: String,
+    /// The token that settles the job.
     token: String,
+    /// The body.
     #[serde(flatten)]
     body: BodyShape,
+    /// The number of this attempt.
     attempt: u32,
+    /// Attempts that are left if this one fails.
     tries_left: u32,
+    /// The consumer's time to run.
     ttr_ms: u64,
+    /// The end of that time.
     deadline_ms: i64,
+    /// The time at which the job was added.
     added_ms: i64,
+    /// The time at which the job is dropped if it is not finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_ms: Option<i64>,
 }
@@ -112,7 +129,7 @@ impl From<Reserved> for PoppedJob {
 }
 
 /// Jobs that were handed out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct PoppedJobs {
     /// The jobs.
     pub jobs: Vec<PoppedJob>,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::errors::problem;
@@ -16,24 +17,32 @@ use crate::api::reply::Reply;
 use crate::jobs::{Allowed, JobState, MAX_PAGE, Sizes, Topic};
 
 /// One topic.
-#[derive(Debug, Serialize)]
-struct TopicShape {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Topic")]
+pub struct TopicShape {
+    /// The topic's name.
     topic: String,
+    /// The numbers of jobs by state.
     #[serde(flatten)]
     sizes: Sizes,
+    /// The limits in effect.
     limits: Allowed,
 }
 
-/// Several of them.
-#[derive(Debug, Serialize)]
-struct Topics {
+/// A page of topics.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Topics")]
+pub struct TopicsShape {
+    /// The topics.
     topics: Vec<TopicShape>,
+    /// The topic after which the next page begins, if there may be more.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
-/// Jobs of one state.
-#[derive(Debug, Serialize)]
+/// A page of jobs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Jobs")]
 pub struct JobsShape {
     /// The jobs.
     pub jobs: Vec<JobShape>,
@@ -41,7 +50,6 @@ pub struct JobsShape {
 
 /// A page of topics, in alphabetical order; of those that the caller may look at.
 pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&["after", "limit"])?;
     let limit = limit(&call, MAX_PAGE)?;
     let after = call.query.text("after").map(str::parse::<Topic>).transpose();
     let after = after.map_err(|error| Problem::bad(format!("read `after` in the query: {error}")))?;
@@ -52,19 +60,17 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     for name in names.iter().filter(|name| call.caller.may(Right::Admin, name.as_str())) {
         topics.push(topic(&api, name).await?);
     }
-    Reply::json(StatusCode::OK, &Topics { topics, next })
+    Reply::json(StatusCode::OK, &TopicsShape { topics, next })
 }
 
 /// One topic.
 pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     let name = call.topic(Right::Admin)?;
     Reply::json(StatusCode::OK, &topic(&api, &name).await?)
 }
 
 /// Jobs of one state, in the order of their times.
 pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&["state", "skip", "limit"])?;
     let name = call.topic(Right::Admin)?;
     let asked = call.query.text("state").unwrap_or("ready");
     let state = JobState::ALL.into_iter().find(|state| state.as_str() == asked);
@@ -74,7 +80,6 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 
 /// From now on nothing is handed out.
 pub async fn pause(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     let name = call.topic(Right::Admin)?;
     api.may_make("pause the topic", &call, &name).await?;
     api.queue.pause(&name).await.map_err(|error| problem("pause the topic", error))?;
@@ -83,7 +88,6 @@ pub async fn pause(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 
 /// Jobs are handed out again.
 pub async fn resume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    call.query.only(&[])?;
     let name = call.topic(Right::Admin)?;
     api.queue.resume(&name).await.map_err(|error| problem("resume the topic", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))

@@ -15,7 +15,7 @@ use super::remote::DaemonArgs;
 use super::table::{Align, Table};
 use super::{Failed, Global, answer, show};
 use crate::operate::content::escaped;
-use crate::operate::dead::{self, Counted, DeadLetters, Letter, Purged, Redriven, Shown, Swept, Which};
+use crate::operate::dead::{self, Counted, DeadLetters, Letter, Purged, Redriven, ShownLetters, Swept, Which};
 use crate::operate::{Error, words};
 
 /// Show, count, redrive, remove, export or import dead letters.
@@ -320,7 +320,7 @@ fn totals(counted: &Counted) -> String {
     format!("{table}{} in {}\n", words::count(all, "dead letter"), counted.queue)
 }
 
-fn shown(found: &Shown) -> String {
+fn shown(found: &ShownLetters) -> String {
     match found.dead_letters.is_empty() {
         true => format!("no such dead letters in {}\n", found.queue),
         false => found.dead_letters.iter().map(text).collect::<Vec<_>>().join("\n"),

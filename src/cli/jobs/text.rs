@@ -3,7 +3,7 @@
 use crate::cli::show;
 use crate::cli::table::{Align, Table};
 use crate::operate::content::escaped;
-use crate::operate::jobs::{AddedJobs, Exported, Found, Imported, Job, TopicLimits, TopicState, Topics};
+use crate::operate::jobs::{AddedJobs, Exported, FoundJobs, Imported, Job, TopicLimits, TopicState, Topics};
 use crate::operate::words;
 
 /// Characters of a body in a row.
@@ -18,12 +18,12 @@ pub(super) fn added(added: &AddedJobs) -> String {
     added.jobs.iter().map(line).collect()
 }
 
-pub(super) fn taken(found: &Found) -> String {
+pub(super) fn taken(found: &FoundJobs) -> String {
     let text = found.jobs.iter().map(|job| whole(job, found.now_ms)).collect::<Vec<_>>();
     if text.is_empty() { "no job is ready\n".to_owned() } else { text.join("\n") }
 }
 
-pub(super) fn one(found: &Found) -> String {
+pub(super) fn one(found: &FoundJobs) -> String {
     found.jobs.iter().map(|job| whole(job, found.now_ms)).collect()
 }
 
@@ -52,7 +52,7 @@ fn whole(job: &Job, now_ms: i64) -> String {
     text
 }
 
-pub(in crate::cli) fn list(found: &Found) -> String {
+pub(in crate::cli) fn list(found: &FoundJobs) -> String {
     use Align::{Left, Right};
     if found.jobs.is_empty() {
         return "no jobs\n".to_owned();

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::selection::Selection;
 use super::{Filter, Which};
@@ -15,19 +17,21 @@ use crate::source::ledger::{Order, redis_now_ms};
 const KINDS: usize = 1_000;
 
 /// The letters that fit, by what they died of.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
 pub struct Counted {
     /// The queue.
     pub queue: String,
     /// Redis time.
     pub now_ms: i64,
-    /// How many fit.
+    /// Letters that fit.
     pub matched: u64,
-    /// How many were looked at.
+    /// Letters that were examined.
     pub examined: u64,
-    /// Whether it was ended before all were looked at.
+    /// Whether it was ended early.
     pub stopped: bool,
-    /// By what they died of, the most frequent first.
+    /// The letters by what they died of, the most frequent first.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub totals: Vec<Total>,
 }
 

@@ -10,6 +10,7 @@ mod import;
 pub(crate) mod letter;
 pub(super) mod selection;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -32,28 +33,32 @@ const LOOKED_AT: usize = 10_000;
 const NAMED: usize = 100;
 
 /// Some dead letters of a queue.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
 pub struct DeadLetters {
     /// The queue.
     pub queue: String,
     /// Redis time.
     pub now_ms: i64,
-    /// How many letters the queue has in all.
+    /// Letters of the queue in all.
     pub total: usize,
-    /// How many were looked at.
+    /// Letters that were examined.
     pub examined: u64,
     /// The letters, the latest first.
+    #[schemars(skip)]
     pub dead_letters: Vec<Summary>,
-    /// Where the next page begins; none at the end.
+    /// The cursor of the next page; none at the end.
     pub next: Option<String>,
 }
 
 /// Dead letters with everything that they keep.
-#[derive(Debug, Clone, Serialize)]
-pub struct Shown {
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "DeadLetter", extend("additionalProperties" = true))]
+pub struct ShownLetters {
     /// The queue.
     pub queue: String,
     /// The letters, the latest first.
+    #[schemars(skip)]
     pub dead_letters: Vec<Letter>,
 }
 
@@ -68,6 +73,49 @@ pub struct Which {
     pub filter: Filter,
     /// Only those behind this place, in the order of the reading.
     pub after: Option<String>,
+}
+
+/// The body of a request to redrive or remove letters: `ids`, a `filter`, or `all`.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[schemars(rename = "WhichLetters")]
+pub struct LettersBody {
+    /// Places in the stream, or ids of elements; 1,000 at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<String>>,
+    /// All current dead letters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all: Option<bool>,
+    /// The letters that fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<FilterBody>,
+    /// Only count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
+    /// At most so many a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u64>,
+}
+
+/// A filter in the body of a request. Lists of one text may be the text.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[schemars(rename = "LetterFilter", extend("required" = []))]
+pub struct FilterBody {
+    /// Reasons of the letters.
+    pub reason: Option<Vec<String>>,
+    /// Classes of the last failure.
+    pub class: Option<Vec<String>>,
+    /// Codes of the last failure.
+    pub code: Option<Vec<String>>,
+    /// Sinks that decided.
+    pub sink: Option<Vec<String>>,
+    /// Dead for longer than this, as 2h.
+    pub older_than: Option<String>,
+    /// Dead for less than this, as 2h.
+    pub newer_than: Option<String>,
+    /// The beginning of the element's id.
+    pub id_prefix: Option<String>,
+    /// Fields of the decoded payload, as orderId=7.
+    pub field: Option<Vec<String>>,
 }
 
 impl Which {
@@ -89,8 +137,9 @@ pub struct Pace {
     pub rate: Option<f64>,
 }
 
-/// What became of the letters that were redriven.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The outcome of redriving letters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
 pub struct Redriven {
     /// The queue.
     pub queue: String,
@@ -98,15 +147,15 @@ pub struct Redriven {
     pub dry_run: bool,
     /// Letters that were meant.
     pub matched: usize,
-    /// How many were redriven.
+    /// Letters that were redriven.
     pub redriven: usize,
     /// Letters that stay: the same element waits already, or its job was written again, or another client took it.
     pub left: usize,
-    /// Whether it was ended before it was done: run it again, and it goes on.
+    /// Whether it was ended early: run it again, and it goes on.
     pub stopped: bool,
     /// Letters that cannot be redriven; the first hundred.
     pub errors: Vec<LetterError>,
-    /// How many there are in all.
+    /// Letters that cannot be redriven, in all.
     pub failed: usize,
     /// Names that fit no letter.
     pub not_found: Vec<String>,
@@ -169,16 +218,17 @@ fn keep_named(all: &mut Vec<String>, next: Vec<String>) {
 }
 
 /// A letter that stays as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LetterError {
-    /// Its place in the stream.
+    /// The letter's place in the stream.
     pub stream_id: String,
-    /// What happened.
+    /// The problem.
     pub message: String,
 }
 
-/// What became of the letters that were purged.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The outcome of removing letters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
 pub struct Purged {
     /// The queue.
     pub queue: String,
@@ -186,9 +236,9 @@ pub struct Purged {
     pub dry_run: bool,
     /// Letters that were meant.
     pub matched: usize,
-    /// How many were removed.
+    /// Letters that were removed.
     pub purged: usize,
-    /// Whether it was ended before it was done: run it again, and it goes on.
+    /// Whether it was ended early: run it again, and it goes on.
     pub stopped: bool,
     /// Names that fit no letter.
     pub not_found: Vec<String>,
@@ -272,7 +322,7 @@ pub async fn list(queue: &Queue, filter: &Filter, limit: usize, watch: &mut dyn 
 /// # Errors
 ///
 /// When there is none of this name, and when Redis cannot be asked.
-pub async fn show(queue: &Queue, which: &Which, limit: usize) -> Result<Shown, Error> {
+pub async fn show(queue: &Queue, which: &Which, limit: usize) -> Result<ShownLetters, Error> {
     let limit = if which.ids.is_empty() { limit } else { 1 };
     let mut selection = Selection::open(queue, which, Order::Newest).await?;
     let mut dead_letters = Vec::new();
@@ -285,7 +335,7 @@ pub async fn show(queue: &Queue, which: &Which, limit: usize) -> Result<Shown, E
     if dead_letters.is_empty() && !which.ids.is_empty() {
         return Err(none_of(queue.id(), &which.ids, "nothing was shown"));
     }
-    Ok(Shown { queue: queue.id().to_owned(), dead_letters })
+    Ok(ShownLetters { queue: queue.id().to_owned(), dead_letters })
 }
 
 /// Makes elements of dead letters again, byte for byte, due now. What was redriven is not redriven twice; ended early or

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{Met, kill, meet};
 use crate::message::Identity;
@@ -47,15 +49,41 @@ pub enum When {
     At(i64),
 }
 
-/// What was done.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The outcome of an action.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
 pub struct Acted {
     /// The queue.
     pub queue: String,
     /// Redis time.
     pub now_ms: i64,
     /// The element.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub elements: [ActedElement; 1],
+}
+
+/// The body of a request for another due time: one of the fields.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Reschedule")]
+pub struct RescheduleBody {
+    /// The time from now, as 2h 30m.
+    #[serde(rename = "in", skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// The due time, by the clock of Redis.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<i64>,
+}
+
+/// The body of a request to kill an element.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Kill")]
+pub struct KillBody {
+    /// The reason; it is kept with the dead letter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The person, if not the token's name; that is added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// An element that was acted on.

@@ -4,9 +4,11 @@ mod act;
 mod detail;
 mod kill;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-pub use self::act::{Acted, ActedElement, Action, Fate, When, act, time_of};
+pub use self::act::{Acted, ActedElement, Action, Fate, KillBody, RescheduleBody, When, act, time_of};
 pub use self::detail::{Detail, Holder};
 pub use self::kill::KILLED;
 use super::error::{Attempt, Error};
@@ -22,18 +24,21 @@ use crate::source::ledger::{BATCH_BYTES, DeadLetter, Located, Order, Place, redi
 const SEARCHES: usize = 2;
 
 /// An element, and the queue that it is in.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Element", extend("additionalProperties" = true))]
 pub struct Found {
     /// The queue.
     pub queue: String,
     /// Redis time.
     pub now_ms: i64,
-    /// What a person has paused of the queue.
+    /// The pauses of the queue and of its sinks.
     pub paused: Vec<PauseState>,
-    /// Why the daemon that was asked claims nothing from the queue, if it does not.
+    /// The reason why the daemon that was asked claims nothing from the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub held: Option<Hold>,
     /// The element.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub elements: [Detail; 1],
 }
 

@@ -1,8 +1,10 @@
 //! Topics as the admin API and its page ask for them: by the texts of a request, page by page.
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::{Found, Jobs, TopicLimits, TopicState, failed};
+use super::{FoundJobs, Jobs, TopicLimits, TopicState, failed};
 use crate::jobs::{JobError, JobState, Topic};
 use crate::operate::Error;
 
@@ -10,25 +12,28 @@ use crate::operate::Error;
 pub const TOPICS_MOST: usize = 100;
 
 /// A page of topics.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Topics")]
 pub struct TopicPage {
     /// Redis time.
     pub now_ms: i64,
-    /// In alphabetical order.
+    /// The topics, in alphabetical order.
     pub topics: Vec<TopicState>,
-    /// Ask for those after this name; none if these were the last.
+    /// The topic after which the next page begins; none if these were the last.
     pub next: Option<String>,
 }
 
 /// One topic.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Topic")]
 pub struct TopicDetail {
     /// Redis time.
     pub now_ms: i64,
-    /// How many of its jobs are where.
+    /// The numbers.
     #[serde(flatten)]
     pub state: TopicState,
-    /// What it allows.
+    /// The limits.
+    #[schemars(with = "Map<String, Value>")]
     pub limits: TopicLimits,
 }
 
@@ -93,7 +98,7 @@ impl Jobs {
     /// # Errors
     ///
     /// It is no topic or no state, or those of the queue.
-    pub async fn jobs_in(&self, name: &str, state: &str, limit: usize) -> Result<Found, Error> {
+    pub async fn jobs_in(&self, name: &str, state: &str, limit: usize) -> Result<FoundJobs, Error> {
         let known = JobState::ALL.into_iter().find(|known| known.as_str() == state);
         let known = known.ok_or_else(|| {
             Error::invalid(format!("read the state: it is {}", states().collect::<Vec<_>>().join(", ")))

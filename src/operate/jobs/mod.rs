@@ -8,7 +8,9 @@ mod pools;
 use std::time::Duration;
 
 use redisson_codecs::Codec;
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 pub use self::by_name::{TOPICS_MOST, TopicDetail, TopicPage, states};
@@ -77,11 +79,13 @@ pub struct Job {
 }
 
 /// Some jobs.
-#[derive(Debug, Clone, Serialize)]
-pub struct Found {
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Jobs")]
+pub struct FoundJobs {
     /// Redis time.
     pub now_ms: i64,
     /// The jobs.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub jobs: Vec<Job>,
 }
 
@@ -115,12 +119,12 @@ pub struct Topics {
     pub topics: Vec<TopicState>,
 }
 
-/// One topic.
-#[derive(Debug, Clone, Serialize)]
+/// The numbers of one topic.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct TopicState {
-    /// Its name.
+    /// The topic's name.
     pub topic: String,
-    /// How many of its jobs are where.
+    /// The numbers of jobs by state.
     #[serde(flatten)]
     pub sizes: Sizes,
 }
@@ -259,7 +263,7 @@ impl Jobs {
     /// # Errors
     ///
     /// Those of the queue.
-    pub async fn pop(&self, request: PopRequest) -> Result<Found, Error> {
+    pub async fn pop(&self, request: PopRequest) -> Result<FoundJobs, Error> {
         let what = "take jobs";
         let (dispenser, dispensing) = Dispenser::new(self.queue.clone());
         let (_subscriber, heard) = Subscriber::start(self.redis.locator(), vec![WAKE.into()]);
@@ -271,7 +275,7 @@ impl Jobs {
         };
         let (taken, ()) = tokio::join!(take, dispensing.run(heard, stop.clone()));
         let jobs = taken.map_err(|error| failed(what, &error))?.into_iter().map(Job::reserved).collect();
-        Ok(Found { now_ms: self.queue.now_ms(), jobs })
+        Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs })
     }
 
     /// One job with its body.
@@ -279,11 +283,11 @@ impl Jobs {
     /// # Errors
     ///
     /// When there is none of this id.
-    pub async fn get(&self, id: &JobId) -> Result<Found, Error> {
+    pub async fn get(&self, id: &JobId) -> Result<FoundJobs, Error> {
         let what = format!("look at job {id}");
         let found = self.queue.get(id).await.map_err(|error| failed(&what, &error))?;
         let job = found.ok_or_else(|| failed(&what, &JobError::NotFound))?;
-        Ok(Found { now_ms: self.queue.now_ms(), jobs: vec![Job::seen(job)] })
+        Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs: vec![Job::seen(job)] })
     }
 
     /// Whether a topic has come into being.
@@ -301,7 +305,7 @@ impl Jobs {
     /// # Errors
     ///
     /// Those of the queue.
-    pub async fn peek(&self, topic: &Topic, state: JobState, limit: usize) -> Result<Found, Error> {
+    pub async fn peek(&self, topic: &Topic, state: JobState, limit: usize) -> Result<FoundJobs, Error> {
         let what = format!("look at topic {topic}");
         let mut jobs = Vec::new();
         while jobs.len() < limit {
@@ -313,7 +317,7 @@ impl Jobs {
             }
             jobs.extend(page.into_iter().map(Job::seen));
         }
-        Ok(Found { now_ms: self.queue.now_ms(), jobs })
+        Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs })
     }
 
     /// All topics, or these.

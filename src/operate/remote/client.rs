@@ -9,6 +9,7 @@ use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Uri};
 use hyper_util::rt::TokioIo;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -118,22 +119,21 @@ impl Daemon {
 
     /// Reads the answer to a GET.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        self.ask(Method::GET, path, None).await
+        self.ask(Method::GET, path, Bytes::new()).await
+    }
+
+    /// Reads the answer to a DELETE.
+    pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        self.ask(Method::DELETE, path, Bytes::new()).await
     }
 
     /// Sends a JSON body and reads the answer.
-    pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Error> {
-        self.ask(Method::POST, path, Some(body)).await
+    pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
+        let body = serde_json::to_vec(body).map_err(|error| Error::failed(format!("write the request: {error}")))?;
+        self.ask(Method::POST, path, body.into()).await
     }
 
-    /// Sends a request and reads the answer.
-    pub(super) async fn ask<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<T, Error> {
-        let body = body.map(Value::to_string).unwrap_or_default().into();
+    async fn ask<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
         T::deserialize(self.exchange(method, path, body).await?).map_err(|_| self.strange())
     }
 

@@ -3,11 +3,13 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::client::{Daemon, of_one, part};
 use crate::operate::content::Content;
-use crate::operate::dead::{Counted, DeadLetters, Filter, Letter, Pace, Purged, Redriven, Shown, Swept, Which};
+use crate::operate::dead::{
+    Counted, DeadLetters, Filter, Letter, LettersBody, Pace, Purged, Redriven, ShownLetters, Swept, Which,
+};
 use crate::operate::error::Error;
 use crate::operate::progress::{Rate, Step, Watch};
 
@@ -60,12 +62,12 @@ pub async fn count(daemon: &Daemon, queue: &str, filter: &Filter) -> Result<Coun
 }
 
 /// Shows everything that one letter keeps.
-pub async fn show(daemon: &Daemon, queue: &str, id: &str) -> Result<Shown, Error> {
+pub async fn show(daemon: &Daemon, queue: &str, id: &str) -> Result<ShownLetters, Error> {
     let path = format!("/v1/queues/{}/dead/{}", part(queue), part(id));
     let answer: Value = daemon.get(&path).await.map_err(|error| of_one(error, ": there are none"))?;
     let rows = answer.get("dead_letters").and_then(Value::as_array).ok_or_else(|| daemon.strange())?;
     let dead_letters = rows.iter().map(letter).collect::<Option<_>>().ok_or_else(|| daemon.strange())?;
-    Ok(Shown { queue: queue.to_owned(), dead_letters })
+    Ok(ShownLetters { queue: queue.to_owned(), dead_letters })
 }
 
 /// The parts of a letter's answer that are none of its fields.
@@ -192,7 +194,8 @@ impl Sweep<'_> {
                 return Ok(true);
             }
             let path = format!("/v1/queues/{}/dead/{}", part(self.queue), self.verb);
-            let body = json!({ "ids": some, "dry_run": self.pace.dry_run });
+            let dry_run = Some(self.pace.dry_run);
+            let body = LettersBody { ids: Some(some.to_vec()), dry_run, ..LettersBody::default() };
             all.add(self.daemon.post(&path, &body).await.map_err(|error| self.after(error, *step))?);
             step.done += some.len() as u64;
             step.acted = all.done() as u64;
@@ -250,6 +253,8 @@ fn unasked(what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use serde_json::json;
 
     use super::*;
 

@@ -1,12 +1,11 @@
 //! Elements of a queue, as a daemon shows and changes them.
 
-use hyper::Method;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::client::{Daemon, of_one, part};
 use crate::operate::content::Content;
-use crate::operate::element::{Acted, Action, Found, When};
+use crate::operate::element::{Acted, Action, Found, KillBody, RescheduleBody, When};
 use crate::operate::error::Error;
 use crate::operate::peek::{Elements, State};
 
@@ -33,16 +32,21 @@ pub async fn find(daemon: &Daemon, queue: &str, id: &str) -> Result<Found, Error
 /// Reschedules, cancels or kills an element.
 pub async fn act(daemon: &Daemon, queue: &str, id: &str, action: Action<'_>) -> Result<Acted, Error> {
     let path = path_of(queue, id);
-    let (verb, body) = match action {
-        Action::Cancel => return daemon.ask(Method::DELETE, &path, None).await.map_err(not_found),
-        Action::Reschedule(When::Now) => ("run-now", json!({})),
-        Action::Reschedule(When::In(time)) => {
-            ("reschedule", json!({ "in": humantime::format_duration(time).to_string() }))
+    let reschedule = match action {
+        Action::Cancel => return daemon.delete(&path).await.map_err(not_found),
+        Action::Kill { by, why } => {
+            let body = KillBody { by: Some(by.to_owned()), why: Some(why.to_owned()) };
+            return daemon.post(&format!("{path}/kill"), &body).await.map_err(not_found);
         }
-        Action::Reschedule(When::At(ms)) => ("reschedule", json!({ "at_ms": ms })),
-        Action::Kill { by, why } => ("kill", json!({ "by": by, "why": why })),
+        Action::Reschedule(When::Now) => {
+            return daemon.post(&format!("{path}/run-now"), &json!({})).await.map_err(not_found);
+        }
+        Action::Reschedule(When::In(time)) => {
+            RescheduleBody { after: Some(humantime::format_duration(time).to_string()), at_ms: None }
+        }
+        Action::Reschedule(When::At(ms)) => RescheduleBody { after: None, at_ms: Some(ms) },
     };
-    daemon.post(&format!("{path}/{verb}"), &body).await.map_err(not_found)
+    daemon.post(&format!("{path}/reschedule"), &reschedule).await.map_err(not_found)
 }
 
 fn path_of(queue: &str, id: &str) -> String {

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 pub use self::client::Daemon;
 use self::client::part;
-use super::dead::{Counted, DeadLetters, Filter, Pace, Purged, Redriven, Shown, Which};
+use super::dead::{Counted, DeadLetters, Filter, Pace, Purged, Redriven, ShownLetters, Which};
 use super::element::{Acted, Action, Found};
 use super::error::Error;
 use super::operator::{Asked, Operator, Peeked};
 use super::overview::{Hold, MOST, Overview, Row, Sinks};
-use super::pause::{PauseChanges, PauseEnd, Reason, Target};
+use super::pause::{PauseBody, PauseChanges, PauseEnd, Reason, Target};
 use super::peek::Peek;
 use super::progress::Watch;
 use super::queues::Queues;
@@ -110,12 +110,12 @@ impl Operator for Daemon {
     }
 
     fn pause<'a>(&'a self, target: Target<'a>, reason: &'a Reason<'a>) -> Asked<'a, PauseChanges> {
-        let mut body = json!({ "by": reason.by, "why": reason.why });
-        match reason.end {
-            PauseEnd::Never => {}
-            PauseEnd::After(time) => body["for"] = json!(humantime::format_duration(time).to_string()),
-            PauseEnd::At(ms) => body["until_ms"] = json!(ms),
-        }
+        let (length, until_ms) = match reason.end {
+            PauseEnd::Never => (None, None),
+            PauseEnd::After(time) => (Some(humantime::format_duration(time).to_string()), None),
+            PauseEnd::At(ms) => (None, Some(ms)),
+        };
+        let body = PauseBody { why: Some(reason.why.to_owned()), by: Some(reason.by.to_owned()), length, until_ms };
         Box::pin(async move { self.post(&path_of(target, "pause"), &body).await })
     }
 
@@ -142,7 +142,7 @@ impl Operator for Daemon {
         Box::pin(dead::count(self, queue, filter))
     }
 
-    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, _limit: usize) -> Asked<'a, Shown> {
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, _limit: usize) -> Asked<'a, ShownLetters> {
         Box::pin(async move {
             match &which.ids[..] {
                 [id] if which.filter.is_empty() => dead::show(self, queue, id).await,
