@@ -11,12 +11,12 @@ use hyper::header::COOKIE;
 
 use super::failures::Failures;
 use super::sessions::Sessions;
-use crate::api::call::Named;
-use crate::api::dispatch::bearer;
+use crate::api::answer::bearer;
 use crate::api::file::Reread;
 use crate::api::named::{NamedTokens, hash};
 use crate::api::origin::{is_called_by_address, is_local};
 use crate::api::problem::{Kind, Problem};
+use crate::api::room::Named;
 use crate::model::AdminSpec;
 use crate::telemetry::events::admin::AdminEvents;
 use crate::telemetry::events::api::ApiEvents;

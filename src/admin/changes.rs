@@ -72,7 +72,7 @@ impl Admin {
                 peer: asker.peer,
                 result: told.as_deref().map_err(String::as_str),
             });
-            admin.looks.forget();
+            admin.cache.forget();
             result
         };
         if self.changes.is_closed() {

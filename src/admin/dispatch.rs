@@ -1,7 +1,7 @@
 //! From a request to its answer: find the route, learn who asks, refuse what may not be, let the handler answer, write it down.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -9,40 +9,66 @@ use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, ETAG, HeaderName, HeaderValue, REFERRER_POLICY};
 use hyper::{Method, Request, Response};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::access::{Caller, Need};
-use super::routes::{Route, is_api};
+use super::routes::{ROUTES, Route, is_api};
 use super::{Admin, pages};
+use crate::api::answer::{allow, finish, request_id};
 use crate::api::call::{Call, Query};
-use crate::api::dispatch::{Connection, allow, finish, request_id};
 use crate::api::handover::ReplyBody;
 use crate::api::origin::{may_look, same_origin};
-use crate::api::problem::Page;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Kind, Page, Problem};
 use crate::api::reply::Reply;
 use crate::api::room::Room;
+use crate::api::router::Router;
+use crate::api::server::{Connection, Served};
 use crate::clock::Instant;
-use crate::telemetry::events::api::Answered;
+use crate::telemetry::events::api::{Answered, ApiEvents};
 
-/// How long a look may take. A change has no such bound: it goes on by itself.
+/// Connections at once.
+const CONNECTIONS: usize = 128;
+/// Time limit of a look. A change has none: it goes on by itself.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a browser may load, run and send, and where to: all of it here.
+/// The content security policy: everything is loaded from here, and sent here.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
                       frame-ancestors 'none'; base-uri 'none'";
 const CONTENT_SECURITY_POLICY: HeaderName = HeaderName::from_static("content-security-policy");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// Answers one request. Never fails: what goes wrong is an answer too.
-pub async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
+static ROUTER: LazyLock<Router<Route>> = LazyLock::new(|| Router::new(ROUTES));
+
+impl Served for Admin {
+    type Body = ReplyBody;
+
+    async fn respond(self: Arc<Self>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
+        respond(self, connection, request).await
+    }
+
+    fn stopping(&self) -> &CancellationToken {
+        &self.stopping
+    }
+
+    fn max_connections(&self) -> usize {
+        CONNECTIONS
+    }
+
+    fn events(&self) -> &ApiEvents {
+        &self.events.api
+    }
+}
+
+/// Answers one request. Never fails: a problem is an answer too.
+async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
     let began = Instant::now();
     let (head, body) = request.into_parts();
     let id = request_id(&head.headers);
     let asked = head.headers.clone();
     let (method, path) = (head.method.clone(), head.uri.path().to_owned());
     let mut token = None;
-    let (label, result) = match admin.router.find(&method, &path) {
+    let (label, result) = match ROUTER.find(&method, &path) {
         Err(missing) => ("admin_none", Err(missing.problem(&method, &path))),
         Ok((route, parts)) => {
             let result = match Query::parse(head.uri.query().unwrap_or_default()) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
-use super::call::Named;
+use super::room::Named;
 use crate::jobs::TokenLimits;
 use crate::settings::keys::tables;
 use crate::settings::problem::{ConfigErrors, Report, Spot};

@@ -2,8 +2,7 @@
 //!
 //! A topic comes out of it only together with the right to use it, so no handler can forget to ask.
 
-use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -13,12 +12,11 @@ use hyper::header::CONTENT_TYPE;
 use tokio::time::timeout;
 
 use super::access::{Caller, Right};
-use super::fields::clip;
 use super::gzip;
 use super::problem::{Kind, Problem};
-use super::room::{FREE, Memory, Room, Who};
+use super::room::{FREE, Memory, Named, Room, who};
+use super::text::{clip, decode, time};
 use crate::jobs::{JobId, Topic};
-use crate::settings::units;
 use crate::telemetry::peer::Peer;
 
 /// A client that has not sent its body by then is cut off.
@@ -27,12 +25,6 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_TOPICS: usize = 16;
 /// Most pairs of a query or a form.
 const MAX_PAIRS: usize = 100;
-
-/// A caller who may have a name.
-pub trait Named {
-    /// The name of the token.
-    fn name(&self) -> Option<&Arc<str>>;
-}
 
 /// One request, from a caller of this kind.
 pub struct Call<C = Caller> {
@@ -149,11 +141,6 @@ impl<C: Named> Call<C> {
         }
         Ok(sent.into())
     }
-}
-
-/// Whose share of the room the bodies of this caller take.
-pub fn who(peer: Peer, caller: &impl Named) -> Who {
-    caller.name().map_or_else(|| Who::Address(peer.ip()), |name| Who::Token(name.clone()))
 }
 
 impl Call {
@@ -305,58 +292,9 @@ impl Query {
     }
 }
 
-/// A duration as people write it.
-///
-/// # Errors
-/// What is wrong, and what to write.
-pub fn time(text: &str) -> Result<Duration, String> {
-    units::duration(&clip(text)).map_err(|bad| format!("{}; {}", bad.message, bad.help))
-}
-
-/// A point in time as RFC 3339 writes it, in milliseconds since 1970.
-///
-/// # Errors
-/// What to write.
-pub fn moment(text: &str) -> Result<i64, String> {
-    let help = || "write a time as 2027-01-31T09:00:00Z or 2027-01-31T09:00:00+08:00".to_owned();
-    // The parser below knows no offsets.
-    let zone = text.len().checked_sub("+08:00".len()).and_then(|at| text.split_at_checked(at));
-    let (local, ahead_ms) = match zone {
-        Some((local, zone)) if zone.starts_with(['+', '-']) => {
-            let minutes = || {
-                let (hours, minutes) = zone[1..].split_once(':')?;
-                let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
-                let ahead = Some(hours * 60 + minutes).filter(|_| hours < 24 && minutes < 60)?;
-                Some(if zone.starts_with('-') { -ahead } else { ahead })
-            };
-            (format!("{local}Z"), minutes().ok_or_else(help)? * 60_000)
-        }
-        _ => (text.to_owned(), 0),
-    };
-    let since = humantime::parse_rfc3339(&local).ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    since.and_then(|since| i64::try_from(since.as_millis()).ok()).map(|ms| ms - ahead_ms).ok_or_else(help)
-}
-
-/// Percent-decoded; what is no UTF-8 then becomes the replacement character, which no name has.
-pub fn decode(text: &str) -> String {
-    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_moment_has_a_zone() {
-        assert_eq!(moment("2027-01-31T09:00:00Z"), Ok(1_801_386_000_000));
-        assert_eq!(moment("2027-01-31T17:00:00.250+08:00"), Ok(1_801_386_000_250));
-        assert_eq!(moment("2027-01-31T08:30:00-00:30"), Ok(1_801_386_000_000));
-        for bad in
-            ["", "soon", "2027-01-31", "2027-01-31T09:00:00", "2027-01-31T09:00:00+25:00", "äöüß+08:00", "+08:00", "1"]
-        {
-            assert!(moment(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn a_query_is_read_by_name() {

@@ -1,138 +1,95 @@
 //! From a request to its answer: find the route, learn who asks, let the handler answer, write it down.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_ENCODING, HeaderName, HeaderValue, VARY};
-use hyper::{HeaderMap, Method, Request, Response};
+use hyper::header::HeaderName;
+use hyper::{Request, Response};
+use tokio_util::sync::CancellationToken;
 
-use super::Api;
 use super::access::Caller;
-use super::call::{Call, Query, decode, who};
-use super::gzip;
-use super::handover::{ReplyBody, Unflushed};
+use super::answer::{bearer, finish, request_id};
+use super::call::{Call, Query};
+use super::config::{ApiSpec, Face};
+use super::handover::ReplyBody;
 use super::origin::{is_from_page, is_local};
 use super::problem::{Kind, Problem};
 use super::reply::Reply;
-use super::room::{Memory, Room};
-use super::routes::{Dialect, Route};
+use super::room::{Memory, Room, who};
+use super::route::{Dialect, Route};
+use super::router::Router;
+use super::server::{Connection, Served};
+use super::state::Api;
+use super::{dialects, routes};
 use crate::clock::Instant;
-use crate::telemetry::events::api::Answered;
-use crate::telemetry::peer::Peer;
+use crate::jobs::{Dispenser, JobQueue};
+use crate::settings::problem::ConfigErrors;
+use crate::telemetry::events::api::{Answered, ApiEvents};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TOKEN: HeaderName = HeaderName::from_static("x-token");
-/// Longest answer that is packed where it is made: that takes a few milliseconds.
-const PACKED_HERE: usize = 256 << 10;
 
-/// What all requests of one connection share.
-#[derive(Clone, Debug)]
-pub struct Connection {
-    /// The other end.
-    pub peer: Peer,
-    /// Jobs that are written to it and not yet on their way.
-    pub unflushed: Unflushed,
+/// The job queue on a listener.
+pub struct HttpApi {
+    api: Arc<Api>,
+    router: Router<Route>,
+    faces: Vec<Face>,
 }
 
-/// An endpoint, as far as requests are matched with it.
-pub trait Endpoint: Sync + 'static {
-    /// Its method; `HEAD` goes where `GET` does.
-    fn method(&self) -> &Method;
-
-    /// Its path, with `{names}`.
-    fn path(&self) -> &'static str;
-
-    /// Whether it serves all methods.
-    fn ignores_methods(&self) -> bool {
-        false
-    }
-}
-
-/// The routes by path.
-pub struct Router<R: Endpoint> {
-    paths: matchit::Router<Vec<&'static R>>,
-}
-
-impl<R: Endpoint> Router<R> {
-    /// Of these routes.
-    pub fn new(routes: impl IntoIterator<Item = &'static R>) -> Router<R> {
-        let mut by_path: HashMap<&str, Vec<&'static R>> = HashMap::new();
-        for route in routes {
-            by_path.entry(route.path()).or_default().push(route);
-        }
-        let mut paths = matchit::Router::new();
-        for (path, routes) in by_path {
-            // The table is fixed, and every test that makes a router proves it.
-            paths.insert(path, routes).expect("no two paths of the table contradict each other");
-        }
-        Router { paths }
-    }
-
-    /// The route, with the parts of the path that have names.
+impl HttpApi {
+    /// The APIs that a listener serves on this queue, until `stopping`.
     ///
     /// # Errors
-    /// There is none.
-    pub fn find(&self, method: &Method, path: &str) -> Result<(&'static R, Parts), Missing> {
-        let found = self.paths.at(path).map_err(|_| Missing::Path)?;
-        let wanted = if method == Method::HEAD { &Method::GET } else { method };
-        let serves = |route: &&&'static R| route.method() == wanted || route.ignores_methods();
-        let Some(route) = found.value.iter().find(serves) else {
-            return Err(Missing::Method(
-                found.value.iter().map(|route| route.method().as_str()).collect::<Vec<_>>().join(", "),
-            ));
-        };
-        let names = ["topic", "id", "namespace", "queue", "token", "sink", "file"];
-        let part = |name: &'static str| found.params.get(name).map(|value| (name, decode(value)));
-        Ok((route, names.into_iter().filter_map(part).collect()))
+    /// Every mistake in the tokens file.
+    pub fn new(
+        spec: &ApiSpec,
+        parts: (JobQueue, Dispenser),
+        memory: Memory,
+        events: ApiEvents,
+        stopping: CancellationToken,
+    ) -> Result<HttpApi, ConfigErrors> {
+        let api = Arc::new(Api::new(spec, parts, memory, events, stopping)?);
+        Ok(HttpApi { api, router: Router::new(routes::of(spec)), faces: spec.faces.clone() })
+    }
+
+    /// Number of tokens, if there is a file of them.
+    pub fn tokens(&self) -> Option<usize> {
+        self.api.access.tokens(&self.api.events).map(|tokens| tokens.count())
     }
 }
 
-/// The named parts of a path.
-pub type Parts = Vec<(&'static str, String)>;
+impl Served for HttpApi {
+    type Body = ReplyBody;
 
-/// Why there is no route.
-pub enum Missing {
-    /// The path is not known.
-    Path,
-    /// It is, with these methods.
-    Method(String),
-}
+    async fn respond(self: Arc<Self>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
+        respond(&self, connection, request).await
+    }
 
-impl Missing {
-    /// What the client hears.
-    pub fn problem(self, method: &Method, path: &str) -> Problem {
-        match self {
-            Missing::Path if matches!(path, "/metrics" | "/livez" | "/readyz" | "/startupz") => Problem::new(
-                Kind::NoSuchPath,
-                format!(
-                    "find the path: {path} is at the address of `http.listen`, 127.0.0.1:9464 if nothing else is written there"
-                ),
-            ),
-            Missing::Path => Problem::new(
-                Kind::NoSuchPath,
-                "find the path: there is none of this name; GET /v1/openapi.json lists them",
-            ),
-            Missing::Method(allowed) => {
-                let detail = format!("use the path: it has {allowed}, not {}", super::fields::clip(method.as_str()));
-                Problem::new(Kind::Method, detail).with("allow", allowed.into())
-            }
-        }
+    fn stopping(&self) -> &CancellationToken {
+        &self.api.stopping
+    }
+
+    fn max_connections(&self) -> usize {
+        self.api.max_connections
+    }
+
+    fn events(&self) -> &ApiEvents {
+        &self.api.events
     }
 }
 
-/// Answers one request. Never fails: what goes wrong is an answer too.
-pub async fn respond(api: Arc<Api>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
+/// Answers one request. Never fails: a problem is an answer too.
+async fn respond(server: &HttpApi, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
     let began = Instant::now();
+    let api = &server.api;
     let (head, body) = request.into_parts();
     let id = request_id(&head.headers);
     let asked = head.headers.clone();
-    let found = api.router.find(&head.method, head.uri.path());
+    let found = server.router.find(&head.method, head.uri.path());
     let (name, dialect) = match &found {
         Ok((route, _)) => (route.name, route.dialect),
-        Err(_) => ("none", Dialect::of_path(&api.faces, head.uri.path())),
+        Err(_) => ("none", dialects::of_path(&server.faces, head.uri.path())),
     };
     let mut token = None;
     let result = match found {
@@ -148,14 +105,14 @@ pub async fn respond(api: Arc<Api>, connection: Connection, request: Request<Inc
                     memory: api.memory.clone(),
                     room: Room::default(),
                 };
-                handle(&api, route, call, &mut token).await
+                handle(api, route, call, &mut token).await
             }
             Err(problem) => Err(problem),
         },
         Err(missing) => Err(missing.problem(&head.method, head.uri.path())),
     };
     let problem = result.as_ref().err().map(|problem| problem.detail.clone());
-    let reply = result.unwrap_or_else(|problem| dialect.reply(problem));
+    let reply = result.unwrap_or_else(|problem| dialects::reply(dialect, problem));
     let status = reply.status.as_u16();
     api.events.metrics.answered(name, status, began.elapsed());
     let answered = Answered {
@@ -195,14 +152,7 @@ async fn handle(
     }
 }
 
-/// The token behind `Authorization: Bearer`.
-pub fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
-
-/// Who sent the request.
+/// Finds out who sent the request.
 async fn caller(api: &Api, dialect: Dialect, call: &Call) -> Result<Caller, Problem> {
     let text = |name: &HeaderName| call.headers.get(name).and_then(|value| value.to_str().ok());
     let given = bearer(&call.headers).or_else(|| text(&TOKEN));
@@ -211,14 +161,14 @@ async fn caller(api: &Api, dialect: Dialect, call: &Call) -> Result<Caller, Prob
     match (api.access.tokens(&api.events), given) {
         (Some(tokens), Some(token)) => match tokens.owner(token) {
             Some(caller) => Ok(caller),
-            None => dialect.owner(api, token, call).await,
+            None => dialects::owner(dialect, api, token, call).await,
         },
         (Some(_), None)
             if api.trusts_the_machine && is_local(&call.headers, call.peer) && !is_from_page(&call.headers) =>
         {
             Ok(Caller::local())
         }
-        (Some(_), None) => Err(dialect.no_token()),
+        (Some(_), None) => Err(dialects::no_token(dialect)),
         (None, _) if !is_local(&call.headers, call.peer) => Err(Problem::new(
             Kind::Forbidden,
             "authenticate: without `jobs.tokens_file` only clients on the same machine are served, which call it by its address or \
@@ -230,59 +180,5 @@ async fn caller(api: &Api, dialect: Dialect, call: &Call) -> Result<Caller, Prob
             "authenticate: the request comes from a page in a browser; set `jobs.tokens_file` and send a token",
         )),
         (None, _) => Ok(Caller::local()),
-    }
-}
-
-/// The client's own id of the request, if it is harmless, else a new one.
-pub fn request_id(headers: &HeaderMap) -> HeaderValue {
-    let given = headers.get(REQUEST_ID).filter(|id| {
-        let bytes = id.as_bytes();
-        (1..=64).contains(&bytes.len())
-            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(byte))
-    });
-    let new = || {
-        HeaderValue::try_from(format!("{:016x}", fastrand::u64(..))).unwrap_or_else(|_| HeaderValue::from_static("0"))
-    };
-    given.cloned().unwrap_or_else(new)
-}
-
-/// The answer as it leaves. A large one is packed on another thread.
-pub async fn finish(
-    reply: Reply,
-    asked: &HeaderMap,
-    id: HeaderValue,
-    unflushed: Unflushed,
-    memory: &Memory,
-) -> Response<ReplyBody> {
-    let Reply { status, headers, body, reserved, feed } = reply;
-    let packed = match body.len() {
-        length if !gzip::is_wanted(asked, length) => None,
-        ..=PACKED_HERE => gzip::pack(&body),
-        _ => {
-            let body = body.clone();
-            // Not packed, it is right as well.
-            memory.aside(move || gzip::pack(&body)).await.unwrap_or_default()
-        }
-    };
-    let coded = packed.is_some();
-    let mut response = Response::new(ReplyBody::new(packed.unwrap_or(body), reserved, unflushed).followed_by(feed));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    let headers = response.headers_mut();
-    headers.insert(REQUEST_ID, id);
-    headers.insert(hyper::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(hyper::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if coded {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
-    }
-    response
-}
-
-/// The header for a path with other methods.
-pub fn allow(reply: Reply, problem: &Problem) -> Reply {
-    match problem.fields.get("allow").and_then(|allow| allow.as_str()) {
-        Some(allow) => reply.header(ALLOW, allow),
-        None => reply,
     }
 }

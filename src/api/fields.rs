@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::call;
 use super::problem::Problem;
+use super::text::{self, clip};
 use crate::json::{Json, NoParts};
 use crate::settings::keys::nearest;
 
@@ -17,7 +17,7 @@ const MOST: usize = 64;
 
 /// The fields of one object; a field is taken when it is read, so that what is left is unknown.
 pub struct Fields {
-    /// Where the object is, for messages: `jobs[2].` or nothing.
+    /// The place of the object, for messages: `jobs[2].` or nothing.
     place: String,
     fields: Vec<(String, Json)>,
     known: Vec<&'static str>,
@@ -112,7 +112,7 @@ impl Fields {
             (Some(_), Some(_)) => {
                 Err(self.problem(&format!("there are both `{name}` and `{name_ms}`; send one of them")))
             }
-            (Some(text), None) => match call::time(&text) {
+            (Some(text), None) => match text::time(&text) {
                 Ok(time) => Ok(Some(time)),
                 Err(problem) => Err(Problem::bad(format!("read `{}{name}`: {problem}", self.place))),
             },
@@ -160,7 +160,7 @@ impl Fields {
         Err(Problem::bad(format!("read the body: unknown field `{}`{of}; {help}", clip(unknown))))
     }
 
-    /// What is wrong with the object as a whole.
+    /// A problem of the object as a whole.
     pub fn problem(&self, detail: &str) -> Problem {
         let place = self.place.trim_end_matches('.');
         Problem::bad(format!("read {}: {detail}", if place.is_empty() { "the body" } else { place }))
@@ -169,11 +169,6 @@ impl Fields {
     fn wrong(&self, name: &str, expected: &str, found: &Json) -> Problem {
         Problem::bad(format!("read `{}{name}`: expected {expected}, found {}", self.place, found.kind()))
     }
-}
-
-/// A client's word in a message: short, and nothing that a terminal would obey.
-pub fn clip(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(60).collect()
 }
 
 #[cfg(test)]

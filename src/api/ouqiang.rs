@@ -17,7 +17,7 @@ use super::call::Call;
 use super::fields::Fields;
 use super::problem::{Kind, Problem};
 use super::reply::Reply;
-use super::routes::{Dialect, Route, routes};
+use super::route::{Dialect, Route, routes};
 use super::v1::errors::problem;
 use crate::jobs::{Due, JobError, JobId, LocalId, NewJob, PopRequest, Topic};
 

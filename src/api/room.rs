@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::problem::{Kind, Problem};
+use crate::telemetry::peer::Peer;
 
 /// Bytes of a body that need no room.
 pub const FREE: usize = 16 << 10;
@@ -37,6 +38,17 @@ pub enum Who {
     Token(Arc<str>),
     /// An address, where there is no token.
     Address(IpAddr),
+}
+
+/// A caller who may have a name.
+pub trait Named {
+    /// The name of the token.
+    fn name(&self) -> Option<&Arc<str>>;
+}
+
+/// The owner of the share that the bodies of this caller take.
+pub fn who(peer: Peer, caller: &impl Named) -> Who {
+    caller.name().map_or_else(|| Who::Address(peer.ip()), |name| Who::Token(name.clone()))
 }
 
 /// The memory for bodies. Clones share it.

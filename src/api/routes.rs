@@ -1,19 +1,13 @@
-//! The one table of endpoints: requests are matched with it, metrics are named by it, the OpenAPI document is made of it.
+//! The tables of endpoints: requests are matched with them, metrics are named by them, the OpenAPI document is made of one.
 
-use std::sync::Arc;
-
-use futures_util::future::BoxFuture;
 use hyper::Method;
 use serde_json::{Map, Value};
 
-use super::Api;
-use super::access::Caller;
-use super::call::Call;
-use super::dispatch::{Endpoint, allow};
+use super::config::{ApiSpec, Face};
 use super::openapi::bodies::{LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RedriveBody};
 use super::openapi::operation::Operation;
-use super::problem::{Kind, Problem};
-use super::reply::Reply;
+use super::problem::Kind;
+use super::route::{Dialect, Route, routes};
 use super::v1::dead::Count;
 use super::v1::jobs::JobShape;
 use super::v1::settle::{ReleasedJob, TouchedJob};
@@ -22,126 +16,6 @@ use super::v1::topics::{JobsShape, TopicShape, TopicsShape};
 use super::{lmstfy, ouqiang, v1};
 use crate::jobs::Allowed;
 use crate::model::{ApiSpec, Face};
-
-/// What a handler answers.
-pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
-
-/// One endpoint.
-pub struct Route {
-    /// Its method; `HEAD` goes where `GET` does.
-    pub method: Method,
-    /// Its path, with `{names}`.
-    pub path: &'static str,
-    /// Its name: the label in metrics, the operation in the OpenAPI document.
-    pub name: &'static str,
-    /// Whose API it belongs to.
-    pub dialect: Dialect,
-    /// Whether it needs no token.
-    pub open: bool,
-    /// The description, of an endpoint of our own API.
-    pub operation: Option<Operation>,
-    /// The function that answers.
-    pub handler: fn(Arc<Api>, Call) -> Answer,
-}
-
-impl Endpoint for Route {
-    fn method(&self) -> &Method {
-        &self.method
-    }
-
-    fn path(&self) -> &'static str {
-        self.path
-    }
-
-    fn ignores_methods(&self) -> bool {
-        self.dialect.ignores_methods()
-    }
-}
-
-/// Whose API an endpoint belongs to: that decides the shape of problems, and where a token may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// Our own.
-    Own,
-    /// That of lmstfy.
-    Lmstfy,
-    /// That of ouqiang/delay-queue.
-    Ouqiang,
-}
-
-impl Dialect {
-    /// Of a path that no route has, where these APIs are served.
-    pub fn of_path(faces: &[Face], path: &str) -> Dialect {
-        let lmstfy = path.starts_with("/api/") || path.starts_with("/token/") || path == "/info";
-        let serves = faces.contains(&Face::Lmstfy) || faces.contains(&Face::LmstfyAdmin);
-        if serves && (lmstfy || !faces.contains(&Face::Own)) { Dialect::Lmstfy } else { Dialect::Own }
-    }
-
-    /// A problem, as clients of this API expect it.
-    pub fn reply(self, problem: Problem) -> Reply {
-        match self {
-            Dialect::Own => allow(Reply::from(problem.clone()), &problem),
-            Dialect::Lmstfy => lmstfy::reply(&problem),
-            Dialect::Ouqiang => ouqiang::reply(&problem),
-        }
-    }
-
-    /// Whether a token may be in the query.
-    pub fn takes_token_in_query(self) -> bool {
-        match self {
-            // There `token` is the proof of a reservation.
-            Dialect::Own => false,
-            Dialect::Lmstfy | Dialect::Ouqiang => true,
-        }
-    }
-
-    /// Whether an endpoint serves all methods.
-    pub fn ignores_methods(self) -> bool {
-        self == Dialect::Ouqiang
-    }
-
-    /// What a client hears that sent no token.
-    pub fn no_token(self) -> Problem {
-        let detail = match self {
-            Dialect::Own | Dialect::Ouqiang => "authenticate: there is no token; send `Authorization: Bearer TOKEN`",
-            Dialect::Lmstfy => "token not found",
-        };
-        Problem::new(Kind::Unauthorized, detail)
-    }
-
-    /// The owner of a token that is not in the file.
-    ///
-    /// # Errors
-    /// There is none.
-    pub async fn owner(self, api: &Api, token: &str, call: &Call) -> Result<Caller, Problem> {
-        match self {
-            Dialect::Own | Dialect::Ouqiang => Err(Problem::new(
-                Kind::Unauthorized,
-                "authenticate: the token is not known; is its SHA-256 in `jobs.tokens_file`?",
-            )),
-            Dialect::Lmstfy => lmstfy::tokens::owner(api, token, call).await,
-        }
-    }
-}
-
-macro_rules! routes {
-    ($dialect:expr; $($method:ident $path:literal $name:ident $($open:ident)? => $handler:path $(, $operation:expr)?;)*) => {
-        &[$(Route {
-            method: Method::$method,
-            path: $path,
-            name: stringify!($name),
-            dialect: $dialect,
-            open: routes!(@open $($open)?),
-            operation: routes!(@operation $($operation)?),
-            handler: |api, call| Box::pin($handler(api, call)),
-        },)*]
-    };
-    (@open open) => { true };
-    (@open) => { false };
-    (@operation $operation:expr) => { Some($operation) };
-    (@operation) => { None };
-}
-pub(super) use routes;
 
 /// Our own API.
 pub static OWN: &[Route] = routes! { Dialect::Own;

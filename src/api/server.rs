@@ -17,7 +17,6 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::dispatch::Connection;
 use super::handover::Unflushed;
 use super::listener::{Accepted, Listener};
 use super::places::{Answering, Place, Places};
@@ -40,31 +39,40 @@ const READ_BUFFER: usize = 64 * 1024;
 const SEND_BUFFER: usize = 64 * 1024;
 /// After this, a failing `accept` (no file descriptors left) is tried again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long answers may take to leave once the server stops. Long polls are answered at once.
+/// Time that answers have to leave once the server stops. Long polls are answered at once.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// How long a connection without a request has to end once its place is needed.
+/// Time that a connection without a request has to end once its place is needed.
 const LEAVE: Duration = Duration::from_millis(100);
 
-/// What answers the requests of a listener.
+/// The state that all requests of one connection share.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// The other end.
+    pub peer: Peer,
+    /// Jobs that are written to it and not yet on their way.
+    pub unflushed: Unflushed,
+}
+
+/// A service that answers the requests of a listener.
 pub trait Served: Send + Sync + 'static {
-    /// The body of its answers.
+    /// The body of the answers.
     type Body: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static;
 
-    /// Answers one request. Never fails: what goes wrong is an answer too.
+    /// Answers one request. Never fails: a problem is an answer too.
     fn respond(
         self: Arc<Self>,
         connection: Connection,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 
-    /// The listener closes, and what is under way comes to its end.
+    /// Cancelled when the listener closes; requests under way come to their end.
     fn stopping(&self) -> &CancellationToken;
 
     /// Connections at once.
     fn max_connections(&self) -> usize;
 
-    /// What happens is reported here.
+    /// The receiver of reports.
     fn events(&self) -> &ApiEvents;
 }
 

@@ -7,7 +7,8 @@ use tokio::task::JoinSet;
 
 use super::jobs::Jobs;
 use super::tasks::named;
-use crate::api::Api;
+use crate::api::HttpApi;
+use crate::api::config::ApiSpec;
 use crate::api::listener::Listener;
 use crate::api::room::{Memory, ROOM};
 use crate::api::server::{Served, serve};
@@ -36,7 +37,7 @@ fn one(
     tasks: &mut JoinSet<&'static str>,
 ) -> anyhow::Result<()> {
     let parts = (jobs.queue.clone(), jobs.dispenser.clone());
-    let api = Api::new(spec, parts, memory, process.events.api(), process.stopping.clone())?;
+    let api = HttpApi::new(spec, parts, memory, process.events.api(), process.stopping.clone())?;
     let certificates = spec.tls.clone().map(Certificates::read).transpose().map_err(|problem| anyhow!(problem))?;
     let listener = Listener::bind(&spec.listen.into())
         .with_context(|| format!("listen for the job queue on {}; choose another {}", spec.listen, spec.key))?;

@@ -53,7 +53,6 @@ pub use failed::Failed;
 pub use run::{RunArgs, log_warnings};
 
 pub use self::access::AccessArgs;
-use self::endpoint::{endpoint, only};
 use crate::config::{Config, ConfigErrors, Loaded};
 use crate::operate::{self, Queue, Session};
 use crate::model::Config;

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::operate::QueueError;
     use crate::operate::overview::{ClockSkew, Here, Hold};
-    use crate::operate::queues::QueueState;
+    use crate::operate::queue_state::QueueState;
 
     fn cells(found: &Queues) -> (Vec<Vec<String>>, Vec<String>) {
         let text = text(found);

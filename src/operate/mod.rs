@@ -31,6 +31,7 @@ pub mod overview;
 pub mod pause;
 pub mod peek;
 pub mod progress;
+pub mod queue_state;
 pub mod queues;
 pub mod recover;
 pub mod redisson;

@@ -5,7 +5,7 @@
 
 use futures_util::future::BoxFuture;
 
-use super::dead::{Counted, DeadLetters, Filter, Pace, Purged, Redriven, ShownLetters, Which};
+use super::dead::{Counted, DeadLetters, Filter, LetterSelector, Pace, Purged, Redriven, ShownLetters};
 use super::element::{Acted, Action, Found};
 use super::error::Error;
 use super::jobs::FoundJobs;
@@ -70,7 +70,7 @@ pub trait Operator: Send + Sync {
     fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, watch: &'a mut dyn Watch) -> Asked<'a, Counted>;
 
     /// Shows everything that letters keep. A daemon shows one, by its id.
-    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, limit: usize) -> Asked<'a, ShownLetters>;
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a LetterSelector, limit: usize) -> Asked<'a, ShownLetters>;
 
     /// Refuses names that no letter can have, as far as that is known, and connects.
     fn check_letters<'a>(&'a self, queue: &'a str, names: &'a [String]) -> Asked<'a, ()>;
@@ -79,12 +79,17 @@ pub trait Operator: Send + Sync {
     fn redrive<'a>(
         &'a self,
         queue: &'a str,
-        which: &'a Which,
+        which: &'a LetterSelector,
         pace: Pace,
         watch: &'a mut dyn Watch,
     ) -> Asked<'a, Redriven>;
 
     /// Removes dead letters for good. Repeated, it goes on with the rest.
-    fn purge<'a>(&'a self, queue: &'a str, which: &'a Which, pace: Pace, watch: &'a mut dyn Watch)
-    -> Asked<'a, Purged>;
+    fn purge<'a>(
+        &'a self,
+        queue: &'a str,
+        which: &'a LetterSelector,
+        pace: Pace,
+        watch: &'a mut dyn Watch,
+    ) -> Asked<'a, Purged>;
 }

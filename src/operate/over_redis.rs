@@ -2,7 +2,7 @@
 
 use tokio::sync::OnceCell;
 
-use super::dead::{self, Counted, DeadLetters, Filter, Pace, Purged, Redriven, ShownLetters, Which, is_place};
+use super::dead::{self, Counted, DeadLetters, Filter, LetterSelector, Pace, Purged, Redriven, ShownLetters, is_place};
 use super::element::{self, Acted, Action, Found};
 use super::error::Error;
 use super::jobs::{FoundJobs, Jobs};
@@ -13,7 +13,7 @@ use super::peek::{Peek, State, peek};
 use super::progress::Watch;
 use super::queues::{Queues, queues};
 use super::session::{Queue, Session, check_id, find};
-use crate::config::Config;
+use crate::model::Config;
 use crate::jobs::{JobState, Topic};
 
 /// A configuration, and the connections to its Redis once they are needed: a mistake in an argument is reported without Redis.
@@ -98,7 +98,7 @@ impl Operator for OverRedis {
     }
 
     fn overview(&self) -> Asked<'_, (Overview, Option<Sinks>)> {
-        let which = overview::Which { limit: self.config.queues.len().max(1), ..Default::default() };
+        let which = overview::QueuePage { limit: self.config.queues.len().max(1), ..Default::default() };
         Box::pin(async move { Ok((overview(self.session().await?, &which).await?, None)) })
     }
 
@@ -152,7 +152,7 @@ impl Operator for OverRedis {
         Box::pin(async move { dead::count(&self.queue(queue).await?, filter, watch).await })
     }
 
-    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, limit: usize) -> Asked<'a, ShownLetters> {
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a LetterSelector, limit: usize) -> Asked<'a, ShownLetters> {
         Box::pin(async move {
             self.check_letters(queue, &which.ids).await?;
             dead::show(&self.queue(queue).await?, which, limit).await
@@ -173,7 +173,7 @@ impl Operator for OverRedis {
     fn redrive<'a>(
         &'a self,
         queue: &'a str,
-        which: &'a Which,
+        which: &'a LetterSelector,
         pace: Pace,
         watch: &'a mut dyn Watch,
     ) -> Asked<'a, Redriven> {
@@ -183,7 +183,7 @@ impl Operator for OverRedis {
     fn purge<'a>(
         &'a self,
         queue: &'a str,
-        which: &'a Which,
+        which: &'a LetterSelector,
         pace: Pace,
         watch: &'a mut dyn Watch,
     ) -> Asked<'a, Purged> {

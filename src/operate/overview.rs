@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::error::{Attempt, Error, QueueError, explained};
-use super::queues::{QueueState, state};
+use super::queue_state::{QueueState, state};
 use super::session::{Queue, Session, find};
 use super::words::duration;
 use crate::model::QueueSpec;
@@ -164,9 +164,9 @@ pub struct Trouble {
     pub seconds: u64,
 }
 
-/// Which queues of a configuration.
+/// QueuePage queues of a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Which {
+pub struct QueuePage {
     /// Only those behind this one, in the order of the configuration.
     pub after: Option<String>,
     /// Only those with this in their name.
@@ -180,7 +180,7 @@ pub struct Which {
 /// # Errors
 ///
 /// When there is no queue that the page could begin after.
-pub async fn overview(session: &Session, which: &Which) -> Result<Overview, Error> {
+pub async fn overview(session: &Session, which: &QueuePage) -> Result<Overview, Error> {
     let all = &session.config.queues;
     let first = match &which.after {
         None => 0,

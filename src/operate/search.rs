@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::dead::{FieldIs, Filter, Which, selection::Selection};
+use super::dead::{FieldIs, Filter, LetterSelector, selection::Selection};
 use super::error::{Attempt, Error};
 use super::peek::{Element, State};
 use super::progress::{Step, Watch};
@@ -139,7 +139,10 @@ async fn dead(queue: &Queue, ask: &Search, watch: &mut dyn Watch, hits: &mut Hit
     if !goes_on(hits, ask, watch) {
         return Ok(());
     }
-    let which = Which { filter: Filter { fields: ask.fields.clone(), ..Filter::default() }, ..Which::default() };
+    let which = LetterSelector {
+        filter: Filter { fields: ask.fields.clone(), ..Filter::default() },
+        ..LetterSelector::default()
+    };
     let mut selection = Selection::open(queue, &which, Order::Newest).await?;
     let before = hits.examined;
     while goes_on(hits, ask, watch) {

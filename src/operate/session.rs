@@ -1,4 +1,4 @@
-//! What every operation on Redis begins with: one connection, and the queue that is meant.
+//! The begin of every operation on Redis: one connection, and the queue that is meant.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 
 use super::error::{Attempt, Error};
-use super::jobs::Jobs;
 use super::words;
 use crate::link::RedisTarget;
 use crate::link::{Conn, ConnectError, LinkOptions, Redis};
@@ -15,7 +14,7 @@ use crate::model::{Config, QueueSpec};
 use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
 use crate::source::redisson::RedissonSpec;
 
-/// What commands call themselves towards Redis.
+/// The name of the command line towards Redis.
 const CLIENT: &str = "delaybridge-cli";
 
 /// A configuration with a connection to its Redis.
@@ -28,7 +27,7 @@ pub struct Session {
 
 /// One queue of a configuration, and the connection that reaches it.
 pub struct Queue {
-    /// Its settings.
+    /// The settings.
     pub spec: Arc<QueueSpec>,
     pub(super) ledger: Ledger,
     pub(super) conn: Conn,
@@ -63,15 +62,9 @@ impl Session {
     }
 
     /// The connections to the Redis of this name.
-    fn redis(&self, name: &str) -> &Redis {
+    pub(super) fn redis(&self, name: &str) -> &Redis {
         let found = self.servers.iter().find(|(known, _)| &**known == name);
         &found.unwrap_or(&self.servers[0]).1
-    }
-
-    /// The job queue, if the configuration has one.
-    pub fn jobs(&self) -> Option<Jobs> {
-        let redis = self.redis(&self.config.jobs_redis).clone();
-        Some(Jobs::over(redis, self.config.jobs.clone()?))
     }
 
     /// Finds the queue and connects, in this order: a misspelt queue is reported without Redis.
@@ -103,12 +96,12 @@ impl Queue {
         Queue { ledger: ledger(&spec), spec, conn }
     }
 
-    /// Its id in the configuration.
+    /// The queue's id in the configuration.
     pub fn id(&self) -> &str {
         &self.spec.id
     }
 
-    /// How many daemons deliver from it; `None` where that cannot be asked.
+    /// Connected daemons that deliver from it; `None` where that cannot be asked.
     pub async fn daemons(&self) -> Option<u64> {
         self.ledger.daemons(&self.conn).await.ok()
     }

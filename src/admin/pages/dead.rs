@@ -16,10 +16,10 @@ use crate::admin::v1::elements::SHOWN;
 use crate::admin::v1::errors::problem;
 use crate::admin::v1::filter::NAMES;
 use crate::api::call::{Call, Query};
-use crate::api::fields::clip;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::operate::dead::{self, Letter, Summary, Which};
+use crate::api::text::clip;
+use crate::operate::dead::{self, Letter, LetterSelector, Summary};
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
@@ -112,7 +112,7 @@ fn line(letter: &Summary, now_ms: i64) -> Markup {
 pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
     call.query.only(&["whole"])?;
     let queue = admin.queue(&call).await?;
-    let which = Which { ids: vec![call.part("id").to_owned()], ..Which::default() };
+    let which = LetterSelector { ids: vec![call.part("id").to_owned()], ..LetterSelector::default() };
     let found = dead::show(&queue, &which, 1).await.map_err(|error| problem(&error))?;
     let id = queue.id();
     let Some(letter) = found.dead_letters.first() else {

@@ -7,8 +7,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::elements::word;
-use super::layout::{View, encoded, page};
-use super::problem::see_other;
+use super::layout::{View, encoded, page, see_other};
 use super::show::{number, payload, when as distance};
 use crate::admin::Admin;
 use crate::admin::access::Caller;

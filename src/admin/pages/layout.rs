@@ -1,7 +1,7 @@
 //! What all pages have in common: head, navigation, foot.
 
-use hyper::StatusCode;
 use hyper::header::HeaderValue;
+use hyper::{StatusCode, header};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::api::reply::Reply;
@@ -103,4 +103,9 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
 /// A text as part of a URL.
 pub fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+/// Sends the browser on, after a form did what it should.
+pub fn see_other(to: &str) -> Reply {
+    Reply::empty(StatusCode::SEE_OTHER).header(header::LOCATION, to)
 }

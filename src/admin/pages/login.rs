@@ -6,8 +6,7 @@ use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
 use maud::{Markup, html};
 
-use super::layout::{View, page};
-use super::problem::see_other;
+use super::layout::{View, page, see_other};
 use crate::admin::Admin;
 use crate::admin::access::{COOKIE_NAME, Caller};
 use crate::admin::forms::form;

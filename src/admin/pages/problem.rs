@@ -1,6 +1,6 @@
-//! What went wrong, as a page.
+//! A problem, as a page.
 
-use hyper::header::{LOCATION, RETRY_AFTER};
+use hyper::header::RETRY_AFTER;
 use maud::html;
 
 use super::layout::{View, encoded, page};
@@ -28,9 +28,4 @@ pub fn show(problem: &Problem, path: &str, name: Option<&str>, tokens: bool) -> 
         Some(after) => reply.header(RETRY_AFTER, after.as_secs().max(1).to_string()),
         None => reply,
     }
-}
-
-/// Sends the browser on, after a form did what it should.
-pub fn see_other(to: &str) -> Reply {
-    Reply::empty(hyper::StatusCode::SEE_OTHER).header(LOCATION, to)
 }

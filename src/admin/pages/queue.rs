@@ -7,8 +7,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::bars::schedule;
-use super::layout::{View, encoded, page};
-use super::problem::see_other;
+use super::layout::{View, encoded, page, see_other};
 use super::show::{at_least, late, number, obstacles, rate, when};
 use crate::admin::Admin;
 use crate::admin::access::Caller;

@@ -6,8 +6,7 @@ use hyper::StatusCode;
 use maud::html;
 
 use super::dead::query_of;
-use super::layout::{View, encoded, page};
-use super::problem::see_other;
+use super::layout::{View, encoded, page, see_other};
 use super::show::number;
 use crate::admin::Admin;
 use crate::admin::access::Caller;
@@ -18,7 +17,7 @@ use crate::admin::v1::filter::{NAMES, of_query, words};
 use crate::api::call::Call;
 use crate::api::problem::{Kind, Problem};
 use crate::api::reply::Reply;
-use crate::operate::dead::{Pace, Which, count};
+use crate::operate::dead::{LetterSelector, Pace, count};
 use crate::operate::progress::Unwatched;
 
 /// Redrive or purge.
@@ -111,7 +110,7 @@ pub async fn sweep(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, P
         None => None,
         Some(_) => fields.number("rate")?.filter(|rate| *rate > 0).map(|rate| rate as f64),
     };
-    let which = Which { all: filter.is_empty(), filter, ..Which::default() };
+    let which = LetterSelector { all: filter.is_empty(), filter, ..LetterSelector::default() };
     let queue = admin.queue(&call).await?;
     let (asker, pace) = (Asker::of(&call), Pace { dry_run: false, rate });
     let done = match deed {

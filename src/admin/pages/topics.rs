@@ -5,8 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use maud::{Markup, html};
 
-use super::layout::{View, encoded, page};
-use super::problem::see_other;
+use super::layout::{View, encoded, page, see_other};
 use super::queue::settings;
 use super::show::{count, number, payload, when};
 use crate::admin::Admin;

@@ -14,7 +14,7 @@ use crate::api::fields::Fields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::json::Json;
-use crate::operate::dead::{self, Filter, Pace, Purged, Redriven, Which};
+use crate::operate::dead::{self, Filter, LetterSelector, Pace, Purged, Redriven};
 use crate::operate::progress::Unwatched;
 use crate::operate::{Queue, words};
 
@@ -66,7 +66,7 @@ pub fn after(query: &Query) -> Result<Option<&str>, Problem> {
 /// Everything that one letter keeps.
 pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
     let queue = admin.queue(&call).await?;
-    let which = Which { ids: vec![call.part("id").to_owned()], ..Which::default() };
+    let which = LetterSelector { ids: vec![call.part("id").to_owned()], ..LetterSelector::default() };
     Reply::json(StatusCode::OK, &dead::show(&queue, &which, 1).await.map_err(|error| problem(&error))?)
 }
 
@@ -84,8 +84,8 @@ pub async fn purge(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, P
     Reply::json(StatusCode::OK, &admin.purge(queue, which, pace, Asker::of(&call)).await?)
 }
 
-/// Which letters the body means: `ids`, a `filter`, or `all: true`; and how.
-async fn wish(call: &mut Call<Caller>) -> Result<(Which, Pace), Problem> {
+/// LetterSelector letters the body means: `ids`, a `filter`, or `all: true`; and how.
+async fn wish(call: &mut Call<Caller>) -> Result<(LetterSelector, Pace), Problem> {
     let mut fields = call.read(Fields::parse).await?;
     let ids = fields.list("ids", IDS)?.unwrap_or_default();
     let (all, dry_run) = (flag(&mut fields, "all")?, flag(&mut fields, "dry_run")?);
@@ -106,7 +106,7 @@ async fn wish(call: &mut Call<Caller>) -> Result<(Which, Pace), Problem> {
     if rate == Some(0.0) {
         return Err(Problem::bad("read `rate`: it is letters a second, from 1 on"));
     }
-    let which = Which { all, ids, filter: given.unwrap_or_default(), after: None };
+    let which = LetterSelector { all, ids, filter: given.unwrap_or_default(), after: None };
     Ok((which, Pace { dry_run, rate }))
 }
 
@@ -122,7 +122,7 @@ impl Admin {
     pub async fn redrive(
         self: &Arc<Self>,
         queue: Queue,
-        which: Which,
+        which: LetterSelector,
         pace: Pace,
         asker: Asker,
     ) -> Result<Redriven, Problem> {
@@ -138,7 +138,7 @@ impl Admin {
     pub async fn purge(
         self: &Arc<Self>,
         queue: Queue,
-        which: Which,
+        which: LetterSelector,
         pace: Pace,
         asker: Asker,
     ) -> Result<Purged, Problem> {
@@ -148,7 +148,7 @@ impl Admin {
     }
 }
 
-fn subject(what: &'static str, queue: &Queue, which: &Which) -> Subject {
+fn subject(what: &'static str, queue: &Queue, which: &LetterSelector) -> Subject {
     let which = match which.ids.len() {
         0 => filter::words(&which.filter),
         1..=NAMED => which.ids.join(", "),

@@ -17,7 +17,7 @@ use crate::api::reply::Reply;
 use crate::config::describe_queue;
 use crate::operate::Queue;
 use crate::operate::horizon::{Horizon, horizon};
-use crate::operate::overview::{MOST, Row, Which};
+use crate::operate::overview::{MOST, QueuePage, Row};
 
 /// Queues of a page.
 pub const PAGE: usize = 50;
@@ -51,11 +51,11 @@ fn no_such_page(problem: Problem) -> Problem {
     }
 }
 
-/// Which queues a request asks for.
-pub fn which(call: &Call<Caller>) -> Result<Which, Problem> {
+/// QueuePage queues a request asks for.
+pub fn which(call: &Call<Caller>) -> Result<QueuePage, Problem> {
     let after = call.query.text("after").filter(|after| !after.is_empty()).map(str::to_owned);
     let like = call.query.text("like").unwrap_or_default().trim().to_owned();
-    Ok(Which { after, like, limit: limit(call, PAGE, MOST)? })
+    Ok(QueuePage { after, like, limit: limit(call, PAGE, MOST)? })
 }
 
 /// One queue.

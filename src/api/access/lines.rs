@@ -58,7 +58,7 @@ fn read(line: &str) -> Result<(&str, Hash, Grant), String> {
     };
     let right = |word: &str| match RIGHTS.iter().find(|(known, _)| *known == word) {
         Some((_, right)) => Ok(*right),
-        None => Err(format!("`{}` is no right: add, pop or admin", crate::api::fields::clip(word))),
+        None => Err(format!("`{}` is no right: add, pop or admin", crate::api::text::clip(word))),
     };
     let rights = rights.split(',').map(right).collect::<Result<_, _>>()?;
     if topics.split(',').any(|topic| topic.is_empty() || !is_pattern(topic)) {

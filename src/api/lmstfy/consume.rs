@@ -7,9 +7,10 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::answer;
+use super::known::TokenUse;
 use super::names::{job, namespace, number, seconds, topics};
 use super::shapes::consumed;
-use super::tokens::{Use, throttle};
+use super::tokens::throttle;
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::Call;
@@ -31,7 +32,7 @@ const MAX_WAIT: Duration = Duration::from_secs(600);
 /// Jobs, or 404.
 pub async fn consume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topics = topics(&call, Right::Pop)?;
-    throttle(&api, &call, Use::Read)?;
+    throttle(&api, &call, TokenUse::Read)?;
     let (ttr, wait) = (seconds(&call, "ttr", TTR)?.max(LEAST_TTR), seconds(&call, "timeout", 0)?.min(MAX_WAIT));
     let count = match number(&call, "count", 1)? {
         count @ 1..=COUNT => count as usize,

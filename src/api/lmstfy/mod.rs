@@ -5,6 +5,7 @@
 
 mod consume;
 mod dead;
+pub(super) mod known;
 mod looks;
 mod names;
 mod publish;
@@ -17,7 +18,7 @@ use serde_json::json;
 pub(super) use self::consume::QUEUES;
 use super::problem::{Kind, Problem};
 use super::reply::Reply;
-use super::routes::{Dialect, Route, routes};
+use super::route::{Dialect, Route, routes};
 
 /// The endpoints for its clients.
 pub static ROUTES: &[Route] = routes! { Dialect::Lmstfy;

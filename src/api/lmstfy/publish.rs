@@ -7,9 +7,10 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use super::answer;
+use super::known::TokenUse;
 use super::names::{job, number, seconds, topic};
 use super::shapes::{Attributes, envelope};
-use super::tokens::{Use, throttle};
+use super::tokens::throttle;
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::Call;
@@ -48,7 +49,7 @@ pub async fn again(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 async fn publish(api: &Api, call: &mut Call, topic: &Topic) -> Result<JobId, Problem> {
-    throttle(api, call, Use::Write)?;
+    throttle(api, call, TokenUse::Write)?;
     let settings = Settings::of(call)?;
     let attributes = Attributes::of(&call.headers)?;
     let job = call.read(move |body| settings.job(body, &attributes)).await?;
@@ -60,7 +61,7 @@ async fn publish(api: &Api, call: &mut Call, topic: &Topic) -> Result<JobId, Pro
 /// Many jobs: all of them, or none.
 pub async fn bulk(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Add)?;
-    throttle(&api, &call, Use::Write)?;
+    throttle(&api, &call, TokenUse::Write)?;
     let settings = Settings::of(&call)?;
     let attributes = Attributes::of(&call.headers)?;
     let jobs = call.read(move |body| {

@@ -2,16 +2,15 @@
 //! every daemon knows them. Who makes them needs the right `admin` on all topics of the namespace, by a token of the file or from
 //! this machine: what was made at run time makes nothing, and ends with its maker.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest;
 use hyper::StatusCode;
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::answer;
+use super::known::TokenUse;
 use super::names::namespace;
 use crate::api::Api;
 use crate::api::access::{Caller, Made, Right};
@@ -20,7 +19,6 @@ use crate::api::fields::Fields;
 use crate::api::problem::{Kind, Problem};
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
-use crate::clock::Instant;
 use crate::jobs::{MadeToken, TokenLimits};
 use crate::model::RequestRate;
 
@@ -28,32 +26,6 @@ use crate::model::RequestRate;
 const POOL: &str = "default";
 /// Shortest token that a client may choose.
 const SHORTEST: usize = 20;
-/// How long a token is known without another look.
-const KNOWN: Duration = Duration::from_secs(2);
-/// Most tokens that are known at once.
-const MOST_KNOWN: usize = 1_000;
-
-/// Tokens that were looked up lately, by namespace and hash.
-#[derive(Debug, Default)]
-pub struct Known(Mutex<HashMap<(String, String), (Instant, MadeToken)>>);
-
-impl Known {
-    fn get(&self, key: &(String, String)) -> Option<MadeToken> {
-        self.0.lock().get(key).filter(|(at, _)| at.elapsed() < KNOWN).map(|(_, token)| token.clone())
-    }
-
-    fn keep(&self, key: (String, String), token: MadeToken) {
-        let mut tokens = self.0.lock();
-        if tokens.len() >= MOST_KNOWN {
-            tokens.clear();
-        }
-        tokens.insert(key, (Instant::now(), token));
-    }
-
-    fn forget(&self, namespace: &str, hash: &str) {
-        self.0.lock().remove(&(namespace.to_owned(), hash.to_owned()));
-    }
-}
 
 /// The hash under which a token is kept.
 fn hash(token: &str) -> String {
@@ -96,24 +68,15 @@ pub async fn owner(api: &Api, token: &str, call: &Call) -> Result<Caller, Proble
     Ok(Caller::of_made(&format!("lmstfy:{namespace}"), &pattern, token))
 }
 
-/// What is limited of a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Use {
-    /// Taking jobs.
-    Read,
-    /// Adding jobs.
-    Write,
-}
-
 /// Counts a request with a token that has limits.
 ///
 /// # Errors
 /// It is one too many.
-pub fn throttle(api: &Api, call: &Call, how: Use) -> Result<(), Problem> {
+pub fn throttle(api: &Api, call: &Call, how: TokenUse) -> Result<(), Problem> {
     let Some(Made { hash, limits: Some(limits) }) = &call.caller.made else { return Ok(()) };
     let (count, interval) = match how {
-        Use::Read => (limits.read, limits.interval),
-        Use::Write => (limits.write, limits.interval),
+        TokenUse::Read => (limits.read, limits.interval),
+        TokenUse::Write => (limits.write, limits.interval),
     };
     match count {
         0 => Ok(()),
@@ -160,7 +123,7 @@ pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-/// How often the token may be used.
+/// Answers the limits of the token.
 pub async fn limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let (namespace, hash) = (administered(&call)?, hash_in(&call)?);
     let made = made(&api, &namespace, &hash).await?;

@@ -17,7 +17,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::client::{Answer, Client};
-use super::Api;
+use super::HttpApi;
+use super::config::{ApiSpec, Face};
 use super::listener::Listener;
 use super::server::serve;
 use crate::jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
@@ -58,7 +59,7 @@ impl World {
         let (dispenser, dispensing) = Dispenser::new(queue.clone());
         let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));
         let memory = super::room::Memory::new(spec.max_body, super::room::ROOM);
-        let api = Api::new(&spec, (queue.clone(), dispenser), memory, events.api(), stop.clone()).unwrap();
+        let api = HttpApi::new(&spec, (queue.clone(), dispenser), memory, events.api(), stop.clone()).unwrap();
         let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files).unwrap()));
         let listener = Listener::bind(&spec.listen.into()).unwrap();
         let address = listener.address.tcp().unwrap();

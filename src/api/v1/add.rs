@@ -16,10 +16,11 @@ use super::errors::problem;
 use super::shapes::{AddedShape, AddedShapes};
 use crate::api::Api;
 use crate::api::access::Right;
-use crate::api::call::{Call, Query, moment};
+use crate::api::call::{Call, Query};
 use crate::api::fields::Fields;
 use crate::api::problem::{Kind, Problem};
 use crate::api::reply::Reply;
+use crate::api::text::moment;
 use crate::jobs::{Due, NewJob};
 use crate::json::Json;
 

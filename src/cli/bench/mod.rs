@@ -11,8 +11,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use self::progress::Progress;
+use super::endpoint::{endpoint, only};
 use super::table::{Align, Table};
-use super::{Failed, Global, answer, endpoint, load_queues, only};
+use super::{Failed, Global, answer, load_queues};
 use crate::operate::bench::{Figures, Options, Quantiles, measure};
 
 /// Measure claim and settle on your Redis.

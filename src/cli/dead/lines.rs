@@ -11,7 +11,7 @@ use crate::cli::progress::Progress;
 use crate::cli::{Failed, Global, answer, load, on_queue};
 use crate::operate::Session;
 use crate::operate::content::escaped;
-use crate::operate::dead::{self, Aside, Broken, Imported, Which};
+use crate::operate::dead::{self, Aside, Broken, Imported, LetterSelector};
 use crate::operate::words;
 
 /// Write dead letters as lines of JSON.
@@ -95,7 +95,7 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Wr
         return Err(Failed::usage("export dead letters: --after takes a stream id (1795251632252-0)"));
     }
     let (_session, queue) = on_queue(global, &args.queue).await?;
-    let which = Which { filter: args.filter.filter(), after: args.after.clone(), ..Which::default() };
+    let which = LetterSelector { filter: args.filter.filter(), after: args.after.clone(), ..LetterSelector::default() };
     let mut file = match &args.file {
         // Never a file that holds something already.
         Some(path) => Some(BufWriter::new(File::create_new(path).map_err(|error| {

@@ -15,7 +15,7 @@ use super::remote::DaemonArgs;
 use super::table::{Align, Table};
 use super::{Failed, Global, answer, show};
 use crate::operate::content::escaped;
-use crate::operate::dead::{self, Counted, DeadLetters, Letter, Purged, Redriven, ShownLetters, Swept, Which};
+use crate::operate::dead::{self, Counted, DeadLetters, Letter, LetterSelector, Purged, Redriven, ShownLetters, Swept};
 use crate::operate::{Error, words};
 
 /// Show, count, redrive, remove, export or import dead letters.
@@ -130,7 +130,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = REDRIVE_EXAMPLES)]
 pub struct RedriveArgs {
-    /// Which letters.
+    /// LetterSelector letters.
     #[command(flatten)]
     pub which: WhichArgs,
     /// How.
@@ -156,7 +156,7 @@ Run it again after a failure or Ctrl-C: it goes on, and nothing is redriven twic
 #[derive(Debug, Args)]
 #[command(after_help = PURGE_EXAMPLES)]
 pub struct PurgeArgs {
-    /// Which letters.
+    /// LetterSelector letters.
     #[command(flatten)]
     pub which: WhichArgs,
     /// How.
@@ -194,7 +194,7 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
         }
         DeadCommand::Show(args) => {
             let ids: Vec<_> = args.id.iter().cloned().collect();
-            let which = Which { ids, filter: args.filter.filter(), ..Which::default() };
+            let which = LetterSelector { ids, filter: args.filter.filter(), ..LetterSelector::default() };
             if which.ids.is_empty() && which.filter.is_empty() {
                 return Err(Failed::usage(
                     "show dead letters: name one by its id, or write a filter (--reason, --field, ...)",
@@ -214,8 +214,8 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
 /// Runs `step` for the letters that are meant: all at once, or as many as [`ids_of_stdin`] returns.
 async fn in_batches<T: Swept>(
     args: &WhichArgs,
-    mut which: Which,
-    mut step: impl AsyncFnMut(&Which) -> Result<T, Error>,
+    mut which: LetterSelector,
+    mut step: impl AsyncFnMut(&LetterSelector) -> Result<T, Error>,
 ) -> Result<T, Failed> {
     if !args.reads_stdin() {
         return Ok(step(&which).await?);
@@ -237,7 +237,7 @@ async fn redrive(global: &Global, args: &RedriveArgs, out: &mut (dyn Write + Sen
     let queue = &args.which.queue;
     operator.check_letters(queue, args.which.names()).await?;
     let mut watch = Progress::start("dead redrive");
-    let redrive = async |which: &Which| operator.redrive(queue, which, pace, &mut watch).await;
+    let redrive = async |which: &LetterSelector| operator.redrive(queue, which, pace, &mut watch).await;
     let done: Redriven = in_batches(&args.which, which, redrive).await?;
     drop(watch);
     answer(global, out, &done, |done| {
@@ -278,7 +278,7 @@ async fn purge(global: &Global, args: &PurgeArgs, out: &mut (dyn Write + Send)) 
     let queue = &args.which.queue;
     operator.check_letters(queue, args.which.names()).await?;
     let mut watch = Progress::start("dead purge");
-    let purge = async |which: &Which| operator.purge(queue, which, pace, &mut watch).await;
+    let purge = async |which: &LetterSelector| operator.purge(queue, which, pace, &mut watch).await;
     let done: Purged = in_batches(&args.which, which, purge).await?;
     drop(watch);
     answer(global, out, &done, |done| match done.dry_run {

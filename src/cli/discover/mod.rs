@@ -6,7 +6,8 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::{Failed, Global, answer, endpoint, load_queues, only};
+use super::endpoint::{endpoint, only};
+use super::{Failed, Global, answer, load_queues};
 use crate::operate::redisson::discover::discover;
 
 /// Find Redisson's delayed queues and print a configuration for them.

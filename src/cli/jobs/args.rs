@@ -3,75 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
-use super::dead::DeadCommand;
 use crate::jobs::{JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_TTR, Token, Topic};
 use crate::operate::jobs::LONGEST_WAIT;
-
-/// Use the job queue: add, take and settle jobs.
-///
-/// Works on Redis, beside any daemons. The configuration needs a section `jobs`. A job that was taken comes back when its
-/// time to run is over, up to its tries; then it is dead.
-///
-/// add -> delay -> ready -> pop: reserved -> finish: gone | release: ready | bury: dead
-#[derive(Debug, Subcommand)]
-#[command(after_help = AFTER)]
-pub enum JobsCommand {
-    Add(AddArgs),
-    Pop(PopArgs),
-    /// Finish a job: it is gone
-    ///
-    /// Refused when the time to run was over and the job was given back or handed to another consumer.
-    #[command(after_help = FINISH)]
-    Finish(Held),
-    Release(ReleaseArgs),
-    Touch(TouchArgs),
-    Bury(BuryArgs),
-    /// Remove a job for good, whatever its state
-    #[command(after_help = DELETE)]
-    Delete(Named),
-    /// Show one job
-    #[command(visible_alias = "show", after_help = GET)]
-    Get(Named),
-    Topics(TopicsArgs),
-    Peek(PeekArgs),
-    #[command(subcommand, arg_required_else_help = true)]
-    Dead(DeadCommand),
-    /// Hand out no more jobs of a topic
-    ///
-    /// What is reserved may be finished, and jobs may be added.
-    #[command(after_help = PAUSE)]
-    Pause(OfTopic),
-    /// Hand out jobs of a topic again
-    #[command(after_help = RESUME)]
-    Resume(OfTopic),
-    Limits(LimitsArgs),
-    Destroy(DestroyArgs),
-    Import(ImportArgs),
-    Export(ExportArgs),
-}
-
-const AFTER: &str = "\
-Examples:
-  delaybridge jobs add orders --delay 30m --body '{\"orderId\":4711}'
-  delaybridge jobs pop orders --wait 1m --output json
-  delaybridge jobs finish orders~01M3P0N3V8ZJ4Q0V4T3GJ2M5A7 --token mJ0c3Zk1yQ8T_x2a";
-const FINISH: &str = "\
-Example:
-  delaybridge jobs finish orders~4711 --token mJ0c3Zk1yQ8T_x2a";
-const DELETE: &str = "\
-Example:
-  delaybridge jobs delete orders~4711";
-const GET: &str = "\
-Example:
-  delaybridge jobs get orders~4711 --output json";
-const PAUSE: &str = "\
-Example:
-  delaybridge jobs pause orders";
-const RESUME: &str = "\
-Example:
-  delaybridge jobs resume orders";
 
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 500ms, 5s, 10m or 1h 30m"))

@@ -6,7 +6,9 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::args::OfTopic;
-use super::{Failed, Global, answer, confirmed, open, text};
+use super::open::{confirmed, open};
+use super::text;
+use crate::cli::{Failed, Global, answer};
 use crate::jobs::{JobId, JobState, LocalId, Topic};
 use crate::operate::words;
 

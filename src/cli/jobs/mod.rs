@@ -1,25 +1,24 @@
 //! `jobs`: the job queue from a terminal or a shell script.
 
 mod args;
+mod command;
 mod dead;
+mod open;
 mod text;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use self::args::JobsCommand;
 use self::args::{AddArgs, DestroyArgs, ExportArgs, Held, PopArgs};
+pub use self::command::JobsCommand;
+use self::open::open;
 pub(super) use self::text::{list, topics};
 use super::progress::Progress;
-use super::{Failed, Global, answer, input, load_queues, on_queue};
+use super::{Failed, Global, answer, input, on_queue};
 use crate::jobs::{Due, JobError, NewJob, PopRequest, Release, Settled};
-use crate::operate::jobs::{Jobs, Target, export, failed, import};
-
-async fn open(global: &Global) -> Result<Jobs, Failed> {
-    Ok(Jobs::open(&load_queues(global)?).await?)
-}
+use crate::operate::jobs::{ExportTarget, export, failed, import};
 
 /// A result without a list: what was done, in the shape of the others.
 #[derive(serde::Serialize)]
@@ -107,10 +106,10 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
             let jobs = open(global).await?;
             let held;
             let target = match (key, queue) {
-                (Some(key), _) => Target::set(key, *seconds),
+                (Some(key), _) => ExportTarget::set(key, *seconds),
                 (None, queue) => {
                     held = on_queue(global, queue.as_deref().unwrap_or_default()).await?;
-                    Target::of(&held.1)?
+                    ExportTarget::of(&held.1)?
                 }
             };
             let done = export(&jobs, topic, &target, *dry_run, &mut Progress::start("jobs export")).await?;
@@ -184,9 +183,4 @@ async fn destroy(global: &Global, args: &DestroyArgs, out: &mut dyn Write) -> Re
     result.map_err(|error: JobError| failed(&format!("destroy topic {}", args.topic), &error))?;
     let done = Done { id: args.topic.to_string(), done: "destroyed", due_ms: None, deadline_ms: None };
     answer(global, out, &done, |done| format!("{} {}\n", done.id, done.done))
-}
-
-/// Whether a removal is confirmed: by `--yes`, or because a person at a terminal named the jobs.
-fn confirmed(yes: bool, all: bool) -> bool {
-    yes || !all && std::io::stdin().is_terminal()
 }

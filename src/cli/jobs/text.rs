@@ -3,7 +3,9 @@
 use crate::cli::show;
 use crate::cli::table::{Align, Table};
 use crate::operate::content::escaped;
-use crate::operate::jobs::{AddedJobs, Exported, FoundJobs, Imported, Job, TopicLimits, TopicState, Topics};
+use crate::operate::jobs::{
+    AddedJobs, ExportedJobs, FoundJobs, ImportedElements, JobDetail, TopicLimits, TopicState, Topics,
+};
 use crate::operate::words;
 
 /// Characters of a body in a row.
@@ -27,7 +29,7 @@ pub(super) fn one(found: &FoundJobs) -> String {
     found.jobs.iter().map(|job| whole(job, found.now_ms)).collect()
 }
 
-fn whole(job: &Job, now_ms: i64) -> String {
+fn whole(job: &JobDetail, now_ms: i64) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<13} {value}\n"));
     let time = |ms: i64| format!("{} ({})", show::absolute(ms), show::relative(ms, now_ms));
@@ -130,7 +132,7 @@ pub(super) fn limits(found: &TopicLimits) -> String {
     table.render()
 }
 
-pub(super) fn imported(done: &Imported) -> String {
+pub(super) fn imported(done: &ImportedElements) -> String {
     let verb = if done.dry_run { "would be moved" } else { "moved" };
     let elements = words::count(usize::try_from(done.moved).unwrap_or(usize::MAX), "element");
     let mut text = format!("{elements} of {} {verb} to topic {}\n", done.queue, done.topic);
@@ -148,7 +150,7 @@ pub(super) fn imported(done: &Imported) -> String {
     text
 }
 
-pub(super) fn exported(done: &Exported) -> String {
+pub(super) fn exported(done: &ExportedJobs) -> String {
     let verb = if done.dry_run { "would be moved" } else { "moved" };
     let jobs = words::count(usize::try_from(done.moved).unwrap_or(usize::MAX), "job");
     let mut text = format!("{jobs} of topic {} {verb} to {}\n", done.topic, done.key);

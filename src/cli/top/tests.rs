@@ -10,7 +10,7 @@ use super::view::draw;
 use crate::operate::QueueError;
 use crate::operate::overview::{Here, Hold, Overview, Row, SinkRow, Sinks};
 use crate::operate::pause::PauseState;
-use crate::operate::queues::QueueState;
+use crate::operate::queue_state::QueueState;
 
 fn row(queue: &str, due: i64, dead: i64) -> Row {
     let state = QueueState {

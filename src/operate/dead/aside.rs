@@ -1,4 +1,5 @@
-//! What an import found that is no letter: written to a file with all of its bytes, so that the import can go on and nothing is lost.
+//! The outcome of an import, and the file for lines and records that are no letters: written with all of their bytes, so that the
+//! import can go on and nothing is lost.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -8,7 +9,6 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::NAMED;
-use super::import::Imported;
 use crate::operate::error::Error;
 
 /// A file to which broken lines and records are added.
@@ -21,9 +21,9 @@ pub struct Aside {
 /// A line or a record that is no letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Broken {
-    /// Where it is: `line 4`, or `topic[0]@17`.
+    /// The place: `line 4`, or `topic[0]@17`.
     pub place: String,
-    /// Why it is none.
+    /// The reason why it is none.
     pub problem: String,
 }
 
@@ -39,7 +39,7 @@ impl Aside {
         Ok(Aside { file, path: path.to_owned() })
     }
 
-    /// Adds a line. Afterwards it is on the disk: the import does not come back to what it is about.
+    /// Adds a line, and syncs it to the disk: the import does not come back to it.
     fn add(&mut self, line: &[u8]) -> Result<(), Error> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let written = self.file.write_all(&[line, b"\n"].concat()).and_then(|()| self.file.sync_data());
@@ -47,8 +47,34 @@ impl Aside {
     }
 }
 
+/// The outcome of an import.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// The queue.
+    pub queue: String,
+    /// Whether the lines were only read.
+    pub dry_run: bool,
+    /// Letters that are there now, or would be.
+    pub imported: u64,
+    /// Lines that are done, those that were passed over among them: to go on, pass over so many.
+    pub lines: u64,
+    /// Lines and records of this queue that are letters of it already.
+    pub known: u64,
+    /// Lines of letters that this queue had before, and that a redrive, a purge or its sink has taken away since. They are
+    /// imported; where it was a redrive, the next one delivers their elements once more.
+    pub left: u64,
+    /// Records of other queues and programs.
+    pub passed: u64,
+    /// Lines or records that are no letters.
+    pub broken: u64,
+    /// The first hundred of the broken lines and records.
+    pub problems: Vec<Broken>,
+    /// Whether it was ended early.
+    pub stopped: bool,
+}
+
 impl Imported {
-    /// Counts what is no letter, and adds it to the file. A dry run only counts it.
+    /// Counts a line or record that is no letter, and adds it to the file. A dry run only counts it.
     pub(super) fn put_aside(&mut self, to: Option<&mut Aside>, broken: Broken, line: &[u8]) -> Result<(), Error> {
         if let Some(aside) = to.filter(|_| !self.dry_run) {
             aside.add(line)?;

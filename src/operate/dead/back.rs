@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::aside::{Aside, Broken};
-use super::import::{Imported, PAST_IT, put};
+use super::aside::{Aside, Broken, Imported};
+use super::import::{PAST_IT, put};
+use crate::model::Config;
 use crate::message::MessageId;
 use crate::model::Config;
 use crate::operate::content::base64;

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::filter::Filter;
 use super::selection::Selection;
-use super::{Filter, Which};
+use super::which::LetterSelector;
 use crate::operate::error::{Attempt, Error};
 use crate::operate::progress::Watch;
 use crate::operate::session::Queue;
@@ -62,7 +63,7 @@ pub struct Total {
 pub async fn count(queue: &Queue, filter: &Filter, watch: &mut dyn Watch) -> Result<Counted, Error> {
     let what = format!("count the dead letters of `{}`", queue.id());
     let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
-    let which = Which { filter: filter.clone(), ..Which::default() };
+    let which = LetterSelector { filter: filter.clone(), ..LetterSelector::default() };
     let mut selection = Selection::open(queue, &which, Order::Oldest).await?;
     let (mut kinds, mut matched) = (BTreeMap::<[String; 4], Total>::new(), 0);
     while let Some(page) = selection.next(usize::MAX, watch).await? {

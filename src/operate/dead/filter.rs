@@ -1,4 +1,4 @@
-//! Which dead letters are meant, by what they say: the same filter for everything that is done with them. Pure.
+//! LetterSelector dead letters are meant, by what they say: the same filter for everything that is done with them. Pure.
 
 use std::time::Duration;
 

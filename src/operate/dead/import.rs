@@ -5,9 +5,8 @@ use std::io::{BufRead, Read};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use serde::Serialize;
 
-use super::aside::{Aside, Broken};
+use super::aside::{Aside, Broken, Imported};
 use super::export::BASE64;
 use crate::json::{Json, NoParts, NotJson};
 use crate::operate::error::{Attempt, Error, may_have_run};
@@ -22,32 +21,6 @@ const FIELDS: usize = 100;
 
 /// How a line or a record that is no letter is passed.
 pub(super) const PAST_IT: &str = "with --broken FILE it is written to a file, and the import goes on";
-
-/// What was read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Imported {
-    /// The queue.
-    pub queue: String,
-    /// Whether the lines were only read.
-    pub dry_run: bool,
-    /// Letters that are there now, or would be.
-    pub imported: u64,
-    /// Lines that are done, those that were passed over among them: to go on, pass over so many.
-    pub lines: u64,
-    /// Lines and records of this queue that are letters of it already.
-    pub known: u64,
-    /// Lines of letters that this queue had before, and that a redrive, a purge or its sink has taken away since. They are
-    /// imported; where it was a redrive, the next one delivers their elements once more.
-    pub left: u64,
-    /// Records of other queues and programs.
-    pub passed: u64,
-    /// Lines or records that are no letters.
-    pub broken: u64,
-    /// The first hundred of them.
-    pub problems: Vec<Broken>,
-    /// Whether it was ended before it was done.
-    pub stopped: bool,
-}
 
 /// Makes letters of the lines behind the first `skip`. A line that is none is put aside; without such a place it ends the import, and
 /// says where; what is before it is there. A dry run counts it.

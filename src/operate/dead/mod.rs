@@ -9,19 +9,21 @@ mod filter;
 mod import;
 pub(crate) mod letter;
 pub(super) mod selection;
+mod which;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use self::aside::{Aside, Broken};
+pub use self::aside::{Aside, Broken, Imported};
 pub use self::back::{can_go_back, import_from, open};
 pub use self::count::{Counted, Total, count};
 pub use self::export::{Exported, export};
 pub use self::filter::{FieldIs, Filter, REASONS};
-pub use self::import::{Imported, import};
+pub use self::import::import;
 pub use self::letter::{Letter, Summary};
 use self::selection::Selection;
+pub use self::which::{FilterBody, LetterSelector, LettersBody, Pace, is_place};
 use super::error::{Attempt, Error};
 use super::progress::{Rate, Unwatched, Watch};
 use super::session::Queue;
@@ -60,81 +62,6 @@ pub struct ShownLetters {
     /// The letters, the latest first.
     #[schemars(skip)]
     pub dead_letters: Vec<Letter>,
-}
-
-/// Which letters are meant.
-#[derive(Debug, Clone, Default)]
-pub struct Which {
-    /// Stream ids, or ids of elements; none for all that fit.
-    pub ids: Vec<String>,
-    /// All of them, also if there are ids.
-    pub all: bool,
-    /// What they have to be.
-    pub filter: Filter,
-    /// Only those behind this place, in the order of the reading.
-    pub after: Option<String>,
-}
-
-/// The body of a request to redrive or remove letters: `ids`, a `filter`, or `all`.
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-#[schemars(rename = "WhichLetters")]
-pub struct LettersBody {
-    /// Places in the stream, or ids of elements; 1,000 at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ids: Option<Vec<String>>,
-    /// All current dead letters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub all: Option<bool>,
-    /// The letters that fit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub filter: Option<FilterBody>,
-    /// Only count them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dry_run: Option<bool>,
-    /// At most so many a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<u64>,
-}
-
-/// A filter in the body of a request. Lists of one text may be the text.
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-#[schemars(rename = "LetterFilter", extend("required" = []))]
-pub struct FilterBody {
-    /// Reasons of the letters.
-    pub reason: Option<Vec<String>>,
-    /// Classes of the last failure.
-    pub class: Option<Vec<String>>,
-    /// Codes of the last failure.
-    pub code: Option<Vec<String>>,
-    /// Sinks that decided.
-    pub sink: Option<Vec<String>>,
-    /// Dead for longer than this, as 2h.
-    pub older_than: Option<String>,
-    /// Dead for less than this, as 2h.
-    pub newer_than: Option<String>,
-    /// The beginning of the element's id.
-    pub id_prefix: Option<String>,
-    /// Fields of the decoded payload, as orderId=7.
-    pub field: Option<Vec<String>>,
-}
-
-impl Which {
-    /// Refuses to take nothing for everything: what changes letters must be told which.
-    fn check(&self, what: &str) -> Result<(), Error> {
-        match self.ids.is_empty() && !self.all && self.filter.is_empty() {
-            true => Err(Error::invalid(format!("{what}: name letters by id or by a filter, or ask for all"))),
-            false => Ok(()),
-        }
-    }
-}
-
-/// How it is done.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Pace {
-    /// It is only counted, and nothing is changed.
-    pub dry_run: bool,
-    /// At most so many a second.
-    pub rate: Option<f64>,
 }
 
 /// The outcome of redriving letters.
@@ -244,13 +171,6 @@ pub struct Purged {
     pub not_found: Vec<String>,
 }
 
-/// Whether the text is a place in a stream (`1795251632252-0`), and so names a letter. An element's own text may look like one:
-/// then the stream comes first.
-pub fn is_place(text: &str) -> bool {
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    text.split_once('-').is_some_and(|(ms, number)| digits(ms) && digits(number))
-}
-
 /// One page of the letters that fit, the latest first: at most `limit`, of at most 10,000 that are looked at. `after` is the
 /// `next` of the page before.
 ///
@@ -263,7 +183,7 @@ pub async fn page(queue: &Queue, filter: &Filter, limit: usize, after: Option<&s
         return Err(Error::invalid(format!("{what}: a page begins behind a stream id (1795251632252-0)")));
     }
     let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
-    let which = Which { filter: filter.clone(), after: after.map(str::to_owned), ..Which::default() };
+    let which = LetterSelector { filter: filter.clone(), after: after.map(str::to_owned), ..LetterSelector::default() };
     let mut selection = Selection::open(queue, &which, Order::Newest).await?;
     let total = queue.ledger.dead_count(&queue.conn).await.attempt(&what)?;
     let (mut dead_letters, mut last, mut at_end) = (Vec::new(), None, false);
@@ -322,7 +242,7 @@ pub async fn list(queue: &Queue, filter: &Filter, limit: usize, watch: &mut dyn 
 /// # Errors
 ///
 /// When there is none of this name, and when Redis cannot be asked.
-pub async fn show(queue: &Queue, which: &Which, limit: usize) -> Result<ShownLetters, Error> {
+pub async fn show(queue: &Queue, which: &LetterSelector, limit: usize) -> Result<ShownLetters, Error> {
     let limit = if which.ids.is_empty() { limit } else { 1 };
     let mut selection = Selection::open(queue, which, Order::Newest).await?;
     let mut dead_letters = Vec::new();
@@ -344,7 +264,12 @@ pub async fn show(queue: &Queue, which: &Which, limit: usize) -> Result<ShownLet
 /// # Errors
 ///
 /// When Redis cannot be asked; the message says how many were redriven before.
-pub async fn redrive(queue: &Queue, which: &Which, pace: Pace, watch: &mut dyn Watch) -> Result<Redriven, Error> {
+pub async fn redrive(
+    queue: &Queue,
+    which: &LetterSelector,
+    pace: Pace,
+    watch: &mut dyn Watch,
+) -> Result<Redriven, Error> {
     which.check(&format!("redrive dead letters of `{}`", queue.id()))?;
     let mut answer = Redriven { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Redriven::default() };
     let mut selection = Selection::open(queue, which, Order::Oldest).await?;
@@ -404,7 +329,7 @@ async fn redrive_one(queue: &Queue, letter: DeadLetter, answer: &mut Redriven) -
 /// # Errors
 ///
 /// When Redis cannot be asked; the message says how many were removed before.
-pub async fn purge(queue: &Queue, which: &Which, pace: Pace, watch: &mut dyn Watch) -> Result<Purged, Error> {
+pub async fn purge(queue: &Queue, which: &LetterSelector, pace: Pace, watch: &mut dyn Watch) -> Result<Purged, Error> {
     which.check(&format!("purge dead letters of `{}`", queue.id()))?;
     let mut answer = Purged { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Purged::default() };
     let mut selection = Selection::open(queue, which, Order::Oldest).await?;

@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Which;
-use super::is_place;
+use super::which::{LetterSelector, is_place};
 use crate::message::MessageId;
 use crate::operate::error::{Attempt, Error};
 use crate::operate::progress::{Step, Watch};
@@ -13,7 +12,7 @@ use crate::source::ledger::{DeadLetter, DeadLetters, Order, redis_now_ms};
 /// A reader of the letters that are meant.
 pub struct Selection<'a> {
     queue: &'a Queue,
-    which: &'a Which,
+    which: &'a LetterSelector,
     what: String,
     /// Places that were named and are still to be asked for.
     places: Vec<&'a str>,
@@ -27,7 +26,7 @@ pub struct Selection<'a> {
 }
 
 /// Some letters.
-pub struct Page {
+pub struct LetterPage {
     /// Those that are meant.
     pub letters: Vec<DeadLetter>,
     /// The place of the last one that was looked at.
@@ -40,7 +39,7 @@ impl<'a> Selection<'a> {
     /// # Errors
     ///
     /// When the filter cannot be, and when Redis cannot be asked.
-    pub async fn open(queue: &'a Queue, which: &'a Which, order: Order) -> Result<Selection<'a>, Error> {
+    pub async fn open(queue: &'a Queue, which: &'a LetterSelector, order: Order) -> Result<Selection<'a>, Error> {
         which.filter.check()?;
         let what = format!("read the dead letters of `{}`", queue.id());
         let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
@@ -73,7 +72,7 @@ impl<'a> Selection<'a> {
     /// # Errors
     ///
     /// When Redis cannot be asked.
-    pub async fn next(&mut self, most: usize, watch: &mut dyn Watch) -> Result<Option<Page>, Error> {
+    pub async fn next(&mut self, most: usize, watch: &mut dyn Watch) -> Result<Option<LetterPage>, Error> {
         watch.at(self.step);
         if watch.is_stopped() {
             return Ok(None);
@@ -87,14 +86,14 @@ impl<'a> Selection<'a> {
                 self.met.insert(place);
             }
             let letters = self.fitting(letters, true);
-            return Ok(Some(Page { letters, last: None }));
+            return Ok(Some(LetterPage { letters, last: None }));
         }
         let Some(reader) = &mut self.letters else { return Ok(None) };
         let page = reader.next(conn, most).await.attempt(&self.what)?;
         let Some(last) = page.last().map(|letter| letter.stream_id.clone()) else { return Ok(None) };
         self.step.done += page.len() as u64;
         let letters = self.fitting(page, false);
-        Ok(Some(Page { letters, last: Some(last) }))
+        Ok(Some(LetterPage { letters, last: Some(last) }))
     }
 
     fn fitting(&mut self, mut page: Vec<DeadLetter>, named: bool) -> Vec<DeadLetter> {

@@ -19,7 +19,7 @@ use crate::source::zset::ZsetSpec;
 const PAGE: usize = 100;
 
 /// Where jobs go.
-pub enum Target<'a> {
+pub enum ExportTarget<'a> {
     /// A plain sorted set with scores of this unit.
     Set(&'a str, Unit),
     /// A pool of jobs, as the program of its preset would write them.
@@ -28,7 +28,7 @@ pub enum Target<'a> {
 
 /// What was exported.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Exported {
+pub struct ExportedJobs {
     /// The topic that the jobs came from.
     pub topic: String,
     /// The sorted set that the members went to, or the first bucket of the pool.
@@ -44,10 +44,10 @@ pub struct Exported {
     pub elsewhere: u64,
 }
 
-impl<'a> Target<'a> {
+impl<'a> ExportTarget<'a> {
     /// A sorted set with scores in whole seconds, or in milliseconds.
-    pub fn set(key: &'a str, seconds: bool) -> Target<'a> {
-        Target::Set(key, if seconds { Unit::Seconds } else { Unit::Millis })
+    pub fn set(key: &'a str, seconds: bool) -> ExportTarget<'a> {
+        ExportTarget::Set(key, if seconds { Unit::Seconds } else { Unit::Millis })
     }
 
     /// The place that a queue of the configuration delivers from.
@@ -55,15 +55,15 @@ impl<'a> Target<'a> {
     /// # Errors
     ///
     /// When nothing can be exported there.
-    pub fn of(queue: &'a Queue) -> Result<Target<'a>, Error> {
+    pub fn of(queue: &'a Queue) -> Result<ExportTarget<'a>, Error> {
         let refused = |why: &str| Err(Error::invalid(format!("export to queue `{}`: {why}", queue.id())));
         let source = &queue.spec.source;
         if let Some(set) = source.of_kind::<ZsetSpec>() {
-            return Ok(Target::Set(&set.key, set.score));
+            return Ok(ExportTarget::Set(&set.key, set.score));
         }
         if let Some(pool) = source.of_kind::<JobPoolSpec>() {
             return match pool.why_not_written() {
-                None => Ok(Target::Pool(queue, Box::new(JobPool::of(pool)))),
+                None => Ok(ExportTarget::Pool(queue, Box::new(JobPool::of(pool)))),
                 Some(why) => refused(&format!("{why}; export to a sorted set with --key")),
             };
         }
@@ -75,8 +75,8 @@ impl<'a> Target<'a> {
 
     fn key(&self) -> &str {
         match self {
-            Target::Set(key, _) => key,
-            Target::Pool(queue, _) => queue.spec.source.name(),
+            ExportTarget::Set(key, _) => key,
+            ExportTarget::Pool(queue, _) => queue.spec.source.name(),
         }
     }
 }
@@ -89,12 +89,13 @@ impl<'a> Target<'a> {
 pub async fn export(
     jobs: &Jobs,
     topic: &Topic,
-    target: &Target<'_>,
+    target: &ExportTarget<'_>,
     dry_run: bool,
     watch: &mut dyn Watch,
-) -> Result<Exported, Error> {
+) -> Result<ExportedJobs, Error> {
     let what = format!("export topic {topic} to `{}`", target.key());
-    let mut done = Exported { topic: topic.to_string(), key: target.key().to_owned(), dry_run, ..Exported::default() };
+    let mut done =
+        ExportedJobs { topic: topic.to_string(), key: target.key().to_owned(), dry_run, ..ExportedJobs::default() };
     let sizes = jobs.queue.sizes(topic).await.map_err(|error| failed(&what, &error))?;
     if !sizes.paused && !dry_run {
         let text = "consumers would take jobs meanwhile: run `delaybridge jobs pause` first";
@@ -130,7 +131,7 @@ pub async fn export(
 /// Copies a job and removes it; whether it went, or would go.
 async fn copy(
     jobs: &Jobs,
-    target: &Target<'_>,
+    target: &ExportTarget<'_>,
     job: &JobInfo,
     dry_run: bool,
     what: &dyn Fn() -> String,
@@ -140,12 +141,12 @@ async fn copy(
         return Ok(false);
     }
     match target {
-        Target::Set(..) if dry_run => Ok(true),
-        Target::Set(key, unit) => {
+        ExportTarget::Set(..) if dry_run => Ok(true),
+        ExportTarget::Set(key, unit) => {
             let moved = jobs.queue.export_member(key, unit.at(job.time_ms), &job.id, &job.body).await;
             moved.map_err(|error| failed(&what(), &error))
         }
-        Target::Pool(queue, pool) => {
+        ExportTarget::Pool(queue, pool) => {
             let leaving = Leaving {
                 id: job.id.local.as_str(),
                 topic: job.id.topic.as_str(),

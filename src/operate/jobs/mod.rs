@@ -1,6 +1,7 @@
 //! The job queue as an operator, or a consumer without a library, uses it: one call each, and results that are plain.
 
 mod by_name;
+mod copies;
 mod export;
 mod moving;
 mod pools;
@@ -14,11 +15,13 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 pub use self::by_name::{TOPICS_MOST, TopicDetail, TopicPage, states};
-pub use self::export::{Exported, Target, export};
-pub use self::moving::{Imported, import};
+pub use self::copies::ImportedElements;
+pub use self::export::{ExportTarget, ExportedJobs, export};
+pub use self::moving::import;
 use super::content::Content;
 use super::error::Error;
-use super::session::{connected, redis};
+use super::session::{Session, connected, redis};
+use crate::model::Config;
 pub use crate::jobs::NewJob;
 use crate::jobs::{
     self, Added, Allowed, Dispenser, JobError, JobId, JobInfo, JobQueue, JobSettings, JobState, Limits, LocalId,
@@ -36,7 +39,7 @@ pub struct Jobs {
 
 /// A job.
 #[derive(Debug, Clone, Serialize)]
-pub struct Job {
+pub struct JobDetail {
     /// `TOPIC~ID`.
     pub id: String,
     /// Its topic.
@@ -86,7 +89,7 @@ pub struct FoundJobs {
     pub now_ms: i64,
     /// The jobs.
     #[schemars(with = "Vec<Map<String, Value>>")]
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobDetail>,
 }
 
 /// Jobs that were added.
@@ -139,9 +142,9 @@ pub struct TopicLimits {
     pub limits: Allowed,
 }
 
-impl Job {
-    fn reserved(job: Reserved) -> Job {
-        Job {
+impl JobDetail {
+    fn reserved(job: Reserved) -> JobDetail {
+        JobDetail {
             id: job.id.to_string(),
             topic: job.id.topic.to_string(),
             state: JobState::Reserved.as_str(),
@@ -161,9 +164,9 @@ impl Job {
         }
     }
 
-    fn seen(job: JobInfo) -> Job {
+    fn seen(job: JobInfo) -> JobDetail {
         let at = |states: &[JobState]| states.contains(&job.state).then_some(job.time_ms);
-        Job {
+        JobDetail {
             id: job.id.to_string(),
             topic: job.id.topic.to_string(),
             state: job.state.as_str(),
@@ -227,6 +230,14 @@ pub fn failed(what: &str, error: &JobError) -> Error {
     }
 }
 
+impl Session {
+    /// The job queue, if the configuration has one.
+    pub fn jobs(&self) -> Option<Jobs> {
+        let redis = self.redis(&self.config.jobs_redis).clone();
+        Some(Jobs::over(redis, self.config.jobs.clone()?))
+    }
+}
+
 impl Jobs {
     /// Connects; one attempt, because a person waits for it.
     ///
@@ -274,7 +285,7 @@ impl Jobs {
             taken
         };
         let (taken, ()) = tokio::join!(take, dispensing.run(heard, stop.clone()));
-        let jobs = taken.map_err(|error| failed(what, &error))?.into_iter().map(Job::reserved).collect();
+        let jobs = taken.map_err(|error| failed(what, &error))?.into_iter().map(JobDetail::reserved).collect();
         Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs })
     }
 
@@ -287,7 +298,7 @@ impl Jobs {
         let what = format!("look at job {id}");
         let found = self.queue.get(id).await.map_err(|error| failed(&what, &error))?;
         let job = found.ok_or_else(|| failed(&what, &JobError::NotFound))?;
-        Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs: vec![Job::seen(job)] })
+        Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs: vec![JobDetail::seen(job)] })
     }
 
     /// Whether a topic has come into being.
@@ -315,7 +326,7 @@ impl Jobs {
             if page.is_empty() {
                 break;
             }
-            jobs.extend(page.into_iter().map(Job::seen));
+            jobs.extend(page.into_iter().map(JobDetail::seen));
         }
         Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs })
     }

@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use serde::Serialize;
 
+use super::copies::{ImportedElements, is_copy, local_id};
 use super::{Jobs, failed, pools};
 use crate::jobs::{Added, Due, JobError, LocalId, NewJob, Topic};
 use crate::operate::error::{Attempt, Error};
@@ -19,29 +19,6 @@ use crate::source::ledger::{Acted, Located, Place, Removal, Seen, Shape, Show};
 /// Elements that are moved at once.
 const PAGE: usize = 100;
 
-/// What was imported.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Imported {
-    /// The queue that the elements came from.
-    pub queue: String,
-    /// The topic that the jobs went to.
-    pub topic: String,
-    /// Whether nothing was changed.
-    pub dry_run: bool,
-    /// Elements that are jobs now, or would be.
-    pub moved: u64,
-    /// Of these the ones that an earlier run had copied already.
-    pub copied_before: u64,
-    /// Elements that another client took meanwhile: their copies were withdrawn.
-    pub taken: u64,
-    /// Ids of a pool without a job: its user has deleted it.
-    pub deleted: u64,
-    /// Elements that cannot be read, are too large for the topic, or have the id of another job there; they stay.
-    pub left: u64,
-    /// Elements that are in flight or on a ready list; they stay where they are.
-    pub elsewhere: u64,
-}
-
 /// Moves what is scheduled or waits for a retry in a queue to a topic.
 ///
 /// # Errors
@@ -53,9 +30,9 @@ pub async fn import(
     topic: &Topic,
     dry_run: bool,
     watch: &mut dyn Watch,
-) -> Result<Imported, Error> {
+) -> Result<ImportedElements, Error> {
     let what = format!("import queue `{}` into topic {topic}", queue.id());
-    let mut done = Imported { queue: queue.id().to_owned(), topic: topic.to_string(), dry_run, ..Imported::default() };
+    let mut done = ImportedElements { queue: queue.id().to_owned(), topic: topic.to_string(), dry_run, ..ImportedElements::default() };
     if let Some(source) = queue.spec.source.of_kind::<JobsSpec>() {
         return Err(Error::invalid(format!("{what}: its elements are the jobs of topic {} already", source.topic)));
     }
@@ -102,27 +79,6 @@ async fn waiting(queue: &Queue, what: &str) -> Result<u64, Error> {
     Ok(all)
 }
 
-impl Imported {
-    /// How far it is.
-    pub(super) fn step(&self, of: u64) -> Step {
-        Step { done: self.moved + self.taken + self.deleted + self.left, of: Some(of), acted: self.moved }
-    }
-}
-
-async fn elsewhere(queue: &Queue, mut done: Imported, what: &str) -> Result<Imported, Error> {
-    for place in [Place::InFlight, Place::Ready] {
-        let page = queue.ledger.peek(&queue.conn, place, 0, 1, Show::Start(0)).await.attempt(what)?;
-        done.elsewhere += page.total as u64;
-    }
-    Ok(done)
-}
-
-/// Whether the job that was added is a copy of this payload: now, or by an earlier run. A job that is gone was one, and a consumer
-/// has finished it.
-pub(super) async fn is_copy(jobs: &Jobs, added: &Added, payload: &Bytes) -> Result<bool, JobError> {
-    Ok(added.created || jobs.queue.get(&added.id).await?.is_none_or(|there| there.body == *payload))
-}
-
 /// Moves a page; answers how many of it stay.
 async fn page_moved(
     queue: &Queue,
@@ -130,7 +86,7 @@ async fn page_moved(
     topic: &Topic,
     place: Place,
     seen: Vec<Seen>,
-    done: &mut Imported,
+    done: &mut ImportedElements,
     what: &str,
 ) -> Result<usize, Error> {
     let total = seen.len();
@@ -188,27 +144,4 @@ async fn page_moved(
         }
     }
     Ok(stay)
-}
-
-/// The id of an element as one of a job: as it is where it can be, else as hexadecimal digits.
-pub(super) fn local_id(id: &str) -> LocalId {
-    id.parse().unwrap_or_else(|_| {
-        let digits = hex::encode(id);
-        // Ids have at most 128 characters; the hash of what is longer is as good.
-        let short =
-            if digits.len() <= 128 { digits } else { format!("{:032x}", xxhash_rust::xxh3::xxh3_128(id.as_bytes())) };
-        short.parse().unwrap_or_else(|_| LocalId::ulid(0, 0))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_element_s_id_is_the_job_s_where_it_can_be() {
-        assert_eq!(local_id("52414e444f4d3842").as_str(), "52414e444f4d3842");
-        assert_eq!(local_id("a b").as_str(), "612062");
-        assert_eq!(local_id(&"ü".repeat(100)).as_str().len(), 32);
-    }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::moving::{Imported, is_copy, local_id};
+use super::copies::{ImportedElements, is_copy, local_id};
 use super::{Jobs, failed};
 use crate::jobs::{Due, NewJob, Topic};
 use crate::operate::back;
@@ -31,7 +31,7 @@ const AHEAD: Duration = Duration::from_secs(300 * 365 * 86_400);
 const ASIDE_MS: i64 = 86_400_000;
 
 /// What is done with an element.
-enum Copy {
+enum PoolAction {
     /// Its job goes to the topic.
     Add(NewJob),
     /// It has none: its user deleted it.
@@ -43,7 +43,7 @@ enum Copy {
 }
 
 /// Counts what would be moved. Changes nothing.
-pub(super) async fn count(queue: &Queue, most: u64, done: &mut Imported, what: &str) -> Result<(), Error> {
+pub(super) async fn count(queue: &Queue, most: u64, done: &mut ImportedElements, what: &str) -> Result<(), Error> {
     for place in [Place::Scheduled, Place::Retry] {
         let mut first = 0;
         loop {
@@ -64,10 +64,10 @@ pub(super) async fn count(queue: &Queue, most: u64, done: &mut Imported, what: &
                 queue.ledger.fetch(&queue.conn, &mut elements, BATCH_BYTES).await.attempt(what)?;
                 elements.retain_mut(|element| {
                     match copy_of(queue, element, most) {
-                        Copy::Add(_) => done.moved += 1,
-                        Copy::Deleted => done.deleted += 1,
-                        Copy::Leave => done.left += 1,
-                        Copy::Later => return true,
+                        PoolAction::Add(_) => done.moved += 1,
+                        PoolAction::Deleted => done.deleted += 1,
+                        PoolAction::Leave => done.left += 1,
+                        PoolAction::Later => return true,
                     }
                     false
                 });
@@ -82,7 +82,7 @@ pub(super) async fn import(
     queue: &Queue,
     jobs: &Jobs,
     topic: &Topic,
-    done: &mut Imported,
+    done: &mut ImportedElements,
     (of, watch): (u64, &mut dyn Watch),
     what: &str,
 ) -> Result<(), Error> {
@@ -142,23 +142,26 @@ async fn claim_moved(
     claim: ClaimName,
     elements: Vec<Element>,
     (now_ms, most): (i64, u64),
-    done: &mut Imported,
+    done: &mut ImportedElements,
     what: &str,
 ) -> Result<(), Error> {
-    let attempt = |done: &Imported| format!("{what} ({} moved before; run it again in a minute to go on)", done.moved);
+    let attempt =
+        |done: &ImportedElements| format!("{what} ({} moved before; run it again in a minute to go on)", done.moved);
     let (mut verdicts, mut copied, mut new) = (Vec::new(), Vec::new(), Vec::new());
     for (place, mut element) in elements.into_iter().enumerate() {
         match copy_of(queue, &mut element, most) {
-            Copy::Add(job) => {
+            PoolAction::Add(job) => {
                 copied.push((place, element));
                 new.push(job);
             }
-            Copy::Deleted => {
+            PoolAction::Deleted => {
                 done.deleted += 1;
                 verdicts.push(verdict(claim, &element, Move::Confirm));
             }
-            Copy::Later => verdicts.push(verdict(claim, &element, Move::Return { at_ms: element.header().time_ms })),
-            Copy::Leave => {
+            PoolAction::Later => {
+                verdicts.push(verdict(claim, &element, Move::Return { at_ms: element.header().time_ms }))
+            }
+            PoolAction::Leave => {
                 done.left += 1;
                 verdicts.push(aside(claim, place, &element, now_ms));
             }
@@ -208,7 +211,7 @@ fn aside(claim: ClaimName, place: usize, element: &Element, now_ms: i64) -> Verd
     verdict(claim, element, Move::Release { header, at_ms: now_ms + ASIDE_MS })
 }
 
-fn copy_of(queue: &Queue, element: &mut Element, most: u64) -> Copy {
+fn copy_of(queue: &Queue, element: &mut Element, most: u64) -> PoolAction {
     let mut due_ms = element.header().time_ms;
     let (id, mut payload) = queue.ledger.open(element);
     if let Err(NoPayload::NotDue(at_ms)) = payload {
@@ -222,11 +225,11 @@ fn copy_of(queue: &Queue, element: &mut Element, most: u64) -> Copy {
     match payload {
         Ok(body) if body.len() as u64 <= most => {
             let id = Some(local_id(&id.to_string()));
-            Copy::Add(NewJob { id, due: Due::At(due_ms.max(0)), ..NewJob::new(body) })
+            PoolAction::Add(NewJob { id, due: Due::At(due_ms.max(0)), ..NewJob::new(body) })
         }
         // Where none was ever met, the configuration may look for them in the wrong place: no id is dropped for that.
-        Err(NoPayload::Missing) if queue.ledger.has_met_bodies() => Copy::Deleted,
-        Err(NoPayload::NoRoom) => Copy::Later,
-        Ok(_) | Err(_) => Copy::Leave,
+        Err(NoPayload::Missing) if queue.ledger.has_met_bodies() => PoolAction::Deleted,
+        Err(NoPayload::NoRoom) => PoolAction::Later,
+        Ok(_) | Err(_) => PoolAction::Leave,
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::acl;
 use super::error::explained;
-use super::queues::{self, QueueState};
+use super::queue_state::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
 use super::words;
 use crate::jobs;
@@ -198,7 +198,7 @@ async fn queue(queue: Queue) -> Vec<Finding> {
     let (conn, spec) = (&queue.conn, &queue.spec);
     let what = format!("queue {}", spec.id);
     let rights = rights(conn, format!("{what}: rights"), &acl::of_queue(spec)).await;
-    let mut findings = match queues::state(&queue).await {
+    let mut findings = match queue_state::state(&queue).await {
         Ok(stats) => {
             let paused = format!("{what}: pause");
             let pauses = stats.paused.iter().map(|pause| pause.line(stats.now_ms));

@@ -9,7 +9,7 @@ use super::guess;
 use crate::link::Conn;
 use crate::link::RedisTarget;
 use crate::operate::error::{Attempt, Error, QueueError, explained};
-use crate::operate::queues::QueueState;
+use crate::operate::queue_state::QueueState;
 use crate::operate::session::{everywhere, redis};
 use crate::source::StoreError;
 use crate::source::ledger::{Place, Shape, Show};

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::survey::Survey;
+pub use super::survey::Transferred;
 use super::{Layout, name};
-use crate::message::MessageId;
 use crate::operate::error::{Attempt, Error, may_have_run};
 use crate::operate::progress::{Step, Watch, ended};
 use crate::operate::session::Queue;
@@ -43,15 +43,6 @@ pub struct Migration {
     pub kept: usize,
     /// Due elements that are missing in Redisson's list: a client transferred them and then failed.
     pub transferred: Vec<Transferred>,
-}
-
-/// An element that a client transferred without removing it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Transferred {
-    /// Its id.
-    pub id: MessageId,
-    /// How often its payload is on the ready list now.
-    pub ready_copies: usize,
 }
 
 /// Finds out what would be repacked; changes nothing.

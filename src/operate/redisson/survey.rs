@@ -4,10 +4,10 @@
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
+use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Layout;
-use super::migrate::Transferred;
 use crate::message::MessageId;
 use crate::operate::session::Queue;
 use crate::source::StoreError;
@@ -15,16 +15,25 @@ use crate::source::ledger::Place;
 use crate::source::redisson::layout;
 use crate::source::redisson::{Kept, Repack, repacked};
 
+/// An element that a client transferred without removing it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Transferred {
+    /// The element's id.
+    pub id: MessageId,
+    /// Copies of the payload that are on the ready list now.
+    pub ready_copies: usize,
+}
+
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// Elements of the sorted set by layout.
     pub(super) new: usize,
     pub(super) old: usize,
-    /// Those that are not in the wanted layout and can be converted to it.
+    /// Elements that are not in the wanted layout and can be converted to it.
     pub(super) foreign: usize,
     pub(super) junk: usize,
-    /// Those that would be read as the other layout after conversion.
+    /// Elements that would be read as the other layout after conversion.
     pub(super) ambiguous: usize,
     /// Due elements that are missing in the list: a client took them out and failed before it removed them from the
     /// sorted set. With the number of their payloads on the ready list.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::client::{Daemon, of_one, part};
 use crate::operate::content::Content;
 use crate::operate::dead::{
-    Counted, DeadLetters, Filter, Letter, LettersBody, Pace, Purged, Redriven, ShownLetters, Swept, Which,
+    Counted, DeadLetters, Filter, Letter, LetterSelector, LettersBody, Pace, Purged, Redriven, ShownLetters, Swept,
 };
 use crate::operate::error::Error;
 use crate::operate::progress::{Rate, Step, Watch};
@@ -91,7 +91,7 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
 pub async fn redrive(
     daemon: &Daemon,
     queue: &str,
-    which: &Which,
+    which: &LetterSelector,
     pace: Pace,
     watch: &mut dyn Watch,
 ) -> Result<Redriven, Error> {
@@ -110,7 +110,7 @@ pub async fn redrive(
 pub async fn purge(
     daemon: &Daemon,
     queue: &str,
-    which: &Which,
+    which: &LetterSelector,
     pace: Pace,
     watch: &mut dyn Watch,
 ) -> Result<Purged, Error> {
@@ -128,7 +128,7 @@ pub async fn purge(
 struct Sweep<'a> {
     daemon: &'a Daemon,
     queue: &'a str,
-    which: &'a Which,
+    which: &'a LetterSelector,
     pace: Pace,
     verb: &'static str,
 }

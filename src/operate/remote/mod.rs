@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 pub use self::client::Daemon;
 use self::client::part;
-use super::dead::{Counted, DeadLetters, Filter, Pace, Purged, Redriven, ShownLetters, Which};
+use super::dead::{Counted, DeadLetters, Filter, LetterSelector, Pace, Purged, Redriven, ShownLetters};
 use super::element::{Acted, Action, Found};
 use super::error::Error;
 use super::operator::{Asked, Operator, Peeked};
@@ -142,7 +142,7 @@ impl Operator for Daemon {
         Box::pin(dead::count(self, queue, filter))
     }
 
-    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Which, _limit: usize) -> Asked<'a, ShownLetters> {
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a LetterSelector, _limit: usize) -> Asked<'a, ShownLetters> {
         Box::pin(async move {
             match &which.ids[..] {
                 [id] if which.filter.is_empty() => dead::show(self, queue, id).await,
@@ -161,7 +161,7 @@ impl Operator for Daemon {
     fn redrive<'a>(
         &'a self,
         queue: &'a str,
-        which: &'a Which,
+        which: &'a LetterSelector,
         pace: Pace,
         watch: &'a mut dyn Watch,
     ) -> Asked<'a, Redriven> {
@@ -171,7 +171,7 @@ impl Operator for Daemon {
     fn purge<'a>(
         &'a self,
         queue: &'a str,
-        which: &'a Which,
+        which: &'a LetterSelector,
         pace: Pace,
         watch: &'a mut dyn Watch,
     ) -> Asked<'a, Purged> {

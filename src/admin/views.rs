@@ -1,98 +1,33 @@
-//! What Redis was asked for a page of queues, kept for a second: several people who watch cost as much as one.
+//! The views of the daemon: queues with what this daemon knows of them, topics, sinks.
 
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Duration;
-
-use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
 use super::Admin;
 use super::v1::errors::problem;
 use crate::api::problem::Problem;
-use crate::clock::Instant;
 use crate::operate::jobs::TopicPage;
-use crate::operate::overview::{ClockSkew, Here, Hold, Overview, Row, SinkRow, Sinks, Trouble, Which, overview};
+use crate::operate::overview::{ClockSkew, Here, Hold, Overview, QueuePage, Row, SinkRow, Sinks, Trouble, overview};
 use crate::telemetry::recent::Lately;
 use crate::telemetry::status::{self, Look};
-
-/// How long a look is shown.
-const FRESH: Duration = Duration::from_secs(1);
-/// Pages that are kept.
-const KEPT: usize = 32;
-
-/// The looks of the last second.
-pub struct Looks {
-    queues: Kept<Which, Overview>,
-    topics: Kept<(Option<String>, usize), TopicPage>,
-    /// One at a time: who comes meanwhile finds it kept.
-    turn: Semaphore,
-}
-
-impl Default for Looks {
-    fn default() -> Self {
-        Looks { queues: Kept::default(), topics: Kept::default(), turn: Semaphore::new(1) }
-    }
-}
-
-impl Looks {
-    /// Something was changed: what was seen before is of yesterday.
-    pub fn forget(&self) {
-        self.queues.0.lock().clear();
-        self.topics.0.lock().clear();
-    }
-}
-
-/// Pages of one kind by what was asked for.
-struct Kept<K, V>(Mutex<HashMap<K, (Instant, Arc<V>)>>);
-
-impl<K, V> Default for Kept<K, V> {
-    fn default() -> Self {
-        Kept(Mutex::default())
-    }
-}
-
-impl<K: Hash + Eq, V> Kept<K, V> {
-    fn fresh(&self, which: &K) -> Option<Arc<V>> {
-        let kept = self.0.lock();
-        kept.get(which).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, page)| page.clone())
-    }
-
-    fn keep(&self, which: K, page: &Arc<V>) {
-        let mut kept = self.0.lock();
-        kept.retain(|_, (at, _)| at.elapsed() < FRESH);
-        if kept.len() < KEPT {
-            kept.insert(which, (Instant::now(), page.clone()));
-        }
-    }
-}
 
 impl Admin {
     /// A page of queues, at most a second old.
     ///
     /// # Errors
     /// The page would begin after a queue that is not there.
-    pub async fn overview(&self, which: Which) -> Result<Arc<Overview>, Problem> {
-        if let Some(page) = self.looks.queues.fresh(&which) {
-            return Ok(page);
-        }
-        // The semaphore is never closed. Dropped with the request, it lets the next one look.
-        let _turn = self.looks.turn.acquire().await;
-        if let Some(page) = self.looks.queues.fresh(&which) {
-            return Ok(page);
-        }
-        let mut page = overview(&self.session(), &which).await.map_err(|error| problem(&error))?;
-        let (look, lately) = (self.status.look(), self.recent.lately());
-        let clock =
-            |(redis, ahead): &(Arc<str>, f64)| ClockSkew { redis: redis.to_string(), ahead_seconds: ahead.round() };
-        page.clocks = look.clocks.iter().map(clock).collect();
-        for row in &mut page.queues {
-            row.add(here(&row.state.queue, &look, lately.get(row.state.queue.as_str()).copied()));
-        }
-        let page = Arc::new(page);
-        self.looks.queues.keep(which, &page);
-        Ok(page)
+    pub async fn overview(&self, which: QueuePage) -> Result<Arc<Overview>, Problem> {
+        let read = async |which: &QueuePage| {
+            let mut page = overview(&self.session(), which).await.map_err(|error| problem(&error))?;
+            let (look, lately) = (self.status.look(), self.recent.lately());
+            let clock =
+                |(redis, ahead): &(Arc<str>, f64)| ClockSkew { redis: redis.to_string(), ahead_seconds: ahead.round() };
+            page.clocks = look.clocks.iter().map(clock).collect();
+            for row in &mut page.queues {
+                row.add(here(&row.state.queue, &look, lately.get(row.state.queue.as_str()).copied()));
+            }
+            Ok(page)
+        };
+        self.cache.page(|cache| &cache.queues, which, read).await
     }
 
     /// A page of topics, at most a second old.
@@ -101,17 +36,8 @@ impl Admin {
     /// There is no job queue, or it cannot be read.
     pub async fn topics(&self, after: Option<&str>, limit: usize) -> Result<Arc<TopicPage>, Problem> {
         let jobs = self.jobs()?;
-        let which = (after.map(str::to_owned), limit);
-        if let Some(page) = self.looks.topics.fresh(&which) {
-            return Ok(page);
-        }
-        let _turn = self.looks.turn.acquire().await;
-        if let Some(page) = self.looks.topics.fresh(&which) {
-            return Ok(page);
-        }
-        let page = Arc::new(jobs.page(after, limit).await.map_err(|error| problem(&error))?);
-        self.looks.topics.keep(which, &page);
-        Ok(page)
+        let read = async |_: &_| jobs.page(after, limit).await.map_err(|error| problem(&error));
+        self.cache.page(|cache| &cache.topics, (after.map(str::to_owned), limit), read).await
     }
 
     /// One queue.
@@ -156,7 +82,7 @@ impl Admin {
     }
 }
 
-/// What this daemon knows of a queue.
+/// The state and the recent work of this daemon at a queue.
 fn here(queue: &str, look: &Look, lately: Option<Lately>) -> Here {
     let held = look.held.get(queue).map(|(reason, seconds)| Hold { reason: reason.clone(), seconds: *seconds });
     let lately = lately.unwrap_or_default();

@@ -1,0 +1,111 @@
+//! The state that all requests of the listener share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::access::Access;
+use super::overview_cache::OverviewCache;
+use crate::api::room::Memory;
+use crate::model::{AdminSpec, Config};
+use crate::operate::Session;
+use crate::reload::ReloadHandle;
+use crate::telemetry::events::Events;
+use crate::telemetry::events::admin::AdminEvents;
+use crate::telemetry::recent::{Recent, STEP};
+use crate::telemetry::status::Status;
+use crate::telemetry::tail::Tail;
+
+/// The name of the client towards Redis.
+const CLIENT: &str = "delaybridge-admin";
+/// Largest body of a request: forms and lists of ids.
+const MAX_BODY: usize = 1 << 20;
+/// Memory for large bodies together.
+const ROOM: usize = 16 << 20;
+/// Time that changes under way have once the daemon stops.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// The state that all requests share.
+pub struct Admin {
+    /// The way to ask for reloads, and to the configuration that runs.
+    pub(super) reload: ReloadHandle,
+    /// Connections to Redis, and the configuration that they are for.
+    session: Mutex<(Arc<Config>, Arc<Session>)>,
+    pub(super) access: Access,
+    pub(super) memory: Memory,
+    pub(super) cache: OverviewCache,
+    /// The board of the daemon.
+    pub(super) status: Status,
+    /// The recent work of the daemon.
+    pub(super) recent: Recent,
+    /// The events of single elements.
+    pub(super) tail: Tail,
+    /// Changes under way.
+    pub(super) changes: TaskTracker,
+    pub(super) events: AdminEvents,
+    pub(super) stopping: CancellationToken,
+}
+
+impl Admin {
+    /// The operators' API of a daemon that runs the configuration of the handle, until `stopping`.
+    ///
+    /// # Errors
+    /// The first mistake in the file of tokens.
+    pub fn new(
+        spec: &AdminSpec,
+        reload: ReloadHandle,
+        events: &Events,
+        stopping: CancellationToken,
+    ) -> Result<Admin, String> {
+        let config = reload.running();
+        let session = Session::start((*config).clone(), CLIENT);
+        Ok(Admin {
+            reload,
+            session: Mutex::new((config, Arc::new(session))),
+            access: Access::new(spec)?,
+            memory: Memory::new(MAX_BODY, ROOM),
+            cache: OverviewCache::default(),
+            status: events.status().clone(),
+            recent: Recent::new(events.metrics().clone()),
+            tail: events.tail().clone(),
+            changes: TaskTracker::new(),
+            events: events.admin(),
+            stopping,
+        })
+    }
+
+    /// Number of tokens, if there is a file of them.
+    pub fn tokens(&self) -> Option<usize> {
+        self.access.tokens(&self.events.api).map(|tokens| tokens.count())
+    }
+
+    /// The connections, with the configuration that runs now. Another one has the same Redis: that takes a restart.
+    pub(super) fn session(&self) -> Arc<Session> {
+        let running = self.reload.running();
+        let mut current = self.session.lock();
+        if !Arc::ptr_eq(&current.0, &running) {
+            let session = current.1.with((*running).clone());
+            *current = (running, Arc::new(session));
+            self.cache.forget();
+        }
+        current.1.clone()
+    }
+
+    /// Notes now and then what was delivered; at the end waits for the changes that are under way.
+    pub async fn keep(self: Arc<Self>) {
+        loop {
+            // Shutdown takes priority; skipping a sample is harmless.
+            tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => break,
+                () = tokio::time::sleep(STEP) => self.recent.sample(),
+            }
+        }
+        self.changes.close();
+        // The rest ends with the process: each step of a change is whole, and the change may be repeated.
+        let _ = tokio::time::timeout(GOODBYE, self.changes.wait()).await;
+    }
+}

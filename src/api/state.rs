@@ -1,0 +1,88 @@
+//! The state that all requests of a listener share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::access::Tokens;
+use super::config::ApiSpec;
+use super::file::Reread;
+use super::lmstfy::known::{KnownTokens, TokenUse};
+use super::rates::{Rate, Rates};
+use super::room::{Memory, Who};
+use crate::jobs::{Dispenser, JobQueue, TokenLimits};
+use crate::settings::problem::ConfigErrors;
+use crate::telemetry::events::api::ApiEvents;
+
+/// The state that all requests share.
+pub struct Api {
+    pub(super) queue: JobQueue,
+    pub(super) dispenser: Dispenser,
+    pub(super) access: TokensFile,
+    pub(super) memory: Memory,
+    pub(super) max_connections: usize,
+    /// Maximum number of topics that a token may add to before it makes no further ones.
+    pub(super) max_topics_per_token: Option<u64>,
+    /// Maximum rate of requests of a token, or of an address where there is none.
+    pub(super) max_rate: Option<Rate>,
+    /// Requests by token and address.
+    pub(super) requests: Rates<Who>,
+    /// Requests by the hash of a token with limits of its own, and these limits: changed ones count anew.
+    pub(super) uses: Rates<(Arc<str>, TokenLimits, TokenUse)>,
+    /// Whether clients on the same machine need no token although there is a file of them.
+    pub(super) trusts_the_machine: bool,
+    /// Tokens of lmstfy that were looked up lately.
+    pub(super) known: KnownTokens,
+    pub(super) events: ApiEvents,
+    /// Cancelled when the daemon stops: nothing is popped any more, long polls end.
+    pub(super) stopping: CancellationToken,
+}
+
+impl Api {
+    /// The state of a listener on this queue, until `stopping`.
+    ///
+    /// # Errors
+    /// Every mistake in the tokens file.
+    pub(super) fn new(
+        spec: &ApiSpec,
+        (queue, dispenser): (JobQueue, Dispenser),
+        memory: Memory,
+        events: ApiEvents,
+        stopping: CancellationToken,
+    ) -> Result<Api, ConfigErrors> {
+        Ok(Api {
+            queue,
+            dispenser,
+            access: TokensFile::new(spec.tokens_file.clone())?,
+            memory,
+            max_connections: spec.max_connections,
+            max_topics_per_token: spec.max_topics_per_token,
+            max_rate: spec.max_rate,
+            requests: Rates::default(),
+            uses: Rates::default(),
+            trusts_the_machine: spec.trusts_the_machine(),
+            known: KnownTokens::default(),
+            events,
+            stopping,
+        })
+    }
+}
+
+/// The tokens file, if there is one.
+pub(super) struct TokensFile(Option<Reread<Tokens, ConfigErrors>>);
+
+impl TokensFile {
+    fn new(file: Option<PathBuf>) -> Result<TokensFile, ConfigErrors> {
+        file.map(|file| Reread::new(file, Tokens::read)).transpose().map(TokensFile)
+    }
+
+    /// The tokens that are valid now; `None` without a file.
+    pub(super) fn tokens(&self, events: &ApiEvents) -> Option<Arc<Tokens>> {
+        let news = |read: Result<&Tokens, &ConfigErrors>| match read {
+            Ok(tokens) => events.tokens_read(tokens.count()),
+            Err(errors) => events.tokens_refused(&errors.to_string()),
+        };
+        self.0.as_ref().map(|file| file.get(news))
+    }
+}

@@ -1,0 +1,16 @@
+//! The job queue of the configuration.
+
+use std::io::IsTerminal;
+
+use crate::cli::{Failed, Global, load_queues};
+use crate::operate::jobs::Jobs;
+
+/// Connects to the job queue.
+pub(super) async fn open(global: &Global) -> Result<Jobs, Failed> {
+    Ok(Jobs::open(&load_queues(global)?).await?)
+}
+
+/// Whether a removal is confirmed: by `--yes`, or because a person at a terminal named the jobs.
+pub(super) fn confirmed(yes: bool, all: bool) -> bool {
+    yes || !all && std::io::stdin().is_terminal()
+}

@@ -1,0 +1,91 @@
+//! The numbers of one queue.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::pause::{PauseState, paused};
+use super::session::Queue;
+use crate::source::ledger::Stats;
+use crate::source::{StoreError, millis};
+
+/// The numbers of one queue. Every element is in one state: a due element is not counted as scheduled.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QueueState {
+    /// The queue's id in the configuration.
+    pub queue: String,
+    /// Redis time.
+    pub now_ms: i64,
+    /// Elements that are not due yet.
+    pub scheduled: i64,
+    /// Elements that are due and not claimed.
+    pub due: i64,
+    /// Elements under a lease.
+    pub in_flight: i64,
+    /// Whether there are too many claims to count: at least so many elements are in flight.
+    pub in_flight_at_least: bool,
+    /// Elements that wait for another attempt.
+    pub retry: i64,
+    /// Dead letters.
+    pub dead: i64,
+    /// Elements on the ready list.
+    pub ready: i64,
+    /// Entries of Redisson's list.
+    pub listed: u64,
+    /// Entries of that list that claims left behind.
+    pub ghosts: u64,
+    /// Age of the oldest of these entries.
+    pub oldest_ghost_age_ms: Option<i64>,
+    /// Entries of that list that are scheduled nowhere and that no claim recorded.
+    pub orphans: i64,
+    /// Due time of the first element, also where it is overdue.
+    pub next_due_ms: Option<i64>,
+    /// Time since the due time of the oldest element: scheduled, waiting for a retry (as far as was searched there), or in flight
+    /// at the daemon that answers.
+    pub oldest_overdue_ms: Option<u64>,
+    /// The mode: deliver, shadow or rescue.
+    pub mode: String,
+    /// The sinks that the queue delivers to.
+    pub sinks: Vec<String>,
+    /// Connected daemons that deliver from the queue; none where the right to ask is missing.
+    pub daemons: Option<u64>,
+    /// The pauses of the queue and of its sinks.
+    pub paused: Vec<PauseState>,
+}
+
+/// Reads one queue.
+pub(super) async fn state(queue: &Queue) -> Result<QueueState, StoreError> {
+    let stats = queue.ledger.stats(&queue.conn).await?;
+    Ok(QueueState {
+        mode: queue.spec.mode.as_str().to_owned(),
+        sinks: queue.spec.to.iter().map(|to| to.sink.to_string()).collect(),
+        daemons: queue.ledger.daemons(&queue.conn).await.ok(),
+        paused: paused(queue).await?,
+        ..QueueState::of(queue.id(), &stats)
+    })
+}
+
+impl QueueState {
+    pub(super) fn of(queue: &str, s: &Stats) -> Self {
+        QueueState {
+            queue: queue.to_owned(),
+            now_ms: s.now_ms,
+            scheduled: s.source.scheduled - s.source.due,
+            due: s.source.due,
+            in_flight: s.in_flight,
+            in_flight_at_least: s.in_flight_more,
+            retry: s.retry,
+            dead: s.dead,
+            ready: s.source.ready,
+            listed: s.source.leftovers.of,
+            ghosts: s.source.leftovers.count,
+            oldest_ghost_age_ms: (s.source.leftovers.count > 0).then_some(millis(s.source.leftovers.oldest)),
+            orphans: s.source.orphans,
+            next_due_ms: s.source.head_ms,
+            oldest_overdue_ms: s.oldest_overdue_ms(),
+            mode: String::new(),
+            sinks: Vec::new(),
+            daemons: None,
+            paused: Vec::new(),
+        }
+    }
+}
