@@ -27,7 +27,7 @@ const LOCAL: &str = "local";
 /// The cookie of a session.
 pub const COOKIE_NAME: &str = "delaybridge-session";
 
-/// What an endpoint asks of its caller.
+/// The right that an endpoint asks of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Nothing: it shows nothing of the queues.
@@ -88,7 +88,7 @@ impl Access {
         self.tokens.is_some()
     }
 
-    /// Who sent the request.
+    /// Finds out who sent the request.
     ///
     /// # Errors
     /// A token that is not known; too many of them; a name of this machine that another one may have given it.
@@ -157,7 +157,7 @@ impl Access {
         }
     }
 
-    /// What a caller hears that has not what the endpoint needs.
+    /// The refusal of a caller without the right that the endpoint needs.
     pub fn refusal(&self, need: Need) -> Problem {
         let what = match need {
             Need::ToChange => "this changes something",

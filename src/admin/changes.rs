@@ -12,18 +12,18 @@ use crate::operate::Error;
 use crate::telemetry::events::admin::Change;
 use crate::telemetry::peer::Peer;
 
-/// What is changed, for the log.
+/// The subject of a change, for the log.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// The endpoint's name.
     pub what: &'static str,
     /// The queue or sink.
     pub of: String,
-    /// What in it: an id, a filter. No payload.
+    /// The part that is changed: an id, a filter. No payload.
     pub which: String,
 }
 
-/// Who asks for it.
+/// The caller who asks for a change.
 #[derive(Debug, Clone)]
 pub struct Asker {
     /// The name of the token, or `local`.
@@ -38,8 +38,8 @@ impl Asker {
         Asker { name: call.caller.name.clone().unwrap_or_else(|| "unknown".into()), peer: call.peer }
     }
 
-    /// Who it is for everybody, where the client names a person. The name of the token is in it in any case: a client may not act
-    /// under another's name.
+    /// The name that everybody sees, where the client names a person. It contains the name of the token in any case:
+    /// a client may not act under another's name.
     pub fn on_behalf_of(&self, person: Option<&str>) -> String {
         match person.filter(|person| **person != *self.name) {
             Some(person) => format!("{person} ({})", self.name),

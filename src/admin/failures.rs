@@ -10,7 +10,7 @@ use crate::clock::Instant;
 
 /// Wrong tokens of one address that are only refused.
 const ALLOWED: u32 = 10;
-/// How long they are remembered, and how long none is accepted after them.
+/// The time for which failures count, and for which no token is accepted after too many.
 const WHILE: Duration = Duration::from_secs(60);
 /// Addresses with a count of their own. Those beyond share one.
 const ADDRESSES: usize = 1_024;
@@ -26,7 +26,7 @@ struct Count {
 }
 
 impl Failures {
-    /// How long no token is accepted from there any more.
+    /// The time for which no token is accepted from this address any more.
     pub fn locked(&self, from: IpAddr) -> Option<Duration> {
         self.locked_at(from, Instant::now())
     }

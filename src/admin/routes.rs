@@ -23,16 +23,16 @@ use crate::operate::pause::{PauseBody, PauseChanges};
 use crate::operate::peek::Elements;
 use crate::reload::Report;
 
-/// What a handler answers.
+/// The answer of a handler.
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
 
 /// One endpoint.
 pub struct Route {
-    /// Its method; `HEAD` goes where `GET` does.
+    /// The method; `HEAD` goes where `GET` does.
     pub method: Method,
-    /// Its path, with `{names}`.
+    /// The path, with `{names}`.
     pub path: &'static str,
-    /// Its name: the operation in the OpenAPI document; the label in metrics has `admin_` in front.
+    /// The name: the operation in the OpenAPI document; the label in metrics has `admin_` in front.
     pub name: &'static str,
     /// The label in metrics.
     pub label: &'static str,

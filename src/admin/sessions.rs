@@ -11,7 +11,7 @@ use crate::api::named::{Hash, NamedTokens, hash};
 use crate::api::problem::{Kind, Problem};
 use crate::clock::Instant;
 
-/// How long a session lasts.
+/// The length of a session.
 pub const LASTS: Duration = Duration::from_secs(12 * 3600);
 /// Most sessions; the oldest goes for a new one.
 const MOST: usize = 256;

@@ -101,9 +101,9 @@ pub struct Caller {
 /// A token that was made at run time.
 #[derive(Debug, Clone)]
 pub struct Made {
-    /// Its hash, in hexadecimal digits.
+    /// The token's hash, in hexadecimal digits.
     pub hash: Arc<str>,
-    /// How often it may be used.
+    /// The limits of its use.
     pub limits: Option<TokenLimits>,
 }
 
@@ -119,7 +119,7 @@ impl Caller {
         Caller { name: Some(name.into()), grants: Some([grant].into()), made: Some(made) }
     }
 
-    /// What the topics begin with that the caller may add jobs to; `None`: any.
+    /// The beginnings of topics that the caller may add jobs to; `None`: any.
     pub fn prefixes(&self) -> Option<Vec<&str>> {
         let adds = |grant: &&Grant| grant.rights.iter().any(|right| matches!(right, Right::Add | Right::Admin));
         let patterns = self.grants.as_ref()?.iter().filter(adds).flat_map(|grant| &grant.patterns);
@@ -165,7 +165,7 @@ impl Tokens {
         self.0.iter().find(|token| *token.name == *name).map(Token::caller)
     }
 
-    /// How many there are.
+    /// The number of tokens.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -236,7 +236,7 @@ fn grant(section: &Section<'_>) -> Grant {
 
 const RIGHTS: [(&str, Right); 3] = [("add", Right::Add), ("pop", Right::Pop), ("admin", Right::Admin)];
 
-/// How patterns are written.
+/// The rule for patterns.
 const PATTERN: &str = "names have letters, digits, `_`, `.`, `-` and `:`; `*` matches any of them";
 
 fn is_pattern(text: &str) -> bool {

@@ -30,9 +30,9 @@ const MAX_PAIRS: usize = 100;
 pub struct Call<C = Caller> {
     /// The other end.
     pub peer: Peer,
-    /// Who sent it, once that is known.
+    /// The sender, once that is known.
     pub caller: C,
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
     /// The named parts of the path.
     pub path: Vec<(&'static str, String)>,
@@ -40,7 +40,7 @@ pub struct Call<C = Caller> {
     pub query: Query,
     /// The body, until it is read.
     pub body: Option<Incoming>,
-    /// Where the room for the body comes from.
+    /// The memory that the body takes room of.
     pub memory: Memory,
     /// The room that the body takes, until the request is answered.
     pub room: Room,
@@ -70,8 +70,8 @@ impl<C> Call<C> {
 }
 
 impl<C: Named> Call<C> {
-    /// What `parse` makes of the body, which is unpacked, within `max_body`, and there in time. A large one is unpacked and parsed
-    /// on another thread.
+    /// Reads the body, unpacked and within `max_body`, and parses it. A large one is unpacked and parsed on another
+    /// thread.
     ///
     /// # Errors
     /// It is larger, too slow, cut off, or in a coding that is not read; there is no room for it now; or those of `parse`.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt};
 
-/// What follows. It is asked for more only when its client has taken what came before.
+/// A stream that follows an answer. The next part is asked for only when the client has taken the one before.
 pub struct Feed(BoxStream<'static, Bytes>);
 
 impl Feed {

@@ -12,7 +12,7 @@ use crate::clock::Instant;
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What files looked like.
+/// The stamps of files, to notice a change.
 #[derive(Debug)]
 pub struct Stamps {
     looked: Instant,
@@ -40,7 +40,7 @@ impl Stamps {
     }
 }
 
-/// What a file says, read again when it changes.
+/// The contents of a file, read again when it changes.
 pub struct Reread<T, E> {
     file: [PathBuf; 1],
     read: fn(&Path) -> Result<T, E>,
@@ -60,7 +60,8 @@ impl<T, E> Reread<T, E> {
         Ok(Reread { file, read, current: Mutex::new((stamps, Arc::new(now))) })
     }
 
-    /// What it says now; `news` hears when it was read again. A file that cannot be used leaves what it said before.
+    /// The current contents; `news` is called when they were read again. If the file is invalid, the previous
+    /// contents stay.
     pub fn get(&self, news: impl FnOnce(Result<&T, &E>)) -> Arc<T> {
         let mut current = self.current.lock();
         if current.0.changed(&self.file) {

@@ -15,14 +15,14 @@ use crate::settings::Listen;
 
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 1024;
-/// Who may connect to a Unix socket: the user of the daemon, and root.
+/// The mode of a Unix socket: the user of the daemon, and root, may connect.
 const OWNER_ONLY: u32 = 0o600;
 
 /// A bound socket: connections wait in the kernel until they are accepted.
 #[derive(Debug)]
 pub struct Listener {
     socket: Bound,
-    /// Where it listens; the port is the real one if 0 was asked for.
+    /// The address; the port is the real one if 0 was asked for.
     pub address: Listen,
 }
 

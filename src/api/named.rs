@@ -21,7 +21,7 @@ const LARGEST: u64 = 1 << 20;
 /// The name of a token that has none.
 const ONLY: &str = "admin";
 
-/// What stands for a token: its SHA-256.
+/// The SHA-256 of a token.
 pub type Hash = [u8; digest::SHA256_OUTPUT_LEN];
 
 /// The tokens of a file.
@@ -109,7 +109,7 @@ impl NamedTokens {
         owner
     }
 
-    /// How many there are.
+    /// The number of tokens.
     pub fn count(&self) -> usize {
         self.0.len()
     }

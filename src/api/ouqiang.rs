@@ -41,7 +41,7 @@ const TAKEN: &str = "job id已存在";
 const MANY: &str = "job id不唯一";
 const NAME_IT: &str = "send the `topic` beside the `id`";
 
-/// How long its `pop` waits for a job.
+/// The time that a `pop` waits for a job.
 const WAIT: Duration = Duration::from_secs(178);
 /// Topics that a job is looked for in.
 const TOPICS: usize = 1_000;

@@ -77,7 +77,7 @@ impl Drop for Wanted<'_> {
 pub struct Place {
     places: Arc<Places>,
     leave: CancellationToken,
-    /// Its number among the idle ones, while it has no request.
+    /// The number among the idle connections, while there is no request.
     turn: Mutex<Option<u64>>,
     _permit: Option<OwnedSemaphorePermit>,
 }

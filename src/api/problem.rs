@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 pub struct Problem {
     /// The kind: type, status and title.
     pub kind: Kind,
-    /// What was attempted, what happened, what to do.
+    /// The attempt, the failure, and what to do.
     pub detail: String,
-    /// When another attempt makes sense.
+    /// The time after which another attempt makes sense.
     pub retry_after: Option<Duration>,
     /// Further fields of the answer.
     pub fields: Map<String, Value>,
@@ -80,7 +80,7 @@ kinds! {
     NoSuchPath = "no-such-path", NOT_FOUND, "There is no such path";
     /// There is no such job.
     NoSuchJob = "no-such-job", NOT_FOUND, "There is no such job";
-    /// What the path names is not there.
+    /// The thing that the path names is not there.
     NotFound = "not-found", NOT_FOUND, "There is no such thing";
     /// The path has other methods.
     Method = "method", METHOD_NOT_ALLOWED, "The path has other methods";
@@ -110,7 +110,7 @@ kinds! {
     Stopping = "stopping", SERVICE_UNAVAILABLE, "The server is stopping";
 }
 
-/// What every type begins with: the folder of the pages that describe the kinds.
+/// The beginning of every type: the folder of the pages that describe the kinds.
 const PAGES: &str = "https://github.com/delaybridge/delaybridge/blob/main/docs/";
 
 impl Problem {

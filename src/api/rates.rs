@@ -15,7 +15,7 @@ use crate::model::RequestRate;
 /// Callers that are remembered; those that have earned everything back are forgotten before.
 const MOST: usize = 10_000;
 
-/// When each caller has earned all of its requests back.
+/// The time at which each caller has earned all of its requests back.
 #[derive(Debug)]
 pub struct Rates<K>(Mutex<HashMap<K, Instant>>);
 

@@ -16,15 +16,15 @@ const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json"
 /// An answer.
 #[derive(Debug)]
 pub struct Reply {
-    /// Its status.
+    /// The status.
     pub status: StatusCode,
-    /// Its headers, but for those about the body's length and coding.
+    /// The headers, but for those about the body's length and coding.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body.
     pub body: Bytes,
     /// Jobs that are in it: they go back unless the client gets it.
     pub reserved: Option<Reserved>,
-    /// What follows the body.
+    /// The stream that follows the body.
     pub feed: Option<Feed>,
 }
 

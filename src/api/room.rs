@@ -28,7 +28,7 @@ const TIMES: usize = 3;
 pub const ROOM: usize = 64 << 20;
 /// Part of the room that is one caller's share.
 const SHARES: usize = 4;
-/// How long a body waits for room.
+/// The time that a body waits for room.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whose share a body takes.
@@ -79,7 +79,7 @@ pub struct Room {
     /// The caller's share, which lives as long as this.
     share: Option<(Arc<Semaphore>, OwnedSemaphorePermit)>,
     held: Option<OwnedSemaphorePermit>,
-    /// It has the reserve, which is room enough for all of it.
+    /// The permit of the reserve, which is room enough for all of the body.
     reserve: Option<OwnedSemaphorePermit>,
 }
 

@@ -29,8 +29,8 @@ impl Certificates {
         Ok(Certificates { files, current: Mutex::new((stamps, acceptor)) })
     }
 
-    /// What accepts the next connection. Files that cannot be used are ignored until they change again: a certificate and
-    /// its key are written one after the other.
+    /// The acceptor of the next connection. Files that cannot be used are ignored until they change again: a
+    /// certificate and its key are written one after the other.
     pub fn acceptor(&self) -> TlsAcceptor {
         let mut current = self.current.lock();
         if current.0.changed(&self.files)

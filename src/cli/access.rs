@@ -32,7 +32,7 @@ impl AccessArgs {
         self.password_file.as_ref().map(|path| path.display().to_string())
     }
 
-    /// Which secrets of the configuration a command with this connection needs.
+    /// The secrets of the configuration that a command with this connection needs.
     fn needs(&self) -> Needs {
         match self.redis_url.is_some() || self.password_file.is_some() {
             true => Needs::Nothing,

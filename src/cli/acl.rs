@@ -42,7 +42,7 @@ Examples:
 Key patterns with a * match the keys of claims (`delaybridge:claim:*`), and keys that the elements choose (a template
 in `list` or `stream`); a comment names the latter.";
 
-/// What is in front of a rule that has no bound.
+/// The warning in front of a rule that has no bound.
 const ALL_KEYS: &str = "\
 # WARNING: elements choose the key, and its pattern has no text of its own: the rule allows ALL keys of the server, in every
 # database. For a job pool with bare ids that is the layout of the program: give the pool a Redis of its own.

@@ -87,7 +87,7 @@ pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn 
     Ok(0)
 }
 
-/// What the admin API of the file says, if it answers.
+/// Asks the admin API that the file names; none if it does not answer.
 async fn ask(config: &Config, args: &ShowArgs) -> Option<Value> {
     let url = match &config.admin.as_ref()?.listen {
         Listen::Tcp(address) => format!("http://{}", daemon::reachable(*address)),
@@ -96,7 +96,7 @@ async fn ask(config: &Config, args: &ShowArgs) -> Option<Value> {
     Daemon::at(&url, args.token_file.as_deref()).ok()?.config().await.ok()
 }
 
-/// How the file and the daemon are to each other.
+/// The comparison of the file with the daemon, in words.
 fn state(shown: &Shown) -> String {
     let differences = match (&shown.differences, &shown.running) {
         (Some(differences), _) if differences.is_empty() => {

@@ -10,7 +10,7 @@ use crate::operate::{self, Kind};
 pub struct Failed {
     /// The exit code.
     pub code: u8,
-    /// What was attempted, what happened, what to do.
+    /// The attempt, the failure, and what to do.
     pub message: String,
 }
 

@@ -27,7 +27,7 @@ pub struct FsckArgs {
     /// Repair what was found
     #[arg(long)]
     pub repair: bool,
-    /// What --repair does with entries of Redisson's list that are scheduled nowhere: deliver, or keep
+    /// Action of --repair on entries of Redisson's list that are scheduled nowhere: deliver, or keep
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Orphans::Deliver, hide_possible_values = true)]
     pub orphans: Orphans,
 }
@@ -134,7 +134,7 @@ fn of_findings(findings: &[Finding], repair: bool) -> String {
     text
 }
 
-/// How far it is, on standard error, for a person who waits.
+/// The progress on standard error, for a person who waits.
 struct Progress {
     watched: bool,
     shown: Option<Instant>,

@@ -69,7 +69,7 @@ pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -91,7 +91,7 @@ Exit codes:
   2  wrong arguments or configuration
   3  stopped, but some elements in flight could be neither settled nor released in time";
 
-/// Where the configuration is unless the command line or the environment says otherwise.
+/// The path of the configuration unless the command line or the environment says otherwise.
 const DEFAULT_CONFIG: &str = "/etc/delaybridge/delaybridge.yaml";
 
 /// Options of every command.
@@ -106,7 +106,7 @@ pub struct Global {
         default_value = DEFAULT_CONFIG
     )]
     pub config: PathBuf,
-    /// How results are written: text, or json (one object)
+    /// Format of results: text, or json (one object)
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Output::Text, hide_possible_values = true)]
     pub output: Output,
     /// The connection to Redis.
@@ -114,7 +114,7 @@ pub struct Global {
     pub redis: AccessArgs,
 }
 
-/// How results are written.
+/// The format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// For a person.
@@ -123,7 +123,7 @@ pub enum Output {
     Json,
 }
 
-/// What to do.
+/// A command.
 #[derive(Debug, Subcommand)]
 #[expect(missing_docs, reason = "--help takes what a command does from its arguments")]
 pub enum Command {

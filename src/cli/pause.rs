@@ -21,16 +21,16 @@ use crate::operate::words;
 #[derive(Debug, Args)]
 #[command(after_help = PAUSE)]
 pub struct PauseArgs {
-    /// What to pause.
+    /// The queue or sink to pause.
     #[command(flatten)]
     pub target: TargetArgs,
     /// The reason, for everybody who wonders why nothing moves
     #[arg(long, alias = "reason", value_name = "TEXT", default_value = "no reason given")]
     pub why: String,
-    /// Who pauses it [default: the user who runs the command]
+    /// Name of the person who pauses it [default: the user who runs the command]
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
-    /// How long; without it, until `resume`
+    /// Length of the pause; without it, until `resume`
     #[arg(long = "for", value_name = "DURATION", value_parser = length)]
     pub length: Option<Duration>,
     /// The end, by the clock of Redis: 2027-01-31T09:00:00Z, or milliseconds since 1970
@@ -47,7 +47,7 @@ pub struct PauseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = RESUME)]
 pub struct ResumeArgs {
-    /// What to resume.
+    /// The queue or sink to resume.
     #[command(flatten)]
     pub target: TargetArgs,
     /// The daemon to ask.

@@ -21,7 +21,7 @@ pub struct ReloadArgs {
     /// The daemon's process [default: the one that runs with this file]
     #[arg(long, value_name = "NUMBER")]
     pub pid: Option<u32>,
-    /// How long to wait for the end of the reload
+    /// Maximum time to wait for the end of the reload
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = time)]
     pub wait: Duration,
 }

@@ -29,7 +29,7 @@ Examples:
 
 Exit codes: 0 drained, 1 failed, 2 wrong configuration, 3 drained with leftovers (their leases bring them back)";
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.

@@ -16,7 +16,7 @@ use crate::source::Activity;
 use crate::source::job_pool::{JobPoolSpec, to_see_rivals};
 use crate::source::ledger::Use;
 
-/// What a user is for.
+/// The purpose of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// The daemon, and `check --live` with its configuration.
@@ -46,18 +46,18 @@ impl Server {
 /// A user on a server, and what it needs there.
 #[derive(Debug, Clone)]
 pub struct User {
-    /// How the server is reached.
+    /// The address and the login of the server.
     pub target: RedisTarget,
-    /// What it is there for.
+    /// The uses of the server.
     pub uses: Vec<String>,
-    /// What it needs.
+    /// The rights that are needed.
     pub grants: Vec<Grant>,
     /// Whether the server is a sentinel: its user is that of the configuration, whatever it is for.
     pub of_sentinel: bool,
 }
 
 impl User {
-    /// Its rules from nothing, as `ACL SETUSER` takes them behind the name.
+    /// The rules from nothing, as `ACL SETUSER` takes them behind the name.
     pub fn rules(&self, server: Server) -> Vec<String> {
         let nothing = match server {
             Server::Six => &["on", "resetkeys", "resetchannels", "-@all"][..],
@@ -161,13 +161,13 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: Purpose)
     user
 }
 
-/// What every connection needs.
+/// The rights of every connection.
 fn to_connect(target: &RedisTarget) -> Vec<Grant> {
     let slots = target.is_cluster().then(rights::to_follow_slots);
     std::iter::once(rights::to_connect(target.servers().database)).chain(slots).collect()
 }
 
-/// What the daemon needs for a queue on the server of the queues.
+/// The rights that the daemon needs for a queue on the server of the queues.
 pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
     let ledger = ledger(spec);
     let mut grants = spec.rights(&ledger);
@@ -181,7 +181,7 @@ pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
     grants
 }
 
-/// What deliveries to a Redis sink need. Shadows and rescues deliver nothing.
+/// The rights of deliveries to a Redis sink. Shadows and rescues deliver nothing.
 pub(super) fn of_sink(config: &Config, name: &str) -> Vec<Grant> {
     let delivering = config.queues.iter().filter(|queue| queue.mode == Mode::Deliver);
     let routes =
@@ -202,13 +202,13 @@ pub struct Users {
 pub struct UserRules {
     /// `host:port/database`.
     pub server: String,
-    /// What it is there for.
+    /// The uses of the server.
     pub uses: Vec<String>,
-    /// Its name.
+    /// The user's name.
     pub user: String,
     /// Whether the configuration logs in as this user already.
     pub configured: bool,
-    /// Its rules from nothing, as `ACL SETUSER` takes them behind the name.
+    /// The rules from nothing, as `ACL SETUSER` takes them behind the name.
     pub rules: Vec<String>,
     /// Key patterns that more than one key may match, because the elements choose the key.
     pub patterns: Vec<String>,

@@ -10,7 +10,7 @@ use super::{release, words};
 use crate::source::ledger::{Item, Moved, Place, Restored as Reply, restore_end};
 use crate::source::redisson::RedissonSpec;
 
-/// What is held of a queue, or what became of it.
+/// The elements that claims hold of a queue, or that were brought back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Back {
     /// The queue.
@@ -21,7 +21,7 @@ pub struct Back {
     pub applied: bool,
     /// Elements that go back, or went back, into the set.
     pub scheduled: usize,
-    /// Those of them that are dead letters.
+    /// Dead letters among them.
     pub dead: usize,
     /// Elements that stay because the same member is in the set already, or because a producer has written their job again.
     pub twins: usize,

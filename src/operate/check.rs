@@ -9,20 +9,20 @@ pub use super::live::{Finding, State};
 use crate::model::{Config, QueueSpec};
 use crate::settings::problem::{ConfigErrors, Problem};
 
-/// What was found.
+/// The findings about a configuration.
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
     /// Whether the daemon can run with it; warnings do not count.
     pub ok: bool,
-    /// What keeps the daemon from starting.
+    /// Problems that keep the daemon from starting.
     pub problems: Vec<Problem>,
-    /// What is doubtful besides.
+    /// Doubts beside them.
     pub warnings: Vec<Problem>,
-    /// What is good to know of it.
+    /// Notes.
     pub notes: Vec<String>,
     /// The settings in effect, without secrets; none where the configuration is wrong.
     pub settings: Option<Value>,
-    /// What was found by connecting; none unless that was asked for.
+    /// Findings of a connection; none unless that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Vec<Finding>>,
 }
@@ -46,7 +46,7 @@ impl Check {
         check
     }
 
-    /// How many things do not work, as far as was found by connecting.
+    /// The number of things that do not work, as far as was found by connecting.
     pub fn failed(&self) -> usize {
         self.live.iter().flatten().filter(|finding| finding.state == State::Failed).count()
     }

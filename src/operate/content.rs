@@ -21,7 +21,7 @@ pub struct Content {
     complete: bool,
     coding: Coding,
     classes: Classes,
-    /// What a daemon has read in it, where a daemon was asked; nothing is read again then.
+    /// The value that a daemon has read in it, where a daemon was asked; nothing is read again then.
     answered: Option<Option<Value>>,
 }
 
@@ -105,7 +105,7 @@ impl Content {
         Shown { text, cut, note }
     }
 
-    /// What a codec reads; `None` where none is meant, and for a beginning.
+    /// The payload as a codec reads it; `None` where none is meant, and for a beginning.
     fn read(&self) -> Option<Result<Payload, DecodeError>> {
         match self.coding.is_raw() {
             _ if !self.complete || self.answered.is_some() => None,
@@ -126,7 +126,7 @@ pub struct Shown {
     pub text: String,
     /// Whether there is more.
     pub cut: bool,
-    /// What a person has to know of it.
+    /// A note for the person who reads it.
     pub note: Option<String>,
 }
 

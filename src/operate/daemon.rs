@@ -16,16 +16,16 @@ use tokio::net::TcpStream;
 use super::Error;
 use crate::clock::Instant;
 
-/// How long an answer may take.
+/// The time limit of an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Longest answer that is read.
 const MOST: u64 = 4 << 20;
 /// Time between two looks at a reload that is under way.
 const LOOK: Duration = Duration::from_millis(100);
-/// Where a configuration is by default.
+/// The variable with the path of the configuration.
 const VARIABLE: &[u8] = b"DELAYBRIDGE_CONFIG=";
 
-/// What came of a reload.
+/// The outcome of a reload.
 #[derive(Debug, Clone, Serialize)]
 pub struct Reloaded {
     /// The process.
@@ -34,7 +34,7 @@ pub struct Reloaded {
     pub successful: Option<bool>,
     /// Why it was refused: as `/readyz` has it.
     pub problems: Vec<Value>,
-    /// How long it took.
+    /// Seconds that it took.
     pub seconds: f64,
 }
 
@@ -90,8 +90,9 @@ pub async fn running_hash(config: &Path, listen: SocketAddr) -> Option<String> {
     found["hash"].as_str().map(str::to_owned)
 }
 
-/// Where the daemon answers, and what it says of the configuration. The file may say another `http.listen` than the one that runs: so
-/// where the process listens comes first, as far as this user may see that.
+/// Finds the address at which the daemon answers, and its state of the configuration. The file may have another
+/// `http.listen` than the one that runs: so the addresses of the process come first, as far as this user may see
+/// them.
 async fn ask(pid: Option<u32>, listen: SocketAddr) -> Result<(SocketAddr, Value), Error> {
     let mut places = pid.map(listening).unwrap_or_default();
     places.sort_by_key(|place| place.port() != listen.port());
@@ -103,7 +104,7 @@ async fn ask(pid: Option<u32>, listen: SocketAddr) -> Result<(SocketAddr, Value)
     Ok((listen, configuration(listen).await?))
 }
 
-/// Where a process listens; nothing where this user may not see it.
+/// The addresses at which a process listens; none where this user may not see them.
 fn listening(pid: u32) -> Vec<SocketAddr> {
     let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     let inode = |link: PathBuf| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok();
@@ -133,7 +134,7 @@ fn listeners(table: &str, sockets: &HashSet<u64>) -> Vec<SocketAddr> {
     table.lines().filter_map(line).collect()
 }
 
-/// What `/readyz` says of the configuration.
+/// Reads the state of the configuration from `/readyz`.
 async fn configuration(listen: SocketAddr) -> Result<Value, Error> {
     let failed = |what: String| Error::failed(format!("ask the daemon at http://{listen}/readyz: {what}"));
     let answer = tokio::time::timeout(ANSWER, get(reachable(listen))).await;

@@ -13,7 +13,7 @@ use crate::source;
 use crate::source::ledger::claims::Element;
 use crate::source::ledger::{Packed, Place, Shape, Show};
 
-/// How to read a payload.
+/// The way to read a payload.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// The codec; else that of the queue unless it is `raw`, else it is guessed.
@@ -22,7 +22,7 @@ pub struct Options {
     pub strip_types: bool,
 }
 
-/// What was read.
+/// A payload, and what was read in it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Decoded {
     /// The one element.
@@ -34,20 +34,20 @@ pub struct Decoded {
 pub struct DecodedElement {
     /// `old`, `new`, `bare` or `junk`.
     pub layout: &'static str,
-    /// Its id, if it has one.
+    /// The id, if there is one.
     pub id: Option<Identity>,
     /// Bytes of the payload.
     pub size: usize,
     /// The codec.
     pub codec: String,
-    /// How sure the codec is: `certain`, `likely` or `guess`; `given` or `configured`.
+    /// The confidence of the codec: `certain`, `likely` or `guess`; `given` or `configured`.
     pub sure: &'static str,
-    /// What the codec reads.
+    /// The result of the codec.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What a codec reads in a payload.
+/// The result of a codec.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -147,7 +147,7 @@ impl Whole {
         (coding, sure, redisson_codecs::decode_with(coding, classes, &self.payload))
     }
 
-    /// What no codec recognises is bytes.
+    /// Guesses the codec. A payload that none recognises is bytes.
     fn guess(&self, settings: Coding, classes: &Classes) -> Reading {
         match redisson_codecs::guess_with(&self.payload, settings, classes) {
             Some(guess) => (guess.coding, guess.confidence.as_str(), guess.payload),

@@ -9,12 +9,12 @@ pub const MOST: usize = 200;
 /// A key whose value differs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Differing {
-    /// Where it is: `queues.orders.lease`.
+    /// The path: `queues.orders.lease`.
     pub path: String,
-    /// What runs; none where the key is new.
+    /// The value that runs; none where the key is new.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<Value>,
-    /// What the file says; none where the key is gone.
+    /// The value in the file; none where the key is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<Value>,
 }

@@ -9,9 +9,9 @@ use crate::source::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// What kind of failure it is.
+    /// The kind of the failure.
     pub kind: Kind,
-    /// What was attempted, what happened, what to do.
+    /// The attempt, the failure, and what to do.
     pub message: String,
 }
 
@@ -21,11 +21,11 @@ pub struct Error {
 pub enum Kind {
     /// The arguments or the configuration are wrong.
     Invalid,
-    /// What was named does not exist.
+    /// The named thing does not exist.
     NotFound,
     /// The state of the queue or of the element forbids it.
     Conflict,
-    /// It failed while running.
+    /// The operation failed while running.
     Failed,
 }
 
@@ -67,7 +67,7 @@ impl<T, E: Into<StoreError>> Attempt<T> for Result<T, E> {
     }
 }
 
-/// What happened, and what to do where that is known.
+/// The error in words, and what to do where that is known.
 pub(super) fn explained(error: &StoreError) -> String {
     let help = match error {
         StoreError::Unknown { .. } => "; check the server and try again",

@@ -68,7 +68,7 @@ pub struct Sums {
     pub retry: i64,
     /// Dead letters.
     pub dead: i64,
-    /// How long the oldest element is due.
+    /// Time since the due time of the oldest element.
     pub oldest_overdue_ms: Option<u64>,
     /// Elements that the daemon delivered by second, over the last minute.
     pub delivered_per_second: f64,
@@ -250,7 +250,7 @@ impl Overview {
         Some(sums)
     }
 
-    /// What a daemon answered; `None` if that is something else.
+    /// Reads a daemon's answer; `None` if that is something else.
     pub fn read(answer: &Value) -> Option<Overview> {
         let list = |name: &str| answer.get(name)?.as_array();
         // Field by field and not flattened: numbers of any precision do not survive serde's buffer.
@@ -270,7 +270,7 @@ impl Row {
         self.here = Some(here);
     }
 
-    /// What a daemon answered; `None` if that is something else.
+    /// Reads a daemon's answer; `None` if that is something else.
     pub fn read(answer: &Value) -> Option<Row> {
         Some(Row {
             state: QueueState::deserialize(answer).ok()?,

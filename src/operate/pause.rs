@@ -19,7 +19,7 @@ use crate::source::ledger::{Changed, NewPause, Pause, Pauses, Subject};
 /// Characters of a name, and of a reason.
 const LONGEST: usize = 500;
 
-/// What is paused or resumed.
+/// A queue or a sink that is paused or resumed.
 #[derive(Debug, Clone, Copy)]
 pub enum Target<'a> {
     /// A queue of the configuration.
@@ -28,14 +28,14 @@ pub enum Target<'a> {
     Sink(&'a str),
 }
 
-/// Who pauses it, why, and for how long.
+/// The person, the reason and the end of a pause.
 #[derive(Debug, Clone, Copy)]
 pub struct Reason<'a> {
-    /// Who.
+    /// The person.
     pub by: &'a str,
     /// Why.
     pub why: &'a str,
-    /// When it ends by itself.
+    /// The end.
     pub end: PauseEnd,
 }
 
@@ -100,7 +100,7 @@ pub struct PauseBody {
     pub until_ms: Option<i64>,
 }
 
-/// What is to be done.
+/// A change of a pause.
 #[derive(Clone, Copy)]
 enum Step<'a> {
     Pause(NewPause<'a>),
@@ -219,7 +219,7 @@ fn sinks_of(spec: &QueueSpec) -> Vec<Arc<str>> {
     spec.to.iter().chain(spec.dead_letter_to.as_deref()).map(|route| route.sink.clone()).collect()
 }
 
-/// What is paused of a queue.
+/// Reads the pauses of a queue and of its sinks.
 pub(super) async fn paused(queue: &Queue) -> Result<Vec<PauseState>, StoreError> {
     let Pauses { queue: own, sinks, .. } = queue.ledger.pauses(&queue.conn, &sinks_of(&queue.spec)).await?;
     let of_sinks = sinks.into_iter().map(|(sink, pause)| PauseState::of(Some(sink.to_string()), pause));
@@ -259,7 +259,7 @@ impl PauseState {
 /// The last millisecond of the year 9999.
 const LAST_MS: i64 = 253_402_300_799_999;
 
-/// How long a pause lasts: as in the configuration, but not nothing, and not beyond the calendar.
+/// Reads the length of a pause: as in the configuration, but not zero, and not beyond the calendar.
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ use crate::model::{Misfit, QueueSpec};
 use crate::route::ElementInfo;
 use crate::source::ledger::{DeadLetter, Place, Seen, Shape, Show};
 
-/// What to read.
+/// The elements to read.
 #[derive(Debug, Clone, Copy)]
 pub struct Peek {
     /// Elements in this state.
@@ -30,7 +30,7 @@ pub struct Peek {
     pub routes: bool,
 }
 
-/// Where an element of a queue is.
+/// The state of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -82,14 +82,14 @@ pub struct Elements {
 /// One element.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Element {
-    /// Its id; elements of the ready list have none.
+    /// The element's id; elements of the ready list have none.
     pub id: Option<Identity>,
-    /// Where it is.
+    /// The state.
     pub state: State,
     /// Of a dead letter: its place in the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_id: Option<String>,
-    /// When it falls or fell due.
+    /// The due time.
     pub due_ms: Option<i64>,
     /// Of one that waits for a retry: when it is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ pub struct Element {
     pub layout: Cow<'static, str>,
     /// Bytes of the payload.
     pub size: usize,
-    /// Where it would go now, by sink, or what else would become of it.
+    /// The destinations of a delivery now, by sink, or the other end of the element.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routes: Option<Vec<String>>,
     /// The payload. Read apart: see [`Content::answered`].
@@ -204,7 +204,7 @@ impl Element {
     }
 }
 
-/// Where an element would go, by sink, or what else would become of it.
+/// The destinations of an element, by sink, or its other end.
 fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
     match element.shape {
         Shape::Junk => return vec!["dead letter: of no layout".to_owned()],
@@ -215,7 +215,7 @@ fn routes(spec: &QueueSpec, element: &Seen) -> Vec<String> {
     routes_of(spec, &id, element.due_ms, element.attempts.saturating_add(1), &element.payload)
 }
 
-/// Where this payload would go, by sink, or what else would become of it.
+/// The destinations of this payload, by sink, or its other end.
 pub(super) fn routes_of(
     spec: &QueueSpec,
     id: &Identity,

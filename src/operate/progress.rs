@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::error::Error;
 
-/// How far it is.
+/// The progress of an operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Step {
-    /// What was looked at.
+    /// Things that were examined.
     pub done: u64,
-    /// What there is to look at, as far as that is known.
+    /// Things to examine, as far as that is known.
     pub of: Option<u64>,
-    /// What was changed, written or found.
+    /// Things that were changed, written or found.
     pub acted: u64,
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::error::{Attempt, Error};
 use super::session::Queue;
 
-/// What was found and brought back.
+/// The outcome of a recovery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Recovered {
     /// The queue.

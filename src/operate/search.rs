@@ -11,10 +11,10 @@ use super::session::Queue;
 use crate::source::ledger::claims::{self, Body};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, Order, Page, Place, Show, redis_now_ms};
 
-/// What to search for, and how much of the queue.
+/// The fields to search for, and the bounds of the search.
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// What the decoded payload has: all of it.
+    /// Fields of the decoded payload: all of them.
     pub fields: Vec<FieldIs>,
     /// Elements to look at, at most.
     pub limit: u64,
@@ -22,24 +22,24 @@ pub struct Search {
     pub matches: usize,
 }
 
-/// What was found.
+/// The outcome of a search.
 #[derive(Debug, Clone, Serialize)]
 pub struct Hits {
     /// The queue.
     pub queue: String,
     /// Redis time.
     pub now_ms: i64,
-    /// How many elements the queue has in all, dead ones too.
+    /// Elements of the queue in all, dead ones too.
     pub total: u64,
-    /// How many were looked at.
+    /// Elements that were examined.
     pub examined: u64,
     /// Whether some were not looked at: the limit was reached, there are as many matches as were asked for, or it was ended.
     pub incomplete: bool,
-    /// Those that fit: scheduled ones first, then those that wait for a retry, are in flight, ready, dead.
+    /// Elements that fit: scheduled ones first, then those that wait for a retry, are in flight, ready, dead.
     pub elements: Vec<Element>,
 }
 
-/// Where elements are searched, beside the dead letters.
+/// The places that are searched, beside the dead letters.
 const PLACES: [(Place, State); 4] = [
     (Place::Scheduled, State::Scheduled),
     (Place::Retry, State::Retry),

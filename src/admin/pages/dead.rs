@@ -138,7 +138,7 @@ pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem
     Ok(page(StatusCode::OK, &view, &letter.stream_id, &body))
 }
 
-/// Its fields, the attempts as a list of their own.
+/// The fields of a letter, the attempts as a list of their own.
 fn fields(letter: &Letter) -> Markup {
     let attempts = letter.fields.get("attempts_seen").and_then(Value::as_array);
     let shown =

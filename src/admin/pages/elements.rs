@@ -41,7 +41,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
     Ok(page(StatusCode::OK, &view, &format!("{id}: {word}"), &body))
 }
 
-/// Which elements a page has.
+/// The range of elements on a page.
 fn place(first: usize, count: usize) -> String {
     match first {
         0 => format!("The first {count}"),

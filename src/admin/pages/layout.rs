@@ -10,10 +10,10 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// Seconds between two looks of a page that watches.
 const EVERY: u32 = 5;
 
-/// Who looks, and from where.
+/// The person who looks at a page, and the place of the page.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// What leads to the first page: `./`, or `../` as often as needed.
+    /// The path to the first page: `./`, or `../` as often as needed.
     pub up: String,
     /// The name of the token, if there is one.
     pub name: Option<String>,

@@ -44,7 +44,7 @@ impl Deed {
     }
 }
 
-/// How many it would be, and whether that is meant.
+/// Asks for a confirmation, with the number of letters.
 pub async fn ask(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
     call.query.only(&NAMES)?;
     let deed = Deed::of(&call)?;

@@ -112,7 +112,7 @@ fn cell(label: &str, n: u64, class: &str) -> Markup {
     count(label, i64::try_from(n).unwrap_or(i64::MAX), class)
 }
 
-/// When its first job is due, or for how long it has been.
+/// The time until the first job is due, or since it is.
 fn first(topic: &TopicState, now_ms: i64) -> Markup {
     html! {
         @match (topic.sizes.oldest_ready_ms, topic.sizes.next_due_ms) {
@@ -157,7 +157,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
     Ok(page(StatusCode::OK, &view, name, &body))
 }
 
-/// How many jobs are in a state; none where they are not counted.
+/// The number of jobs in a state; none where they are not counted.
 fn sized(found: &TopicDetail, state: &str) -> Option<u64> {
     let sizes = &found.state.sizes;
     match state {
@@ -197,7 +197,7 @@ fn pauses(view: &View, found: &TopicDetail) -> Markup {
     }
 }
 
-/// Its first jobs in a state.
+/// The first jobs of a topic in a state.
 pub async fn jobs(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
     call.query.only(&["state", "still"])?;
     let topic = call.part("topic");

@@ -36,7 +36,7 @@ pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
     Reply::json(StatusCode::OK, &page)
 }
 
-/// How many there are, by reason.
+/// Counts dead letters by reason.
 pub async fn count(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
     let filter = asked(&admin, &call)?;
     let queue = admin.queue(&call).await?;

@@ -107,7 +107,7 @@ pub fn when(after: Option<&str>, at: Option<u64>) -> Result<When, Problem> {
     }
 }
 
-/// What is done with an element.
+/// An action on an element.
 #[derive(Debug, Clone)]
 pub enum Deed {
     /// Due at this time.
@@ -116,7 +116,7 @@ pub enum Deed {
     Cancel,
     /// To the dead letters.
     Kill {
-        /// Who, if not the token's name.
+        /// The person, if not the token's name.
         by: Option<String>,
         /// Why.
         why: String,

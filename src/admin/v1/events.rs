@@ -26,7 +26,7 @@ use crate::telemetry::tail::{ANONYMOUS, ElementEvent, Fate, LISTENERS, Listener}
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// A line without a meaning comes that often, so that a proxy keeps the connection.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// How long a stream lasts. Its client connects again, and its token is looked at again.
+/// The length of a stream. The client connects again then, and its token is checked again.
 const LASTS: Duration = Duration::from_secs(600);
 /// The first part: how long a client waits before it connects again.
 const HELLO: &str = "retry: 3000\n\n";
@@ -100,7 +100,7 @@ impl Admin {
     }
 }
 
-/// Which events a caller wants.
+/// A caller's filter of events.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     queue: Option<String>,

@@ -14,7 +14,7 @@ use crate::api::reply::Reply;
 use crate::operate::pause::{self, PauseChanges, PauseEnd, Reason, Target, check_target};
 use crate::operate::{Error, Session};
 
-/// What to pause or resume.
+/// A queue or a sink that is paused or resumed.
 #[derive(Debug, Clone)]
 pub enum What {
     /// A queue.
@@ -40,11 +40,11 @@ impl What {
 /// Why, by whom, and for how long.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    /// Who, if not the token's name.
+    /// The person, if not the token's name.
     pub by: Option<String>,
     /// Why.
     pub why: Option<String>,
-    /// When it ends by itself.
+    /// The end of the pause.
     pub end: PauseEnd,
 }
 

@@ -66,7 +66,7 @@ pub async fn pause(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Probl
     answer(&admin, &call, true).await
 }
 
-/// It is handed out again.
+/// Hands out jobs of a topic again.
 pub async fn resume(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
     answer(&admin, &call, false).await
 }

@@ -19,7 +19,7 @@ use crate::jobs::{JobState, MAX_SWEEP, Which};
 /// Most jobs of one request: a hundred calls on the queue.
 const MOST: usize = 100 * MAX_SWEEP;
 
-/// How many there are, and the oldest.
+/// Answers the number of dead jobs, and the oldest.
 pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("peek the dead letters", error))?;
@@ -32,7 +32,7 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Ok(answer(StatusCode::OK, body))
 }
 
-/// How many there are.
+/// Answers the number of dead jobs.
 pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("get the size", error))?;

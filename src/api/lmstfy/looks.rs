@@ -39,7 +39,7 @@ pub async fn job(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Ok(answer(StatusCode::OK, looked_at(&job, namespace(&call)?, api.queue.now_ms())))
 }
 
-/// How many jobs are ready.
+/// Answers the number of ready jobs.
 pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Pop)?;
     let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("get the size", error))?;

@@ -37,7 +37,7 @@ pub static ROUTES: &[Route] = routes! { Dialect::Lmstfy;
     GET "/api/{namespace}/{queue}/deadletter/size" lmstfy_dead_size => dead::size;
 };
 
-/// Those for its administrators.
+/// The endpoints for administrators.
 pub static ADMIN: &[Route] = routes! { Dialect::Lmstfy;
     GET "/info" lmstfy_info => looks::info;
     GET "/token/{namespace}" lmstfy_tokens => tokens::list;

@@ -82,7 +82,7 @@ pub async fn bulk(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Ok(answer(StatusCode::CREATED, json!({ "msg": "published", "job_ids": ids })))
 }
 
-/// What the query says of the jobs.
+/// The settings of jobs in the query.
 struct Settings {
     delay: std::time::Duration,
     ttl: std::time::Duration,

@@ -25,7 +25,7 @@ const LONGEST_VALUE: usize = 128;
 pub struct Attributes(Map<String, Value>);
 
 impl Attributes {
-    /// Those of a request. What is longer than allowed is cut off.
+    /// The attributes of a request. Longer ones are cut off.
     pub fn of(headers: &HeaderMap) -> Result<Attributes, Problem> {
         if !headers.get("enable-job-version").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"yes")) {
             return Ok(Attributes::default());

@@ -33,7 +33,7 @@ pub const SETTINGS: [&str; 10] =
 const BODY: [&str; 2] = ["body", "body_base64"];
 /// The field of a job that says what its body is.
 const CONTENT: &str = "content_type";
-/// What `curl -d` says of any body.
+/// The media type that `curl -d` gives any body.
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// One job.
@@ -133,7 +133,7 @@ fn body(fields: &mut Fields) -> Result<(Bytes, &'static str), Problem> {
     }
 }
 
-/// Where settings are read from.
+/// A source of settings.
 trait Settings {
     fn word(&mut self, name: &'static str) -> Result<Option<String>, Problem>;
     fn whole(&mut self, name: &'static str) -> Result<Option<u64>, Problem>;

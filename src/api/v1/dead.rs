@@ -30,7 +30,7 @@ pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     topics::jobs(&api, &name, JobState::Dead, &call).await
 }
 
-/// They wait again: those with these ids, or the oldest.
+/// Makes dead jobs wait again: those with these ids, or the oldest.
 pub async fn redrive(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let (name, meant, ttl) = meant(call, true).await?;
     let count =
@@ -38,7 +38,7 @@ pub async fn redrive(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &Count { count })
 }
 
-/// They are removed for good: those with these ids, or the oldest.
+/// Removes dead jobs for good: those with these ids, or the oldest.
 pub async fn purge(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let (name, meant, _) = meant(call, false).await?;
     let count = api.queue.purge(&name, meant.which()).await.map_err(|error| problem("purge dead jobs", error))?;

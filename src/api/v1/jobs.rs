@@ -88,7 +88,7 @@ pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &JobShape::from(job))
 }
 
-/// It is removed for good.
+/// Removes a job for good.
 pub async fn delete(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let id = call.job(Right::Admin)?;
     api.queue.delete(&id).await.map_err(|error| problem("delete the job", error))?;

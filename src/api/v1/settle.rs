@@ -35,14 +35,14 @@ pub struct TouchedJob {
     deadline_ms: i64,
 }
 
-/// It is done.
+/// Finishes a job.
 pub async fn finish(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let (id, token, _) = said(&mut call, &[]).await?;
     api.queue.finish(&id, token).await.map_err(|error| problem("finish the job", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-/// It is given back, for later.
+/// Gives a job back, for later.
 pub async fn release(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let (id, token, said) = said(&mut call, &["delay", "delay_ms", "count_attempt", "reason"]).await?;
     let how = if said.count_attempt.unwrap_or(true) { Release::Counted } else { Release::Uncounted };
@@ -56,21 +56,21 @@ pub async fn release(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &ReleasedJob { outcome, due_ms })
 }
 
-/// It needs more time.
+/// Extends the time to run of a job.
 pub async fn touch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let (id, token, said) = said(&mut call, &["ttr", "ttr_ms"]).await?;
     let deadline_ms = api.queue.touch(&id, token, said.ttr).await.map_err(|error| problem("touch the job", error))?;
     Reply::json(StatusCode::OK, &TouchedJob { deadline_ms })
 }
 
-/// It can never be done.
+/// Buries a job.
 pub async fn bury(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let (id, token, said) = said(&mut call, &["reason"]).await?;
     api.queue.bury(&id, token, &said.reason).await.map_err(|error| problem("bury the job", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-/// What a consumer says beside the token.
+/// The parameters of a consumer beside the token.
 #[derive(Default)]
 struct Said {
     delay: Option<Duration>,

@@ -78,7 +78,7 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     jobs(&api, &name, state, &call).await
 }
 
-/// From now on nothing is handed out.
+/// Pauses a topic: nothing is handed out.
 pub async fn pause(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     api.may_make("pause the topic", &call, &name).await?;

@@ -15,7 +15,7 @@ const LONGEST: usize = 1_024;
 /// Ids that are taken from standard input at once: so many are in memory.
 pub const IDS_AT_ONCE: usize = 1_000;
 
-/// What letters have to be. An option that is given several times means any of its values; several options, all of them.
+/// A filter of letters. An option that is given several times means any of its values; several options, all of them.
 #[derive(Debug, Default, Args)]
 pub struct FilterArgs {
     /// Only those with this reason: max_attempts, message_permanent, expired, undecodable, ...
@@ -72,7 +72,7 @@ pub struct WhichArgs {
     /// All current dead letters
     #[arg(long)]
     pub all: bool,
-    /// What they have to be.
+    /// The filter of the letters.
     #[command(flatten)]
     pub filter: FilterArgs,
     /// The daemon to ask.
@@ -111,7 +111,7 @@ impl WhichArgs {
     }
 }
 
-/// How letters are worked through.
+/// The pace at which letters are worked through.
 #[derive(Debug, Args)]
 pub struct PaceArgs {
     /// Only count them; nothing is changed

@@ -32,7 +32,7 @@ pub struct ExportArgs {
     /// Only those behind this stream id: goes on with an export that was ended
     #[arg(long, value_name = "STREAM-ID")]
     pub after: Option<String>,
-    /// What they have to be.
+    /// The filter of the letters.
     #[command(flatten)]
     pub filter: FilterArgs,
 }
@@ -78,7 +78,7 @@ pub struct ImportArgs {
     /// Add what is no letter to this file, and go on
     #[arg(long, value_name = "FILE")]
     pub broken: Option<PathBuf>,
-    /// How.
+    /// The pace.
     #[command(flatten)]
     pub pace: PaceArgs,
 }

@@ -56,7 +56,7 @@ pub struct LsArgs {
     /// Maximum number of dead letters
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
-    /// What they have to be.
+    /// The filter of the letters.
     #[command(flatten)]
     pub filter: FilterArgs,
     /// The daemon to ask.
@@ -78,7 +78,7 @@ pub struct CountArgs {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]
     pub queue: String,
-    /// What they have to be.
+    /// The filter of the letters.
     #[command(flatten)]
     pub filter: FilterArgs,
     /// The daemon to ask.
@@ -107,7 +107,7 @@ pub struct ShowArgs {
     /// Maximum number of dead letters, with a filter
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
-    /// What they have to be.
+    /// The filter of the letters.
     #[command(flatten)]
     pub filter: FilterArgs,
     /// The daemon to ask, for one letter.
@@ -133,7 +133,7 @@ pub struct RedriveArgs {
     /// LetterSelector letters.
     #[command(flatten)]
     pub which: WhichArgs,
-    /// How.
+    /// The pace.
     #[command(flatten)]
     pub pace: PaceArgs,
 }
@@ -159,7 +159,7 @@ pub struct PurgeArgs {
     /// LetterSelector letters.
     #[command(flatten)]
     pub which: WhichArgs,
-    /// How.
+    /// The pace.
     #[command(flatten)]
     pub pace: PaceArgs,
     /// Yes, remove them

@@ -32,7 +32,7 @@ pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[
     text
 }
 
-/// Where the Redis is. Writing to a String cannot fail.
+/// Writes the address of the Redis. Writing to a String cannot fail.
 fn place(text: &mut String, target: &RedisTarget) {
     match target {
         RedisTarget::Fixed(endpoint) => {

@@ -15,7 +15,7 @@ use crate::operate::element::{Acted, Action, Fate, When};
 use crate::operate::pause;
 use crate::operate::peek::State;
 
-/// Which element.
+/// An element of a queue.
 #[derive(Debug, Args)]
 pub struct ElementArgs {
     /// The queue's id in the configuration
@@ -39,7 +39,7 @@ pub struct ElementArgs {
 #[derive(Debug, Args)]
 #[command(after_help = RUN_NOW)]
 pub struct RunNowArgs {
-    /// Which element.
+    /// The element.
     #[command(flatten)]
     pub element: ElementArgs,
 }
@@ -60,13 +60,13 @@ Exit codes: 0 it is due, 1 not found, or in flight, or failed, 2 wrong arguments
 #[derive(Debug, Args)]
 #[command(after_help = RESCHEDULE)]
 pub struct RescheduleArgs {
-    /// Which element.
+    /// The element.
     #[command(flatten)]
     pub element: ElementArgs,
-    /// How long from now
+    /// Time from now
     #[arg(long = "in", value_name = "DURATION", value_parser = pause::length, required_unless_present = "at")]
     pub after: Option<Duration>,
-    /// When, by the clock of Redis: 2027-01-31T09:00:00Z, or milliseconds since 1970
+    /// New time, by the clock of Redis: 2027-01-31T09:00:00Z, or milliseconds since 1970
     #[arg(long, value_name = "TIME", value_parser = pause::point, conflicts_with = "after")]
     pub at: Option<i64>,
 }
@@ -87,7 +87,7 @@ Exit codes: 0 it has that time, 1 not found, or in flight, or failed, 2 wrong ar
 #[derive(Debug, Args)]
 #[command(after_help = CANCEL)]
 pub struct CancelArgs {
-    /// Which element.
+    /// The element.
     #[command(flatten)]
     pub element: ElementArgs,
 }
@@ -107,13 +107,13 @@ Exit codes: 0 cancelled, 1 not found, or in flight, or failed, 2 wrong arguments
 #[derive(Debug, Args)]
 #[command(after_help = KILL)]
 pub struct KillArgs {
-    /// Which element.
+    /// The element.
     #[command(flatten)]
     pub element: ElementArgs,
     /// Why, for everybody who meets the letter
     #[arg(long, alias = "reason", value_name = "TEXT", default_value = "no reason given")]
     pub why: String,
-    /// Who kills it [default: the user who runs the command]
+    /// Name of the person who kills it [default: the user who runs the command]
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use crate::codes::{Code, Codes};
 use crate::{link, sink, sink_kinds, template};
 
-/// What is known of a code; of a long one, its first 16 bytes are enough, which is what an entry in Redis keeps.
+/// The entry of a code; of a long one, its first 16 bytes are enough, which is what an entry in Redis keeps.
 pub fn explain(code: &str) -> Option<Code> {
     let means = |entry: &Code| entry.code == code || code.len() == 16 && entry.code.starts_with(code);
     sections().iter().flat_map(|section| section.list.iter()).find(|entry| means(entry)).cloned()

@@ -82,7 +82,7 @@ pub struct AddArgs {
     /// The delay until it is ready, by Redis's clock (5s, 10m)
     #[arg(long, value_name = "DURATION", value_parser = delay, conflicts_with = "at")]
     pub delay: Option<Duration>,
-    /// When it is ready (2027-01-31T09:00:00Z, or milliseconds since 1970)
+    /// Time at which it is ready (2027-01-31T09:00:00Z, or milliseconds since 1970)
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub at: Option<i64>,
     /// Time to run: how long a consumer may have it
@@ -97,7 +97,7 @@ pub struct AddArgs {
     /// An id of your own: letters, digits, `_`, `.`, `:`, `~`, `-`
     #[arg(long, value_name = "ID", conflicts_with = "lines")]
     pub id: Option<LocalId>,
-    /// What the body is, for its consumer
+    /// Content type of the body, for its consumer
     #[arg(long, value_name = "TYPE", default_value = "")]
     pub content_type: String,
     /// The body
@@ -137,7 +137,7 @@ pub struct PopArgs {
     /// Time to run, instead of the jobs' own
     #[arg(long, value_name = "DURATION", value_parser = ttr)]
     pub ttr: Option<Duration>,
-    /// How long to wait for a job
+    /// Maximum time to wait for a job
     #[arg(long, value_name = "DURATION", value_parser = wait, default_value = "0s")]
     pub wait: Duration,
 }
@@ -217,7 +217,7 @@ Example:
 #[derive(Debug, Args)]
 #[command(after_help = TOPICS)]
 pub struct TopicsArgs {
-    /// These topics only
+    /// Only these topics
     #[arg(value_name = "TOPIC")]
     pub topics: Vec<Topic>,
 }
@@ -256,7 +256,7 @@ pub enum StateArg {
     Ready,
     /// A consumer has it.
     Reserved,
-    /// Its tries are used up, or it was buried.
+    /// Out of tries, or buried.
     Dead,
 }
 
@@ -299,7 +299,7 @@ pub struct LimitsArgs {
     /// Maximum number of dead jobs (0 is no limit)
     #[arg(long, value_name = "COUNT")]
     pub dead_max_len: Option<u64>,
-    /// How long a dead job is kept (0s is for ever)
+    /// Time that a dead job is kept (0s is for ever)
     #[arg(long, value_name = "DURATION", value_parser = delay)]
     pub dead_ttl: Option<Duration>,
     /// Set nothing: all limits are as in the configuration again
@@ -308,7 +308,7 @@ pub struct LimitsArgs {
 }
 
 impl LimitsArgs {
-    /// What is to be set; `None` only shows.
+    /// The limits to set; `None` only shows them.
     pub(super) fn limits(&self) -> Option<Limits> {
         let time = |time: Duration| Some(time).filter(|time| !time.is_zero());
         let count = |count: u64| Some(count).filter(|count| *count > 0);

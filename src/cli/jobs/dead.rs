@@ -49,7 +49,7 @@ Examples:
   delaybridge jobs dead purge orders orders~4711
   delaybridge jobs dead purge orders --all --yes";
 
-/// What is listed.
+/// The dead jobs that are listed.
 #[derive(Debug, Args)]
 pub struct LsArgs {
     /// The topic.
@@ -60,7 +60,7 @@ pub struct LsArgs {
     pub limit: usize,
 }
 
-/// Which dead jobs are meant.
+/// The dead jobs that are meant.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct WhichArgs {
@@ -75,10 +75,10 @@ pub struct WhichArgs {
     pub all: bool,
 }
 
-/// What is removed.
+/// The dead jobs that are removed.
 #[derive(Debug, Args)]
 pub struct PurgeArgs {
-    /// Which jobs.
+    /// The jobs.
     #[command(flatten)]
     pub which: WhichArgs,
     /// Yes, remove them

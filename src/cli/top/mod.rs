@@ -39,7 +39,7 @@ Examples:
 
 Exit codes: 0 left by a key, 1 failed, 2 wrong arguments or configuration";
 
-/// How long a wait for a key lasts at most, so that the end is noticed.
+/// The longest wait for a key, so that the end is noticed.
 const KEYS: Duration = Duration::from_millis(100);
 
 /// A time between two looks: not so short that it is a load.

@@ -39,7 +39,7 @@ impl Sort {
     }
 }
 
-/// What the keys are for now.
+/// The current meaning of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mode {
     /// The list.
@@ -52,7 +52,7 @@ pub(super) enum Mode {
     Confirm(KeyAction),
 }
 
-/// What a key asks for.
+/// The action that a key asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeyAction {
     Leave,
@@ -74,7 +74,7 @@ impl KeyAction {
 /// The screen.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// Who is asked.
+    /// The name of the server that is asked.
     pub(super) name: String,
     pub(super) found: Overview,
     pub(super) sinks: Option<Sinks>,
@@ -83,7 +83,7 @@ pub(super) struct Screen {
     /// The queue under the cursor, by its name: the order may change.
     pub(super) at: Option<String>,
     pub(super) mode: Mode,
-    /// What came of the last key.
+    /// The outcome of the last key.
     pub(super) told: String,
     /// Why the last look failed: what is shown is old.
     pub(super) lost: Option<String>,
@@ -115,7 +115,7 @@ impl Screen {
         }
     }
 
-    /// What came of a key.
+    /// Shows the outcome of a key.
     pub(super) fn tell(&mut self, told: String) {
         self.told = told;
     }
@@ -143,7 +143,7 @@ impl Screen {
         self.rows().into_iter().find(|row| row.state.queue == *at)
     }
 
-    /// Its place in the list.
+    /// The cursor's place in the list.
     pub(super) fn place(&self) -> Option<usize> {
         let at = self.at.as_ref()?;
         self.rows().iter().position(|row| row.state.queue == *at)

@@ -125,7 +125,7 @@ fn name_width(screen: &Screen) -> u16 {
     u16::try_from(longest).unwrap_or(40)
 }
 
-/// Which columns fit: half of a number says something else.
+/// The columns that fit: half of a number says something else.
 fn columns(name: u16, width: u16) -> Vec<usize> {
     let mut all: Vec<usize> = (0..COLUMNS.len()).collect();
     let needs = |all: &[usize]| all.iter().map(|at| if *at == 0 { name } else { COLUMNS[*at].1 } + 1).sum::<u16>();

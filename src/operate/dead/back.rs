@@ -173,15 +173,15 @@ async fn are_kept(queue: &Queue, what: &str) -> Result<(), Error> {
     }
 }
 
-/// What became of a record.
+/// The outcome for a record.
 enum Stored {
-    /// It is a letter now.
+    /// A letter was added.
     New,
-    /// It was one already.
+    /// The letter was there already.
     Known,
-    /// It is of another queue or program, or was delivered.
+    /// The record is of another queue or program, or was delivered.
     Foreign,
-    /// It is of this queue, and cannot be a letter for this reason.
+    /// The record is of this queue, and cannot be a letter for this reason.
     Broken(String),
 }
 

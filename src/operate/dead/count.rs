@@ -47,11 +47,11 @@ pub struct Total {
     pub code: String,
     /// The sink that decided.
     pub sink: String,
-    /// How many.
+    /// The number of letters.
     pub count: u64,
-    /// When the first of them died.
+    /// The time at which the first of them died.
     pub oldest_ms: Option<i64>,
-    /// When the last of them died.
+    /// The time at which the last of them died.
     pub newest_ms: Option<i64>,
 }
 

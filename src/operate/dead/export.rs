@@ -16,7 +16,7 @@ use crate::source::ledger::{DeadLetter, Order};
 /// The end of a field's name with bytes as its value.
 pub(super) const BASE64: &str = "_base64";
 
-/// What was written.
+/// The outcome of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Exported {
     /// The queue.

@@ -19,7 +19,7 @@ pub const REASONS: [&str; 8] =
 /// Filters of the payload, of reasons, codes and so on, each at most.
 const MOST: usize = 100;
 
-/// What a letter has to be. Of several values of one kind one must fit, of several kinds all must.
+/// A filter of letters. Of several values of one kind one must fit, of several kinds all must.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Why it died.
@@ -34,9 +34,9 @@ pub struct Filter {
     pub older_than: Option<Duration>,
     /// Dead for less than this.
     pub newer_than: Option<Duration>,
-    /// How the element's id begins.
+    /// The beginning of the element's id.
     pub id_prefix: Option<String>,
-    /// What the decoded payload has: all of it.
+    /// Fields of the decoded payload: all of them.
     pub fields: Vec<FieldIs>,
 }
 
@@ -103,7 +103,8 @@ impl Filter {
         }
     }
 
-    /// Where in the stream letters of that age are: its ids begin with the time in ms at which Redis stored them.
+    /// The range of the stream that has letters of that age: its ids begin with the time in ms at which Redis stored
+    /// them.
     pub(super) fn range(&self, now_ms: i64) -> (Option<String>, Option<String>) {
         let before = |age: Duration| now_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)).max(0);
         let oldest = self.newer_than.map(|age| before(age).to_string());

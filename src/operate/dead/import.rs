@@ -19,7 +19,7 @@ const LONGEST: u64 = 750 << 20;
 /// Fields of a letter, at most.
 const FIELDS: usize = 100;
 
-/// How a line or a record that is no letter is passed.
+/// The advice for a line or a record that is no letter.
 pub(super) const PAST_IT: &str = "with --broken FILE it is written to a file, and the import goes on";
 
 /// Makes letters of the lines behind the first `skip`. A line that is none is put aside; without such a place it ends the import, and
@@ -106,7 +106,7 @@ async fn is_there(queue: &Queue, id: &str) -> Result<bool, Error> {
 #[derive(Debug)]
 struct Line {
     fields: Vec<(String, Bytes)>,
-    /// Its place in the stream, if it was a letter of this queue.
+    /// The place in the stream, if it was a letter of this queue.
     was: Option<String>,
 }
 

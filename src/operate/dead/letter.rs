@@ -9,10 +9,10 @@ use crate::operate::content::{Content, base64};
 use crate::source::ledger::claims::Element;
 use crate::source::ledger::{DeadLetter, Ledger};
 
-/// What a list says of a dead letter.
+/// A dead letter in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Its place in the stream.
+    /// The letter's place in the stream.
     pub stream_id: String,
     /// The element's id.
     pub id: String,
@@ -28,9 +28,9 @@ pub struct Summary {
     pub sink: String,
     /// The destination there.
     pub destination: String,
-    /// When the element fell due.
+    /// The due time of the element.
     pub due_ms: Option<i64>,
-    /// When it died.
+    /// The time at which it died.
     pub died_ms: Option<i64>,
     /// Attempts that counted.
     pub attempts: Option<i64>,
@@ -41,9 +41,9 @@ pub struct Summary {
 /// Everything that a dead letter keeps.
 #[derive(Debug, Clone, Serialize)]
 pub struct Letter {
-    /// Its place in the stream.
+    /// The letter's place in the stream.
     pub stream_id: String,
-    /// Its fields in their order, by name; the element's bytes are `element_base64`.
+    /// The fields in their order, by name; the element's bytes are `element_base64`.
     #[serde(flatten)]
     pub fields: Map<String, Value>,
     /// The payload.

@@ -21,13 +21,13 @@ pub struct Selection<'a> {
     /// The stream, where it is searched.
     letters: Option<DeadLetters<'a>>,
     met: HashSet<&'a str>,
-    /// How far it is.
+    /// The progress.
     pub step: Step,
 }
 
 /// Some letters.
 pub struct LetterPage {
-    /// Those that are meant.
+    /// The letters that are meant.
     pub letters: Vec<DeadLetter>,
     /// The place of the last one that was looked at.
     pub last: Option<String>,

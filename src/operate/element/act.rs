@@ -15,14 +15,14 @@ use crate::operate::words;
 use crate::source::ledger::claims::{Body, Element};
 use crate::source::ledger::{self, DeadLetter, Located, NewBody, Place, Removal, redis_now_ms};
 
-/// How often an element is looked for again that moved before it could be acted on.
+/// Attempts to find an element that moved before it could be acted on.
 const TRIES: usize = 3;
 /// The last time that an element can be given: the end of the year 9999.
 const LAST_MS: i64 = 253_402_300_799_999;
 /// Characters of a name, and of a reason.
 const LONGEST: usize = 500;
 
-/// What to do with an element.
+/// An action on an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action<'a> {
     /// Due at this time.
@@ -31,7 +31,7 @@ pub enum Action<'a> {
     Cancel,
     /// To the dead letters.
     Kill {
-        /// Who.
+        /// The person.
         by: &'a str,
         /// Why.
         why: &'a str,
@@ -89,33 +89,33 @@ pub struct KillBody {
 /// An element that was acted on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ActedElement {
-    /// Its id.
+    /// The element's id.
     pub id: Identity,
-    /// Where it was.
+    /// The state before.
     pub was: State,
-    /// What it is now.
+    /// The new state.
     pub state: Fate,
-    /// When it is due, or tried again.
+    /// The time at which it is due, or tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<i64>,
     /// Whether it was so already, and nothing was changed.
     pub unchanged: bool,
-    /// Its id from now on, where ids are hashes over the due time.
+    /// The new id, where ids are hashes over the due time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_id: Option<Identity>,
 }
 
-/// What became of an element.
+/// The state of an element after an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It waits for its due time.
+    /// Waiting for its due time.
     Scheduled,
-    /// It waits for its next attempt.
+    /// Waiting for its next attempt.
     Retry,
-    /// It is a dead letter.
+    /// A dead letter.
     Dead,
-    /// It is gone.
+    /// Gone.
     Gone,
 }
 
@@ -145,10 +145,10 @@ impl Action<'_> {
     }
 }
 
-/// What one try came to.
+/// The outcome of one attempt.
 enum Try {
     Done(ActedElement),
-    /// It is not any more what was met.
+    /// The element is not any more what was met.
     Again,
 }
 

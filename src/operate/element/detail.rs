@@ -17,11 +17,11 @@ use crate::source::ledger::{DeadLetter, Located, Place, sink_hash};
 /// One element with its history. Fields that its state does not have are left out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Detail {
-    /// Its id.
+    /// The element's id.
     pub id: Option<Identity>,
-    /// Where it is.
+    /// The state.
     pub state: State,
-    /// When it falls or fell due.
+    /// The due time.
     pub due_ms: Option<i64>,
     /// Of one that waits for a retry: when it is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,10 +43,10 @@ pub struct Detail {
     pub reason: String,
     /// Attempts that counted so far.
     pub attempts: u32,
-    /// When it was tried first.
+    /// The time of the first attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_attempt_ms: Option<i64>,
-    /// When it was tried last.
+    /// The time of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt_ms: Option<i64>,
     /// Class of the last failure.
@@ -80,7 +80,7 @@ pub struct Detail {
     /// Why there is no payload to deliver, if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Where it would go now, by sink, or what else would become of it.
+    /// The destinations of a delivery now, by sink, or the other end of the element.
     pub routes: Vec<String>,
     /// The payload. Read apart: see [`Content::answered`].
     #[serde(flatten, skip_deserializing)]

@@ -20,7 +20,8 @@ use crate::source::Score;
 use crate::source::ledger::claims::{Element, Part};
 use crate::source::ledger::{BATCH_BYTES, DeadLetter, Located, Order, Place, redis_now_ms};
 
-/// How often a queue is searched: what moves from a place that is still to be searched to one that was is missed by one search.
+/// Searches of a queue: one search misses an element that moves from a place that is still to be searched to one that
+/// was.
 const SEARCHES: usize = 2;
 
 /// An element, and the queue that it is in.
@@ -42,7 +43,7 @@ pub struct Found {
     pub elements: [Detail; 1],
 }
 
-/// Where an element is, as it was met.
+/// An element as it was met.
 pub(super) enum Met {
     /// In the queue: scheduled, waiting for a retry, in flight.
     Alive(Box<Located>, Box<Element>),

@@ -24,25 +24,25 @@ const BETWEEN: Duration = Duration::from_secs(1);
 /// Things of one kind that are named.
 const NAMED: usize = 20;
 
-/// What is done with entries of Redisson's list that are scheduled nowhere.
+/// The treatment of entries of Redisson's list that are scheduled nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Orphans {
-    /// They are scheduled, due now.
+    /// Entries are scheduled, due now.
     Deliver,
-    /// They stay as they are.
+    /// Entries stay as they are.
     Keep,
 }
 
-/// What is asked for.
+/// The scope of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Whether faults are repaired.
     pub repair: bool,
-    /// What a repair does with orphans.
+    /// The treatment of orphans by a repair.
     pub orphans: Orphans,
 }
 
-/// What was found in all queues.
+/// The findings in all queues.
 #[derive(Debug, Clone, Serialize)]
 pub struct Fsck {
     /// Whether faults were to be repaired.
@@ -56,18 +56,18 @@ pub struct Fsck {
     pub errors: Vec<QueueError>,
 }
 
-/// What was found in one queue.
+/// The findings in one queue.
 #[derive(Debug, Clone, Serialize)]
 pub struct Checked {
-    /// Its id in the configuration.
+    /// The queue's id in the configuration.
     pub queue: String,
     /// Elements, entries of lists and jobs that were looked at.
     pub looked_at: u64,
     /// Daemons that deliver from it now.
     pub daemons: u64,
-    /// What is wrong.
+    /// The faults.
     pub findings: Vec<Finding>,
-    /// What was not looked for, and why.
+    /// The checks that were left out, and why.
     pub not_checked: Vec<String>,
 }
 
@@ -77,11 +77,11 @@ pub struct Finding {
     /// The kind in words.
     #[serde(flatten)]
     pub explanation: Explanation,
-    /// How many there are.
+    /// The number of occurrences.
     pub count: usize,
     /// There were more at the first look than are examined in one run: run it again after the repair.
     pub more: usize,
-    /// How many were repaired.
+    /// The number that were repaired.
     pub repaired: usize,
     /// Some of them.
     pub things: Vec<Thing>,
@@ -90,7 +90,7 @@ pub struct Finding {
 /// One thing that is wrong.
 #[derive(Debug, Clone, Serialize)]
 pub struct Thing {
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// Why a repair leaves it as it is.
     #[serde(skip_serializing_if = "Option::is_none")]

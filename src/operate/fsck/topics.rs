@@ -11,14 +11,14 @@ use crate::operate::error::{Error, QueueError};
 use crate::operate::jobs::{Jobs, failed};
 use crate::source::ledger::fsck::Fault;
 
-/// What was found in the index of topics, or in one topic.
+/// The findings in the index of topics, or in one topic.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckedTopic {
-    /// Its name; none for the index.
+    /// The topic's name; none for the index.
     pub topic: Option<String>,
     /// Jobs, or names, that were looked at.
     pub looked_at: u64,
-    /// What is wrong.
+    /// The faults.
     pub findings: Vec<Finding>,
 }
 

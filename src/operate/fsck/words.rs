@@ -7,15 +7,15 @@ use crate::source::ledger::fsck::Fault;
 /// A fault in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// Its name, for programs.
+    /// The name, for programs.
     pub fault: &'static str,
-    /// What it is.
+    /// The description.
     pub what: &'static str,
-    /// What causes it.
+    /// The cause.
     pub cause: &'static str,
-    /// What happens if it is left alone.
+    /// The consequence if it is left alone.
     pub otherwise: &'static str,
-    /// What `--repair` does.
+    /// The work of `--repair`.
     pub repair: &'static str,
 }
 

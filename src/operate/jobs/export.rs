@@ -18,7 +18,7 @@ use crate::source::zset::ZsetSpec;
 /// Jobs that are read at once.
 const PAGE: usize = 100;
 
-/// Where jobs go.
+/// The destination of an export.
 pub enum ExportTarget<'a> {
     /// A plain sorted set with scores of this unit.
     Set(&'a str, Unit),
@@ -26,7 +26,7 @@ pub enum ExportTarget<'a> {
     Pool(&'a Queue, Box<JobPool>),
 }
 
-/// What was exported.
+/// The outcome of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ExportedJobs {
     /// The topic that the jobs came from.

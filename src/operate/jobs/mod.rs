@@ -32,7 +32,7 @@ use crate::model::Config;
 
 /// The job queue of a configuration, over a connection of its own.
 pub struct Jobs {
-    /// What can be done.
+    /// The operations.
     pub queue: JobQueue,
     redis: Redis,
 }
@@ -42,36 +42,36 @@ pub struct Jobs {
 pub struct JobDetail {
     /// `TOPIC~ID`.
     pub id: String,
-    /// Its topic.
+    /// The job's topic.
     pub topic: String,
-    /// Where it is.
+    /// The state.
     pub state: &'static str,
-    /// When it becomes, or became, ready.
+    /// The time at which it becomes, or became, ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<i64>,
-    /// When its time to run ends.
+    /// The end of its time to run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<i64>,
-    /// When it died.
+    /// The time at which it died.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub died_ms: Option<i64>,
-    /// When it was added.
+    /// The time at which it was added.
     pub added_ms: i64,
-    /// When it is dropped if it is not finished.
+    /// The time at which it is dropped if it is not finished.
     pub expires_ms: Option<i64>,
-    /// What settles it.
+    /// The token that settles it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// How often it was handed out.
+    /// Attempts so far.
     pub attempts: u32,
-    /// How often it will be handed out if this attempt fails.
+    /// Attempts that are left if this one fails.
     pub tries_left: u32,
-    /// Its time to run.
+    /// The time to run.
     pub ttr_ms: u64,
     /// Why its last reservation ended.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What its client said that the body is.
+    /// The content type that its client gave.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub content_type: String,
     /// Bytes of its body.
@@ -109,7 +109,7 @@ pub struct AddedJob {
     /// A job of this id is there with another body; of this one nothing is kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub conflict: bool,
-    /// When it becomes ready, if it was created.
+    /// The time at which it becomes ready, if it was created.
     pub due_ms: Option<i64>,
 }
 
@@ -132,12 +132,12 @@ pub struct TopicState {
     pub sizes: Sizes,
 }
 
-/// What a topic allows.
+/// The limits of a topic, with its name.
 #[derive(Debug, Clone, Serialize)]
 pub struct TopicLimits {
     /// The topic.
     pub topic: String,
-    /// Its limits.
+    /// The limits.
     #[serde(flatten)]
     pub limits: Allowed,
 }

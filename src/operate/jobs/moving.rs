@@ -70,7 +70,7 @@ pub async fn import(
     elsewhere(queue, done, &what).await
 }
 
-/// How many there are to move.
+/// The number of elements to move.
 async fn waiting(queue: &Queue, what: &str) -> Result<u64, Error> {
     let mut all = 0;
     for place in [Place::Scheduled, Place::Retry] {

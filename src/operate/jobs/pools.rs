@@ -21,24 +21,25 @@ use crate::source::ledger::{Answer, BATCH_BYTES, Hints, Place, Show, redis_now_m
 
 /// Jobs that are moved at once.
 const PAGE: usize = 100;
-/// How long they are claimed for: what an interrupted run held can be moved after so long.
+/// The lease of a claim: elements of an interrupted run can be moved after so long.
 const LEASE: Duration = Duration::from_secs(60);
-/// How long after it was sent a claim may run.
+/// Time after its sending for which a claim may run.
 const NOT_AFTER_MS: i64 = 30_000;
 /// Jobs with due times as far ahead are moved. A later one is meant as never.
 const AHEAD: Duration = Duration::from_secs(300 * 365 * 86_400);
-/// What cannot be moved waits so long, so that no claim of this run meets it again. At the end it goes back.
+/// The delay of elements that cannot be moved, so that no claim of this run meets them again. At the end they go
+/// back.
 const ASIDE_MS: i64 = 86_400_000;
 
-/// What is done with an element.
+/// The treatment of an element.
 enum PoolAction {
-    /// Its job goes to the topic.
+    /// The job goes to the topic.
     Add(NewJob),
-    /// It has none: its user deleted it.
+    /// There is no job: its user deleted it.
     Deleted,
     /// There was no room to read it: later.
     Later,
-    /// It stays in the pool.
+    /// The element stays in the pool.
     Leave,
 }
 
@@ -125,7 +126,7 @@ pub(super) async fn import(
     put_back(queue, what).await
 }
 
-/// What an earlier run held, and what this one put aside, goes to the pool.
+/// Puts elements that an earlier run held, and those that this one put aside, back to the pool.
 async fn put_back(queue: &Queue, what: &str) -> Result<(), Error> {
     let plan = back::plan(queue, false).await?;
     if let Some(reason) = &plan.at_work {

@@ -14,7 +14,7 @@ use crate::source::StoreError;
 use crate::source::ledger::claims::ClaimName;
 use crate::source::ledger::claims_with_keys;
 
-/// How long the keys of the database are looked through.
+/// The time limit of the search through the keys of the database.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Looks for claims of all queues that have keys and no lease.
@@ -39,7 +39,7 @@ pub(super) async fn look(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Finding {
     }
 }
 
-/// How many there are, by queue.
+/// Counts claims without a lease, by queue.
 async fn unleased(conn: &Conn, specs: &[Arc<QueueSpec>]) -> Result<Option<Vec<(String, usize)>>, StoreError> {
     let until = Instant::now().after(LONGEST);
     let Some(found) = claims_with_keys(conn, None, Some(until)).await? else { return Ok(None) };

@@ -28,23 +28,23 @@ use crate::source::zset::{ZsetSpec, announced};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It works.
+    /// In order.
     #[serde(rename = "ok")]
     Well,
-    /// It works, with a drawback.
+    /// In order, with a drawback.
     Warning,
-    /// It does not work.
+    /// Not working.
     Failed,
 }
 
-/// What was found about one thing.
+/// The finding about one thing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The thing.
     pub what: String,
-    /// Its state.
+    /// The state.
     pub state: State,
-    /// What was found, and what to do.
+    /// The finding, and what to do.
     pub detail: String,
 }
 
@@ -119,7 +119,7 @@ async fn redis_with_queues(
     Some(conns)
 }
 
-/// What was found at one server; of a cluster, with the server.
+/// Adds the findings at one server; of a cluster, with the server.
 fn of_each(redis: &Redis, conn: &Conn, found: Vec<Finding>, findings: &mut Vec<Finding>) {
     let named = |finding: Finding| match redis.is_cluster() && !finding.what.ends_with(conn.address()) {
         true => Finding { what: format!("{} at {}", finding.what, conn.address()), ..finding },
@@ -253,7 +253,7 @@ fn judged(what: String, user: &str, missing: Result<Option<Vec<Missing>>, LinkEr
     }
 }
 
-/// What is missing in the server's words, and the line that gives it.
+/// The missing rights in the server's words, and the line that grants them.
 pub(super) fn remedy(user: &str, missing: Vec<Missing>) -> String {
     let (mut words, grants): (Vec<_>, Vec<_>) = missing.into_iter().map(|right| (right.words, right.grant)).unzip();
     words.sort();

@@ -65,7 +65,7 @@ pub(super) async fn look(conn: &Conn, target: &RedisTarget, queues: &[Arc<QueueS
     findings
 }
 
-/// What keeps claims from being durable.
+/// The reason why claims cannot be durable.
 fn lack(need: Durability, replicas: u32, append_only: bool, version: Version) -> Option<String> {
     if need.aof && version < WAITS_FOR_DISKS {
         return Some(format!("`aof: true` takes Redis 7.2 or newer, and the server is {version}"));

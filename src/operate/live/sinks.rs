@@ -60,8 +60,8 @@ fn place(spec: &SinkSpec, conn: Option<&Conn>) -> String {
     format!("{} {address}", spec.kind()).trim_end().to_owned()
 }
 
-/// What the sink was asked for, and what of it the daemon would make; of the rest nothing can be known before there is an
-/// element.
+/// The destinations that the sink was asked for, and those that the daemon would make; of the rest nothing can be
+/// known before there is an element.
 fn asked(spec: &SinkSpec, destinations: &[Fixed], undeclared: &[String]) -> String {
     let found: Vec<_> = destinations.iter().map(|fixed| &*fixed.name).collect();
     let found: Vec<_> = found.into_iter().filter(|name| !undeclared.iter().any(|other| other == name)).collect();

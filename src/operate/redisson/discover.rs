@@ -32,29 +32,29 @@ pub struct Discovered {
     pub unknown_keys: usize,
 }
 
-/// What was learned of one queue.
+/// A queue that was discovered.
 #[derive(Debug, Clone, Serialize)]
 pub struct DiscoveredQueue {
-    /// Its name in Redis.
+    /// The queue's name in Redis.
     pub name: String,
     /// Another name that the keys fit as well.
     pub or_name: Option<String>,
-    /// Its numbers, with an id that a configuration can give it.
+    /// The numbers, with an id that a configuration can give the queue.
     #[serde(flatten)]
     pub state: QueueState,
     /// Layouts of the elements that were sampled.
     pub layouts: Layouts,
     /// The codec that reads all samples.
     pub codec: String,
-    /// How sure the codec is: `certain`, `likely` or `guess`.
+    /// The confidence of the codec: `certain`, `likely` or `guess`.
     pub sure: &'static str,
-    /// How many payloads were sampled for the codec.
+    /// Payloads that were sampled for the codec.
     pub sampled: usize,
     /// Redisson clients that listen; none where the user may not ask.
     pub redisson_clients: Option<u64>,
 }
 
-/// How many elements of each layout were sampled.
+/// Sampled elements by layout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Layouts {
     /// Of Redisson up to 3.21.0.

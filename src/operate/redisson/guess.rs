@@ -9,7 +9,7 @@ pub(super) struct Guess {
     pub(super) coding: Coding,
     /// Of the samples that look like it, the one that could be something else the most.
     pub(super) sure: Confidence,
-    /// How many samples there were; it reads them all.
+    /// The number of samples; the codec reads them all.
     pub(super) of: usize,
 }
 

@@ -14,7 +14,7 @@ use crate::source::redisson::{Moved, Repack, migrate_end};
 /// Surveys after which clients must be writing the other layout as fast as it is repacked.
 const ROUNDS: usize = 5;
 
-/// What was found in a queue, and what was done.
+/// The findings in a queue, and the changes.
 #[derive(Debug, Clone, Serialize)]
 pub struct Migration {
     /// The queue.

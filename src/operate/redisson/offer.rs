@@ -13,7 +13,7 @@ use crate::operate::peek::State;
 use crate::operate::session::Queue;
 use crate::source::redisson::layout;
 
-/// What was offered.
+/// The outcome of an offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Offered {
     /// The queue.
@@ -25,13 +25,13 @@ pub struct Offered {
 /// An element that was offered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OfferedElement {
-    /// Its id.
+    /// The element's id.
     pub id: MessageId,
-    /// Where it is now.
+    /// The state.
     pub state: State,
-    /// When it falls due.
+    /// The due time.
     pub due_ms: i64,
-    /// Its layout.
+    /// The layout.
     pub layout: &'static str,
 }
 

@@ -24,7 +24,7 @@ pub struct Transferred {
     pub ready_copies: usize,
 }
 
-/// What was found.
+/// The findings of a walk.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// Elements of the sorted set by layout.
@@ -135,7 +135,7 @@ async fn list(
     }
 }
 
-/// How often the payload of each is on the ready list.
+/// Counts the copies of each payload on the ready list.
 async fn copies(queue: &Queue, lost: Vec<(MessageId, u64)>) -> Result<Vec<Transferred>, StoreError> {
     let mut counts: HashMap<u64, usize> = lost.iter().map(|(_, payload)| (*payload, 0)).collect();
     let mut first = 0;

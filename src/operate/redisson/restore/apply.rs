@@ -20,7 +20,7 @@ use crate::source::redisson::{Back, Held, Kept, Moved, Restored as Reply, put_ba
 /// Bytes of payloads for the ready list that are sorted in memory at a time; one more is taken whatever its size.
 const SORTED_BYTES: usize = 64 << 20;
 
-/// What was restored.
+/// The outcome of a restore.
 #[derive(Debug, Clone, Serialize)]
 pub struct Restored {
     /// The queue.
@@ -122,7 +122,8 @@ impl Mover<'_> {
         each_page.await
     }
 
-    /// Where an element goes; `None` for one that stays, and for payloads of the ready list, which come later.
+    /// The destination of an element; `None` for one that stays, and for payloads of the ready list, which come
+    /// later.
     fn element(&mut self, entry: Option<Element>) -> Option<Back> {
         let back = match entry {
             None => Err(Kept::Unknown),

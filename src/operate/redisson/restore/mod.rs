@@ -16,7 +16,7 @@ use crate::operate::session::Queue;
 use crate::operate::words;
 use crate::source::redisson::{AtWork, Kept, Restored as Reply};
 
-/// What to restore.
+/// The options of a restore.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// The layout that the Redisson clients read; else that of what is scheduled, or of what is held.
@@ -37,7 +37,7 @@ pub struct Confirmed {
 /// Elements that stay where they are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KeptCount {
-    /// How many.
+    /// The number of elements.
     pub count: usize,
     /// Why, behind `element`.
     pub why: &'static str,

@@ -16,7 +16,7 @@ use crate::source::ledger::{Place, sink_hash};
 use crate::source::redisson::layout;
 use crate::source::redisson::{Kept, open_entry, put_back};
 
-/// What would be restored.
+/// The changes that a restore would make.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
     /// The queue.
@@ -27,7 +27,7 @@ pub struct Plan {
     pub layout: &'static str,
     /// Elements that would be scheduled again.
     pub scheduled: usize,
-    /// Those of them that would be repacked.
+    /// Elements of these that would be repacked.
     pub repacked: usize,
     /// Payloads that would go to the head of the ready list.
     pub ready: usize,
