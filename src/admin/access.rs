@@ -15,8 +15,8 @@ use crate::api::answer::bearer;
 use crate::api::file::Reread;
 use crate::api::named::{NamedTokens, hash};
 use crate::api::origin::{is_called_by_address, is_local};
-use crate::api::problem::{Kind, Problem};
-use crate::api::room::Named;
+use crate::api::problem::{Problem, ProblemKind};
+use crate::api::room::MaybeNamed;
 use crate::model::AdminSpec;
 use crate::telemetry::events::admin::AdminEvents;
 use crate::telemetry::events::api::ApiEvents;
@@ -44,34 +44,34 @@ pub enum Need {
 
 /// Whoever sent a request.
 #[derive(Debug, Clone)]
-pub struct Caller {
+pub struct AdminCaller {
     /// The name of the token, if the caller may do everything.
     pub name: Option<Arc<str>>,
     /// Whether a session of the page says so.
     pub by_session: bool,
 }
 
-impl Named for Caller {
+impl MaybeNamed for AdminCaller {
     fn name(&self) -> Option<&Arc<str>> {
         self.name.as_ref()
     }
 }
 
 /// The tokens and what hangs on them.
-pub struct Access {
+pub struct AdminAccess {
     tokens: Option<Reread<NamedTokens, String>>,
     sessions: Sessions,
     failures: Failures,
 }
 
-impl Access {
+impl AdminAccess {
     /// With the tokens of the file.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn new(spec: &AdminSpec) -> Result<Access, String> {
+    pub fn new(spec: &AdminSpec) -> Result<AdminAccess, String> {
         let tokens = spec.token_file.clone().map(|file| Reread::new(file, NamedTokens::read)).transpose()?;
-        Ok(Access { tokens, sessions: Sessions::default(), failures: Failures::default() })
+        Ok(AdminAccess { tokens, sessions: Sessions::default(), failures: Failures::default() })
     }
 
     /// The tokens that are valid now; `None` without a file.
@@ -92,16 +92,18 @@ impl Access {
     ///
     /// # Errors
     /// A token that is not known; too many of them; a name of this machine that another one may have given it.
-    pub fn caller(&self, headers: &HeaderMap, peer: Peer, events: &AdminEvents) -> Result<Caller, Problem> {
+    pub fn caller(&self, headers: &HeaderMap, peer: Peer, events: &AdminEvents) -> Result<AdminCaller, Problem> {
         let Some(tokens) = self.tokens(&events.api) else {
             let local = is_local(headers, peer);
-            return Ok(Caller { name: local.then(|| LOCAL.into()), by_session: false });
+            return Ok(AdminCaller { name: local.then(|| LOCAL.into()), by_session: false });
         };
         if let Some(token) = bearer(headers) {
-            return self.owner(&tokens, token, peer, events).map(|name| Caller { name: Some(name), by_session: false });
+            return self
+                .owner(&tokens, token, peer, events)
+                .map(|name| AdminCaller { name: Some(name), by_session: false });
         }
         let name = cookie(headers).and_then(|id| self.sessions.owner(id, &tokens));
-        Ok(Caller { by_session: name.is_some(), name })
+        Ok(AdminCaller { by_session: name.is_some(), name })
     }
 
     /// The name of the token.
@@ -113,13 +115,13 @@ impl Access {
         let ip = peer.ip();
         if let Some(wait) = self.failures.locked(ip) {
             let detail = "authenticate: too many wrong tokens came from your address; wait";
-            return Err(Problem::new(Kind::TooMany, detail).retry_after(wait));
+            return Err(Problem::new(ProblemKind::TooMany, detail).retry_after(wait));
         }
         if let Some((failures, wait)) = self.failures.note(ip) {
             events.locked_out(peer, failures, wait.as_secs());
         }
         let detail = "authenticate: the token is not known; is it in `http.admin.token_file`?";
-        Err(Problem::new(Kind::Unauthorized, detail))
+        Err(Problem::new(ProblemKind::Unauthorized, detail))
     }
 
     /// Begins a session of the page: the value of its cookie.
@@ -129,7 +131,7 @@ impl Access {
     pub fn log_in(&self, token: &str, peer: Peer, events: &AdminEvents) -> Result<(String, Arc<str>), Problem> {
         let Some(tokens) = self.tokens(&events.api) else {
             return Err(Problem::new(
-                Kind::Conflict,
+                ProblemKind::Conflict,
                 "log in: there is no `http.admin.token_file`, so no login is needed",
             ));
         };
@@ -148,7 +150,7 @@ impl Access {
     ///
     /// # Errors
     /// What the caller lacks.
-    pub fn check(&self, need: Need, caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
+    pub fn check(&self, need: Need, caller: &AdminCaller, headers: &HeaderMap) -> Result<(), Problem> {
         match need {
             Need::Nothing => Ok(()),
             Need::ToLook if is_called_by_address(headers) => Ok(()),
@@ -168,13 +170,13 @@ impl Access {
         if self.has_tokens() {
             let or = if need == Need::ToLook { ", or call it by its address" } else { "" };
             let detail = format!("authenticate: {what}; send `Authorization: Bearer TOKEN`{or}");
-            return Problem::new(Kind::Unauthorized, detail);
+            return Problem::new(ProblemKind::Unauthorized, detail);
         }
         let whom = if need == Need::ToLook { "clients that" } else { "clients on this machine, which" };
         let detail = format!(
             "authenticate: {what}; without `http.admin.token_file` that is for {whom} call it by its address or `localhost`"
         );
-        Problem::new(Kind::Forbidden, detail)
+        Problem::new(ProblemKind::Forbidden, detail)
     }
 }
 
@@ -201,8 +203,8 @@ mod tests {
     #[test]
     fn numbers_are_for_those_who_call_by_address_or_have_a_token() {
         let spec = AdminSpec { token_file: None, ..spec() };
-        let access = Access::new(&spec).unwrap();
-        let caller = |name: Option<&str>| Caller { name: name.map(Into::into), by_session: false };
+        let access = AdminAccess::new(&spec).unwrap();
+        let caller = |name: Option<&str>| AdminCaller { name: name.map(Into::into), by_session: false };
         let check = |host: &'static str, name: Option<&str>, need: Need, good: bool| {
             let met = access.check(need, &caller(name), &headers(&[("host", host)]));
             assert_eq!(met.is_ok(), good, "{host} {name:?} {need:?}");

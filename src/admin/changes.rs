@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use super::Admin;
-use super::access::Caller;
+use super::access::AdminCaller;
 use super::v1::errors::problem_of_change;
 use crate::api::call::Call;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::operate::Error;
 use crate::telemetry::events::admin::Change;
 use crate::telemetry::peer::Peer;
 
 /// The subject of a change, for the log.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct ChangeSubject {
     /// The endpoint's name.
     pub what: &'static str,
     /// The queue or sink.
@@ -33,7 +33,7 @@ pub struct Asker {
 
 impl Asker {
     /// Of a request that may change something.
-    pub fn of(call: &Call<Caller>) -> Asker {
+    pub fn of(call: &Call<AdminCaller>) -> Asker {
         // The route asks for a name, so that there is one.
         Asker { name: call.caller.name.clone().unwrap_or_else(|| "unknown".into()), peer: call.peer }
     }
@@ -55,7 +55,7 @@ impl Admin {
     /// Those of the change. What had no answer may have been done.
     pub async fn change<T: Send + 'static>(
         self: &Arc<Self>,
-        subject: Subject,
+        subject: ChangeSubject,
         asker: Asker,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
         words: impl FnOnce(&T) -> String + Send + 'static,
@@ -76,12 +76,15 @@ impl Admin {
             result
         };
         if self.changes.is_closed() {
-            return Err(Problem::new(Kind::Stopping, "change something: the daemon is stopping; nothing was done"));
+            return Err(Problem::new(
+                ProblemKind::Stopping,
+                "change something: the daemon is stopping; nothing was done",
+            ));
         }
         match self.changes.spawn(task).await {
             Ok(result) => result.map_err(|error| problem_of_change(&error)),
             Err(_) => Err(Problem::new(
-                Kind::OutcomeUnknown,
+                ProblemKind::OutcomeUnknown,
                 "change something: it ended in the middle, by a defect of this program; look, and repeat it if that is needed",
             )),
         }

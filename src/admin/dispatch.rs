@@ -11,16 +11,16 @@ use hyper::{Method, Request, Response};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::access::{Caller, Need};
-use super::routes::{ROUTES, Route, is_api};
+use super::access::{AdminCaller, Need};
+use super::routes::{AdminRoute, ROUTES, is_api};
 use super::{Admin, pages};
 use crate::api::answer::{allow, finish, request_id};
 use crate::api::call::{Call, Query};
 use crate::api::handover::ReplyBody;
 use crate::api::origin::{may_look, same_origin};
-use crate::api::problem::{Kind, Page, Problem};
+use crate::api::problem::{Problem, ProblemKind, ProblemPage};
 use crate::api::reply::Reply;
-use crate::api::room::Room;
+use crate::api::room::BodyRoom;
 use crate::api::router::Router;
 use crate::api::server::{Connection, Served};
 use crate::clock::Instant;
@@ -38,7 +38,7 @@ const CONTENT_SECURITY_POLICY: HeaderName = HeaderName::from_static("content-sec
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-static ROUTER: LazyLock<Router<Route>> = LazyLock::new(|| Router::new(ROUTES));
+static ROUTER: LazyLock<Router<AdminRoute>> = LazyLock::new(|| Router::new(ROUTES));
 
 impl Served for Admin {
     type Body = ReplyBody;
@@ -75,13 +75,13 @@ async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Inc
                 Ok(query) => {
                     let call = Call {
                         peer: connection.peer,
-                        caller: Caller { name: None, by_session: false },
+                        caller: AdminCaller { name: None, by_session: false },
                         headers: head.headers,
                         path: parts,
                         query,
                         body: Some(body),
                         memory: admin.memory.clone(),
-                        room: Room::default(),
+                        room: BodyRoom::default(),
                     };
                     handle(&admin, route, call, &mut token).await
                 }
@@ -117,7 +117,7 @@ async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Inc
 
 /// A problem, as the API or the page shows it.
 fn refuse(mut problem: Problem, path: &str, admin: &Admin, name: Option<&str>) -> Reply {
-    problem.page = Page::Admin;
+    problem.page = ProblemPage::Admin;
     let reply = match is_api(path) {
         true => Reply::from(problem.clone()),
         false => pages::problem::show(&problem, path, name, admin.access.has_tokens()),
@@ -127,8 +127,8 @@ fn refuse(mut problem: Problem, path: &str, admin: &Admin, name: Option<&str>) -
 
 async fn handle(
     admin: &Arc<Admin>,
-    route: &'static Route,
-    mut call: Call<Caller>,
+    route: &'static AdminRoute,
+    mut call: Call<AdminCaller>,
     token: &mut Option<Arc<str>>,
 ) -> Result<Reply, Problem> {
     let changes = route.method != Method::GET;
@@ -147,11 +147,14 @@ async fn handle(
     let answer = match changes {
         true => answer.await,
         false => timeout(LOOK_TIMEOUT, answer).await.map_err(|_| {
-            Problem::new(Kind::Unavailable, "answer the request: Redis did not answer within 10 s")
+            Problem::new(ProblemKind::Unavailable, "answer the request: Redis did not answer within 10 s")
                 .retry_after(Duration::from_secs(1))
         })?,
     };
     answer.unwrap_or_else(|_| {
-        Err(Problem::new(Kind::Unexpected, "answer the request: this program has a defect; its log has the place"))
+        Err(Problem::new(
+            ProblemKind::Unexpected,
+            "answer the request: this program has a defect; its log has the place",
+        ))
     })
 }

@@ -17,10 +17,10 @@ const ADDRESSES: usize = 1_024;
 
 /// The wrong tokens of the last minute.
 #[derive(Default)]
-pub struct Failures(Mutex<HashMap<Option<IpAddr>, Count>>);
+pub struct Failures(Mutex<HashMap<Option<IpAddr>, FailureCount>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Count {
+struct FailureCount {
     first: Instant,
     failures: u32,
 }
@@ -47,7 +47,7 @@ impl Failures {
         let mut counts = self.0.lock();
         counts.retain(|_, count| now.since(count.first) < WHILE);
         let own = counts.len() < ADDRESSES || counts.contains_key(&Some(from));
-        let count = counts.entry(own.then_some(from)).or_insert(Count { first: now, failures: 0 });
+        let count = counts.entry(own.then_some(from)).or_insert(FailureCount { first: now, failures: 0 });
         count.failures = count.failures.saturating_add(1);
         if count.failures == ALLOWED {
             // From the last one on.

@@ -1,17 +1,17 @@
 //! Fields of a form, as a browser sends them.
 
-use super::access::Caller;
+use super::access::AdminCaller;
 use crate::api::call::{Call, Query};
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 
 /// The fields of the form in a request.
 ///
 /// # Errors
 /// The body is no form, too large, or does not arrive.
-pub async fn form(call: &mut Call<Caller>) -> Result<Query, Problem> {
+pub async fn form(call: &mut Call<AdminCaller>) -> Result<Query, Problem> {
     let media_type = call.media_type();
     if media_type != "application/x-www-form-urlencoded" {
-        return Err(Problem::new(Kind::MediaType, "read the form: it is not sent as a form"));
+        return Err(Problem::new(ProblemKind::MediaType, "read the form: it is not sent as a form"));
     }
     call.read(|body| match std::str::from_utf8(&body) {
         Ok(text) => Query::parse(text),

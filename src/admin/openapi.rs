@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 use super::access::Need;
 use super::routes::ROUTES;
 use super::v1::events::EventShape;
-use crate::api::openapi::operation::{Described, parameter};
-use crate::api::openapi::{About, schemas, write};
-use crate::api::problem::Kind;
+use crate::api::openapi::operation::{DescribedEndpoint, parameter};
+use crate::api::openapi::{ApiDescription, schemas, write};
+use crate::api::problem::ProblemKind;
 
 /// Problems of every endpoint that asks Redis.
-const ALWAYS: &[Kind] = &[
-    Kind::BadRequest,
-    Kind::Unauthorized,
-    Kind::Forbidden,
-    Kind::TooMany,
-    Kind::Unexpected,
-    Kind::Unavailable,
-    Kind::OutcomeUnknown,
-    Kind::Stopping,
+const ALWAYS: &[ProblemKind] = &[
+    ProblemKind::BadRequest,
+    ProblemKind::Unauthorized,
+    ProblemKind::Forbidden,
+    ProblemKind::TooMany,
+    ProblemKind::Unexpected,
+    ProblemKind::Unavailable,
+    ProblemKind::OutcomeUnknown,
+    ProblemKind::Stopping,
 ];
 
 /// The document.
@@ -30,7 +30,7 @@ pub fn document() -> Value {
         let open = matches!(route.need, Need::Nothing | Need::ToLook);
         let always = if route.need == Need::Nothing { &[] } else { ALWAYS };
         let operation = route.operation.as_ref()?;
-        Some(Described { name: route.name, method: &route.method, path: route.path, open, always, operation })
+        Some(DescribedEndpoint { name: route.name, method: &route.method, path: route.path, open, always, operation })
     });
     let mut schemas = schemas::generator();
     // The stream of events has it inside.
@@ -38,7 +38,7 @@ pub fn document() -> Value {
     write(&ABOUT, endpoints, schemas)
 }
 
-const ABOUT: About = About {
+const ABOUT: ApiDescription = ApiDescription {
     title: "delaybridge admin API",
     tag: "admin",
     description: "What operators see of a daemon and ask of it. Times are milliseconds since 1970 by the clock of Redis. A token \

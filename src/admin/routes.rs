@@ -6,19 +6,19 @@ use futures_util::future::BoxFuture;
 use hyper::Method;
 use serde_json::{Map, Value};
 
-use super::access::{Caller, Need};
+use super::access::{AdminCaller, Need};
 use super::v1::queues::QueueShape;
 use super::v1::topics::TopicPause;
 use super::{Admin, pages, v1};
 use crate::api::call::Call;
 use crate::api::openapi::operation::Operation;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::api::router::Endpoint;
-use crate::operate::dead::{Counted, DeadLetters, LettersBody, Purged, Redriven, ShownLetters};
-use crate::operate::element::{Acted, Found, KillBody, RescheduleBody};
+use crate::operate::dead::{Counted, LetterList, LettersBody, Purged, Redriven, ShownLetters};
+use crate::operate::element::{ActOutcome, FoundElement, KillBody, RescheduleBody};
 use crate::operate::jobs::{FoundJobs, TopicDetail, TopicPage};
-use crate::operate::overview::{Overview, Sinks};
+use crate::operate::overview::{Overview, SinkList};
 use crate::operate::pause::{PauseBody, PauseChanges};
 use crate::operate::peek::Elements;
 use crate::reload::Report;
@@ -27,7 +27,7 @@ use crate::reload::Report;
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
 
 /// One endpoint.
-pub struct Route {
+pub struct AdminRoute {
     /// The method; `HEAD` goes where `GET` does.
     pub method: Method,
     /// The path, with `{names}`.
@@ -41,10 +41,10 @@ pub struct Route {
     /// The description, of an endpoint of the API.
     pub operation: Option<Operation>,
     /// The function that answers.
-    pub handler: fn(Arc<Admin>, Call<Caller>) -> Answer,
+    pub handler: fn(Arc<Admin>, Call<AdminCaller>) -> Answer,
 }
 
-impl Endpoint for Route {
+impl Endpoint for AdminRoute {
     fn method(&self) -> &Method {
         &self.method
     }
@@ -54,7 +54,7 @@ impl Endpoint for Route {
     }
 }
 
-impl Route {
+impl AdminRoute {
     /// Whether it belongs to the API, and not to the page.
     pub fn is_api(&self) -> bool {
         is_api(self.path)
@@ -68,7 +68,7 @@ pub fn is_api(path: &str) -> bool {
 
 macro_rules! routes {
     ($($method:ident $path:literal $name:ident $need:ident => $handler:path $(, $operation:expr)?;)*) => {
-        &[$(Route {
+        &[$(AdminRoute {
             method: Method::$method,
             path: $path,
             name: stringify!($name),
@@ -84,18 +84,20 @@ macro_rules! routes {
 
 /// A question about one thing.
 const fn about_one(summary: &'static str) -> Operation {
-    Operation::new(summary).problems(&[Kind::NotFound])
+    Operation::new(summary).problems(&[ProblemKind::NotFound])
 }
 
 /// An action on an element.
 const fn action(summary: &'static str) -> Operation {
-    Operation::new(summary).returns::<Acted>(200, "The outcome").problems(&[Kind::NotFound, Kind::Conflict])
+    Operation::new(summary)
+        .returns::<ActOutcome>(200, "The outcome")
+        .problems(&[ProblemKind::NotFound, ProblemKind::Conflict])
 }
 
 const MORE: &str = "`next` is there if there are more: ask for those after it.";
 
 /// Every endpoint: those of the API, then those of the page.
-pub static ROUTES: &[Route] = routes! {
+pub static ROUTES: &[AdminRoute] = routes! {
     GET "/v1/openapi.json" openapi Nothing => v1::meta::openapi,
         Operation::new("This document").returns::<Map<String, Value>>(200, "The document");
     GET "/v1/config" config ToSee => v1::meta::config,
@@ -107,7 +109,7 @@ pub static ROUTES: &[Route] = routes! {
                 everything that is wrong.")
             .query(&["dry_run"])
             .returns::<Report>(200, "The changes, or those that would be made")
-            .problems(&[Kind::Conflict]);
+            .problems(&[ProblemKind::Conflict]);
     GET "/v1/queues" queues ToLook => v1::queues::list,
         Operation::new("List queues with their numbers, in the order of the configuration")
             .about("`next` is there if there are more: ask for those after it. What is answered may be a second old.")
@@ -128,7 +130,7 @@ pub static ROUTES: &[Route] = routes! {
             .query(&["state", "limit", "after"])
             .returns::<Elements>(200, "The elements");
     GET "/v1/queues/{queue}/elements/{id}" element ToSee => v1::elements::one,
-        about_one("Find an element by its id: its place, its history, its payload").returns::<Found>(200, "The element");
+        about_one("Find an element by its id: its place, its history, its payload").returns::<FoundElement>(200, "The element");
     DELETE "/v1/queues/{queue}/elements/{id}" cancel ToChange => v1::elements::cancel,
         action("Remove an element for good");
     POST "/v1/queues/{queue}/elements/{id}/run-now" run_now ToChange => v1::elements::run_now,
@@ -141,7 +143,7 @@ pub static ROUTES: &[Route] = routes! {
         about_one("List dead letters, the latest first")
             .about("`next` is there if there are more: ask for those after it. A filter on `field` needs a token.")
             .query(&["limit", "after", "reason", "class", "code", "sink", "older_than", "newer_than", "id_prefix", "field"])
-            .returns::<DeadLetters>(200, "The letters");
+            .returns::<LetterList>(200, "The letters");
     GET "/v1/queues/{queue}/dead/count" dead_count ToSearch => v1::dead::count,
         about_one("Count dead letters by reason").query(&v1::filter::NAMES).returns::<Counted>(200, "The totals");
     POST "/v1/queues/{queue}/dead/redrive" redrive ToChange => v1::dead::redrive,
@@ -181,7 +183,7 @@ pub static ROUTES: &[Route] = routes! {
     POST "/v1/topics/{topic}/resume" resume_topic ToChange => v1::topics::resume,
         about_one("Hand out jobs of the topic again").returns::<TopicPause>(200, "It is not paused");
     GET "/v1/sinks" sinks ToLook => v1::sinks::list,
-        Operation::new("List the sinks with their state, as this daemon sees them").returns::<Sinks>(200, "The sinks");
+        Operation::new("List the sinks with their state, as this daemon sees them").returns::<SinkList>(200, "The sinks");
     POST "/v1/sinks/{sink}/pause" pause_sink ToChange => v1::pause::pause_sink,
         about_one("Claim nothing that goes to the sink, for all daemons")
             .takes::<PauseBody>()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::api::named::{Hash, NamedTokens, hash};
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::clock::Instant;
 
 /// The length of a session.
@@ -18,10 +18,10 @@ const MOST: usize = 256;
 
 /// The sessions, by the hashes of their cookies: looked up by what cannot be guessed byte by byte.
 #[derive(Default)]
-pub struct Sessions(Mutex<HashMap<Hash, Session>>);
+pub struct Sessions(Mutex<HashMap<Hash, PageSession>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Session {
+struct PageSession {
     began: Instant,
     token: Hash,
 }
@@ -34,7 +34,7 @@ impl Sessions {
     pub fn begin(&self, token: Hash) -> Result<String, Problem> {
         let mut id = [0; 24];
         getrandom::fill(&mut id)
-            .map_err(|error| Problem::new(Kind::Unexpected, format!("draw a random number: {error}")))?;
+            .map_err(|error| Problem::new(ProblemKind::Unexpected, format!("draw a random number: {error}")))?;
         let id = hex::encode(id);
         let now = Instant::now();
         let mut sessions = self.0.lock();
@@ -44,7 +44,7 @@ impl Sessions {
             let Some(oldest) = oldest else { break };
             sessions.remove(&oldest);
         }
-        sessions.insert(hash(&id), Session { began: now, token });
+        sessions.insert(hash(&id), PageSession { began: now, token });
         Ok(id)
     }
 

@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::access::Access;
+use super::access::AdminAccess;
 use super::overview_cache::OverviewCache;
-use crate::api::room::Memory;
+use crate::api::room::BodyMemory;
 use crate::model::{AdminSpec, Config};
 use crate::operate::Session;
 use crate::reload::ReloadHandle;
@@ -34,8 +34,8 @@ pub struct Admin {
     pub(super) reload: ReloadHandle,
     /// Connections to Redis, and the configuration that they are for.
     session: Mutex<(Arc<Config>, Arc<Session>)>,
-    pub(super) access: Access,
-    pub(super) memory: Memory,
+    pub(super) access: AdminAccess,
+    pub(super) memory: BodyMemory,
     pub(super) cache: OverviewCache,
     /// The board of the daemon.
     pub(super) status: Status,
@@ -65,8 +65,8 @@ impl Admin {
         Ok(Admin {
             reload,
             session: Mutex::new((config, Arc::new(session))),
-            access: Access::new(spec)?,
-            memory: Memory::new(MAX_BODY, ROOM),
+            access: AdminAccess::new(spec)?,
+            memory: BodyMemory::new(MAX_BODY, ROOM),
             cache: OverviewCache::default(),
             status: events.status().clone(),
             recent: Recent::new(events.metrics().clone()),

@@ -6,7 +6,9 @@ use super::Admin;
 use super::v1::errors::problem;
 use crate::api::problem::Problem;
 use crate::operate::jobs::TopicPage;
-use crate::operate::overview::{ClockSkew, Here, Hold, Overview, QueuePage, Row, SinkRow, Sinks, Trouble, overview};
+use crate::operate::overview::{
+    ClockSkew, DestinationTrouble, Here, Hold, Overview, QueuePage, QueueRow, SinkList, SinkRow, overview,
+};
 use crate::telemetry::recent::Lately;
 use crate::telemetry::status::{self, Look};
 
@@ -44,7 +46,7 @@ impl Admin {
     ///
     /// # Errors
     /// It cannot be read.
-    pub async fn row(&self, queue: &crate::operate::Queue) -> Result<Row, Problem> {
+    pub async fn row(&self, queue: &crate::operate::Queue) -> Result<QueueRow, Problem> {
         let mut row = crate::operate::overview::row_of(queue).await.map_err(|error| problem(&error))?;
         let lately = self.recent.lately().get(queue.id()).copied();
         row.add(here(queue.id(), &self.status.look(), lately));
@@ -52,9 +54,9 @@ impl Admin {
     }
 
     /// The sinks, as the board has them.
-    pub fn sinks(&self) -> Sinks {
+    pub fn sinks(&self) -> SinkList {
         let (look, session) = (self.status.look(), self.session());
-        let trouble = |found: &status::Trouble| Trouble {
+        let trouble = |found: &status::Trouble| DestinationTrouble {
             destination: found.destination.clone(),
             count: found.count,
             reason: found.reason.clone(),
@@ -78,7 +80,7 @@ impl Admin {
         };
         let mut sinks: Vec<_> = session.config.sinks.iter().map(of_sink).collect();
         sinks.sort_by(|a, b| a.sink.cmp(&b.sink));
-        Sinks { sinks }
+        SinkList { sinks }
     }
 }
 

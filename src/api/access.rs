@@ -12,7 +12,7 @@ use std::sync::Arc;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
-use super::room::Named;
+use super::room::MaybeNamed;
 use crate::jobs::TokenLimits;
 use crate::settings::keys::tables;
 use crate::settings::problem::{ConfigErrors, Report, Spot};
@@ -57,27 +57,27 @@ impl Right {
 
 /// Rights on topics.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Grant {
+struct TopicGrant {
     patterns: Vec<String>,
     rights: Vec<Right>,
 }
 
 /// A token of the file.
 #[derive(Clone)]
-struct Token {
+struct TopicToken {
     name: Arc<str>,
     sha256: [u8; digest::SHA256_OUTPUT_LEN],
-    grants: Arc<[Grant]>,
+    grants: Arc<[TopicGrant]>,
 }
 
-impl Token {
+impl TopicToken {
     fn caller(&self) -> Caller {
         Caller { name: Some(self.name.clone()), grants: Some(self.grants.clone()), made: None }
     }
 }
 
 /// Not even the hash: a weak token could be guessed from it.
-impl fmt::Debug for Token {
+impl fmt::Debug for TopicToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Token").field("name", &self.name).field("grants", &self.grants).finish_non_exhaustive()
     }
@@ -85,7 +85,7 @@ impl fmt::Debug for Token {
 
 /// The tokens of a file.
 #[derive(Debug, Clone, Default)]
-pub struct Tokens(Vec<Token>);
+pub struct Tokens(Vec<TopicToken>);
 
 /// Whoever sent a request.
 #[derive(Debug, Clone)]
@@ -93,7 +93,7 @@ pub struct Caller {
     /// The token's name; `None` for a local caller where there are no tokens.
     pub name: Option<Arc<str>>,
     /// `None`: everything.
-    grants: Option<Arc<[Grant]>>,
+    grants: Option<Arc<[TopicGrant]>>,
     /// The token, if it was made at run time.
     pub made: Option<Made>,
 }
@@ -115,13 +115,14 @@ impl Caller {
 
     /// The owner of a token that was made at run time, with all rights on topics of this pattern.
     pub fn of_made(name: &str, pattern: &str, made: Made) -> Caller {
-        let grant = Grant { patterns: vec![pattern.to_owned()], rights: vec![Right::Add, Right::Pop, Right::Admin] };
+        let grant =
+            TopicGrant { patterns: vec![pattern.to_owned()], rights: vec![Right::Add, Right::Pop, Right::Admin] };
         Caller { name: Some(name.into()), grants: Some([grant].into()), made: Some(made) }
     }
 
     /// The beginnings of topics that the caller may add jobs to; `None`: any.
     pub fn prefixes(&self) -> Option<Vec<&str>> {
-        let adds = |grant: &&Grant| grant.rights.iter().any(|right| matches!(right, Right::Add | Right::Admin));
+        let adds = |grant: &&TopicGrant| grant.rights.iter().any(|right| matches!(right, Right::Add | Right::Admin));
         let patterns = self.grants.as_ref()?.iter().filter(adds).flat_map(|grant| &grant.patterns);
         let mut prefixes: Vec<_> = patterns.filter_map(|pattern| pattern.split('*').next()).collect();
         // What begins with another one is counted there.
@@ -140,7 +141,7 @@ impl Caller {
     }
 }
 
-impl Named for Caller {
+impl MaybeNamed for Caller {
     fn name(&self) -> Option<&Arc<str>> {
         self.name.as_ref()
     }
@@ -157,12 +158,12 @@ impl Tokens {
                 owner = Some(token);
             }
         }
-        owner.map(Token::caller)
+        owner.map(TopicToken::caller)
     }
 
     /// The owner of the token of this name.
     pub fn named(&self, name: &str) -> Option<Caller> {
-        self.0.iter().find(|token| *token.name == *name).map(Token::caller)
+        self.0.iter().find(|token| *token.name == *name).map(TopicToken::caller)
     }
 
     /// The number of tokens.
@@ -210,7 +211,7 @@ fn refuse(report: Report, message: &str) -> Result<Tokens, ConfigErrors> {
     report.finish(None).map(|(tokens, _)| tokens)
 }
 
-fn token(name: &str, section: &Section<'_>) -> Option<Token> {
+fn token(name: &str, section: &Section<'_>) -> Option<TopicToken> {
     let grants = section.list(&token::GRANTS).iter().map(grant).collect::<Vec<_>>();
     let text = section.text(&token::SHA256)?;
     let mut sha256 = [0; digest::SHA256_OUTPUT_LEN];
@@ -219,10 +220,10 @@ fn token(name: &str, section: &Section<'_>) -> Option<Token> {
         section.cx.report.problem(&text.spot, "this is not a SHA-256: 64 hex digits", token::SHA256.help);
         return None;
     }
-    Some(Token { name: name.into(), sha256, grants: grants.into() })
+    Some(TopicToken { name: name.into(), sha256, grants: grants.into() })
 }
 
-fn grant(section: &Section<'_>) -> Grant {
+fn grant(section: &Section<'_>) -> TopicGrant {
     let texts: Vec<reader::Scalar> = section.texts(&grant::TOPICS);
     for text in texts.iter().filter(|text| !is_pattern(&text.value)) {
         section.cx.report.problem(&text.spot, "no topic has such a name", PATTERN);
@@ -231,7 +232,7 @@ fn grant(section: &Section<'_>) -> Grant {
         true => section.words(&grant::RIGHTS, &RIGHTS),
         false => Vec::new(),
     };
-    Grant { patterns: texts.into_iter().map(|text| text.value).collect(), rights }
+    TopicGrant { patterns: texts.into_iter().map(|text| text.value).collect(), rights }
 }
 
 const RIGHTS: [(&str, Right); 3] = [("add", Right::Add), ("pop", Right::Pop), ("admin", Right::Admin)];

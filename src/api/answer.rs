@@ -7,7 +7,7 @@ use super::gzip;
 use super::handover::{ReplyBody, Unflushed};
 use super::problem::Problem;
 use super::reply::Reply;
-use super::room::Memory;
+use super::room::BodyMemory;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest answer that is packed where it is made: that takes a few milliseconds.
@@ -39,7 +39,7 @@ pub async fn finish(
     asked: &HeaderMap,
     id: HeaderValue,
     unflushed: Unflushed,
-    memory: &Memory,
+    memory: &BodyMemory,
 ) -> Response<ReplyBody> {
     let Reply { status, headers, body, reserved, feed } = reply;
     let packed = match body.len() {

@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 use super::access::{Caller, Right};
 use super::gzip;
-use super::problem::{Kind, Problem};
-use super::room::{FREE, Memory, Named, Room, who};
+use super::problem::{Problem, ProblemKind};
+use super::room::{BodyMemory, BodyRoom, FREE, MaybeNamed, who};
 use super::text::{clip, decode, time};
 use crate::jobs::{JobId, Topic};
 use crate::telemetry::peer::Peer;
@@ -41,9 +41,9 @@ pub struct Call<C = Caller> {
     /// The body, until it is read.
     pub body: Option<Incoming>,
     /// The memory that the body takes room of.
-    pub memory: Memory,
+    pub memory: BodyMemory,
     /// The room that the body takes, until the request is answered.
-    pub room: Room,
+    pub room: BodyRoom,
 }
 
 impl<C> Call<C> {
@@ -69,7 +69,7 @@ impl<C> Call<C> {
     }
 }
 
-impl<C: Named> Call<C> {
+impl<C: MaybeNamed> Call<C> {
     /// Reads the body, unpacked and within `max_body`, and parses it. A large one is unpacked and parsed on another
     /// thread.
     ///
@@ -81,7 +81,7 @@ impl<C: Named> Call<C> {
     ) -> Result<T, Problem> {
         let packed = gzip::is_packed(&self.headers)?;
         let sent = timeout(BODY_TIMEOUT, self.arrived(packed)).await.map_err(|_| {
-            Problem::new(Kind::TooSlow, "read the body: it did not arrive within 30 s")
+            Problem::new(ProblemKind::TooSlow, "read the body: it did not arrive within 30 s")
                 .retry_after(Duration::from_secs(1))
         })??;
         if !packed {
@@ -104,7 +104,7 @@ impl<C: Named> Call<C> {
             }
         }
         Err(Problem::new(
-            Kind::TooLarge,
+            ProblemKind::TooLarge,
             format!("read the body: unpacked it is larger than max_body, {limit} bytes; send fewer jobs at once"),
         ))
     }
@@ -115,7 +115,7 @@ impl<C: Named> Call<C> {
         let limit = self.memory.max_body;
         let too_large = || {
             let detail = format!("read the body: it is larger than max_body, {limit} bytes; send fewer jobs at once");
-            Problem::new(Kind::TooLarge, detail)
+            Problem::new(ProblemKind::TooLarge, detail)
         };
         // What the client says, before a byte of it is read.
         let declared = incoming.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
@@ -158,7 +158,7 @@ impl Call {
             "use topic {topic}: the token `{token}` has not the right `{}` on it; grant it in the tokens file",
             right.as_str()
         );
-        Err(Problem::new(Kind::Forbidden, detail))
+        Err(Problem::new(ProblemKind::Forbidden, detail))
     }
 
     /// The topic in the path, if the caller has this right on it.
@@ -317,6 +317,6 @@ mod tests {
         );
         assert!(delay("delay=5s&delay_ms=5").unwrap_err().contains("both `delay` and `delay_ms`"));
         assert!(Query::parse(&"a&".repeat(100)).is_ok());
-        assert_eq!(Query::parse(&"a&".repeat(1 << 20)).unwrap_err().kind, Kind::BadRequest);
+        assert_eq!(Query::parse(&"a&".repeat(1 << 20)).unwrap_err().kind, ProblemKind::BadRequest);
     }
 }

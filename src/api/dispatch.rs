@@ -15,10 +15,10 @@ use super::call::{Call, Query};
 use super::config::{ApiSpec, Face};
 use super::handover::ReplyBody;
 use super::origin::{is_from_page, is_local};
-use super::problem::{Kind, Problem};
+use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
-use super::room::{Memory, Room, who};
-use super::route::{Dialect, Route};
+use super::room::{BodyMemory, BodyRoom, who};
+use super::route::{ApiDialect, ApiRoute};
 use super::router::Router;
 use super::server::{Connection, Served};
 use super::state::Api;
@@ -33,7 +33,7 @@ const TOKEN: HeaderName = HeaderName::from_static("x-token");
 /// The job queue on a listener.
 pub struct HttpApi {
     api: Arc<Api>,
-    router: Router<Route>,
+    router: Router<ApiRoute>,
     faces: Vec<Face>,
 }
 
@@ -45,7 +45,7 @@ impl HttpApi {
     pub fn new(
         spec: &ApiSpec,
         parts: (JobQueue, Dispenser),
-        memory: Memory,
+        memory: BodyMemory,
         events: ApiEvents,
         stopping: CancellationToken,
     ) -> Result<HttpApi, ConfigErrors> {
@@ -103,7 +103,7 @@ async fn respond(server: &HttpApi, connection: Connection, request: Request<Inco
                     query,
                     body: Some(body),
                     memory: api.memory.clone(),
-                    room: Room::default(),
+                    room: BodyRoom::default(),
                 };
                 handle(api, route, call, &mut token).await
             }
@@ -129,7 +129,7 @@ async fn respond(server: &HttpApi, connection: Connection, request: Request<Inco
 
 async fn handle(
     api: &Arc<Api>,
-    route: &'static Route,
+    route: &'static ApiRoute,
     mut call: Call,
     token: &mut Option<Arc<str>>,
 ) -> Result<Reply, Problem> {
@@ -146,14 +146,15 @@ async fn handle(
     // A panic in a handler is an answer, and not the end of all requests of the connection.
     match AssertUnwindSafe((route.handler)(api.clone(), call)).catch_unwind().await {
         Ok(result) => result,
-        Err(_) => {
-            Err(Problem::new(Kind::Unexpected, "answer the request: this program has a defect; its log has the place"))
-        }
+        Err(_) => Err(Problem::new(
+            ProblemKind::Unexpected,
+            "answer the request: this program has a defect; its log has the place",
+        )),
     }
 }
 
 /// Finds out who sent the request.
-async fn caller(api: &Api, dialect: Dialect, call: &Call) -> Result<Caller, Problem> {
+async fn caller(api: &Api, dialect: ApiDialect, call: &Call) -> Result<Caller, Problem> {
     let text = |name: &HeaderName| call.headers.get(name).and_then(|value| value.to_str().ok());
     let given = bearer(&call.headers).or_else(|| text(&TOKEN));
     let given = given.or_else(|| call.query.text("token").filter(|_| dialect.takes_token_in_query()));
@@ -170,13 +171,13 @@ async fn caller(api: &Api, dialect: Dialect, call: &Call) -> Result<Caller, Prob
         }
         (Some(_), None) => Err(dialects::no_token(dialect)),
         (None, _) if !is_local(&call.headers, call.peer) => Err(Problem::new(
-            Kind::Forbidden,
+            ProblemKind::Forbidden,
             "authenticate: without `jobs.tokens_file` only clients on the same machine are served, which call it by its address or \
              `localhost` and not through a proxy",
         )),
         // A page reaches a local port, and must neither add jobs nor take any.
         (None, _) if is_from_page(&call.headers) => Err(Problem::new(
-            Kind::Forbidden,
+            ProblemKind::Forbidden,
             "authenticate: the request comes from a page in a browser; set `jobs.tokens_file` and send a token",
         )),
         (None, _) => Ok(Caller::local()),

@@ -16,7 +16,7 @@ use crate::settings::keys::nearest;
 const MOST: usize = 64;
 
 /// The fields of one object; a field is taken when it is read, so that what is left is unknown.
-pub struct Fields {
+pub struct JsonFields {
     /// The place of the object, for messages: `jobs[2].` or nothing.
     place: String,
     fields: Vec<(String, Json)>,
@@ -31,26 +31,26 @@ pub fn json(body: Bytes) -> Result<Json, Problem> {
     Json::read(body).map_err(|problem| Problem::bad(format!("read the body: {problem}")))
 }
 
-impl Fields {
+impl JsonFields {
     /// Parses a body. An empty one is an object without fields.
     ///
     /// # Errors
     /// It is not a JSON object.
-    pub fn parse(body: Bytes) -> Result<Fields, Problem> {
+    pub fn parse(body: Bytes) -> Result<JsonFields, Problem> {
         if body.trim_ascii().is_empty() {
-            return Ok(Fields { place: String::new(), fields: Vec::new(), known: Vec::new() });
+            return Ok(JsonFields { place: String::new(), fields: Vec::new(), known: Vec::new() });
         }
-        Fields::of(String::new(), &json(body)?)
+        JsonFields::of(String::new(), &json(body)?)
     }
 
     /// The fields of a value at a place.
     ///
     /// # Errors
     /// It is not an object, or has too many fields.
-    pub fn of(place: String, value: &Json) -> Result<Fields, Problem> {
+    pub fn of(place: String, value: &Json) -> Result<JsonFields, Problem> {
         let what = || if place.is_empty() { "the body" } else { place.trim_end_matches('.') };
         match value.members(MOST) {
-            Ok(fields) => Ok(Fields { place, fields, known: Vec::new() }),
+            Ok(fields) => Ok(JsonFields { place, fields, known: Vec::new() }),
             Err(NoParts::Kind) => {
                 Err(Problem::bad(format!("read {}: expected a JSON object, found {}", what(), value.kind())))
             }
@@ -179,7 +179,7 @@ mod tests {
     fn mistakes_are_answered_with_what_to_write() {
         let check = |body: &str, expected: &str| {
             let read = || {
-                let mut fields = Fields::parse(Bytes::copy_from_slice(body.as_bytes()))?;
+                let mut fields = JsonFields::parse(Bytes::copy_from_slice(body.as_bytes()))?;
                 fields.text("id")?;
                 fields.number("delay_ms")?;
                 fields.list("jobs", 2)?;
@@ -194,7 +194,7 @@ mod tests {
         check(r#"{"delay":1}"#, "read the body: unknown field `delay`; did you mean `delay_ms`?");
         check(r#"{"jobs":[1,2,3]}"#, "read `jobs`: expected 1 to 2 items, found 3");
         check(r#"{"jobs":[]}"#, "read `jobs`: expected 1 to 2 items, found 0");
-        assert!(Fields::parse(Bytes::from_static(b" ")).unwrap().finish().is_ok());
+        assert!(JsonFields::parse(Bytes::from_static(b" ")).unwrap().finish().is_ok());
         // Deep nesting ends the parser, not the process.
         check(&"[".repeat(100_000), "read the body: it is nested deeper than 128 levels");
         let many: Vec<_> = (0..65).map(|n| format!("\"{n}\":1")).collect();

@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 
-use super::problem::{Kind, Problem};
+use super::problem::{Problem, ProblemKind};
 
 /// Shorter answers are not worth the time: they fit into one packet as they are.
 const WORTH_IT: usize = 1024;
@@ -24,7 +24,7 @@ pub fn is_packed(headers: &HeaderMap) -> Result<bool, Problem> {
         Some(b"gzip" | b"x-gzip") => Ok(true),
         Some(_) => {
             let detail = "read the body: its content-encoding is not supported; send it as gzip, or without a coding";
-            Err(Problem::new(Kind::MediaType, detail))
+            Err(Problem::new(ProblemKind::MediaType, detail))
         }
     }
 }
@@ -95,8 +95,8 @@ mod tests {
         let bomb = packed(&vec![0; 100 << 20]);
         assert!(bomb.len() < 200_000);
         assert_eq!(unpack(&bomb, 1 << 20), Ok(None));
-        assert_eq!(unpack(&packed(&body)[..20], 1000).unwrap_err().kind, Kind::BadRequest);
-        assert_eq!(unpack(b"plain", 1000).unwrap_err().kind, Kind::BadRequest);
+        assert_eq!(unpack(&packed(&body)[..20], 1000).unwrap_err().kind, ProblemKind::BadRequest);
+        assert_eq!(unpack(b"plain", 1000).unwrap_err().kind, ProblemKind::BadRequest);
         // Two in a row are one; only the last says how much it is.
         let two = [packed(&body), packed(b"b")].concat();
         assert_eq!((claimed(&two), unpack(&two, 1001).unwrap().unwrap().len()), (1, 1001));
@@ -107,7 +107,7 @@ mod tests {
         let check =
             |coding: &'static str| is_packed(&headers(CONTENT_ENCODING, coding)).map_err(|problem| problem.kind);
         assert_eq!((check("gzip"), check("X-GZip"), check("identity")), (Ok(true), Ok(true), Ok(false)));
-        assert_eq!((check("br"), is_packed(&HeaderMap::new())), (Err(Kind::MediaType), Ok(false)));
+        assert_eq!((check("br"), is_packed(&HeaderMap::new())), (Err(ProblemKind::MediaType), Ok(false)));
     }
 
     #[test]

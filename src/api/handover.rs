@@ -1,7 +1,7 @@
 //! Jobs on their way to a client: whoever drops them before the client has them gives them back.
 //!
 //! A popped job is reserved. If its client is gone by the time the answer is ready, it would wait for its TTR without a consumer
-//! at work on it. So the jobs travel with the answer: from the pop ([`Reserved`]) into the body ([`ReplyBody`]), from
+//! at work on it. So the jobs travel with the answer: from the pop ([`HandedOut`]) into the body ([`ReplyBody`]), from
 //! there, when the body is taken for writing, to the connection ([`Unflushed`]), which lets go of them when the last byte
 //! was handed to the operating system. Dropped at any place before that, they are released at once. What is lost behind
 //! that point comes back by its TTR.
@@ -22,12 +22,12 @@ use super::feed::Feed;
 type GiveBack = Box<dyn FnOnce() + Send + Sync>;
 
 /// Jobs that are reserved for a client and that it does not have yet. Dropping this gives them back.
-pub struct Reserved(Option<GiveBack>);
+pub struct HandedOut(Option<GiveBack>);
 
-impl Reserved {
+impl HandedOut {
     /// Jobs that `give_back` releases, unless they are handed over.
-    pub fn new(give_back: impl FnOnce() + Send + Sync + 'static) -> Reserved {
-        Reserved(Some(Box::new(give_back)))
+    pub fn new(give_back: impl FnOnce() + Send + Sync + 'static) -> HandedOut {
+        HandedOut(Some(Box::new(give_back)))
     }
 
     /// The client has them.
@@ -36,7 +36,7 @@ impl Reserved {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for HandedOut {
     fn drop(&mut self) {
         if let Some(give_back) = self.0.take() {
             give_back();
@@ -44,7 +44,7 @@ impl Drop for Reserved {
     }
 }
 
-impl fmt::Debug for Reserved {
+impl fmt::Debug for HandedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Reserved")
     }
@@ -52,13 +52,13 @@ impl fmt::Debug for Reserved {
 
 /// Jobs of one connection whose bytes are written, but perhaps not all handed to the operating system.
 #[derive(Clone, Debug, Default)]
-pub struct Unflushed(Arc<Mutex<Vec<Reserved>>>);
+pub struct Unflushed(Arc<Mutex<Vec<HandedOut>>>);
 
 impl Unflushed {
     /// Everything that was written is on its way.
     pub fn flushed(&self) {
         let sent = std::mem::take(&mut *self.0.lock());
-        sent.into_iter().for_each(Reserved::handed_over);
+        sent.into_iter().for_each(HandedOut::handed_over);
     }
 }
 
@@ -66,14 +66,14 @@ impl Unflushed {
 #[derive(Debug)]
 pub struct ReplyBody {
     data: Option<Bytes>,
-    reserved: Option<Reserved>,
+    reserved: Option<HandedOut>,
     unflushed: Unflushed,
     feed: Option<Feed>,
 }
 
 impl ReplyBody {
     /// A body with the jobs in it, on the connection of `unflushed`.
-    pub fn new(data: Bytes, reserved: Option<Reserved>, unflushed: Unflushed) -> ReplyBody {
+    pub fn new(data: Bytes, reserved: Option<HandedOut>, unflushed: Unflushed) -> ReplyBody {
         let mut body = ReplyBody { data: Some(data).filter(|data| !data.is_empty()), reserved, unflushed, feed: None };
         if body.data.is_none() {
             // A body without bytes is never asked for them: the head of the answer is all of it.
@@ -128,10 +128,10 @@ mod tests {
 
     use super::*;
 
-    fn reserved() -> (Reserved, Arc<AtomicUsize>) {
+    fn reserved() -> (HandedOut, Arc<AtomicUsize>) {
         let given_back = Arc::new(AtomicUsize::new(0));
         let count = given_back.clone();
-        let jobs = Reserved::new(move || {
+        let jobs = HandedOut::new(move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
         (jobs, given_back)

@@ -20,41 +20,44 @@ const OWNER_ONLY: u32 = 0o600;
 
 /// A bound socket: connections wait in the kernel until they are accepted.
 #[derive(Debug)]
-pub struct Listener {
-    socket: Bound,
+pub struct ApiListener {
+    socket: BoundSocket,
     /// The address; the port is the real one if 0 was asked for.
     pub address: Listen,
 }
 
 #[derive(Debug)]
-enum Bound {
+enum BoundSocket {
     Tcp(std::net::TcpListener),
-    Unix(Name, std::os::unix::net::UnixListener),
+    Unix(SocketName, std::os::unix::net::UnixListener),
 }
 
 /// The file of a Unix socket; removed with this, so before the socket is closed.
 #[derive(Debug)]
-struct Name(PathBuf);
+struct SocketName(PathBuf);
 
-impl Drop for Name {
+impl Drop for SocketName {
     fn drop(&mut self) {
         // Left behind, it is removed by the next daemon that listens there.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-impl Listener {
+impl ApiListener {
     /// Binds the address.
     ///
     /// # Errors
     /// It is taken, not ours, or not allowed.
-    pub fn bind(address: &Listen) -> Result<Listener> {
+    pub fn bind(address: &Listen) -> Result<ApiListener> {
         match address {
             Listen::Tcp(address) => tcp(*address),
             Listen::Unix(path) => {
                 // The name is ours only once it is bound.
                 let socket = unix(path)?;
-                Ok(Listener { socket: Bound::Unix(Name(path.clone()), socket), address: address.clone() })
+                Ok(ApiListener {
+                    socket: BoundSocket::Unix(SocketName(path.clone()), socket),
+                    address: address.clone(),
+                })
             }
         }
     }
@@ -65,15 +68,15 @@ impl Listener {
     /// The runtime cannot take it.
     pub(super) fn into_async(self) -> Result<Accepting> {
         Ok(match self.socket {
-            Bound::Tcp(socket) => Accepting { _name: None, socket: Async::Tcp(TcpListener::from_std(socket)?) },
-            Bound::Unix(name, socket) => {
+            BoundSocket::Tcp(socket) => Accepting { _name: None, socket: Async::Tcp(TcpListener::from_std(socket)?) },
+            BoundSocket::Unix(name, socket) => {
                 Accepting { _name: Some(name), socket: Async::Unix(UnixListener::from_std(socket)?) }
             }
         })
     }
 }
 
-fn tcp(address: SocketAddr) -> Result<Listener> {
+fn tcp(address: SocketAddr) -> Result<ApiListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // A restart must not wait for the connections of the process before.
     socket.set_reuse_address(true)?;
@@ -81,7 +84,7 @@ fn tcp(address: SocketAddr) -> Result<Listener> {
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     let socket: std::net::TcpListener = socket.into();
-    Ok(Listener { address: socket.local_addr()?.into(), socket: Bound::Tcp(socket) })
+    Ok(ApiListener { address: socket.local_addr()?.into(), socket: BoundSocket::Tcp(socket) })
 }
 
 fn unix(path: &Path) -> Result<std::os::unix::net::UnixListener> {
@@ -116,7 +119,7 @@ fn remove_stale(path: &Path) -> Result<()> {
 /// A socket that accepts.
 pub(super) struct Accepting {
     /// Removed before the socket is closed.
-    _name: Option<Name>,
+    _name: Option<SocketName>,
     socket: Async,
 }
 
@@ -150,9 +153,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
         let listen = Listen::Unix(path.clone());
-        let listener = Listener::bind(&listen).unwrap();
+        let listener = ApiListener::bind(&listen).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, OWNER_ONLY);
-        let taken = Listener::bind(&listen).unwrap_err();
+        let taken = ApiListener::bind(&listen).unwrap_err();
         assert_eq!(taken.kind(), ErrorKind::AddrInUse, "{taken}");
         let accepting = listener.into_async().unwrap();
         let (accepted, connected) = tokio::join!(accepting.accept(), UnixStream::connect(&path));
@@ -168,12 +171,12 @@ mod tests {
         // The socket is closed, and its file stays.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
-        drop(Listener::bind(&Listen::Unix(path.clone())).unwrap());
+        drop(ApiListener::bind(&Listen::Unix(path.clone())).unwrap());
         std::fs::write(&path, "mine").unwrap();
-        let refused = Listener::bind(&Listen::Unix(path.clone())).unwrap_err();
+        let refused = ApiListener::bind(&Listen::Unix(path.clone())).unwrap_err();
         assert!(refused.to_string().contains("no socket"), "{refused}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
         let nowhere = directory.path().join("gone/admin.sock");
-        assert_eq!(Listener::bind(&Listen::Unix(nowhere)).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(ApiListener::bind(&Listen::Unix(nowhere)).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

@@ -10,25 +10,25 @@ pub mod schemas;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use self::operation::{Described, Parameter, parameter};
-use super::problem::Kind;
+use self::operation::{DescribedEndpoint, Parameter, parameter};
+use super::problem::ProblemKind;
 use super::routes::OWN;
 
 /// Problems of every endpoint that needs a token and asks Redis.
-const ALWAYS: [Kind; 9] = [
-    Kind::BadRequest,
-    Kind::Unauthorized,
-    Kind::Forbidden,
-    Kind::TooMany,
-    Kind::Unexpected,
-    Kind::Refused,
-    Kind::Unavailable,
-    Kind::OutcomeUnknown,
-    Kind::Stopping,
+const ALWAYS: [ProblemKind; 9] = [
+    ProblemKind::BadRequest,
+    ProblemKind::Unauthorized,
+    ProblemKind::Forbidden,
+    ProblemKind::TooMany,
+    ProblemKind::Unexpected,
+    ProblemKind::Refused,
+    ProblemKind::Unavailable,
+    ProblemKind::OutcomeUnknown,
+    ProblemKind::Stopping,
 ];
 
 /// An API that is to be described.
-pub struct About {
+pub struct ApiDescription {
     /// The name of the API.
     pub title: &'static str,
     /// The tag of its operations.
@@ -40,7 +40,11 @@ pub struct About {
 }
 
 /// Writes the document of an API with these endpoints. `schemas` may have types already that no answer names.
-pub fn write<'a>(about: &About, endpoints: impl Iterator<Item = Described<'a>>, mut schemas: SchemaGenerator) -> Value {
+pub fn write<'a>(
+    about: &ApiDescription,
+    endpoints: impl Iterator<Item = DescribedEndpoint<'a>>,
+    mut schemas: SchemaGenerator,
+) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for endpoint in endpoints {
         let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
@@ -67,9 +71,9 @@ pub fn write<'a>(about: &About, endpoints: impl Iterator<Item = Described<'a>>, 
 /// The document.
 pub fn document() -> Value {
     let endpoints = OWN.iter().filter_map(|route| {
-        let always: &[Kind] = if route.open { &[] } else { &ALWAYS };
+        let always: &[ProblemKind] = if route.open { &[] } else { &ALWAYS };
         let operation = route.operation.as_ref()?;
-        Some(Described {
+        Some(DescribedEndpoint {
             name: route.name,
             method: &route.method,
             path: route.path,
@@ -89,7 +93,7 @@ pub fn document_3_0() -> Value {
     document
 }
 
-const ABOUT: About = About {
+const ABOUT: ApiDescription = ApiDescription {
     title: "delaybridge job queue",
     tag: "jobs",
     description: "Jobs with a due time, handed to consumers for a time to run. A consumer finishes the job, or it comes back. Times are \

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use hyper::HeaderMap;
 use hyper::header::{HOST, HeaderName, ORIGIN};
 
-use super::problem::{Kind, Problem};
+use super::problem::{Problem, ProblemKind};
 use crate::telemetry::peer::Peer;
 
 /// Headers of a request that a proxy has passed on: it is not from this machine, although its connection is.
@@ -49,7 +49,8 @@ pub fn is_from_page(headers: &HeaderMap) -> bool {
 /// # Errors
 /// It comes from elsewhere, or from a form that does not say.
 pub fn same_origin(headers: &HeaderMap, form: bool) -> Result<(), Problem> {
-    let refused = |why: &str| Err(Problem::new(Kind::Forbidden, format!("check the origin of the request: {why}")));
+    let refused =
+        |why: &str| Err(Problem::new(ProblemKind::Forbidden, format!("check the origin of the request: {why}")));
     let site = text(headers, &FETCH_SITE);
     if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
         return refused("it comes from a page of another site");

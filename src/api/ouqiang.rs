@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use super::Api;
 use super::access::Right;
 use super::call::Call;
-use super::fields::Fields;
-use super::problem::{Kind, Problem};
+use super::fields::JsonFields;
+use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
-use super::route::{Dialect, Route, routes};
+use super::route::{ApiDialect, ApiRoute, routes};
 use super::v1::errors::problem;
 use crate::jobs::{Due, JobError, JobId, LocalId, NewJob, PopRequest, Topic};
 
 /// The endpoints. Clients send `POST`; any other method is served as well.
-pub static ROUTES: &[Route] = routes! { Dialect::Ouqiang;
+pub static ROUTES: &[ApiRoute] = routes! { ApiDialect::Ouqiang;
     POST "/push" ouqiang_push => push;
     POST "/pop" ouqiang_pop => pop;
     POST "/finish" ouqiang_finish => remove;
@@ -80,7 +80,7 @@ async fn push(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     if let Some(other) =
         topics_of(&api, &call, &[Right::Add, Right::Pop], &local).await?.into_iter().find(|other| *other != topic)
     {
-        return Err(Problem::new(Kind::IdTaken, format!("{TAKEN}: topic {other} has a job of this id")));
+        return Err(Problem::new(ProblemKind::IdTaken, format!("{TAKEN}: topic {other} has a job of this id")));
     }
     let job = NewJob { id: Some(local.clone()), due: Due::After(delay), ttr: Some(ttr), ..NewJob::new(body.clone()) };
     let added = api.add("push the job", &call, &topic, vec![job]).await?;
@@ -89,7 +89,7 @@ async fn push(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
         let there = api.queue.get(&id).await.map_err(|error| problem("look at the job of this id", error))?;
         // The same again is what a client sends that got no answer. Another body under the id would be lost.
         if there.is_some_and(|there| there.body != body) {
-            return Err(Problem::new(Kind::IdTaken, TAKEN));
+            return Err(Problem::new(ProblemKind::IdTaken, TAKEN));
         }
     }
     Ok(answer(0, ADDED, Value::Null))
@@ -157,7 +157,7 @@ async fn find(api: &Api, call: &mut Call) -> Result<Option<JobId>, Problem> {
             topics.sort();
             let detail =
                 format!("{MANY}: {n} topics have a job of this id, {} and {}; {NAME_IT}", topics[0], topics[1]);
-            Err(Problem::new(Kind::Conflict, detail))
+            Err(Problem::new(ProblemKind::Conflict, detail))
         }
     }
 }
@@ -173,7 +173,7 @@ async fn topics_of(api: &Api, call: &Call, rights: &[Right], id: &LocalId) -> Re
         all.extend(page.into_iter().filter(may));
         if all.len() > TOPICS {
             let detail = format!("look for the job: there are more than {TOPICS} topics; {NAME_IT}");
-            return Err(Problem::new(Kind::TooMany, detail));
+            return Err(Problem::new(ProblemKind::TooMany, detail));
         }
         if after.is_none() {
             break;
@@ -187,15 +187,15 @@ async fn topics_of(api: &Api, call: &Call, rights: &[Right], id: &LocalId) -> Re
     found.try_filter_map(async |topic| Ok(topic)).try_collect().await.map_err(failed)
 }
 
-async fn fields(call: &mut Call) -> Result<Fields, Problem> {
-    call.read(Fields::parse).await.map_err(|problem| match problem.kind {
-        Kind::BadRequest => Problem::bad(NO_JSON),
+async fn fields(call: &mut Call) -> Result<JsonFields, Problem> {
+    call.read(JsonFields::parse).await.map_err(|problem| match problem.kind {
+        ProblemKind::BadRequest => Problem::bad(NO_JSON),
         _ => problem,
     })
 }
 
 /// A text without the space around it; empty if there is none.
-fn text(fields: &mut Fields, name: &'static str) -> Result<String, Problem> {
+fn text(fields: &mut JsonFields, name: &'static str) -> Result<String, Problem> {
     let text = fields.text(name).map_err(|_| Problem::bad(NO_JSON))?.unwrap_or_default();
     Ok(text.trim().to_owned())
 }

@@ -14,13 +14,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// The places of a listener.
-pub struct Places {
+pub struct ConnectionSlots {
     free: Arc<Semaphore>,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SlotState {
     /// Connections without a request, by the number of their last turn, the oldest first.
     idle: BTreeMap<u64, CancellationToken>,
     last: u64,
@@ -28,61 +28,65 @@ struct State {
     wanted: bool,
 }
 
-impl Places {
+impl ConnectionSlots {
     /// So many.
-    pub fn new(count: usize) -> Arc<Places> {
-        Arc::new(Places { free: Arc::new(Semaphore::new(count)), state: Mutex::default() })
+    pub fn new(count: usize) -> Arc<ConnectionSlots> {
+        Arc::new(ConnectionSlots { free: Arc::new(Semaphore::new(count)), state: Mutex::default() })
     }
 
     /// A place. If there is none, `crowded` is called, and the first connection without a request has to go. Cancel-safe: a
     /// place that is taken is given back.
-    pub async fn take(self: &Arc<Self>, crowded: impl FnOnce()) -> Place {
+    pub async fn take(self: &Arc<Self>, crowded: impl FnOnce()) -> ConnectionSlot {
         let permit = match self.free.clone().try_acquire_owned() {
             Ok(permit) => Some(permit),
             Err(_) => {
                 crowded();
-                let _wanted = Wanted::new(self);
+                let _wanted = SlotWanted::new(self);
                 // The semaphore is never closed.
                 self.free.clone().acquire_owned().await.ok()
             }
         };
-        let place =
-            Place { places: self.clone(), leave: CancellationToken::new(), turn: Mutex::new(None), _permit: permit };
+        let place = ConnectionSlot {
+            places: self.clone(),
+            leave: CancellationToken::new(),
+            turn: Mutex::new(None),
+            _permit: permit,
+        };
         place.idle();
         place
     }
 }
 
 /// A connection that waits for a place, until this is dropped.
-struct Wanted<'a>(&'a Places);
+struct SlotWanted<'a>(&'a ConnectionSlots);
 
-impl<'a> Wanted<'a> {
-    fn new(places: &'a Places) -> Wanted<'a> {
+impl<'a> SlotWanted<'a> {
+    fn new(places: &'a ConnectionSlots) -> SlotWanted<'a> {
         let mut state = places.state.lock();
         match state.idle.pop_first() {
             Some((_, leave)) => leave.cancel(),
             None => state.wanted = true,
         }
-        Wanted(places)
+        SlotWanted(places)
     }
 }
 
-impl Drop for Wanted<'_> {
+impl Drop for SlotWanted<'_> {
     fn drop(&mut self) {
         self.0.state.lock().wanted = false;
     }
 }
 
 /// The place of one connection, until it is dropped.
-pub struct Place {
-    places: Arc<Places>,
+pub struct ConnectionSlot {
+    places: Arc<ConnectionSlots>,
     leave: CancellationToken,
     /// The number among the idle connections, while there is no request.
     turn: Mutex<Option<u64>>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Becomes ready when the place is needed for another connection.
     pub fn leave(&self) -> &CancellationToken {
         &self.leave
@@ -110,7 +114,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         if let Some(turn) = self.turn.lock().take() {
             self.places.state.lock().idle.remove(&turn);
@@ -119,7 +123,7 @@ impl Drop for Place {
 }
 
 /// A request under way. A connection has one at a time.
-pub struct Busy(Arc<Place>);
+pub struct Busy(Arc<ConnectionSlot>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
@@ -165,13 +169,13 @@ mod tests {
 
     use super::*;
 
-    async fn none(places: &Arc<Places>) -> bool {
+    async fn none(places: &Arc<ConnectionSlots>) -> bool {
         timeout(Duration::from_secs(1), places.take(|| {})).await.is_err()
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_oldest_without_a_request_goes_first() {
-        let places = Places::new(3);
+        let places = ConnectionSlots::new(3);
         let [one, two, three] =
             [places.take(|| {}).await, places.take(|| {}).await, places.take(|| {}).await].map(Arc::new);
         // The first has had a request since, so that it is the youngest.
@@ -186,7 +190,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_gets_the_place_of_the_next_that_is_done() {
-        let places = Places::new(1);
+        let places = ConnectionSlots::new(1);
         let one = Arc::new(places.take(|| {}).await);
         let busy = one.busy();
         assert!(none(&places).await, "a request is not cut off");

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     /// The kind: type, status and title.
-    pub kind: Kind,
+    pub kind: ProblemKind,
     /// The attempt, the failure, and what to do.
     pub detail: String,
     /// The time after which another attempt makes sense.
@@ -20,23 +20,23 @@ pub struct Problem {
     /// Further fields of the answer.
     pub fields: Map<String, Value>,
     /// The page that describes the kind.
-    pub page: Page,
+    pub page: ProblemPage,
 }
 
 /// A page of the documentation with kinds of problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Page {
+pub enum ProblemPage {
     /// That of the job queue's API.
     HttpApi,
     /// That of the admin API.
     Admin,
 }
 
-impl Page {
+impl ProblemPage {
     fn file(self) -> &'static str {
         match self {
-            Page::HttpApi => "http-api.md",
-            Page::Admin => "admin.md",
+            ProblemPage::HttpApi => "http-api.md",
+            ProblemPage::Admin => "admin.md",
         }
     }
 }
@@ -45,25 +45,25 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $word:literal, $status:ident, $title:literal;)*) => {
         /// The kinds of problems.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Kind { $($(#[$doc])* $name,)* }
+        pub enum ProblemKind { $($(#[$doc])* $name,)* }
 
-        impl Kind {
+        impl ProblemKind {
             /// Every kind, in the order of the declaration.
-            pub const ALL: &[Kind] = &[$(Kind::$name,)*];
+            pub const ALL: &[ProblemKind] = &[$(ProblemKind::$name,)*];
 
             /// The word at the end of the type.
             pub fn as_str(self) -> &'static str {
-                match self { $(Kind::$name => $word,)* }
+                match self { $(ProblemKind::$name => $word,)* }
             }
 
             /// The status of the answer.
             pub fn status(self) -> StatusCode {
-                match self { $(Kind::$name => StatusCode::$status,)* }
+                match self { $(ProblemKind::$name => StatusCode::$status,)* }
             }
 
             /// The same words for every problem of the kind.
             pub fn title(self) -> &'static str {
-                match self { $(Kind::$name => $title,)* }
+                match self { $(ProblemKind::$name => $title,)* }
             }
         }
     };
@@ -115,13 +115,13 @@ const PAGES: &str = "https://github.com/delaybridge/delaybridge/blob/main/docs/"
 
 impl Problem {
     /// A problem of a kind, with what was attempted, what happened and what to do.
-    pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
-        Problem { kind, detail: detail.into(), retry_after: None, fields: Map::new(), page: Page::HttpApi }
+    pub fn new(kind: ProblemKind, detail: impl Into<String>) -> Problem {
+        Problem { kind, detail: detail.into(), retry_after: None, fields: Map::new(), page: ProblemPage::HttpApi }
     }
 
     /// A request that means nothing.
     pub fn bad(detail: impl Into<String>) -> Problem {
-        Problem::new(Kind::BadRequest, detail)
+        Problem::new(ProblemKind::BadRequest, detail)
     }
 
     /// The same, with a time after which another attempt makes sense.

@@ -2,7 +2,7 @@
 
 use super::Api;
 use super::call::Call;
-use super::problem::{Kind, Problem};
+use super::problem::{Problem, ProblemKind};
 use super::v1::errors::problem;
 use crate::jobs::{Added, NewJob, Topic};
 
@@ -38,6 +38,6 @@ impl Api {
             "{what}: topic {topic} would be a new one, and there are {most} topics that this token may add to, which is as many as \
              a token may have; nothing was added; use topics that are there, or raise max_topics_per_token"
         );
-        Err(Problem::new(Kind::TooMany, detail))
+        Err(Problem::new(ProblemKind::TooMany, detail))
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::problem::{Kind, Problem};
+use super::problem::{Problem, ProblemKind};
 use crate::clock::Instant;
 use crate::model::RequestRate;
 
@@ -36,7 +36,7 @@ impl<K: Hash + Eq> Rates<K> {
             let interval = humantime::format_duration(interval);
             let detail =
                 format!("count the request: the token may send {count} in {interval}; wait, and send it again");
-            Problem::new(Kind::TooMany, detail).retry_after(wait)
+            Problem::new(ProblemKind::TooMany, detail).retry_after(wait)
         })
     }
 

@@ -6,8 +6,8 @@ use hyper::{HeaderMap, StatusCode, header};
 use serde::Serialize;
 
 use super::feed::Feed;
-use super::handover::Reserved;
-use super::problem::{Kind, Problem};
+use super::handover::HandedOut;
+use super::problem::{Problem, ProblemKind};
 
 /// The media type of JSON.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -23,7 +23,7 @@ pub struct Reply {
     /// The body.
     pub body: Bytes,
     /// Jobs that are in it: they go back unless the client gets it.
-    pub reserved: Option<Reserved>,
+    pub reserved: Option<HandedOut>,
     /// The stream that follows the body.
     pub feed: Option<Feed>,
 }
@@ -40,7 +40,7 @@ impl Reply {
     /// The value has no JSON: a defect of ours.
     pub fn json(status: StatusCode, value: &impl Serialize) -> Result<Reply, Problem> {
         let mut body = serde_json::to_vec(value)
-            .map_err(|error| Problem::new(Kind::Unexpected, format!("write the answer: {error}")))?;
+            .map_err(|error| Problem::new(ProblemKind::Unexpected, format!("write the answer: {error}")))?;
         body.push(b'\n');
         Ok(Reply::bytes(status, JSON, body))
     }
@@ -59,7 +59,7 @@ impl Reply {
     }
 
     /// The same with jobs that go back unless the client gets the answer.
-    pub fn hands_over(mut self, reserved: Reserved) -> Reply {
+    pub fn hands_over(mut self, reserved: HandedOut) -> Reply {
         self.reserved = Some(reserved);
         self
     }
@@ -93,7 +93,7 @@ impl From<Problem> for Reply {
         let reply = Reply::bytes(problem.kind.status(), PROBLEM, body);
         let reply = problem.waits(reply);
         match problem.kind {
-            Kind::Unauthorized => reply.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
+            ProblemKind::Unauthorized => reply.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
             _ => reply,
         }
     }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::problem::{Kind, Problem};
+use super::problem::{Problem, ProblemKind};
 use crate::telemetry::peer::Peer;
 
 /// Bytes of a body that need no room.
@@ -41,26 +41,26 @@ pub enum Who {
 }
 
 /// A caller who may have a name.
-pub trait Named {
+pub trait MaybeNamed {
     /// The name of the token.
     fn name(&self) -> Option<&Arc<str>>;
 }
 
 /// The owner of the share that the bodies of this caller take.
-pub fn who(peer: Peer, caller: &impl Named) -> Who {
+pub fn who(peer: Peer, caller: &impl MaybeNamed) -> Who {
     caller.name().map_or_else(|| Who::Address(peer.ip()), |name| Who::Token(name.clone()))
 }
 
 /// The memory for bodies. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct BodyMemory {
     /// Largest body, in bytes.
     pub max_body: usize,
-    shared: Arc<Shared>,
+    shared: Arc<SharedMemory>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedMemory {
     /// Room for all, in KiB, without the reserve.
     room: Arc<Semaphore>,
     /// The turn of the one body that the reserve holds.
@@ -75,7 +75,7 @@ struct Shared {
 
 /// The room of one body, until it is dropped.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct BodyRoom {
     /// The caller's share, which lives as long as this.
     share: Option<(Arc<Semaphore>, OwnedSemaphorePermit)>,
     held: Option<OwnedSemaphorePermit>,
@@ -88,19 +88,19 @@ fn kib(bytes: usize) -> usize {
     bytes.saturating_mul(TIMES).div_ceil(1024)
 }
 
-impl Memory {
+impl BodyMemory {
     /// So much room for bodies, or for the largest one.
-    pub fn new(max_body: usize, room: usize) -> Memory {
+    pub fn new(max_body: usize, room: usize) -> BodyMemory {
         let room = (room / 1024).max(2 * kib(max_body)).min(Semaphore::MAX_PERMITS);
         let readers = std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2));
-        let shared = Shared {
+        let shared = SharedMemory {
             room: Arc::new(Semaphore::new(room - kib(max_body).min(room))),
             reserve: Arc::new(Semaphore::new(1)),
             share: (room / SHARES).max(kib(max_body)).min(room),
             shares: Mutex::default(),
             readers: Arc::new(Semaphore::new(readers)),
         };
-        Memory { max_body, shared: Arc::new(shared) }
+        BodyMemory { max_body, shared: Arc::new(shared) }
     }
 
     /// Does what takes long on a thread of its own, when it is its turn.
@@ -115,7 +115,7 @@ impl Memory {
             work()
         });
         done.await.map_err(|_| {
-            Problem::new(Kind::Unexpected, "read the body: this program has a defect; its log has the place")
+            Problem::new(ProblemKind::Unexpected, "read the body: this program has a defect; its log has the place")
         })
     }
 
@@ -131,12 +131,12 @@ impl Memory {
     }
 }
 
-impl Room {
+impl BodyRoom {
     /// Takes room for the bytes that are there, of a body that may have `whole` bytes; `whole` counts at the first call.
     ///
     /// # Errors
     /// There is none for a while.
-    pub async fn hold(&mut self, memory: &Memory, who: &Who, whole: usize, there: usize) -> Result<(), Problem> {
+    pub async fn hold(&mut self, memory: &BodyMemory, who: &Who, whole: usize, there: usize) -> Result<(), Problem> {
         if self.share.is_none() {
             let share = memory.share_of(who);
             let permit = take(&share, kib(whole).min(memory.shared.share)).await?;
@@ -164,7 +164,7 @@ async fn take(from: &Arc<Semaphore>, permits: usize) -> Result<OwnedSemaphorePer
         Ok(Err(_)) | Err(_) => {
             let detail =
                 "read the body: there is no room for it beside the large bodies that are under way; send it again";
-            Err(Problem::new(Kind::TooMany, detail).retry_after(Duration::from_secs(1)))
+            Err(Problem::new(ProblemKind::TooMany, detail).retry_after(Duration::from_secs(1)))
         }
     }
 }
@@ -179,11 +179,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_caller_takes_its_share_and_not_the_room_of_all() {
-        let memory = Memory::new(4 << 20, ROOM);
-        let mut rooms: Vec<Room> = Vec::new();
+        let memory = BodyMemory::new(4 << 20, ROOM);
+        let mut rooms: Vec<BodyRoom> = Vec::new();
         // It announces much, and sends little.
         for _ in 0..2 {
-            let mut room = Room::default();
+            let mut room = BodyRoom::default();
             let held = room.hold(&memory, &who("greedy"), 4 << 20, FREE + 1).await;
             rooms.push(room);
             assert_eq!(held.is_ok(), rooms.len() == 1, "{held:?}");
@@ -191,25 +191,25 @@ mod tests {
         let left = memory.shared.room.available_permits();
         assert!(left > 51 << 10, "{left} KiB are left: only what is there is charged");
         for n in 0..5 {
-            let mut room = Room::default();
+            let mut room = BodyRoom::default();
             room.hold(&memory, &who(&n.to_string()), 4 << 20, 4 << 20).await.unwrap();
             rooms.push(room);
         }
-        let full = Room::default().hold(&memory, &who("late"), 4 << 20, 4 << 20).await.unwrap_err();
-        assert_eq!((full.kind, full.retry_after), (Kind::TooMany, Some(Duration::from_secs(1))));
+        let full = BodyRoom::default().hold(&memory, &who("late"), 4 << 20, 4 << 20).await.unwrap_err();
+        assert_eq!((full.kind, full.retry_after), (ProblemKind::TooMany, Some(Duration::from_secs(1))));
         drop(rooms);
-        assert!(Room::default().hold(&memory, &who("greedy"), 4 << 20, 4 << 20).await.is_ok());
+        assert!(BodyRoom::default().hold(&memory, &who("greedy"), 4 << 20, 4 << 20).await.is_ok());
         assert!(memory.shared.shares.lock().len() <= 3, "shares that nobody uses are forgotten");
     }
 
     /// Sixteen callers whose bodies have come half way when the room is taken: each of them gets on, one after the other.
     #[tokio::test(start_paused = true)]
     async fn bodies_of_many_callers_do_not_wait_for_each_other_half_way() {
-        let memory = Memory::new(4 << 20, ROOM);
+        let memory = BodyMemory::new(4 << 20, ROOM);
         let bodies = (0..16).map(|n| {
             let memory = &memory;
             async move {
-                let mut room = Room::default();
+                let mut room = BodyRoom::default();
                 for there in (1..=8).map(|part| part << 19) {
                     room.hold(memory, &who(&n.to_string()), 4 << 20, there).await?;
                     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -224,9 +224,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_grows_takes_what_it_needs_and_gives_all_back() {
-        let memory = Memory::new(1 << 20, ROOM);
+        let memory = BodyMemory::new(1 << 20, ROOM);
         let all = memory.shared.room.available_permits();
-        let mut room = Room::default();
+        let mut room = BodyRoom::default();
         for there in [20_000, 100_000, 100_000, 1 << 20] {
             room.hold(&memory, &who("a"), 1 << 20, there).await.unwrap();
             assert_eq!(all - memory.shared.room.available_permits(), kib(there));
@@ -234,7 +234,7 @@ mod tests {
         drop(room);
         assert_eq!(memory.shared.room.available_permits(), all);
         // The largest body always has room.
-        let large = Memory::new(512 << 20, ROOM);
-        assert!(Room::default().hold(&large, &who("a"), 512 << 20, 512 << 20).await.is_ok());
+        let large = BodyMemory::new(512 << 20, ROOM);
+        assert!(BodyRoom::default().hold(&large, &who("a"), 512 << 20, 512 << 20).await.is_ok());
     }
 }

@@ -16,7 +16,7 @@ use super::router::Endpoint;
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
 
 /// One endpoint.
-pub struct Route {
+pub struct ApiRoute {
     /// The method; `HEAD` goes where `GET` does.
     pub method: Method,
     /// The path, with `{names}`.
@@ -24,7 +24,7 @@ pub struct Route {
     /// The name: the label in metrics, the operation in the OpenAPI document.
     pub name: &'static str,
     /// Whose API it belongs to.
-    pub dialect: Dialect,
+    pub dialect: ApiDialect,
     /// Whether it needs no token.
     pub open: bool,
     /// The description, of an endpoint of our own API.
@@ -33,7 +33,7 @@ pub struct Route {
     pub handler: fn(Arc<Api>, Call) -> Answer,
 }
 
-impl Endpoint for Route {
+impl Endpoint for ApiRoute {
     fn method(&self) -> &Method {
         &self.method
     }
@@ -49,7 +49,7 @@ impl Endpoint for Route {
 
 /// Whose API an endpoint belongs to: that decides the shape of problems, and where a token may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ApiDialect {
     /// Our own.
     Own,
     /// That of lmstfy.
@@ -58,25 +58,25 @@ pub enum Dialect {
     Ouqiang,
 }
 
-impl Dialect {
+impl ApiDialect {
     /// Whether a token may be in the query.
     pub fn takes_token_in_query(self) -> bool {
         match self {
             // There `token` is the proof of a reservation.
-            Dialect::Own => false,
-            Dialect::Lmstfy | Dialect::Ouqiang => true,
+            ApiDialect::Own => false,
+            ApiDialect::Lmstfy | ApiDialect::Ouqiang => true,
         }
     }
 
     /// Whether an endpoint serves all methods.
     pub fn ignores_methods(self) -> bool {
-        self == Dialect::Ouqiang
+        self == ApiDialect::Ouqiang
     }
 }
 
 macro_rules! routes {
     ($dialect:expr; $($method:ident $path:literal $name:ident $($open:ident)? => $handler:path $(, $operation:expr)?;)*) => {
-        &[$(Route {
+        &[$(ApiRoute {
             method: Method::$method,
             path: $path,
             name: stringify!($name),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use hyper::Method;
 
-use super::problem::{Kind, Problem};
+use super::problem::{Problem, ProblemKind};
 use super::text::{clip, decode};
 
 /// An endpoint, as far as requests are matched with it.
@@ -76,18 +76,18 @@ impl NoRoute {
     pub fn problem(self, method: &Method, path: &str) -> Problem {
         match self {
             NoRoute::Path if matches!(path, "/metrics" | "/livez" | "/readyz" | "/startupz") => Problem::new(
-                Kind::NoSuchPath,
+                ProblemKind::NoSuchPath,
                 format!(
                     "find the path: {path} is at the address of `http.listen`, 127.0.0.1:9464 if nothing else is written there"
                 ),
             ),
             NoRoute::Path => Problem::new(
-                Kind::NoSuchPath,
+                ProblemKind::NoSuchPath,
                 "find the path: there is none of this name; GET /v1/openapi.json lists them",
             ),
             NoRoute::Method(allowed) => {
                 let detail = format!("use the path: it has {allowed}, not {}", clip(method.as_str()));
-                Problem::new(Kind::Method, detail).with("allow", allowed.into())
+                Problem::new(ProblemKind::Method, detail).with("allow", allowed.into())
             }
         }
     }

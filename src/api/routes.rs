@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use super::config::{ApiSpec, Face};
 use super::openapi::bodies::{LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RedriveBody};
 use super::openapi::operation::Operation;
-use super::problem::Kind;
-use super::route::{Dialect, Route, routes};
+use super::problem::ProblemKind;
+use super::route::{ApiDialect, ApiRoute, routes};
 use super::v1::dead::Count;
 use super::v1::jobs::JobShape;
 use super::v1::settle::{ReleasedJob, TouchedJob};
@@ -18,7 +18,7 @@ use crate::jobs::Allowed;
 use crate::model::{ApiSpec, Face};
 
 /// Our own API.
-pub static OWN: &[Route] = routes! { Dialect::Own;
+pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
     GET "/v1/openapi.json" openapi open => v1::meta::openapi,
         Operation::new("This document").returns::<Map<String, Value>>(200, "The document");
     GET "/v1/openapi-3.0.json" openapi_3_0 open => v1::meta::openapi_3_0,
@@ -33,7 +33,7 @@ pub static OWN: &[Route] = routes! { Dialect::Own;
             .takes::<NewJobBody>()
             .returns::<AddedShape>(201, "It was added")
             .returns::<AddedShape>(200, "A job with this id is there, or was finished lately; nothing was changed")
-            .problems(&[Kind::IdTaken]);
+            .problems(&[ProblemKind::IdTaken]);
     POST "/v1/topics/{topic}/jobs/batch" add_batch => v1::add::batch,
         Operation::new("Add many jobs: all of them, or none")
             .about("The answer has a job for each of the request, in the same order.")
@@ -102,25 +102,27 @@ const FINISH: Operation = Operation::new("The job is done")
     )
     .query(&["token"])
     .empty(204, "It is gone")
-    .problems(&[Kind::NoSuchJob, Kind::NotYours]);
+    .problems(&[ProblemKind::NoSuchJob, ProblemKind::NotYours]);
 const RELEASE: Operation = Operation::new("Give the job back, for later")
     .query(&["token", "delay", "delay_ms", "count_attempt", "reason"])
     .returns::<ReleasedJob>(200, "The outcome")
-    .problems(&[Kind::NoSuchJob, Kind::NotYours]);
+    .problems(&[ProblemKind::NoSuchJob, ProblemKind::NotYours]);
 const TOUCH: Operation = Operation::new("The time to run starts again")
     .query(&["token", "ttr", "ttr_ms"])
     .returns::<TouchedJob>(200, "The new end of the time to run")
-    .problems(&[Kind::NoSuchJob, Kind::NotYours]);
+    .problems(&[ProblemKind::NoSuchJob, ProblemKind::NotYours]);
 const BURY: Operation = Operation::new("The job is dead, whatever tries it has left")
     .query(&["token", "reason"])
     .empty(204, "It is dead")
-    .problems(&[Kind::NoSuchJob, Kind::NotYours]);
-const GET: Operation = Operation::new("Look at a job").returns::<JobShape>(200, "The job").problems(&[Kind::NoSuchJob]);
-const DELETE: Operation =
-    Operation::new("Remove a job for good, whatever its state").empty(204, "It is gone").problems(&[Kind::NoSuchJob]);
+    .problems(&[ProblemKind::NoSuchJob, ProblemKind::NotYours]);
+const GET: Operation =
+    Operation::new("Look at a job").returns::<JobShape>(200, "The job").problems(&[ProblemKind::NoSuchJob]);
+const DELETE: Operation = Operation::new("Remove a job for good, whatever its state")
+    .empty(204, "It is gone")
+    .problems(&[ProblemKind::NoSuchJob]);
 
 /// The same jobs, by topic and id apart: a path that a client makes of both.
-pub static BY_TOPIC: &[Route] = routes! { Dialect::Own;
+pub static BY_TOPIC: &[ApiRoute] = routes! { ApiDialect::Own;
     PUT "/v1/jobs/{topic}/{id}/finish" finish => v1::settle::finish, FINISH;
     PUT "/v1/jobs/{topic}/{id}/release" release => v1::settle::release, RELEASE;
     PUT "/v1/jobs/{topic}/{id}/touch" touch => v1::settle::touch, TOUCH;
@@ -130,7 +132,7 @@ pub static BY_TOPIC: &[Route] = routes! { Dialect::Own;
 };
 
 /// The endpoints of a listener.
-pub fn of(spec: &ApiSpec) -> impl Iterator<Item = &'static Route> + use<> {
+pub fn of(spec: &ApiSpec) -> impl Iterator<Item = &'static ApiRoute> + use<> {
     let tables = spec.faces.iter().flat_map(|face| match face {
         Face::Own => vec![OWN, BY_TOPIC],
         Face::Lmstfy => vec![lmstfy::ROUTES],

@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::handover::Unflushed;
-use super::listener::{Accepted, Listener};
-use super::places::{Answering, Place, Places};
-use super::stream::Watched;
+use super::listener::{Accepted, ApiListener};
+use super::places::{Answering, ConnectionSlot, ConnectionSlots};
+use super::stream::WatchedStream;
 use super::tls::Certificates;
 use crate::telemetry::events::api::ApiEvents;
 use crate::telemetry::peer::Peer;
@@ -77,14 +77,14 @@ pub trait Served: Send + Sync + 'static {
 }
 
 /// Serves until it is stopping, then lets what is under way come to its end.
-pub async fn serve<S: Served>(listener: Listener, api: Arc<S>, certificates: Option<Arc<Certificates>>) {
+pub async fn serve<S: Served>(listener: ApiListener, api: Arc<S>, certificates: Option<Arc<Certificates>>) {
     let listener = match listener.into_async() {
         Ok(listener) => listener,
         // Essential: the end of this task ends the process, which says so.
         Err(error) => return api.events().failed(&format!("take the listening socket: {error}")),
     };
     let connections = TaskTracker::new();
-    let places = Places::new(api.max_connections());
+    let places = ConnectionSlots::new(api.max_connections());
     loop {
         // Order: the end before a new connection. Cancel-safe: `accept` takes a connection only when it returns it.
         let accepted = tokio::select! {
@@ -115,7 +115,7 @@ pub async fn serve<S: Served>(listener: Listener, api: Arc<S>, certificates: Opt
 /// Serves a connection until it ends, or until its place is needed for another one and it has no request.
 async fn connection<S: Served>(
     accepted: Accepted,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
     api: Arc<S>,
     certificates: Option<Arc<Certificates>>,
 ) {
@@ -144,7 +144,7 @@ async fn agreed(
     peer: Peer,
     api: &impl Served,
     certificates: &Certificates,
-    place: &Place,
+    place: &ConnectionSlot,
 ) -> Option<TlsStream<TcpStream>> {
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, certificates.acceptor().accept(stream));
     // Order: a finished handshake first. The connection ends where it is left.
@@ -165,7 +165,12 @@ async fn agreed(
     }
 }
 
-async fn serve_on<A: Served>(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer, api: Arc<A>, place: &Arc<Place>) {
+async fn serve_on<A: Served>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: Peer,
+    api: Arc<A>,
+    place: &Arc<ConnectionSlot>,
+) {
     let unflushed = Unflushed::default();
     let connection = Connection { peer, unflushed: unflushed.clone() };
     let stopping = api.stopping().clone();
@@ -182,7 +187,7 @@ async fn serve_on<A: Served>(stream: impl AsyncRead + AsyncWrite + Unpin, peer: 
         .max_header_size(HEAD_BYTES)
         .max_headers(HEADERS)
         .max_buf_size(READ_BUFFER)
-        .serve_connection(TokioIo::new(Watched::new(stream, unflushed)), service);
+        .serve_connection(TokioIo::new(WatchedStream::new(stream, unflushed)), service);
     tokio::pin!(served);
     // Whatever goes wrong on it is the client's: it went away, was too slow or sent no HTTP. Order: a finished connection
     // first; `served` may be left at any time and is polled again below.

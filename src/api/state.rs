@@ -9,8 +9,8 @@ use super::access::Tokens;
 use super::config::ApiSpec;
 use super::file::Reread;
 use super::lmstfy::known::{KnownTokens, TokenUse};
-use super::rates::{Rate, Rates};
-use super::room::{Memory, Who};
+use super::rates::{Rates, RequestRate};
+use super::room::{BodyMemory, Who};
 use crate::jobs::{Dispenser, JobQueue, TokenLimits};
 use crate::settings::problem::ConfigErrors;
 use crate::telemetry::events::api::ApiEvents;
@@ -20,12 +20,12 @@ pub struct Api {
     pub(super) queue: JobQueue,
     pub(super) dispenser: Dispenser,
     pub(super) access: TokensFile,
-    pub(super) memory: Memory,
+    pub(super) memory: BodyMemory,
     pub(super) max_connections: usize,
     /// Maximum number of topics that a token may add to before it makes no further ones.
     pub(super) max_topics_per_token: Option<u64>,
     /// Maximum rate of requests of a token, or of an address where there is none.
-    pub(super) max_rate: Option<Rate>,
+    pub(super) max_rate: Option<RequestRate>,
     /// Requests by token and address.
     pub(super) requests: Rates<Who>,
     /// Requests by the hash of a token with limits of its own, and these limits: changed ones count anew.
@@ -47,7 +47,7 @@ impl Api {
     pub(super) fn new(
         spec: &ApiSpec,
         (queue, dispenser): (JobQueue, Dispenser),
-        memory: Memory,
+        memory: BodyMemory,
         events: ApiEvents,
         stopping: CancellationToken,
     ) -> Result<Api, ConfigErrors> {

@@ -14,17 +14,17 @@ use super::handover::Unflushed;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A stream, plain or with TLS.
-pub struct Watched<S> {
+pub struct WatchedStream<S> {
     stream: S,
     unflushed: Unflushed,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Watched<S> {
+impl<S> WatchedStream<S> {
     /// Tells `unflushed` when everything written has left.
     pub fn new(stream: S, unflushed: Unflushed) -> Self {
-        Watched { stream, unflushed, stalled: None }
+        WatchedStream { stream, unflushed, stalled: None }
     }
 
     /// Passes on what a write answered; a write that waits too long is an error.
@@ -42,13 +42,13 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.bounded(cx, polled)

@@ -2,7 +2,7 @@
 
 use super::Api;
 use super::handover;
-use super::problem::{Kind, Problem};
+use super::problem::{Problem, ProblemKind};
 use super::v1::errors::{AGAIN, problem};
 use crate::jobs::{PopRequest, Reserved};
 
@@ -12,14 +12,14 @@ impl Api {
     ///
     /// # Errors
     /// Those of the queue. Once the server stops nothing is popped.
-    pub async fn take(&self, wanted: PopRequest) -> Result<(Vec<Reserved>, handover::Reserved), Problem> {
+    pub async fn take(&self, wanted: PopRequest) -> Result<(Vec<Reserved>, handover::HandedOut), Problem> {
         if self.stopping.is_cancelled() {
             let detail = "pop jobs: the server is stopping; ask another one, or try again";
-            return Err(Problem::new(Kind::Stopping, detail).retry_after(AGAIN));
+            return Err(Problem::new(ProblemKind::Stopping, detail).retry_after(AGAIN));
         }
         let jobs = self.dispenser.take(wanted).await.map_err(|error| problem("pop jobs", error))?;
         if jobs.is_empty() {
-            return Ok((jobs, handover::Reserved::new(|| {})));
+            return Ok((jobs, handover::HandedOut::new(|| {})));
         }
         let (dispenser, events) = (self.dispenser.clone(), self.events.clone());
         // Bodies are shared, not copied.
@@ -28,6 +28,6 @@ impl Api {
             events.put_back(held.len());
             dispenser.put_back(held);
         };
-        Ok((jobs, handover::Reserved::new(put_back)))
+        Ok((jobs, handover::HandedOut::new(put_back)))
     }
 }

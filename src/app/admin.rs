@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::tasks::named;
 use crate::admin::Admin;
-use crate::api::listener::Listener;
+use crate::api::listener::ApiListener;
 use crate::api::server::{Served, serve};
 use crate::model::Config;
 use crate::pipeline::process::Process;
@@ -23,7 +23,7 @@ pub(super) fn start(
     let Some(spec) = &config.admin else { return Ok(()) };
     let admin = Admin::new(spec, reload.clone(), &process.events, process.stopping.clone());
     let admin = Arc::new(admin.map_err(|problem| anyhow!(problem))?);
-    let listener = Listener::bind(&spec.listen)
+    let listener = ApiListener::bind(&spec.listen)
         .with_context(|| format!("listen for operators on {}; choose another http.admin.listen", spec.listen))?;
     admin.events().listening(&listener.address, false, admin.tokens());
     tasks.spawn(named("admin", admin.clone().keep()));

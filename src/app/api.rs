@@ -9,8 +9,8 @@ use super::jobs::Jobs;
 use super::tasks::named;
 use crate::api::HttpApi;
 use crate::api::config::ApiSpec;
-use crate::api::listener::Listener;
-use crate::api::room::{Memory, ROOM};
+use crate::api::listener::ApiListener;
+use crate::api::room::{BodyMemory, ROOM};
 use crate::api::server::{Served, serve};
 use crate::api::tls::Certificates;
 use crate::model::ApiSpec;
@@ -24,7 +24,7 @@ pub(super) fn start(
     tasks: &mut JoinSet<&'static str>,
 ) -> anyhow::Result<()> {
     let Some(first) = listeners.first() else { return Ok(()) };
-    let memory = Memory::new(first.max_body, ROOM);
+    let memory = BodyMemory::new(first.max_body, ROOM);
     listeners.iter().try_for_each(|spec| one(spec, jobs, memory.clone(), process, tasks))
 }
 
@@ -32,14 +32,14 @@ pub(super) fn start(
 fn one(
     spec: &ApiSpec,
     jobs: &Jobs,
-    memory: Memory,
+    memory: BodyMemory,
     process: &Arc<Process>,
     tasks: &mut JoinSet<&'static str>,
 ) -> anyhow::Result<()> {
     let parts = (jobs.queue.clone(), jobs.dispenser.clone());
     let api = HttpApi::new(spec, parts, memory, process.events.api(), process.stopping.clone())?;
     let certificates = spec.tls.clone().map(Certificates::read).transpose().map_err(|problem| anyhow!(problem))?;
-    let listener = Listener::bind(&spec.listen.into())
+    let listener = ApiListener::bind(&spec.listen.into())
         .with_context(|| format!("listen for the job queue on {}; choose another {}", spec.listen, spec.key))?;
     api.events().listening(&listener.address, certificates.is_some(), api.tokens());
     tasks.spawn(named("job API", serve(listener, Arc::new(api), certificates.map(Arc::new))));

@@ -6,7 +6,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::{Failed, Global, answer, load_queues};
-use crate::operate::acl::{Purpose, Server, Users, least};
+use crate::operate::acl::{AclPurpose, AclVersion, Users, least};
 
 /// Print the minimum rights in Redis for this configuration, as `ACL SETUSER`.
 ///
@@ -21,12 +21,12 @@ use crate::operate::acl::{Purpose, Server, Users, least};
 pub struct AclArgs {
     /// The purpose of the user: `run` and `check --live`, or an operator's commands (queues, peek, find, offer, run-now,
     /// reschedule, cancel, kill, pause, dead, migrate, recover, restore)
-    #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = Purpose::Run)]
-    pub purpose: Purpose,
+    #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = AclPurpose::Run)]
+    pub purpose: AclPurpose,
     /// The major version of the server. 6 has no selectors, so there every command is allowed on every key of the
     /// configuration
-    #[arg(long, value_enum, value_name = "VERSION", default_value_t = Server::Seven)]
-    pub redis: Server,
+    #[arg(long, value_enum, value_name = "VERSION", default_value_t = AclVersion::Seven)]
+    pub redis: AclVersion,
     /// The user's name; default: the configuration's (else delaybridge), and delaybridge-operator for an operator
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
@@ -48,28 +48,28 @@ const ALL_KEYS: &str = "\
 # database. For a job pool with bare ids that is the layout of the program: give the pool a Redis of its own.
 ";
 
-impl ValueEnum for Purpose {
+impl ValueEnum for AclPurpose {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Purpose::Run, Purpose::Operator]
+        &[AclPurpose::Run, AclPurpose::Operator]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(match self {
-            Purpose::Run => PossibleValue::new("run").help("The daemon, and `check --live` with its configuration"),
-            Purpose::Operator => PossibleValue::new("operator").help("A person's commands at the queues"),
+            AclPurpose::Run => PossibleValue::new("run").help("The daemon, and `check --live` with its configuration"),
+            AclPurpose::Operator => PossibleValue::new("operator").help("A person's commands at the queues"),
         })
     }
 }
 
-impl ValueEnum for Server {
+impl ValueEnum for AclVersion {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Server::Six, Server::Seven]
+        &[AclVersion::Six, AclVersion::Seven]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(match self {
-            Server::Six => PossibleValue::new("6").help("Redis 6.2"),
-            Server::Seven => PossibleValue::new("7").help("Redis 7.0 and newer"),
+            AclVersion::Six => PossibleValue::new("6").help("Redis 6.2"),
+            AclVersion::Seven => PossibleValue::new("7").help("Redis 7.0 and newer"),
         })
     }
 }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn the_text_has_a_line_for_each_server_and_no_secret() {
         let config = load_str(TWO_SERVERS, "c.yaml", &|_| Some("geheim".to_owned())).unwrap().config;
-        let text = text(&least(&config, Purpose::Run, Server::Six, None));
+        let text = text(&least(&config, AclPurpose::Run, AclVersion::Six, None));
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "# h:6379/3: the queues, sink same");
         assert!(lines[1].starts_with("ACL SETUSER bridge on resetkeys resetchannels -@all ~"), "{text}");

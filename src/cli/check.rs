@@ -5,10 +5,10 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::table::{Align, Table};
+use super::table::{Align, TextTable};
 use super::{Failed, Global, answer, environment};
 use crate::config::{self, Loaded};
-use crate::operate::check::{Check, State};
+use crate::operate::check::{ConfigCheck, Health};
 use crate::operate::words;
 use crate::settings::problem::ConfigErrors;
 
@@ -43,17 +43,17 @@ pub(super) async fn run(global: &Global, args: &CheckArgs, out: &mut dyn Write) 
     Ok(code(&check))
 }
 
-async fn check(read: &Result<Loaded, ConfigErrors>, live: bool) -> Check {
+async fn check(read: &Result<Loaded, ConfigErrors>, live: bool) -> ConfigCheck {
     match read {
-        Err(errors) => Check::refused(errors),
+        Err(errors) => ConfigCheck::refused(errors),
         Ok(loaded) => {
             let settings = config::describe_json(&loaded.config);
-            Check::of(&loaded.config, &loaded.warnings, settings, live).await
+            ConfigCheck::of(&loaded.config, &loaded.warnings, settings, live).await
         }
     }
 }
 
-fn code(check: &Check) -> u8 {
+fn code(check: &ConfigCheck) -> u8 {
     match (check.ok, check.problems.is_empty()) {
         (true, _) => 0,
         (false, true) => 1,
@@ -61,7 +61,7 @@ fn code(check: &Check) -> u8 {
     }
 }
 
-fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &Check) -> String {
+fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &ConfigCheck) -> String {
     let mut text: String = check.warnings.iter().map(|warning| format!("warning: {warning}\n\n")).collect();
     let loaded = match read {
         Ok(loaded) => loaded,
@@ -79,12 +79,12 @@ fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &Check) -> Stri
             text.push_str(&format!("\n{path} can be run{doubts}. Above: the settings in effect.\n"));
         }
         Some(findings) => {
-            let mut table = Table::new(&["WHAT", "STATE", "DETAIL"].map(|name| (name, Align::Left)));
+            let mut table = TextTable::new(&["WHAT", "STATE", "DETAIL"].map(|name| (name, Align::Left)));
             for finding in findings {
                 let state = match finding.state {
-                    State::Well => "ok",
-                    State::Warning => "warning",
-                    State::Failed => "FAILED",
+                    Health::Well => "ok",
+                    Health::Warning => "warning",
+                    Health::Failed => "FAILED",
                 };
                 table.row([finding.what.clone(), state.to_owned(), finding.detail.clone()]);
             }

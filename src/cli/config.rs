@@ -18,7 +18,7 @@ use crate::operate::remote::Daemon;
 #[derive(Debug, Subcommand)]
 #[command(after_help = AFTER)]
 pub enum ConfigCommand {
-    Show(ShowArgs),
+    Show(ConfigShowArgs),
 }
 
 const AFTER: &str = "\
@@ -35,7 +35,7 @@ Examples:
 /// (`http.admin.listen`) is asked if it answers without a token.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_SHOW)]
-pub struct ShowArgs {
+pub struct ConfigShowArgs {
     /// The daemon to compare with
     #[arg(long = "daemon", value_name = "URL", env = "DELAYBRIDGE_DAEMON")]
     pub url: Option<String>,
@@ -54,7 +54,7 @@ Exit codes: 0 shown, 1 the daemon of --daemon does not answer, 2 the configurati
 
 /// The settings of the file.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct ShownSettings {
     /// Defaults filled in, secrets hidden.
     settings: Value,
     /// A hash of them.
@@ -82,13 +82,13 @@ pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn 
         None => None,
     };
     let differences = found.map(|found| differences(&found, &settings));
-    let shown = Shown { settings, hash, running, differences };
+    let shown = ShownSettings { settings, hash, running, differences };
     answer(global, out, &shown, |shown| format!("{}\n{}", config::describe(&config), state(shown)))?;
     Ok(0)
 }
 
 /// Asks the admin API that the file names; none if it does not answer.
-async fn ask(config: &Config, args: &ShowArgs) -> Option<Value> {
+async fn ask(config: &Config, args: &ConfigShowArgs) -> Option<Value> {
     let url = match &config.admin.as_ref()?.listen {
         Listen::Tcp(address) => format!("http://{}", daemon::reachable(*address)),
         socket @ Listen::Unix(_) => socket.to_string(),
@@ -97,7 +97,7 @@ async fn ask(config: &Config, args: &ShowArgs) -> Option<Value> {
 }
 
 /// The comparison of the file with the daemon, in words.
-fn state(shown: &Shown) -> String {
+fn state(shown: &ShownSettings) -> String {
     let differences = match (&shown.differences, &shown.running) {
         (Some(differences), _) if differences.is_empty() => {
             return "The daemon runs with these settings.\n".to_owned();

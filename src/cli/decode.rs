@@ -7,10 +7,11 @@ use bytes::Bytes;
 use clap::{ArgGroup, Args};
 use redisson_codecs::{Classes, Coding};
 
-use super::{DEFAULT_CONFIG, Failed, Global, answer, environment, input, on_element, on_queue};
-use crate::config::{self, Needs};
+use super::{DEFAULT_CONFIG, Failed, Global, answer, environment, input, load_queues, on_queue};
+use crate::config::Needs;
+use crate::operate;
 use crate::operate::content::escaped;
-use crate::operate::decode::{Decoded, Options, Outcome, decode, decode_in};
+use crate::operate::decode::{DecodeOptions, DecodeOutcome, DecodedPayload, decode, decode_in};
 
 /// Decode an element or a payload.
 ///
@@ -66,12 +67,24 @@ fn digits(text: &str) -> Result<Bytes, String> {
     bytes.map_err(|_| "write two hexadecimal digits for each byte, as in 036162e3".to_owned())
 }
 
+/// Refuses a text that can be no id of an element, before Redis is asked.
+fn check_element(global: &Global, queue: &str, id: &str) -> Result<(), Failed> {
+    // The own name of a letter is its place in the stream.
+    if !operate::dead::is_place(id) {
+        operate::check_id(&load_queues(global)?, queue, id)?;
+    }
+    Ok(())
+}
+
 pub(super) async fn run(global: &Global, args: &DecodeArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let options = Options { codec: args.codec, strip_types: args.strip_types };
+    let options = DecodeOptions { codec: args.codec, strip_types: args.strip_types };
     let decoded = match (&args.queue, &args.hex) {
         (Some(queue), _) => {
             let (_session, queue) = match &args.id {
-                Some(id) => on_element(global, queue, id).await?,
+                Some(id) => {
+                    check_element(global, queue, id)?;
+                    on_queue(global, queue).await?
+                }
                 None => on_queue(global, queue).await?,
             };
             decode_in(&queue, args.id.as_deref(), options).await?
@@ -81,7 +94,7 @@ pub(super) async fn run(global: &Global, args: &DecodeArgs, out: &mut dyn Write)
     };
     answer(global, out, &decoded, text)?;
     // An object that only Java can read is an answer to a question; a codec that was named and does not fit is not.
-    let refused = matches!(decoded.elements[0].outcome, Outcome::Error(_));
+    let refused = matches!(decoded.elements[0].outcome, DecodeOutcome::Error(_));
     Ok(u8::from(refused && args.codec.is_some()))
 }
 
@@ -97,14 +110,14 @@ fn classes(global: &Global) -> Result<Classes, Failed> {
     }
 }
 
-fn text(decoded: &Decoded) -> String {
+fn text(decoded: &DecodedPayload) -> String {
     let [element] = &decoded.elements;
     let id = element.id.as_ref().map_or_else(|| "-".to_owned(), |id| id.to_string());
     let (name, value) = match &element.outcome {
         // On one line, as JSON escapes what a terminal would obey.
-        Outcome::Value(value) => ("value", value.to_string()),
-        Outcome::Bytes(bytes) => ("bytes", hex::encode(bytes)),
-        Outcome::Error(error) => ("error", error.clone()),
+        DecodeOutcome::Value(value) => ("value", value.to_string()),
+        DecodeOutcome::Bytes(bytes) => ("bytes", hex::encode(bytes)),
+        DecodeOutcome::Error(error) => ("error", error.clone()),
     };
     let size = element.size.to_string();
     let lines = [
@@ -130,7 +143,8 @@ mod tests {
 
     #[test]
     fn text_shows_nothing_that_a_terminal_obeys() {
-        let shown = text(&decode(Bytes::from_static(b"\x03\x1b[31\xed"), Options::default(), &Classes::default()));
+        let shown =
+            text(&decode(Bytes::from_static(b"\x03\x1b[31\xed"), DecodeOptions::default(), &Classes::default()));
         assert!(shown.contains("codec   kryo5\nsure    certain\n") && !shown.contains('\x1b'), "{shown}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::operate::{self, Kind};
+use crate::operate::{self, ErrorKind};
 
 /// A command that did not do what it was asked: the exit code and the message.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,7 @@ impl Failed {
 
 impl From<operate::Error> for Failed {
     fn from(error: operate::Error) -> Self {
-        let code = if error.kind == Kind::Invalid { 2 } else { 1 };
+        let code = if error.kind == ErrorKind::Invalid { 2 } else { 1 };
         Failed { code, message: error.message }
     }
 }

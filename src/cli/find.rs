@@ -4,11 +4,11 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::progress::Progress;
-use super::table::{Align, Table};
+use super::progress::ProgressLine;
+use super::table::{Align, TextTable};
 use super::{Failed, Global, answer, on_queue, show};
 use crate::operate::dead::FieldIs;
-use crate::operate::peek::State;
+use crate::operate::peek::PeekState;
 use crate::operate::search::{Hits, Search, search};
 use crate::operate::words;
 
@@ -47,7 +47,7 @@ const PREVIEW: usize = 80;
 pub(super) async fn run(global: &Global, args: &FindArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let (_session, queue) = on_queue(global, &args.queue).await?;
     let ask = Search { fields: args.field.clone(), limit: args.limit, matches: args.matches };
-    let mut watch = Progress::start("find");
+    let mut watch = ProgressLine::start("find");
     let hits = search(&queue, &ask, &mut watch).await?;
     drop(watch);
     answer(global, out, &hits, text)?;
@@ -57,15 +57,15 @@ pub(super) async fn run(global: &Global, args: &FindArgs, out: &mut dyn Write) -
 fn text(hits: &Hits) -> String {
     let columns = [("ID", Align::Left), ("STATE", Align::Left), ("DUE", Align::Left), ("", Align::Left)];
     let more = [("ATTEMPTS", Align::Right), ("PAYLOAD", Align::Left)];
-    let mut table = Table::new(&columns.into_iter().chain(more).collect::<Vec<_>>());
+    let mut table = TextTable::new(&columns.into_iter().chain(more).collect::<Vec<_>>());
     let none = || "-".to_owned();
     for element in &hits.elements {
         let state = match element.state {
-            State::Scheduled => "scheduled",
-            State::Retry => "retry",
-            State::InFlight => "in-flight",
-            State::Ready => "ready",
-            State::Dead => "dead",
+            PeekState::Scheduled => "scheduled",
+            PeekState::Retry => "retry",
+            PeekState::InFlight => "in-flight",
+            PeekState::Ready => "ready",
+            PeekState::Dead => "dead",
         };
         table.row([
             element.id.as_ref().map_or_else(none, ToString::to_string),

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use super::{Failed, Global, answer, load};
 use crate::clock::Instant;
 use crate::operate::Session;
-use crate::operate::fsck::{Checked, Finding, Fsck, Orphans, Request, fsck};
+use crate::operate::fsck::{Checked, FaultCount, Fsck, FsckScope, Orphans, fsck};
 use crate::operate::words;
 
 /// Find and repair what a crash, an operator or another program left in Redis.
@@ -58,8 +58,8 @@ impl ValueEnum for Orphans {
 
 pub(super) async fn run(global: &Global, args: &FsckArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let session = Session::open(load(global)?.config).await?;
-    let request = Request { repair: args.repair, orphans: args.orphans };
-    let mut progress = Progress::new();
+    let request = FsckScope { repair: args.repair, orphans: args.orphans };
+    let mut progress = FsckProgress::new();
     let result =
         fsck(&session, args.queue.as_deref(), request, &mut |queue, looked| progress.show(queue, looked)).await?;
     progress.clear();
@@ -83,7 +83,7 @@ fn text(result: &Fsck) -> String {
     for error in &result.errors {
         text.push_str(&format!("{}: not checked: {}\n", error.queue, error.message));
     }
-    let open = |finding: &Finding| finding.things.iter().any(|thing| thing.kept.is_none() && !thing.repaired);
+    let open = |finding: &FaultCount| finding.things.iter().any(|thing| thing.kept.is_none() && !thing.repaired);
     if !result.repair && result.queues.iter().flat_map(|queue| &queue.findings).any(open) {
         text.push_str("\nNothing was changed. Run it again with --repair.\n");
     }
@@ -101,11 +101,11 @@ fn of_queue(checked: &Checked, repair: bool) -> String {
     text
 }
 
-fn state(findings: &[Finding]) -> &'static str {
+fn state(findings: &[FaultCount]) -> &'static str {
     if findings.is_empty() { "in order" } else { "not in order" }
 }
 
-fn of_findings(findings: &[Finding], repair: bool) -> String {
+fn of_findings(findings: &[FaultCount], repair: bool) -> String {
     let mut text = String::new();
     for finding in findings {
         let words = finding.explanation;
@@ -135,14 +135,14 @@ fn of_findings(findings: &[Finding], repair: bool) -> String {
 }
 
 /// The progress on standard error, for a person who waits.
-struct Progress {
+struct FsckProgress {
     watched: bool,
     shown: Option<Instant>,
 }
 
-impl Progress {
+impl FsckProgress {
     fn new() -> Self {
-        Progress { watched: stderr().is_terminal(), shown: None }
+        FsckProgress { watched: stderr().is_terminal(), shown: None }
     }
 
     fn show(&mut self, queue: &str, looked: u64) {

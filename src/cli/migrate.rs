@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::progress::Progress;
+use super::progress::ProgressLine;
 use super::{Failed, Global, Output, answer, on_queue};
 use crate::operate::redisson::Layout;
 use crate::operate::redisson::migrate::{Migration, apply, survey};
@@ -55,7 +55,7 @@ pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write
             write!(out, "{}", transferred(&found))?;
             out.flush()?;
         }
-        found = apply(&queue, args.to, found, &mut Progress::start("migrate")).await?;
+        found = apply(&queue, args.to, found, &mut ProgressLine::start("migrate")).await?;
     }
     answer(global, out, &found, text)?;
     match found.kept > 0 && (args.apply || found.junk + found.strays > 0) {

@@ -8,7 +8,7 @@ use clap::Args;
 use super::person::person;
 use super::remote::DaemonArgs;
 use super::{Failed, Global, answer, show};
-use crate::operate::pause::{PauseChange, PauseChanges, PauseEnd, Reason, Target, length, point};
+use crate::operate::pause::{PauseChange, PauseChanges, PauseEnd, PauseReason, PauseTarget, length, point};
 use crate::operate::words;
 
 /// Stop the deliveries of a queue, or to a sink.
@@ -82,10 +82,10 @@ Examples:
 Exit codes: 0 resumed, or was not paused, 1 failed for a queue, 2 wrong arguments or configuration";
 
 impl TargetArgs {
-    fn target(&self) -> Target<'_> {
+    fn target(&self) -> PauseTarget<'_> {
         match (&self.queue, &self.sink) {
-            (Some(queue), _) => Target::Queue(queue),
-            (None, sink) => Target::Sink(sink.as_deref().unwrap_or_default()),
+            (Some(queue), _) => PauseTarget::Queue(queue),
+            (None, sink) => PauseTarget::Sink(sink.as_deref().unwrap_or_default()),
         }
     }
 }
@@ -98,7 +98,7 @@ pub(super) async fn run(global: &Global, args: &PauseArgs, out: &mut dyn Write) 
         (None, Some(ms)) => PauseEnd::At(ms),
         (None, None) => PauseEnd::Never,
     };
-    let reason = Reason { by: &by, why: &args.why, end };
+    let reason = PauseReason { by: &by, why: &args.why, end };
     let changes = args.daemon.operator(global)?.pause(target, &reason).await?;
     finish(global, out, &changes, "pause", |change| {
         let until = change.pause.as_ref().and_then(|pause| pause.until_ms);

@@ -6,10 +6,10 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::remote::DaemonArgs;
-use super::table::{Align, Table};
+use super::table::{Align, TextTable};
 use super::{Failed, Global, Output, answer, element, show};
 use crate::operate::operator::Peeked;
-use crate::operate::peek::{Elements, Peek, State};
+use crate::operate::peek::{Elements, Peek, PeekState};
 use crate::operate::words;
 
 /// Show the elements of a queue without taking them.
@@ -31,8 +31,8 @@ pub struct PeekArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
     /// The state of the elements
-    #[arg(long, value_enum, value_name = "STATE", default_value_t = State::Scheduled)]
-    pub state: State,
+    #[arg(long, value_enum, value_name = "STATE", default_value_t = PeekState::Scheduled)]
+    pub state: PeekState,
     /// Show whole payloads
     #[arg(long, conflicts_with = "url")]
     pub full: bool,
@@ -56,19 +56,19 @@ In JSON a payload is `payload` (text) or `payload_base64`; `payload_cut` means t
 `value` is the payload decoded by the queue's codec; with codec `raw`, by the most probable codec.
 An element with the layout `junk` is not from Redisson; it becomes a dead letter at its due time.";
 
-impl ValueEnum for State {
+impl ValueEnum for PeekState {
     fn value_variants<'a>() -> &'a [Self] {
-        &[State::Scheduled, State::Retry, State::InFlight, State::Ready]
+        &[PeekState::Scheduled, PeekState::Retry, PeekState::InFlight, PeekState::Ready]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let (name, help) = match self {
-            State::Scheduled => ("scheduled", "Not claimed yet"),
-            State::Retry => ("retry", "Waits for another attempt"),
-            State::InFlight => ("in-flight", "Claimed"),
-            State::Ready => ("ready", "Transferred by a Redisson client"),
+            PeekState::Scheduled => ("scheduled", "Not claimed yet"),
+            PeekState::Retry => ("retry", "Waits for another attempt"),
+            PeekState::InFlight => ("in-flight", "Claimed"),
+            PeekState::Ready => ("ready", "Transferred by a Redisson client"),
             // `dead ls` has more to show.
-            State::Dead => return None,
+            PeekState::Dead => return None,
         };
         Some(PossibleValue::new(name).help(help))
     }
@@ -101,15 +101,15 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
 fn text(found: &Elements, ask: &Peek) -> String {
     use Align::{Left, Right};
     let score = match ask.state {
-        State::Scheduled | State::Ready | State::Dead => None,
-        State::Retry => Some("NEXT ATTEMPT"),
-        State::InFlight => Some("LEASE ENDS"),
+        PeekState::Scheduled | PeekState::Ready | PeekState::Dead => None,
+        PeekState::Retry => Some("NEXT ATTEMPT"),
+        PeekState::InFlight => Some("LEASE ENDS"),
     };
     let mut columns = vec![("ID", Left), ("DUE", Left), ("", Left)];
     columns.extend(score.map(|title| (title, Left)));
     columns.extend([("ATTEMPTS", Right), ("LAYOUT", Left), ("SIZE", Right), ("PAYLOAD", Left)]);
     columns.extend(ask.routes.then_some(("WOULD GO TO", Left)));
-    let mut table = Table::new(&columns);
+    let mut table = TextTable::new(&columns);
     let none = || "-".to_owned();
     let relative = |ms| show::relative(ms, found.now_ms);
     for element in &found.elements {
@@ -144,13 +144,13 @@ mod tests {
     use super::*;
     use crate::message::MessageId;
     use crate::operate::content::Content;
-    use crate::operate::peek::Element;
+    use crate::operate::peek::PeekedElement;
 
     #[test]
     fn a_row_says_which_when_and_what() {
-        let element = Element {
+        let element = PeekedElement {
             id: Some(MessageId(*b"RANDOM8B").into()),
-            state: State::Retry,
+            state: PeekState::Retry,
             stream_id: None,
             due_ms: Some(1_795_251_632_252),
             next_attempt_ms: Some(1_795_251_637_252),
@@ -170,7 +170,7 @@ mod tests {
             elements: vec![element],
             next: None,
         };
-        let ask = Peek { state: State::Retry, first: 0, limit: 20, payload_bytes: Some(START_TEXT), routes: false };
+        let ask = Peek { state: PeekState::Retry, first: 0, limit: 20, payload_bytes: Some(START_TEXT), routes: false };
         let text = text(&found, &ask);
         let row = text.lines().nth(1).unwrap();
         assert_eq!(

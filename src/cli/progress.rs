@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 
 use crate::clock::Instant;
-use crate::operate::progress::{Step, Watch};
+use crate::operate::progress::{Progress, ProgressWatch};
 use crate::operate::words;
 
 /// Between two changes of the line on a terminal.
@@ -19,7 +19,7 @@ const REDRAW: Duration = Duration::from_millis(200);
 const LINE: Duration = Duration::from_secs(10);
 
 /// The line, and whether the command is to end.
-pub(super) struct Progress {
+pub(super) struct ProgressLine {
     what: &'static str,
     watched: bool,
     begun: Instant,
@@ -27,20 +27,20 @@ pub(super) struct Progress {
     stopped: Arc<AtomicBool>,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Nothing is shown yet. `what` is what is done, as `dead redrive`.
-    pub(super) fn start(what: &'static str) -> Progress {
+    pub(super) fn start(what: &'static str) -> ProgressLine {
         let stopped = Arc::<AtomicBool>::default();
         for signal in [SIGINT, SIGTERM] {
             // The second one finds the flag set, and ends the process. Where signals cannot be caught the first one does.
             let _ = register_conditional_shutdown(signal, 130, stopped.clone());
             let _ = register(signal, stopped.clone());
         }
-        Progress { what, watched: stderr().is_terminal(), begun: Instant::now(), shown: None, stopped }
+        ProgressLine { what, watched: stderr().is_terminal(), begun: Instant::now(), shown: None, stopped }
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if self.watched && self.shown.is_some() {
             // There is no way to report that standard error does not work.
@@ -49,8 +49,8 @@ impl Drop for Progress {
     }
 }
 
-impl Watch for Progress {
-    fn at(&mut self, step: Step) {
+impl ProgressWatch for ProgressLine {
+    fn at(&mut self, step: Progress) {
         let since = self.shown.unwrap_or(self.begun);
         let due = if self.watched { REDRAW } else { LINE };
         if since.elapsed() < due {
@@ -70,8 +70,8 @@ impl Watch for Progress {
 }
 
 /// `redrive: 1200 of 100000 looked at (1 %), 300 done, 4100/s, 24s left`.
-fn line(what: &str, step: Step, since: Duration) -> String {
-    let Step { done, of, acted } = step;
+fn line(what: &str, step: Progress, since: Duration) -> String {
+    let Progress { done, of, acted } = step;
     let seconds = since.as_secs_f64();
     let rate = if seconds > 0.0 { done as f64 / seconds } else { 0.0 };
     let mut line = format!("{what}: {done}");
@@ -94,16 +94,16 @@ mod tests {
 
     #[test]
     fn a_line_has_the_rate_and_the_time_that_is_left() {
-        let step = Step { done: 1_000, of: Some(5_000), acted: 30 };
+        let step = Progress { done: 1_000, of: Some(5_000), acted: 30 };
         assert_eq!(
             line("redrive", step, Duration::from_secs(10)),
             "redrive: 1000 of 5000 (20 %), 30 done, 100/s, 40s left"
         );
-        let unknown = Step { done: 7, of: None, acted: 7 };
+        let unknown = Progress { done: 7, of: None, acted: 7 };
         assert_eq!(line("import", unknown, Duration::from_secs(1)), "import: 7, 7 done, 7/s");
         // More came meanwhile than was counted at first.
         assert_eq!(
-            line("count", Step { done: 9, of: Some(5), acted: 9 }, Duration::from_secs(3)),
+            line("count", Progress { done: 9, of: Some(5), acted: 9 }, Duration::from_secs(3)),
             "count: 9 of 9 (100 %), 9 done, 3/s"
         );
     }

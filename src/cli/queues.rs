@@ -8,11 +8,11 @@ use clap::Args;
 
 use super::jobs::topics;
 use super::remote::DaemonArgs;
-use super::table::{Align, Table};
+use super::table::{Align, TextTable};
 use super::top::every;
 use super::{Failed, Global, Output, answer, show};
 use crate::operate::content::escaped;
-use crate::operate::overview::{Row, SinkRow, Trouble};
+use crate::operate::overview::{DestinationTrouble, QueueRow, SinkRow};
 use crate::operate::queues::Queues;
 use crate::operate::{Operator, words};
 
@@ -84,7 +84,7 @@ fn text(found: &Queues) -> String {
     columns.extend(["NEXT DUE", "OLDEST DUE"].map(|name| (name, Align::Left)));
     columns.push(("DAEMONS", Align::Right));
     columns.extend(["HOLD", "MODE", "SINKS"].map(|name| (name, Align::Left)));
-    let mut table = Table::new(&columns);
+    let mut table = TextTable::new(&columns);
     let rows = found.queues.len() + found.errors.len();
     for row in &found.queues {
         let s = &row.state;
@@ -120,7 +120,7 @@ fn text(found: &Queues) -> String {
 }
 
 /// Why nothing is claimed from a queue, a line for each reason.
-fn obstacles(row: &Row) -> String {
+fn obstacles(row: &QueueRow) -> String {
     let s = &row.state;
     let held = row.here.iter().filter_map(|here| here.held.as_ref());
     let held =
@@ -136,7 +136,7 @@ fn in_trouble(sink: &SinkRow) -> String {
 
 /// A line for each destination of a sink whose elements wait, while others are delivered.
 fn troubled(sink: &SinkRow) -> String {
-    let line = |found: &Trouble| {
+    let line = |found: &DestinationTrouble| {
         let count = if found.count == 1 { String::new() } else { format!(" ({} of them)", found.count) };
         let (place, reason) = (escaped(&found.destination), escaped(&found.reason));
         format!("sink {}, {place}{count}: in trouble for {}: {reason}\n", sink.sink, lasted(found.seconds))
@@ -185,7 +185,7 @@ mod tests {
         };
         let many = QueueState { queue: "m".to_owned(), in_flight: 1_000, in_flight_at_least: true, ..ahead.clone() };
         let error = QueueError { queue: "c".to_owned(), message: "x".to_owned() };
-        let queues = [ahead, late, many].map(|state| Row { state, here: None }).into();
+        let queues = [ahead, late, many].map(|state| QueueRow { state, here: None }).into();
         let (cells, _) = cells(&Queues { queues, topics: None, sinks: None, errors: vec![error], clocks: Vec::new() });
         assert_eq!(cells[0], ["a", "3", "0", "0", "0", "0", "0", "0", "0", "in", "5s", "-", "?", "?"]);
         assert_eq!(cells[1], ["b", "1", "2", "0", "0", "1", "0", "0", "0", "now", "6s", "2", "?", "deliver", "events"]);
@@ -203,7 +203,8 @@ mod tests {
         };
         let hold = Hold { reason: "sink events: no\ntopic".to_owned(), seconds: 240 };
         let here = Here { held: Some(hold), ..Here::default() };
-        let free = Row { state: QueueState { queue: "b".to_owned(), ..state.clone() }, here: Some(Here::default()) };
+        let free =
+            QueueRow { state: QueueState { queue: "b".to_owned(), ..state.clone() }, here: Some(Here::default()) };
         let sink = |name: &str, state: &str, reason: Option<&str>| SinkRow {
             sink: name.to_owned(),
             state: state.to_owned(),
@@ -212,10 +213,10 @@ mod tests {
             ..SinkRow::default()
         };
         let destination = "list due:${payload.shop}".to_owned();
-        let trouble = Trouble { destination, count: 3, reason: "NOPERM".to_owned(), seconds: 60 };
+        let trouble = DestinationTrouble { destination, count: 3, reason: "NOPERM".to_owned(), seconds: 60 };
         let partly = SinkRow { destinations: vec![trouble], ..sink("partly", "up", None) };
         let sinks = Some(vec![sink("events", "down", Some("no broker")), sink("good", "up", None), partly]);
-        let queues = vec![Row { state, here: Some(here) }, free];
+        let queues = vec![QueueRow { state, here: Some(here) }, free];
         let clocks = vec![ClockSkew { redis: "default".to_owned(), ahead_seconds: 3_600.0 }];
         let (cells, notes) = cells(&Queues { queues, topics: None, sinks, errors: Vec::new(), clocks });
         assert_eq!(cells[0][9..], ["-", "6s", "1", "4m"]);

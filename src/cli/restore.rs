@@ -5,10 +5,12 @@ use std::io::Write;
 use clap::Args;
 
 use super::layout::LayoutArg;
-use super::progress::Progress;
+use super::progress::ProgressLine;
 use super::{Failed, Global, Output, answer, on_queue};
-use crate::operate::back::{self, Back};
-use crate::operate::redisson::restore::{Confirmed, KeptCount, Options, Plan, Restored, apply, plan};
+use crate::operate::back::{self, BroughtBack};
+use crate::operate::redisson::restore::{
+    ConfirmedElement, KeptCount, RestoreOptions, RestoreOutcome, RestorePlan, apply, plan,
+};
 use crate::operate::{Queue, words};
 
 /// Return everything delaybridge holds to the source's keys.
@@ -56,7 +58,7 @@ pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write
     if back::is_of_sets(&queue) {
         return run_for_sets(global, args, &queue, out).await;
     }
-    let options = Options { layout: args.layout.layout(), dead: args.dead };
+    let options = RestoreOptions { layout: args.layout.layout(), dead: args.dead };
     let plan = plan(&session.config, &queue, options).await?;
     if !args.apply {
         answer(global, out, &plan, planned)?;
@@ -67,7 +69,7 @@ pub(super) async fn run(global: &Global, args: &RestoreArgs, out: &mut dyn Write
         write!(out, "{}", seen_twice(&plan.confirmed, plan.doubtful))?;
         out.flush()?;
     }
-    let done = match apply(&queue, &plan, &mut Progress::start("restore")).await {
+    let done = match apply(&queue, &plan, &mut ProgressLine::start("restore")).await {
         Ok(done) => done,
         Err(error) => {
             if global.output == Output::Json && plan.at_work.is_none() {
@@ -104,7 +106,7 @@ async fn run_for_sets(global: &Global, args: &RestoreArgs, queue: &Queue, out: &
         answer(global, out, &plan, back_to_set)?;
         return Ok(0);
     }
-    let done = back::apply(queue, &plan, args.dead, &mut Progress::start("restore")).await?;
+    let done = back::apply(queue, &plan, args.dead, &mut ProgressLine::start("restore")).await?;
     answer(global, out, &done, back_to_set)?;
     match done.twins + done.unknown {
         0 => Ok(0),
@@ -117,7 +119,7 @@ async fn run_for_sets(global: &Global, args: &RestoreArgs, queue: &Queue, out: &
     }
 }
 
-fn back_to_set(back: &Back) -> String {
+fn back_to_set(back: &BroughtBack) -> String {
     let elements = words::count(back.scheduled, "element");
     let mut text = match back.applied {
         true => format!("{elements} of {} put back into `{}`", back.queue, back.key),
@@ -145,7 +147,7 @@ fn back_to_set(back: &Back) -> String {
     text
 }
 
-fn planned(plan: &Plan) -> String {
+fn planned(plan: &RestorePlan) -> String {
     let elements = words::count(plan.scheduled, "element");
     let mut lines = vec![format!("{elements} would be scheduled again, in the {} layout", plan.layout)];
     if plan.repacked > 0 {
@@ -168,8 +170,8 @@ fn planned(plan: &Plan) -> String {
 }
 
 /// Elements that a Java consumer will get although a sink has them.
-fn seen_twice(confirmed: &[Confirmed], doubtful: usize) -> String {
-    let line = |found: &Confirmed| format!("{} was already confirmed by {}\n", found.id, found.sinks.join(", "));
+fn seen_twice(confirmed: &[ConfirmedElement], doubtful: usize) -> String {
+    let line = |found: &ConfirmedElement| format!("{} was already confirmed by {}\n", found.id, found.sinks.join(", "));
     let mut text: String = confirmed.iter().map(line).collect();
     if doubtful > 0 {
         let elements = words::count(doubtful, "element");
@@ -178,7 +180,7 @@ fn seen_twice(confirmed: &[Confirmed], doubtful: usize) -> String {
     text
 }
 
-fn restored(done: &Restored) -> String {
+fn restored(done: &RestoreOutcome) -> String {
     let scheduled = words::count(done.scheduled, "element");
     let ready = words::count(done.ready, "payload");
     let orphans = match done.orphans {

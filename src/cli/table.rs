@@ -8,14 +8,14 @@ pub(super) enum Align {
 }
 
 /// A table that is as wide as its content.
-pub(super) struct Table {
+pub(super) struct TextTable {
     columns: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     pub(super) fn new(columns: &[(&'static str, Align)]) -> Self {
-        Table { columns: columns.to_vec(), rows: Vec::new() }
+        TextTable { columns: columns.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row; cells that are missing stay empty.
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_content() {
-        let mut table = Table::new(&[("QUEUE", Align::Left), ("DUE", Align::Right), ("NOTE", Align::Left)]);
+        let mut table = TextTable::new(&[("QUEUE", Align::Left), ("DUE", Align::Right), ("NOTE", Align::Left)]);
         table.row(["a".to_owned(), "1234".to_owned(), String::new()]);
         table.row(["grün".to_owned(), "5".to_owned()]);
         table.row(["longer name".to_owned(), String::new(), "x".to_owned()]);

@@ -18,7 +18,7 @@ use crate::source::ledger::Use;
 
 /// The purpose of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum AclPurpose {
     /// The daemon, and `check --live` with its configuration.
     Run,
     /// An operator's commands.
@@ -27,18 +27,18 @@ pub enum Purpose {
 
 /// Major versions that differ in what they understand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Server {
+pub enum AclVersion {
     /// Redis 6.2.
     Six,
     /// Redis 7.0 and newer.
     Seven,
 }
 
-impl Server {
+impl AclVersion {
     fn dialect(self) -> Dialect {
         match self {
-            Server::Six => Dialect::Flat,
-            Server::Seven => Dialect::Selectors,
+            AclVersion::Six => Dialect::Flat,
+            AclVersion::Seven => Dialect::Selectors,
         }
     }
 }
@@ -58,10 +58,10 @@ pub struct User {
 
 impl User {
     /// The rules from nothing, as `ACL SETUSER` takes them behind the name.
-    pub fn rules(&self, server: Server) -> Vec<String> {
+    pub fn rules(&self, server: AclVersion) -> Vec<String> {
         let nothing = match server {
-            Server::Six => &["on", "resetkeys", "resetchannels", "-@all"][..],
-            Server::Seven => &["on", "resetkeys", "resetchannels", "clearselectors", "-@all"],
+            AclVersion::Six => &["on", "resetkeys", "resetchannels", "-@all"][..],
+            AclVersion::Seven => &["on", "resetkeys", "resetchannels", "clearselectors", "-@all"],
         };
         let rules = Rules::of(&self.grants, server.dialect());
         nothing.iter().copied().chain(rules.iter()).map(str::to_owned).collect()
@@ -78,9 +78,9 @@ impl User {
 }
 
 /// Every user that the configuration needs, those of the queues first.
-pub fn users(config: &Config, purpose: Purpose) -> Vec<User> {
+pub fn users(config: &Config, purpose: AclPurpose) -> Vec<User> {
     let mut users: Vec<_> = config.redis.iter().map(|(name, target)| of_redis(config, name, target, purpose)).collect();
-    if purpose == Purpose::Run {
+    if purpose == AclPurpose::Run {
         of_sinks(config, &mut users);
     }
     let sentinels: Vec<_> = users.iter().flat_map(|user| of_sentinels(&user.target)).collect();
@@ -133,7 +133,7 @@ fn of_sinks(config: &Config, users: &mut Vec<User>) {
 }
 
 /// The user for the queues and the jobs in one Redis.
-fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: Purpose) -> User {
+fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpose) -> User {
     let queues = config.queues_on(name);
     let (uses, grants) = (Vec::new(), to_connect(target));
     let mut user = User { target: target.clone(), uses, grants, of_sentinel: false };
@@ -148,8 +148,8 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: Purpose)
     }
     let operate = |spec: &Arc<QueueSpec>| ledger(spec).rights(Activity::Operate, &Use::default());
     match purpose {
-        Purpose::Operator => user.grants.extend(queues.iter().flat_map(operate)),
-        Purpose::Run => {
+        AclPurpose::Operator => user.grants.extend(queues.iter().flat_map(operate)),
+        AclPurpose::Run => {
             user.grants.push(rights::to_ask_for_rights());
             user.grants.extend(queues.iter().flat_map(of_queue));
             // What operators ask the daemon for, it does by its own user.
@@ -215,14 +215,14 @@ pub struct UserRules {
 }
 
 /// The least rights that a configuration needs; `user` replaces the name of the configuration.
-pub fn least(config: &Config, purpose: Purpose, server: Server, user: Option<&str>) -> Users {
+pub fn least(config: &Config, purpose: AclPurpose, server: AclVersion, user: Option<&str>) -> Users {
     let row = |found: &User| {
         let configured = found.target.servers().username.as_deref();
         let default = match purpose {
-            Purpose::Run => configured.unwrap_or("delaybridge"),
-            Purpose::Operator if found.of_sentinel => configured.unwrap_or("delaybridge"),
+            AclPurpose::Run => configured.unwrap_or("delaybridge"),
+            AclPurpose::Operator if found.of_sentinel => configured.unwrap_or("delaybridge"),
             // Never the daemon's: the line would take from it what it needs.
-            Purpose::Operator => "delaybridge-operator",
+            AclPurpose::Operator => "delaybridge-operator",
         };
         let user = user.unwrap_or(default);
         UserRules {
@@ -259,8 +259,8 @@ queues:
     #[test]
     fn every_server_has_a_user_with_what_is_used_there() {
         let config = config(TWO_SERVERS);
-        let all = users(&config, Purpose::Run);
-        let rules = |n: usize| all[n].rules(Server::Seven);
+        let all = users(&config, AclPurpose::Run);
+        let rules = |n: usize| all[n].rules(AclVersion::Seven);
         let uses: Vec<_> = all.iter().map(|user| user.uses.join(", ")).collect();
         assert_eq!(uses, ["the queues, sink same", "sink other"]);
         for rule in [
@@ -298,8 +298,8 @@ queues:
             "redis: { url: 'redis://bridge:${P}@h/3' }",
             "redis: { username: bridge, password: '${P}', sentinel: { master: m, nodes: [s1, s2], username: watcher, password: '${P}' } }",
         );
-        for purpose in [Purpose::Run, Purpose::Operator] {
-            let least = least(&config(&text), purpose, Server::Seven, None).users;
+        for purpose in [AclPurpose::Run, AclPurpose::Operator] {
+            let least = least(&config(&text), purpose, AclVersion::Seven, None).users;
             let of_sentinels = &least[least.len() - 2..];
             let shown: Vec<_> = of_sentinels.iter().map(|user| (&*user.server, &*user.user, user.configured)).collect();
             assert_eq!(shown, [("s1:26379/0", "watcher", true), ("s2:26379/0", "watcher", true)]);
@@ -310,18 +310,18 @@ queues:
         }
         // Without a login of their own there is nothing to give.
         let open = config(&text.replace(", username: watcher, password: '${P}'", ""));
-        assert!(users(&open, Purpose::Run).iter().all(|user| !user.of_sentinel));
+        assert!(users(&open, AclPurpose::Run).iter().all(|user| !user.of_sentinel));
     }
 
     #[test]
     fn an_operator_is_never_the_user_of_the_daemon_unless_it_is_named() {
         let config = config(TWO_SERVERS);
         let check = |purpose, user: Option<&str>, expected: &str| {
-            assert_eq!(least(&config, purpose, Server::Seven, user).users[0].user, expected);
+            assert_eq!(least(&config, purpose, AclVersion::Seven, user).users[0].user, expected);
         };
-        check(Purpose::Run, None, "bridge");
-        check(Purpose::Run, Some("other"), "other");
-        check(Purpose::Operator, None, "delaybridge-operator");
-        check(Purpose::Operator, Some("bridge"), "bridge");
+        check(AclPurpose::Run, None, "bridge");
+        check(AclPurpose::Run, Some("other"), "other");
+        check(AclPurpose::Operator, None, "delaybridge-operator");
+        check(AclPurpose::Operator, Some("bridge"), "bridge");
     }
 }

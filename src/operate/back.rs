@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 
-use super::error::{Attempt, Error, may_have_run};
-use super::progress::{Step, Watch, ended};
+use super::error::{Attempted, Error, may_have_run};
+use super::progress::{Progress, ProgressWatch, ended};
 use super::session::Queue;
 use super::{release, words};
 use crate::source::ledger::{Item, Moved, Place, Restored as Reply, restore_end};
@@ -12,7 +12,7 @@ use crate::source::redisson::RedissonSpec;
 
 /// The elements that claims hold of a queue, or that were brought back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Back {
+pub struct BroughtBack {
     /// The queue.
     pub queue: String,
     /// The sorted set that elements go to.
@@ -40,8 +40,8 @@ pub fn is_of_sets(queue: &Queue) -> bool {
 }
 
 /// Nothing of this queue.
-fn nothing(queue: &Queue) -> Back {
-    Back { queue: queue.id().to_owned(), key: queue.spec.source.name().to_owned(), ..Back::default() }
+fn nothing(queue: &Queue) -> BroughtBack {
+    BroughtBack { queue: queue.id().to_owned(), key: queue.spec.source.name().to_owned(), ..BroughtBack::default() }
 }
 
 /// Finds out what would go back. Changes nothing.
@@ -49,10 +49,10 @@ fn nothing(queue: &Queue) -> Back {
 /// # Errors
 ///
 /// When Redis cannot be asked.
-pub async fn plan(queue: &Queue, dead: bool) -> Result<Back, Error> {
+pub async fn plan(queue: &Queue, dead: bool) -> Result<BroughtBack, Error> {
     let what = format!("read the held elements of `{}`", queue.id());
-    let mut back = Back { at_work: refusal(queue).await?, ..nothing(queue) };
-    let count = |back: &mut Back, item: Option<Item>| match item {
+    let mut back = BroughtBack { at_work: refusal(queue).await?, ..nothing(queue) };
+    let count = |back: &mut BroughtBack, item: Option<Item>| match item {
         Some(_) => back.scheduled += 1,
         None => back.unknown += 1,
     };
@@ -82,12 +82,17 @@ pub async fn plan(queue: &Queue, dead: bool) -> Result<Back, Error> {
 /// # Errors
 ///
 /// When a daemon is at work, when it is ended, and when Redis cannot be asked. It can be run again: nothing is restored twice.
-pub async fn apply(queue: &Queue, plan: &Back, dead: bool, watch: &mut dyn Watch) -> Result<Back, Error> {
+pub async fn apply(
+    queue: &Queue,
+    plan: &BroughtBack,
+    dead: bool,
+    watch: &mut dyn ProgressWatch,
+) -> Result<BroughtBack, Error> {
     if let Some(reason) = &plan.at_work {
         return Err(Error::conflict(format!("restore `{}`: {reason}; nothing was changed", queue.id())));
     }
     let what = format!("read the held elements of `{}`", queue.id());
-    let mut back = Back { applied: true, doubtful: plan.doubtful, ..nothing(queue) };
+    let mut back = BroughtBack { applied: true, doubtful: plan.doubtful, ..nothing(queue) };
     release::release(queue).await?;
     // What stays is stepped over.
     let mut first = 0;
@@ -120,15 +125,15 @@ pub async fn apply(queue: &Queue, plan: &Back, dead: bool, watch: &mut dyn Watch
 async fn put(
     queue: &Queue,
     mut items: &[Item],
-    back: &mut Back,
+    back: &mut BroughtBack,
     of: usize,
-    watch: &mut dyn Watch,
+    watch: &mut dyn ProgressWatch,
 ) -> Result<usize, Error> {
     let what = format!("restore elements of `{}`", queue.id());
     let mut twins = 0;
     while !items.is_empty() {
         let done = back.scheduled as u64;
-        watch.at(Step { done, of: Some(of as u64), acted: done });
+        watch.at(Progress { done, of: Some(of as u64), acted: done });
         if watch.is_stopped() {
             return Err(ended(&what, done));
         }

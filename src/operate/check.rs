@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use super::live::{Finding, State};
+pub use super::live::{Health, LiveFinding};
 use crate::model::{Config, QueueSpec};
 use crate::settings::problem::{ConfigErrors, Problem};
 
 /// The findings about a configuration.
 #[derive(Debug, Clone, Serialize)]
-pub struct Check {
+pub struct ConfigCheck {
     /// Whether the daemon can run with it; warnings do not count.
     pub ok: bool,
     /// Problems that keep the daemon from starting.
@@ -24,30 +24,30 @@ pub struct Check {
     pub settings: Option<Value>,
     /// Findings of a connection; none unless that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub live: Option<Vec<Finding>>,
+    pub live: Option<Vec<LiveFinding>>,
 }
 
-impl Check {
+impl ConfigCheck {
     /// The result for a configuration that is refused.
-    pub fn refused(errors: &ConfigErrors) -> Check {
+    pub fn refused(errors: &ConfigErrors) -> ConfigCheck {
         let ConfigErrors { problems, warnings } = errors.clone();
-        Check { ok: false, problems, warnings, notes: Vec::new(), settings: None, live: None }
+        ConfigCheck { ok: false, problems, warnings, notes: Vec::new(), settings: None, live: None }
     }
 
     /// The result for a configuration that can be run, with its settings in effect; connects to everything that it names
     /// where `live`.
-    pub async fn of(config: &Config, warnings: &[Problem], settings: Value, live: bool) -> Check {
+    pub async fn of(config: &Config, warnings: &[Problem], settings: Value, live: bool) -> ConfigCheck {
         let live = if live { Some(super::live::look(config).await) } else { None };
         let note = |spec: &Arc<QueueSpec>| Some(format!("queue {}: {}", spec.id, spec.source.note()?));
         let notes = config.queues.iter().filter_map(note).collect();
         let (warnings, settings) = (warnings.to_vec(), Some(settings));
-        let mut check = Check { ok: true, problems: Vec::new(), warnings, notes, settings, live };
+        let mut check = ConfigCheck { ok: true, problems: Vec::new(), warnings, notes, settings, live };
         check.ok = check.failed() == 0;
         check
     }
 
     /// The number of things that do not work, as far as was found by connecting.
     pub fn failed(&self) -> usize {
-        self.live.iter().flatten().filter(|finding| finding.state == State::Failed).count()
+        self.live.iter().flatten().filter(|finding| finding.state == Health::Failed).count()
     }
 }

@@ -78,7 +78,7 @@ impl Content {
 
     /// Many lines for a person, at most `most` bytes: what the codec makes of the payload, JSON indented; else text if it is some,
     /// else hexadecimal digits.
-    pub fn shown(&self, most: usize) -> Shown {
+    pub fn shown(&self, most: usize) -> PayloadText {
         let indented = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
         let (text, note) = match self.read() {
             Some(Ok(decoded)) => match value(&decoded) {
@@ -102,7 +102,7 @@ impl Content {
         let cut = end < text.len() || !self.complete;
         // Line breaks and tabs may be there; what a terminal or a reader's direction would obey may not.
         let text = text[..end].split_inclusive(['\n', '\t']).map(kept).collect();
-        Shown { text, cut, note }
+        PayloadText { text, cut, note }
     }
 
     /// The payload as a codec reads it; `None` where none is meant, and for a beginning.
@@ -121,7 +121,7 @@ impl Content {
 
 /// A payload in many lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct PayloadText {
     /// The text, not escaped for any page.
     pub text: String,
     /// Whether there is more.

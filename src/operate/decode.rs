@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::content;
-use super::error::{Attempt, Error};
+use super::error::{Attempted, Error};
 use super::session::Queue;
 use crate::message::{Identity, Origin};
 use crate::source;
@@ -15,7 +15,7 @@ use crate::source::ledger::{Packed, Place, Shape, Show};
 
 /// The way to read a payload.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct DecodeOptions {
     /// The codec; else that of the queue unless it is `raw`, else it is guessed.
     pub codec: Option<Coding>,
     /// Leave the names of Java classes out.
@@ -24,7 +24,7 @@ pub struct Options {
 
 /// A payload, and what was read in it.
 #[derive(Debug, Clone, Serialize)]
-pub struct Decoded {
+pub struct DecodedPayload {
     /// The one element.
     pub elements: [DecodedElement; 1],
 }
@@ -44,13 +44,13 @@ pub struct DecodedElement {
     pub sure: &'static str,
     /// The result of the codec.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: DecodeOutcome,
 }
 
 /// The result of a codec.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum DecodeOutcome {
     /// A value.
     Value(Value),
     /// Bytes and nothing else.
@@ -66,7 +66,7 @@ fn as_base64<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Er
 
 /// Reads an element of Redisson in either layout, an entry of delaybridge, or a bare payload, with these classes of the
 /// application.
-pub fn decode(bytes: Bytes, options: Options, classes: &Classes) -> Decoded {
+pub fn decode(bytes: Bytes, options: DecodeOptions, classes: &Classes) -> DecodedPayload {
     take_apart(bytes).read(options, None, classes)
 }
 
@@ -75,7 +75,7 @@ pub fn decode(bytes: Bytes, options: Options, classes: &Classes) -> Decoded {
 /// # Errors
 ///
 /// When there is none, and when Redis cannot be asked.
-pub async fn decode_in(queue: &Queue, id: Option<&str>, options: Options) -> Result<Decoded, Error> {
+pub async fn decode_in(queue: &Queue, id: Option<&str>, options: DecodeOptions) -> Result<DecodedPayload, Error> {
     let what = format!("read an element of queue `{}`", queue.id());
     let missing = |thing: &str| {
         Error::not_found(format!("{what}: there is {thing}; `delaybridge peek {}` lists what is there", queue.id()))
@@ -89,38 +89,38 @@ pub async fn decode_in(queue: &Queue, id: Option<&str>, options: Options) -> Res
         None => {
             let page = queue.ledger.peek(&queue.conn, Place::Scheduled, 0, 1, Show::All).await.attempt(&what)?;
             let first = page.seen.into_iter().next().ok_or_else(|| missing("nothing scheduled"))?;
-            Whole { shape: first.shape, id: first.id, payload: first.payload }
+            WholePayload { shape: first.shape, id: first.id, payload: first.payload }
         }
     };
     Ok(whole.read(options, Some(queue.spec.codec), &queue.spec.classes))
 }
 
 /// Bytes, as far as they could be taken apart.
-struct Whole {
+struct WholePayload {
     shape: Shape,
     id: Option<Identity>,
     payload: Bytes,
 }
 
 /// An entry of ours, an element of a source, or else a payload.
-fn take_apart(bytes: Bytes) -> Whole {
-    let of = |packed: Packed| Whole { shape: packed.shape, id: packed.id, payload: packed.payload };
+fn take_apart(bytes: Bytes) -> WholePayload {
+    let of = |packed: Packed| WholePayload { shape: packed.shape, id: packed.id, payload: packed.payload };
     let Some(entry) = Element::entry(bytes.clone(), 0) else {
-        return source::recognise(&bytes).map_or(Whole { shape: Shape::Bare, id: None, payload: bytes }, of);
+        return source::recognise(&bytes).map_or(WholePayload { shape: Shape::Bare, id: None, payload: bytes }, of);
     };
     let element = entry.bytes();
     match entry.origin() {
-        Origin::Ready => Whole { shape: Shape::Bare, id: Some(entry.given_id().into()), payload: element },
+        Origin::Ready => WholePayload { shape: Shape::Bare, id: Some(entry.given_id().into()), payload: element },
         Origin::Delayed => match source::recognise(&element) {
             Some(packed) => of(packed),
-            None => Whole { shape: Shape::Junk, id: Some(source::junk_id(&element).into()), payload: element },
+            None => WholePayload { shape: Shape::Junk, id: Some(source::junk_id(&element).into()), payload: element },
         },
     }
 }
 
-impl Whole {
+impl WholePayload {
     /// `configured` is the queue's codec; where it is `raw`, the codec is guessed all the same.
-    fn read(self, options: Options, configured: Option<Coding>, classes: &Classes) -> Decoded {
+    fn read(self, options: DecodeOptions, configured: Option<Coding>, classes: &Classes) -> DecodedPayload {
         let typed = |coding: Coding| match options.strip_types {
             true => Coding { java_types: JavaTypes::Strip, ..coding },
             false => coding,
@@ -133,14 +133,14 @@ impl Whole {
         };
         let outcome = match value {
             Ok(payload) => match content::value(&payload) {
-                Some(value) => Outcome::Value(value),
-                None => Outcome::Bytes(payload.decoded().clone()),
+                Some(value) => DecodeOutcome::Value(value),
+                None => DecodeOutcome::Bytes(payload.decoded().clone()),
             },
-            Err(error) => Outcome::Error(error.to_string()),
+            Err(error) => DecodeOutcome::Error(error.to_string()),
         };
-        let Whole { shape, id, payload } = self;
+        let WholePayload { shape, id, payload } = self;
         let (layout, size, codec) = (shape.as_str(), payload.len(), coding.as_str().to_owned());
-        Decoded { elements: [DecodedElement { layout, id, size, codec, sure, outcome }] }
+        DecodedPayload { elements: [DecodedElement { layout, id, size, codec, sure, outcome }] }
     }
 
     fn with(&self, coding: Coding, classes: &Classes, sure: &'static str) -> Reading {

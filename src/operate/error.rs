@@ -10,7 +10,7 @@ use crate::source::StoreError;
 #[error("{message}")]
 pub struct Error {
     /// The kind of the failure.
-    pub kind: Kind,
+    pub kind: ErrorKind,
     /// The attempt, the failure, and what to do.
     pub message: String,
 }
@@ -18,7 +18,7 @@ pub struct Error {
 /// Kinds of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ErrorKind {
     /// The arguments or the configuration are wrong.
     Invalid,
     /// The named thing does not exist.
@@ -31,19 +31,19 @@ pub enum Kind {
 
 impl Error {
     pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Error { kind: Kind::Invalid, message: message.into() }
+        Error { kind: ErrorKind::Invalid, message: message.into() }
     }
 
     pub(super) fn not_found(message: impl Into<String>) -> Self {
-        Error { kind: Kind::NotFound, message: message.into() }
+        Error { kind: ErrorKind::NotFound, message: message.into() }
     }
 
     pub(super) fn conflict(message: impl Into<String>) -> Self {
-        Error { kind: Kind::Conflict, message: message.into() }
+        Error { kind: ErrorKind::Conflict, message: message.into() }
     }
 
     pub(super) fn failed(message: impl Into<String>) -> Self {
-        Error { kind: Kind::Failed, message: message.into() }
+        Error { kind: ErrorKind::Failed, message: message.into() }
     }
 }
 
@@ -57,11 +57,11 @@ pub struct QueueError {
 }
 
 /// Puts what was attempted in front of an error of the source.
-pub(super) trait Attempt<T> {
+pub(super) trait Attempted<T> {
     fn attempt(self, what: &str) -> Result<T, Error>;
 }
 
-impl<T, E: Into<StoreError>> Attempt<T> for Result<T, E> {
+impl<T, E: Into<StoreError>> Attempted<T> for Result<T, E> {
     fn attempt(self, what: &str) -> Result<T, Error> {
         self.map_err(|error| Error::failed(format!("{what}: {}", explained(&error.into()))))
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::error::{Attempt, Error};
+use super::error::{Attempted, Error};
 use super::session::Queue;
 
 const MINUTE: i64 = 60_000;

@@ -41,7 +41,7 @@ pub mod search;
 mod session;
 pub mod words;
 
-pub use self::error::{Error, Kind, QueueError};
+pub use self::error::{Error, ErrorKind, QueueError};
 pub use self::operator::Operator;
 pub use self::over_redis::OverRedis;
 pub use self::session::{Queue, Session, check_id, find};

@@ -5,14 +5,14 @@
 
 use futures_util::future::BoxFuture;
 
-use super::dead::{Counted, DeadLetters, Filter, LetterSelector, Pace, Purged, Redriven, ShownLetters};
-use super::element::{Acted, Action, Found};
+use super::dead::{Counted, Filter, LetterList, LetterSelector, Pace, Purged, Redriven, ShownLetters};
+use super::element::{ActOutcome, Action, FoundElement};
 use super::error::Error;
 use super::jobs::FoundJobs;
-use super::overview::{Overview, Sinks};
-use super::pause::{PauseChanges, Reason, Target};
+use super::overview::{Overview, SinkList};
+use super::pause::{PauseChanges, PauseReason, PauseTarget};
 use super::peek::{Elements, Peek};
-use super::progress::Watch;
+use super::progress::ProgressWatch;
 use super::queues::Queues;
 
 /// A call of an operator.
@@ -40,22 +40,22 @@ pub trait Operator: Send + Sync {
     fn queues(&self) -> Asked<'_, Queues>;
 
     /// Reads what `top` shows: the queues, and the sinks of a daemon.
-    fn overview(&self) -> Asked<'_, (Overview, Option<Sinks>)>;
+    fn overview(&self) -> Asked<'_, (Overview, Option<SinkList>)>;
 
     /// Reads the first elements in a state. A daemon answers the first 4 KiB of each payload.
     fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked>;
 
     /// Finds an element by its id.
-    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Found>;
+    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, FoundElement>;
 
     /// Reschedules, cancels or kills an element.
-    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, Acted>;
+    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome>;
 
     /// Pauses a queue or a sink.
-    fn pause<'a>(&'a self, target: Target<'a>, reason: &'a Reason<'a>) -> Asked<'a, PauseChanges>;
+    fn pause<'a>(&'a self, target: PauseTarget<'a>, reason: &'a PauseReason<'a>) -> Asked<'a, PauseChanges>;
 
     /// Ends a pause.
-    fn resume<'a>(&'a self, target: Target<'a>) -> Asked<'a, PauseChanges>;
+    fn resume<'a>(&'a self, target: PauseTarget<'a>) -> Asked<'a, PauseChanges>;
 
     /// Lists at most `limit` dead letters that fit the filter, the latest first.
     fn letters<'a>(
@@ -63,11 +63,16 @@ pub trait Operator: Send + Sync {
         queue: &'a str,
         filter: &'a Filter,
         limit: usize,
-        watch: &'a mut dyn Watch,
-    ) -> Asked<'a, DeadLetters>;
+        watch: &'a mut dyn ProgressWatch,
+    ) -> Asked<'a, LetterList>;
 
     /// Counts dead letters by what they died of.
-    fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, watch: &'a mut dyn Watch) -> Asked<'a, Counted>;
+    fn count_letters<'a>(
+        &'a self,
+        queue: &'a str,
+        filter: &'a Filter,
+        watch: &'a mut dyn ProgressWatch,
+    ) -> Asked<'a, Counted>;
 
     /// Shows everything that letters keep. A daemon shows one, by its id.
     fn show_letters<'a>(&'a self, queue: &'a str, which: &'a LetterSelector, limit: usize) -> Asked<'a, ShownLetters>;
@@ -81,7 +86,7 @@ pub trait Operator: Send + Sync {
         queue: &'a str,
         which: &'a LetterSelector,
         pace: Pace,
-        watch: &'a mut dyn Watch,
+        watch: &'a mut dyn ProgressWatch,
     ) -> Asked<'a, Redriven>;
 
     /// Removes dead letters for good. Repeated, it goes on with the rest.
@@ -90,6 +95,6 @@ pub trait Operator: Send + Sync {
         queue: &'a str,
         which: &'a LetterSelector,
         pace: Pace,
-        watch: &'a mut dyn Watch,
+        watch: &'a mut dyn ProgressWatch,
     ) -> Asked<'a, Purged>;
 }

@@ -2,15 +2,15 @@
 
 use tokio::sync::OnceCell;
 
-use super::dead::{self, Counted, DeadLetters, Filter, LetterSelector, Pace, Purged, Redriven, ShownLetters, is_place};
-use super::element::{self, Acted, Action, Found};
+use super::dead::{self, Counted, Filter, LetterList, LetterSelector, Pace, Purged, Redriven, ShownLetters, is_place};
+use super::element::{self, ActOutcome, Action, FoundElement};
 use super::error::Error;
 use super::jobs::{FoundJobs, Jobs};
 use super::operator::{Asked, Operator, Peeked};
-use super::overview::{self, Overview, Sinks, overview};
-use super::pause::{self, PauseChanges, Reason, Target, check_target};
-use super::peek::{Peek, State, peek};
-use super::progress::Watch;
+use super::overview::{self, Overview, SinkList, overview};
+use super::pause::{self, PauseChanges, PauseReason, PauseTarget, check_target};
+use super::peek::{Peek, PeekState, peek};
+use super::progress::ProgressWatch;
 use super::queues::{Queues, queues};
 use super::session::{Queue, Session, check_id, find};
 use crate::model::Config;
@@ -65,16 +65,16 @@ async fn peek_topic(jobs: &Jobs, topic: &Topic, ask: &Peek) -> Result<FoundJobs,
             return Err(refused(topic, "a topic has no destinations; name the queue that delivers it"));
         }
         // As in a queue: all that waits, whether it is due or not.
-        State::Scheduled | State::Ready => JobState::Ready,
-        State::InFlight => JobState::Reserved,
-        State::Retry => {
+        PeekState::Scheduled | PeekState::Ready => JobState::Ready,
+        PeekState::InFlight => JobState::Reserved,
+        PeekState::Retry => {
             return Err(refused(topic, "a topic has no jobs in `retry`; those that failed wait as `scheduled`"));
         }
-        State::Dead => return Err(refused(topic, "dead jobs are listed by `delaybridge jobs dead`")),
+        PeekState::Dead => return Err(refused(topic, "dead jobs are listed by `delaybridge jobs dead`")),
     };
     let mut found = jobs.peek(topic, state, ask.limit).await?;
     let rest = ask.limit.saturating_sub(found.jobs.len());
-    if ask.state == State::Scheduled && rest > 0 {
+    if ask.state == PeekState::Scheduled && rest > 0 {
         found.jobs.extend(jobs.peek(topic, JobState::Delay, rest).await?.jobs);
     }
     Ok(found)
@@ -97,7 +97,7 @@ impl Operator for OverRedis {
         Box::pin(async { Ok(queues(self.session().await?).await) })
     }
 
-    fn overview(&self) -> Asked<'_, (Overview, Option<Sinks>)> {
+    fn overview(&self) -> Asked<'_, (Overview, Option<SinkList>)> {
         let which = overview::QueuePage { limit: self.config.queues.len().max(1), ..Default::default() };
         Box::pin(async move { Ok((overview(self.session().await?, &which).await?, None)) })
     }
@@ -111,7 +111,7 @@ impl Operator for OverRedis {
         })
     }
 
-    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Found> {
+    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, FoundElement> {
         Box::pin(async move {
             if let Some((_, topic)) = self.topic(queue).await? {
                 return Err(refused(&topic, "one job is shown by `delaybridge jobs show`"));
@@ -120,18 +120,18 @@ impl Operator for OverRedis {
         })
     }
 
-    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, Acted> {
+    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome> {
         Box::pin(async move { element::act(&self.queue_with(queue, id).await?, id, action).await })
     }
 
-    fn pause<'a>(&'a self, target: Target<'a>, reason: &'a Reason<'a>) -> Asked<'a, PauseChanges> {
+    fn pause<'a>(&'a self, target: PauseTarget<'a>, reason: &'a PauseReason<'a>) -> Asked<'a, PauseChanges> {
         Box::pin(async move {
             check_target(&self.config, target)?;
             pause::pause(self.session().await?, target, reason).await
         })
     }
 
-    fn resume<'a>(&'a self, target: Target<'a>) -> Asked<'a, PauseChanges> {
+    fn resume<'a>(&'a self, target: PauseTarget<'a>) -> Asked<'a, PauseChanges> {
         Box::pin(async move {
             check_target(&self.config, target)?;
             pause::resume(self.session().await?, target).await
@@ -143,12 +143,17 @@ impl Operator for OverRedis {
         queue: &'a str,
         filter: &'a Filter,
         limit: usize,
-        watch: &'a mut dyn Watch,
-    ) -> Asked<'a, DeadLetters> {
+        watch: &'a mut dyn ProgressWatch,
+    ) -> Asked<'a, LetterList> {
         Box::pin(async move { dead::list(&self.queue(queue).await?, filter, limit, watch).await })
     }
 
-    fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, watch: &'a mut dyn Watch) -> Asked<'a, Counted> {
+    fn count_letters<'a>(
+        &'a self,
+        queue: &'a str,
+        filter: &'a Filter,
+        watch: &'a mut dyn ProgressWatch,
+    ) -> Asked<'a, Counted> {
         Box::pin(async move { dead::count(&self.queue(queue).await?, filter, watch).await })
     }
 
@@ -175,7 +180,7 @@ impl Operator for OverRedis {
         queue: &'a str,
         which: &'a LetterSelector,
         pace: Pace,
-        watch: &'a mut dyn Watch,
+        watch: &'a mut dyn ProgressWatch,
     ) -> Asked<'a, Redriven> {
         Box::pin(async move { dead::redrive(&self.queue(queue).await?, which, pace, watch).await })
     }
@@ -185,7 +190,7 @@ impl Operator for OverRedis {
         queue: &'a str,
         which: &'a LetterSelector,
         pace: Pace,
-        watch: &'a mut dyn Watch,
+        watch: &'a mut dyn ProgressWatch,
     ) -> Asked<'a, Purged> {
         Box::pin(async move { dead::purge(&self.queue(queue).await?, which, pace, watch).await })
     }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::error::{Attempt, Error, QueueError, explained};
+use super::error::{Attempted, Error, QueueError, explained};
 use super::queue_state::{QueueState, state};
 use super::session::{Queue, Session, find};
 use super::words::duration;
@@ -25,7 +25,7 @@ pub const MOST: usize = 200;
 #[schemars(rename = "Queues")]
 pub struct Overview {
     /// Queues that could be read.
-    pub queues: Vec<Row>,
+    pub queues: Vec<QueueRow>,
     /// Queues that could not be read.
     pub errors: Vec<QueueError>,
     /// Clocks that are far from that of Redis.
@@ -81,7 +81,7 @@ pub struct Sums {
 /// The numbers of one queue.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = true))]
-pub struct Row {
+pub struct QueueRow {
     /// The numbers in Redis.
     #[serde(flatten)]
     pub state: QueueState,
@@ -120,7 +120,7 @@ pub struct Hold {
 
 /// The sinks of a daemon.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Sinks {
+pub struct SinkList {
     /// The sinks, in the order of their names.
     pub sinks: Vec<SinkRow>,
 }
@@ -148,12 +148,12 @@ pub struct SinkRow {
     pub queues: usize,
     /// Destinations of the sink that are in trouble; the others are served.
     #[serde(default)]
-    pub destinations: Vec<Trouble>,
+    pub destinations: Vec<DestinationTrouble>,
 }
 
 /// Destinations of a sink that are in trouble, and have one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Trouble {
+pub struct DestinationTrouble {
     /// The name; where a template makes it, the template.
     pub destination: String,
     /// Destinations of this name that are in trouble; the others are served.
@@ -208,13 +208,13 @@ pub async fn overview(session: &Session, which: &QueuePage) -> Result<Overview, 
 }
 
 /// Reads one queue.
-async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<Row, QueueError> {
+async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<QueueRow, QueueError> {
     let found = match session.queue(spec.clone()).await {
         Ok(queue) => state(&queue).await.map_err(|error| explained(&error)),
         Err(error) => Err(error.to_string()),
     };
     match found {
-        Ok(state) => Ok(Row { state, here: None }),
+        Ok(state) => Ok(QueueRow { state, here: None }),
         Err(message) => Err(QueueError { queue: spec.id.to_string(), message }),
     }
 }
@@ -224,9 +224,9 @@ async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<Row, QueueError
 /// # Errors
 ///
 /// When Redis cannot be asked.
-pub async fn row_of(queue: &Queue) -> Result<Row, Error> {
+pub async fn row_of(queue: &Queue) -> Result<QueueRow, Error> {
     let state = state(queue).await.attempt(&format!("look at queue `{}`", queue.id()))?;
-    Ok(Row { state, here: None })
+    Ok(QueueRow { state, here: None })
 }
 
 impl Overview {
@@ -237,7 +237,7 @@ impl Overview {
         }
         let at_least = !self.errors.is_empty();
         let mut sums = Sums { at_least, in_flight_at_least: at_least, ..Sums::default() };
-        for Row { state, here } in &self.queues {
+        for QueueRow { state, here } in &self.queues {
             sums.scheduled += state.scheduled;
             sums.due += state.due;
             sums.in_flight += state.in_flight;
@@ -254,7 +254,7 @@ impl Overview {
     pub fn read(answer: &Value) -> Option<Overview> {
         let list = |name: &str| answer.get(name)?.as_array();
         // Field by field and not flattened: numbers of any precision do not survive serde's buffer.
-        let queues = list("queues")?.iter().map(Row::read).collect::<Option<_>>()?;
+        let queues = list("queues")?.iter().map(QueueRow::read).collect::<Option<_>>()?;
         let errors = list("errors")?.iter().map(|error| QueueError::deserialize(error).ok()).collect::<Option<_>>()?;
         let clocks =
             list("clocks").into_iter().flatten().filter_map(|clock| ClockSkew::deserialize(clock).ok()).collect();
@@ -262,7 +262,7 @@ impl Overview {
     }
 }
 
-impl Row {
+impl QueueRow {
     /// Adds what a daemon knows: also how long the oldest element is due that it has in flight, which nobody else knows.
     pub fn add(&mut self, here: Here) {
         let in_flight = Some(here.in_flight_oldest_due_age_ms).filter(|age| *age > 0);
@@ -271,8 +271,8 @@ impl Row {
     }
 
     /// Reads a daemon's answer; `None` if that is something else.
-    pub fn read(answer: &Value) -> Option<Row> {
-        Some(Row {
+    pub fn read(answer: &Value) -> Option<QueueRow> {
+        Some(QueueRow {
             state: QueueState::deserialize(answer).ok()?,
             here: answer.get("here").and_then(|here| Here::deserialize(here).ok()),
         })
@@ -299,7 +299,7 @@ mod tests {
         };
         let held = Some(Hold { reason: "no topic".to_owned(), seconds: 4 });
         let here = Here { held, delivered_per_second: 12.5, lateness_p99_ms: Some(0.25), ..Here::default() };
-        let row = Row { state, here: Some(here) };
+        let row = QueueRow { state, here: Some(here) };
         let error = QueueError { queue: "b".to_owned(), message: "gone".to_owned() };
         let clocks = vec![ClockSkew { redis: "default".to_owned(), ahead_seconds: -3_600.0 }];
         assert!(clocks[0].line().starts_with("1h behind that of Redis `default`"), "{}", clocks[0].line());
@@ -315,10 +315,10 @@ mod tests {
     fn sums_of_queues_that_cannot_be_read_are_unknown() {
         let read = |due, oldest_overdue_ms| {
             let state = QueueState { due, oldest_overdue_ms, ..QueueState::default() };
-            Row { state, here: None }
+            QueueRow { state, here: None }
         };
         let error = QueueError { queue: "b".to_owned(), message: "gone".to_owned() };
-        let sums = |queues: &[Row], errors: &[QueueError]| {
+        let sums = |queues: &[QueueRow], errors: &[QueueError]| {
             let page = Overview { queues: queues.to_vec(), errors: errors.to_vec(), ..Overview::default() };
             page.sums().map(|sums| (sums.due, sums.oldest_overdue_ms, sums.at_least, sums.in_flight_at_least))
         };
@@ -333,7 +333,7 @@ mod tests {
     fn what_is_in_flight_may_be_the_oldest() {
         let oldest = |in_redis, in_flight_oldest_due_age_ms| {
             let state = QueueState { oldest_overdue_ms: in_redis, ..QueueState::default() };
-            let mut row = Row { state, here: None };
+            let mut row = QueueRow { state, here: None };
             row.add(Here { in_flight_oldest_due_age_ms, ..Here::default() });
             row.state.oldest_overdue_ms
         };

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::error::{Attempt, Error, QueueError, explained, may_have_run};
+use super::error::{Attempted, Error, QueueError, explained, may_have_run};
 use super::session::{Queue, Session, find};
 use super::words;
 use crate::clock::utc;
@@ -21,7 +21,7 @@ const LONGEST: usize = 500;
 
 /// A queue or a sink that is paused or resumed.
 #[derive(Debug, Clone, Copy)]
-pub enum Target<'a> {
+pub enum PauseTarget<'a> {
     /// A queue of the configuration.
     Queue(&'a str),
     /// A sink, for all queues of the configuration that deliver to it.
@@ -30,7 +30,7 @@ pub enum Target<'a> {
 
 /// The person, the reason and the end of a pause.
 #[derive(Debug, Clone, Copy)]
-pub struct Reason<'a> {
+pub struct PauseReason<'a> {
     /// The person.
     pub by: &'a str,
     /// Why.
@@ -102,7 +102,7 @@ pub struct PauseBody {
 
 /// A change of a pause.
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PauseStep<'a> {
     Pause(NewPause<'a>),
     Resume,
 }
@@ -112,7 +112,7 @@ enum Step<'a> {
 /// # Errors
 ///
 /// When there is no such queue or sink, and when no queue delivers to the sink.
-pub fn check_target(config: &Config, target: Target<'_>) -> Result<(), Error> {
+pub fn check_target(config: &Config, target: PauseTarget<'_>) -> Result<(), Error> {
     queues_of(config, target).map(drop)
 }
 
@@ -121,15 +121,19 @@ pub fn check_target(config: &Config, target: Target<'_>) -> Result<(), Error> {
 /// # Errors
 ///
 /// When the target, the words or the end cannot be, and when Redis cannot be asked about any queue.
-pub async fn pause(session: &Session, target: Target<'_>, reason: &Reason<'_>) -> Result<PauseChanges, Error> {
+pub async fn pause(
+    session: &Session,
+    target: PauseTarget<'_>,
+    reason: &PauseReason<'_>,
+) -> Result<PauseChanges, Error> {
     for (what, text) in [("--by", reason.by), ("--why", reason.why)] {
         if text.trim().is_empty() || text.chars().count() > LONGEST || text.chars().any(char::is_control) {
             let problem = format!("{what} takes one line of 1 to {LONGEST} characters");
             return Err(Error::invalid(format!("pause {}: {problem}", name_of(target))));
         }
     }
-    let Reason { by, why, end } = *reason;
-    change(session, target, Step::Pause(NewPause { nonce: fastrand::u64(..), end, by, why })).await
+    let PauseReason { by, why, end } = *reason;
+    change(session, target, PauseStep::Pause(NewPause { nonce: fastrand::u64(..), end, by, why })).await
 }
 
 /// Ends a pause. What was not paused stays as it is.
@@ -137,15 +141,15 @@ pub async fn pause(session: &Session, target: Target<'_>, reason: &Reason<'_>) -
 /// # Errors
 ///
 /// When the target cannot be, and when Redis cannot be asked about any queue.
-pub async fn resume(session: &Session, target: Target<'_>) -> Result<PauseChanges, Error> {
-    change(session, target, Step::Resume).await
+pub async fn resume(session: &Session, target: PauseTarget<'_>) -> Result<PauseChanges, Error> {
+    change(session, target, PauseStep::Resume).await
 }
 
-async fn change(session: &Session, target: Target<'_>, step: Step<'_>) -> Result<PauseChanges, Error> {
-    let verb = if matches!(step, Step::Pause(_)) { "pause" } else { "resume" };
+async fn change(session: &Session, target: PauseTarget<'_>, step: PauseStep<'_>) -> Result<PauseChanges, Error> {
+    let verb = if matches!(step, PauseStep::Pause(_)) { "pause" } else { "resume" };
     let (subject, sink) = match target {
-        Target::Queue(_) => (Subject::Queue, None),
-        Target::Sink(name) => (Subject::Sink(name), Some(name.to_owned())),
+        PauseTarget::Queue(_) => (Subject::Queue, None),
+        PauseTarget::Sink(name) => (Subject::Sink(name), Some(name.to_owned())),
     };
     let mut changes = PauseChanges { queues: Vec::new(), errors: Vec::new() };
     for spec in queues_of(&session.config, target)? {
@@ -157,8 +161,8 @@ async fn change(session: &Session, target: Target<'_>, step: Step<'_>) -> Result
             }
         };
         let changed = match &step {
-            Step::Pause(new) => queue.ledger.pause(&queue.conn, subject, new).await,
-            Step::Resume => queue.ledger.resume(&queue.conn, subject).await.map(Some),
+            PauseStep::Pause(new) => queue.ledger.pause(&queue.conn, subject, new).await,
+            PauseStep::Resume => queue.ledger.resume(&queue.conn, subject).await.map(Some),
         };
         match changed {
             Ok(Some(Changed { before, after, notified, .. })) => changes.queues.push(PauseChange {
@@ -188,18 +192,18 @@ fn failed(error: &StoreError, verb: &str) -> String {
     format!("{}{more}", explained(error))
 }
 
-fn name_of(target: Target<'_>) -> String {
+fn name_of(target: PauseTarget<'_>) -> String {
     match target {
-        Target::Queue(name) => format!("queue `{name}`"),
-        Target::Sink(name) => format!("sink `{name}`"),
+        PauseTarget::Queue(name) => format!("queue `{name}`"),
+        PauseTarget::Sink(name) => format!("sink `{name}`"),
     }
 }
 
 /// The queues that a target is about.
-fn queues_of(config: &Config, target: Target<'_>) -> Result<Vec<Arc<QueueSpec>>, Error> {
+fn queues_of(config: &Config, target: PauseTarget<'_>) -> Result<Vec<Arc<QueueSpec>>, Error> {
     let sink = match target {
-        Target::Queue(id) => return Ok(vec![find(config, id)?]),
-        Target::Sink(name) => name,
+        PauseTarget::Queue(id) => return Ok(vec![find(config, id)?]),
+        PauseTarget::Sink(name) => name,
     };
     let uses = |spec: &&Arc<QueueSpec>| sinks_of(spec).iter().any(|name| **name == *sink);
     let queues: Vec<_> = config.queues.iter().filter(uses).cloned().collect();

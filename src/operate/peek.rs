@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::content::Content;
-use super::error::{Attempt, Error};
+use super::error::{Attempted, Error};
 use super::pause::{PauseState, paused_of};
 use super::session::Queue;
 use crate::message::{Identity, MessageId};
@@ -19,7 +19,7 @@ use crate::source::ledger::{DeadLetter, Place, Seen, Shape, Show};
 #[derive(Debug, Clone, Copy)]
 pub struct Peek {
     /// Elements in this state.
-    pub state: State,
+    pub state: PeekState,
     /// So many are passed over.
     pub first: usize,
     /// At most so many.
@@ -33,7 +33,7 @@ pub struct Peek {
 /// The state of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum PeekState {
     /// Not claimed yet.
     Scheduled,
     /// Waits for another attempt.
@@ -46,15 +46,15 @@ pub enum State {
     Dead,
 }
 
-impl State {
+impl PeekState {
     /// The name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Scheduled => "scheduled",
-            State::Retry => "retry",
-            State::InFlight => "in_flight",
-            State::Ready => "ready",
-            State::Dead => "dead",
+            PeekState::Scheduled => "scheduled",
+            PeekState::Retry => "retry",
+            PeekState::InFlight => "in_flight",
+            PeekState::Ready => "ready",
+            PeekState::Dead => "dead",
         }
     }
 }
@@ -73,7 +73,7 @@ pub struct Elements {
     pub paused: Vec<PauseState>,
     /// The elements, the first one first.
     #[schemars(skip)]
-    pub elements: Vec<Element>,
+    pub elements: Vec<PeekedElement>,
     /// The cursor of the next page, if there are more. Elements that leave the state meanwhile move those behind them forward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
@@ -81,11 +81,11 @@ pub struct Elements {
 
 /// One element.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Element {
+pub struct PeekedElement {
     /// The element's id; elements of the ready list have none.
     pub id: Option<Identity>,
     /// The state.
-    pub state: State,
+    pub state: PeekState,
     /// Of a dead letter: its place in the stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_id: Option<String>,
@@ -122,11 +122,11 @@ pub struct Element {
 pub async fn peek(queue: &Queue, ask: &Peek) -> Result<Elements, Error> {
     let show = ask.payload_bytes.filter(|_| !ask.routes).map_or(Show::All, Show::Start);
     let place = match ask.state {
-        State::Scheduled => Place::Scheduled,
-        State::Retry => Place::Retry,
-        State::InFlight => Place::InFlight,
-        State::Ready => Place::Ready,
-        State::Dead => {
+        PeekState::Scheduled => Place::Scheduled,
+        PeekState::Retry => Place::Retry,
+        PeekState::InFlight => Place::InFlight,
+        PeekState::Ready => Place::Ready,
+        PeekState::Dead => {
             return Err(Error::invalid(format!("look at dead letters: `delaybridge dead ls {}`", queue.id())));
         }
     };
@@ -148,22 +148,22 @@ pub async fn peek(queue: &Queue, ask: &Peek) -> Result<Elements, Error> {
         if page.seen.is_empty() {
             break;
         }
-        answer.elements.extend(page.seen.into_iter().map(|seen| Element::of(&queue.spec, ask, seen)));
+        answer.elements.extend(page.seen.into_iter().map(|seen| PeekedElement::of(&queue.spec, ask, seen)));
     }
     let next = ask.first.saturating_add(answer.elements.len());
     answer.next = (!answer.elements.is_empty() && next < answer.total).then(|| next.to_string());
     Ok(answer)
 }
 
-impl Element {
+impl PeekedElement {
     fn of(spec: &QueueSpec, ask: &Peek, seen: Seen) -> Self {
         let score = |state| seen.score_ms.filter(|_| ask.state == state);
-        Element {
+        PeekedElement {
             state: ask.state,
             stream_id: None,
             due_ms: seen.due_ms,
-            next_attempt_ms: score(State::Retry),
-            lease_ends_ms: score(State::InFlight),
+            next_attempt_ms: score(PeekState::Retry),
+            lease_ends_ms: score(PeekState::InFlight),
             attempts: seen.attempts,
             layout: seen.shape.as_str().into(),
             size: seen.size,
@@ -175,21 +175,21 @@ impl Element {
     }
 }
 
-impl Element {
+impl PeekedElement {
     /// One that was read whole, with the payload that its body has where that is elsewhere.
-    pub(super) fn with_payload(spec: &QueueSpec, state: State, seen: Seen, payload: Bytes) -> Self {
+    pub(super) fn with_payload(spec: &QueueSpec, state: PeekState, seen: Seen, payload: Bytes) -> Self {
         let ask = Peek { state, first: 0, limit: 1, payload_bytes: None, routes: false };
         let size = payload.len();
         let content = Content::new(spec.codec, payload, true).with(&spec.classes);
-        Element { size, content, ..Element::of(spec, &ask, seen) }
+        PeekedElement { size, content, ..PeekedElement::of(spec, &ask, seen) }
     }
 
     /// A dead letter.
     pub(super) fn of_letter(queue: &Queue, letter: &DeadLetter) -> Self {
         let payload = queue.ledger.dead_payload(letter).unwrap_or_default();
-        Element {
+        PeekedElement {
             id: letter.identity(),
-            state: State::Dead,
+            state: PeekState::Dead,
             stream_id: Some(letter.stream_id.clone()),
             due_ms: letter.number("due_ms"),
             next_attempt_ms: None,
@@ -259,23 +259,23 @@ mod tests {
         crate::config::load_str(text, "c.yaml", &|_| None).unwrap().config.queues.remove(0)
     }
 
-    fn json(state: State, routes: bool) -> Value {
+    fn json(state: PeekState, routes: bool) -> Value {
         let ask = Peek { state, first: 0, limit: 20, payload_bytes: None, routes };
-        serde_json::to_value(Element::of(&spec(), &ask, sample())).unwrap()
+        serde_json::to_value(PeekedElement::of(&spec(), &ask, sample())).unwrap()
     }
 
     #[test]
     fn json_names_the_score_by_its_meaning() {
-        let row = json(State::InFlight, false);
+        let row = json(PeekState::InFlight, false);
         assert_eq!((&row["lease_ends_ms"], &row["code"]), (&json!(1_795_251_637_252_i64), &json!("timeout")));
         assert_eq!((&row["state"], &row["id"]), (&json!("in_flight"), &json!("52414e444f4d3842")));
         assert_eq!(row["payload"], "x".repeat(100));
-        assert!(json(State::Scheduled, false).get("lease_ends_ms").is_none());
+        assert!(json(PeekState::Scheduled, false).get("lease_ends_ms").is_none());
     }
 
     #[test]
     fn with_routes_an_element_says_where_it_would_go() {
-        assert_eq!(json(State::Scheduled, true)["routes"], json!(["out: list done"]));
+        assert_eq!(json(PeekState::Scheduled, true)["routes"], json!(["out: list done"]));
         let junk = Seen { shape: Shape::Junk, ..sample() };
         assert_eq!(routes(&spec(), &junk), ["dead letter: of no layout"]);
     }

@@ -6,7 +6,7 @@ use super::error::Error;
 
 /// The progress of an operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct Progress {
     /// Things that were examined.
     pub done: u64,
     /// Things to examine, as far as that is known.
@@ -16,9 +16,9 @@ pub struct Step {
 }
 
 /// Whoever waits for a long operation.
-pub trait Watch: Send {
+pub trait ProgressWatch: Send {
     /// Hears how far it is, often.
-    fn at(&mut self, step: Step);
+    fn at(&mut self, step: Progress);
 
     /// Whether it should end as soon as it can be continued later.
     fn is_stopped(&self) -> bool;
@@ -27,8 +27,8 @@ pub trait Watch: Send {
 /// No progress is shown, and nothing ends it.
 pub struct Unwatched;
 
-impl Watch for Unwatched {
-    fn at(&mut self, _step: Step) {}
+impl ProgressWatch for Unwatched {
+    fn at(&mut self, _step: Progress) {}
 
     fn is_stopped(&self) -> bool {
         false
@@ -44,20 +44,20 @@ pub(super) fn ended(what: &str, done: u64) -> Error {
 
 /// So many a second, evenly.
 #[derive(Debug)]
-pub struct Rate {
+pub struct Pacer {
     interval: Option<tokio::time::Interval>,
 }
 
-impl Rate {
+impl Pacer {
     /// At most so many a second; none for no bound.
-    pub fn new(per_second: Option<f64>) -> Rate {
+    pub fn new(per_second: Option<f64>) -> Pacer {
         let interval = per_second.filter(|rate| *rate > 0.0).map(|rate| {
             let mut interval = tokio::time::interval(Duration::from_secs_f64((1.0 / rate).clamp(1e-6, 86_400.0)));
             // What was slow is not made up for by a burst.
             interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             interval
         });
-        Rate { interval }
+        Pacer { interval }
     }
 
     /// Waits until the next one may go.
@@ -80,12 +80,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_rate_is_kept_evenly() {
         let begun = tokio::time::Instant::now();
-        let mut rate = Rate::new(Some(10.0));
+        let mut rate = Pacer::new(Some(10.0));
         for _ in 0..21 {
             rate.turn().await;
         }
         assert_eq!(begun.elapsed().as_millis(), 2_000);
-        let mut none = Rate::new(None);
+        let mut none = Pacer::new(None);
         none.turn().await;
         assert_eq!((begun.elapsed().as_millis(), none.is_bounded()), (2_000, false));
     }

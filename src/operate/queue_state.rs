@@ -89,3 +89,25 @@ impl QueueState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::LATEST_MS;
+    use crate::source::Depths;
+
+    #[test]
+    fn only_what_is_due_is_overdue() {
+        let stats = |due, head_ms| {
+            let source = Depths { scheduled: 3, due, head_ms, ..Depths::default() };
+            Stats { now_ms: 10_000, source, ..Stats::default() }
+        };
+        let late = QueueState::of("q", &stats(2, Some(4_000)));
+        assert_eq!((late.scheduled, late.due, late.oldest_overdue_ms), (1, 2, Some(6_000)));
+        assert_eq!(QueueState::of("q", &stats(0, Some(15_000))).oldest_overdue_ms, None);
+        assert_eq!(QueueState::of("q", &stats(1, Some(i64::MIN))).oldest_overdue_ms, Some(LATEST_MS.unsigned_abs()));
+        // What waits for a retry is due for longer than what was never tried.
+        let tried = Stats { retry_oldest_ms: Some(1_000), ..stats(2, Some(4_000)) };
+        assert_eq!(QueueState::of("q", &tried).oldest_overdue_ms, Some(9_000));
+    }
+}

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::error::{QueueError, explained};
-use super::jobs::Topics;
-use super::overview::{ClockSkew, Row, SinkRow};
+use super::jobs::TopicStates;
+use super::overview::{ClockSkew, QueueRow, SinkRow};
 use super::queue_state::state;
 use super::session::Session;
 use crate::clock::{Asked, Skew, is_great_skew};
@@ -16,10 +16,10 @@ use crate::clock::{Asked, Skew, is_great_skew};
 #[derive(Debug, Clone, Serialize)]
 pub struct Queues {
     /// Queues that could be read.
-    pub queues: Vec<Row>,
+    pub queues: Vec<QueueRow>,
     /// Topics of the job queue, where the configuration has one.
     #[serde(flatten)]
-    pub topics: Option<Topics>,
+    pub topics: Option<TopicStates>,
     /// The sinks, as the daemon that answered sees them; none where Redis was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sinks: Option<Vec<SinkRow>>,
@@ -44,7 +44,7 @@ pub async fn queues(session: &Session) -> Queues {
         match found {
             Ok(state) => {
                 skews.entry(spec.redis.clone()).or_default().observe(&asked, state.now_ms);
-                answer.queues.push(Row { state, here: None });
+                answer.queues.push(QueueRow { state, here: None });
             }
             Err(message) => answer.errors.push(QueueError { queue: spec.id.to_string(), message }),
         }
@@ -61,26 +61,4 @@ pub async fn queues(session: &Session) -> Queues {
         }
     }
     answer
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::message::LATEST_MS;
-    use crate::source::Depths;
-
-    #[test]
-    fn only_what_is_due_is_overdue() {
-        let stats = |due, head_ms| {
-            let source = Depths { scheduled: 3, due, head_ms, ..Depths::default() };
-            Stats { now_ms: 10_000, source, ..Stats::default() }
-        };
-        let late = QueueState::of("q", &stats(2, Some(4_000)));
-        assert_eq!((late.scheduled, late.due, late.oldest_overdue_ms), (1, 2, Some(6_000)));
-        assert_eq!(QueueState::of("q", &stats(0, Some(15_000))).oldest_overdue_ms, None);
-        assert_eq!(QueueState::of("q", &stats(1, Some(i64::MIN))).oldest_overdue_ms, Some(LATEST_MS.unsigned_abs()));
-        // What waits for a retry is due for longer than what was never tried.
-        let tried = Stats { retry_oldest_ms: Some(1_000), ..stats(2, Some(4_000)) };
-        assert_eq!(QueueState::of("q", &tried).oldest_overdue_ms, Some(9_000));
-    }
 }

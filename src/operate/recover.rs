@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::error::{Attempt, Error};
+use super::error::{Attempted, Error};
 use super::session::Queue;
 
 /// The outcome of a recovery.

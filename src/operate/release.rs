@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::operate::error::{Attempt, Error};
+use crate::operate::error::{Attempted, Error};
 use crate::operate::recover::recover;
 use crate::operate::session::Queue;
 use crate::source::ledger::claims::{Buried, ClaimName, TakeOverReply, TakeOverRequest, Verdict};

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::dead::{FieldIs, Filter, LetterSelector, selection::Selection};
-use super::error::{Attempt, Error};
-use super::peek::{Element, State};
-use super::progress::{Step, Watch};
+use super::error::{Attempted, Error};
+use super::peek::{PeekState, PeekedElement};
+use super::progress::{Progress, ProgressWatch};
 use super::session::Queue;
 use crate::source::ledger::claims::{self, Body};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, Order, Page, Place, Show, redis_now_ms};
@@ -36,15 +36,15 @@ pub struct Hits {
     /// Whether some were not looked at: the limit was reached, there are as many matches as were asked for, or it was ended.
     pub incomplete: bool,
     /// Elements that fit: scheduled ones first, then those that wait for a retry, are in flight, ready, dead.
-    pub elements: Vec<Element>,
+    pub elements: Vec<PeekedElement>,
 }
 
 /// The places that are searched, beside the dead letters.
-const PLACES: [(Place, State); 4] = [
-    (Place::Scheduled, State::Scheduled),
-    (Place::Retry, State::Retry),
-    (Place::InFlight, State::InFlight),
-    (Place::Ready, State::Ready),
+const PLACES: [(Place, PeekState); 4] = [
+    (Place::Scheduled, PeekState::Scheduled),
+    (Place::Retry, PeekState::Retry),
+    (Place::InFlight, PeekState::InFlight),
+    (Place::Ready, PeekState::Ready),
 ];
 
 /// Searches the queue. An element that moves meanwhile can be missed, or be met twice.
@@ -52,7 +52,7 @@ const PLACES: [(Place, State); 4] = [
 /// # Errors
 ///
 /// When Redis cannot be asked.
-pub async fn search(queue: &Queue, ask: &Search, watch: &mut dyn Watch) -> Result<Hits, Error> {
+pub async fn search(queue: &Queue, ask: &Search, watch: &mut dyn ProgressWatch) -> Result<Hits, Error> {
     let what = format!("search queue `{}`", queue.id());
     let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
     let mut hits =
@@ -79,24 +79,31 @@ pub async fn search(queue: &Queue, ask: &Search, watch: &mut dyn Watch) -> Resul
 }
 
 /// Whether there is anything left to look at that was asked for.
-fn goes_on(hits: &mut Hits, ask: &Search, watch: &mut dyn Watch) -> bool {
+fn goes_on(hits: &mut Hits, ask: &Search, watch: &mut dyn ProgressWatch) -> bool {
     let of = Some(hits.total.min(ask.limit));
-    watch.at(Step { done: hits.examined, of, acted: hits.elements.len() as u64 });
+    watch.at(Progress { done: hits.examined, of, acted: hits.elements.len() as u64 });
     let over = hits.examined >= ask.limit || hits.elements.len() >= ask.matches || watch.is_stopped();
     hits.incomplete = over && (hits.examined < hits.total || watch.is_stopped());
     !over
 }
 
 /// Adds those of a page that fit.
-async fn look(queue: &Queue, ask: &Search, state: State, page: Page, hits: &mut Hits, what: &str) -> Result<(), Error> {
-    let payloads: Vec<Option<Bytes>> = match queue.ledger.source().bodies().is_some() && state != State::Ready {
+async fn look(
+    queue: &Queue,
+    ask: &Search,
+    state: PeekState,
+    page: Page,
+    hits: &mut Hits,
+    what: &str,
+) -> Result<(), Error> {
+    let payloads: Vec<Option<Bytes>> = match queue.ledger.source().bodies().is_some() && state != PeekState::Ready {
         true => bodies(queue, &page, what).await?,
         false => page.seen.iter().map(|seen| Some(seen.payload.clone())).collect(),
     };
     for (seen, payload) in page.seen.into_iter().zip(payloads) {
         let Some(payload) = payload else { continue };
         if hits.elements.len() < ask.matches && ask.fields.iter().all(|field| field.fits(&queue.spec, &payload)) {
-            hits.elements.push(Element::with_payload(&queue.spec, state, seen, payload));
+            hits.elements.push(PeekedElement::with_payload(&queue.spec, state, seen, payload));
         }
     }
     Ok(())
@@ -135,7 +142,7 @@ async fn bodies(queue: &Queue, page: &Page, what: &str) -> Result<Vec<Option<Byt
     Ok(payloads)
 }
 
-async fn dead(queue: &Queue, ask: &Search, watch: &mut dyn Watch, hits: &mut Hits) -> Result<(), Error> {
+async fn dead(queue: &Queue, ask: &Search, watch: &mut dyn ProgressWatch, hits: &mut Hits) -> Result<(), Error> {
     if !goes_on(hits, ask, watch) {
         return Ok(());
     }
@@ -151,7 +158,7 @@ async fn dead(queue: &Queue, ask: &Search, watch: &mut dyn Watch, hits: &mut Hit
         hits.examined = before + selection.step.done;
         for letter in page.letters {
             if hits.elements.len() < ask.matches {
-                hits.elements.push(Element::of_letter(queue, &letter));
+                hits.elements.push(PeekedElement::of_letter(queue, &letter));
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 
-use super::error::{Attempt, Error};
+use super::error::{Attempted, Error};
 use super::words;
 use crate::link::RedisTarget;
 use crate::link::{Conn, ConnectError, LinkOptions, Redis};

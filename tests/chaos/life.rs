@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use delaybridge::operate::acl::Purpose;
+use delaybridge::operate::acl::AclPurpose;
 use rustix::process::Signal;
 
 use crate::daemon::ConfigFile;
@@ -106,7 +106,7 @@ impl Seat {
         };
         let config = ConfigFile::new(&text);
         // Once, not for every process: a server that is down or suspended cannot add a user.
-        let file = config.confined(Purpose::Run);
+        let file = config.confined(AclPurpose::Run);
         let (life, scraped, other) = (tokio::sync::Mutex::default(), Mutex::default(), Mutex::default());
         Seat { config, file, port, source, target: link, lie, other, life, scraped }
     }

@@ -7,9 +7,9 @@ use hyper::header::{ETAG, HeaderValue, IF_NONE_MATCH};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::admin::Admin;
-use crate::admin::access::Caller;
+use crate::admin::access::AdminCaller;
 use crate::api::call::Call;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 
 const FILES: &[(&str, &str, &str)] = &[
@@ -20,10 +20,10 @@ const FILES: &[(&str, &str, &str)] = &[
 ];
 
 /// One of the files.
-pub async fn serve(_: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn serve(_: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let wanted = call.part("file");
     let Some((_, media_type, text)) = FILES.iter().find(|(name, ..)| *name == wanted) else {
-        return Err(Problem::new(Kind::NoSuchPath, "find the file: there is none of this name"));
+        return Err(Problem::new(ProblemKind::NoSuchPath, "find the file: there is none of this name"));
     };
     let tag = format!("\"{:016x}\"", xxh3_64(text.as_bytes()));
     let known = call.headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());

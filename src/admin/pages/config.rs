@@ -8,7 +8,7 @@ use maud::html;
 use super::layout::{View, page};
 use super::queue::settings;
 use crate::admin::Admin;
-use crate::admin::access::Caller;
+use crate::admin::access::AdminCaller;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
@@ -19,7 +19,7 @@ use crate::model::Config;
 const QUEUES: usize = 50;
 
 /// The page.
-pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&[])?;
     let view = View::of("/config", call.caller.name.as_deref(), admin.access.has_tokens());
     let running = admin.reload.running();

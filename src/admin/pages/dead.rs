@@ -10,7 +10,7 @@ use super::element::line as attempt_line;
 use super::layout::{View, encoded, page};
 use super::show::{number, payload, when};
 use crate::admin::Admin;
-use crate::admin::access::Caller;
+use crate::admin::access::AdminCaller;
 use crate::admin::v1::dead::{PAGE, after, asked};
 use crate::admin::v1::elements::SHOWN;
 use crate::admin::v1::errors::problem;
@@ -22,7 +22,7 @@ use crate::api::text::clip;
 use crate::operate::dead::{self, Letter, LetterSelector, Summary};
 
 /// The list.
-pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&[&NAMES[..], &["after", "done"]].concat())?;
     let filter = asked(&admin, &call)?;
     let queue = admin.queue(&call).await?;
@@ -109,7 +109,7 @@ fn line(letter: &Summary, now_ms: i64) -> Markup {
 }
 
 /// One letter with everything that it keeps.
-pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["whole"])?;
     let queue = admin.queue(&call).await?;
     let which = LetterSelector { ids: vec![call.part("id").to_owned()], ..LetterSelector::default() };
@@ -117,7 +117,7 @@ pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem
     let id = queue.id();
     let Some(letter) = found.dead_letters.first() else {
         return Err(Problem::new(
-            crate::api::problem::Kind::NotFound,
+            crate::api::problem::ProblemKind::NotFound,
             "find the dead letter: it is not there any more",
         ));
     };

@@ -10,17 +10,17 @@ use super::elements::word;
 use super::layout::{View, encoded, page, see_other};
 use super::show::{number, payload, when as distance};
 use crate::admin::Admin;
-use crate::admin::access::Caller;
+use crate::admin::access::AdminCaller;
 use crate::admin::forms::form;
-use crate::admin::v1::elements::{Deed, SHOWN, when};
+use crate::admin::v1::elements::{ElementChange, SHOWN, when};
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::operate::element::{Detail, When};
-use crate::operate::peek::State;
+use crate::operate::peek::PeekState;
 
 /// Sends the browser to the element of this id.
-pub async fn find(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn find(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["id"])?;
     let id = call.query.text("id").unwrap_or_default().trim();
     admin.element(&call, id).await?;
@@ -28,7 +28,7 @@ pub async fn find(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
 }
 
 /// One element.
-pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["whole"])?;
     let asked = call.part("id");
     let (queue, found) = admin.element(&call, asked).await?;
@@ -52,15 +52,15 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
 }
 
 /// Does what the form says, and shows what became of it.
-pub async fn act(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn act(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
     fields.only(&["deed", "in", "why", "sure"])?;
     let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
     let deed = match text("deed") {
-        Some("run-now") => Deed::Reschedule(When::Now),
-        Some("reschedule") => Deed::Reschedule(when(text("in"), None)?),
-        Some("kill") => Deed::Kill { by: None, why: text("why").unwrap_or("no reason given").to_owned() },
-        Some("cancel") if text("sure").is_some() => Deed::Cancel,
+        Some("run-now") => ElementChange::Reschedule(When::Now),
+        Some("reschedule") => ElementChange::Reschedule(when(text("in"), None)?),
+        Some("kill") => ElementChange::Kill { by: None, why: text("why").unwrap_or("no reason given").to_owned() },
+        Some("cancel") if text("sure").is_some() => ElementChange::Cancel,
         Some("cancel") => return Err(Problem::bad("read the form: it is removed for good; confirm that")),
         _ => return Err(Problem::bad("read the form: it does not say what to do")),
     };
@@ -70,7 +70,7 @@ pub async fn act(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Pro
     let to = element.new_id.as_ref().map_or(id, ToString::to_string);
     Ok(match element.state {
         // It has no page any more.
-        crate::operate::element::Fate::Gone => see_other(&format!("../../../{}", encoded(&acted.queue))),
+        crate::operate::element::NewState::Gone => see_other(&format!("../../../{}", encoded(&acted.queue))),
         _ => see_other(&format!("../{}", encoded(&to))),
     })
 }
@@ -78,7 +78,7 @@ pub async fn act(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Pro
 fn facts(element: &Detail, now_ms: i64) -> Markup {
     let time = |label: &str, ms: Option<i64>| html! { @if let Some(ms) = ms { div.tile { dt { (label) } dd { (distance(ms, now_ms)) } } } };
     let state = match element.state {
-        State::Dead => "dead",
+        PeekState::Dead => "dead",
         state => word(state),
     };
     html! {
@@ -109,7 +109,7 @@ fn facts(element: &Detail, now_ms: i64) -> Markup {
 fn deeds(element: &Detail, id: &str) -> Markup {
     let action = format!("{}/act", encoded(id));
     html! {
-        @if element.state == State::InFlight { p.muted { "It is in flight: it may be delivered right now, and is left to its daemon." } }
+        @if element.state == PeekState::InFlight { p.muted { "It is in flight: it may be delivered right now, and is left to its daemon." } }
         @else {
             div.deeds {
                 form method="post" action=(action) { button name="deed" value="run-now" type="submit" { "Run now" } }
@@ -117,7 +117,7 @@ fn deeds(element: &Detail, id: &str) -> Markup {
                     label { "In " input name="in" size="8" required placeholder="2h 30m" autocomplete="off"; }
                     button name="deed" value="reschedule" type="submit" { "Reschedule" }
                 }
-                @if element.state != State::Dead {
+                @if element.state != PeekState::Dead {
                     form method="post" action=(action) {
                         label { "Why " input name="why" size="20" required maxlength="200" autocomplete="off"; }
                         button name="deed" value="kill" type="submit" { "To the dead letters" }

@@ -8,16 +8,16 @@ use maud::{Markup, html};
 use super::layout::{View, encoded, page};
 use super::show::{number, payload, when};
 use crate::admin::Admin;
-use crate::admin::access::Caller;
+use crate::admin::access::AdminCaller;
 use crate::admin::v1::elements::{PAGE, SHOWN, first, state};
 use crate::admin::v1::errors::problem;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::operate::peek::{Element, Peek, State, peek};
+use crate::operate::peek::{Peek, PeekState, PeekedElement, peek};
 
 /// The list.
-pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["state", "still", "after"])?;
     let (state, first) = (state(&call)?, first(&call)?);
     let queue = admin.queue(&call).await?;
@@ -50,17 +50,17 @@ fn place(first: usize, count: usize) -> String {
 }
 
 /// The state in words.
-pub fn word(state: State) -> &'static str {
+pub fn word(state: PeekState) -> &'static str {
     match state {
-        State::Scheduled => "scheduled",
-        State::Retry => "waits for a retry",
-        State::InFlight => "in flight",
-        State::Ready => "ready",
-        State::Dead => "dead",
+        PeekState::Scheduled => "scheduled",
+        PeekState::Retry => "waits for a retry",
+        PeekState::InFlight => "in flight",
+        PeekState::Ready => "ready",
+        PeekState::Dead => "dead",
     }
 }
 
-fn one(element: &Element, now_ms: i64) -> Markup {
+fn one(element: &PeekedElement, now_ms: i64) -> Markup {
     html! {
         article.element {
             header {

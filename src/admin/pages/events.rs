@@ -8,8 +8,8 @@ use maud::{Markup, html};
 use super::layout::{View, encoded, page};
 use super::show::late;
 use crate::admin::Admin;
-use crate::admin::access::Caller;
-use crate::admin::v1::events::{EventShape, Wanted};
+use crate::admin::access::AdminCaller;
+use crate::admin::v1::events::{EventFilter, EventShape};
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
@@ -19,9 +19,9 @@ use crate::telemetry::tail::Fate;
 const PREVIEW: usize = 200;
 
 /// The page.
-pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["queue", "fate", "still"])?;
-    let wanted = Wanted::of(&admin, &call)?;
+    let wanted = EventFilter::of(&admin, &call)?;
     let last = admin.tail.look();
     let after = last.last().map_or(0, |event| event.number);
     let mut view = View::of("/events", call.caller.name.as_deref(), admin.access.has_tokens());

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::layout::{View, page, see_other};
 use crate::admin::Admin;
-use crate::admin::access::{COOKIE_NAME, Caller};
+use crate::admin::access::{AdminCaller, COOKIE_NAME};
 use crate::admin::forms::form;
 use crate::admin::sessions::LASTS;
 use crate::api::call::Call;
@@ -16,7 +16,7 @@ use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 
 /// The form.
-pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["to"])?;
     let mut view = View::of("/login", call.caller.name.as_deref(), admin.access.has_tokens());
     let to = back(call.query.text("to").unwrap_or_default());
@@ -42,7 +42,7 @@ pub fn form_for(to: &str) -> Markup {
 }
 
 /// Begins a session.
-pub async fn log_in(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn log_in(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
     fields.only(&["token", "to"])?;
     let token = fields.text("token").unwrap_or_default().trim();
@@ -54,7 +54,7 @@ pub async fn log_in(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, 
 }
 
 /// Ends it.
-pub async fn log_out(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn log_out(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     form(&mut call).await?.only(&[])?;
     admin.access.log_out(&call.headers);
     Ok(see_other("./").header(SET_COOKIE, format!("{COOKIE_NAME}=; HttpOnly; SameSite=Strict; Max-Age=0")))

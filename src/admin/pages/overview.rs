@@ -9,17 +9,17 @@ use super::layout::{View, encoded, page};
 use super::show::{at_least, count, late, number, obstacles, rate, when};
 use super::topics;
 use crate::admin::Admin;
-use crate::admin::access::Caller;
+use crate::admin::access::AdminCaller;
 use crate::admin::v1::queues::which;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::operate::overview::{Overview, Row, SinkRow, Sinks, Sums};
+use crate::operate::overview::{Overview, QueueRow, SinkList, SinkRow, Sums};
 use crate::operate::words::{count as count_of, duration};
 use crate::telemetry::status::Look;
 
 /// The first page.
-pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["after", "limit", "like", "still"])?;
     let which = which(&call)?;
     let found = admin.overview(which.clone()).await?;
@@ -97,7 +97,7 @@ fn sums(found: &Overview) -> Markup {
     }
 }
 
-fn queues(found: &Overview, sinks: &Sinks) -> Markup {
+fn queues(found: &Overview, sinks: &SinkList) -> Markup {
     html! {
         div.scroll {
             table.queues {
@@ -128,7 +128,7 @@ fn queues(found: &Overview, sinks: &Sinks) -> Markup {
     }
 }
 
-fn queue(row: &Row, sinks: &Sinks) -> Markup {
+fn queue(row: &QueueRow, sinks: &SinkList) -> Markup {
     let s = &row.state;
     let here = row.here.clone().unwrap_or_default();
     let obstacles = obstacles(row, sinks);
@@ -167,7 +167,7 @@ fn queue(row: &Row, sinks: &Sinks) -> Markup {
     }
 }
 
-fn of_sinks(sinks: &Sinks) -> Markup {
+fn of_sinks(sinks: &SinkList) -> Markup {
     html! {
         section aria-labelledby="sinks" {
             h2 #sinks { "Sinks " span.muted { "as this daemon sees them" } }

@@ -5,7 +5,7 @@ use maud::html;
 
 use super::layout::{View, encoded, page};
 use super::login;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 
 /// The page of a problem; where a token is missing, the form that asks for one.
@@ -14,7 +14,7 @@ pub fn show(problem: &Problem, path: &str, name: Option<&str>, tokens: bool) -> 
     let body = html! {
         h1 { (problem.kind.title()) }
         p.problem role="alert" { (problem.detail) }
-        @if problem.kind == Kind::Unauthorized && tokens {
+        @if problem.kind == ProblemKind::Unauthorized && tokens {
             @match path {
                 // A wrong token: the form again, and not a way to it.
                 "/login" => (login::form_for("")),

@@ -10,19 +10,19 @@ use super::bars::schedule;
 use super::layout::{View, encoded, page, see_other};
 use super::show::{at_least, late, number, obstacles, rate, when};
 use crate::admin::Admin;
-use crate::admin::access::Caller;
+use crate::admin::access::AdminCaller;
 use crate::admin::changes::Asker;
 use crate::admin::forms::form;
-use crate::admin::v1::pause::{What, Wish, end};
+use crate::admin::v1::pause::{PauseRequest, PauseSubject, end};
 use crate::admin::v1::queues::{QueueShape, whole};
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::operate::overview::{Row, Sinks};
+use crate::operate::overview::{QueueRow, SinkList};
 use crate::operate::words::{self, duration};
 
 /// One queue.
-pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["still"])?;
     let queue = admin.queue(&call).await?;
     let found = whole(&admin, &queue).await?;
@@ -53,28 +53,28 @@ pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
 }
 
 /// Pauses it, and shows it again.
-pub async fn pause(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn pause(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
     fields.only(&["why", "for"])?;
     let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
     let why = text("why")
         .ok_or_else(|| Problem::bad("read the form: say why, for everybody who wonders why nothing moves"))?;
-    let wish = Wish { by: None, why: Some(why.to_owned()), end: end(text("for"), None)? };
+    let wish = PauseRequest { by: None, why: Some(why.to_owned()), end: end(text("for"), None)? };
     let queue = call.part("queue").to_owned();
-    admin.pause(What::Queue(queue.clone()), wish, Asker::of(&call)).await?;
+    admin.pause(PauseSubject::Queue(queue.clone()), wish, Asker::of(&call)).await?;
     Ok(see_other(&format!("../{}", encoded(&queue))))
 }
 
 /// Resumes it, and shows it again.
-pub async fn resume(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn resume(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     form(&mut call).await?.only(&[])?;
     let queue = call.part("queue").to_owned();
-    admin.resume(What::Queue(queue.clone()), Asker::of(&call)).await?;
+    admin.resume(PauseSubject::Queue(queue.clone()), Asker::of(&call)).await?;
     Ok(see_other(&format!("../{}", encoded(&queue))))
 }
 
 /// Everything that keeps its elements from moving.
-fn in_the_way(row: &Row, sinks: &Sinks) -> Markup {
+fn in_the_way(row: &QueueRow, sinks: &SinkList) -> Markup {
     let all = obstacles(row, sinks);
     html! {
         ul.notes {
@@ -84,7 +84,7 @@ fn in_the_way(row: &Row, sinks: &Sinks) -> Markup {
     }
 }
 
-fn numbers(row: &Row) -> Markup {
+fn numbers(row: &QueueRow) -> Markup {
     let (s, here) = (&row.state, row.here.clone().unwrap_or_default());
     let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (class) } { dt { (label) } dd { (value) } } };
     html! {
@@ -103,7 +103,7 @@ fn numbers(row: &Row) -> Markup {
 }
 
 /// Pause or resume.
-fn pauses(view: &View, row: &Row) -> Markup {
+fn pauses(view: &View, row: &QueueRow) -> Markup {
     let queue = encoded(&row.state.queue);
     let paused = row.state.paused.iter().any(|pause| pause.sink.is_none());
     html! {
@@ -127,7 +127,7 @@ fn pauses(view: &View, row: &Row) -> Markup {
 }
 
 /// Ways to the elements.
-fn elements(view: &View, row: &Row) -> Markup {
+fn elements(view: &View, row: &QueueRow) -> Markup {
     let queue = encoded(&row.state.queue);
     let s = &row.state;
     let states =
@@ -155,7 +155,7 @@ fn elements(view: &View, row: &Row) -> Markup {
 }
 
 /// The daemons and the sinks.
-fn served(found: &QueueShape, sinks: &Sinks) -> Markup {
+fn served(found: &QueueShape, sinks: &SinkList) -> Markup {
     html! {
         section aria-labelledby="served" {
             h2 #served { "Who serves it" }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::operate::content::Content;
-use crate::operate::overview::{Row, Sinks};
+use crate::operate::overview::{QueueRow, SinkList};
 use crate::operate::words::duration;
 
 /// `1,234,567`; the narrow space of typographers does not survive copying.
@@ -82,7 +82,7 @@ pub fn payload(content: &Content, most: usize, whole: Option<&str>) -> Markup {
 }
 
 /// Why nothing moves, one line for each reason; nothing if nothing is in the way.
-pub fn obstacles(row: &Row, sinks: &Sinks) -> Vec<(&'static str, &'static str, String)> {
+pub fn obstacles(row: &QueueRow, sinks: &SinkList) -> Vec<(&'static str, &'static str, String)> {
     let mut all = Vec::new();
     if let Some(hold) = row.here.as_ref().and_then(|here| here.held.as_ref()) {
         all.push(("bad", "held", format!("{} (for {})", hold.reason, duration(hold.seconds.saturating_mul(1_000)))));

@@ -9,45 +9,45 @@ use super::dead::query_of;
 use super::layout::{View, encoded, page, see_other};
 use super::show::number;
 use crate::admin::Admin;
-use crate::admin::access::Caller;
+use crate::admin::access::AdminCaller;
 use crate::admin::changes::Asker;
 use crate::admin::forms::form;
 use crate::admin::v1::errors::problem;
 use crate::admin::v1::filter::{NAMES, of_query, words};
 use crate::api::call::Call;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::operate::dead::{LetterSelector, Pace, count};
 use crate::operate::progress::Unwatched;
 
 /// Redrive or purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum SweepKind {
     Redrive,
     Purge,
 }
 
-impl Deed {
-    fn of(call: &Call<Caller>) -> Result<Deed, Problem> {
+impl SweepKind {
+    fn of(call: &Call<AdminCaller>) -> Result<SweepKind, Problem> {
         match call.part("id") {
-            "redrive" => Ok(Deed::Redrive),
-            "purge" => Ok(Deed::Purge),
-            _ => Err(Problem::new(Kind::NoSuchPath, "find the path: dead letters are redriven or purged")),
+            "redrive" => Ok(SweepKind::Redrive),
+            "purge" => Ok(SweepKind::Purge),
+            _ => Err(Problem::new(ProblemKind::NoSuchPath, "find the path: dead letters are redriven or purged")),
         }
     }
 
     fn word(self) -> &'static str {
         match self {
-            Deed::Redrive => "redrive",
-            Deed::Purge => "purge",
+            SweepKind::Redrive => "redrive",
+            SweepKind::Purge => "purge",
         }
     }
 }
 
 /// Asks for a confirmation, with the number of letters.
-pub async fn ask(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&NAMES)?;
-    let deed = Deed::of(&call)?;
+    let deed = SweepKind::of(&call)?;
     let filter = of_query(&call.query)?;
     let queue = admin.queue(&call).await?;
     let counted = count(&queue, &filter, &mut Unwatched).await.map_err(|error| problem(&error))?;
@@ -60,7 +60,7 @@ pub async fn ask(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem
             a href=(view.up) { "Queues" } " / " a href={ "../../../" (encoded(id)) } { (id) } " / "
             a href={ "../../dead?" (query_of(&call.query)) } { "dead letters" } " / " span aria-current="page" { (deed.word()) }
         }
-        h1 { @match deed { Deed::Redrive => "Deliver again?", Deed::Purge => "Remove for good?" } }
+        h1 { @match deed { SweepKind::Redrive => "Deliver again?", SweepKind::Purge => "Remove for good?" } }
         p { strong { (matched) } " of them now: " (words(&filter)) " of " (id) "." }
         @if !counted.totals.is_empty() {
             div.scroll {
@@ -86,13 +86,13 @@ pub async fn ask(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem
                 }
             }
             @match deed {
-                Deed::Redrive => {
+                SweepKind::Redrive => {
                     p { "They are due now, and delivered as any other element. What was redriven is not redriven twice." }
                     label { "At most " input name="rate" type="number" min="1" max="100000" size="6" placeholder="all at once"; " a second" }
                 }
-                Deed::Purge => p { label { input type="checkbox" name="sure" value="1" required; " Their payloads are lost." } },
+                SweepKind::Purge => p { label { input type="checkbox" name="sure" value="1" required; " Their payloads are lost." } },
             }
-            button type="submit" class=[(deed == Deed::Purge).then_some("danger")] { (deed.word()) " " (matched) }
+            button type="submit" class=[(deed == SweepKind::Purge).then_some("danger")] { (deed.word()) " " (matched) }
             " " a href={ "../../dead?" (query_of(&call.query)) } { "Leave them" }
         }
     };
@@ -100,8 +100,8 @@ pub async fn ask(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem
 }
 
 /// Does it, and shows what is left.
-pub async fn sweep(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
-    let deed = Deed::of(&call)?;
+pub async fn sweep(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let deed = SweepKind::of(&call)?;
     let fields = form(&mut call).await?;
     let known: Vec<&str> = NAMES.iter().chain(&["rate", "sure"]).copied().collect();
     fields.only(&known)?;
@@ -114,11 +114,11 @@ pub async fn sweep(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, P
     let queue = admin.queue(&call).await?;
     let (asker, pace) = (Asker::of(&call), Pace { dry_run: false, rate });
     let done = match deed {
-        Deed::Redrive => format!("{} redriven", admin.redrive(queue, which, pace, asker).await?.redriven),
-        Deed::Purge if fields.text("sure").is_none() => {
+        SweepKind::Redrive => format!("{} redriven", admin.redrive(queue, which, pace, asker).await?.redriven),
+        SweepKind::Purge if fields.text("sure").is_none() => {
             return Err(Problem::bad("read the form: they are removed for good; confirm that"));
         }
-        Deed::Purge => format!("{} purged", admin.purge(queue, which, pace, asker).await?.purged),
+        SweepKind::Purge => format!("{} purged", admin.purge(queue, which, pace, asker).await?.purged),
     };
     Ok(see_other(&format!("../dead?done={}", encoded(&done))))
 }

@@ -9,27 +9,27 @@ use super::layout::{View, encoded, page, see_other};
 use super::queue::settings;
 use super::show::{count, number, payload, when};
 use crate::admin::Admin;
-use crate::admin::access::Caller;
+use crate::admin::access::AdminCaller;
 use crate::admin::changes::Asker;
 use crate::admin::forms::form;
 use crate::admin::v1::elements::SHOWN;
 use crate::admin::v1::errors::problem;
 use crate::admin::v1::topics;
 use crate::api::call::Call;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
-use crate::operate::jobs::{Job, TopicDetail, TopicPage, TopicState, states};
+use crate::operate::jobs::{JobDetail, TopicDetail, TopicPage, TopicState, states};
 use crate::operate::words::duration;
 
 /// Topics on the overview.
 const SOME: usize = 10;
 
 /// Every topic.
-pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["after", "limit", "still"])?;
     let mut view = View::of("/topics", call.caller.name.as_deref(), admin.access.has_tokens());
     let found = match topics::page(&admin, &call).await {
-        Err(problem) if problem.kind == Kind::NotFound => None,
+        Err(problem) if problem.kind == ProblemKind::NotFound => None,
         found => Some(found?),
     };
     view.live = call.query.text("still").is_none() && found.is_some();
@@ -124,7 +124,7 @@ fn first(topic: &TopicState, now_ms: i64) -> Markup {
 }
 
 /// One topic.
-pub async fn show(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["still"])?;
     let found = admin.jobs()?.detail(call.part("topic")).await.map_err(|error| problem(&error))?;
     let name = &found.state.topic;
@@ -198,7 +198,7 @@ fn pauses(view: &View, found: &TopicDetail) -> Markup {
 }
 
 /// The first jobs of a topic in a state.
-pub async fn jobs(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn jobs(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["state", "still"])?;
     let topic = call.part("topic");
     let (state, found) = topics::found(&admin, &call).await?;
@@ -218,7 +218,7 @@ pub async fn jobs(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
     Ok(page(StatusCode::OK, &view, &format!("{topic}: {state}"), &body))
 }
 
-fn one(job: &Job, now_ms: i64) -> Markup {
+fn one(job: &JobDetail, now_ms: i64) -> Markup {
     html! {
         article.element {
             header {
@@ -236,16 +236,16 @@ fn one(job: &Job, now_ms: i64) -> Markup {
 }
 
 /// Pauses it, and shows it again.
-pub async fn pause(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn pause(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     set(&admin, call, true).await
 }
 
 /// Resumes it, and shows it again.
-pub async fn resume(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn resume(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     set(&admin, call, false).await
 }
 
-async fn set(admin: &Arc<Admin>, mut call: Call<Caller>, paused: bool) -> Result<Reply, Problem> {
+async fn set(admin: &Arc<Admin>, mut call: Call<AdminCaller>, paused: bool) -> Result<Reply, Problem> {
     form(&mut call).await?.only(&[])?;
     let topic = call.part("topic").to_owned();
     admin.pause_topic(&topic, paused, Asker::of(&call)).await?;

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Admin;
 use super::openapi::document;
-use crate::api::listener::Listener;
+use crate::api::listener::ApiListener;
 use crate::api::server::serve;
 use crate::api::tests::{Answer, Client, conforms};
 use crate::config::load_str;
@@ -63,7 +63,7 @@ impl World {
         let spec = loaded.config.admin.clone().unwrap();
         let (reload, wishes) = ReloadHandle::new(Arc::new(loaded.config), loaded.parts);
         let admin = Arc::new(Admin::new(&spec, reload, &events, stop.clone()).unwrap());
-        let listener = Listener::bind(&spec.listen).unwrap();
+        let listener = ApiListener::bind(&spec.listen).unwrap();
         let address = listener.address.tcp().unwrap();
         drop(tokio::spawn(admin.clone().keep()));
         drop(tokio::spawn(serve(listener, admin, None)));

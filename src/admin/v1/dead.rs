@@ -7,10 +7,10 @@ use hyper::StatusCode;
 use super::errors::problem;
 use super::{filter, limit};
 use crate::admin::Admin;
-use crate::admin::access::{Caller, Need};
-use crate::admin::changes::{Asker, Subject};
+use crate::admin::access::{AdminCaller, Need};
+use crate::admin::changes::{Asker, ChangeSubject};
 use crate::api::call::{Call, Query};
-use crate::api::fields::Fields;
+use crate::api::fields::JsonFields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::json::Json;
@@ -28,7 +28,7 @@ const NAMED: usize = 10;
 const IDS: usize = 1_000;
 
 /// A page of dead letters, the latest first.
-pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let filter = asked(&admin, &call)?;
     let limit = limit(&call, PAGE, MOST)?;
     let queue = admin.queue(&call).await?;
@@ -37,7 +37,7 @@ pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
 }
 
 /// Counts dead letters by reason.
-pub async fn count(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn count(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let filter = asked(&admin, &call)?;
     let queue = admin.queue(&call).await?;
     let counted = dead::count(&queue, &filter, &mut Unwatched).await.map_err(|error| problem(&error))?;
@@ -45,7 +45,7 @@ pub async fn count(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Probl
 }
 
 /// The filter of a query. It needs a token: to find what fits, all letters are read, and what is in payloads is told.
-pub fn asked(admin: &Admin, call: &Call<Caller>) -> Result<Filter, Problem> {
+pub fn asked(admin: &Admin, call: &Call<AdminCaller>) -> Result<Filter, Problem> {
     let filter = filter::of_query(&call.query)?;
     match filter.is_empty() || call.caller.name.is_some() {
         true => Ok(filter),
@@ -64,29 +64,29 @@ pub fn after(query: &Query) -> Result<Option<&str>, Problem> {
 }
 
 /// Everything that one letter keeps.
-pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let queue = admin.queue(&call).await?;
     let which = LetterSelector { ids: vec![call.part("id").to_owned()], ..LetterSelector::default() };
     Reply::json(StatusCode::OK, &dead::show(&queue, &which, 1).await.map_err(|error| problem(&error))?)
 }
 
 /// Gives dead letters another life.
-pub async fn redrive(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn redrive(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let (which, pace) = wish(&mut call).await?;
     let queue = admin.queue(&call).await?;
     Reply::json(StatusCode::OK, &admin.redrive(queue, which, pace, Asker::of(&call)).await?)
 }
 
 /// Removes dead letters for good.
-pub async fn purge(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn purge(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let (which, pace) = wish(&mut call).await?;
     let queue = admin.queue(&call).await?;
     Reply::json(StatusCode::OK, &admin.purge(queue, which, pace, Asker::of(&call)).await?)
 }
 
 /// LetterSelector letters the body means: `ids`, a `filter`, or `all: true`; and how.
-async fn wish(call: &mut Call<Caller>) -> Result<(LetterSelector, Pace), Problem> {
-    let mut fields = call.read(Fields::parse).await?;
+async fn wish(call: &mut Call<AdminCaller>) -> Result<(LetterSelector, Pace), Problem> {
+    let mut fields = call.read(JsonFields::parse).await?;
     let ids = fields.list("ids", IDS)?.unwrap_or_default();
     let (all, dry_run) = (flag(&mut fields, "all")?, flag(&mut fields, "dry_run")?);
     let given = fields.value("filter").map(|filter| filter::of_json(&filter)).transpose()?;
@@ -110,7 +110,7 @@ async fn wish(call: &mut Call<Caller>) -> Result<(LetterSelector, Pace), Problem
     Ok((which, Pace { dry_run, rate }))
 }
 
-fn flag(fields: &mut Fields, name: &'static str) -> Result<bool, Problem> {
+fn flag(fields: &mut JsonFields, name: &'static str) -> Result<bool, Problem> {
     Ok(fields.flag(name)?.unwrap_or(false))
 }
 
@@ -148,11 +148,11 @@ impl Admin {
     }
 }
 
-fn subject(what: &'static str, queue: &Queue, which: &LetterSelector) -> Subject {
+fn subject(what: &'static str, queue: &Queue, which: &LetterSelector) -> ChangeSubject {
     let which = match which.ids.len() {
         0 => filter::words(&which.filter),
         1..=NAMED => which.ids.join(", "),
         n => words::count(n, "dead letter"),
     };
-    Subject { what, of: queue.id().to_owned(), which }
+    ChangeSubject { what, of: queue.id().to_owned(), which }
 }

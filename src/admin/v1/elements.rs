@@ -7,15 +7,15 @@ use hyper::StatusCode;
 use super::errors::problem;
 use super::limit;
 use crate::admin::Admin;
-use crate::admin::access::Caller;
-use crate::admin::changes::{Asker, Subject};
+use crate::admin::access::AdminCaller;
+use crate::admin::changes::{Asker, ChangeSubject};
 use crate::api::call::Call;
-use crate::api::fields::Fields;
-use crate::api::problem::{Kind, Problem};
+use crate::api::fields::JsonFields;
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
-use crate::operate::element::{self, Acted, Action, Found, When};
+use crate::operate::element::{self, ActOutcome, Action, FoundElement, When};
 use crate::operate::pause::{length, point};
-use crate::operate::peek::{Peek, State, peek};
+use crate::operate::peek::{Peek, PeekState, peek};
 use crate::operate::{Queue, check_id, dead};
 
 /// Bytes of each payload in a list.
@@ -26,7 +26,7 @@ pub const PAGE: usize = 20;
 const MOST: usize = 100;
 
 /// A page of the elements in a state.
-pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let (state, first, limit) = (state(&call)?, first(&call)?, limit(&call, PAGE, MOST)?);
     let ask = Peek { state, first, limit, payload_bytes: Some(SHOWN), routes: false };
     let queue = admin.queue(&call).await?;
@@ -34,18 +34,18 @@ pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Proble
 }
 
 /// The state that a request asks for.
-pub fn state(call: &Call<Caller>) -> Result<State, Problem> {
+pub fn state(call: &Call<AdminCaller>) -> Result<PeekState, Problem> {
     match call.query.text("state").unwrap_or("scheduled") {
-        "scheduled" => Ok(State::Scheduled),
-        "retry" => Ok(State::Retry),
-        "in_flight" => Ok(State::InFlight),
-        "ready" => Ok(State::Ready),
+        "scheduled" => Ok(PeekState::Scheduled),
+        "retry" => Ok(PeekState::Retry),
+        "in_flight" => Ok(PeekState::InFlight),
+        "ready" => Ok(PeekState::Ready),
         _ => Err(Problem::bad("read `state` in the query: it is scheduled, retry, in_flight or ready")),
     }
 }
 
 /// The cursor of a page: how many elements are before it.
-pub fn first(call: &Call<Caller>) -> Result<usize, Problem> {
+pub fn first(call: &Call<AdminCaller>) -> Result<usize, Problem> {
     match call.query.text("after").filter(|after| !after.is_empty()) {
         None => Ok(0),
         Some(after) => {
@@ -55,38 +55,38 @@ pub fn first(call: &Call<Caller>) -> Result<usize, Problem> {
 }
 
 /// Everything that is known of one element.
-pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &admin.element(&call, call.part("id")).await?.1)
 }
 
 /// Due now.
-pub async fn run_now(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    answer(&admin.act(&call, call.part("id"), Deed::Reschedule(When::Now)).await?)
+pub async fn run_now(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    answer(&admin.act(&call, call.part("id"), ElementChange::Reschedule(When::Now)).await?)
 }
 
 /// Due at another time: `in` or `at_ms`.
-pub async fn reschedule(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
-    let mut fields = call.read(Fields::parse).await?;
+pub async fn reschedule(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let mut fields = call.read(JsonFields::parse).await?;
     let (after, at) = (fields.text("in")?, fields.number("at_ms")?);
     fields.finish()?;
-    answer(&admin.act(&call, call.part("id"), Deed::Reschedule(when(after.as_deref(), at)?)).await?)
+    answer(&admin.act(&call, call.part("id"), ElementChange::Reschedule(when(after.as_deref(), at)?)).await?)
 }
 
 /// To the dead letters.
-pub async fn kill(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
-    let mut fields = call.read(Fields::parse).await?;
+pub async fn kill(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let mut fields = call.read(JsonFields::parse).await?;
     let (by, why) = (fields.text("by")?, fields.text("why")?);
     fields.finish()?;
     let why = why.unwrap_or_else(|| "no reason given".to_owned());
-    answer(&admin.act(&call, call.part("id"), Deed::Kill { by, why }).await?)
+    answer(&admin.act(&call, call.part("id"), ElementChange::Kill { by, why }).await?)
 }
 
 /// Gone for good.
-pub async fn cancel(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    answer(&admin.act(&call, call.part("id"), Deed::Cancel).await?)
+pub async fn cancel(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    answer(&admin.act(&call, call.part("id"), ElementChange::Cancel).await?)
 }
 
-fn answer(acted: &Acted) -> Result<Reply, Problem> {
+fn answer(acted: &ActOutcome) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, acted)
 }
 
@@ -109,7 +109,7 @@ pub fn when(after: Option<&str>, at: Option<u64>) -> Result<When, Problem> {
 
 /// An action on an element.
 #[derive(Debug, Clone)]
-pub enum Deed {
+pub enum ElementChange {
     /// Due at this time.
     Reschedule(When),
     /// Gone for good.
@@ -123,13 +123,13 @@ pub enum Deed {
     },
 }
 
-impl Deed {
+impl ElementChange {
     fn name(&self) -> &'static str {
         match self {
-            Deed::Reschedule(When::Now) => "run_now",
-            Deed::Reschedule(_) => "reschedule",
-            Deed::Cancel => "cancel",
-            Deed::Kill { .. } => "kill",
+            ElementChange::Reschedule(When::Now) => "run_now",
+            ElementChange::Reschedule(_) => "reschedule",
+            ElementChange::Cancel => "cancel",
+            ElementChange::Kill { .. } => "kill",
         }
     }
 }
@@ -139,7 +139,11 @@ impl Admin {
     ///
     /// # Errors
     /// There is none of this id, or Redis cannot be asked.
-    pub async fn element(self: &Arc<Self>, call: &Call<Caller>, id: &str) -> Result<(Queue, Found), Problem> {
+    pub async fn element(
+        self: &Arc<Self>,
+        call: &Call<AdminCaller>,
+        id: &str,
+    ) -> Result<(Queue, FoundElement), Problem> {
         let queue = self.queue(call).await?;
         self.known_id(&queue, id)?;
         let found = element::find(&queue, id).await.map_err(|error| problem(&error))?;
@@ -150,21 +154,26 @@ impl Admin {
     ///
     /// # Errors
     /// There is none of this id, its state forbids it, or Redis does not answer.
-    pub async fn act(self: &Arc<Self>, call: &Call<Caller>, id: &str, deed: Deed) -> Result<Acted, Problem> {
+    pub async fn act(
+        self: &Arc<Self>,
+        call: &Call<AdminCaller>,
+        id: &str,
+        deed: ElementChange,
+    ) -> Result<ActOutcome, Problem> {
         let queue = self.queue(call).await?;
         self.known_id(&queue, id)?;
         let asker = Asker::of(call);
-        let subject = Subject { what: deed.name(), of: queue.id().to_owned(), which: id.to_owned() };
+        let subject = ChangeSubject { what: deed.name(), of: queue.id().to_owned(), which: id.to_owned() };
         let id = id.to_owned();
         let by = match &deed {
-            Deed::Kill { by, .. } => asker.on_behalf_of(by.as_deref()),
-            Deed::Reschedule(_) | Deed::Cancel => String::new(),
+            ElementChange::Kill { by, .. } => asker.on_behalf_of(by.as_deref()),
+            ElementChange::Reschedule(_) | ElementChange::Cancel => String::new(),
         };
         let work = async move {
             let action = match &deed {
-                Deed::Reschedule(when) => Action::Reschedule(*when),
-                Deed::Cancel => Action::Cancel,
-                Deed::Kill { why, .. } => Action::Kill { by: &by, why },
+                ElementChange::Reschedule(when) => Action::Reschedule(*when),
+                ElementChange::Cancel => Action::Cancel,
+                ElementChange::Kill { why, .. } => Action::Kill { by: &by, why },
             };
             element::act(&queue, &id, action).await
         };
@@ -181,6 +190,7 @@ impl Admin {
         if dead::is_place(id) {
             return Ok(());
         }
-        check_id(&self.session().config, queue.id(), id).map_err(|error| Problem::new(Kind::NotFound, error.message))
+        check_id(&self.session().config, queue.id(), id)
+            .map_err(|error| Problem::new(ProblemKind::NotFound, error.message))
     }
 }

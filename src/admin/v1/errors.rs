@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::operate;
 
 /// Before another attempt in an outage.
@@ -10,21 +10,21 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// The problem of a look: it may be repeated at any time.
 pub fn problem(error: &operate::Error) -> Problem {
-    of(error, Kind::Unavailable)
+    of(error, ProblemKind::Unavailable)
 }
 
 /// The problem of a change. Where it failed while it ran, something may have been done; the message says what is known.
 pub fn problem_of_change(error: &operate::Error) -> Problem {
-    of(error, Kind::OutcomeUnknown)
+    of(error, ProblemKind::OutcomeUnknown)
 }
 
-fn of(error: &operate::Error, failed: Kind) -> Problem {
+fn of(error: &operate::Error, failed: ProblemKind) -> Problem {
     let kind = match error.kind {
-        operate::Kind::Invalid => Kind::BadRequest,
-        operate::Kind::NotFound => Kind::NotFound,
-        operate::Kind::Conflict => Kind::Conflict,
-        operate::Kind::Failed => failed,
+        operate::ErrorKind::Invalid => ProblemKind::BadRequest,
+        operate::ErrorKind::NotFound => ProblemKind::NotFound,
+        operate::ErrorKind::Conflict => ProblemKind::Conflict,
+        operate::ErrorKind::Failed => failed,
     };
     let problem = Problem::new(kind, error.message.clone());
-    if error.kind == operate::Kind::Failed { problem.retry_after(AGAIN) } else { problem }
+    if error.kind == operate::ErrorKind::Failed { problem.retry_after(AGAIN) } else { problem }
 }

@@ -11,10 +11,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::admin::Admin;
-use crate::admin::access::Caller;
+use crate::admin::access::AdminCaller;
 use crate::api::call::Call;
 use crate::api::feed::Feed;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::api::text::clip;
 use crate::clock::Instant;
@@ -102,20 +102,20 @@ impl Admin {
 
 /// A caller's filter of events.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct EventFilter {
     queue: Option<String>,
     fates: Vec<Fate>,
 }
 
-impl Wanted {
+impl EventFilter {
     /// By the parameters `queue` and `fate`.
     ///
     /// # Errors
     /// There is no such queue or fate.
-    pub fn of(admin: &Admin, call: &Call<Caller>) -> Result<Wanted, Problem> {
+    pub fn of(admin: &Admin, call: &Call<AdminCaller>) -> Result<EventFilter, Problem> {
         let queue = call.query.text("queue").filter(|queue| !queue.is_empty()).map(str::to_owned);
         if let Some(queue) = &queue {
-            find(&admin.session().config, queue).map_err(|error| Problem::new(Kind::NotFound, error.message))?;
+            find(&admin.session().config, queue).map_err(|error| Problem::new(ProblemKind::NotFound, error.message))?;
         }
         let words = call.query.text("fate").unwrap_or_default();
         let known = |word: &str| {
@@ -126,7 +126,7 @@ impl Wanted {
         };
         let fates =
             words.split(',').map(str::trim).filter(|word| !word.is_empty()).map(known).collect::<Result<_, _>>()?;
-        Ok(Wanted { queue, fates })
+        Ok(EventFilter { queue, fates })
     }
 
     /// Whether this is one of them.
@@ -137,8 +137,8 @@ impl Wanted {
 }
 
 /// The stream.
-pub async fn stream(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    let wanted = Wanted::of(&admin, &call)?;
+pub async fn stream(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let wanted = EventFilter::of(&admin, &call)?;
     // A client that connects again says in a header what it had last.
     let last = call.headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
     let after = last.or(call.query.number("after")?).unwrap_or(0);
@@ -148,7 +148,7 @@ pub async fn stream(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Prob
             true => format!("follow the events: {LISTENERS} clients do that already; close one of them"),
             false => format!("follow the events: {ANONYMOUS} clients without a token do that already; send a token"),
         };
-        Problem::new(Kind::TooMany, detail).retry_after(Duration::from_secs(60))
+        Problem::new(ProblemKind::TooMany, detail).retry_after(Duration::from_secs(60))
     })?;
     let ends = Instant::now().after(LASTS);
     let following = Following { admin, listener, wanted, payloads: named, ends, peer: call.peer };
@@ -163,7 +163,7 @@ pub async fn stream(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Prob
 struct Following {
     admin: Arc<Admin>,
     listener: Listener,
-    wanted: Wanted,
+    wanted: EventFilter,
     payloads: bool,
     ends: Instant,
     peer: Peer,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::api::call::Query;
-use crate::api::fields::Fields;
+use crate::api::fields::JsonFields;
 use crate::api::problem::Problem;
 use crate::json::Json;
 use crate::operate::dead::Filter;
@@ -43,7 +43,7 @@ pub fn of_query(query: &Query) -> Result<Filter, Problem> {
 /// # Errors
 /// What cannot be read.
 pub fn of_json(value: &Json) -> Result<Filter, Problem> {
-    let mut fields = Fields::of("filter.".to_owned(), value)?;
+    let mut fields = JsonFields::of("filter.".to_owned(), value)?;
     let mut texts = |name: &'static str| -> Result<Vec<String>, Problem> {
         let Some(value) = fields.value(name) else { return Ok(Vec::new()) };
         let values = value.items(MOST).unwrap_or_else(|_| vec![value]);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hyper::StatusCode;
 
 use crate::admin::Admin;
-use crate::admin::access::Caller;
-use crate::admin::changes::{Asker, Subject};
+use crate::admin::access::AdminCaller;
+use crate::admin::changes::{Asker, ChangeSubject};
 use crate::admin::openapi::document;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
@@ -15,30 +15,30 @@ use crate::config::describe_json;
 use crate::operate::{self, Error};
 
 /// The OpenAPI document. Everybody may read it.
-pub async fn openapi(_admin: Arc<Admin>, _call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn openapi(_admin: Arc<Admin>, _call: Call<AdminCaller>) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &document())
 }
 
 /// The configuration that runs, defaults filled in, without secrets.
-pub async fn config(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn config(admin: Arc<Admin>, _call: Call<AdminCaller>) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &describe_json(&admin.reload.running()))
 }
 
 /// Reads the file, and runs what it says; with `dry_run` it only says what would change.
-pub async fn reload(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn reload(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let dry_run = match call.query.text("dry_run") {
         None | Some("false") => false,
         Some("" | "true") => true,
         Some(_) => return Err(Problem::bad("read `dry_run` in the query: it is true or false")),
     };
     let what = if dry_run { "try_reload" } else { "reload" };
-    let subject = Subject { what, of: String::new(), which: "configuration".to_owned() };
+    let subject = ChangeSubject { what, of: String::new(), which: "configuration".to_owned() };
     let handle = admin.reload.clone();
     let work = async move {
         handle.reload(dry_run).await.map_err(|problems| {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
             let message = format!("reload: the configuration before runs on: {}", problems.join("; "));
-            Error { kind: operate::Kind::Conflict, message }
+            Error { kind: operate::ErrorKind::Conflict, message }
         })
     };
     let report = admin.change(subject, Asker::of(&call), work, ToString::to_string).await?;

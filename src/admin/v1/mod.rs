@@ -14,9 +14,9 @@ pub mod topics;
 use std::sync::Arc;
 
 use super::Admin;
-use super::access::Caller;
+use super::access::AdminCaller;
 use crate::api::call::Call;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::operate::{Queue, find};
 
 impl Admin {
@@ -24,16 +24,16 @@ impl Admin {
     ///
     /// # Errors
     /// The configuration has none of this name, or its Redis cannot be reached.
-    pub async fn queue(self: &Arc<Self>, call: &Call<Caller>) -> Result<Queue, Problem> {
+    pub async fn queue(self: &Arc<Self>, call: &Call<AdminCaller>) -> Result<Queue, Problem> {
         let session = self.session();
-        let spec =
-            find(&session.config, call.part("queue")).map_err(|error| Problem::new(Kind::NotFound, error.message))?;
+        let spec = find(&session.config, call.part("queue"))
+            .map_err(|error| Problem::new(ProblemKind::NotFound, error.message))?;
         session.queue(spec).await.map_err(|error| errors::problem(&error))
     }
 }
 
 /// A whole number in the query, from 1 on, at most `most`; `most` if it is left out.
-fn limit(call: &Call<Caller>, usual: usize, most: usize) -> Result<usize, Problem> {
+fn limit(call: &Call<AdminCaller>, usual: usize, most: usize) -> Result<usize, Problem> {
     match call.query.number("limit")? {
         None => Ok(usual),
         Some(limit) => usize::try_from(limit)

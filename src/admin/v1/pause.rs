@@ -5,41 +5,41 @@ use std::sync::Arc;
 use hyper::StatusCode;
 
 use crate::admin::Admin;
-use crate::admin::access::Caller;
-use crate::admin::changes::{Asker, Subject};
+use crate::admin::access::AdminCaller;
+use crate::admin::changes::{Asker, ChangeSubject};
 use crate::api::call::Call;
-use crate::api::fields::Fields;
-use crate::api::problem::{Kind, Problem};
+use crate::api::fields::JsonFields;
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
-use crate::operate::pause::{self, PauseChanges, PauseEnd, Reason, Target, check_target};
+use crate::operate::pause::{self, PauseChanges, PauseEnd, PauseReason, PauseTarget, check_target};
 use crate::operate::{Error, Session};
 
 /// A queue or a sink that is paused or resumed.
 #[derive(Debug, Clone)]
-pub enum What {
+pub enum PauseSubject {
     /// A queue.
     Queue(String),
     /// A sink.
     Sink(String),
 }
 
-impl What {
-    fn target(&self) -> Target<'_> {
+impl PauseSubject {
+    fn target(&self) -> PauseTarget<'_> {
         match self {
-            What::Queue(name) => Target::Queue(name),
-            What::Sink(name) => Target::Sink(name),
+            PauseSubject::Queue(name) => PauseTarget::Queue(name),
+            PauseSubject::Sink(name) => PauseTarget::Sink(name),
         }
     }
 
     fn name(&self) -> &str {
-        let (What::Queue(name) | What::Sink(name)) = self;
+        let (PauseSubject::Queue(name) | PauseSubject::Sink(name)) = self;
         name
     }
 }
 
 /// Why, by whom, and for how long.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct PauseRequest {
     /// The person, if not the token's name.
     pub by: Option<String>,
     /// Why.
@@ -49,35 +49,35 @@ pub struct Wish {
 }
 
 /// Pauses a queue.
-pub async fn pause(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn pause(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let wish = wish(&mut call).await?;
-    let what = What::Queue(call.part("queue").to_owned());
+    let what = PauseSubject::Queue(call.part("queue").to_owned());
     answer(&admin.pause(what, wish, Asker::of(&call)).await?)
 }
 
 /// Pauses a sink.
-pub async fn pause_sink(admin: Arc<Admin>, mut call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn pause_sink(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let wish = wish(&mut call).await?;
-    let what = What::Sink(call.part("sink").to_owned());
+    let what = PauseSubject::Sink(call.part("sink").to_owned());
     answer(&admin.pause(what, wish, Asker::of(&call)).await?)
 }
 
 /// Ends the pause of a queue.
-pub async fn resume(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    answer(&admin.resume(What::Queue(call.part("queue").to_owned()), Asker::of(&call)).await?)
+pub async fn resume(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    answer(&admin.resume(PauseSubject::Queue(call.part("queue").to_owned()), Asker::of(&call)).await?)
 }
 
 /// Ends the pause of a sink.
-pub async fn resume_sink(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
-    answer(&admin.resume(What::Sink(call.part("sink").to_owned()), Asker::of(&call)).await?)
+pub async fn resume_sink(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    answer(&admin.resume(PauseSubject::Sink(call.part("sink").to_owned()), Asker::of(&call)).await?)
 }
 
-async fn wish(call: &mut Call<Caller>) -> Result<Wish, Problem> {
-    let mut fields = call.read(Fields::parse).await?;
+async fn wish(call: &mut Call<AdminCaller>) -> Result<PauseRequest, Problem> {
+    let mut fields = call.read(JsonFields::parse).await?;
     let (by, why) = (fields.text("by")?, fields.text("why")?);
     let (length, until) = (fields.text("for")?, fields.number("until_ms")?);
     fields.finish()?;
-    Ok(Wish { by, why, end: end(length.as_deref(), until)? })
+    Ok(PauseRequest { by, why, end: end(length.as_deref(), until)? })
 }
 
 /// The end of a pause.
@@ -108,14 +108,19 @@ impl Admin {
     ///
     /// # Errors
     /// It is not there, the wish cannot be, or Redis does not answer for one of its queues.
-    pub async fn pause(self: &Arc<Self>, what: What, wish: Wish, asker: Asker) -> Result<PauseChanges, Problem> {
+    pub async fn pause(
+        self: &Arc<Self>,
+        what: PauseSubject,
+        wish: PauseRequest,
+        asker: Asker,
+    ) -> Result<PauseChanges, Problem> {
         let session = self.known(&what)?;
-        let Wish { by, why, end } = wish;
+        let PauseRequest { by, why, end } = wish;
         let by = asker.on_behalf_of(by.as_deref());
         let why = why.unwrap_or_else(|| "no reason given".to_owned());
         let subject = subject("pause", &what);
         let work = async move {
-            whole(pause::pause(&session, what.target(), &Reason { by: &by, why: &why, end }).await?, "pause")
+            whole(pause::pause(&session, what.target(), &PauseReason { by: &by, why: &why, end }).await?, "pause")
         };
         self.change(subject, asker, work, |_| "paused".to_owned()).await
     }
@@ -124,7 +129,7 @@ impl Admin {
     ///
     /// # Errors
     /// It is not there, or Redis does not answer for one of its queues.
-    pub async fn resume(self: &Arc<Self>, what: What, asker: Asker) -> Result<PauseChanges, Problem> {
+    pub async fn resume(self: &Arc<Self>, what: PauseSubject, asker: Asker) -> Result<PauseChanges, Problem> {
         let session = self.known(&what)?;
         let subject = subject("resume", &what);
         let work = async move { whole(pause::resume(&session, what.target()).await?, "resume") };
@@ -132,16 +137,17 @@ impl Admin {
     }
 
     /// The session, if there is such a queue or sink.
-    fn known(&self, what: &What) -> Result<Arc<Session>, Problem> {
+    fn known(&self, what: &PauseSubject) -> Result<Arc<Session>, Problem> {
         let session = self.session();
-        check_target(&session.config, what.target()).map_err(|error| Problem::new(Kind::NotFound, error.message))?;
+        check_target(&session.config, what.target())
+            .map_err(|error| Problem::new(ProblemKind::NotFound, error.message))?;
         Ok(session)
     }
 }
 
-fn subject(what: &'static str, of: &What) -> Subject {
-    let which = if matches!(of, What::Sink(_)) { "sink" } else { "queue" };
-    Subject { what, of: of.name().to_owned(), which: which.to_owned() }
+fn subject(what: &'static str, of: &PauseSubject) -> ChangeSubject {
+    let which = if matches!(of, PauseSubject::Sink(_)) { "sink" } else { "queue" };
+    ChangeSubject { what, of: of.name().to_owned(), which: which.to_owned() }
 }
 
 /// A change of which a part failed has failed: it may be repeated as a whole.
@@ -151,6 +157,6 @@ fn whole(changes: PauseChanges, verb: &str) -> Result<PauseChanges, Error> {
     if failed.is_empty() {
         Ok(changes)
     } else {
-        Err(Error { kind: crate::operate::Kind::Failed, message: failed.join("; ") })
+        Err(Error { kind: crate::operate::ErrorKind::Failed, message: failed.join("; ") })
     }
 }

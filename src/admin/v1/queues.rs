@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 use super::errors::problem;
 use super::limit;
 use crate::admin::Admin;
-use crate::admin::access::Caller;
+use crate::admin::access::AdminCaller;
 use crate::api::call::Call;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::config::describe_queue;
 use crate::operate::Queue;
 use crate::operate::horizon::{Horizon, horizon};
-use crate::operate::overview::{MOST, QueuePage, Row};
+use crate::operate::overview::{MOST, QueuePage, QueueRow};
 
 /// Queues of a page.
 pub const PAGE: usize = 50;
@@ -28,7 +28,7 @@ pub const PAGE: usize = 50;
 pub struct QueueShape {
     /// The numbers.
     #[serde(flatten)]
-    pub row: Row,
+    pub row: QueueRow,
     /// Connected daemons that deliver from the queue; none where the right to ask is missing.
     pub daemons: Option<u64>,
     /// The schedule.
@@ -39,27 +39,27 @@ pub struct QueueShape {
 }
 
 /// A page of queues, in the order of the configuration.
-pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &*admin.overview(which(&call)?).await.map_err(no_such_page)?)
 }
 
 /// A page that begins after a queue that is not there.
 fn no_such_page(problem: Problem) -> Problem {
     match problem.kind {
-        Kind::BadRequest => Problem::bad(format!("read `after` in the query: {}", problem.detail)),
+        ProblemKind::BadRequest => Problem::bad(format!("read `after` in the query: {}", problem.detail)),
         _ => problem,
     }
 }
 
 /// QueuePage queues a request asks for.
-pub fn which(call: &Call<Caller>) -> Result<QueuePage, Problem> {
+pub fn which(call: &Call<AdminCaller>) -> Result<QueuePage, Problem> {
     let after = call.query.text("after").filter(|after| !after.is_empty()).map(str::to_owned);
     let like = call.query.text("like").unwrap_or_default().trim().to_owned();
     Ok(QueuePage { after, like, limit: limit(call, PAGE, MOST)? })
 }
 
 /// One queue.
-pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let queue = admin.queue(&call).await?;
     Reply::json(StatusCode::OK, &whole(&admin, &queue).await?)
 }

@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::errors::problem;
 use super::limit;
 use crate::admin::Admin;
-use crate::admin::access::Caller;
-use crate::admin::changes::{Asker, Subject};
+use crate::admin::access::AdminCaller;
+use crate::admin::changes::{Asker, ChangeSubject};
 use crate::api::call::Call;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::operate::jobs::{FoundJobs, Jobs, TOPICS_MOST, TopicPage};
 
@@ -31,30 +31,30 @@ pub struct TopicPause {
 }
 
 /// A page of topics, in alphabetical order.
-pub async fn list(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &*page(&admin, &call).await?)
 }
 
 /// The page that a request asks for.
-pub async fn page(admin: &Admin, call: &Call<Caller>) -> Result<Arc<TopicPage>, Problem> {
+pub async fn page(admin: &Admin, call: &Call<AdminCaller>) -> Result<Arc<TopicPage>, Problem> {
     let after = call.query.text("after").filter(|after| !after.is_empty());
     let limit = limit(call, PAGE, TOPICS_MOST)?;
     admin.topics(after, limit).await
 }
 
 /// One topic.
-pub async fn one(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let found = admin.jobs()?.detail(call.part("topic")).await.map_err(|error| problem(&error))?;
     Reply::json(StatusCode::OK, &found)
 }
 
 /// The first jobs in a state.
-pub async fn jobs(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn jobs(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     Reply::json(StatusCode::OK, &found(&admin, &call).await?.1)
 }
 
 /// The state that a request asks for, and jobs in it.
-pub async fn found<'a>(admin: &Admin, call: &'a Call<Caller>) -> Result<(&'a str, FoundJobs), Problem> {
+pub async fn found<'a>(admin: &Admin, call: &'a Call<AdminCaller>) -> Result<(&'a str, FoundJobs), Problem> {
     let state = call.query.text("state").unwrap_or("ready");
     let limit = limit(call, JOBS, JOBS)?;
     let found = admin.jobs()?.jobs_in(call.part("topic"), state, limit).await;
@@ -62,16 +62,16 @@ pub async fn found<'a>(admin: &Admin, call: &'a Call<Caller>) -> Result<(&'a str
 }
 
 /// Nothing of it is handed out, by any daemon.
-pub async fn pause(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn pause(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     answer(&admin, &call, true).await
 }
 
 /// Hands out jobs of a topic again.
-pub async fn resume(admin: Arc<Admin>, call: Call<Caller>) -> Result<Reply, Problem> {
+pub async fn resume(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     answer(&admin, &call, false).await
 }
 
-async fn answer(admin: &Arc<Admin>, call: &Call<Caller>, paused: bool) -> Result<Reply, Problem> {
+async fn answer(admin: &Arc<Admin>, call: &Call<AdminCaller>, paused: bool) -> Result<Reply, Problem> {
     let topic = call.part("topic").to_owned();
     admin.pause_topic(&topic, paused, Asker::of(call)).await?;
     Reply::json(StatusCode::OK, &TopicPause { topic, paused })
@@ -84,7 +84,7 @@ impl Admin {
     /// The configuration has none.
     pub fn jobs(&self) -> Result<Jobs, Problem> {
         let none = "look at the job queue: the configuration has no `jobs`";
-        self.session().jobs().ok_or_else(|| Problem::new(Kind::NotFound, none))
+        self.session().jobs().ok_or_else(|| Problem::new(ProblemKind::NotFound, none))
     }
 
     /// Pauses a topic, or ends its pause.
@@ -96,7 +96,7 @@ impl Admin {
         // A misspelt one does not come into being.
         jobs.detail(topic).await.map_err(|error| problem(&error))?;
         let what = if paused { "pause" } else { "resume" };
-        let subject = Subject { what, of: topic.to_owned(), which: "topic".to_owned() };
+        let subject = ChangeSubject { what, of: topic.to_owned(), which: "topic".to_owned() };
         let work = async move { jobs.set_paused(&name, paused).await };
         self.change(subject, asker, work, move |_| format!("{what}d")).await
     }

@@ -1,6 +1,6 @@
 //! Tokens by lines: `NAME TOKEN RIGHTS TOPICS`, the last two with commas between. Several lines of a name are its rights together.
 
-use super::{Grant, PATTERN, RIGHTS, Token, Tokens, is_pattern};
+use super::{PATTERN, RIGHTS, Tokens, TopicGrant, TopicToken, is_pattern};
 use crate::api::named::{Hash, SHORTEST, hash};
 use crate::settings::problem::{Position, Report};
 
@@ -14,7 +14,7 @@ pub(super) fn is_meant(text: &str) -> bool {
 
 /// The tokens; what is wrong is reported, and never quoted where it may be a token.
 pub(super) fn parse(text: &str, report: &Report) -> Tokens {
-    let mut tokens: Vec<(Token, Vec<Grant>)> = Vec::new();
+    let mut tokens: Vec<(TopicToken, Vec<TopicGrant>)> = Vec::new();
     let lines = (1..).zip(text.lines().map(str::trim));
     for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
         match read(line) {
@@ -26,20 +26,20 @@ pub(super) fn parse(text: &str, report: &Report) -> Tokens {
                         refuse(report, number, &format!("`{name}` has another token above"))
                     }
                     Some((token, _)) => refuse(report, number, &format!("this token is `{}` above", token.name)),
-                    None => tokens.push((Token { name: name.into(), sha256, grants: [].into() }, vec![grant])),
+                    None => tokens.push((TopicToken { name: name.into(), sha256, grants: [].into() }, vec![grant])),
                 }
             }
             Err(problem) => refuse(report, number, &problem),
         }
     }
-    Tokens(tokens.into_iter().map(|(token, grants)| Token { grants: grants.into(), ..token }).collect())
+    Tokens(tokens.into_iter().map(|(token, grants)| TopicToken { grants: grants.into(), ..token }).collect())
 }
 
 fn refuse(report: &Report, line: u64, problem: &str) {
     report.of_file(Some(Position { line, column: 1 }), problem, None);
 }
 
-fn read(line: &str) -> Result<(&str, Hash, Grant), String> {
+fn read(line: &str) -> Result<(&str, Hash, TopicGrant), String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, token, rights, topics] = words.as_slice() else {
         return Err(format!("expected `NAME TOKEN RIGHTS TOPICS`, found {} words", words.len()));
@@ -64,5 +64,5 @@ fn read(line: &str) -> Result<(&str, Hash, Grant), String> {
     if topics.split(',').any(|topic| topic.is_empty() || !is_pattern(topic)) {
         return Err(format!("no topic has such a name; {PATTERN}"));
     }
-    Ok((*name, sha256, Grant { patterns: topics.split(',').map(str::to_owned).collect(), rights }))
+    Ok((*name, sha256, TopicGrant { patterns: topics.split(',').map(str::to_owned).collect(), rights }))
 }

@@ -12,7 +12,7 @@ use super::shapes::looked_at;
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::Call;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
 use crate::jobs::{JobState, MAX_PAGE};
@@ -32,7 +32,7 @@ pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 
 /// A job, whatever its state.
 pub async fn job(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
-    let not_found = || Problem::new(Kind::NoSuchJob, "look at the job");
+    let not_found = || Problem::new(ProblemKind::NoSuchJob, "look at the job");
     let id = names::job(&call, Right::Pop)?.ok_or_else(not_found)?;
     let job = api.queue.get(&id).await.map_err(|error| problem("look at the job", error))?;
     let job = job.ok_or_else(not_found)?;

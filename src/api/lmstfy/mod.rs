@@ -16,12 +16,12 @@ use hyper::{Method, StatusCode};
 use serde_json::json;
 
 pub(super) use self::consume::QUEUES;
-use super::problem::{Kind, Problem};
+use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
-use super::route::{Dialect, Route, routes};
+use super::route::{ApiDialect, ApiRoute, routes};
 
 /// The endpoints for its clients.
-pub static ROUTES: &[Route] = routes! { Dialect::Lmstfy;
+pub static ROUTES: &[ApiRoute] = routes! { ApiDialect::Lmstfy;
     PUT "/api/{namespace}/{queue}" lmstfy_publish => publish::one;
     PUT "/api/{namespace}/{queue}/bulk" lmstfy_publish_bulk => publish::bulk;
     PUT "/api/{namespace}/{queue}/job/{id}" lmstfy_republish => publish::again;
@@ -38,7 +38,7 @@ pub static ROUTES: &[Route] = routes! { Dialect::Lmstfy;
 };
 
 /// The endpoints for administrators.
-pub static ADMIN: &[Route] = routes! { Dialect::Lmstfy;
+pub static ADMIN: &[ApiRoute] = routes! { ApiDialect::Lmstfy;
     GET "/info" lmstfy_info => looks::info;
     GET "/token/{namespace}" lmstfy_tokens => tokens::list;
     POST "/token/{namespace}" lmstfy_new_token => tokens::new;
@@ -53,16 +53,19 @@ pub static ADMIN: &[Route] = routes! { Dialect::Lmstfy;
 pub(super) fn reply(problem: &Problem) -> Reply {
     let status = problem.kind.status();
     let (status, error) = match problem.kind {
-        Kind::NoSuchPath | Kind::Method => (StatusCode::NOT_FOUND, "api not found"),
-        Kind::NoSuchJob => (status, "job not found"),
-        Kind::Forbidden => (StatusCode::UNAUTHORIZED, "invalid token"),
-        Kind::TooLarge => (status, "body too large"),
+        ProblemKind::NoSuchPath | ProblemKind::Method => (StatusCode::NOT_FOUND, "api not found"),
+        ProblemKind::NoSuchJob => (status, "job not found"),
+        ProblemKind::Forbidden => (StatusCode::UNAUTHORIZED, "invalid token"),
+        ProblemKind::TooLarge => (status, "body too large"),
         _ if status.is_server_error() => (StatusCode::INTERNAL_SERVER_ERROR, "internal error"),
         _ => (status, problem.detail.as_str()),
     };
     // Its clients read why they are throttled from another field.
-    let body =
-        if problem.kind == Kind::TooMany { json!({ "error": error, "msg": error }) } else { json!({ "error": error }) };
+    let body = if problem.kind == ProblemKind::TooMany {
+        json!({ "error": error, "msg": error })
+    } else {
+        json!({ "error": error })
+    };
     problem.waits(answer(status, body))
 }
 

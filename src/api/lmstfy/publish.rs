@@ -9,12 +9,12 @@ use serde_json::json;
 use super::answer;
 use super::known::TokenUse;
 use super::names::{job, number, seconds, topic};
-use super::shapes::{Attributes, envelope};
+use super::shapes::{JobAttributes, envelope};
 use super::tokens::throttle;
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::Call;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
 use crate::jobs::{Added, Due, JobError, JobId, NewJob, Topic};
@@ -50,20 +50,20 @@ pub async fn again(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 
 async fn publish(api: &Api, call: &mut Call, topic: &Topic) -> Result<JobId, Problem> {
     throttle(api, call, TokenUse::Write)?;
-    let settings = Settings::of(call)?;
-    let attributes = Attributes::of(&call.headers)?;
+    let settings = PublishSettings::of(call)?;
+    let attributes = JobAttributes::of(&call.headers)?;
     let job = call.read(move |body| settings.job(body, &attributes)).await?;
     let added = api.add("publish the job", call, topic, vec![job]).await?;
     let added = added.into_iter().next().map(|added| added.id);
-    added.ok_or_else(|| Problem::new(Kind::Unexpected, "publish the job: the answer has none"))
+    added.ok_or_else(|| Problem::new(ProblemKind::Unexpected, "publish the job: the answer has none"))
 }
 
 /// Many jobs: all of them, or none.
 pub async fn bulk(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Add)?;
     throttle(&api, &call, TokenUse::Write)?;
-    let settings = Settings::of(&call)?;
-    let attributes = Attributes::of(&call.headers)?;
+    let settings = PublishSettings::of(&call)?;
+    let attributes = JobAttributes::of(&call.headers)?;
     let jobs = call.read(move |body| {
         let items = match Json::read(body).map(|list| list.items(BULK)) {
             Ok(Ok(items)) if items.is_empty() => return Err(Problem::bad("no jobs")),
@@ -83,14 +83,14 @@ pub async fn bulk(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 }
 
 /// The settings of jobs in the query.
-struct Settings {
+struct PublishSettings {
     delay: std::time::Duration,
     ttl: std::time::Duration,
     tries: u16,
 }
 
-impl Settings {
-    fn of(call: &Call) -> Result<Settings, Problem> {
+impl PublishSettings {
+    fn of(call: &Call) -> Result<PublishSettings, Problem> {
         let (delay, ttl) = (seconds(call, "delay", 0)?, seconds(call, "ttl", TTL)?);
         let tries = u16::try_from(number(call, "tries", 1)?).map_err(|_| Problem::bad("invalid tries"))?;
         if !ttl.is_zero() && ttl <= delay {
@@ -99,12 +99,12 @@ impl Settings {
         if tries == 0 {
             return Err(Problem::bad("tries shouldn't be zero"));
         }
-        Ok(Settings { delay, ttl, tries })
+        Ok(PublishSettings { delay, ttl, tries })
     }
 
-    fn job(&self, body: Bytes, attributes: &Attributes) -> Result<NewJob, Problem> {
+    fn job(&self, body: Bytes, attributes: &JobAttributes) -> Result<NewJob, Problem> {
         if body.len() > BODY {
-            return Err(Problem::new(Kind::TooLarge, "body too large"));
+            return Err(Problem::new(ProblemKind::TooLarge, "body too large"));
         }
         let (body, content_type) = envelope(body, attributes);
         Ok(NewJob {

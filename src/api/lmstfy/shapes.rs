@@ -22,13 +22,13 @@ const LONGEST_VALUE: usize = 128;
 
 /// Names and values of a job's headers.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Attributes(Map<String, Value>);
+pub struct JobAttributes(Map<String, Value>);
 
-impl Attributes {
+impl JobAttributes {
     /// The attributes of a request. Longer ones are cut off.
-    pub fn of(headers: &HeaderMap) -> Result<Attributes, Problem> {
+    pub fn of(headers: &HeaderMap) -> Result<JobAttributes, Problem> {
         if !headers.get("enable-job-version").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"yes")) {
-            return Ok(Attributes::default());
+            return Ok(JobAttributes::default());
         }
         let mut attributes = Map::new();
         for name in headers.keys() {
@@ -40,14 +40,14 @@ impl Attributes {
             }
         }
         match attributes.len() {
-            0..=MOST => Ok(Attributes(attributes)),
+            0..=MOST => Ok(JobAttributes(attributes)),
             _ => Err(Problem::bad("too many attributes, cannot exceed 16")),
         }
     }
 }
 
 /// The body to store, and its content type.
-pub fn envelope(body: Bytes, attributes: &Attributes) -> (Bytes, &'static str) {
+pub fn envelope(body: Bytes, attributes: &JobAttributes) -> (Bytes, &'static str) {
     if attributes.0.is_empty() {
         return (body, "");
     }

@@ -15,8 +15,9 @@ use super::names::namespace;
 use crate::api::Api;
 use crate::api::access::{Caller, Made, Right};
 use crate::api::call::{Call, Query};
-use crate::api::fields::Fields;
-use crate::api::problem::{Kind, Problem};
+use crate::api::fields::JsonFields;
+use crate::api::problem::{Problem, ProblemKind};
+use crate::api::rates::RequestRate;
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
 use crate::jobs::{MadeToken, TokenLimits};
@@ -37,7 +38,7 @@ fn without_pool(token: &str) -> Result<&str, Problem> {
     match token.split_once(':') {
         None => Ok(token),
         Some((POOL, token)) => Ok(token),
-        Some(_) => Err(Problem::new(Kind::NoSuchPath, "pool not found")),
+        Some(_) => Err(Problem::new(ProblemKind::NoSuchPath, "pool not found")),
     }
 }
 
@@ -46,7 +47,7 @@ fn without_pool(token: &str) -> Result<&str, Problem> {
 /// # Errors
 /// There is no such token, or Redis cannot be asked.
 pub async fn owner(api: &Api, token: &str, call: &Call) -> Result<Caller, Problem> {
-    let invalid = || Problem::new(Kind::Unauthorized, "invalid token");
+    let invalid = || Problem::new(ProblemKind::Unauthorized, "invalid token");
     // Without a namespace in the path only the tokens of the file are valid.
     let namespace = namespace(call).map_err(|_| invalid())?;
     let key = (namespace.to_owned(), hash(without_pool(token)?));
@@ -147,7 +148,7 @@ pub async fn set_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 
 async fn change_limits(api: &Api, mut call: Call, again: bool) -> Result<TokenLimits, Problem> {
     let (namespace, hash) = (administered(&call)?, hash_in(&call)?);
-    let mut fields = call.read(Fields::parse).await?;
+    let mut fields = call.read(JsonFields::parse).await?;
     let mut number = |name| Ok::<_, Problem>(fields.number(name)?.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX)));
     let limits = TokenLimits { read: number("read")?, write: number("write")?, interval: number("interval")? };
     if limits.read == 0 && limits.write == 0 {
@@ -158,7 +159,7 @@ async fn change_limits(api: &Api, mut call: Call, again: bool) -> Result<TokenLi
     }
     let made = made(api, &namespace, &hash).await?;
     if made.limits.is_some() && !again {
-        return Err(Problem::new(Kind::Conflict, "the token has a limiter"));
+        return Err(Problem::new(ProblemKind::Conflict, "the token has a limiter"));
     }
     keep(api, &namespace, &hash, &MadeToken { limits: Some(limits), ..made }).await?;
     Ok(limits)
@@ -174,7 +175,7 @@ pub async fn delete_limits(api: Arc<Api>, call: Call) -> Result<Reply, Problem> 
 
 async fn made(api: &Api, namespace: &str, hash: &str) -> Result<MadeToken, Problem> {
     let made = api.queue.token(namespace, hash).await.map_err(|error| problem("look the token up", error))?;
-    made.ok_or_else(|| Problem::new(Kind::NotFound, "token not found"))
+    made.ok_or_else(|| Problem::new(ProblemKind::NotFound, "token not found"))
 }
 
 async fn keep(api: &Api, namespace: &str, hash: &str, token: &MadeToken) -> Result<(), Problem> {
@@ -198,7 +199,7 @@ fn administered(call: &Call) -> Result<String, Problem> {
     let namespace = namespace(call)?;
     match call.caller.made.is_none() && administers(&call.caller, namespace) {
         true => Ok(namespace.to_owned()),
-        false => Err(Problem::new(Kind::Forbidden, "invalid token")),
+        false => Err(Problem::new(ProblemKind::Forbidden, "invalid token")),
     }
 }
 

@@ -5,7 +5,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::api::call::Query;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 
 /// Adds the schema of a type to the document, and returns a reference to it.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -24,7 +24,7 @@ pub struct Operation {
     answers: [Option<Success>; 2],
     media_type: &'static str,
     /// Problems beside those of every endpoint.
-    problems: &'static [Kind],
+    problems: &'static [ProblemKind],
 }
 
 /// An answer that is no problem.
@@ -37,7 +37,7 @@ struct Success {
 }
 
 /// Problems of every endpoint that reads a body.
-const OF_A_BODY: [Kind; 3] = [Kind::TooLarge, Kind::MediaType, Kind::TooSlow];
+const OF_A_BODY: [ProblemKind; 3] = [ProblemKind::TooLarge, ProblemKind::MediaType, ProblemKind::TooSlow];
 
 impl Operation {
     /// An endpoint without parameters and answers.
@@ -98,7 +98,7 @@ impl Operation {
     }
 
     /// The same with further problems.
-    pub const fn problems(self, problems: &'static [Kind]) -> Operation {
+    pub const fn problems(self, problems: &'static [ProblemKind]) -> Operation {
         Operation { problems, ..self }
     }
 
@@ -140,7 +140,7 @@ impl Parameter {
 }
 
 /// An endpoint of a document.
-pub struct Described<'a> {
+pub struct DescribedEndpoint<'a> {
     /// The name of the operation.
     pub name: &'a str,
     /// The method.
@@ -150,12 +150,12 @@ pub struct Described<'a> {
     /// Whether it needs no token.
     pub open: bool,
     /// Problems beside those of the operation.
-    pub always: &'a [Kind],
+    pub always: &'a [ProblemKind],
     /// The description.
     pub operation: &'a Operation,
 }
 
-impl Described<'_> {
+impl DescribedEndpoint<'_> {
     /// The endpoint in the terms of OpenAPI.
     pub(super) fn write(&self, tag: &str, parameters: &[Parameter], schemas: &mut SchemaGenerator) -> Value {
         let operation = self.operation;
@@ -193,7 +193,7 @@ impl Described<'_> {
             }
             responses.insert(status.to_string(), answer);
         }
-        let of_body: &[Kind] = if self.operation.body.is_some() { &OF_A_BODY } else { &[] };
+        let of_body: &[ProblemKind] = if self.operation.body.is_some() { &OF_A_BODY } else { &[] };
         for kind in self.always.iter().chain(self.operation.problems).chain(of_body) {
             let answer = responses.entry(kind.status().as_str().to_owned()).or_insert_with(|| {
                 json!({

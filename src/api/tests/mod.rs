@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::client::{Answer, Client};
 use super::HttpApi;
 use super::config::{ApiSpec, Face};
-use super::listener::Listener;
+use super::listener::ApiListener;
 use super::server::serve;
 use crate::jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
 use crate::link::test_server::TestServer;
@@ -58,10 +58,10 @@ impl World {
         let (subscriber, heard) = Subscriber::start(endpoint, vec![WAKE.into()]);
         let (dispenser, dispensing) = Dispenser::new(queue.clone());
         let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));
-        let memory = super::room::Memory::new(spec.max_body, super::room::ROOM);
+        let memory = super::room::BodyMemory::new(spec.max_body, super::room::ROOM);
         let api = HttpApi::new(&spec, (queue.clone(), dispenser), memory, events.api(), stop.clone()).unwrap();
         let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files).unwrap()));
-        let listener = Listener::bind(&spec.listen.into()).unwrap();
+        let listener = ApiListener::bind(&spec.listen.into()).unwrap();
         let address = listener.address.tcp().unwrap();
         let served = tokio::spawn(serve(listener, Arc::new(api), certificates));
         World { redis, queue, events, address, stop, served, dispensing, _subscriber: subscriber }

@@ -17,8 +17,8 @@ use super::shapes::{AddedShape, AddedShapes};
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::{Call, Query};
-use crate::api::fields::Fields;
-use crate::api::problem::{Kind, Problem};
+use crate::api::fields::JsonFields;
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::api::text::moment;
 use crate::jobs::{Due, NewJob};
@@ -44,7 +44,7 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let (query, is_json, says_json) = (call.query.clone(), call.is_json(), call.says_json());
     let job = call.read(move |body| {
         if is_json && query.is_empty() && (says_json || is_object(&body)) {
-            return job(Fields::parse(body)?);
+            return job(JsonFields::parse(body)?);
         }
         if is_json && is_job(&body) {
             return Err(Problem::bad(
@@ -57,7 +57,7 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let job = job.await?;
     let mut added = api.add("add the job", &call, &topic, vec![job]).await?;
     let Some(added) = added.pop() else {
-        return Err(Problem::new(Kind::Unexpected, "add the job: the answer has none"));
+        return Err(Problem::new(ProblemKind::Unexpected, "add the job: the answer has none"));
     };
     if added.created {
         return Reply::json(StatusCode::CREATED, &AddedShape::from(added));
@@ -66,7 +66,7 @@ pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
         let id = added.id;
         let detail =
             format!("add the job: {id} is there with another body; nothing was done; use another id, or delete it");
-        return Err(Problem::new(Kind::IdTaken, detail));
+        return Err(Problem::new(ProblemKind::IdTaken, detail));
     }
     // What became of the one that was added before.
     let there = api.queue.get(&added.id).await.map_err(|error| problem("look at the job that is there", error))?;
@@ -78,7 +78,7 @@ pub async fn batch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Add)?;
     if !call.is_json() {
         let detail = "add jobs: several jobs are sent as JSON, with content-type application/json";
-        return Err(Problem::new(Kind::MediaType, detail));
+        return Err(Problem::new(ProblemKind::MediaType, detail));
     }
     let jobs = call.read(jobs).await?;
     let added = api.add("add the jobs", &call, &topic, jobs).await?;
@@ -92,7 +92,7 @@ fn is_object(body: &Bytes) -> bool {
 
 /// Whether a body is a job with its settings, and not the body of one.
 fn is_job(body: &Bytes) -> bool {
-    Fields::parse(body.clone()).is_ok_and(|fields| {
+    JsonFields::parse(body.clone()).is_ok_and(|fields| {
         fields.names().any(|name| BODY.contains(&name))
             && fields.names().all(|name| BODY.contains(&name) || name == CONTENT || SETTINGS.contains(&name))
     })
@@ -100,16 +100,16 @@ fn is_job(body: &Bytes) -> bool {
 
 /// The jobs of a batch.
 fn jobs(body: Bytes) -> Result<Vec<NewJob>, Problem> {
-    let mut fields = Fields::parse(body)?;
+    let mut fields = JsonFields::parse(body)?;
     let items = fields.list("jobs", BATCH)?;
     fields.finish()?;
     let items = items.ok_or_else(|| Problem::bad("read the body: `jobs` is missing: a list of jobs"))?;
-    let read = |(at, item): (usize, &Json)| job(Fields::of(format!("jobs[{at}]."), item)?);
+    let read = |(at, item): (usize, &Json)| job(JsonFields::of(format!("jobs[{at}]."), item)?);
     items.iter().enumerate().map(read).collect()
 }
 
 /// A job as a JSON object.
-fn job(mut fields: Fields) -> Result<NewJob, Problem> {
+fn job(mut fields: JsonFields) -> Result<NewJob, Problem> {
     let (body, default_type) = body(&mut fields)?;
     let content_type = fields.text(CONTENT)?.unwrap_or_else(|| default_type.to_owned());
     let job = with_settings(NewJob { content_type, ..NewJob::new(body) }, &mut fields)?;
@@ -118,7 +118,7 @@ fn job(mut fields: Fields) -> Result<NewJob, Problem> {
 }
 
 /// The body: a text is its characters, any other value its JSON as it was sent.
-fn body(fields: &mut Fields) -> Result<(Bytes, &'static str), Problem> {
+fn body(fields: &mut JsonFields) -> Result<(Bytes, &'static str), Problem> {
     match (fields.any("body"), fields.bytes("body_base64")?) {
         (Some(_), Some(_)) => Err(fields.problem("there are both `body` and `body_base64`; send one of them")),
         (Some(value), None) => match value.text() {
@@ -134,14 +134,14 @@ fn body(fields: &mut Fields) -> Result<(Bytes, &'static str), Problem> {
 }
 
 /// A source of settings.
-trait Settings {
+trait SettingsSource {
     fn word(&mut self, name: &'static str) -> Result<Option<String>, Problem>;
     fn whole(&mut self, name: &'static str) -> Result<Option<u64>, Problem>;
     fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem>;
     fn refused(&self, detail: &str) -> Problem;
 }
 
-impl Settings for Fields {
+impl SettingsSource for JsonFields {
     fn word(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
         self.text(name)
     }
@@ -151,7 +151,7 @@ impl Settings for Fields {
     }
 
     fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem> {
-        Fields::time(self, names)
+        JsonFields::time(self, names)
     }
 
     fn refused(&self, detail: &str) -> Problem {
@@ -161,7 +161,7 @@ impl Settings for Fields {
 
 struct FromQuery<'a>(&'a Query);
 
-impl Settings for FromQuery<'_> {
+impl SettingsSource for FromQuery<'_> {
     fn word(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
         Ok(self.0.text(name).map(str::to_owned))
     }
@@ -179,7 +179,7 @@ impl Settings for FromQuery<'_> {
     }
 }
 
-fn with_settings(job: NewJob, from: &mut impl Settings) -> Result<NewJob, Problem> {
+fn with_settings(job: NewJob, from: &mut impl SettingsSource) -> Result<NewJob, Problem> {
     let id = from.word("id")?.map(|id| id.parse()).transpose();
     let id = id.map_err(|error: crate::jobs::InvalidName| from.refused(&format!("`id`: {error}")))?;
     let at = match (from.word("due")?, from.whole("due_ms")?) {

@@ -12,7 +12,7 @@ use super::topics;
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::Call;
-use crate::api::fields::Fields;
+use crate::api::fields::JsonFields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::jobs::{JobState, LocalId, MAX_SWEEP, Topic, Which};
@@ -63,7 +63,7 @@ impl Meant {
 /// The topic, the jobs, and their new time to live. Nothing is meant by nothing: a purge has to say how many.
 async fn meant(mut call: Call, with_ttl: bool) -> Result<(Topic, Meant, Option<Duration>), Problem> {
     let name = call.topic(Right::Admin)?;
-    let mut fields = call.read(Fields::parse).await?;
+    let mut fields = call.read(JsonFields::parse).await?;
     let ids = fields.list("ids", MAX_SWEEP)?;
     let limit = fields.number("limit")?;
     let ttl = if with_ttl { fields.number("ttl_ms")?.map(Duration::from_millis) } else { None };

@@ -9,7 +9,7 @@ use super::errors::problem;
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::Call;
-use crate::api::fields::Fields;
+use crate::api::fields::JsonFields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::jobs::{Allowed, Limits, Topic};
@@ -23,7 +23,7 @@ pub async fn of(api: &Api, topic: &Topic) -> Result<Allowed, Problem> {
 /// Replaces the limits that were set. Without a body, or with `{}`, those of the configuration are in effect again.
 pub async fn set(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let topic = call.topic(Right::Admin)?;
-    let mut fields = call.read(Fields::parse).await?;
+    let mut fields = call.read(JsonFields::parse).await?;
     // Zero lifts a limit where there may be none; elsewhere it is refused.
     let mut or_none = |name| Ok::<_, Problem>(fields.number(name)?.map(|n| Some(n).filter(|n| *n > 0)));
     let (ttl, dead_ttl) = (or_none("ttl_ms")?, or_none("dead_ttl_ms")?);

@@ -12,7 +12,7 @@ use super::errors::problem;
 use crate::api::Api;
 use crate::api::access::Right;
 use crate::api::call::{Call, Query};
-use crate::api::fields::Fields;
+use crate::api::fields::JsonFields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::jobs::{JobId, Release, Settled, Token};
@@ -82,7 +82,8 @@ struct Said {
 /// The job, the proof that the consumer has it, and what it says: in the query, or as JSON in the body.
 async fn said(call: &mut Call, names: &[&'static str]) -> Result<(JobId, Token, Said), Problem> {
     let id = call.job(Right::Pop)?;
-    let in_the_body = call.read(|body| if body.is_empty() { Ok(None) } else { Fields::parse(body).map(Some) }).await?;
+    let in_the_body =
+        call.read(|body| if body.is_empty() { Ok(None) } else { JsonFields::parse(body).map(Some) }).await?;
     let (token, said) = match in_the_body {
         Some(_) if !call.query.is_empty() => {
             return Err(Problem::bad("read the request: there are a query and a body; send one of them"));
@@ -112,7 +113,7 @@ fn in_query(query: &Query) -> Result<(String, Said), Problem> {
     Ok((query.text("token").unwrap_or_default().to_owned(), said))
 }
 
-fn in_body(mut fields: Fields, names: &[&'static str]) -> Result<(String, Said), Problem> {
+fn in_body(mut fields: JsonFields, names: &[&'static str]) -> Result<(String, Said), Problem> {
     let token = fields.text("token")?.unwrap_or_default();
     let mut said = Said::default();
     if names.contains(&"delay") {

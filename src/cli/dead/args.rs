@@ -62,7 +62,7 @@ impl FilterArgs {
 /// LetterSelector letters of a queue are meant: by name, by filter, or all.
 #[derive(Debug, Args)]
 #[group(skip)]
-pub struct WhichArgs {
+pub struct LettersArgs {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]
     pub queue: String,
@@ -80,7 +80,7 @@ pub struct WhichArgs {
     pub daemon: DaemonArgs,
 }
 
-impl WhichArgs {
+impl LettersArgs {
     /// Whether the ids come from standard input.
     pub fn reads_stdin(&self) -> bool {
         self.ids.iter().any(|id| id == "-")

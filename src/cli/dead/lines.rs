@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::args::{FilterArgs, PaceArgs};
-use crate::cli::progress::Progress;
+use crate::cli::progress::ProgressLine;
 use crate::cli::{Failed, Global, answer, load, on_queue};
 use crate::operate::Session;
 use crate::operate::content::escaped;
-use crate::operate::dead::{self, Aside, Broken, Imported, LetterSelector};
+use crate::operate::dead::{self, Broken, BrokenFile, Imported, LetterSelector};
 use crate::operate::words;
 
 /// Write dead letters as lines of JSON.
@@ -108,7 +108,7 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Wr
         Some(file) => file,
         None => &mut *out,
     };
-    let done = dead::export(&queue, &which, &mut Progress::start("dead export"), to).await?;
+    let done = dead::export(&queue, &which, &mut ProgressLine::start("dead export"), to).await?;
     if done.stopped {
         let after = done.last.map(|last| format!(" with --after {last}")).unwrap_or_default();
         let written = words::count(usize::try_from(done.exported).unwrap_or(usize::MAX), "line");
@@ -141,7 +141,7 @@ pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Wr
     };
     let (_session, queue) = on_queue(global, &args.queue).await?;
     let aside = aside(args)?;
-    let mut watch = Progress::start("dead import");
+    let mut watch = ProgressLine::start("dead import");
     let done = dead::import(&queue, &mut *lines, args.skip, args.pace.pace(), aside, &mut watch).await?;
     drop(watch);
     imported(global, args, &done, out)?;
@@ -155,9 +155,9 @@ pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Wr
 }
 
 /// The file for what is no letter. A dry run makes none.
-fn aside(args: &ImportArgs) -> Result<Option<Aside>, Failed> {
+fn aside(args: &ImportArgs) -> Result<Option<BrokenFile>, Failed> {
     let Some(path) = args.broken.as_ref().filter(|_| !args.pace.dry_run) else { return Ok(None) };
-    let aside = Aside::open(path)?;
+    let aside = BrokenFile::open(path)?;
     let place = |path: &PathBuf| path.canonicalize().ok();
     match args.file.as_ref().and_then(place) {
         Some(file) if Some(&file) == place(path).as_ref() => Err(Failed::usage(format!(
@@ -226,7 +226,7 @@ async fn from_kafka(
     dead::can_go_back(&session.1)?;
     let backlog = dead::open(&session.0.config, &args.queue, args.sink.as_deref(), place).await?;
     let aside = aside(args)?;
-    let mut watch = Progress::start("dead import");
+    let mut watch = ProgressLine::start("dead import");
     let done = dead::import_from(&session.1, backlog, args.pace.pace(), aside, &mut watch).await?;
     drop(watch);
     imported(global, args, &done, out)?;

@@ -8,14 +8,14 @@ use std::io::{IsTerminal, Write};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use self::args::{FilterArgs, PaceArgs, WhichArgs, ids_of_stdin};
+use self::args::{FilterArgs, LettersArgs, PaceArgs, ids_of_stdin};
 use super::errors::explain;
-use super::progress::Progress;
+use super::progress::ProgressLine;
 use super::remote::DaemonArgs;
-use super::table::{Align, Table};
+use super::table::{Align, TextTable};
 use super::{Failed, Global, answer, show};
 use crate::operate::content::escaped;
-use crate::operate::dead::{self, Counted, DeadLetters, Letter, LetterSelector, Purged, Redriven, ShownLetters, Swept};
+use crate::operate::dead::{self, Counted, Letter, LetterList, LetterSelector, Purged, Redriven, ShownLetters, Swept};
 use crate::operate::{Error, words};
 
 /// Show, count, redrive, remove, export or import dead letters.
@@ -132,7 +132,7 @@ Examples:
 pub struct RedriveArgs {
     /// LetterSelector letters.
     #[command(flatten)]
-    pub which: WhichArgs,
+    pub which: LettersArgs,
     /// The pace.
     #[command(flatten)]
     pub pace: PaceArgs,
@@ -158,7 +158,7 @@ Run it again after a failure or Ctrl-C: it goes on, and nothing is redriven twic
 pub struct PurgeArgs {
     /// LetterSelector letters.
     #[command(flatten)]
-    pub which: WhichArgs,
+    pub which: LettersArgs,
     /// The pace.
     #[command(flatten)]
     pub pace: PaceArgs,
@@ -178,13 +178,13 @@ Run it again after a failure or Ctrl-C: it goes on.";
 pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn Write + Send)) -> Result<u8, Failed> {
     match command {
         DeadCommand::Ls(args) => {
-            let (filter, mut watch) = (args.filter.filter(), Progress::start("dead ls"));
+            let (filter, mut watch) = (args.filter.filter(), ProgressLine::start("dead ls"));
             let operator = args.daemon.operator(global)?;
             let found = operator.letters(&args.queue, &filter, args.limit, &mut watch).await?;
             answer(global, out, &found, list)?;
         }
         DeadCommand::Count(args) => {
-            let (filter, mut watch) = (args.filter.filter(), Progress::start("dead count"));
+            let (filter, mut watch) = (args.filter.filter(), ProgressLine::start("dead count"));
             let operator = args.daemon.operator(global)?;
             let counted = operator.count_letters(&args.queue, &filter, &mut watch).await?;
             answer(global, out, &counted, totals)?;
@@ -213,7 +213,7 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
 
 /// Runs `step` for the letters that are meant: all at once, or as many as [`ids_of_stdin`] returns.
 async fn in_batches<T: Swept>(
-    args: &WhichArgs,
+    args: &LettersArgs,
     mut which: LetterSelector,
     mut step: impl AsyncFnMut(&LetterSelector) -> Result<T, Error>,
 ) -> Result<T, Failed> {
@@ -236,7 +236,7 @@ async fn redrive(global: &Global, args: &RedriveArgs, out: &mut (dyn Write + Sen
     let operator = args.which.daemon.operator(global)?;
     let queue = &args.which.queue;
     operator.check_letters(queue, args.which.names()).await?;
-    let mut watch = Progress::start("dead redrive");
+    let mut watch = ProgressLine::start("dead redrive");
     let redrive = async |which: &LetterSelector| operator.redrive(queue, which, pace, &mut watch).await;
     let done: Redriven = in_batches(&args.which, which, redrive).await?;
     drop(watch);
@@ -277,7 +277,7 @@ async fn purge(global: &Global, args: &PurgeArgs, out: &mut (dyn Write + Send)) 
     let operator = args.which.daemon.operator(global)?;
     let queue = &args.which.queue;
     operator.check_letters(queue, args.which.names()).await?;
-    let mut watch = Progress::start("dead purge");
+    let mut watch = ProgressLine::start("dead purge");
     let purge = async |which: &LetterSelector| operator.purge(queue, which, pace, &mut watch).await;
     let done: Purged = in_batches(&args.which, which, purge).await?;
     drop(watch);
@@ -308,7 +308,7 @@ fn found_all(queue: &str, not_found: &[String], done: &str) -> Result<(), Failed
 fn totals(counted: &Counted) -> String {
     let columns = ["COUNT", "REASON", "CLASS", "CODE", "SINK", "OLDEST", "NEWEST"];
     let align = |name: &'static str| (name, if name == "COUNT" { Align::Right } else { Align::Left });
-    let mut table = Table::new(&columns.map(align));
+    let mut table = TextTable::new(&columns.map(align));
     let time = |ms: Option<i64>| ms.map(|ms| show::relative(ms, counted.now_ms)).unwrap_or_default();
     for total in &counted.totals {
         let words = [&total.reason, &total.class, &total.code, &total.sink].map(|word| escaped(word));
@@ -327,12 +327,12 @@ fn shown(found: &ShownLetters) -> String {
     }
 }
 
-fn list(found: &DeadLetters) -> String {
+fn list(found: &LetterList) -> String {
     if found.dead_letters.is_empty() {
         return format!("no dead letters in {}\n", found.queue);
     }
     let columns = ["STREAM ID", "ID", "DIED", "REASON", "ATTEMPTS", "CODE", "SINK", "MESSAGE"];
-    let mut table = Table::new(&columns.map(|name| (name, Align::Left)));
+    let mut table = TextTable::new(&columns.map(|name| (name, Align::Left)));
     for letter in &found.dead_letters {
         let died = letter.died_ms.map(|ms| show::relative(ms, found.now_ms)).unwrap_or_default();
         let attempts = letter.attempts.map(|attempts| attempts.to_string()).unwrap_or_default();

@@ -11,9 +11,9 @@ pub(super) use self::text::found;
 use super::person::person;
 use super::remote::DaemonArgs;
 use super::{Failed, Global, answer, show};
-use crate::operate::element::{Acted, Action, Fate, When};
+use crate::operate::element::{ActOutcome, Action, NewState, When};
 use crate::operate::pause;
-use crate::operate::peek::State;
+use crate::operate::peek::PeekState;
 
 /// An element of a queue.
 #[derive(Debug, Args)]
@@ -157,12 +157,12 @@ async fn carry_out(
 }
 
 /// `52414e444f4d3842 of orders: was scheduled, is due now`.
-fn done(acted: &Acted) -> String {
+fn done(acted: &ActOutcome) -> String {
     let [element] = &acted.elements;
     let was = match element.was {
-        State::Retry => "waiting for a retry",
-        State::Dead => "dead",
-        State::Scheduled | State::InFlight | State::Ready => "scheduled",
+        PeekState::Retry => "waiting for a retry",
+        PeekState::Dead => "dead",
+        PeekState::Scheduled | PeekState::InFlight | PeekState::Ready => "scheduled",
     };
     let time = element.due_ms.map(|ms| match ms <= acted.now_ms {
         true => "due now".to_owned(),
@@ -170,10 +170,10 @@ fn done(acted: &Acted) -> String {
     });
     let time = time.unwrap_or_default();
     let is = match element.state {
-        Fate::Scheduled => format!("scheduled, {time}"),
-        Fate::Retry => format!("waiting for a retry, {time}"),
-        Fate::Dead => "dead".to_owned(),
-        Fate::Gone => "gone".to_owned(),
+        NewState::Scheduled => format!("scheduled, {time}"),
+        NewState::Retry => format!("waiting for a retry, {time}"),
+        NewState::Dead => "dead".to_owned(),
+        NewState::Gone => "gone".to_owned(),
     };
     let again = if element.unchanged { "; it was so before, nothing was changed" } else { "" };
     let renamed = element.new_id.as_ref().map(|id| format!("; its id is now {id}, a hash over its due time"));

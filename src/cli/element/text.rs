@@ -3,14 +3,14 @@
 use crate::cli::errors::explain;
 use crate::cli::show;
 use crate::operate::content::escaped;
-use crate::operate::element::{Detail, Found};
-use crate::operate::peek::State;
+use crate::operate::element::{Detail, FoundElement};
+use crate::operate::peek::PeekState;
 use crate::operate::words::duration;
 
 /// Everything that is known of it.
-pub fn found(found: &Found) -> String {
+pub fn found(found: &FoundElement) -> String {
     let [element] = &found.elements;
-    let mut lines = Lines { text: String::new(), now_ms: found.now_ms };
+    let mut lines = FactLines { text: String::new(), now_ms: found.now_ms };
     lines.facts(element);
     let paused: String = found.paused.iter().map(|pause| format!("{}\n", pause.line(found.now_ms))).collect();
     let held = found.held.iter().map(|hold| {
@@ -20,12 +20,12 @@ pub fn found(found: &Found) -> String {
     lines.text + &paused + &held.collect::<String>()
 }
 
-struct Lines {
+struct FactLines {
     text: String,
     now_ms: i64,
 }
 
-impl Lines {
+impl FactLines {
     fn line(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
             self.text.push_str(&format!("{name:<17} {value}\n"));
@@ -42,11 +42,11 @@ impl Lines {
     fn facts(&mut self, element: &Detail) {
         self.line("id", &element.id.as_ref().map(ToString::to_string).unwrap_or_default());
         let state = match element.state {
-            State::Scheduled => "scheduled",
-            State::Retry => "waits for a retry",
-            State::InFlight => "in flight",
-            State::Ready => "on the ready list",
-            State::Dead => "dead",
+            PeekState::Scheduled => "scheduled",
+            PeekState::Retry => "waits for a retry",
+            PeekState::InFlight => "in flight",
+            PeekState::Ready => "on the ready list",
+            PeekState::Dead => "dead",
         };
         self.line("state", state);
         if let Some(holder) = &element.held_by {

@@ -43,7 +43,7 @@ fn time(text: &str) -> Result<i64, String> {
 
 /// A job that its consumer holds.
 #[derive(Debug, Args)]
-pub struct Held {
+pub struct HeldJob {
     /// The job's id, as `pop` answered it
     #[arg(value_name = "ID")]
     pub id: JobId,
@@ -54,7 +54,7 @@ pub struct Held {
 
 /// A job.
 #[derive(Debug, Args)]
-pub struct Named {
+pub struct NamedJob {
     /// The job's id: TOPIC~ID
     #[arg(value_name = "ID")]
     pub id: JobId,
@@ -165,7 +165,7 @@ Exit codes: 0 took at least one, 1 failed or unknown, 2 wrong arguments, 4 there
 pub struct ReleaseArgs {
     /// The job.
     #[command(flatten)]
-    pub held: Held,
+    pub held: HeldJob,
     /// The delay until it is ready again
     #[arg(long, value_name = "DURATION", value_parser = delay, default_value = "0s")]
     pub delay: Duration,
@@ -187,7 +187,7 @@ Example:
 pub struct TouchArgs {
     /// The job.
     #[command(flatten)]
-    pub held: Held,
+    pub held: HeldJob,
     /// Another time to run from now on
     #[arg(long, value_name = "DURATION", value_parser = ttr)]
     pub ttr: Option<Duration>,
@@ -203,7 +203,7 @@ Example:
 pub struct BuryArgs {
     /// The job.
     #[command(flatten)]
-    pub held: Held,
+    pub held: HeldJob,
     /// Why; `jobs get` shows it
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
@@ -230,7 +230,7 @@ Examples:
 /// Show jobs of a topic without taking them.
 #[derive(Debug, Args)]
 #[command(after_help = PEEK)]
-pub struct PeekArgs {
+pub struct PeekJobsArgs {
     /// The topic
     #[arg(value_name = "TOPIC")]
     pub topic: Topic,
@@ -359,7 +359,7 @@ Example:
 /// scheduled | retry -> job: delay | ready
 #[derive(Debug, Args)]
 #[command(after_help = IMPORT)]
-pub struct ImportArgs {
+pub struct ImportJobsArgs {
     /// The queue's id in the configuration
     #[arg(value_name = "QUEUE")]
     pub queue: String,
@@ -387,7 +387,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT)]
 #[command(group(ArgGroup::new("where").required(true).args(["key", "queue"])))]
-pub struct ExportArgs {
+pub struct ExportJobsArgs {
     /// The topic
     #[arg(value_name = "TOPIC")]
     pub topic: Topic,

@@ -3,10 +3,10 @@
 use clap::Subcommand;
 
 use super::args::{
-    AddArgs, BuryArgs, DestroyArgs, ExportArgs, Held, ImportArgs, LimitsArgs, Named, OfTopic, PeekArgs, PopArgs,
-    ReleaseArgs, TopicsArgs, TouchArgs,
+    AddArgs, BuryArgs, DestroyArgs, ExportJobsArgs, HeldJob, ImportJobsArgs, LimitsArgs, NamedJob, OfTopic,
+    PeekJobsArgs, PopArgs, ReleaseArgs, TopicsArgs, TouchArgs,
 };
-use super::dead::DeadCommand;
+use super::dead::DeadJobsCommand;
 
 /// Use the job queue: add, take and settle jobs.
 ///
@@ -23,20 +23,20 @@ pub enum JobsCommand {
     ///
     /// Refused when the time to run was over and the job was given back or handed to another consumer.
     #[command(after_help = FINISH)]
-    Finish(Held),
+    Finish(HeldJob),
     Release(ReleaseArgs),
     Touch(TouchArgs),
     Bury(BuryArgs),
     /// Remove a job for good, whatever its state
     #[command(after_help = DELETE)]
-    Delete(Named),
+    Delete(NamedJob),
     /// Show one job
     #[command(visible_alias = "show", after_help = GET)]
-    Get(Named),
+    Get(NamedJob),
     Topics(TopicsArgs),
-    Peek(PeekArgs),
+    Peek(PeekJobsArgs),
     #[command(subcommand, arg_required_else_help = true)]
-    Dead(DeadCommand),
+    Dead(DeadJobsCommand),
     /// Hand out no more jobs of a topic
     ///
     /// What is reserved may be finished, and jobs may be added.
@@ -47,8 +47,8 @@ pub enum JobsCommand {
     Resume(OfTopic),
     Limits(LimitsArgs),
     Destroy(DestroyArgs),
-    Import(ImportArgs),
-    Export(ExportArgs),
+    Import(ImportJobsArgs),
+    Export(ExportJobsArgs),
 }
 
 const AFTER: &str = "\

@@ -19,18 +19,18 @@ use crate::operate::words;
 /// reserved -> dead -> redrive: ready | purge: gone
 #[derive(Debug, Subcommand)]
 #[command(after_help = AFTER)]
-pub enum DeadCommand {
+pub enum DeadJobsCommand {
     /// List the dead jobs of a topic, the oldest first
     #[command(after_help = LS)]
-    Ls(LsArgs),
+    Ls(LsDeadJobsArgs),
     /// Make dead jobs ready again, with all of their tries
     #[command(after_help = REDRIVE)]
-    Redrive(WhichArgs),
+    Redrive(DeadJobsArgs),
     /// Remove dead jobs permanently
     ///
     /// They are lost: no other copy exists. --yes is required with --all, and without a terminal.
     #[command(after_help = PURGE)]
-    Purge(PurgeArgs),
+    Purge(PurgeJobsArgs),
 }
 
 const AFTER: &str = "\
@@ -51,7 +51,7 @@ Examples:
 
 /// The dead jobs that are listed.
 #[derive(Debug, Args)]
-pub struct LsArgs {
+pub struct LsDeadJobsArgs {
     /// The topic.
     #[command(flatten)]
     pub of: OfTopic,
@@ -63,7 +63,7 @@ pub struct LsArgs {
 /// The dead jobs that are meant.
 #[derive(Debug, Args)]
 #[group(skip)]
-pub struct WhichArgs {
+pub struct DeadJobsArgs {
     /// The topic.
     #[command(flatten)]
     pub of: OfTopic,
@@ -77,17 +77,17 @@ pub struct WhichArgs {
 
 /// The dead jobs that are removed.
 #[derive(Debug, Args)]
-pub struct PurgeArgs {
+pub struct PurgeJobsArgs {
     /// The jobs.
     #[command(flatten)]
-    pub which: WhichArgs,
+    pub which: DeadJobsArgs,
     /// Yes, remove them
     #[arg(long)]
     pub yes: bool,
 }
 
 #[derive(Serialize)]
-struct Swept {
+struct SweptJobs {
     topic: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     redriven: Option<u64>,
@@ -95,7 +95,7 @@ struct Swept {
     purged: Option<u64>,
 }
 
-impl WhichArgs {
+impl DeadJobsArgs {
     fn locals(&self, topic: &Topic) -> Result<Vec<LocalId>, Failed> {
         let local = |id: &JobId| match id.topic == *topic {
             true => Ok(id.local.clone()),
@@ -105,14 +105,14 @@ impl WhichArgs {
     }
 }
 
-pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut dyn Write) -> Result<(), Failed> {
+pub(super) async fn run(global: &Global, command: &DeadJobsCommand, out: &mut dyn Write) -> Result<(), Failed> {
     let (which, purge) = match command {
-        DeadCommand::Ls(args) => {
+        DeadJobsCommand::Ls(args) => {
             let found = open(global).await?.peek(&args.of.topic, JobState::Dead, args.limit).await?;
             return answer(global, out, &found, text::list);
         }
-        DeadCommand::Redrive(which) => (which, false),
-        DeadCommand::Purge(args) => {
+        DeadJobsCommand::Redrive(which) => (which, false),
+        DeadJobsCommand::Purge(args) => {
             if !confirmed(args.yes, args.which.all) {
                 return Err(Failed::usage(format!(
                     "purge dead jobs of topic {}: nothing was removed; the removal is permanent: confirm it with --yes",
@@ -126,7 +126,8 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut dyn Wr
     let ids = which.locals(topic)?;
     let done = open(global).await?.sweep(topic, &ids, purge).await?;
     let verb = if purge { "removed" } else { "redriven" };
-    let swept = Swept { topic: topic.to_string(), redriven: (!purge).then_some(done), purged: purge.then_some(done) };
+    let swept =
+        SweptJobs { topic: topic.to_string(), redriven: (!purge).then_some(done), purged: purge.then_some(done) };
     let count = words::count(usize::try_from(done).unwrap_or(usize::MAX), "dead job");
     answer(global, out, &swept, |swept| format!("{count} of {} {verb}\n", swept.topic))?;
     match ids.len() as u64 {

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use self::args::{AddArgs, DestroyArgs, ExportArgs, Held, PopArgs};
+use self::args::{AddArgs, DestroyArgs, ExportJobsArgs, HeldJob, PopArgs};
 pub use self::command::JobsCommand;
 use self::open::open;
 pub(super) use self::text::{list, topics};
-use super::progress::Progress;
+use super::progress::ProgressLine;
 use super::{Failed, Global, answer, input, on_queue};
 use crate::jobs::{Due, JobError, NewJob, PopRequest, Release, Settled};
 use crate::operate::jobs::{ExportTarget, export, failed, import};
@@ -37,13 +37,13 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
     match command {
         JobsCommand::Add(args) => add(global, args, out).await?,
         JobsCommand::Pop(args) => return pop(global, args, out).await,
-        JobsCommand::Finish(Held { id, token }) => {
+        JobsCommand::Finish(HeldJob { id, token }) => {
             let result = open(global).await?.queue.finish(id, *token).await;
             result.map_err(|error| failed(&format!("finish job {id}"), &error))?;
             answer(global, out, &done(id, "finished"), words)?;
         }
         JobsCommand::Release(args) => {
-            let Held { id, token } = &args.held;
+            let HeldJob { id, token } = &args.held;
             let how = if args.uncounted { Release::Uncounted } else { Release::Counted };
             let result = open(global).await?.queue.release(id, *token, args.delay, how, &args.reason).await;
             let (settled, time) = result.map_err(|error| failed(&format!("release job {id}"), &error))?;
@@ -55,13 +55,13 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
             answer(global, out, &result, words)?;
         }
         JobsCommand::Touch(args) => {
-            let Held { id, token } = &args.held;
+            let HeldJob { id, token } = &args.held;
             let result = open(global).await?.queue.touch(id, *token, args.ttr).await;
             let deadline = result.map_err(|error| failed(&format!("touch job {id}"), &error))?;
             answer(global, out, &Done { deadline_ms: Some(deadline), ..done(id, "touched") }, words)?;
         }
         JobsCommand::Bury(args) => {
-            let Held { id, token } = &args.held;
+            let HeldJob { id, token } = &args.held;
             let result = open(global).await?.queue.bury(id, *token, &args.reason).await;
             result.map_err(|error| failed(&format!("bury job {id}"), &error))?;
             answer(global, out, &done(id, "buried"), words)?;
@@ -98,11 +98,12 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
         JobsCommand::Import(args) => {
             let (_session, queue) = on_queue(global, &args.queue).await?;
             let jobs = open(global).await?;
-            let done = import(&queue, &jobs, &args.topic, args.dry_run, &mut Progress::start("jobs import")).await?;
+            let done =
+                import(&queue, &jobs, &args.topic, args.dry_run, &mut ProgressLine::start("jobs import")).await?;
             answer(global, out, &done, text::imported)?;
         }
         JobsCommand::Export(args) => {
-            let ExportArgs { topic, key, queue, seconds, dry_run } = args;
+            let ExportJobsArgs { topic, key, queue, seconds, dry_run } = args;
             let jobs = open(global).await?;
             let held;
             let target = match (key, queue) {
@@ -112,7 +113,7 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
                     ExportTarget::of(&held.1)?
                 }
             };
-            let done = export(&jobs, topic, &target, *dry_run, &mut Progress::start("jobs export")).await?;
+            let done = export(&jobs, topic, &target, *dry_run, &mut ProgressLine::start("jobs export")).await?;
             answer(global, out, &done, text::exported)?;
         }
     }

@@ -1,10 +1,10 @@
 //! Jobs and topics as a person reads them.
 
 use crate::cli::show;
-use crate::cli::table::{Align, Table};
+use crate::cli::table::{Align, TextTable};
 use crate::operate::content::escaped;
 use crate::operate::jobs::{
-    AddedJobs, ExportedJobs, FoundJobs, ImportedElements, JobDetail, TopicLimits, TopicState, Topics,
+    AddedJobs, ExportedJobs, FoundJobs, ImportedElements, JobDetail, TopicLimits, TopicState, TopicStates,
 };
 use crate::operate::words;
 
@@ -59,7 +59,7 @@ pub(in crate::cli) fn list(found: &FoundJobs) -> String {
     if found.jobs.is_empty() {
         return "no jobs\n".to_owned();
     }
-    let mut table = Table::new(&[
+    let mut table = TextTable::new(&[
         ("ID", Left),
         ("STATE", Left),
         ("TIME", Left),
@@ -83,7 +83,7 @@ pub(in crate::cli) fn list(found: &FoundJobs) -> String {
     table.render()
 }
 
-pub(in crate::cli) fn topics(found: &Topics) -> String {
+pub(in crate::cli) fn topics(found: &TopicStates) -> String {
     use Align::{Left, Right};
     if found.topics.is_empty() {
         return "no topics\n".to_owned();
@@ -98,7 +98,7 @@ pub(in crate::cli) fn topics(found: &Topics) -> String {
         ("NEXT DUE", Left),
         ("", Left),
     ];
-    let mut table = Table::new(&columns);
+    let mut table = TextTable::new(&columns);
     for TopicState { topic, sizes } in &found.topics {
         let numbers = [sizes.delay, sizes.ready, sizes.reserved, sizes.dead].map(|number| number.to_string());
         let times = [
@@ -124,7 +124,7 @@ pub(super) fn limits(found: &TopicLimits) -> String {
         ("dead_max_len", or_none(found.dead_max_len.map(|most| most.to_string()))),
         ("dead_ttl_ms", or_none(found.dead_ttl_ms.map(time))),
     ];
-    let mut table = Table::new(&[("LIMIT", Align::Left), ("VALUE", Align::Left), ("FROM", Align::Left)]);
+    let mut table = TextTable::new(&[("LIMIT", Align::Left), ("VALUE", Align::Left), ("FROM", Align::Left)]);
     for (name, value) in rows {
         let from = if found.set.contains(&name) { "set" } else { "configuration" };
         table.row([name.trim_end_matches("_ms").to_owned(), value, from.to_owned()]);

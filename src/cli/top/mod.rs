@@ -15,7 +15,7 @@ use super::person::person;
 use super::remote::DaemonArgs;
 use super::{Failed, Global};
 use crate::operate::Operator;
-use crate::operate::pause::{PauseEnd, Reason, Target};
+use crate::operate::pause::{PauseEnd, PauseReason, PauseTarget};
 
 /// Watch every queue live in the terminal.
 ///
@@ -52,10 +52,10 @@ pub(super) fn every(text: &str) -> Result<Duration, String> {
 /// Carries out what a key asked for, and returns the outcome in words.
 async fn act(operator: &dyn Operator, action: &KeyAction) -> String {
     let by = person(None);
-    let reason = Reason { by: &by, why: "paused in delaybridge top", end: PauseEnd::Never };
+    let reason = PauseReason { by: &by, why: "paused in delaybridge top", end: PauseEnd::Never };
     let (verb, queue, done) = match action {
-        KeyAction::Pause(queue) => ("pause", queue, operator.pause(Target::Queue(queue), &reason).await),
-        KeyAction::Resume(queue) => ("resume", queue, operator.resume(Target::Queue(queue)).await),
+        KeyAction::Pause(queue) => ("pause", queue, operator.pause(PauseTarget::Queue(queue), &reason).await),
+        KeyAction::Resume(queue) => ("resume", queue, operator.resume(PauseTarget::Queue(queue)).await),
         KeyAction::Leave | KeyAction::Refresh => return String::new(),
     };
     match done {

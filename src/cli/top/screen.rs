@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::operate::overview::{Overview, Row, Sinks};
+use crate::operate::overview::{Overview, QueueRow, SinkList};
 
 /// The order of the queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Sort {
 
 /// The current meaning of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum ScreenMode {
     /// The list.
     List,
     /// One queue.
@@ -77,12 +77,12 @@ pub(super) struct Screen {
     /// The name of the server that is asked.
     pub(super) name: String,
     pub(super) found: Overview,
-    pub(super) sinks: Option<Sinks>,
+    pub(super) sinks: Option<SinkList>,
     pub(super) sort: Sort,
     pub(super) filter: String,
     /// The queue under the cursor, by its name: the order may change.
     pub(super) at: Option<String>,
-    pub(super) mode: Mode,
+    pub(super) mode: ScreenMode,
     /// The outcome of the last key.
     pub(super) told: String,
     /// Why the last look failed: what is shown is old.
@@ -98,14 +98,14 @@ impl Screen {
             sort: Sort::File,
             filter: String::new(),
             at: None,
-            mode: Mode::List,
+            mode: ScreenMode::List,
             told: String::new(),
             lost: None,
         }
     }
 
     /// A look came back.
-    pub(super) fn saw(&mut self, look: Result<(Overview, Option<Sinks>), String>) {
+    pub(super) fn saw(&mut self, look: Result<(Overview, Option<SinkList>), String>) {
         match look {
             Ok((found, sinks)) => (self.found, self.sinks, self.lost) = (found, sinks, None),
             Err(problem) => self.lost = Some(problem),
@@ -121,11 +121,11 @@ impl Screen {
     }
 
     /// The queues that are shown, in their order.
-    pub(super) fn rows(&self) -> Vec<&Row> {
+    pub(super) fn rows(&self) -> Vec<&QueueRow> {
         let wanted = self.filter.to_lowercase();
-        let fits = |row: &&Row| row.state.queue.to_lowercase().contains(&wanted);
+        let fits = |row: &&QueueRow| row.state.queue.to_lowercase().contains(&wanted);
         let mut rows: Vec<_> = self.found.queues.iter().filter(fits).collect();
-        let rate = |row: &Row| row.here.as_ref().map_or(0.0, |here| here.delivered_per_second);
+        let rate = |row: &QueueRow| row.here.as_ref().map_or(0.0, |here| here.delivered_per_second);
         match self.sort {
             Sort::File => {}
             Sort::Name => rows.sort_by(|a, b| a.state.queue.cmp(&b.state.queue)),
@@ -138,7 +138,7 @@ impl Screen {
     }
 
     /// The queue under the cursor.
-    pub(super) fn current(&self) -> Option<&Row> {
+    pub(super) fn current(&self) -> Option<&QueueRow> {
         let at = self.at.as_ref()?;
         self.rows().into_iter().find(|row| row.state.queue == *at)
     }
@@ -161,9 +161,9 @@ impl Screen {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Some(KeyAction::Leave);
         }
-        match std::mem::replace(&mut self.mode, Mode::List) {
-            Mode::Filter => self.write(key.code),
-            Mode::Confirm(action) => return matches!(key.code, KeyCode::Char('y' | 'Y')).then_some(action),
+        match std::mem::replace(&mut self.mode, ScreenMode::List) {
+            ScreenMode::Filter => self.write(key.code),
+            ScreenMode::Confirm(action) => return matches!(key.code, KeyCode::Char('y' | 'Y')).then_some(action),
             mode => {
                 self.mode = mode;
                 return self.command(key.code);
@@ -181,7 +181,7 @@ impl Screen {
             KeyCode::Char(letter) if self.filter.chars().count() < 64 => self.filter.push(letter),
             _ => {}
         }
-        self.mode = Mode::Filter;
+        self.mode = ScreenMode::Filter;
         if self.current().is_none() {
             self.at = self.rows().first().map(|row| row.state.queue.clone());
         }
@@ -190,7 +190,7 @@ impl Screen {
     fn command(&mut self, code: KeyCode) -> Option<KeyAction> {
         self.told.clear();
         match code {
-            KeyCode::Char('q') | KeyCode::Esc if self.mode == Mode::Queue => self.mode = Mode::List,
+            KeyCode::Char('q') | KeyCode::Esc if self.mode == ScreenMode::Queue => self.mode = ScreenMode::List,
             KeyCode::Char('q') => return Some(KeyAction::Leave),
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Down | KeyCode::Char('j') => self.step(1),
@@ -199,8 +199,8 @@ impl Screen {
             KeyCode::PageUp => self.step(-10),
             KeyCode::Home => self.step(isize::MIN / 2),
             KeyCode::End => self.step(isize::MAX / 2),
-            KeyCode::Enter => self.mode = Mode::Queue,
-            KeyCode::Char('/') => self.mode = Mode::Filter,
+            KeyCode::Enter => self.mode = ScreenMode::Queue,
+            KeyCode::Char('/') => self.mode = ScreenMode::Filter,
             KeyCode::Char('s') => {
                 let at = Sort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(0);
                 self.sort = Sort::ALL[(at + 1) % Sort::ALL.len()];
@@ -210,7 +210,8 @@ impl Screen {
                 if let Some(row) = self.current() {
                     let paused = row.state.paused.iter().any(|pause| pause.sink.is_none());
                     let queue = row.state.queue.clone();
-                    self.mode = Mode::Confirm(if paused { KeyAction::Resume(queue) } else { KeyAction::Pause(queue) });
+                    self.mode =
+                        ScreenMode::Confirm(if paused { KeyAction::Resume(queue) } else { KeyAction::Pause(queue) });
                 }
             }
             _ => {}

@@ -5,14 +5,14 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::every;
-use super::screen::{KeyAction, Mode, Screen};
+use super::screen::{KeyAction, Screen, ScreenMode};
 use super::view::draw;
 use crate::operate::QueueError;
-use crate::operate::overview::{Here, Hold, Overview, Row, SinkRow, Sinks};
+use crate::operate::overview::{Here, Hold, Overview, QueueRow, SinkList, SinkRow};
 use crate::operate::pause::PauseState;
 use crate::operate::queue_state::QueueState;
 
-fn row(queue: &str, due: i64, dead: i64) -> Row {
+fn row(queue: &str, due: i64, dead: i64) -> QueueRow {
     let state = QueueState {
         queue: queue.to_owned(),
         now_ms: 10_000,
@@ -23,7 +23,7 @@ fn row(queue: &str, due: i64, dead: i64) -> Row {
         sinks: vec!["events".to_owned()],
         ..QueueState::default()
     };
-    Row { state, here: Some(Here::default()) }
+    QueueRow { state, here: Some(Here::default()) }
 }
 
 fn screen() -> Screen {
@@ -46,7 +46,7 @@ fn screen() -> Screen {
     };
     let mut screen = Screen::new("127.0.0.1:9465".to_owned());
     let queues = vec![held, paused, row("invoices", 0, 0)];
-    screen.saw(Ok((Overview { queues, ..Overview::default() }, Some(Sinks { sinks: vec![down] }))));
+    screen.saw(Ok((Overview { queues, ..Overview::default() }, Some(SinkList { sinks: vec![down] }))));
     screen
 }
 
@@ -112,7 +112,7 @@ fn keys_sort_filter_and_open() {
     let shown = lines(&screen, 100).join("\n");
     assert!(shown.contains("sink events is down") && shown.contains("paused 5s ago by ann"), "{shown}");
     assert_eq!(press(&mut screen, "q"), None);
-    assert_eq!(screen.mode, Mode::List);
+    assert_eq!(screen.mode, ScreenMode::List);
     press(&mut screen, "\u{1b}");
     assert_eq!(order(&screen).len(), 3);
     assert_eq!(press(&mut screen, "q"), Some(KeyAction::Leave));

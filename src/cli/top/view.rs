@@ -6,10 +6,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState, Wrap};
 
-use super::screen::{KeyAction, Mode, Screen};
+use super::screen::{KeyAction, Screen, ScreenMode};
 use crate::cli::show::{absolute, relative};
 use crate::operate::content::escaped;
-use crate::operate::overview::{Row, Sums};
+use crate::operate::overview::{QueueRow, Sums};
 use crate::operate::words::{count, duration};
 
 const BAD: Style = Style::new().fg(Color::Red);
@@ -25,13 +25,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     let [head, body, of_sinks, foot] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Min(3),
-        Constraint::Length(if screen.mode == Mode::Queue { 0 } else { below }),
+        Constraint::Length(if screen.mode == ScreenMode::Queue { 0 } else { below }),
         Constraint::Length(1),
     ])
     .areas(frame.area());
     frame.render_widget(Paragraph::new(title(screen, head.width)), head);
     match (&screen.mode, screen.current()) {
-        (Mode::Queue, Some(row)) => queue(frame, body, screen, row),
+        (ScreenMode::Queue, Some(row)) => queue(frame, body, screen, row),
         _ => list(frame, body, screen),
     }
     sinks_of(frame, of_sinks, screen);
@@ -61,7 +61,7 @@ fn title(screen: &Screen, width: u16) -> Vec<Line<'static>> {
     ];
     let fit = columns(name_width(screen), width);
     let hidden: Vec<_> = (0..COLUMNS.len()).filter(|at| !fit.contains(at)).map(|at| COLUMNS[at].0).collect();
-    if screen.mode == Mode::List && !hidden.is_empty() {
+    if screen.mode == ScreenMode::List && !hidden.is_empty() {
         first.push(Span::styled(format!("  no room for {}", hidden.join(", ")), QUIET));
     }
     for clock in &screen.found.clocks {
@@ -91,7 +91,7 @@ fn late(ms: Option<f64>) -> String {
 }
 
 /// Why nothing moves, the most important reason.
-fn obstacle(row: &Row) -> (String, Style) {
+fn obstacle(row: &QueueRow) -> (String, Style) {
     let held = row.here.as_ref().and_then(|here| here.held.as_ref());
     match (held, row.state.paused.first()) {
         (Some(hold), _) => (format!("held: {}", escaped(&hold.reason)), BAD),
@@ -181,7 +181,7 @@ fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn queue(frame: &mut Frame<'_>, area: Rect, screen: &Screen, row: &Row) {
+fn queue(frame: &mut Frame<'_>, area: Rect, screen: &Screen, row: &QueueRow) {
     let s = &row.state;
     let here = row.here.clone().unwrap_or_default();
     let field =
@@ -251,17 +251,17 @@ fn sinks_of(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
 
 fn keys(screen: &Screen) -> Line<'static> {
     match &screen.mode {
-        Mode::Filter => Line::from(format!("filter: {}_   enter: keep, esc: drop", escaped(&screen.filter))),
-        Mode::Confirm(KeyAction::Resume(queue)) => {
+        ScreenMode::Filter => Line::from(format!("filter: {}_   enter: keep, esc: drop", escaped(&screen.filter))),
+        ScreenMode::Confirm(KeyAction::Resume(queue)) => {
             Line::styled(format!("resume {queue} for all daemons? y: yes, other keys: no"), STRONG)
         }
-        Mode::Confirm(action) => {
+        ScreenMode::Confirm(action) => {
             let queue = action.queue().unwrap_or_default();
             Line::styled(format!("pause {queue} for all daemons? y: yes, other keys: no"), STRONG)
         }
-        Mode::List | Mode::Queue if !screen.told.is_empty() => Line::styled(escaped(&screen.told), STRONG),
-        Mode::Queue => Line::styled("p: pause or resume  q: back  r: look now", QUIET),
-        Mode::List => {
+        ScreenMode::List | ScreenMode::Queue if !screen.told.is_empty() => Line::styled(escaped(&screen.told), STRONG),
+        ScreenMode::Queue => Line::styled("p: pause or resume  q: back  r: look now", QUIET),
+        ScreenMode::List => {
             let filter = if screen.filter.is_empty() { "none".to_owned() } else { escaped(&screen.filter) };
             Line::styled(
                 format!(

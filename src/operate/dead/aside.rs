@@ -13,7 +13,7 @@ use crate::operate::error::Error;
 
 /// A file to which broken lines and records are added.
 #[derive(Debug)]
-pub struct Aside {
+pub struct BrokenFile {
     file: File,
     path: PathBuf,
 }
@@ -27,16 +27,16 @@ pub struct Broken {
     pub problem: String,
 }
 
-impl Aside {
+impl BrokenFile {
     /// Opens the file, or makes it. It holds payloads, so that only its owner can read one that is made.
     ///
     /// # Errors
     ///
     /// It cannot be written.
-    pub fn open(path: &Path) -> Result<Aside, Error> {
+    pub fn open(path: &Path) -> Result<BrokenFile, Error> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
         let file = file.map_err(|error| Error::invalid(format!("write {}: {error}", path.display())))?;
-        Ok(Aside { file, path: path.to_owned() })
+        Ok(BrokenFile { file, path: path.to_owned() })
     }
 
     /// Adds a line, and syncs it to the disk: the import does not come back to it.
@@ -75,7 +75,7 @@ pub struct Imported {
 
 impl Imported {
     /// Counts a line or record that is no letter, and adds it to the file. A dry run only counts it.
-    pub(super) fn put_aside(&mut self, to: Option<&mut Aside>, broken: Broken, line: &[u8]) -> Result<(), Error> {
+    pub(super) fn put_aside(&mut self, to: Option<&mut BrokenFile>, broken: Broken, line: &[u8]) -> Result<(), Error> {
         if let Some(aside) = to.filter(|_| !self.dry_run) {
             aside.add(line)?;
         }
@@ -101,7 +101,7 @@ mod tests {
     fn the_file_gets_each_line_once_and_a_dry_run_writes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("broken");
-        let mut aside = Aside::open(&path).unwrap();
+        let mut aside = BrokenFile::open(&path).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let mut done = Imported::default();
         done.put_aside(Some(&mut aside), broken(1), b"one\xff\n").unwrap();
@@ -109,10 +109,10 @@ mod tests {
         let mut dry = Imported { dry_run: true, ..Imported::default() };
         dry.put_aside(Some(&mut aside), broken(3), b"three").unwrap();
         // A further import adds to it.
-        done.put_aside(Some(&mut Aside::open(&path).unwrap()), broken(4), b"four\n").unwrap();
+        done.put_aside(Some(&mut BrokenFile::open(&path).unwrap()), broken(4), b"four\n").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"one\xff\ntwo\nfour\n");
         assert_eq!((done.broken, dry.broken, dry.problems), (3, 1, vec![broken(3)]));
-        assert!(Aside::open(folder.path()).is_err());
+        assert!(BrokenFile::open(folder.path()).is_err());
     }
 
     #[test]

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::aside::{Aside, Broken, Imported};
+use super::aside::{Broken, BrokenFile, Imported};
 use super::import::{PAST_IT, put};
 use crate::model::Config;
 use crate::message::MessageId;
 use crate::model::Config;
 use crate::operate::content::base64;
-use crate::operate::error::{Attempt, Error};
+use crate::operate::error::{Attempted, Error};
 use crate::operate::pause::paused;
-use crate::operate::progress::{Rate, Step, Watch};
+use crate::operate::progress::{Pacer, Progress, ProgressWatch};
 use crate::operate::session::{Queue, find};
 use crate::sink::{Backlog, BacklogMessage};
 use crate::source::ledger::{CAUSES, DeadLetter, Import, Order};
@@ -64,8 +64,8 @@ pub async fn import_from(
     queue: &Queue,
     mut backlog: Box<dyn Backlog>,
     pace: super::Pace,
-    mut aside: Option<Aside>,
-    watch: &mut dyn Watch,
+    mut aside: Option<BrokenFile>,
+    watch: &mut dyn ProgressWatch,
 ) -> Result<Imported, Error> {
     let what = format!("import dead letters to `{}`", queue.id());
     can_go_back(queue)?;
@@ -73,7 +73,7 @@ pub async fn import_from(
         are_kept(queue, &what).await?;
     }
     let mut done = Imported { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Imported::default() };
-    let (of, mut rate) = (Some(backlog.total()), Rate::new(pace.rate));
+    let (of, mut rate) = (Some(backlog.total()), Pacer::new(pace.rate));
     let (run, latest) = (fastrand::u64(..), latest(queue, &what).await?);
     let failed = |failure| Error::failed(format!("{what}: {failure}; run it again to go on"));
     while !done.stopped {
@@ -85,7 +85,7 @@ pub async fn import_from(
         }
         let (mut last, mut ended) = (None, None::<Error>);
         for record in page {
-            watch.at(Step { done: done.lines, of, acted: done.imported });
+            watch.at(Progress { done: done.lines, of, acted: done.imported });
             if watch.is_stopped() {
                 done.stopped = true;
                 break;
@@ -191,7 +191,7 @@ async fn store(
     record: &BacklogMessage,
     import: Import,
     latest: &HashSet<Mark>,
-    (dry_run, rate): (bool, &mut Rate),
+    (dry_run, rate): (bool, &mut Pacer),
 ) -> Result<Stored, Error> {
     let foreign = header(record, "delaybridge-queue") != queue.id().as_bytes();
     // What was delivered there has no reason.

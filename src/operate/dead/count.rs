@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::filter::Filter;
 use super::selection::Selection;
 use super::which::LetterSelector;
-use crate::operate::error::{Attempt, Error};
-use crate::operate::progress::Watch;
+use crate::operate::error::{Attempted, Error};
+use crate::operate::progress::ProgressWatch;
 use crate::operate::session::Queue;
 use crate::source::ledger::{Order, redis_now_ms};
 
@@ -60,7 +60,7 @@ pub struct Total {
 /// # Errors
 ///
 /// When the filter cannot be, and when Redis cannot be asked.
-pub async fn count(queue: &Queue, filter: &Filter, watch: &mut dyn Watch) -> Result<Counted, Error> {
+pub async fn count(queue: &Queue, filter: &Filter, watch: &mut dyn ProgressWatch) -> Result<Counted, Error> {
     let what = format!("count the dead letters of `{}`", queue.id());
     let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
     let which = LetterSelector { filter: filter.clone(), ..LetterSelector::default() };

@@ -9,7 +9,7 @@ use super::LetterSelector;
 use super::selection::Selection;
 use crate::operate::content::base64;
 use crate::operate::error::Error;
-use crate::operate::progress::Watch;
+use crate::operate::progress::ProgressWatch;
 use crate::operate::session::Queue;
 use crate::source::ledger::{DeadLetter, Order};
 
@@ -39,7 +39,7 @@ pub struct Exported {
 pub async fn export(
     queue: &Queue,
     which: &LetterSelector,
-    watch: &mut dyn Watch,
+    watch: &mut dyn ProgressWatch,
     out: &mut (dyn Write + Send),
 ) -> Result<Exported, Error> {
     let mut done = Exported { queue: queue.id().to_owned(), ..Exported::default() };

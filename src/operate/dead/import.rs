@@ -6,11 +6,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use super::aside::{Aside, Broken, Imported};
+use super::aside::{Broken, BrokenFile, Imported};
 use super::export::BASE64;
 use crate::json::{Json, NoParts, NotJson};
-use crate::operate::error::{Attempt, Error, may_have_run};
-use crate::operate::progress::{Rate, Step, Watch};
+use crate::operate::error::{Attempted, Error, may_have_run};
+use crate::operate::progress::{Pacer, Progress, ProgressWatch};
 use crate::operate::session::Queue;
 use crate::source::ledger::{DeadLetter, Import};
 
@@ -33,13 +33,13 @@ pub async fn import(
     lines: &mut (dyn BufRead + Send),
     skip: u64,
     pace: super::Pace,
-    mut aside: Option<Aside>,
-    watch: &mut dyn Watch,
+    mut aside: Option<BrokenFile>,
+    watch: &mut dyn ProgressWatch,
 ) -> Result<Imported, Error> {
     let mut done = Imported { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Imported::default() };
-    let (run, mut rate) = (fastrand::u64(..), Rate::new(pace.rate));
+    let (run, mut rate) = (fastrand::u64(..), Pacer::new(pace.rate));
     loop {
-        watch.at(Step { done: done.lines, of: None, acted: done.imported });
+        watch.at(Progress { done: done.lines, of: None, acted: done.imported });
         if watch.is_stopped() {
             done.stopped = true;
             break;
@@ -58,8 +58,8 @@ pub async fn import(
         let line = Bytes::from(line);
         if done.lines >= skip && !line.trim_ascii().is_empty() {
             match letter(&queue.spec.id, &line) {
-                Ok(Line { was: Some(id), .. }) if is_there(queue, &id).await? => done.known += 1,
-                Ok(Line { fields, was }) => {
+                Ok(LetterLine { was: Some(id), .. }) if is_there(queue, &id).await? => done.known += 1,
+                Ok(LetterLine { fields, was }) => {
                     done.left += u64::from(was.is_some());
                     if !pace.dry_run {
                         rate.turn().await;
@@ -104,14 +104,14 @@ async fn is_there(queue: &Queue, id: &str) -> Result<bool, Error> {
 
 /// A line of an export.
 #[derive(Debug)]
-struct Line {
+struct LetterLine {
     fields: Vec<(String, Bytes)>,
     /// The place in the stream, if it was a letter of this queue.
     was: Option<String>,
 }
 
 /// The letter, which must be one that can be redriven. The words of an error quote none of it.
-fn letter(queue: &str, line: &Bytes) -> Result<Line, String> {
+fn letter(queue: &str, line: &Bytes) -> Result<LetterLine, String> {
     let value = Json::read(line.clone()).map_err(|problem| match problem {
         NotJson::Invalid { column, .. } => {
             format!("not JSON at column {column}; each line is an object, as `dead export` writes it")
@@ -149,7 +149,7 @@ fn letter(queue: &str, line: &Bytes) -> Result<Line, String> {
     letter.reborn().map_err(|error| {
         format!("its field `{}` is missing or cannot be read; is the line of `dead export`?", error.field)
     })?;
-    Ok(Line { fields: letter.fields, was })
+    Ok(LetterLine { fields: letter.fields, was })
 }
 
 #[cfg(test)]

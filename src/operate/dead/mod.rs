@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use self::aside::{Aside, Broken, Imported};
+pub use self::aside::{Broken, BrokenFile, Imported};
 pub use self::back::{can_go_back, import_from, open};
 pub use self::count::{Counted, Total, count};
 pub use self::export::{Exported, export};
@@ -24,8 +24,8 @@ pub use self::import::import;
 pub use self::letter::{Letter, Summary};
 use self::selection::Selection;
 pub use self::which::{FilterBody, LetterSelector, LettersBody, Pace, is_place};
-use super::error::{Attempt, Error};
-use super::progress::{Rate, Unwatched, Watch};
+use super::error::{Attempted, Error};
+use super::progress::{Pacer, ProgressWatch, Unwatched};
 use super::session::Queue;
 use crate::source::ledger::{DeadLetter, Order, redis_now_ms};
 
@@ -37,7 +37,7 @@ const NAMED: usize = 100;
 /// Some dead letters of a queue.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = true))]
-pub struct DeadLetters {
+pub struct LetterList {
     /// The queue.
     pub queue: String,
     /// Redis time.
@@ -177,7 +177,7 @@ pub struct Purged {
 /// # Errors
 ///
 /// When the filter or the place cannot be, and when Redis cannot be asked.
-pub async fn page(queue: &Queue, filter: &Filter, limit: usize, after: Option<&str>) -> Result<DeadLetters, Error> {
+pub async fn page(queue: &Queue, filter: &Filter, limit: usize, after: Option<&str>) -> Result<LetterList, Error> {
     let what = format!("list the dead letters of `{}`", queue.id());
     if after.is_some_and(|after| !is_place(after)) {
         return Err(Error::invalid(format!("{what}: a page begins behind a stream id (1795251632252-0)")));
@@ -208,7 +208,7 @@ pub async fn page(queue: &Queue, filter: &Filter, limit: usize, after: Option<&s
         };
     }
     let next = last.filter(|_| !at_end);
-    Ok(DeadLetters { queue: queue.id().to_owned(), now_ms, total, examined: selection.step.done, dead_letters, next })
+    Ok(LetterList { queue: queue.id().to_owned(), now_ms, total, examined: selection.step.done, dead_letters, next })
 }
 
 /// Lists at most `limit` letters that fit, the latest first, however many have to be looked at.
@@ -216,10 +216,15 @@ pub async fn page(queue: &Queue, filter: &Filter, limit: usize, after: Option<&s
 /// # Errors
 ///
 /// As for [`page`].
-pub async fn list(queue: &Queue, filter: &Filter, limit: usize, watch: &mut dyn Watch) -> Result<DeadLetters, Error> {
+pub async fn list(
+    queue: &Queue,
+    filter: &Filter,
+    limit: usize,
+    watch: &mut dyn ProgressWatch,
+) -> Result<LetterList, Error> {
     let mut all = page(queue, filter, limit, None).await?;
     while let Some(next) = all.next.take_if(|_| all.dead_letters.len() < limit) {
-        watch.at(super::progress::Step {
+        watch.at(super::progress::Progress {
             done: all.examined,
             of: Some(all.total as u64),
             acted: all.dead_letters.len() as u64,
@@ -268,12 +273,12 @@ pub async fn redrive(
     queue: &Queue,
     which: &LetterSelector,
     pace: Pace,
-    watch: &mut dyn Watch,
+    watch: &mut dyn ProgressWatch,
 ) -> Result<Redriven, Error> {
     which.check(&format!("redrive dead letters of `{}`", queue.id()))?;
     let mut answer = Redriven { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Redriven::default() };
     let mut selection = Selection::open(queue, which, Order::Oldest).await?;
-    let mut rate = Rate::new(pace.rate);
+    let mut rate = Pacer::new(pace.rate);
     while let Some(page) = selection.next(usize::MAX, watch).await? {
         for letter in page.letters {
             if watch.is_stopped() {
@@ -329,11 +334,16 @@ async fn redrive_one(queue: &Queue, letter: DeadLetter, answer: &mut Redriven) -
 /// # Errors
 ///
 /// When Redis cannot be asked; the message says how many were removed before.
-pub async fn purge(queue: &Queue, which: &LetterSelector, pace: Pace, watch: &mut dyn Watch) -> Result<Purged, Error> {
+pub async fn purge(
+    queue: &Queue,
+    which: &LetterSelector,
+    pace: Pace,
+    watch: &mut dyn ProgressWatch,
+) -> Result<Purged, Error> {
     which.check(&format!("purge dead letters of `{}`", queue.id()))?;
     let mut answer = Purged { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Purged::default() };
     let mut selection = Selection::open(queue, which, Order::Oldest).await?;
-    let mut rate = Rate::new(pace.rate);
+    let mut rate = Pacer::new(pace.rate);
     while let Some(page) = selection.next(usize::MAX, watch).await? {
         let ids: Vec<_> = page.letters.into_iter().map(|letter| letter.stream_id).collect();
         answer.matched += ids.len();

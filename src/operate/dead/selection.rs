@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::which::{LetterSelector, is_place};
 use crate::message::MessageId;
-use crate::operate::error::{Attempt, Error};
-use crate::operate::progress::{Step, Watch};
+use crate::operate::error::{Attempted, Error};
+use crate::operate::progress::{Progress, ProgressWatch};
 use crate::operate::session::Queue;
 use crate::source::ledger::{DeadLetter, DeadLetters, Order, redis_now_ms};
 
@@ -22,7 +22,7 @@ pub struct Selection<'a> {
     letters: Option<DeadLetters<'a>>,
     met: HashSet<&'a str>,
     /// The progress.
-    pub step: Step,
+    pub step: Progress,
 }
 
 /// Some letters.
@@ -63,7 +63,7 @@ impl<'a> Selection<'a> {
             letters = Some(queue.ledger.dead_letters_between(&queue.conn, order, oldest, newest).await.attempt(&what)?);
         }
         places.reverse();
-        let step = Step { done: 0, of: Some(of), acted: 0 };
+        let step = Progress { done: 0, of: Some(of), acted: 0 };
         Ok(Selection { queue, which, what, places, elements, letters, met: HashSet::new(), step })
     }
 
@@ -72,7 +72,7 @@ impl<'a> Selection<'a> {
     /// # Errors
     ///
     /// When Redis cannot be asked.
-    pub async fn next(&mut self, most: usize, watch: &mut dyn Watch) -> Result<Option<LetterPage>, Error> {
+    pub async fn next(&mut self, most: usize, watch: &mut dyn ProgressWatch) -> Result<Option<LetterPage>, Error> {
         watch.at(self.step);
         if watch.is_stopped() {
             return Ok(None);

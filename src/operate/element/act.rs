@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::{Met, kill, meet};
 use crate::message::Identity;
-use crate::operate::error::{Attempt, Error, may_have_run};
-use crate::operate::peek::State;
+use crate::operate::error::{Attempted, Error, may_have_run};
+use crate::operate::peek::PeekState;
 use crate::operate::session::Queue;
 use crate::operate::words;
 use crate::source::ledger::claims::{Body, Element};
@@ -52,7 +52,7 @@ pub enum When {
 /// The outcome of an action.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = true))]
-pub struct Acted {
+pub struct ActOutcome {
     /// The queue.
     pub queue: String,
     /// Redis time.
@@ -92,9 +92,9 @@ pub struct ActedElement {
     /// The element's id.
     pub id: Identity,
     /// The state before.
-    pub was: State,
+    pub was: PeekState,
     /// The new state.
-    pub state: Fate,
+    pub state: NewState,
     /// The time at which it is due, or tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<i64>,
@@ -108,7 +108,7 @@ pub struct ActedElement {
 /// The state of an element after an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum NewState {
     /// Waiting for its due time.
     Scheduled,
     /// Waiting for its next attempt.
@@ -157,7 +157,7 @@ enum Try {
 /// # Errors
 ///
 /// When it is in flight or not there, when the time or the words cannot be, and when Redis cannot be asked.
-pub async fn act(queue: &Queue, id: &str, action: Action<'_>) -> Result<Acted, Error> {
+pub async fn act(queue: &Queue, id: &str, action: Action<'_>) -> Result<ActOutcome, Error> {
     let what = format!("{} {id} in `{}`", action.verb(), queue.id());
     if let Action::Kill { by, why } = action {
         for text in [by, why] {
@@ -178,7 +178,7 @@ pub async fn act(queue: &Queue, id: &str, action: Action<'_>) -> Result<Acted, E
             Met::Dead(letter) => dead(queue, &letter, action, now_ms).await,
         };
         match tried.map_err(|error| unknown(error, &what))? {
-            Try::Done(element) => return Ok(Acted { queue: queue.id().to_owned(), now_ms, elements: [element] }),
+            Try::Done(element) => return Ok(ActOutcome { queue: queue.id().to_owned(), now_ms, elements: [element] }),
             Try::Again => {}
         }
     }
@@ -186,24 +186,24 @@ pub async fn act(queue: &Queue, id: &str, action: Action<'_>) -> Result<Acted, E
 }
 
 /// Why a try has no answer.
-enum Failure {
+enum ActFailure {
     Source(crate::source::StoreError),
     Refused(Error),
 }
 
-impl<E: Into<crate::source::StoreError>> From<E> for Failure {
+impl<E: Into<crate::source::StoreError>> From<E> for ActFailure {
     fn from(error: E) -> Self {
-        Failure::Source(error.into())
+        ActFailure::Source(error.into())
     }
 }
 
-fn unknown(failure: Failure, what: &str) -> Error {
+fn unknown(failure: ActFailure, what: &str) -> Error {
     match failure {
-        Failure::Refused(error) => error,
-        Failure::Source(error) if may_have_run(&error) => {
+        ActFailure::Refused(error) => error,
+        ActFailure::Source(error) if may_have_run(&error) => {
             Error::failed(format!("{what}: {error}; it may have been done: run the command again, which does no harm"))
         }
-        Failure::Source(error) => match Err::<(), _>(error).attempt(what) {
+        ActFailure::Source(error) => match Err::<(), _>(error).attempt(what) {
             Err(error) => error,
             Ok(()) => Error::failed(what),
         },
@@ -217,33 +217,33 @@ async fn alive(
     element: &Element,
     action: Action<'_>,
     now_ms: i64,
-) -> Result<Try, Failure> {
+) -> Result<Try, ActFailure> {
     let (ledger, scheduled) = (&queue.ledger, located.place == Place::Scheduled);
     let id = ledger.open(element).0;
-    let was = if scheduled { State::Scheduled } else { State::Retry };
+    let was = if scheduled { PeekState::Scheduled } else { PeekState::Retry };
     let (acted, state, due_ms) = match action {
         Action::Reschedule(when) => {
-            let at_ms = time_of(when, now_ms).map_err(Failure::Refused)?;
+            let at_ms = time_of(when, now_ms).map_err(ActFailure::Refused)?;
             let own_ms = located.score.map(|score| match scheduled {
                 true => ledger.source().unit().due_ms(score),
                 false => score.ceil_ms(),
             });
-            let state = if scheduled { Fate::Scheduled } else { Fate::Retry };
+            let state = if scheduled { NewState::Scheduled } else { NewState::Retry };
             if when == When::Now && own_ms.is_some_and(|own| own <= now_ms) {
                 // Due already: what waits for a pause or a hold would lose its place to others.
                 (ledger::Acted::Already, state, own_ms)
             } else {
-                let body = if scheduled { new_body(queue, element, at_ms).map_err(Failure::Refused)? } else { None };
+                let body = if scheduled { new_body(queue, element, at_ms).map_err(ActFailure::Refused)? } else { None };
                 let acted = ledger.reschedule(&queue.conn, located, at_ms, body.as_ref()).await?;
                 (acted, state, Some(ledger.due_at(located.place, at_ms)))
             }
         }
-        Action::Cancel => (ledger.remove(&queue.conn, located, &Removal::ForGood).await?, Fate::Gone, None),
+        Action::Cancel => (ledger.remove(&queue.conn, located, &Removal::ForGood).await?, NewState::Gone, None),
         Action::Kill { by, why } => {
             let message = format!("killed by {by}: {why}");
             let fields = kill::fields(queue, &id, element, now_ms, &message);
             let removal = Removal::Dead { fields, body: element.body_bytes().cloned() };
-            (ledger.remove(&queue.conn, located, &removal).await?, Fate::Dead, None)
+            (ledger.remove(&queue.conn, located, &removal).await?, NewState::Dead, None)
         }
     };
     let unchanged = match acted {
@@ -275,20 +275,20 @@ fn new_body(queue: &Queue, element: &Element, at_ms: i64) -> Result<Option<NewBo
 }
 
 /// A dead letter: it gets another life at that time, or goes for good.
-async fn dead(queue: &Queue, letter: &DeadLetter, action: Action<'_>, now_ms: i64) -> Result<Try, Failure> {
+async fn dead(queue: &Queue, letter: &DeadLetter, action: Action<'_>, now_ms: i64) -> Result<Try, ActFailure> {
     let id = letter.identity().unwrap_or_else(|| crate::message::MessageId([0; 8]).into());
     let place = letter.stream_id.clone();
     let done = |state, due_ms, unchanged| {
-        Ok(Try::Done(ActedElement { id: id.clone(), was: State::Dead, state, due_ms, unchanged, new_id: None }))
+        Ok(Try::Done(ActedElement { id: id.clone(), was: PeekState::Dead, state, due_ms, unchanged, new_id: None }))
     };
     match action {
         Action::Reschedule(when) => {
-            let at_ms = time_of(when, now_ms).map_err(Failure::Refused)?;
-            let member = letter.reborn().map_err(|error| Failure::Refused(Error::conflict(error.to_string())))?;
+            let at_ms = time_of(when, now_ms).map_err(ActFailure::Refused)?;
+            let member = letter.reborn().map_err(|error| ActFailure::Refused(Error::conflict(error.to_string())))?;
             let at = Some(at_ms).filter(|_| when != When::Now);
             if !queue.ledger.redrive(&queue.conn, letter, member, at).await? {
                 return if queue.ledger.dead_letter(&queue.conn, &place).await?.is_some() {
-                    Err(Failure::Refused(Error::conflict(format!(
+                    Err(ActFailure::Refused(Error::conflict(format!(
                         "redrive dead letter {place} of `{}`: the same element waits already, or its job was written again; \
                          nothing was changed",
                         queue.id()
@@ -299,13 +299,13 @@ async fn dead(queue: &Queue, letter: &DeadLetter, action: Action<'_>, now_ms: i6
             }
             // Daemons look by themselves too, only later.
             let _ = queue.ledger.announce_change(&queue.conn).await;
-            done(Fate::Retry, Some(at_ms), false)
+            done(NewState::Retry, Some(at_ms), false)
         }
         Action::Cancel => match queue.ledger.purge(&queue.conn, &[place]).await? {
             0 => Ok(Try::Again),
-            _ => done(Fate::Gone, None, false),
+            _ => done(NewState::Gone, None, false),
         },
-        Action::Kill { .. } => done(Fate::Dead, None, true),
+        Action::Kill { .. } => done(NewState::Dead, None, true),
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::message::{Identity, MessageId, Origin};
 use crate::model::QueueSpec;
 use crate::operate::content::Content;
-use crate::operate::peek::{State, routes_of};
+use crate::operate::peek::{PeekState, routes_of};
 use crate::operate::session::Queue;
 use crate::source::NoPayload;
 use crate::source::ledger::claims::{Body, Element};
@@ -20,7 +20,7 @@ pub struct Detail {
     /// The element's id.
     pub id: Option<Identity>,
     /// The state.
-    pub state: State,
+    pub state: PeekState,
     /// The due time.
     pub due_ms: Option<i64>,
     /// Of one that waits for a retry: when it is tried again.
@@ -140,10 +140,10 @@ impl Detail {
         let attempt = header.attempts.saturating_add(1);
         Detail {
             state: match located.place {
-                Place::Scheduled => State::Scheduled,
-                Place::Retry => State::Retry,
-                Place::InFlight => State::InFlight,
-                Place::Ready => State::Ready,
+                Place::Scheduled => PeekState::Scheduled,
+                Place::Retry => PeekState::Retry,
+                Place::InFlight => PeekState::InFlight,
+                Place::Ready => PeekState::Ready,
             },
             due_ms: element.due_ms(),
             next_attempt_ms: score_ms.filter(|_| located.place == Place::Retry),
@@ -193,7 +193,7 @@ impl Detail {
         let unreadable = letter.reborn().err().map(|error| error.to_string());
         let origin = if letter.text("origin") == "ready" { Origin::Ready } else { Origin::Delayed };
         Detail {
-            state: State::Dead,
+            state: PeekState::Dead,
             due_ms,
             next_attempt_ms: None,
             lease_ends_ms: None,

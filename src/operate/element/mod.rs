@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use self::act::{Acted, ActedElement, Action, Fate, KillBody, RescheduleBody, When, act, time_of};
+pub use self::act::{ActOutcome, ActedElement, Action, KillBody, NewState, RescheduleBody, When, act, time_of};
 pub use self::detail::{Detail, Holder};
 pub use self::kill::KILLED;
-use super::error::{Attempt, Error};
+use super::error::{Attempted, Error};
 use super::overview::Hold;
 use super::pause::{PauseState, paused_of};
 use super::session::Queue;
@@ -27,7 +27,7 @@ const SEARCHES: usize = 2;
 /// An element, and the queue that it is in.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Element", extend("additionalProperties" = true))]
-pub struct Found {
+pub struct FoundElement {
     /// The queue.
     pub queue: String,
     /// Redis time.
@@ -57,7 +57,7 @@ pub(super) enum Met {
 /// # Errors
 ///
 /// When no element can be called so, when there is none, and when Redis cannot be asked.
-pub async fn find(queue: &Queue, id: &str) -> Result<Found, Error> {
+pub async fn find(queue: &Queue, id: &str) -> Result<FoundElement, Error> {
     let what = format!("find {id} in `{}`", queue.id());
     let met = meet(queue, id, &what).await?;
     let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
@@ -66,7 +66,7 @@ pub async fn find(queue: &Queue, id: &str) -> Result<Found, Error> {
         Met::Dead(letter) => Detail::dead(queue, *letter),
     };
     let paused = paused_of(queue, &what).await?;
-    Ok(Found { queue: queue.id().to_owned(), now_ms, paused, held: None, elements: [detail] })
+    Ok(FoundElement { queue: queue.id().to_owned(), now_ms, paused, held: None, elements: [detail] })
 }
 
 /// The element that is meant, alive or dead.

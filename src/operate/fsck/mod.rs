@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::error::{Attempt, Error, QueueError};
+use super::error::{Attempted, Error, QueueError};
 use super::redisson::restore::sweep;
 use super::session::{Queue, Session, find};
 use crate::source::jobs::JobsSpec;
@@ -35,7 +35,7 @@ pub enum Orphans {
 
 /// The scope of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub struct FsckScope {
     /// Whether faults are repaired.
     pub repair: bool,
     /// The treatment of orphans by a repair.
@@ -66,14 +66,14 @@ pub struct Checked {
     /// Daemons that deliver from it now.
     pub daemons: u64,
     /// The faults.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FaultCount>,
     /// The checks that were left out, and why.
     pub not_checked: Vec<String>,
 }
 
 /// The faults of one kind.
 #[derive(Debug, Clone, Serialize)]
-pub struct Finding {
+pub struct FaultCount {
     /// The kind in words.
     #[serde(flatten)]
     pub explanation: Explanation,
@@ -102,7 +102,7 @@ pub struct Thing {
 impl Fsck {
     /// Whether everything is in order now.
     pub fn is_clean(&self) -> bool {
-        let whole = |finding: &Finding| finding.repaired == finding.count && finding.more == 0;
+        let whole = |finding: &FaultCount| finding.repaired == finding.count && finding.more == 0;
         let mut findings = self
             .queues
             .iter()
@@ -120,7 +120,7 @@ impl Fsck {
 pub async fn fsck(
     session: &Session,
     only: Option<&str>,
-    request: Request,
+    request: FsckScope,
     progress: &mut (dyn FnMut(&str, u64) + Send),
 ) -> Result<Fsck, Error> {
     let specs = match only {
@@ -149,10 +149,10 @@ pub async fn fsck(
     Ok(answer)
 }
 
-async fn check(queue: &Queue, request: Request, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Checked, Error> {
+async fn check(queue: &Queue, request: FsckScope, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Checked, Error> {
     let mut checked = look(queue, request, progress).await?;
     // A key of another type hides everything else. Once it is out of the way, the rest can be read.
-    let hidden = |finding: &Finding| finding.explanation.fault == explanation(Fault::ForeignType).fault;
+    let hidden = |finding: &FaultCount| finding.explanation.fault == explanation(Fault::ForeignType).fault;
     if checked.findings.iter().any(|finding| hidden(finding) && finding.repaired == finding.count) {
         let rest = look(queue, request, progress).await?;
         checked.findings.extend(rest.findings);
@@ -162,7 +162,7 @@ async fn check(queue: &Queue, request: Request, progress: &mut (dyn FnMut(u64) +
     Ok(checked)
 }
 
-async fn look(queue: &Queue, request: Request, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Checked, Error> {
+async fn look(queue: &Queue, request: FsckScope, progress: &mut (dyn FnMut(u64) + Send)) -> Result<Checked, Error> {
     let what = format!("check `{}`", queue.id());
     let (conn, ledger) = (&queue.conn, &queue.ledger);
     let sinks: Vec<Arc<str>> = queue.spec.to.iter().map(|route| route.sink.clone()).collect();
@@ -176,14 +176,14 @@ async fn look(queue: &Queue, request: Request, progress: &mut (dyn FnMut(u64) + 
     }
     // Leases first: an element that a daemon can find again is no last copy.
     suspects.sort_by_key(|suspect| suspect.fault);
-    let mut findings: BTreeMap<Fault, Finding> = BTreeMap::new();
+    let mut findings: BTreeMap<Fault, FaultCount> = BTreeMap::new();
     for suspect in suspects {
         if !suspect.is_there(conn).await.attempt(&what)? {
             continue;
         }
         let kept = kept(&suspect, request.orphans);
         let repaired = request.repair && kept.is_none() && mend(queue, &suspect).await?;
-        let finding = findings.entry(suspect.fault).or_insert_with(|| Finding {
+        let finding = findings.entry(suspect.fault).or_insert_with(|| FaultCount {
             explanation: explanation(suspect.fault),
             count: 0,
             more: 0,

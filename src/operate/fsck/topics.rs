@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::words::explanation;
-use super::{Finding, NAMED, Thing};
+use super::{FaultCount, NAMED, Thing};
 use crate::jobs::{JobState, Topic};
 use crate::operate::error::{Error, QueueError};
 use crate::operate::jobs::{Jobs, failed};
@@ -19,7 +19,7 @@ pub struct CheckedTopic {
     /// Jobs, or names, that were looked at.
     pub looked_at: u64,
     /// The faults.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FaultCount>,
 }
 
 /// Looks at this topic, or at all and at their index.
@@ -95,9 +95,9 @@ async fn look(jobs: &Jobs, topic: &Topic, progress: &mut (dyn FnMut(&str, u64) +
     Ok(CheckedTopic { topic: Some(topic.to_string()), looked_at, findings })
 }
 
-fn finding(fault: Fault, count: usize, names: Vec<String>) -> Option<Finding> {
+fn finding(fault: Fault, count: usize, names: Vec<String>) -> Option<FaultCount> {
     let explanation = explanation(fault);
     let thing = |name| Thing { name, kept: Some("another version or program wrote it"), repaired: false };
     let things = names.into_iter().map(thing).collect();
-    (count > 0).then_some(Finding { explanation, count, more: 0, repaired: 0, things })
+    (count > 0).then_some(FaultCount { explanation, count, more: 0, repaired: 0, things })
 }

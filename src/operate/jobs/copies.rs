@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Jobs;
 use crate::jobs::{Added, JobError, LocalId};
-use crate::operate::progress::Step;
+use crate::operate::progress::Progress;
 
 /// The outcome of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -32,17 +32,9 @@ pub struct ImportedElements {
 
 impl ImportedElements {
     /// The progress.
-    pub(super) fn step(&self, of: u64) -> Step {
-        Step { done: self.moved + self.taken + self.deleted + self.left, of: Some(of), acted: self.moved }
+    pub(super) fn step(&self, of: u64) -> Progress {
+        Progress { done: self.moved + self.taken + self.deleted + self.left, of: Some(of), acted: self.moved }
     }
-}
-
-async fn elsewhere(queue: &Queue, mut done: ImportedElements, what: &str) -> Result<ImportedElements, Error> {
-    for place in [Place::InFlight, Place::Ready] {
-        let page = queue.ledger.peek(&queue.conn, place, 0, 1, Show::Start(0)).await.attempt(what)?;
-        done.elsewhere += page.total as u64;
-    }
-    Ok(done)
 }
 
 /// Whether the job that was added is a copy of this payload: now, or by an earlier run. A job that is gone was one, and a consumer

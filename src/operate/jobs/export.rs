@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{Jobs, failed};
 use crate::jobs::{JobInfo, JobState, Topic};
-use crate::operate::error::{Attempt, Error};
-use crate::operate::progress::{Step, Watch, ended};
+use crate::operate::error::{Attempted, Error};
+use crate::operate::progress::{Progress, ProgressWatch, ended};
 use crate::operate::session::Queue;
 use crate::source::job_pool::{JobPool, JobPoolSpec, Leaving};
 use crate::source::jobs::JobsSpec;
@@ -91,7 +91,7 @@ pub async fn export(
     topic: &Topic,
     target: &ExportTarget<'_>,
     dry_run: bool,
-    watch: &mut dyn Watch,
+    watch: &mut dyn ProgressWatch,
 ) -> Result<ExportedJobs, Error> {
     let what = format!("export topic {topic} to `{}`", target.key());
     let mut done =
@@ -117,7 +117,7 @@ pub async fn export(
                 // What is there after it is passed over.
                 skip += u64::from(dry_run || !goes);
             }
-            watch.at(Step { done: done.moved + done.left, of, acted: done.moved });
+            watch.at(Progress { done: done.moved + done.left, of, acted: done.moved });
             if watch.is_stopped() {
                 return Err(ended(&what, done.moved));
             }

@@ -115,7 +115,7 @@ pub struct AddedJob {
 
 /// Topics and how many jobs are where.
 #[derive(Debug, Clone, Serialize)]
-pub struct Topics {
+pub struct TopicStates {
     /// Redis time.
     pub now_ms: i64,
     /// In alphabetical order.
@@ -336,7 +336,7 @@ impl Jobs {
     /// # Errors
     ///
     /// Those of the queue.
-    pub async fn topics(&self, only: &[Topic]) -> Result<Topics, Error> {
+    pub async fn topics(&self, only: &[Topic]) -> Result<TopicStates, Error> {
         let attempt = |error: JobError| failed("list the topics", &error);
         let mut names = only.to_vec();
         if only.is_empty() {
@@ -360,7 +360,7 @@ impl Jobs {
                 self.queue.sizes(name).await.map_err(|error| failed(&format!("look at topic {name}"), &error))?;
             topics.push(TopicState { topic: name.to_string(), sizes });
         }
-        Ok(Topics { now_ms: self.queue.now_ms(), topics })
+        Ok(TopicStates { now_ms: self.queue.now_ms(), topics })
     }
 
     /// The limits of a topic, after these were set if there are some.

@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 
 use super::copies::{ImportedElements, is_copy, local_id};
 use super::{Jobs, failed, pools};
-use crate::jobs::{Added, Due, JobError, LocalId, NewJob, Topic};
-use crate::operate::error::{Attempt, Error};
-use crate::operate::progress::{Step, Watch, ended};
+use crate::jobs::{Due, NewJob, Topic};
+use crate::operate::error::{Attempted, Error};
+use crate::operate::progress::{ProgressWatch, ended};
 use crate::operate::session::Queue;
 use crate::operate::words;
 use crate::source::jobs::JobsSpec;
@@ -29,7 +29,7 @@ pub async fn import(
     jobs: &Jobs,
     topic: &Topic,
     dry_run: bool,
-    watch: &mut dyn Watch,
+    watch: &mut dyn ProgressWatch,
 ) -> Result<ImportedElements, Error> {
     let what = format!("import queue `{}` into topic {topic}", queue.id());
     let mut done = ImportedElements { queue: queue.id().to_owned(), topic: topic.to_string(), dry_run, ..ImportedElements::default() };
@@ -77,6 +77,15 @@ async fn waiting(queue: &Queue, what: &str) -> Result<u64, Error> {
         all += queue.ledger.peek(&queue.conn, place, 0, 1, Show::Start(0)).await.attempt(what)?.total as u64;
     }
     Ok(all)
+}
+
+/// Counts the elements that are elsewhere.
+async fn elsewhere(queue: &Queue, mut done: ImportedElements, what: &str) -> Result<ImportedElements, Error> {
+    for place in [Place::InFlight, Place::Ready] {
+        let page = queue.ledger.peek(&queue.conn, place, 0, 1, Show::Start(0)).await.attempt(what)?;
+        done.elsewhere += page.total as u64;
+    }
+    Ok(done)
 }
 
 /// Moves a page; answers how many of it stay.

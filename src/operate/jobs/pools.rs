@@ -12,8 +12,8 @@ use super::copies::{ImportedElements, is_copy, local_id};
 use super::{Jobs, failed};
 use crate::jobs::{Due, NewJob, Topic};
 use crate::operate::back;
-use crate::operate::error::{Attempt, Error};
-use crate::operate::progress::{Unwatched, Watch, ended};
+use crate::operate::error::{Attempted, Error};
+use crate::operate::progress::{ProgressWatch, Unwatched, ended};
 use crate::operate::session::Queue;
 use crate::source::NoPayload;
 use crate::source::ledger::claims::{Body, ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict, Writer};
@@ -84,7 +84,7 @@ pub(super) async fn import(
     jobs: &Jobs,
     topic: &Topic,
     done: &mut ImportedElements,
-    (of, watch): (u64, &mut dyn Watch),
+    (of, watch): (u64, &mut dyn ProgressWatch),
     what: &str,
 ) -> Result<(), Error> {
     let most = jobs.max_body(topic).await?;

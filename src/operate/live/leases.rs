@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Finding, State, finding};
+use super::{Health, LiveFinding, finding};
 use crate::clock::Instant;
 use crate::link::Conn;
 use crate::model::QueueSpec;
@@ -18,10 +18,10 @@ use crate::source::ledger::claims_with_keys;
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Looks for claims of all queues that have keys and no lease.
-pub(super) async fn look(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Finding {
+pub(super) async fn look(conn: &Conn, queues: &[Arc<QueueSpec>]) -> LiveFinding {
     let what = "leases of claims";
     match unleased(conn, queues).await {
-        Ok(Some(queues)) if queues.is_empty() => finding(what, State::Well, "every claim has its lease"),
+        Ok(Some(queues)) if queues.is_empty() => finding(what, Health::Well, "every claim has its lease"),
         Ok(Some(queues)) => {
             let of = |(queue, claims): &(String, usize)| format!("{claims} of {queue} (delaybridge recover {queue})");
             let detail = format!(
@@ -29,13 +29,13 @@ pub(super) async fn look(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Finding {
                  hold: {}",
                 queues.iter().map(of).collect::<Vec<_>>().join(", ")
             );
-            finding(what, State::Failed, detail)
+            finding(what, Health::Failed, detail)
         }
-        Ok(None) => finding(what, State::Well, "unknown: the database has more keys than can be looked through in 5s"),
+        Ok(None) => finding(what, Health::Well, "unknown: the database has more keys than can be looked through in 5s"),
         Err(StoreError::Refused { code: "NOPERM", .. }) => {
-            finding(what, State::Well, "not looked for: that takes the right to SCAN, as an operator has it")
+            finding(what, Health::Well, "not looked for: that takes the right to SCAN, as an operator has it")
         }
-        Err(error) => finding(what, State::Failed, explained(&error)),
+        Err(error) => finding(what, Health::Failed, explained(&error)),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::source::zset::{ZsetSpec, announced};
 /// The state of one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum Health {
     /// In order.
     #[serde(rename = "ok")]
     Well,
@@ -39,24 +39,24 @@ pub enum State {
 
 /// The finding about one thing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct LiveFinding {
     /// The thing.
     pub what: String,
     /// The state.
-    pub state: State,
+    pub state: Health,
     /// The finding, and what to do.
     pub detail: String,
 }
 
-fn finding(what: impl Into<String>, state: State, detail: impl Into<String>) -> Finding {
-    Finding { what: what.into(), state, detail: detail.into() }
+fn finding(what: impl Into<String>, state: Health, detail: impl Into<String>) -> LiveFinding {
+    LiveFinding { what: what.into(), state, detail: detail.into() }
 }
 
 /// Nanoseconds that `LREM` takes for each entry of the list, on average over all places of the element.
 const LREM_NS: u64 = 36;
 
 /// Looks at everything that the configuration names.
-pub(super) async fn look(config: &Config) -> Vec<Finding> {
+pub(super) async fn look(config: &Config) -> Vec<LiveFinding> {
     let mut findings = Vec::new();
     let mut servers = Vec::new();
     for (name, target) in config.redis.iter() {
@@ -81,21 +81,21 @@ async fn redis_with_queues(
     config: &Config,
     name: &str,
     redis: &Redis,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<LiveFinding>,
 ) -> Option<Vec<Conn>> {
     let what = format!("redis {}", redis.address());
     let conns = match everywhere(redis).await {
         Ok(conns) => conns,
         Err(error) => {
             // The address is already in the first column.
-            findings.push(finding(what, State::Failed, error.message.clone()));
+            findings.push(finding(what, Health::Failed, error.message.clone()));
             return None;
         }
     };
     let queues = config.queues_on(name);
     for conn in &conns {
         let what = if redis.is_cluster() { format!("redis {}", conn.address()) } else { what.clone() };
-        let mut found = vec![finding(what, State::Well, format!("Redis {}, master", conn.info().version))];
+        let mut found = vec![finding(what, Health::Well, format!("Redis {}, master", conn.info().version))];
         found.push(eviction(conn));
         found.extend(server::look(conn).await);
         found.extend(replication::look(conn, config.redis.named(name), &queues).await);
@@ -104,7 +104,7 @@ async fn redis_with_queues(
     for spec in &queues {
         findings.extend(match session::queue(redis, spec.clone()).await {
             Ok(found) => queue(found).await,
-            Err(error) => vec![finding(format!("queue {}", spec.id), State::Failed, error.to_string())],
+            Err(error) => vec![finding(format!("queue {}", spec.id), Health::Failed, error.to_string())],
         });
     }
     for conn in &conns {
@@ -120,22 +120,22 @@ async fn redis_with_queues(
 }
 
 /// Adds the findings at one server; of a cluster, with the server.
-fn of_each(redis: &Redis, conn: &Conn, found: Vec<Finding>, findings: &mut Vec<Finding>) {
-    let named = |finding: Finding| match redis.is_cluster() && !finding.what.ends_with(conn.address()) {
-        true => Finding { what: format!("{} at {}", finding.what, conn.address()), ..finding },
+fn of_each(redis: &Redis, conn: &Conn, found: Vec<LiveFinding>, findings: &mut Vec<LiveFinding>) {
+    let named = |finding: LiveFinding| match redis.is_cluster() && !finding.what.ends_with(conn.address()) {
+        true => LiveFinding { what: format!("{} at {}", finding.what, conn.address()), ..finding },
         false => finding,
     };
     findings.extend(found.into_iter().map(named));
 }
 
-fn eviction(conn: &Conn) -> Finding {
+fn eviction(conn: &Conn) -> LiveFinding {
     let info = conn.info();
     let what = "redis maxmemory-policy";
     match (info.evicts(), info.maxmemory) {
-        (false, _) => finding(what, State::Well, info.maxmemory_policy.clone()),
+        (false, _) => finding(what, Health::Well, info.maxmemory_policy.clone()),
         (true, 0) => finding(
             what,
-            State::Warning,
+            Health::Warning,
             format!(
                 "{}, without effect while maxmemory is 0; set noeviction before you set a limit",
                 info.maxmemory_policy
@@ -143,14 +143,14 @@ fn eviction(conn: &Conn) -> Finding {
         ),
         (true, _) => finding(
             what,
-            State::Warning,
+            Health::Warning,
             format!("{}: a full server evicts elements; set noeviction", info.maxmemory_policy),
         ),
     }
 }
 
 /// Java consumers that wait on a ready list which the daemon would drain as well.
-async fn consumers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<Finding> {
+async fn consumers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<LiveFinding> {
     let drained =
         queues.iter().filter(|spec| spec.source.consumes_ready() && !matches!(spec.mode, Mode::Rescue { .. }));
     let drained: Vec<_> = drained.filter_map(|spec| spec.source.build().unannounced()).collect();
@@ -160,16 +160,16 @@ async fn consumers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<Finding> {
     let what = "consumers of ready lists";
     Some(match blocked_consumers(conn, &drained).await {
         Ok(Some((blocked, empty))) => match advice(&blocked).filter(|_| empty > 0) {
-            Some(advice) => finding(what, State::Warning, advice),
-            None => finding(what, State::Well, "none waits; a client that polls is not visible"),
+            Some(advice) => finding(what, Health::Warning, advice),
+            None => finding(what, Health::Well, "none waits; a client that polls is not visible"),
         },
-        Ok(None) => finding(what, State::Warning, "unknown: that takes the rights to CLIENT INFO and CLIENT LIST"),
-        Err(error) => finding(what, State::Failed, explained(&error)),
+        Ok(None) => finding(what, Health::Warning, "unknown: that takes the rights to CLIENT INFO and CLIENT LIST"),
+        Err(error) => finding(what, Health::Failed, explained(&error)),
     })
 }
 
 /// Programs that take due jobs of a pool as the daemon does.
-async fn timers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<Finding> {
+async fn timers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<LiveFinding> {
     let pools: Vec<_> = queues.iter().filter_map(|spec| spec.source.of_kind::<JobPoolSpec>()).collect();
     if pools.is_empty() {
         return None;
@@ -178,23 +178,23 @@ async fn timers(conn: &Conn, queues: &[Arc<QueueSpec>]) -> Option<Finding> {
     Some(match rivals(conn, &pools).await {
         Ok(Some(signs)) if signs.is_empty() => finding(
             what,
-            State::Well,
+            Health::Well,
             "no client waits for jobs or read a sorted set in the last second; scripts are not visible",
         ),
         Ok(Some(signs)) => {
             let advice = "Redis does not report the keys. A timer or worker of the program shares the due jobs with this daemon: stop \
                           it to have all of them delivered";
-            finding(what, State::Warning, format!("{}. {advice}", signs.join("; ")))
+            finding(what, Health::Warning, format!("{}. {advice}", signs.join("; ")))
         }
         Ok(None) => {
             let rights = "CLIENT INFO, CLIENT LIST and PUBSUB NUMSUB";
-            finding(what, State::Warning, format!("unknown: that takes the rights to {rights}"))
+            finding(what, Health::Warning, format!("unknown: that takes the rights to {rights}"))
         }
-        Err(error) => finding(what, State::Failed, explained(&error)),
+        Err(error) => finding(what, Health::Failed, explained(&error)),
     })
 }
 
-async fn queue(queue: Queue) -> Vec<Finding> {
+async fn queue(queue: Queue) -> Vec<LiveFinding> {
     let (conn, spec) = (&queue.conn, &queue.spec);
     let what = format!("queue {}", spec.id);
     let rights = rights(conn, format!("{what}: rights"), &acl::of_queue(spec)).await;
@@ -202,10 +202,10 @@ async fn queue(queue: Queue) -> Vec<Finding> {
         Ok(stats) => {
             let paused = format!("{what}: pause");
             let pauses = stats.paused.iter().map(|pause| pause.line(stats.now_ms));
-            let pauses: Vec<_> = pauses.map(|line| finding(paused.clone(), State::Warning, line)).collect();
+            let pauses: Vec<_> = pauses.map(|line| finding(paused.clone(), Health::Warning, line)).collect();
             std::iter::once(depths(what, &*spec.source, &stats)).chain(pauses).collect()
         }
-        Err(error) => vec![finding(what, State::Failed, explained(&error))],
+        Err(error) => vec![finding(what, Health::Failed, explained(&error))],
     };
     findings.insert(1, rights);
     if spec.source.of_kind::<ZsetSpec>().is_some() {
@@ -215,15 +215,15 @@ async fn queue(queue: Queue) -> Vec<Finding> {
 }
 
 /// Whether the server announces changes of sorted sets. It is never needed: the daemon looks for itself once a second.
-async fn notifications(conn: &Conn, what: String) -> Finding {
+async fn notifications(conn: &Conn, what: String) -> LiveFinding {
     match announced(conn).await {
-        Some(true) => finding(what, State::Well, "on: a new element is seen at once"),
+        Some(true) => finding(what, Health::Well, "on: a new element is seen at once"),
         Some(false) => finding(
             what,
-            State::Well,
+            Health::Well,
             "off: an element that is added after its due time waits up to 1s; with notify-keyspace-events Kz it is seen at once",
         ),
-        None => finding(what, State::Well, "unknown: that takes the right to CONFIG GET"),
+        None => finding(what, Health::Well, "unknown: that takes the right to CONFIG GET"),
     }
 }
 
@@ -233,23 +233,23 @@ fn is_plausible(due_ms: i64) -> bool {
 }
 
 /// Whether everything is allowed, and what to run where it is not.
-async fn rights(conn: &Conn, what: String, grants: &[Grant]) -> Finding {
+async fn rights(conn: &Conn, what: String, grants: &[Grant]) -> LiveFinding {
     let missing = missing_rights(conn, grants).await;
     // A server that answers about rights also answers about the name.
     let user = whoami(conn).await.unwrap_or_default();
     judged(what, &user, missing)
 }
 
-fn judged(what: String, user: &str, missing: Result<Option<Vec<Missing>>, LinkError>) -> Finding {
+fn judged(what: String, user: &str, missing: Result<Option<Vec<Missing>>, LinkError>) -> LiveFinding {
     match missing {
-        Ok(Some(missing)) if missing.is_empty() => finding(what, State::Well, "complete"),
-        Ok(Some(missing)) => finding(what, State::Failed, remedy(user, missing)),
+        Ok(Some(missing)) if missing.is_empty() => finding(what, Health::Well, "complete"),
+        Ok(Some(missing)) => finding(what, Health::Failed, remedy(user, missing)),
         Ok(None) => finding(
             what,
-            State::Warning,
+            Health::Warning,
             "unknown: that takes Redis 7.0 or newer and the right to ACL WHOAMI and ACL DRYRUN",
         ),
-        Err(error) => finding(what, State::Failed, error.to_string()),
+        Err(error) => finding(what, Health::Failed, error.to_string()),
     }
 }
 
@@ -264,7 +264,7 @@ pub(super) fn remedy(user: &str, missing: Vec<Missing>) -> String {
 }
 
 /// The depths, and what `list_cleanup: exact` costs at them.
-fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> Finding {
+fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> LiveFinding {
     let mut detail = format!(
         "{} scheduled, {} due, {} in flight, {} in retry, {} dead",
         s.scheduled, s.due, s.in_flight, s.retry, s.dead
@@ -272,11 +272,11 @@ fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> Finding {
     if source.ready_list().is_some() {
         detail.push_str(&format!(", {} on the ready list", s.ready));
     }
-    let mut state = State::Well;
+    let mut state = Health::Well;
     if let Some(set) = source.of_kind::<ZsetSpec>() {
         detail.push_str("; identical members are one element in Redis, due at the score that was written last");
         if let Some(due_ms) = s.next_due_ms.filter(|due_ms| !is_plausible(*due_ms)) {
-            state = State::Warning;
+            state = Health::Warning;
             detail.push_str(&format!(
                 "; the first one is due at {due_ms} ms since 1970 by its score: is `score: {}` the unit that producers write?",
                 set.score.as_str()
@@ -284,7 +284,7 @@ fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> Finding {
         }
     }
     if s.orphans > 0 {
-        state = State::Warning;
+        state = Health::Warning;
         detail.push_str(&format!(
             "; {} entries of Redisson's list are in no sorted set: they are kept and never delivered",
             s.orphans
@@ -299,7 +299,7 @@ fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> Finding {
         ));
         // At 1 ms each, Redis is full of it at 1,000 elements a second.
         if micros >= 1000 {
-            state = State::Warning;
+            state = Health::Warning;
             detail.push_str(" (auto costs less)");
         }
     }
@@ -337,14 +337,14 @@ mod tests {
             assert_eq!(found.state, state, "{}", found.detail);
             assert!(found.detail.contains(words), "{}", found.detail);
         };
-        check(ListCleanup::Auto, 500_000, State::Well, "500000 scheduled");
+        check(ListCleanup::Auto, 500_000, Health::Well, "500000 scheduled");
         check(
             ListCleanup::Exact,
             1_000,
-            State::Well,
+            Health::Well,
             "about 36us of Redis's time for each element at the present 1000",
         );
-        check(ListCleanup::Exact, 500_000, State::Warning, "about 18ms");
+        check(ListCleanup::Exact, 500_000, Health::Warning, "about 18ms");
     }
 
     #[test]
@@ -360,21 +360,21 @@ mod tests {
             let found = depths("q".to_owned(), &*spec.source, &QueueState { next_due_ms, ..QueueState::default() });
             assert_eq!(found.state, state, "{}", found.detail);
         };
-        check(None, State::Well);
+        check(None, Health::Well);
         // At once, by 0 and by -inf.
-        check(Some(0), State::Well);
-        check(Some(i64::MIN), State::Well);
-        check(Some(1_800_000_000_000), State::Well);
+        check(Some(0), Health::Well);
+        check(Some(i64::MIN), Health::Well);
+        check(Some(1_800_000_000_000), Health::Well);
         // Milliseconds read as seconds, and the other way round.
-        check(Some(1_800_000_000_000_000), State::Warning);
-        check(Some(1_800_000_000), State::Warning);
+        check(Some(1_800_000_000_000_000), Health::Warning);
+        check(Some(1_800_000_000), Health::Warning);
     }
 
     #[test]
     fn orphans_are_a_warning() {
         let found =
             depths("q".to_owned(), &redisson(ListCleanup::Auto), &QueueState { orphans: 3, ..QueueState::default() });
-        assert_eq!(found.state, State::Warning);
+        assert_eq!(found.state, Health::Warning);
         assert!(found.detail.contains("3 entries"), "{}", found.detail);
     }
 
@@ -387,7 +387,7 @@ mod tests {
         let missing = vec![lack("no xadd", "a"), lack("no key", "b"), lack("no xadd", "a")];
         let found = judged("q".to_owned(), "me", Ok(Some(missing)));
         let words = "no key; no xadd; fix it with: ACL SETUSER me (%W~a %W~b +xadd)";
-        assert_eq!((found.state, found.detail.as_str()), (State::Failed, words));
-        assert_eq!(judged("q".to_owned(), "", Ok(None)).state, State::Warning);
+        assert_eq!((found.state, found.detail.as_str()), (Health::Failed, words));
+        assert_eq!(judged("q".to_owned(), "", Ok(None)).state, Health::Warning);
     }
 }

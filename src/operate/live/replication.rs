@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Finding, State, finding};
+use super::{Health, LiveFinding, finding};
+use crate::config::{Durability, QueueSpec, RedisTarget};
 use crate::link::{Conn, Version, replication, storage};
 use crate::link::{Durability, RedisTarget};
 use crate::model::QueueSpec;
@@ -12,22 +13,24 @@ use crate::operate::error::explained;
 const WAITS_FOR_DISKS: Version = Version { major: 7, minor: 2, patch: 0 };
 
 /// Asks each sentinel where the master is.
-pub(super) async fn sentinels(target: &RedisTarget) -> Vec<Finding> {
+pub(super) async fn sentinels(target: &RedisTarget) -> Vec<LiveFinding> {
     let RedisTarget::Sentinel(target) = target else { return Vec::new() };
     let found = target.answers().await.into_iter().map(|(address, answer)| {
         let what = format!("sentinel {address}");
         match answer {
-            Ok(Some(master)) => finding(what, State::Well, format!("names {master} as the master `{}`", target.master)),
-            Ok(None) => finding(what, State::Failed, format!("knows no master `{}`: check `master`", target.master)),
+            Ok(Some(master)) => {
+                finding(what, Health::Well, format!("names {master} as the master `{}`", target.master))
+            }
+            Ok(None) => finding(what, Health::Failed, format!("knows no master `{}`: check `master`", target.master)),
             // The others may be enough.
-            Err(error) => finding(what, State::Warning, error.message),
+            Err(error) => finding(what, Health::Warning, error.message),
         }
     });
     found.collect()
 }
 
 /// Looks at the replicas, where they matter.
-pub(super) async fn look(conn: &Conn, target: &RedisTarget, queues: &[Arc<QueueSpec>]) -> Vec<Finding> {
+pub(super) async fn look(conn: &Conn, target: &RedisTarget, queues: &[Arc<QueueSpec>]) -> Vec<LiveFinding> {
     let needs: Vec<_> = queues.iter().filter_map(|spec| Some((spec, spec.durability.as_deref()?))).collect();
     let has_sentinels = matches!(target, RedisTarget::Sentinel(_));
     if needs.is_empty() && !has_sentinels {
@@ -36,16 +39,16 @@ pub(super) async fn look(conn: &Conn, target: &RedisTarget, queues: &[Arc<QueueS
     let (found, disk) = match (replication(conn).await, storage(conn).await) {
         (Ok(found), Ok(storage)) => (found, storage.append_only),
         (Err(error), _) | (_, Err(error)) => {
-            return vec![finding("redis replicas", State::Failed, explained(&error.into()))];
+            return vec![finding("redis replicas", Health::Failed, explained(&error.into()))];
         }
     };
     let mut findings = Vec::new();
     if has_sentinels {
         findings.push(match found.needs_replicas {
-            true => finding("redis min-replicas-to-write", State::Well, "set"),
+            true => finding("redis min-replicas-to-write", Health::Well, "set"),
             false => finding(
                 "redis min-replicas-to-write",
-                State::Warning,
+                Health::Warning,
                 "0: a master that is cut off from its replicas goes on taking writes, and a failover loses them; set \
                  min-replicas-to-write 1 and min-replicas-max-lag 10",
             ),
@@ -55,9 +58,9 @@ pub(super) async fn look(conn: &Conn, target: &RedisTarget, queues: &[Arc<QueueS
         let what = format!("queue {}: durability", spec.id);
         let missing = lack(*need, found.replicas, disk, conn.info().version);
         match missing {
-            Some(missing) => finding(what, State::Failed, format!("{missing}: nothing is delivered")),
+            Some(missing) => finding(what, Health::Failed, format!("{missing}: nothing is delivered")),
             None => {
-                finding(what, State::Well, format!("{} replicas follow, {} are needed", found.replicas, need.replicas))
+                finding(what, Health::Well, format!("{} replicas follow, {} are needed", found.replicas, need.replicas))
             }
         }
     };

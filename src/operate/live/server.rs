@@ -4,61 +4,62 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
-use super::{Finding, State, finding};
+use super::{Health, LiveFinding, finding};
+use crate::config::Listen;
 use crate::link::{Conn, Storage, storage};
 use crate::operate::error::explained;
 use crate::settings::Listen;
 
 /// Looks at the server's memory and its disk.
-pub(super) async fn look(conn: &Conn) -> Vec<Finding> {
+pub(super) async fn look(conn: &Conn) -> Vec<LiveFinding> {
     match storage(conn).await {
         Ok(storage) => vec![memory(&storage), persistence(&storage)],
-        Err(error) => vec![finding("redis memory", State::Failed, explained(&error.into()))],
+        Err(error) => vec![finding("redis memory", Health::Failed, explained(&error.into()))],
     }
 }
 
-fn memory(storage: &Storage) -> Finding {
+fn memory(storage: &Storage) -> LiveFinding {
     let what = "redis memory";
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let Some(limit) = storage.memory.limit else {
-        return finding(what, State::Well, format!("{} MiB in use, no limit", mib(storage.memory.used)));
+        return finding(what, Health::Well, format!("{} MiB in use, no limit", mib(storage.memory.used)));
     };
     let used = format!("{} of {} MiB in use", mib(storage.memory.used), mib(limit));
     if storage.memory.left() == Some(0) {
         let text = format!("{used}: the limit is reached, and every offer is refused; raise maxmemory");
-        return finding(what, State::Failed, text);
+        return finding(what, Health::Failed, text);
     }
     match storage.memory.is_nearly_full() {
-        true => finding(what, State::Warning, format!("{used}: at the limit every offer is refused; raise maxmemory")),
-        false => finding(what, State::Well, used),
+        true => finding(what, Health::Warning, format!("{used}: at the limit every offer is refused; raise maxmemory")),
+        false => finding(what, Health::Well, used),
     }
 }
 
-fn persistence(storage: &Storage) -> Finding {
+fn persistence(storage: &Storage) -> LiveFinding {
     let what = "redis persistence";
     let snapshots = storage.snapshots.as_deref();
     match (storage.append_only, snapshots) {
-        (true, _) => finding(what, State::Well, "append-only file"),
+        (true, _) => finding(what, Health::Well, "append-only file"),
         (false, Some("")) => {
-            finding(what, State::Warning, "none: a restart of Redis loses every element; set appendonly yes")
+            finding(what, Health::Warning, "none: a restart of Redis loses every element; set appendonly yes")
         }
         (false, Some(save)) => finding(
             what,
-            State::Warning,
+            Health::Warning,
             format!(
                 "snapshots only (save {save}): a crash of Redis loses what came since the last; set appendonly yes"
             ),
         ),
         (false, None) => finding(
             what,
-            State::Warning,
+            Health::Warning,
             "no append-only file; whether there are snapshots is unknown, that takes the right to CONFIG GET",
         ),
     }
 }
 
 /// Whether the daemon could listen there.
-pub(super) fn listener(listen: &Listen) -> Option<Finding> {
+pub(super) fn listener(listen: &Listen) -> Option<LiveFinding> {
     match listen {
         Listen::Tcp(address) => port(*address, "http.admin.listen"),
         Listen::Unix(path) => Some(socket(path)),
@@ -66,35 +67,35 @@ pub(super) fn listener(listen: &Listen) -> Option<Finding> {
 }
 
 /// Whether a socket could be made at this path. A file that is there is looked at by the daemon, which knows whether it is its own.
-fn socket(path: &Path) -> Finding {
+fn socket(path: &Path) -> LiveFinding {
     let what = format!("http unix:{}", path.display());
     let directory = path.parent().unwrap_or(Path::new("/"));
     match std::fs::metadata(directory) {
-        Ok(found) if found.is_dir() => finding(what, State::Well, "its directory is there"),
-        Ok(_) => finding(what, State::Failed, format!("{} is no directory", directory.display())),
+        Ok(found) if found.is_dir() => finding(what, Health::Well, "its directory is there"),
+        Ok(_) => finding(what, Health::Failed, format!("{} is no directory", directory.display())),
         Err(error) => {
             let text = format!("{}: {error}; make the directory for the user of the daemon", directory.display());
-            finding(what, State::Failed, text)
+            finding(what, Health::Failed, text)
         }
     }
 }
 
 /// Whether the daemon could listen here; nothing to say where any port will do.
-pub(super) fn port(listen: SocketAddr, key: &str) -> Option<Finding> {
+pub(super) fn port(listen: SocketAddr, key: &str) -> Option<LiveFinding> {
     if listen.port() == 0 {
         return None;
     }
     let what = format!("http {listen}");
     Some(match TcpListener::bind(listen) {
-        Ok(_listener) => finding(what, State::Well, "free"),
+        Ok(_listener) => finding(what, Health::Well, "free"),
         // The daemon that this configuration is for may be running.
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             let text = format!(
                 "taken: by a daemon with this configuration that runs already, or by another program; a second one needs another `{key}`"
             );
-            finding(what, State::Warning, text)
+            finding(what, Health::Warning, text)
         }
-        Err(error) => finding(what, State::Failed, format!("{error}; choose another `{key}`")),
+        Err(error) => finding(what, Health::Failed, format!("{error}; choose another `{key}`")),
     })
 }
 
@@ -114,37 +115,37 @@ mod tests {
             let found = memory(&storage(used, limit, true, None));
             (found.state, found.detail)
         };
-        assert_eq!(memory(3 * MIB, None), (State::Well, "3 MiB in use, no limit".to_owned()));
-        assert_eq!(memory(3 * MIB, Some(100 * MIB)).0, State::Well);
-        assert_eq!(memory(95 * MIB, Some(100 * MIB)).0, State::Warning);
+        assert_eq!(memory(3 * MIB, None), (Health::Well, "3 MiB in use, no limit".to_owned()));
+        assert_eq!(memory(3 * MIB, Some(100 * MIB)).0, Health::Well);
+        assert_eq!(memory(95 * MIB, Some(100 * MIB)).0, Health::Warning);
         let (state, detail) = memory(101 * MIB, Some(100 * MIB));
-        assert!(state == State::Failed && detail.contains("every offer is refused"), "{detail}");
+        assert!(state == Health::Failed && detail.contains("every offer is refused"), "{detail}");
         let persistence = |append_only, snapshots| persistence(&storage(0, None, append_only, snapshots));
-        assert_eq!(persistence(true, Some("")).state, State::Well);
+        assert_eq!(persistence(true, Some("")).state, Health::Well);
         for (snapshots, words) in
             [(Some(""), "a restart of Redis loses every element"), (Some("60 1"), "(save 60 1)"), (None, "unknown")]
         {
             let found = persistence(false, snapshots);
-            assert!(found.state == State::Warning && found.detail.contains(words), "{}", found.detail);
+            assert!(found.state == Health::Warning && found.detail.contains(words), "{}", found.detail);
         }
     }
 
     #[test]
     fn a_socket_needs_its_directory() {
         let of = |path: &str| listener(&Listen::Unix(path.into())).unwrap();
-        assert_eq!(of("/tmp/delaybridge.sock").state, State::Well);
+        assert_eq!(of("/tmp/delaybridge.sock").state, Health::Well);
         let found = of("/gone/delaybridge.sock");
-        assert!(found.state == State::Failed && found.detail.starts_with("/gone: "), "{}", found.detail);
+        assert!(found.state == Health::Failed && found.detail.starts_with("/gone: "), "{}", found.detail);
     }
 
     #[test]
     fn a_port_that_is_taken_is_seen() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let found = port(taken.local_addr().unwrap(), "http.listen").unwrap();
-        assert!(found.state == State::Warning && found.detail.starts_with("taken"), "{}", found.detail);
+        assert!(found.state == Health::Warning && found.detail.starts_with("taken"), "{}", found.detail);
         let free = taken.local_addr().unwrap();
         drop(taken);
-        assert_eq!(port(free, "http.listen").unwrap().state, State::Well);
+        assert_eq!(port(free, "http.listen").unwrap().state, Health::Well);
         assert_eq!(port(([127, 0, 0, 1], 0).into(), "http.listen"), None);
     }
 }

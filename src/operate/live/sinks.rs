@@ -2,25 +2,26 @@
 
 use super::super::acl;
 use super::super::session::{first, redis};
-use super::{Finding, State, finding, remedy};
+use super::{Health, LiveFinding, finding, remedy};
+use crate::config::Config;
 use crate::link::{Conn, Redis, missing_rights, whoami};
 use crate::model::Config;
 use crate::sink::{Fixed, SinkRedis, SinkSpec};
 
 /// Looks at one sink.
-pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, source_conn: Option<&Conn>) -> Finding {
+pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, source_conn: Option<&Conn>) -> LiveFinding {
     let what = format!("sink {}", spec.name);
     let (own, conn) = match spec.connector.redis() {
         None => (None, None),
         Some(SinkRedis::OfTheQueues) => match source_conn {
             Some(conn) => (None, Some(conn.clone())),
-            None => return finding(what, State::Failed, "uses the Redis of the queues, which is not connected"),
+            None => return finding(what, Health::Failed, "uses the Redis of the queues, which is not connected"),
         },
         Some(SinkRedis::Own(endpoint)) => {
             let own = redis(endpoint);
             match first(&own).await {
                 Ok(conn) => (Some(own), Some(conn)),
-                Err(error) => return finding(what, State::Failed, error.to_string()),
+                Err(error) => return finding(what, Health::Failed, error.to_string()),
             }
         }
     };
@@ -32,7 +33,7 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, sourc
     let place = place(spec, conn.as_ref());
     let undeclared = match checked {
         Ok(undeclared) => undeclared,
-        Err(failure) => return finding(what, State::Failed, format!("{place}: {failure}")),
+        Err(failure) => return finding(what, Health::Failed, format!("{place}: {failure}")),
     };
     let missing = match &conn {
         Some(conn) => missing_rights(conn, &acl::of_sink(config, &spec.name)).await,
@@ -44,10 +45,10 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, sourc
                 Some(conn) => whoami(conn).await.unwrap_or_default(),
                 None => String::new(),
             };
-            finding(what, State::Failed, remedy(&user, missing))
+            finding(what, Health::Failed, remedy(&user, missing))
         }
-        Err(error) => finding(what, State::Failed, error.to_string()),
-        Ok(_) => finding(what, State::Well, format!("{place}{}", asked(spec, &destinations, &undeclared))),
+        Err(error) => finding(what, Health::Failed, error.to_string()),
+        Ok(_) => finding(what, Health::Well, format!("{place}{}", asked(spec, &destinations, &undeclared))),
     };
     // Only now: the connection ends with its link.
     drop(own);

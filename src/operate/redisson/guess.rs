@@ -5,7 +5,7 @@ use redisson_codecs::{Codec, Coding, Confidence};
 
 /// A codec, and what speaks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Guess {
+pub(super) struct CodecGuess {
     pub(super) coding: Coding,
     /// Of the samples that look like it, the one that could be something else the most.
     pub(super) sure: Confidence,
@@ -14,7 +14,7 @@ pub(super) struct Guess {
 }
 
 /// The codec that most samples look like and that reads every one; `raw`, which reads everything, if there is none.
-pub(super) fn codec(samples: &[Bytes]) -> Guess {
+pub(super) fn codec(samples: &[Bytes]) -> CodecGuess {
     let of = samples.len();
     let mut candidates: Vec<(Coding, usize, Confidence)> = Vec::new();
     for guess in samples.iter().filter_map(|sample| redisson_codecs::guess(sample, Codec::Auto)) {
@@ -26,8 +26,8 @@ pub(super) fn codec(samples: &[Bytes]) -> Guess {
     candidates.sort_by_key(|(_, votes, sure)| std::cmp::Reverse((*votes, *sure)));
     let reads_all = |coding: Coding| samples.iter().all(|sample| reads(coding, sample));
     match candidates.into_iter().find(|(coding, ..)| reads_all(*coding)) {
-        Some((coding, _, sure)) => Guess { coding, sure, of },
-        None => Guess { coding: Codec::Raw.into(), sure: Confidence::Guess, of },
+        Some((coding, _, sure)) => CodecGuess { coding, sure, of },
+        None => CodecGuess { coding: Codec::Raw.into(), sure: Confidence::Guess, of },
     }
 }
 

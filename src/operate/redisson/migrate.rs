@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::survey::Survey;
 pub use super::survey::Transferred;
 use super::{Layout, name};
-use crate::operate::error::{Attempt, Error, may_have_run};
-use crate::operate::progress::{Step, Watch, ended};
+use crate::operate::error::{Attempted, Error, may_have_run};
+use crate::operate::progress::{Progress, ProgressWatch, ended};
 use crate::operate::session::Queue;
 use crate::source::StoreError;
 use crate::source::redisson::{Moved, Repack, migrate_end};
@@ -75,7 +75,12 @@ pub async fn survey(queue: &Queue, to: Layout) -> Result<Migration, Error> {
 /// # Errors
 ///
 /// When Redis cannot be asked, and when clients write the other layout as fast as it is repacked. It can be run again.
-pub async fn apply(queue: &Queue, to: Layout, found: Migration, watch: &mut dyn Watch) -> Result<Migration, Error> {
+pub async fn apply(
+    queue: &Queue,
+    to: Layout,
+    found: Migration,
+    watch: &mut dyn ProgressWatch,
+) -> Result<Migration, Error> {
     let mut packer = Packer { queue, packed: 0, twins: 0, of: found.foreign as u64, watch };
     for _ in 0..ROUNDS {
         packer.twins = 0;
@@ -112,7 +117,7 @@ struct Packer<'a> {
     packed: usize,
     twins: usize,
     of: u64,
-    watch: &'a mut dyn Watch,
+    watch: &'a mut dyn ProgressWatch,
 }
 
 impl Packer<'_> {
@@ -120,7 +125,7 @@ impl Packer<'_> {
         let (redisson, conn) = (self.queue.redisson(), &self.queue.conn);
         while !rest.is_empty() {
             let done = self.packed as u64;
-            self.watch.at(Step { done, of: Some(self.of), acted: done });
+            self.watch.at(Progress { done, of: Some(self.of), acted: done });
             if self.watch.is_stopped() {
                 return Ok(());
             }

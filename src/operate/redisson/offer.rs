@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::{Layout, name};
 use crate::message::MessageId;
+use crate::operate::error::{Attempted, Error, may_have_run};
+use crate::operate::peek::PeekState;
 use crate::model::{OnDecodeError, QueueSpec};
-use crate::operate::error::{Attempt, Error, may_have_run};
-use crate::operate::peek::State;
 use crate::operate::session::Queue;
 use crate::source::redisson::layout;
 
@@ -28,7 +28,7 @@ pub struct OfferedElement {
     /// The element's id.
     pub id: MessageId,
     /// The state.
-    pub state: State,
+    pub state: PeekState,
     /// The due time.
     pub due_ms: i64,
     /// The layout.
@@ -64,7 +64,7 @@ pub async fn offer(queue: &Queue, payload: &Bytes, delay: Duration, layout: Opti
         }
         other => other.attempt(&what)?,
     };
-    let element = OfferedElement { id, state: State::Scheduled, due_ms, layout: name(layout) };
+    let element = OfferedElement { id, state: PeekState::Scheduled, due_ms, layout: name(layout) };
     Ok(Offered { queue: queue.id().to_owned(), elements: [element] })
 }
 
@@ -103,7 +103,7 @@ fn new_id(layout: Layout) -> Result<MessageId, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::Kind;
+    use crate::operate::ErrorKind;
 
     #[test]
     fn an_id_of_the_old_layout_is_a_double_of_a_random_long() {
@@ -126,7 +126,7 @@ mod tests {
             refuse_what_cannot_be_delivered(&spec, &Bytes::from_static(payload))
         };
         let failed = check("codec: json", b"{oops").unwrap_err();
-        assert_eq!(failed.kind, Kind::Invalid);
+        assert_eq!(failed.kind, ErrorKind::Invalid);
         assert!(failed.message.contains("not JSON at byte 1") && !failed.message.contains("oops"), "{failed}");
         assert!(check("codec: raw", b"\xff").is_ok());
         assert!(check("codec: json, on_decode_error: forward_raw", b"{oops").is_ok());

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use crate::operate::error::{Error, Kind};
+use crate::operate::error::{Error, ErrorKind};
 
 /// Limit for the connection, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ const LARGEST: usize = 64 << 20;
 /// A daemon that is reached over HTTP.
 #[derive(Clone)]
 pub struct Daemon {
-    address: Address,
+    address: DaemonAddress,
     /// The path in front of `/v1`, where a proxy added one.
     base: String,
     token: Option<String>,
@@ -41,18 +41,18 @@ impl std::fmt::Debug for Daemon {
 
 /// The address of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Address {
+enum DaemonAddress {
     /// `host:port`.
     Tcp(String),
     /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for DaemonAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Address::Tcp(authority) => f.write_str(authority),
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            DaemonAddress::Tcp(authority) => f.write_str(authority),
+            DaemonAddress::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -62,19 +62,19 @@ trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for S {}
 
-impl Address {
+impl DaemonAddress {
     async fn connect(&self) -> std::io::Result<Box<dyn Transport>> {
         Ok(match self {
-            Address::Tcp(authority) => Box::new(TcpStream::connect(authority).await?),
-            Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            DaemonAddress::Tcp(authority) => Box::new(TcpStream::connect(authority).await?),
+            DaemonAddress::Unix(path) => Box::new(UnixStream::connect(path).await?),
         })
     }
 
     /// The value of the `Host` header.
     fn host(&self) -> &str {
         match self {
-            Address::Tcp(authority) => authority,
-            Address::Unix(_) => "localhost",
+            DaemonAddress::Tcp(authority) => authority,
+            DaemonAddress::Unix(_) => "localhost",
         }
     }
 }
@@ -96,7 +96,7 @@ impl Daemon {
             if !path.starts_with('/') {
                 return Err(bad("the path of a socket begins with `/`"));
             }
-            return Ok(Daemon { address: Address::Unix(path.into()), base: String::new(), token: token? });
+            return Ok(Daemon { address: DaemonAddress::Unix(path.into()), base: String::new(), token: token? });
         }
         let uri: Uri = url.parse().map_err(|_| bad("it is no URL"))?;
         match uri.scheme_str() {
@@ -109,7 +109,7 @@ impl Daemon {
         let authority = uri.authority().ok_or_else(|| bad("it names no host"))?;
         let port = authority.port_u16().unwrap_or(9465);
         let base = uri.path().trim_end_matches('/').to_owned();
-        Ok(Daemon { address: Address::Tcp(format!("{}:{port}", authority.host())), base, token: token? })
+        Ok(Daemon { address: DaemonAddress::Tcp(format!("{}:{port}", authority.host())), base, token: token? })
     }
 
     /// The address, for a person.
@@ -203,12 +203,12 @@ impl Daemon {
 fn refused(status: u16, problem: &Value) -> Error {
     let detail = problem["detail"].as_str().unwrap_or_default();
     let (kind, advice) = match status {
-        400 => (Kind::Invalid, ""),
+        400 => (ErrorKind::Invalid, ""),
         // The same kind as for a queue that the configuration does not have.
-        404 => (Kind::Invalid, ""),
-        401 | 403 => (Kind::Failed, "; name its file by --token-file"),
-        409 => (Kind::Conflict, ""),
-        _ => (Kind::Failed, ""),
+        404 => (ErrorKind::Invalid, ""),
+        401 | 403 => (ErrorKind::Failed, "; name its file by --token-file"),
+        409 => (ErrorKind::Conflict, ""),
+        _ => (ErrorKind::Failed, ""),
     };
     Error { kind, message: format!("{detail}{advice}") }
 }
@@ -227,7 +227,7 @@ fn read_token(path: &Path) -> Result<String, Error> {
 
 /// Marks an error as "not found" if its message says so: the daemon's status does not tell an element from a queue.
 pub(super) fn of_one(error: Error, not_found: &str) -> Error {
-    let kind = if error.message.contains(not_found) { Kind::NotFound } else { error.kind };
+    let kind = if error.message.contains(not_found) { ErrorKind::NotFound } else { error.kind };
     Error { kind, ..error }
 }
 
@@ -257,7 +257,7 @@ mod tests {
             ("unix:a.sock", "begins with"),
         ] {
             let problem = at(url).unwrap_err();
-            assert!(problem.kind == Kind::Invalid && problem.message.contains(expected), "{url}: {problem}");
+            assert!(problem.kind == ErrorKind::Invalid && problem.message.contains(expected), "{url}: {problem}");
         }
     }
 

@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use super::client::{Daemon, of_one, part};
 use crate::operate::content::Content;
 use crate::operate::dead::{
-    Counted, DeadLetters, Filter, Letter, LetterSelector, LettersBody, Pace, Purged, Redriven, ShownLetters, Swept,
+    Counted, Filter, Letter, LetterList, LetterSelector, LettersBody, Pace, Purged, Redriven, ShownLetters, Swept,
 };
 use crate::operate::error::Error;
-use crate::operate::progress::{Rate, Step, Watch};
+use crate::operate::progress::{Pacer, Progress, ProgressWatch};
 
 /// Letters of a page.
 const PAGE: usize = 200;
@@ -24,12 +24,12 @@ pub async fn letters(
     queue: &str,
     filter: &Filter,
     limit: usize,
-    watch: &mut dyn Watch,
-) -> Result<DeadLetters, Error> {
+    watch: &mut dyn ProgressWatch,
+) -> Result<LetterList, Error> {
     let mut all = page(daemon, queue, filter, limit.min(PAGE), None).await?;
     while let Some(next) = all.next.take_if(|_| all.dead_letters.len() < limit) {
         let acted = all.dead_letters.len() as u64;
-        watch.at(Step { done: all.examined, of: Some(all.total as u64), acted });
+        watch.at(Progress { done: all.examined, of: Some(all.total as u64), acted });
         if watch.is_stopped() {
             all.next = Some(next);
             break;
@@ -49,7 +49,7 @@ async fn page(
     filter: &Filter,
     limit: usize,
     after: Option<&str>,
-) -> Result<DeadLetters, Error> {
+) -> Result<LetterList, Error> {
     let after = after.map(|after| format!("&after={}", part(after))).unwrap_or_default();
     let path = format!("/v1/queues/{}/dead?limit={limit}{after}{}", part(queue), query(filter)?);
     daemon.get(&path).await
@@ -93,7 +93,7 @@ pub async fn redrive(
     queue: &str,
     which: &LetterSelector,
     pace: Pace,
-    watch: &mut dyn Watch,
+    watch: &mut dyn ProgressWatch,
 ) -> Result<Redriven, Error> {
     let all = Redriven { queue: queue.to_owned(), dry_run: pace.dry_run, ..Redriven::default() };
     let (mut all, listed) = Sweep { daemon, queue, which, pace, verb: "redrive" }.run(watch, all).await?;
@@ -112,7 +112,7 @@ pub async fn purge(
     queue: &str,
     which: &LetterSelector,
     pace: Pace,
-    watch: &mut dyn Watch,
+    watch: &mut dyn ProgressWatch,
 ) -> Result<Purged, Error> {
     let all = Purged { queue: queue.to_owned(), dry_run: pace.dry_run, ..Purged::default() };
     let (mut all, listed) = Sweep { daemon, queue, which, pace, verb: "purge" }.run(watch, all).await?;
@@ -135,7 +135,7 @@ struct Sweep<'a> {
 
 /// The outcome of a sweep beside the answers.
 #[derive(Default)]
-struct Listed {
+struct SweepCount {
     /// Letters that were only counted.
     counted: usize,
     /// Whether the sweep was ended early.
@@ -144,8 +144,8 @@ struct Listed {
 
 impl Sweep<'_> {
     /// Adds every answer to `all`.
-    async fn run<T: Swept>(&self, watch: &mut dyn Watch, mut all: T) -> Result<(T, Listed), Error> {
-        let (mut listed, mut step, mut rate) = (Listed::default(), Step::default(), Rate::new(self.pace.rate));
+    async fn run<T: Swept>(&self, watch: &mut dyn ProgressWatch, mut all: T) -> Result<(T, SweepCount), Error> {
+        let (mut listed, mut step, mut rate) = (SweepCount::default(), Progress::default(), Pacer::new(self.pace.rate));
         if !self.which.ids.is_empty() {
             step.of = Some(self.which.ids.len() as u64);
             listed.stopped = self.send(&self.which.ids, (&mut rate, &mut step), watch, &mut all).await?;
@@ -180,8 +180,8 @@ impl Sweep<'_> {
     async fn send<T: Swept>(
         &self,
         ids: &[String],
-        (rate, step): (&mut Rate, &mut Step),
-        watch: &mut dyn Watch,
+        (rate, step): (&mut Pacer, &mut Progress),
+        watch: &mut dyn ProgressWatch,
         all: &mut T,
     ) -> Result<bool, Error> {
         let at_once = self.pace.rate.map_or(IDS, |rate| (rate as usize).clamp(1, IDS));
@@ -204,7 +204,7 @@ impl Sweep<'_> {
     }
 
     /// The error, with what was done before it.
-    fn after(&self, error: Error, step: Step) -> Error {
+    fn after(&self, error: Error, step: Progress) -> Error {
         let message = match step.acted {
             0 => error.message,
             done => format!("{} (after {done} in `{}`; run the command again to go on)", error.message, self.queue),

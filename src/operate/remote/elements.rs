@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::client::{Daemon, of_one, part};
 use crate::operate::content::Content;
-use crate::operate::element::{Acted, Action, Found, KillBody, RescheduleBody, When};
+use crate::operate::element::{ActOutcome, Action, FoundElement, KillBody, RescheduleBody, When};
 use crate::operate::error::Error;
-use crate::operate::peek::{Elements, State};
+use crate::operate::peek::{Elements, PeekState};
 
 /// Reads the first elements in a state, with the beginning of their payloads.
-pub async fn peek(daemon: &Daemon, queue: &str, state: State, limit: usize) -> Result<Elements, Error> {
+pub async fn peek(daemon: &Daemon, queue: &str, state: PeekState, limit: usize) -> Result<Elements, Error> {
     let path = format!("/v1/queues/{}/elements?state={}&limit={limit}", part(queue), state.as_str());
     let answer: Value = daemon.get(&path).await?;
     let mut found = Elements::deserialize(&answer).map_err(|_| daemon.strange())?;
@@ -21,16 +21,16 @@ pub async fn peek(daemon: &Daemon, queue: &str, state: State, limit: usize) -> R
 }
 
 /// Reads everything that is known of the element with this id.
-pub async fn find(daemon: &Daemon, queue: &str, id: &str) -> Result<Found, Error> {
+pub async fn find(daemon: &Daemon, queue: &str, id: &str) -> Result<FoundElement, Error> {
     let answer: Value = daemon.get(&path_of(queue, id)).await.map_err(not_found)?;
-    let mut found = Found::deserialize(&answer).map_err(|_| daemon.strange())?;
+    let mut found = FoundElement::deserialize(&answer).map_err(|_| daemon.strange())?;
     let content = rows(&answer).next().and_then(Content::answered);
     found.elements[0].content = content.ok_or_else(|| daemon.strange())?;
     Ok(found)
 }
 
 /// Reschedules, cancels or kills an element.
-pub async fn act(daemon: &Daemon, queue: &str, id: &str, action: Action<'_>) -> Result<Acted, Error> {
+pub async fn act(daemon: &Daemon, queue: &str, id: &str, action: Action<'_>) -> Result<ActOutcome, Error> {
     let path = path_of(queue, id);
     let reschedule = match action {
         Action::Cancel => return daemon.delete(&path).await.map_err(not_found),
@@ -65,15 +65,15 @@ fn rows(answer: &Value) -> impl Iterator<Item = &Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::peek::Element;
+    use crate::operate::peek::PeekedElement;
 
     #[test]
     fn an_element_that_is_not_there_is_no_mistake_in_the_arguments() {
         let of = |message: &str| not_found(Error::invalid(message)).kind;
         let missing = "find 01 in `q`: not found among the scheduled, retried, in-flight and dead elements";
-        assert_eq!(of(missing), crate::operate::Kind::NotFound);
-        assert_eq!(of("find queue `q`: the configuration has none of that name"), crate::operate::Kind::Invalid);
+        assert_eq!(of(missing), crate::operate::ErrorKind::NotFound);
+        assert_eq!(of("find queue `q`: the configuration has none of that name"), crate::operate::ErrorKind::Invalid);
         // One that is known has all of its fields.
-        assert!(Element::deserialize(json!({ "id": "52414e444f4d3842" })).is_err());
+        assert!(PeekedElement::deserialize(json!({ "id": "52414e444f4d3842" })).is_err());
     }
 }

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 pub use self::client::Daemon;
 use self::client::part;
-use super::dead::{Counted, DeadLetters, Filter, LetterSelector, Pace, Purged, Redriven, ShownLetters};
-use super::element::{Acted, Action, Found};
+use super::dead::{Counted, Filter, LetterList, LetterSelector, Pace, Purged, Redriven, ShownLetters};
+use super::element::{ActOutcome, Action, FoundElement};
 use super::error::Error;
 use super::operator::{Asked, Operator, Peeked};
-use super::overview::{Hold, MOST, Overview, Row, Sinks};
-use super::pause::{PauseBody, PauseChanges, PauseEnd, Reason, Target};
+use super::overview::{Hold, MOST, Overview, QueueRow, SinkList};
+use super::pause::{PauseBody, PauseChanges, PauseEnd, PauseReason, PauseTarget};
 use super::peek::Peek;
-use super::progress::Watch;
+use super::progress::ProgressWatch;
 use super::queues::Queues;
 
 /// Most queues that are read in a row.
@@ -54,20 +54,20 @@ impl Daemon {
     /// Reads why the daemon claims nothing from a queue, if it does not.
     async fn hold(&self, queue: &str) -> Result<Option<Hold>, Error> {
         let answer: Value = self.get(&format!("/v1/queues/{}", part(queue))).await?;
-        let row = Row::read(&answer).ok_or_else(|| self.strange())?;
+        let row = QueueRow::read(&answer).ok_or_else(|| self.strange())?;
         Ok(row.here.and_then(|here| here.held))
     }
 
-    async fn queues_and_sinks(&self) -> Result<(Overview, Sinks), Error> {
+    async fn queues_and_sinks(&self) -> Result<(Overview, SinkList), Error> {
         let (queues, sinks) = tokio::join!(self.all_queues(), self.get("/v1/sinks"));
         Ok((queues?, sinks?))
     }
 }
 
-fn path_of(target: Target<'_>, verb: &str) -> String {
+fn path_of(target: PauseTarget<'_>, verb: &str) -> String {
     match target {
-        Target::Queue(name) => format!("/v1/queues/{}/{verb}", part(name)),
-        Target::Sink(name) => format!("/v1/sinks/{}/{verb}", part(name)),
+        PauseTarget::Queue(name) => format!("/v1/queues/{}/{verb}", part(name)),
+        PauseTarget::Sink(name) => format!("/v1/sinks/{}/{verb}", part(name)),
     }
 }
 
@@ -82,12 +82,12 @@ impl Operator for Daemon {
 
     fn queues(&self) -> Asked<'_, Queues> {
         Box::pin(async {
-            let (Overview { queues, errors, clocks, .. }, Sinks { sinks }) = self.queues_and_sinks().await?;
+            let (Overview { queues, errors, clocks, .. }, SinkList { sinks }) = self.queues_and_sinks().await?;
             Ok(Queues { queues, topics: None, sinks: Some(sinks), errors, clocks })
         })
     }
 
-    fn overview(&self) -> Asked<'_, (Overview, Option<Sinks>)> {
+    fn overview(&self) -> Asked<'_, (Overview, Option<SinkList>)> {
         Box::pin(async {
             let (queues, sinks) = self.queues_and_sinks().await?;
             Ok((queues, Some(sinks)))
@@ -98,18 +98,18 @@ impl Operator for Daemon {
         Box::pin(async move { Ok(Peeked::Elements(elements::peek(self, queue, ask.state, ask.limit).await?)) })
     }
 
-    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Found> {
+    fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, FoundElement> {
         Box::pin(async move {
             let found = elements::find(self, queue, id).await?;
-            Ok(Found { held: self.hold(queue).await?, ..found })
+            Ok(FoundElement { held: self.hold(queue).await?, ..found })
         })
     }
 
-    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, Acted> {
+    fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome> {
         Box::pin(elements::act(self, queue, id, action))
     }
 
-    fn pause<'a>(&'a self, target: Target<'a>, reason: &'a Reason<'a>) -> Asked<'a, PauseChanges> {
+    fn pause<'a>(&'a self, target: PauseTarget<'a>, reason: &'a PauseReason<'a>) -> Asked<'a, PauseChanges> {
         let (length, until_ms) = match reason.end {
             PauseEnd::Never => (None, None),
             PauseEnd::After(time) => (Some(humantime::format_duration(time).to_string()), None),
@@ -119,7 +119,7 @@ impl Operator for Daemon {
         Box::pin(async move { self.post(&path_of(target, "pause"), &body).await })
     }
 
-    fn resume<'a>(&'a self, target: Target<'a>) -> Asked<'a, PauseChanges> {
+    fn resume<'a>(&'a self, target: PauseTarget<'a>) -> Asked<'a, PauseChanges> {
         Box::pin(async move { self.post(&path_of(target, "resume"), &json!({})).await })
     }
 
@@ -128,8 +128,8 @@ impl Operator for Daemon {
         queue: &'a str,
         filter: &'a Filter,
         limit: usize,
-        watch: &'a mut dyn Watch,
-    ) -> Asked<'a, DeadLetters> {
+        watch: &'a mut dyn ProgressWatch,
+    ) -> Asked<'a, LetterList> {
         Box::pin(dead::letters(self, queue, filter, limit, watch))
     }
 
@@ -137,7 +137,7 @@ impl Operator for Daemon {
         &'a self,
         queue: &'a str,
         filter: &'a Filter,
-        _watch: &'a mut dyn Watch,
+        _watch: &'a mut dyn ProgressWatch,
     ) -> Asked<'a, Counted> {
         Box::pin(dead::count(self, queue, filter))
     }
@@ -163,7 +163,7 @@ impl Operator for Daemon {
         queue: &'a str,
         which: &'a LetterSelector,
         pace: Pace,
-        watch: &'a mut dyn Watch,
+        watch: &'a mut dyn ProgressWatch,
     ) -> Asked<'a, Redriven> {
         Box::pin(dead::redrive(self, queue, which, pace, watch))
     }
@@ -173,7 +173,7 @@ impl Operator for Daemon {
         queue: &'a str,
         which: &'a LetterSelector,
         pace: Pace,
-        watch: &'a mut dyn Watch,
+        watch: &'a mut dyn ProgressWatch,
     ) -> Asked<'a, Purged> {
         Box::pin(dead::purge(self, queue, which, pace, watch))
     }
@@ -185,6 +185,6 @@ mod tests {
 
     #[test]
     fn a_name_cannot_leave_its_place_in_the_path() {
-        assert_eq!(path_of(Target::Queue("a/../b?x"), "pause"), "/v1/queues/a%2F%2E%2E%2Fb%3Fx/pause");
+        assert_eq!(path_of(PauseTarget::Queue("a/../b?x"), "pause"), "/v1/queues/a%2F%2E%2E%2Fb%3Fx/pause");
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use delaybridge::config::load_str;
 use delaybridge::link::Side;
 use delaybridge::message::Origin;
-use delaybridge::operate::acl::{Purpose, users};
+use delaybridge::operate::acl::{AclPurpose, users};
 use delaybridge::source::ledger::claims::ClaimName;
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::{Start, UpkeepRequest};
@@ -68,7 +68,7 @@ async fn client(server: &RedisServer) -> MultiplexedConnection {
     redis
 }
 
-fn granted(yaml: &str, purpose: Purpose) -> BTreeSet<Use> {
+fn granted(yaml: &str, purpose: AclPurpose) -> BTreeSet<Use> {
     let config = load_str(yaml, "rights.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
     let grants: Vec<_> = users(&config, purpose).into_iter().flat_map(|user| user.grants).collect();
     let text = |word: &Bytes| String::from_utf8_lossy(word).into_owned();
@@ -127,7 +127,7 @@ async fn daemon_uses_all(queue: (&str, &str), rare: &Executed) {
     }
     let checked = cli(&ConfigFile::new(&yaml), &["check", "--live"]);
     assert!(checked.status.success(), "{checked:?}");
-    let (mut granted, calls) = (granted(&yaml, Purpose::Run), calls(queue).await);
+    let (mut granted, calls) = (granted(&yaml, AclPurpose::Run), calls(queue).await);
     // Used only by a reload that removes a queue; `reload` has the same rights.
     granted.retain(|right| right.0 != "unsubscribe");
     eventually(&format!("{queue:?} to use its rights"), PATIENCE, async || {
@@ -209,7 +209,7 @@ async fn a_person_uses_all_that_a_person_may() {
         assert_eq!(output.status.success(), !line.ends_with("0000000000000000"), "{line}: {output:?}");
     }
     faults_to_repair(&mut redis, &config).await;
-    let granted = granted(&yaml, Purpose::Operator);
+    let granted = granted(&yaml, AclPurpose::Operator);
     let (executed, calls) = (monitor.executed(&mut redis).await, Executed::new());
     all_used(&granted, executed, &rare().await, &calls).unwrap_or_else(|unused| panic!("{unused}"));
 }

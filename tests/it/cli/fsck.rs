@@ -8,7 +8,7 @@ use super::ask;
 use crate::harness::daemon::ConfigFile;
 use crate::harness::redisson::{Element, Layout};
 use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
-use delaybridge::operate::acl::Purpose;
+use delaybridge::operate::acl::AclPurpose;
 use std::time::Duration;
 
 /// A due time later than any during a test, in ms.
@@ -46,7 +46,7 @@ impl Planted {
 
     /// Runs `fsck` as a user with the rights of an operator; returns the exit code, and the findings in the only queue.
     fn fsck(&self, arguments: &str) -> (i32, Value) {
-        let config = self.config.confined(Purpose::Operator);
+        let config = self.config.confined(AclPurpose::Operator);
         let answer = ask(&self.config, &format!("fsck {arguments} --output json --config {}", config.display()));
         let result: Value =
             serde_json::from_str(&answer.out).unwrap_or_else(|_| panic!("{}{}", answer.out, answer.err));

@@ -1,6 +1,6 @@
 //! `recover`, `check --live` and `restore` after the leases of claims were deleted.
 
-use delaybridge::operate::acl::Purpose;
+use delaybridge::operate::acl::AclPurpose;
 use redis::AsyncCommands;
 use serde_json::json;
 
@@ -31,7 +31,7 @@ async fn claims_without_a_lease_are_reported_and_brought_back_while_a_daemon_run
     let server = RedisServer::start().await;
     let (config, mut redis) = (ConfigFile::new(&yaml(&server.url())), server.client().await);
     // The daemon's own user may not scan the database.
-    let check = format!("check --live --config {}", config.confined(Purpose::Operator).display());
+    let check = format!("check --live --config {}", config.confined(AclPurpose::Operator).display());
     let well = ask(&config, &check).out;
     assert!(well.contains("every claim has its lease"), "{well}");
     unleased(&server).await;

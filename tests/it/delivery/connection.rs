@@ -6,7 +6,7 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use delaybridge::config::load_str;
-use delaybridge::operate::acl::{Purpose, Server, users};
+use delaybridge::operate::acl::{AclPurpose, AclVersion, users};
 
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::oracle::{read_list, read_stream};
@@ -18,9 +18,9 @@ use super::{dead_letters, emptied, list_of, overdue, settled, stream_of, unready
 /// The least rights of the only user that this configuration needs, with the password `secret`; its name comes first.
 fn least_rights(yaml: &str) -> String {
     let config = load_str(yaml, "delaybridge.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
-    let [user] = &users(&config, Purpose::Run)[..] else { panic!("one server, one user") };
+    let [user] = &users(&config, AclPurpose::Run)[..] else { panic!("one server, one user") };
     let name = user.target.servers().username.as_deref().expect("a name");
-    format!("{name} reset {} >secret", user.rules(Server::Seven).join(" "))
+    format!("{name} reset {} >secret", user.rules(AclVersion::Seven).join(" "))
 }
 
 async fn acl(redis: &mut MultiplexedConnection, rules: &str) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use delaybridge::operate::acl::Purpose;
+use delaybridge::operate::acl::AclPurpose;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -61,7 +61,7 @@ impl ConfigFile {
 
     /// The path of a copy with the least rights for this purpose, in the same directory, because paths in it may be
     /// relative.
-    pub fn confined(&self, purpose: Purpose) -> PathBuf {
+    pub fn confined(&self, purpose: AclPurpose) -> PathBuf {
         match confined(&self.path(), purpose) {
             Some(text) => self.write(&format!("{purpose:?}-delaybridge.yaml"), &text),
             None => self.path(),
@@ -79,10 +79,10 @@ impl ConfigFile {
 /// A command of the binary with this configuration, with the least rights for it.
 pub fn command_line(config: &ConfigFile, arguments: &[&str]) -> Command {
     let file = match arguments.first() {
-        Some(&("check" | "run")) => config.confined(Purpose::Run),
+        Some(&("check" | "run")) => config.confined(AclPurpose::Run),
         // It searches for keys that no configuration names yet.
         Some(&"discover") => config.path(),
-        _ => config.confined(Purpose::Operator),
+        _ => config.confined(AclPurpose::Operator),
     };
     let mut command = Command::new(BINARY);
     command.args(arguments).env("DELAYBRIDGE_CONFIG", file).envs([PASSWORD]);
@@ -129,7 +129,7 @@ impl Daemon {
         let http_port = free_port();
         let config = ConfigFile::new(&format!("http: {{ listen: 127.0.0.1:{http_port}{http} }}\n{yaml}"));
         let mut command = command(BINARY);
-        let file = config.confined(Purpose::Run);
+        let file = config.confined(AclPurpose::Run);
         command.arg("run").arg("--config").arg(&file).envs([PASSWORD]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).envs(environment.iter().copied());
         let mut process = Process::spawn("delaybridge", command).unwrap_or_else(|e| panic!("spawn {BINARY}: {e}"));

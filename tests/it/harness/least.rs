@@ -13,9 +13,7 @@ use std::time::Duration;
 
 use delaybridge::config::load_str;
 use delaybridge::link::SentinelTarget;
-use delaybridge::link::{RedisEndpoint, RedisTarget};
-use delaybridge::model::Config;
-use delaybridge::operate::acl::{Purpose, Server, User, users};
+use delaybridge::operate::acl::{AclPurpose, AclVersion, User, users};
 
 /// The variable that passes the password to a process, and the password.
 pub const PASSWORD: (&str, &str) = ("DELAYBRIDGE_TEST_PASSWORD", "least");
@@ -79,7 +77,7 @@ pub struct Users {
     port: u16,
     file: PathBuf,
     /// The version of the server, which determines the syntax of rules.
-    dialect: Server,
+    dialect: AclVersion,
 }
 
 fn servers() -> MutexGuard<'static, HashMap<u16, Arc<Users>>> {
@@ -88,7 +86,7 @@ fn servers() -> MutexGuard<'static, HashMap<u16, Arc<Users>>> {
 
 /// Registers a server of that version with the file of its users; the first port is without TLS.
 pub fn keeps_users(ports: &[u16], file: &Path, major: u32) {
-    let dialect = if major < 7 { Server::Six } else { Server::Seven };
+    let dialect = if major < 7 { AclVersion::Six } else { AclVersion::Seven };
     let users = Arc::new(Users { port: ports[0], file: file.to_owned(), dialect });
     servers().extend(ports.iter().map(|port| (*port, users.clone())));
 }
@@ -124,7 +122,7 @@ impl Users {
 
 /// The configuration with users with the least rights, wherever it names a server of the tests without a user; `None`
 /// if there is none.
-pub fn confined(path: &Path, purpose: Purpose) -> Option<String> {
+pub fn confined(path: &Path, purpose: AclPurpose) -> Option<String> {
     let mut text = std::fs::read_to_string(path).expect("read the configuration");
     // An invalid configuration is left as it is.
     let loaded = load_str(&text, &path.to_string_lossy(), &|name| std::env::var(name).ok()).ok()?;
@@ -208,7 +206,7 @@ fn new_user(server: &Users, rules: &[String]) -> String {
 /// those in `more`.
 pub fn endpoint(open: RedisEndpoint, config: &Config, more: &[&str]) -> RedisEndpoint {
     let server = servers().get(&open.port).cloned().expect("a server that keeps its users");
-    let both = [Purpose::Run, Purpose::Operator].into_iter().flat_map(|purpose| users(config, purpose));
+    let both = [AclPurpose::Run, AclPurpose::Operator].into_iter().flat_map(|purpose| users(config, purpose));
     let grants = both.flat_map(|user| user.grants).collect();
     let user = User { target: open.clone().into(), uses: Vec::new(), grants, of_sentinel: false };
     let rules: Vec<_> = user.rules(server.dialect).into_iter().chain(more.iter().map(ToString::to_string)).collect();

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::sweep::until_no_ghost_is_left;
-use super::{Confirmed, KeptCount, Plan, Stay, entry, explain};
+use super::{ConfirmedElement, KeptCount, RestorePlan, Stay, entry, explain};
 use crate::clock::Instant;
 use crate::message::Origin;
-use crate::operate::error::{Attempt, Error, may_have_run};
-use crate::operate::progress::{Step, Watch, ended};
+use crate::operate::error::{Attempted, Error, may_have_run};
+use crate::operate::progress::{Progress, ProgressWatch, ended};
 use crate::operate::release;
 use crate::operate::session::Queue;
 use crate::source::ledger::Place;
@@ -22,7 +22,7 @@ const SORTED_BYTES: usize = 64 << 20;
 
 /// The outcome of a restore.
 #[derive(Debug, Clone, Serialize)]
-pub struct Restored {
+pub struct RestoreOutcome {
     /// The queue.
     pub queue: String,
     /// Always true.
@@ -38,7 +38,7 @@ pub struct Restored {
     /// Elements that had to stay.
     pub kept: Vec<KeptCount>,
     /// Elements that some sinks had confirmed.
-    pub confirmed: Vec<Confirmed>,
+    pub confirmed: Vec<ConfirmedElement>,
     /// Elements that may have arrived at a sink, because the last delivery had no answer.
     pub doubtful: usize,
 }
@@ -48,7 +48,7 @@ pub struct Restored {
 /// # Errors
 ///
 /// When a daemon is at work, when it is ended, and when Redis cannot be asked. It can be run again: nothing is restored twice.
-pub async fn apply(queue: &Queue, plan: &Plan, watch: &mut dyn Watch) -> Result<Restored, Error> {
+pub async fn apply(queue: &Queue, plan: &RestorePlan, watch: &mut dyn ProgressWatch) -> Result<RestoreOutcome, Error> {
     if let Some(reason) = &plan.at_work {
         return Err(Error::conflict(format!("restore `{}`: {reason}; nothing was changed", queue.id())));
     }
@@ -61,7 +61,7 @@ pub async fn apply(queue: &Queue, plan: &Plan, watch: &mut dyn Watch) -> Result<
         mover.letters().await?;
     }
     let ready = mover.payloads().await?;
-    Ok(Restored {
+    Ok(RestoreOutcome {
         queue: queue.id().to_owned(),
         applied: true,
         layout: plan.layout,
@@ -76,8 +76,8 @@ pub async fn apply(queue: &Queue, plan: &Plan, watch: &mut dyn Watch) -> Result<
 
 struct Mover<'a> {
     queue: &'a Queue,
-    plan: &'a Plan,
-    watch: &'a mut dyn Watch,
+    plan: &'a RestorePlan,
+    watch: &'a mut dyn ProgressWatch,
     /// Elements that were moved or passed over.
     moved: u64,
     /// Whether L may hold entries of what is restored.
@@ -186,7 +186,7 @@ impl Mover<'_> {
         let mut all = Vec::with_capacity(items.len());
         while !items.is_empty() {
             let of = (self.plan.scheduled + self.plan.ready) as u64;
-            self.watch.at(Step { done: self.moved, of: Some(of), acted: self.moved });
+            self.watch.at(Progress { done: self.moved, of: Some(of), acted: self.moved });
             if self.watch.is_stopped() {
                 return Err(ended(&what, self.moved));
             }
@@ -227,7 +227,7 @@ impl Mover<'_> {
 /// A payload of the ready list, in the order of its first claim; what was claimed in one millisecond, in the order of the
 /// last claims.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Item {
+struct RestoreItem {
     first_claim_ms: i64,
     owner: [u8; 8],
     claim: u64,
@@ -241,7 +241,7 @@ struct Item {
 /// The latest of many, bounded by bytes.
 #[derive(Default)]
 struct Latest {
-    items: BTreeSet<Item>,
+    items: BTreeSet<RestoreItem>,
     bytes: usize,
 }
 
@@ -252,7 +252,7 @@ impl Latest {
             return;
         }
         self.bytes += weight(&entry.bytes());
-        self.items.insert(Item {
+        self.items.insert(RestoreItem {
             first_claim_ms: header.time_ms,
             owner: header.writer.owner,
             claim: header.writer.claim,

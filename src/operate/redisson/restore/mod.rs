@@ -6,11 +6,11 @@ pub(in crate::operate) mod sweep;
 
 use serde::Serialize;
 
-pub use self::apply::{Restored, apply};
-pub use self::plan::{Plan, plan};
+pub use self::apply::{RestoreOutcome, apply};
+pub use self::plan::{RestorePlan, plan};
 use super::Layout;
 use crate::message::MessageId;
-use crate::operate::error::{Attempt, Error};
+use crate::operate::error::{Attempted, Error};
 use crate::operate::release;
 use crate::operate::session::Queue;
 use crate::operate::words;
@@ -18,7 +18,7 @@ use crate::source::redisson::{AtWork, Kept, Restored as Reply};
 
 /// The options of a restore.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct RestoreOptions {
     /// The layout that the Redisson clients read; else that of what is scheduled, or of what is held.
     pub layout: Option<Layout>,
     /// Dead letters too.
@@ -27,7 +27,7 @@ pub struct Options {
 
 /// An element that some sinks have confirmed: a Java consumer sees it although they have it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Confirmed {
+pub struct ConfirmedElement {
     /// The element.
     pub id: MessageId,
     /// The sinks.

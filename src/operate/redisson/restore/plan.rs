@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::super::name;
-use super::{Confirmed, KeptCount, Layout, Options, Stay, entry, refusal};
-use crate::message::{Class, MessageId, Origin};
+use super::{ConfirmedElement, KeptCount, Layout, RestoreOptions, Stay, entry, refusal};
 use crate::model::Config;
-use crate::operate::error::{Attempt, Error};
+use crate::message::{Class, MessageId, Origin};
+use crate::operate::error::{Attempted, Error};
 use crate::operate::release;
 use crate::operate::session::Queue;
 use crate::source::ledger::claims::Element;
@@ -18,7 +18,7 @@ use crate::source::redisson::{Kept, open_entry, put_back};
 
 /// The changes that a restore would make.
 #[derive(Debug, Clone, Serialize)]
-pub struct Plan {
+pub struct RestorePlan {
     /// The queue.
     pub queue: String,
     /// Always false: nothing was changed.
@@ -38,7 +38,7 @@ pub struct Plan {
     /// Elements that would stay.
     pub kept: Vec<KeptCount>,
     /// Elements that some sinks have confirmed.
-    pub confirmed: Vec<Confirmed>,
+    pub confirmed: Vec<ConfirmedElement>,
     /// Elements that may have arrived at a sink, because the last delivery had no answer.
     pub doubtful: usize,
     /// Why it would be refused now.
@@ -46,7 +46,7 @@ pub struct Plan {
     #[serde(skip)]
     pub(super) to: Layout,
     #[serde(skip)]
-    pub(super) options: Options,
+    pub(super) options: RestoreOptions,
 }
 
 /// Finds out what would be restored.
@@ -54,7 +54,7 @@ pub struct Plan {
 /// # Errors
 ///
 /// When Redis cannot be asked, and when it is open which layout is meant.
-pub async fn plan(config: &Config, queue: &Queue, options: Options) -> Result<Plan, Error> {
+pub async fn plan(config: &Config, queue: &Queue, options: RestoreOptions) -> Result<RestorePlan, Error> {
     let at_work = refusal(queue).await?;
     let what = format!("read the held elements of `{}`", queue.id());
     let stats = queue.redisson().stats(&queue.conn).await.attempt(&what)?;
@@ -88,7 +88,7 @@ pub async fn plan(config: &Config, queue: &Queue, options: Options) -> Result<Pl
         found.kept.add(why);
     }
     let other = if to == Layout::New { Layout::Old } else { Layout::New };
-    Ok(Plan {
+    Ok(RestorePlan {
         queue: queue.id().to_owned(),
         applied: false,
         layout: name(to),
@@ -148,14 +148,14 @@ impl Entries {
 }
 
 /// The sinks behind the hashes of a header.
-fn confirmed(config: &Config, queue: &Queue, id: MessageId, hashes: &[u64]) -> Confirmed {
+fn confirmed(config: &Config, queue: &Queue, id: MessageId, hashes: &[u64]) -> ConfirmedElement {
     let sink = |hash: &u64| {
         let known = config.sinks.iter().map(|sink| &*sink.name);
         let mut known = known.chain(queue.spec.to.iter().map(|route| &*route.sink));
         let name = known.find(|name| sink_hash(name) == *hash);
         name.map_or_else(|| format!("a sink that is not in the configuration ({hash:016x})"), str::to_owned)
     };
-    Confirmed { id, sinks: hashes.iter().map(sink).collect() }
+    ConfirmedElement { id, sinks: hashes.iter().map(sink).collect() }
 }
 
 /// The layout of the returned elements; `None` if both exist: an unreadable one would block the clients.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::operate::error::{Attempt, Error, may_have_run};
+use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::session::Queue;
 use crate::source::{Start, UpkeepRequest, UpkeepState};
 
