@@ -14,17 +14,15 @@ use tokio_util::sync::CancellationToken;
 use super::access::{AdminCaller, Need};
 use super::routes::{AdminRoute, ROUTES, is_api};
 use super::{Admin, pages};
-use crate::api::answer::{allow, finish, request_id};
-use crate::api::call::{Call, Query};
+use crate::api::answer::{Exchange, allow};
+use crate::api::call::Call;
 use crate::api::handover::ReplyBody;
 use crate::api::origin::{may_look, same_origin};
 use crate::api::problem::{Problem, ProblemKind, ProblemPage};
 use crate::api::reply::Reply;
-use crate::api::room::BodyRoom;
 use crate::api::router::Router;
 use crate::api::server::{Connection, Served};
-use crate::clock::Instant;
-use crate::telemetry::events::api::{Answered, ApiEvents};
+use crate::telemetry::events::api::ApiEvents;
 
 /// Connections at once.
 const CONNECTIONS: usize = 128;
@@ -62,47 +60,23 @@ impl Served for Admin {
 
 /// Answers one request. Never fails: a problem is an answer too.
 async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
-    let began = Instant::now();
     let (head, body) = request.into_parts();
-    let id = request_id(&head.headers);
-    let asked = head.headers.clone();
-    let (method, path) = (head.method.clone(), head.uri.path().to_owned());
+    let exchange = Exchange::begin(&head.headers, connection);
+    let path = head.uri.path().to_owned();
     let mut token = None;
-    let (label, result) = match ROUTER.find(&method, &path) {
-        Err(missing) => ("admin_none", Err(missing.problem(&method, &path))),
+    let (label, result) = match ROUTER.find(&head.method, &path) {
+        Err(missing) => ("admin_none", Err(missing.problem(&head.method, &path))),
         Ok((route, parts)) => {
-            let result = match Query::parse(head.uri.query().unwrap_or_default()) {
-                Ok(query) => {
-                    let call = Call {
-                        peer: connection.peer,
-                        caller: AdminCaller { name: None, by_session: false },
-                        headers: head.headers,
-                        path: parts,
-                        query,
-                        body: Some(body),
-                        memory: admin.memory.clone(),
-                        room: BodyRoom::default(),
-                    };
-                    handle(&admin, route, call, &mut token).await
-                }
+            let nobody = AdminCaller { name: None, by_session: false };
+            let result = match Call::new((head, body), exchange.peer(), nobody, parts, &admin.memory) {
+                Ok(call) => handle(&admin, route, call, &mut token).await,
                 Err(problem) => Err(problem),
             };
             (route.label, result)
         }
     };
-    let problem = result.as_ref().err().map(|problem| problem.detail.clone());
-    let reply = result.unwrap_or_else(|problem| refuse(problem, &path, &admin, token.as_deref()));
-    let status = reply.status.as_u16();
-    admin.events.api.metrics.answered(label, status, began.elapsed());
-    admin.events.api.answered(&Answered {
-        route: label,
-        status,
-        peer: connection.peer,
-        token: token.as_deref().unwrap_or_default(),
-        request: id.to_str().unwrap_or_default(),
-        problem: problem.as_deref(),
-    });
-    let mut response = finish(reply, &asked, id, connection.unflushed, &admin.memory).await;
+    let refuse = |problem| refuse(problem, &path, &admin, token.as_deref());
+    let mut response = exchange.end((&admin.events.api, &admin.memory), label, token.as_deref(), result, refuse).await;
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));

@@ -1,13 +1,19 @@
 //! The common parts of requests and answers: the id of a request, its token, and the last headers of its answer.
 
-use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_ENCODING, HeaderName, HeaderValue, VARY};
+use hyper::header::{
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, HeaderName, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::{HeaderMap, Response};
 
 use super::gzip;
-use super::handover::{ReplyBody, Unflushed};
+use super::handover::ReplyBody;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::room::BodyMemory;
+use super::server::Connection;
+use crate::clock::Instant;
+use crate::telemetry::events::api::{Answered, ApiEvents};
+use crate::telemetry::peer::Peer;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest answer that is packed where it is made: that takes a few milliseconds.
@@ -20,8 +26,81 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
+/// A request between its arrival and its answer.
+pub struct Exchange {
+    began: Instant,
+    id: HeaderValue,
+    /// The headers of the request.
+    asked: HeaderMap,
+    connection: Connection,
+}
+
+impl Exchange {
+    /// Begins with the headers of the request.
+    pub fn begin(headers: &HeaderMap, connection: Connection) -> Exchange {
+        Exchange { began: Instant::now(), id: request_id(headers), asked: headers.clone(), connection }
+    }
+
+    /// The other end.
+    pub fn peer(&self) -> Peer {
+        self.connection.peer
+    }
+
+    /// Reports the answer under the label of its route, and writes it. `refuse` makes the answer of a problem.
+    pub async fn end(
+        self,
+        (events, memory): (&ApiEvents, &BodyMemory),
+        route: &'static str,
+        token: Option<&str>,
+        result: Result<Reply, Problem>,
+        refuse: impl FnOnce(Problem) -> Reply,
+    ) -> Response<ReplyBody> {
+        let problem = result.as_ref().err().map(|problem| problem.detail.clone());
+        let reply = result.unwrap_or_else(refuse);
+        let status = reply.status.as_u16();
+        events.metrics.answered(route, status, self.began.elapsed());
+        events.answered(&Answered {
+            route,
+            status,
+            peer: self.connection.peer,
+            token: token.unwrap_or_default(),
+            request: self.id.to_str().unwrap_or_default(),
+            problem: problem.as_deref(),
+        });
+        self.write(reply, memory).await
+    }
+
+    /// Writes the answer as it leaves. A large one is packed on another thread.
+    async fn write(self, reply: Reply, memory: &BodyMemory) -> Response<ReplyBody> {
+        let Reply { status, headers, body, reserved, feed } = reply;
+        let packed = match body.len() {
+            length if !gzip::is_wanted(&self.asked, length) => None,
+            ..=PACKED_HERE => gzip::pack(&body),
+            _ => {
+                let body = body.clone();
+                // Not packed, it is right as well.
+                memory.aside(move || gzip::pack(&body)).await.unwrap_or_default()
+            }
+        };
+        let coded = packed.is_some();
+        let body = ReplyBody::new(packed.unwrap_or(body), reserved, self.connection.unflushed).followed_by(feed);
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, self.id);
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if coded {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        }
+        response
+    }
+}
+
 /// The client's own id of the request, if it is harmless, else a new one.
-pub fn request_id(headers: &HeaderMap) -> HeaderValue {
+fn request_id(headers: &HeaderMap) -> HeaderValue {
     let given = headers.get(REQUEST_ID).filter(|id| {
         let bytes = id.as_bytes();
         (1..=64).contains(&bytes.len())
@@ -31,39 +110,6 @@ pub fn request_id(headers: &HeaderMap) -> HeaderValue {
         HeaderValue::try_from(format!("{:016x}", fastrand::u64(..))).unwrap_or_else(|_| HeaderValue::from_static("0"))
     };
     given.cloned().unwrap_or_else(new)
-}
-
-/// Writes the answer as it leaves. A large one is packed on another thread.
-pub async fn finish(
-    reply: Reply,
-    asked: &HeaderMap,
-    id: HeaderValue,
-    unflushed: Unflushed,
-    memory: &BodyMemory,
-) -> Response<ReplyBody> {
-    let Reply { status, headers, body, reserved, feed } = reply;
-    let packed = match body.len() {
-        length if !gzip::is_wanted(asked, length) => None,
-        ..=PACKED_HERE => gzip::pack(&body),
-        _ => {
-            let body = body.clone();
-            // Not packed, it is right as well.
-            memory.aside(move || gzip::pack(&body)).await.unwrap_or_default()
-        }
-    };
-    let coded = packed.is_some();
-    let mut response = Response::new(ReplyBody::new(packed.unwrap_or(body), reserved, unflushed).followed_by(feed));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    let headers = response.headers_mut();
-    headers.insert(REQUEST_ID, id);
-    headers.insert(hyper::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(hyper::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if coded {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
-    }
-    response
 }
 
 /// Adds the header for a path with other methods.

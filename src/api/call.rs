@@ -9,6 +9,7 @@ use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Incoming};
 use hyper::header::CONTENT_TYPE;
+use hyper::http::request::Parts;
 use tokio::time::timeout;
 
 use super::access::{Caller, Right};
@@ -47,6 +48,22 @@ pub struct Call<C = Caller> {
 }
 
 impl<C> Call<C> {
+    /// A request from this caller, with the named parts of its path.
+    ///
+    /// # Errors
+    /// The query has too many pairs.
+    pub fn new(
+        (head, body): (Parts, Incoming),
+        peer: Peer,
+        caller: C,
+        path: Vec<(&'static str, String)>,
+        memory: &BodyMemory,
+    ) -> Result<Call<C>, Problem> {
+        let query = Query::parse(head.uri.query().unwrap_or_default())?;
+        let (memory, room) = (memory.clone(), BodyRoom::default());
+        Ok(Call { peer, caller, headers: head.headers, path, query, body: Some(body), memory, room })
+    }
+
     /// The part of the path with this name.
     pub fn part(&self, name: &str) -> &str {
         self.path.iter().find(|(part, _)| *part == name).map_or("", |(_, text)| text)

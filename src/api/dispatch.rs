@@ -10,23 +10,22 @@ use hyper::{Request, Response};
 use tokio_util::sync::CancellationToken;
 
 use super::access::Caller;
-use super::answer::{bearer, finish, request_id};
-use super::call::{Call, Query};
+use super::answer::{Exchange, bearer};
+use super::call::Call;
 use super::config::{ApiSpec, Face};
 use super::handover::ReplyBody;
 use super::origin::{is_from_page, is_local};
 use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
-use super::room::{BodyMemory, BodyRoom, who};
+use super::room::{BodyMemory, who};
 use super::route::{ApiDialect, ApiRoute};
 use super::router::Router;
 use super::server::{Connection, Served};
 use super::state::Api;
 use super::{dialects, routes};
-use crate::clock::Instant;
 use crate::jobs::{Dispenser, JobQueue};
 use crate::settings::problem::ConfigErrors;
-use crate::telemetry::events::api::{Answered, ApiEvents};
+use crate::telemetry::events::api::ApiEvents;
 
 const TOKEN: HeaderName = HeaderName::from_static("x-token");
 
@@ -81,50 +80,25 @@ impl Served for HttpApi {
 
 /// Answers one request. Never fails: a problem is an answer too.
 async fn respond(server: &HttpApi, connection: Connection, request: Request<Incoming>) -> Response<ReplyBody> {
-    let began = Instant::now();
     let api = &server.api;
     let (head, body) = request.into_parts();
-    let id = request_id(&head.headers);
-    let asked = head.headers.clone();
-    let found = server.router.find(&head.method, head.uri.path());
-    let (name, dialect) = match &found {
-        Ok((route, _)) => (route.name, route.dialect),
-        Err(_) => ("none", dialects::of_path(&server.faces, head.uri.path())),
-    };
+    let exchange = Exchange::begin(&head.headers, connection);
     let mut token = None;
-    let result = match found {
-        Ok((route, path)) => match Query::parse(head.uri.query().unwrap_or_default()) {
-            Ok(query) => {
-                let call = Call {
-                    peer: connection.peer,
-                    caller: Caller::local(),
-                    headers: head.headers,
-                    path,
-                    query,
-                    body: Some(body),
-                    memory: api.memory.clone(),
-                    room: BodyRoom::default(),
-                };
-                handle(api, route, call, &mut token).await
-            }
-            Err(problem) => Err(problem),
-        },
-        Err(missing) => Err(missing.problem(&head.method, head.uri.path())),
+    let (name, dialect, result) = match server.router.find(&head.method, head.uri.path()) {
+        Ok((route, path)) => {
+            let result = match Call::new((head, body), exchange.peer(), Caller::local(), path, &api.memory) {
+                Ok(call) => handle(api, route, call, &mut token).await,
+                Err(problem) => Err(problem),
+            };
+            (route.name, route.dialect, result)
+        }
+        Err(missing) => {
+            let path = head.uri.path();
+            ("none", dialects::of_path(&server.faces, path), Err(missing.problem(&head.method, path)))
+        }
     };
-    let problem = result.as_ref().err().map(|problem| problem.detail.clone());
-    let reply = result.unwrap_or_else(|problem| dialects::reply(dialect, problem));
-    let status = reply.status.as_u16();
-    api.events.metrics.answered(name, status, began.elapsed());
-    let answered = Answered {
-        route: name,
-        status,
-        peer: connection.peer,
-        token: token.as_deref().unwrap_or_default(),
-        request: id.to_str().unwrap_or_default(),
-        problem: problem.as_deref(),
-    };
-    api.events.answered(&answered);
-    finish(reply, &asked, id, connection.unflushed, &api.memory).await
+    let refuse = |problem| dialects::reply(dialect, problem);
+    exchange.end((&api.events, &api.memory), name, token.as_deref(), result, refuse).await
 }
 
 async fn handle(

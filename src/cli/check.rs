@@ -5,12 +5,11 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::table::{Align, TextTable};
+use super::table::TextTable;
 use super::{Failed, Global, answer, environment};
-use crate::config::{self, Loaded};
-use crate::operate::check::{ConfigCheck, Health};
-use crate::operate::words;
-use crate::settings::problem::ConfigErrors;
+use crate::config::{self, ConfigErrors, Loaded};
+use crate::operate::check::{self, ConfigCheck, Health};
+use crate::operate::plural;
 
 /// Report all mistakes of the configuration, or show the settings in effect.
 ///
@@ -69,7 +68,7 @@ fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &ConfigCheck) -
     };
     let doubts = match check.warnings.len() {
         0 => String::new(),
-        some => format!(", with {} above", words::count(some, "warning")),
+        some => format!(", with {} above", plural::count(some, "warning")),
     };
     text.extend(check.notes.iter().map(|note| format!("note: {note}\n\n")));
     let path = path.display();
@@ -79,7 +78,7 @@ fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &ConfigCheck) -
             text.push_str(&format!("\n{path} can be run{doubts}. Above: the settings in effect.\n"));
         }
         Some(findings) => {
-            let mut table = TextTable::new(&["WHAT", "STATE", "DETAIL"].map(|name| (name, Align::Left)));
+            let mut table = TextTable::new("WHAT|STATE|DETAIL");
             for finding in findings {
                 let state = match finding.state {
                     Health::Well => "ok",
@@ -93,7 +92,7 @@ fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &ConfigCheck) -
                 0 => format!("\n{path} can be run{doubts}. Nothing was changed.\n"),
                 some => format!(
                     "\n{} to be fixed before it can be run. Nothing was changed.\n",
-                    words::count(some, "thing")
+                    plural::count(some, "thing")
                 ),
             });
         }

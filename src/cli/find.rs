@@ -5,12 +5,12 @@ use std::io::Write;
 use clap::Args;
 
 use super::progress::ProgressLine;
-use super::table::{Align, TextTable};
+use super::table::TextTable;
 use super::{Failed, Global, answer, on_queue, show};
 use crate::operate::dead::FieldIs;
 use crate::operate::peek::PeekState;
+use crate::operate::plural;
 use crate::operate::search::{Hits, Search, search};
-use crate::operate::words;
 
 /// Find elements by a field of their payload.
 ///
@@ -55,9 +55,7 @@ pub(super) async fn run(global: &Global, args: &FindArgs, out: &mut dyn Write) -
 }
 
 fn text(hits: &Hits) -> String {
-    let columns = [("ID", Align::Left), ("STATE", Align::Left), ("DUE", Align::Left), ("", Align::Left)];
-    let more = [("ATTEMPTS", Align::Right), ("PAYLOAD", Align::Left)];
-    let mut table = TextTable::new(&columns.into_iter().chain(more).collect::<Vec<_>>());
+    let mut table = TextTable::new("ID|STATE|DUE||>ATTEMPTS|PAYLOAD");
     let none = || "-".to_owned();
     for element in &hits.elements {
         let state = match element.state {
@@ -77,17 +75,16 @@ fn text(hits: &Hits) -> String {
         ]);
     }
     let table = if hits.elements.is_empty() { String::new() } else { table.render() + "\n" };
-    let count = |n: u64| words::count(usize::try_from(n).unwrap_or(usize::MAX), "element");
-    let found = words::count(hits.elements.len(), "element");
+    let found = plural::count(hits.elements.len(), "element");
     let rest = match hits.incomplete {
         true => format!(
             "; {} of {} were not looked at: --limit and --matches bound the search",
             hits.total.saturating_sub(hits.examined),
-            count(hits.total)
+            plural::count(hits.total, "element")
         ),
         false => String::new(),
     };
-    format!("{table}{found} found in {} looked at{rest}\n", count(hits.examined))
+    format!("{table}{found} found in {} looked at{rest}\n", plural::count(hits.examined, "element"))
 }
 
 #[cfg(test)]

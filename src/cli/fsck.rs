@@ -10,7 +10,7 @@ use super::{Failed, Global, answer, load};
 use crate::clock::Instant;
 use crate::operate::Session;
 use crate::operate::fsck::{Checked, FaultCount, Fsck, FsckScope, Orphans, fsck};
-use crate::operate::words;
+use crate::operate::plural;
 
 /// Find and repair what a crash, an operator or another program left in Redis.
 ///
@@ -76,7 +76,7 @@ fn text(result: &Fsck) -> String {
     for topic in &result.topics {
         let name = topic.topic.as_ref().map_or_else(|| "index of topics".to_owned(), |name| format!("topic {name}"));
         let of = if topic.topic.is_some() { "job" } else { "name" };
-        let looked = words::count(usize::try_from(topic.looked_at).unwrap_or(usize::MAX), of);
+        let looked = plural::count(topic.looked_at, of);
         text.push_str(&format!("{name}: {} ({looked} looked at)\n", state(&topic.findings)));
         text.push_str(&of_findings(&topic.findings, result.repair));
     }
@@ -91,8 +91,8 @@ fn text(result: &Fsck) -> String {
 }
 
 fn of_queue(checked: &Checked, repair: bool) -> String {
-    let looked = words::count(usize::try_from(checked.looked_at).unwrap_or(usize::MAX), "element");
-    let daemons = words::count(usize::try_from(checked.daemons).unwrap_or(usize::MAX), "daemon");
+    let looked = plural::count(checked.looked_at, "element");
+    let daemons = plural::count(checked.daemons, "daemon");
     let mut text = format!("{}: {} ({looked} looked at, {daemons} at work)\n", checked.queue, state(&checked.findings));
     text.push_str(&of_findings(&checked.findings, repair));
     for what in &checked.not_checked {

@@ -6,9 +6,9 @@ use clap::Args;
 
 use super::progress::ProgressLine;
 use super::{Failed, Global, Output, answer, on_queue};
+use crate::operate::plural;
 use crate::operate::redisson::Layout;
 use crate::operate::redisson::migrate::{Migration, apply, survey};
-use crate::operate::words;
 
 /// Convert every scheduled element to the layout that the Redisson clients read.
 ///
@@ -65,13 +65,13 @@ pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write
 }
 
 fn text(found: &Migration) -> String {
-    let new = words::count(found.new, "element");
+    let new = plural::count(found.new, "element");
     let head = format!("{}: {new} in the new layout, {} in the old one\n", found.queue, found.old);
     match found.applied {
-        true => format!("{head}{} converted to the {} layout\n", words::count(found.packed, "element"), found.to),
+        true => format!("{head}{} converted to the {} layout\n", plural::count(found.packed, "element"), found.to),
         false => format!(
             "{head}{} would be converted, with their ids\n{}Nothing was changed; --apply does it\n",
-            words::count(found.foreign, "element"),
+            plural::count(found.foreign, "element"),
             transferred(found)
         ),
     }
@@ -87,7 +87,7 @@ fn transferred(found: &Migration) -> String {
     format!(
         "{} transferred before by a client that then failed, {} of their payloads on the ready list now; once more is to \
          come:\n{elements}",
-        words::count(found.transferred.len(), "element"),
+        plural::count(found.transferred.len(), "element"),
         if copies == 1 { "1 copy".to_owned() } else { format!("{copies} copies") },
     )
 }
@@ -99,7 +99,7 @@ fn kept(found: &Migration) -> Failed {
          they would get, {} entries only in Redisson's list, which block `readAll()` and `remove()` (a daemon sweeps those \
          that a claim left)",
         found.queue,
-        words::count(found.kept, "element"),
+        plural::count(found.kept, "element"),
         found.junk,
         found.ambiguous,
         found.twins,

@@ -9,7 +9,7 @@ use super::person::person;
 use super::remote::DaemonArgs;
 use super::{Failed, Global, answer, show};
 use crate::operate::pause::{PauseChange, PauseChanges, PauseEnd, PauseReason, PauseTarget, length, point};
-use crate::operate::words;
+use crate::operate::plural;
 
 /// Stop the deliveries of a queue, or to a sink.
 ///
@@ -135,7 +135,7 @@ fn finish(
             0 => String::new(),
             n => format!(
                 "The daemons of {} were not notified: the right to PUBLISH is missing. They see it within a minute.\n",
-                words::count(n, "queue")
+                plural::count(n, "queue")
             ),
         };
         changes.queues.iter().map(line).collect::<String>() + &silent

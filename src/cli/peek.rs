@@ -6,11 +6,11 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::remote::DaemonArgs;
-use super::table::{Align, TextTable};
+use super::table::TextTable;
 use super::{Failed, Global, Output, answer, element, show};
 use crate::operate::operator::Peeked;
 use crate::operate::peek::{Elements, Peek, PeekState};
-use crate::operate::words;
+use crate::operate::plural;
 
 /// Show the elements of a queue without taking them.
 ///
@@ -99,17 +99,13 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
 }
 
 fn text(found: &Elements, ask: &Peek) -> String {
-    use Align::{Left, Right};
     let score = match ask.state {
-        PeekState::Scheduled | PeekState::Ready | PeekState::Dead => None,
-        PeekState::Retry => Some("NEXT ATTEMPT"),
-        PeekState::InFlight => Some("LEASE ENDS"),
+        PeekState::Scheduled | PeekState::Ready | PeekState::Dead => "",
+        PeekState::Retry => "NEXT ATTEMPT|",
+        PeekState::InFlight => "LEASE ENDS|",
     };
-    let mut columns = vec![("ID", Left), ("DUE", Left), ("", Left)];
-    columns.extend(score.map(|title| (title, Left)));
-    columns.extend([("ATTEMPTS", Right), ("LAYOUT", Left), ("SIZE", Right), ("PAYLOAD", Left)]);
-    columns.extend(ask.routes.then_some(("WOULD GO TO", Left)));
-    let mut table = TextTable::new(&columns);
+    let routes = if ask.routes { "|WOULD GO TO" } else { "" };
+    let mut table = TextTable::new(&format!("ID|DUE||{score}>ATTEMPTS|LAYOUT|>SIZE|PAYLOAD{routes}"));
     let none = || "-".to_owned();
     let relative = |ms| show::relative(ms, found.now_ms);
     for element in &found.elements {
@@ -118,7 +114,7 @@ fn text(found: &Elements, ask: &Peek) -> String {
             element.due_ms.map_or_else(none, show::absolute),
             element.due_ms.map_or_else(String::new, relative),
         ];
-        if score.is_some() {
+        if !score.is_empty() {
             row.push(element.next_attempt_ms.or(element.lease_ends_ms).map_or_else(none, relative));
         }
         let failed = if element.code.is_empty() { String::new() } else { format!(" ({})", element.code) };
@@ -133,7 +129,7 @@ fn text(found: &Elements, ask: &Peek) -> String {
         table.row(row);
     }
     let paused: String = found.paused.iter().map(|pause| format!("{}\n", pause.line(found.now_ms))).collect();
-    format!("{}\n{} of {}\n{paused}", table.render(), found.elements.len(), words::count(found.total, "element"))
+    format!("{}\n{} of {}\n{paused}", table.render(), found.elements.len(), plural::count(found.total, "element"))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 
 use crate::clock::Instant;
+use crate::operate::plural;
 use crate::operate::progress::{Progress, ProgressWatch};
-use crate::operate::words;
 
 /// Between two changes of the line on a terminal.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -83,7 +83,7 @@ fn line(what: &str, step: Progress, since: Duration) -> String {
     }
     line.push_str(&format!(", {acted} done, {rate:.0}/s"));
     if let Some(of) = of.filter(|of| *of > done && rate > 0.0) {
-        line.push_str(&format!(", {} left", words::duration(((of - done) as f64 / rate * 1_000.0) as u64)));
+        line.push_str(&format!(", {} left", plural::duration(((of - done) as f64 / rate * 1_000.0) as u64)));
     }
     line
 }

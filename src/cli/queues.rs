@@ -8,13 +8,13 @@ use clap::Args;
 
 use super::jobs::topics;
 use super::remote::DaemonArgs;
-use super::table::{Align, TextTable};
+use super::table::TextTable;
 use super::top::every;
 use super::{Failed, Global, Output, answer, show};
 use crate::operate::content::escaped;
 use crate::operate::overview::{DestinationTrouble, QueueRow, SinkRow};
 use crate::operate::queues::Queues;
-use crate::operate::{Operator, words};
+use crate::operate::{Operator, plural};
 
 /// Show every queue with its pending, late and dead elements.
 ///
@@ -78,13 +78,9 @@ async fn once(global: &Global, operator: &dyn Operator, out: &mut dyn Write) -> 
 }
 
 fn text(found: &Queues) -> String {
-    let numbers = ["SCHEDULED", "DUE", "IN FLIGHT", "RETRY", "DEAD", "READY", "GHOSTS", "ORPHANS"];
-    let mut columns = vec![("QUEUE", Align::Left)];
-    columns.extend(numbers.map(|name| (name, Align::Right)));
-    columns.extend(["NEXT DUE", "OLDEST DUE"].map(|name| (name, Align::Left)));
-    columns.push(("DAEMONS", Align::Right));
-    columns.extend(["HOLD", "MODE", "SINKS"].map(|name| (name, Align::Left)));
-    let mut table = TextTable::new(&columns);
+    let mut table = TextTable::new(
+        "QUEUE|>SCHEDULED|>DUE|>IN FLIGHT|>RETRY|>DEAD|>READY|>GHOSTS|>ORPHANS|NEXT DUE|OLDEST DUE|>DAEMONS|HOLD|MODE|SINKS",
+    );
     let rows = found.queues.len() + found.errors.len();
     for row in &found.queues {
         let s = &row.state;
@@ -92,7 +88,7 @@ fn text(found: &Queues) -> String {
         let numbers: [&dyn Display; 8] =
             [&s.scheduled, &s.due, &in_flight, &s.retry, &s.dead, &s.ready, &s.ghosts, &s.orphans];
         let next = s.next_due_ms.map_or("-".to_owned(), |ms| show::relative(ms.max(s.now_ms), s.now_ms));
-        let oldest = s.oldest_overdue_ms.map_or("-".to_owned(), words::duration);
+        let oldest = s.oldest_overdue_ms.map_or("-".to_owned(), plural::duration);
         let daemons = s.daemons.map_or("?".to_owned(), |daemons| daemons.to_string());
         let hold = match row.here.as_ref().map(|here| &here.held) {
             None => "?".to_owned(),
@@ -145,7 +141,7 @@ fn troubled(sink: &SinkRow) -> String {
 }
 
 fn lasted(seconds: u64) -> String {
-    words::duration(seconds.saturating_mul(1_000))
+    plural::duration(seconds.saturating_mul(1_000))
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::io::Write;
 use clap::Args;
 
 use super::{Failed, Global, answer, on_queue};
+use crate::operate::plural;
 use crate::operate::recover::recover;
-use crate::operate::words;
 
 /// Bring back elements in flight whose leases were deleted.
 ///
 /// Daemons find what is in flight by its lease, in the key delaybridge:leases:QUEUE. If that key was deleted or evicted, the
-/// elements are in Redis, and no daemon finds them: `check --live` reports them. This command gives each of their claims a
-/// lease that is over, so that a daemon takes it over and delivers. Daemons may run. What was delivered shortly before may
+/// elements are in Redis, and no daemon finds them: `check --live` reports them. This command gives each of their claims an
+/// expired lease, so that a daemon takes it over and delivers. Daemons may run. What was delivered shortly before may
 /// arrive twice, as after a crash.
 ///
 /// The command looks at the name of every key of the database, and needs the right to SCAN.
@@ -38,8 +38,8 @@ pub(super) async fn run(global: &Global, args: &RecoverArgs, out: &mut dyn Write
         0 => format!("every claim of {} has its lease\n", done.queue),
         claims => format!(
             "{} with {} had no lease; daemons of {} deliver them now\n",
-            words::count(claims, "claim"),
-            words::count(done.elements, "element"),
+            plural::count(claims, "claim"),
+            plural::count(done.elements, "element"),
             done.queue
         ),
     })?;

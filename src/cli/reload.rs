@@ -11,8 +11,8 @@ use crate::operate::daemon::{self, Reloaded};
 /// Tell the daemon on this machine to read its configuration again.
 ///
 /// The file is checked here first, with the checks of a start. Then the daemon that runs with it gets SIGHUP. It applies what
-/// differs and answers when that is done; after a mistake, and for a key that needs a restart, it changes nothing. Queues
-/// that are the same do not notice.
+/// differs and answers when that is done; after a mistake, and for a key that needs a restart, it changes nothing. Unchanged
+/// queues and sinks are not interrupted.
 ///
 /// check -> SIGHUP -> drain what differs -> the new settings
 #[derive(Debug, Args)]

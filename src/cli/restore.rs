@@ -11,7 +11,7 @@ use crate::operate::back::{self, BroughtBack};
 use crate::operate::redisson::restore::{
     ConfirmedElement, KeptCount, RestoreOptions, RestoreOutcome, RestorePlan, apply, plan,
 };
-use crate::operate::{Queue, words};
+use crate::operate::{Queue, plural};
 
 /// Return everything delaybridge holds to the source's keys.
 ///
@@ -113,20 +113,20 @@ async fn run_for_sets(global: &Global, args: &RestoreArgs, queue: &Queue, out: &
         stayed => Err(Failed::runtime(format!(
             "restore `{}`: {} stayed where they were; {}",
             args.queue,
-            words::count(stayed, "element"),
+            plural::count(stayed, "element"),
             shown_by(&args.queue, args.dead)
         ))),
     }
 }
 
 fn back_to_set(back: &BroughtBack) -> String {
-    let elements = words::count(back.scheduled, "element");
+    let elements = plural::count(back.scheduled, "element");
     let mut text = match back.applied {
         true => format!("{elements} of {} put back into `{}`", back.queue, back.key),
         false => format!("{elements} would be put back into `{}`", back.key),
     };
     if back.dead > 0 {
-        text.push_str(&format!(", {} among them", words::count(back.dead, "dead letter")));
+        text.push_str(&format!(", {} among them", plural::count(back.dead, "dead letter")));
     }
     text.push('\n');
     for (count, why) in [
@@ -135,7 +135,7 @@ fn back_to_set(back: &BroughtBack) -> String {
         (back.doubtful, "may have arrived at a sink: the last delivery had no answer"),
     ] {
         if count > 0 {
-            text.push_str(&format!("{} {why}\n", words::count(count, "element")));
+            text.push_str(&format!("{} {why}\n", plural::count(count, "element")));
         }
     }
     if let Some(reason) = &back.at_work {
@@ -148,19 +148,16 @@ fn back_to_set(back: &BroughtBack) -> String {
 }
 
 fn planned(plan: &RestorePlan) -> String {
-    let elements = words::count(plan.scheduled, "element");
+    let elements = plural::count(plan.scheduled, "element");
     let mut lines = vec![format!("{elements} would be scheduled again, in the {} layout", plan.layout)];
     if plan.repacked > 0 {
         lines.push(format!("{} of them would be converted, with their ids", plan.repacked));
     }
-    lines.push(format!("{} would go to the head of the ready list", words::count(plan.ready, "payload")));
+    lines.push(format!("{} would go to the head of the ready list", plural::count(plan.ready, "payload")));
     if plan.dead > 0 {
-        lines.push(format!("{} among them", words::count(plan.dead, "dead letter")));
+        lines.push(format!("{} among them", plural::count(plan.dead, "dead letter")));
     }
-    lines.push(format!(
-        "{} would be swept first",
-        words::count(usize::try_from(plan.ghosts).unwrap_or(usize::MAX), "ghost")
-    ));
+    lines.push(format!("{} would be swept first", plural::count(plan.ghosts, "ghost")));
     lines.extend(kept(&plan.kept).map(|kept| format!("{kept} would stay")));
     let mut text = lines.join("\n") + "\n" + &seen_twice(&plan.confirmed, plan.doubtful);
     if let Some(reason) = &plan.at_work {
@@ -174,15 +171,15 @@ fn seen_twice(confirmed: &[ConfirmedElement], doubtful: usize) -> String {
     let line = |found: &ConfirmedElement| format!("{} was already confirmed by {}\n", found.id, found.sinks.join(", "));
     let mut text: String = confirmed.iter().map(line).collect();
     if doubtful > 0 {
-        let elements = words::count(doubtful, "element");
+        let elements = plural::count(doubtful, "element");
         text.push_str(&format!("{elements} may have arrived at a sink: the last delivery had no answer\n"));
     }
     text
 }
 
 fn restored(done: &RestoreOutcome) -> String {
-    let scheduled = words::count(done.scheduled, "element");
-    let ready = words::count(done.ready, "payload");
+    let scheduled = plural::count(done.scheduled, "element");
+    let ready = plural::count(done.ready, "payload");
     let orphans = match done.orphans {
         0 => String::new(),
         orphans => format!("Entries of Redisson's list that are in no sorted set, kept: {orphans}\n"),
@@ -193,6 +190,6 @@ fn restored(done: &RestoreOutcome) -> String {
 /// `2 elements of no layout ..., 1 element written by ...`.
 fn kept(kept: &[KeptCount]) -> Option<String> {
     let words: Vec<_> =
-        kept.iter().map(|kept| format!("{} {}", words::count(kept.count, "element"), kept.why)).collect();
+        kept.iter().map(|kept| format!("{} {}", plural::count(kept.count, "element"), kept.why)).collect();
     (!words.is_empty()).then(|| words.join(", "))
 }

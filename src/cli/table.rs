@@ -1,21 +1,20 @@
 //! Columns for a person. Pure text, independent of the content.
 
-/// The alignment of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
-    Left,
-    Right,
-}
-
 /// A table that is as wide as its content.
 pub(super) struct TextTable {
-    columns: Vec<(&'static str, Align)>,
+    /// The names of the columns, and whether a column is of numbers.
+    columns: Vec<(String, bool)>,
     rows: Vec<Vec<String>>,
 }
 
 impl TextTable {
-    pub(super) fn new(columns: &[(&'static str, Align)]) -> Self {
-        TextTable { columns: columns.to_vec(), rows: Vec::new() }
+    /// An empty table. `|` separates the names of the columns; the name of a column of numbers begins with `>`.
+    pub(super) fn new(columns: &str) -> Self {
+        let column = |name: &str| match name.strip_prefix('>') {
+            Some(name) => (name.to_owned(), true),
+            None => (name.to_owned(), false),
+        };
+        TextTable { columns: columns.split('|').map(column).collect(), rows: Vec::new() }
     }
 
     /// Adds a row; cells that are missing stay empty.
@@ -33,17 +32,14 @@ impl TextTable {
             .enumerate()
             .map(|(i, (name, _))| self.rows.iter().map(|row| width(&cell(row, i))).max().unwrap_or(0).max(width(name)))
             .collect();
-        let header: Vec<String> = self.columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let header: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
         let mut text = String::new();
         for row in std::iter::once(&header).chain(&self.rows) {
             let mut line = String::new();
-            for (i, (_, align)) in self.columns.iter().enumerate() {
+            for (i, (_, right)) in self.columns.iter().enumerate() {
                 let content = cell(row, i);
                 let fill = " ".repeat(widths[i] - width(&content));
-                match align {
-                    Align::Left => line.extend([content.as_str(), fill.as_str()]),
-                    Align::Right => line.extend([fill.as_str(), content.as_str()]),
-                }
+                line.extend(if *right { [fill, content] } else { [content, fill] });
                 line.push_str("  ");
             }
             text.push_str(line.trim_end());
@@ -59,7 +55,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_content() {
-        let mut table = TextTable::new(&[("QUEUE", Align::Left), ("DUE", Align::Right), ("NOTE", Align::Left)]);
+        let mut table = TextTable::new("QUEUE|>DUE|NOTE");
         table.row(["a".to_owned(), "1234".to_owned(), String::new()]);
         table.row(["grün".to_owned(), "5".to_owned()]);
         table.row(["longer name".to_owned(), String::new(), "x".to_owned()]);

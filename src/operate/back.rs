@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::error::{Attempted, Error, may_have_run};
 use super::progress::{Progress, ProgressWatch, ended};
 use super::session::Queue;
-use super::{release, words};
+use super::{plural, release};
 use crate::source::ledger::{Item, Moved, Place, Restored as Reply, restore_end};
 use crate::source::redisson::RedissonSpec;
 
@@ -167,7 +167,7 @@ async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
     let daemons = queue.ledger.daemons(&queue.conn).await.attempt(&what)?;
     if daemons > 0 {
         let are = if daemons == 1 { "is" } else { "are" };
-        let daemons = words::count(usize::try_from(daemons).unwrap_or(usize::MAX), "daemon");
+        let daemons = plural::count(daemons, "daemon");
         return Ok(Some(format!("{daemons} of this queue {are} connected; stop its daemons first")));
     }
     Ok(match queue.ledger.restore(&queue.conn, &[]).await.attempt(&what)? {
@@ -182,7 +182,7 @@ fn explain(queue: &Queue, leases: u64, forwards: bool) -> String {
         true if leases == 0 => "a daemon forwards dead letters, or died a moment ago; stop it, or wait".to_owned(),
         _ => format!(
             "{} under unexpired leases: a daemon works, or died less than {} ago; stop it, or wait until the leases expire",
-            words::count(usize::try_from(leases).unwrap_or(usize::MAX), "claim"),
+            plural::count(leases, "claim"),
             humantime::format_duration(queue.spec.lease)
         ),
     }

@@ -30,6 +30,7 @@ mod over_redis;
 pub mod overview;
 pub mod pause;
 pub mod peek;
+pub mod plural;
 pub mod progress;
 pub mod queue_state;
 pub mod queues;
@@ -39,7 +40,6 @@ mod release;
 pub mod remote;
 pub mod search;
 mod session;
-pub mod words;
 
 pub use self::error::{Error, ErrorKind, QueueError};
 pub use self::operator::Operator;

@@ -5,7 +5,7 @@
 
 use futures_util::future::BoxFuture;
 
-use super::dead::{Counted, Filter, LetterList, LetterSelector, Pace, Purged, Redriven, ShownLetters};
+use super::dead::{Counted, Filter, LetterList, Letters, Pace, Purged, Redriven, ShownLetters};
 use super::element::{ActOutcome, Action, FoundElement};
 use super::error::Error;
 use super::jobs::FoundJobs;
@@ -17,6 +17,9 @@ use super::queues::Queues;
 
 /// A call of an operator.
 pub type Asked<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
+/// The person who waits for a call.
+pub type Watcher<'a> = &'a mut dyn ProgressWatch;
 
 /// The contents of a queue, or of a topic of the job queue.
 pub enum Peeked {
@@ -63,38 +66,22 @@ pub trait Operator: Send + Sync {
         queue: &'a str,
         filter: &'a Filter,
         limit: usize,
-        watch: &'a mut dyn ProgressWatch,
+        watch: Watcher<'a>,
     ) -> Asked<'a, LetterList>;
 
     /// Counts dead letters by what they died of.
-    fn count_letters<'a>(
-        &'a self,
-        queue: &'a str,
-        filter: &'a Filter,
-        watch: &'a mut dyn ProgressWatch,
-    ) -> Asked<'a, Counted>;
+    fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, watch: Watcher<'a>) -> Asked<'a, Counted>;
 
     /// Shows everything that letters keep. A daemon shows one, by its id.
-    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a LetterSelector, limit: usize) -> Asked<'a, ShownLetters>;
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Letters, limit: usize) -> Asked<'a, ShownLetters>;
 
     /// Refuses names that no letter can have, as far as that is known, and connects.
     fn check_letters<'a>(&'a self, queue: &'a str, names: &'a [String]) -> Asked<'a, ()>;
 
     /// Redrives dead letters. Repeated, it goes on with the rest.
-    fn redrive<'a>(
-        &'a self,
-        queue: &'a str,
-        which: &'a LetterSelector,
-        pace: Pace,
-        watch: &'a mut dyn ProgressWatch,
-    ) -> Asked<'a, Redriven>;
+    fn redrive<'a>(&'a self, queue: &'a str, which: &'a Letters, pace: Pace, watch: Watcher<'a>)
+    -> Asked<'a, Redriven>;
 
     /// Removes dead letters for good. Repeated, it goes on with the rest.
-    fn purge<'a>(
-        &'a self,
-        queue: &'a str,
-        which: &'a LetterSelector,
-        pace: Pace,
-        watch: &'a mut dyn ProgressWatch,
-    ) -> Asked<'a, Purged>;
+    fn purge<'a>(&'a self, queue: &'a str, which: &'a Letters, pace: Pace, watch: Watcher<'a>) -> Asked<'a, Purged>;
 }

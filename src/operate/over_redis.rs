@@ -2,15 +2,14 @@
 
 use tokio::sync::OnceCell;
 
-use super::dead::{self, Counted, Filter, LetterList, LetterSelector, Pace, Purged, Redriven, ShownLetters, is_place};
+use super::dead::{self, Counted, Filter, LetterList, Letters, Pace, Purged, Redriven, ShownLetters, is_place};
 use super::element::{self, ActOutcome, Action, FoundElement};
 use super::error::Error;
 use super::jobs::{FoundJobs, Jobs};
-use super::operator::{Asked, Operator, Peeked};
+use super::operator::{Asked, Operator, Peeked, Watcher};
 use super::overview::{self, Overview, SinkList, overview};
 use super::pause::{self, PauseChanges, PauseReason, PauseTarget, check_target};
 use super::peek::{Peek, PeekState, peek};
-use super::progress::ProgressWatch;
 use super::queues::{Queues, queues};
 use super::session::{Queue, Session, check_id, find};
 use crate::model::Config;
@@ -143,21 +142,16 @@ impl Operator for OverRedis {
         queue: &'a str,
         filter: &'a Filter,
         limit: usize,
-        watch: &'a mut dyn ProgressWatch,
+        watch: Watcher<'a>,
     ) -> Asked<'a, LetterList> {
         Box::pin(async move { dead::list(&self.queue(queue).await?, filter, limit, watch).await })
     }
 
-    fn count_letters<'a>(
-        &'a self,
-        queue: &'a str,
-        filter: &'a Filter,
-        watch: &'a mut dyn ProgressWatch,
-    ) -> Asked<'a, Counted> {
+    fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, watch: Watcher<'a>) -> Asked<'a, Counted> {
         Box::pin(async move { dead::count(&self.queue(queue).await?, filter, watch).await })
     }
 
-    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a LetterSelector, limit: usize) -> Asked<'a, ShownLetters> {
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Letters, limit: usize) -> Asked<'a, ShownLetters> {
         Box::pin(async move {
             self.check_letters(queue, &which.ids).await?;
             dead::show(&self.queue(queue).await?, which, limit).await
@@ -178,20 +172,14 @@ impl Operator for OverRedis {
     fn redrive<'a>(
         &'a self,
         queue: &'a str,
-        which: &'a LetterSelector,
+        which: &'a Letters,
         pace: Pace,
-        watch: &'a mut dyn ProgressWatch,
+        watch: Watcher<'a>,
     ) -> Asked<'a, Redriven> {
         Box::pin(async move { dead::redrive(&self.queue(queue).await?, which, pace, watch).await })
     }
 
-    fn purge<'a>(
-        &'a self,
-        queue: &'a str,
-        which: &'a LetterSelector,
-        pace: Pace,
-        watch: &'a mut dyn ProgressWatch,
-    ) -> Asked<'a, Purged> {
+    fn purge<'a>(&'a self, queue: &'a str, which: &'a Letters, pace: Pace, watch: Watcher<'a>) -> Asked<'a, Purged> {
         Box::pin(async move { dead::purge(&self.queue(queue).await?, which, pace, watch).await })
     }
 }

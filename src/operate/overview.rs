@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::error::{Attempted, Error, QueueError, explained};
+use super::plural::duration;
 use super::queue_state::{QueueState, state};
 use super::session::{Queue, Session, find};
-use super::words::duration;
 use crate::model::QueueSpec;
 
 /// Queues that are read at the same time.

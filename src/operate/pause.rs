@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::error::{Attempted, Error, QueueError, explained, may_have_run};
+use super::plural;
 use super::session::{Queue, Session, find};
-use super::words;
 use crate::clock::utc;
 use crate::model::{Config, QueueSpec};
 use crate::source::StoreError;
@@ -212,7 +212,7 @@ fn queues_of(config: &Config, target: PauseTarget<'_>) -> Result<Vec<Arc<QueueSp
     }
     let attempt = format!("find sink `{sink}`: no queue of the configuration delivers to it");
     let names = || config.sinks.iter().map(|sink| &*sink.name);
-    Err(Error::invalid(match words::similar(sink, names()).as_slice() {
+    Err(Error::invalid(match plural::similar(sink, names()).as_slice() {
         [] => format!("{attempt}; the sinks in use are: {}", names().collect::<Vec<_>>().join(", ")),
         near => format!("{attempt}; did you mean `{}`?", near.join("` or `")),
     }))
@@ -254,7 +254,7 @@ impl PauseState {
     }
 
     fn since(&self, now_ms: i64) -> String {
-        let since = words::duration(now_ms.abs_diff(self.since_ms));
+        let since = plural::duration(now_ms.abs_diff(self.since_ms));
         let until = self.until_ms.map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {}", utc(at)));
         format!("{since} ago by {}: {}; {until}", self.by, self.why)
     }

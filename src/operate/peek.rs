@@ -31,10 +31,11 @@ pub struct Peek {
 }
 
 /// The state of an element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeekState {
     /// Not claimed yet.
+    #[default]
     Scheduled,
     /// Waits for another attempt.
     Retry,
@@ -80,7 +81,7 @@ pub struct Elements {
 }
 
 /// One element.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct PeekedElement {
     /// The element's id; elements of the ready list have none.
     pub id: Option<Identity>,
@@ -160,7 +161,6 @@ impl PeekedElement {
         let score = |state| seen.score_ms.filter(|_| ask.state == state);
         PeekedElement {
             state: ask.state,
-            stream_id: None,
             due_ms: seen.due_ms,
             next_attempt_ms: score(PeekState::Retry),
             lease_ends_ms: score(PeekState::InFlight),
@@ -171,6 +171,7 @@ impl PeekedElement {
             content: Content::new(spec.codec, seen.payload.clone(), seen.is_complete()).with(&spec.classes),
             code: seen.code,
             id: seen.id,
+            ..PeekedElement::default()
         }
     }
 }
@@ -192,14 +193,12 @@ impl PeekedElement {
             state: PeekState::Dead,
             stream_id: Some(letter.stream_id.clone()),
             due_ms: letter.number("due_ms"),
-            next_attempt_ms: None,
-            lease_ends_ms: None,
             attempts: letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
             code: letter.text("code").to_owned(),
             layout: Shape::Bare.as_str().into(),
             size: payload.len(),
-            routes: None,
             content: Content::new(queue.spec.codec, payload, true).with(&queue.spec.classes),
+            ..PeekedElement::default()
         }
     }
 }

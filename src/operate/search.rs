@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::dead::{FieldIs, Filter, LetterSelector, selection::Selection};
+use super::dead::{FieldIs, Filter, Letters, selection::Selection};
 use super::error::{Attempted, Error};
 use super::peek::{PeekState, PeekedElement};
 use super::progress::{Progress, ProgressWatch};
@@ -146,10 +146,7 @@ async fn dead(queue: &Queue, ask: &Search, watch: &mut dyn ProgressWatch, hits: 
     if !goes_on(hits, ask, watch) {
         return Ok(());
     }
-    let which = LetterSelector {
-        filter: Filter { fields: ask.fields.clone(), ..Filter::default() },
-        ..LetterSelector::default()
-    };
+    let which = Letters { filter: Filter { fields: ask.fields.clone(), ..Filter::default() }, ..Letters::default() };
     let mut selection = Selection::open(queue, &which, Order::Newest).await?;
     let before = hits.examined;
     while goes_on(hits, ask, watch) {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 
 use super::error::{Attempted, Error};
-use super::words;
-use crate::link::RedisTarget;
+use super::plural;
+use crate::config::{Config, QueueSpec, RedisTarget};
 use crate::link::{Conn, ConnectError, LinkOptions, Redis};
 use crate::message::Identity;
 use crate::model::{Config, QueueSpec};
@@ -190,7 +190,7 @@ pub fn find(config: &Config, id: &str) -> Result<Arc<QueueSpec>, Error> {
         return Err(Error::invalid(format!("{attempt}; `{id}` is the name in Redis of the queue `{}`", spec.id)));
     }
     let names = || config.queues.iter().map(|spec| &*spec.id);
-    Err(Error::invalid(match words::similar(id, names()).as_slice() {
+    Err(Error::invalid(match plural::similar(id, names()).as_slice() {
         [] if config.queues.is_empty() => format!("{attempt}; it has none"),
         [] => format!("{attempt}; it has: {}", names().collect::<Vec<_>>().join(", ")),
         near => format!("{attempt}; did you mean `{}`?", near.join("` or `")),

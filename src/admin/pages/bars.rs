@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::show::number;
 use crate::operate::horizon::{Bar, Horizon};
-use crate::operate::words::duration;
+use crate::operate::plural::duration;
 
 /// Width of the longest bar in the units of its drawing.
 const WIDTH: u64 = 300;

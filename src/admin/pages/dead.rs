@@ -19,7 +19,7 @@ use crate::api::call::{Call, Query};
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::api::text::clip;
-use crate::operate::dead::{self, Letter, LetterSelector, Summary};
+use crate::operate::dead::{self, Letter, Letters, Summary};
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -31,7 +31,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let view =
         View::of(&format!("/queues/{}/dead", encoded(id)), call.caller.name.as_deref(), admin.access.has_tokens());
     let same = query_of(&call.query);
-    let all = number(i64::try_from(found.total).unwrap_or(i64::MAX));
+    let all = number(found.total);
     let body = html! {
         nav.crumbs aria-label="Where you are" {
             a href=(view.up) { "Queues" } " / " a href={ "../" (encoded(id)) } { (id) } " / " span aria-current="page" { "dead letters" }
@@ -103,7 +103,7 @@ fn line(letter: &Summary, now_ms: i64) -> Markup {
             }
             td data-label="Sink" { (letter.sink) @if !letter.destination.is_empty() { span.to { (letter.destination) } } }
             td.n data-label="Attempts" { (letter.attempts.unwrap_or(0)) }
-            td.n data-label="Bytes" { (number(i64::try_from(letter.size).unwrap_or(i64::MAX))) }
+            td.n data-label="Bytes" { (number(letter.size)) }
         }
     }
 }
@@ -112,7 +112,7 @@ fn line(letter: &Summary, now_ms: i64) -> Markup {
 pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["whole"])?;
     let queue = admin.queue(&call).await?;
-    let which = LetterSelector { ids: vec![call.part("id").to_owned()], ..LetterSelector::default() };
+    let which = Letters { ids: vec![call.part("id").to_owned()], ..Letters::default() };
     let found = dead::show(&queue, &which, 1).await.map_err(|error| problem(&error))?;
     let id = queue.id();
     let Some(letter) = found.dead_letters.first() else {

@@ -43,7 +43,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         h1.mono { (asked) }
         (facts(element, found.now_ms))
         (deeds(element, asked))
-        h2 { "Payload " span.muted { (number(i64::try_from(element.size).unwrap_or(i64::MAX))) " bytes, " (element.layout) } }
+        h2 { "Payload " span.muted { (number(element.size)) " bytes, " (element.layout) } }
         @if let Some(problem) = &element.problem { p.problem { (problem) } }
         (payload(&element.content, most, Some("?whole=1")))
         (history(element, found.now_ms))

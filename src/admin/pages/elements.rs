@@ -33,7 +33,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             a href=(view.up) { "Queues" } " / " a href={ "../" (encoded(id)) } { (id) } " / " span aria-current="page" { (word) }
         }
         h1 { (id) ": " (word) }
-        p.muted { (place(first, found.elements.len())) " of " (number(i64::try_from(found.total).unwrap_or(i64::MAX))) "." }
+        p.muted { (place(first, found.elements.len())) " of " (number(found.total)) "." }
         @if found.elements.is_empty() { p.empty { "There are none." } }
         @for element in &found.elements { (one(element, found.now_ms)) }
         @if let Some(next) = &found.next { p { a href={ "elements?state=" (call.query.text("state").unwrap_or("scheduled")) "&after=" (next) } { "Next page" } } }
@@ -73,7 +73,7 @@ fn one(element: &PeekedElement, now_ms: i64) -> Markup {
                 @if let Some(end) = element.lease_ends_ms { span { "lease ends " (when(end, now_ms)) } }
                 @if element.attempts > 0 { span { (element.attempts) " attempts" } }
                 @if !element.code.is_empty() { span.badge.bad { (element.code) } }
-                span.muted { (element.layout) ", " (number(i64::try_from(element.size).unwrap_or(i64::MAX))) " bytes" }
+                span.muted { (element.layout) ", " (number(element.size)) " bytes" }
             }
             (payload(&element.content, SHOWN, None))
         }

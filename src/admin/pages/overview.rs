@@ -15,7 +15,7 @@ use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::operate::overview::{Overview, QueueRow, SinkList, SinkRow, Sums};
-use crate::operate::words::{count as count_of, duration};
+use crate::operate::plural::{count as count_of, duration};
 use crate::telemetry::status::Look;
 
 /// The first page.

@@ -19,7 +19,7 @@ use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::operate::overview::{QueueRow, SinkList};
-use crate::operate::words::{self, duration};
+use crate::operate::plural::{self, duration};
 
 /// One queue.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -161,7 +161,7 @@ fn served(found: &QueueShape, sinks: &SinkList) -> Markup {
             h2 #served { "Who serves it" }
             @match found.daemons {
                 Some(0) => p.bad { "No daemon delivers from it now." },
-                Some(n) => p { (words::count(usize::try_from(n).unwrap_or(usize::MAX), "daemon")) " now." },
+                Some(n) => p { (plural::count(n, "daemon")) " now." },
                 None => p.muted { "How many daemons serve it cannot be asked: a right to PUBSUB is missing." },
             }
             ul.links {

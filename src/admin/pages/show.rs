@@ -4,11 +4,11 @@ use maud::{Markup, html};
 
 use crate::operate::content::Content;
 use crate::operate::overview::{QueueRow, SinkList};
-use crate::operate::words::duration;
+use crate::operate::plural::duration;
 
 /// `1,234,567`; the narrow space of typographers does not survive copying.
-pub fn number(number: impl Into<i128>) -> String {
-    let number: i128 = number.into();
+pub fn number(number: impl TryInto<i128>) -> String {
+    let number = number.try_into().unwrap_or(i128::MAX);
     let digits = number.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
     if number < 0 {
@@ -73,7 +73,7 @@ pub fn payload(content: &Content, most: usize, whole: Option<&str>) -> Markup {
         pre tabindex="0" { code { (shown.text) } }
         @if shown.cut {
             p.muted {
-                "Cut after " (number(i64::try_from(most).unwrap_or(i64::MAX))) " bytes. "
+                "Cut after " (number(most)) " bytes. "
                 @if let Some(whole) = whole { a href=(whole) { "Show whole" } }
             }
         }

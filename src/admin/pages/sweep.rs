@@ -17,7 +17,7 @@ use crate::admin::v1::filter::{NAMES, of_query, words};
 use crate::api::call::Call;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
-use crate::operate::dead::{LetterSelector, Pace, count};
+use crate::operate::dead::{Letters, Pace, count};
 use crate::operate::progress::Unwatched;
 
 /// Redrive or purge.
@@ -54,7 +54,7 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
     let id = queue.id();
     let path = format!("/queues/{}/dead/{}/ask", encoded(id), deed.word());
     let view = View::of(&path, call.caller.name.as_deref(), admin.access.has_tokens());
-    let matched = number(i64::try_from(counted.matched).unwrap_or(i64::MAX));
+    let matched = number(counted.matched);
     let body = html! {
         nav.crumbs aria-label="Where you are" {
             a href=(view.up) { "Queues" } " / " a href={ "../../../" (encoded(id)) } { (id) } " / "
@@ -72,7 +72,7 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
                                 th scope="row" { (total.reason) }
                                 td data-label="Code" { code { (total.code) } }
                                 td data-label="Sink" { (total.sink) }
-                                td.n data-label="Letters" { (number(i64::try_from(total.count).unwrap_or(i64::MAX))) }
+                                td.n data-label="Letters" { (number(total.count)) }
                             }
                         }
                     }
@@ -110,7 +110,7 @@ pub async fn sweep(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Rep
         None => None,
         Some(_) => fields.number("rate")?.filter(|rate| *rate > 0).map(|rate| rate as f64),
     };
-    let which = LetterSelector { all: filter.is_empty(), filter, ..LetterSelector::default() };
+    let which = Letters { all: filter.is_empty(), filter, ..Letters::default() };
     let queue = admin.queue(&call).await?;
     let (asker, pace) = (Asker::of(&call), Pace { dry_run: false, rate });
     let done = match deed {

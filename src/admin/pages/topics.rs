@@ -19,7 +19,7 @@ use crate::api::call::Call;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::operate::jobs::{JobDetail, TopicDetail, TopicPage, TopicState, states};
-use crate::operate::words::duration;
+use crate::operate::plural::duration;
 
 /// Topics on the overview.
 const SOME: usize = 10;
@@ -228,7 +228,7 @@ fn one(job: &JobDetail, now_ms: i64) -> Markup {
                 @if let Some(died) = job.died_ms { span { "died " (when(died, now_ms)) } }
                 @if job.attempts > 0 { span { (job.attempts) " attempts" } }
                 @if !job.reason.is_empty() { span.badge.bad { (job.reason) } }
-                span.muted { (job.content_type) " " (number(i64::try_from(job.size).unwrap_or(i64::MAX))) " bytes" }
+                span.muted { (job.content_type) " " (number(job.size)) " bytes" }
             }
             (payload(&job.body, SHOWN, None))
         }

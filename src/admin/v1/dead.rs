@@ -14,9 +14,9 @@ use crate::api::fields::JsonFields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::json::Json;
-use crate::operate::dead::{self, Filter, LetterSelector, Pace, Purged, Redriven};
+use crate::operate::dead::{self, Filter, Letters, Pace, Purged, Redriven};
 use crate::operate::progress::Unwatched;
-use crate::operate::{Queue, words};
+use crate::operate::{Queue, plural};
 
 /// Letters of a page.
 pub const PAGE: usize = 50;
@@ -66,7 +66,7 @@ pub fn after(query: &Query) -> Result<Option<&str>, Problem> {
 /// Everything that one letter keeps.
 pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let queue = admin.queue(&call).await?;
-    let which = LetterSelector { ids: vec![call.part("id").to_owned()], ..LetterSelector::default() };
+    let which = Letters { ids: vec![call.part("id").to_owned()], ..Letters::default() };
     Reply::json(StatusCode::OK, &dead::show(&queue, &which, 1).await.map_err(|error| problem(&error))?)
 }
 
@@ -84,8 +84,8 @@ pub async fn purge(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Rep
     Reply::json(StatusCode::OK, &admin.purge(queue, which, pace, Asker::of(&call)).await?)
 }
 
-/// LetterSelector letters the body means: `ids`, a `filter`, or `all: true`; and how.
-async fn wish(call: &mut Call<AdminCaller>) -> Result<(LetterSelector, Pace), Problem> {
+/// Letters letters the body means: `ids`, a `filter`, or `all: true`; and how.
+async fn wish(call: &mut Call<AdminCaller>) -> Result<(Letters, Pace), Problem> {
     let mut fields = call.read(JsonFields::parse).await?;
     let ids = fields.list("ids", IDS)?.unwrap_or_default();
     let (all, dry_run) = (flag(&mut fields, "all")?, flag(&mut fields, "dry_run")?);
@@ -106,7 +106,7 @@ async fn wish(call: &mut Call<AdminCaller>) -> Result<(LetterSelector, Pace), Pr
     if rate == Some(0.0) {
         return Err(Problem::bad("read `rate`: it is letters a second, from 1 on"));
     }
-    let which = LetterSelector { all, ids, filter: given.unwrap_or_default(), after: None };
+    let which = Letters { all, ids, filter: given.unwrap_or_default(), after: None };
     Ok((which, Pace { dry_run, rate }))
 }
 
@@ -122,7 +122,7 @@ impl Admin {
     pub async fn redrive(
         self: &Arc<Self>,
         queue: Queue,
-        which: LetterSelector,
+        which: Letters,
         pace: Pace,
         asker: Asker,
     ) -> Result<Redriven, Problem> {
@@ -138,7 +138,7 @@ impl Admin {
     pub async fn purge(
         self: &Arc<Self>,
         queue: Queue,
-        which: LetterSelector,
+        which: Letters,
         pace: Pace,
         asker: Asker,
     ) -> Result<Purged, Problem> {
@@ -148,11 +148,11 @@ impl Admin {
     }
 }
 
-fn subject(what: &'static str, queue: &Queue, which: &LetterSelector) -> ChangeSubject {
+fn subject(what: &'static str, queue: &Queue, which: &Letters) -> ChangeSubject {
     let which = match which.ids.len() {
         0 => filter::words(&which.filter),
         1..=NAMED => which.ids.join(", "),
-        n => words::count(n, "dead letter"),
+        n => plural::count(n, "dead letter"),
     };
     ChangeSubject { what, of: queue.id().to_owned(), which }
 }

@@ -12,7 +12,7 @@ use signal_hook::flag;
 
 use self::progress::Progress;
 use super::endpoint::{endpoint, only};
-use super::table::{Align, TextTable};
+use super::table::TextTable;
 use super::{Failed, Global, answer, load_queues};
 use crate::operate::bench::{Figures, Options, Quantiles, measure};
 
@@ -110,7 +110,7 @@ fn text(found: &Figures) -> String {
         |times: &Quantiles| format!("p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms", times.p50, times.p99, times.max);
     let beside_ping = |times: &Quantiles| format!("{:.0} round trips", times.p50 / found.ping_ms.p50.max(0.001));
     let share = found.claim_and_settle_per_second / found.zadd_per_second * 100.0;
-    let mut table = TextTable::new(&["MEASURED", "FOUND", "BESIDE ITS LIMIT"].map(|name| (name, Align::Left)));
+    let mut table = TextTable::new("MEASURED|FOUND|BESIDE ITS LIMIT");
     let mut row = |measured: &str, found: String, limit: String| table.row([measured.to_owned(), found, limit]);
     row("round trip (PING)", times(&found.ping_ms), "the limit".to_owned());
     row("ZADD alone, 500 a command", format!("{:.0}/s", found.zadd_per_second), "the limit".to_owned());

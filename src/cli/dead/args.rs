@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::cli::Failed;
 use crate::cli::remote::DaemonArgs;
-use crate::operate::dead::{FieldIs, Filter, LetterSelector, Pace};
+use crate::operate::dead::{FieldIs, Filter, Letters, Pace};
 use crate::operate::pause;
 
 /// The longest line of standard input that can be an id.
@@ -59,7 +59,7 @@ impl FilterArgs {
     }
 }
 
-/// LetterSelector letters of a queue are meant: by name, by filter, or all.
+/// Letters letters of a queue are meant: by name, by filter, or all.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct LettersArgs {
@@ -96,8 +96,8 @@ impl LettersArgs {
     /// # Errors
     ///
     /// Where none are named in any way.
-    pub fn which(&self, verb: &str) -> Result<LetterSelector, Failed> {
-        let which = LetterSelector { ids: self.ids.clone(), all: self.all, filter: self.filter.filter(), after: None };
+    pub fn which(&self, verb: &str) -> Result<Letters, Failed> {
+        let which = Letters { ids: self.ids.clone(), all: self.all, filter: self.filter.filter(), after: None };
         if self.reads_stdin() && self.ids.len() > 1 {
             return Err(Failed::usage(format!("{verb} dead letters: write ids, or `-` for those on standard input")));
         }

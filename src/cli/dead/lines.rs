@@ -11,8 +11,8 @@ use crate::cli::progress::ProgressLine;
 use crate::cli::{Failed, Global, answer, load, on_queue};
 use crate::operate::Session;
 use crate::operate::content::escaped;
-use crate::operate::dead::{self, Broken, BrokenFile, Imported, LetterSelector};
-use crate::operate::words;
+use crate::operate::dead::{self, Broken, BrokenFile, Imported, Letters};
+use crate::operate::plural;
 
 /// Write dead letters as lines of JSON.
 ///
@@ -95,7 +95,7 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Wr
         return Err(Failed::usage("export dead letters: --after takes a stream id (1795251632252-0)"));
     }
     let (_session, queue) = on_queue(global, &args.queue).await?;
-    let which = LetterSelector { filter: args.filter.filter(), after: args.after.clone(), ..LetterSelector::default() };
+    let which = Letters { filter: args.filter.filter(), after: args.after.clone(), ..Letters::default() };
     let mut file = match &args.file {
         // Never a file that holds something already.
         Some(path) => Some(BufWriter::new(File::create_new(path).map_err(|error| {
@@ -111,15 +111,14 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Wr
     let done = dead::export(&queue, &which, &mut ProgressLine::start("dead export"), to).await?;
     if done.stopped {
         let after = done.last.map(|last| format!(" with --after {last}")).unwrap_or_default();
-        let written = words::count(usize::try_from(done.exported).unwrap_or(usize::MAX), "line");
+        let written = plural::count(done.exported, "line");
         return Err(Failed::runtime(format!(
             "export dead letters: ended after {written}; to go on, run it again{after}"
         )));
     }
     if to_file {
-        let letters = usize::try_from(done.exported).unwrap_or(usize::MAX);
         answer(global, out, &done, |done| {
-            format!("{} of {} written\n", words::count(letters, "dead letter"), done.queue)
+            format!("{} of {} written\n", plural::count(done.exported, "dead letter"), done.queue)
         })?;
     }
     Ok(())
@@ -180,17 +179,16 @@ fn imported(global: &Global, args: &ImportArgs, done: &Imported, out: &mut (dyn 
 }
 
 fn summary(done: &Imported, broken: Option<&Path>) -> String {
-    let count = |number: u64, what| words::count(usize::try_from(number).unwrap_or(usize::MAX), what);
-    let letters = count(done.imported, "dead letter");
+    let letters = plural::count(done.imported, "dead letter");
     let mut text = match done.dry_run {
         true => format!("{letters} could be imported to {}; nothing was changed", done.queue),
         false => format!("{letters} imported to {}", done.queue),
     };
     if done.known > 0 {
-        text += &format!("; {} there already", count(done.known, "letter"));
+        text += &format!("; {} there already", plural::count(done.known, "letter"));
     }
     if done.passed > 0 {
-        text += &format!("; {} of others passed over", count(done.passed, "record"));
+        text += &format!("; {} of others passed over", plural::count(done.passed, "record"));
     }
     match broken.filter(|_| !done.dry_run) {
         _ if done.broken == 0 => {}
@@ -201,7 +199,7 @@ fn summary(done: &Imported, broken: Option<&Path>) -> String {
     if done.left > 0 {
         text += &format!(
             "{} had been there before and had left: if a redrive took them, the next one delivers their elements once more\n",
-            count(done.left, "letter")
+            plural::count(done.left, "letter")
         );
     }
     for Broken { place, problem } in &done.problems {

@@ -12,11 +12,11 @@ use self::args::{FilterArgs, LettersArgs, PaceArgs, ids_of_stdin};
 use super::errors::explain;
 use super::progress::ProgressLine;
 use super::remote::DaemonArgs;
-use super::table::{Align, TextTable};
+use super::table::TextTable;
 use super::{Failed, Global, answer, show};
 use crate::operate::content::escaped;
-use crate::operate::dead::{self, Counted, Letter, LetterList, LetterSelector, Purged, Redriven, ShownLetters, Swept};
-use crate::operate::{Error, words};
+use crate::operate::dead::{self, Counted, Letter, LetterList, Letters, Purged, Redriven, ShownLetters, Swept};
+use crate::operate::{Error, plural};
 
 /// Show, count, redrive, remove, export or import dead letters.
 ///
@@ -130,7 +130,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = REDRIVE_EXAMPLES)]
 pub struct RedriveArgs {
-    /// LetterSelector letters.
+    /// Letters letters.
     #[command(flatten)]
     pub which: LettersArgs,
     /// The pace.
@@ -156,7 +156,7 @@ Run it again after a failure or Ctrl-C: it goes on, and nothing is redriven twic
 #[derive(Debug, Args)]
 #[command(after_help = PURGE_EXAMPLES)]
 pub struct PurgeArgs {
-    /// LetterSelector letters.
+    /// Letters letters.
     #[command(flatten)]
     pub which: LettersArgs,
     /// The pace.
@@ -194,7 +194,7 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
         }
         DeadCommand::Show(args) => {
             let ids: Vec<_> = args.id.iter().cloned().collect();
-            let which = LetterSelector { ids, filter: args.filter.filter(), ..LetterSelector::default() };
+            let which = Letters { ids, filter: args.filter.filter(), ..Letters::default() };
             if which.ids.is_empty() && which.filter.is_empty() {
                 return Err(Failed::usage(
                     "show dead letters: name one by its id, or write a filter (--reason, --field, ...)",
@@ -214,8 +214,8 @@ pub(super) async fn run(global: &Global, command: &DeadCommand, out: &mut (dyn W
 /// Runs `step` for the letters that are meant: all at once, or as many as [`ids_of_stdin`] returns.
 async fn in_batches<T: Swept>(
     args: &LettersArgs,
-    mut which: LetterSelector,
-    mut step: impl AsyncFnMut(&LetterSelector) -> Result<T, Error>,
+    mut which: Letters,
+    mut step: impl AsyncFnMut(&Letters) -> Result<T, Error>,
 ) -> Result<T, Failed> {
     if !args.reads_stdin() {
         return Ok(step(&which).await?);
@@ -237,11 +237,11 @@ async fn redrive(global: &Global, args: &RedriveArgs, out: &mut (dyn Write + Sen
     let queue = &args.which.queue;
     operator.check_letters(queue, args.which.names()).await?;
     let mut watch = ProgressLine::start("dead redrive");
-    let redrive = async |which: &LetterSelector| operator.redrive(queue, which, pace, &mut watch).await;
+    let redrive = async |which: &Letters| operator.redrive(queue, which, pace, &mut watch).await;
     let done: Redriven = in_batches(&args.which, which, redrive).await?;
     drop(watch);
     answer(global, out, &done, |done| {
-        let letters = words::count(if done.dry_run { done.matched } else { done.redriven }, "dead letter");
+        let letters = plural::count(if done.dry_run { done.matched } else { done.redriven }, "dead letter");
         match done.dry_run {
             true => format!("{letters} of {queue} would be redriven; nothing was changed\n"),
             false if done.left == 0 => format!("{letters} of {queue} redriven\n"),
@@ -278,15 +278,15 @@ async fn purge(global: &Global, args: &PurgeArgs, out: &mut (dyn Write + Send)) 
     let queue = &args.which.queue;
     operator.check_letters(queue, args.which.names()).await?;
     let mut watch = ProgressLine::start("dead purge");
-    let purge = async |which: &LetterSelector| operator.purge(queue, which, pace, &mut watch).await;
+    let purge = async |which: &Letters| operator.purge(queue, which, pace, &mut watch).await;
     let done: Purged = in_batches(&args.which, which, purge).await?;
     drop(watch);
     answer(global, out, &done, |done| match done.dry_run {
         true => {
-            let letters = words::count(done.matched, "dead letter");
+            let letters = plural::count(done.matched, "dead letter");
             format!("{letters} of {queue} would be removed; nothing was changed\n")
         }
-        false => format!("{} of {queue} removed\n", words::count(done.purged, "dead letter")),
+        false => format!("{} of {queue} removed\n", plural::count(done.purged, "dead letter")),
     })?;
     if done.stopped {
         return Err(stopped("purge", done.purged));
@@ -306,18 +306,15 @@ fn found_all(queue: &str, not_found: &[String], done: &str) -> Result<(), Failed
 }
 
 fn totals(counted: &Counted) -> String {
-    let columns = ["COUNT", "REASON", "CLASS", "CODE", "SINK", "OLDEST", "NEWEST"];
-    let align = |name: &'static str| (name, if name == "COUNT" { Align::Right } else { Align::Left });
-    let mut table = TextTable::new(&columns.map(align));
+    let mut table = TextTable::new(">COUNT|REASON|CLASS|CODE|SINK|OLDEST|NEWEST");
     let time = |ms: Option<i64>| ms.map(|ms| show::relative(ms, counted.now_ms)).unwrap_or_default();
     for total in &counted.totals {
         let words = [&total.reason, &total.class, &total.code, &total.sink].map(|word| escaped(word));
         let row = std::iter::once(total.count.to_string()).chain(words);
         table.row(row.chain([time(total.oldest_ms), time(total.newest_ms)]));
     }
-    let all = usize::try_from(counted.matched).unwrap_or(usize::MAX);
     let table = if counted.totals.is_empty() { String::new() } else { table.render() + "\n" };
-    format!("{table}{} in {}\n", words::count(all, "dead letter"), counted.queue)
+    format!("{table}{} in {}\n", plural::count(counted.matched, "dead letter"), counted.queue)
 }
 
 fn shown(found: &ShownLetters) -> String {
@@ -331,8 +328,7 @@ fn list(found: &LetterList) -> String {
     if found.dead_letters.is_empty() {
         return format!("no dead letters in {}\n", found.queue);
     }
-    let columns = ["STREAM ID", "ID", "DIED", "REASON", "ATTEMPTS", "CODE", "SINK", "MESSAGE"];
-    let mut table = TextTable::new(&columns.map(|name| (name, Align::Left)));
+    let mut table = TextTable::new("STREAM ID|ID|DIED|REASON|ATTEMPTS|CODE|SINK|MESSAGE");
     for letter in &found.dead_letters {
         let died = letter.died_ms.map(|ms| show::relative(ms, found.now_ms)).unwrap_or_default();
         let attempts = letter.attempts.map(|attempts| attempts.to_string()).unwrap_or_default();
@@ -342,7 +338,7 @@ fn list(found: &LetterList) -> String {
     }
     let more = match found.next.is_some() && found.dead_letters.len() < found.total {
         true => {
-            let total = words::count(found.total, "dead letter");
+            let total = plural::count(found.total, "dead letter");
             format!("\n{} of {total}; --limit shows more\n", found.dead_letters.len())
         }
         false => String::new(),

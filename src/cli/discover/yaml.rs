@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::link::RedisTarget;
+use crate::config::RedisTarget;
+use crate::operate::plural;
 use crate::operate::redisson::discover::{DiscoveredQueue, Layouts};
-use crate::operate::words;
 
 /// A configuration that `check` accepts.
 pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[DiscoveredQueue]) -> String {
@@ -64,7 +64,7 @@ fn place(text: &mut String, target: &RedisTarget) {
 fn one(text: &mut String, queue: &DiscoveredQueue) {
     let s = &queue.state;
     let _ = writeln!(text, "  {}:", s.queue);
-    let overdue = s.oldest_overdue_ms.map(words::duration);
+    let overdue = s.oldest_overdue_ms.map(plural::duration);
     let overdue = overdue.map(|age| format!(", the oldest for {age}")).unwrap_or_default();
     let _ = writeln!(text, "    # {} scheduled, {} due{overdue}, {} on the ready list", s.scheduled, s.due, s.ready);
     let _ = writeln!(text, "    # {}", layouts(queue));

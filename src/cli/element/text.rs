@@ -5,7 +5,7 @@ use crate::cli::show;
 use crate::operate::content::escaped;
 use crate::operate::element::{Detail, FoundElement};
 use crate::operate::peek::PeekState;
-use crate::operate::words::duration;
+use crate::operate::plural::duration;
 
 /// Everything that is known of it.
 pub fn found(found: &FoundElement) -> String {

@@ -10,7 +10,7 @@ use super::open::{confirmed, open};
 use super::text;
 use crate::cli::{Failed, Global, answer};
 use crate::jobs::{JobId, JobState, LocalId, Topic};
-use crate::operate::words;
+use crate::operate::plural;
 
 /// Show, redrive or remove dead jobs.
 ///
@@ -128,7 +128,7 @@ pub(super) async fn run(global: &Global, command: &DeadJobsCommand, out: &mut dy
     let verb = if purge { "removed" } else { "redriven" };
     let swept =
         SweptJobs { topic: topic.to_string(), redriven: (!purge).then_some(done), purged: purge.then_some(done) };
-    let count = words::count(usize::try_from(done).unwrap_or(usize::MAX), "dead job");
+    let count = plural::count(done, "dead job");
     answer(global, out, &swept, |swept| format!("{count} of {} {verb}\n", swept.topic))?;
     match ids.len() as u64 {
         asked if asked > done => {

@@ -1,12 +1,12 @@
 //! Jobs and topics as a person reads them.
 
 use crate::cli::show;
-use crate::cli::table::{Align, TextTable};
+use crate::cli::table::TextTable;
 use crate::operate::content::escaped;
 use crate::operate::jobs::{
     AddedJobs, ExportedJobs, FoundJobs, ImportedElements, JobDetail, TopicLimits, TopicState, TopicStates,
 };
-use crate::operate::words;
+use crate::operate::plural;
 
 /// Characters of a body in a row.
 const PREVIEW: usize = 80;
@@ -43,7 +43,7 @@ fn whole(job: &JobDetail, now_ms: i64) -> String {
     }
     line("added", time(job.added_ms));
     line("attempts", format!("{}, {} left", job.attempts, job.tries_left));
-    line("time to run", words::duration(job.ttr_ms));
+    line("time to run", plural::duration(job.ttr_ms));
     if !job.reason.is_empty() {
         line("reason", escaped(&job.reason));
     }
@@ -55,19 +55,10 @@ fn whole(job: &JobDetail, now_ms: i64) -> String {
 }
 
 pub(in crate::cli) fn list(found: &FoundJobs) -> String {
-    use Align::{Left, Right};
     if found.jobs.is_empty() {
         return "no jobs\n".to_owned();
     }
-    let mut table = TextTable::new(&[
-        ("ID", Left),
-        ("STATE", Left),
-        ("TIME", Left),
-        ("ATTEMPTS", Right),
-        ("REASON", Left),
-        ("SIZE", Right),
-        ("BODY", Left),
-    ]);
+    let mut table = TextTable::new("ID|STATE|TIME|>ATTEMPTS|REASON|>SIZE|BODY");
     for job in &found.jobs {
         let time = job.due_ms.or(job.deadline_ms).or(job.died_ms);
         table.row([
@@ -84,25 +75,14 @@ pub(in crate::cli) fn list(found: &FoundJobs) -> String {
 }
 
 pub(in crate::cli) fn topics(found: &TopicStates) -> String {
-    use Align::{Left, Right};
     if found.topics.is_empty() {
         return "no topics\n".to_owned();
     }
-    let columns = [
-        ("TOPIC", Left),
-        ("DELAY", Right),
-        ("READY", Right),
-        ("RESERVED", Right),
-        ("DEAD", Right),
-        ("OLDEST READY", Left),
-        ("NEXT DUE", Left),
-        ("", Left),
-    ];
-    let mut table = TextTable::new(&columns);
+    let mut table = TextTable::new("TOPIC|>DELAY|>READY|>RESERVED|>DEAD|OLDEST READY|NEXT DUE|");
     for TopicState { topic, sizes } in &found.topics {
         let numbers = [sizes.delay, sizes.ready, sizes.reserved, sizes.dead].map(|number| number.to_string());
         let times = [
-            sizes.oldest_ready_ms.map(|ms| words::duration(ms.unsigned_abs())).unwrap_or_default(),
+            sizes.oldest_ready_ms.map(|ms| plural::duration(ms.unsigned_abs())).unwrap_or_default(),
             sizes.next_due_ms.map(|ms| show::relative(ms, found.now_ms)).unwrap_or_default(),
             if sizes.paused { "paused".to_owned() } else { String::new() },
         ];
@@ -112,7 +92,7 @@ pub(in crate::cli) fn topics(found: &TopicStates) -> String {
 }
 
 pub(super) fn limits(found: &TopicLimits) -> String {
-    let time = |ms: u64| words::duration(ms);
+    let time = |ms: u64| plural::duration(ms);
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
     let found = &found.limits;
     let rows = [
@@ -124,7 +104,7 @@ pub(super) fn limits(found: &TopicLimits) -> String {
         ("dead_max_len", or_none(found.dead_max_len.map(|most| most.to_string()))),
         ("dead_ttl_ms", or_none(found.dead_ttl_ms.map(time))),
     ];
-    let mut table = TextTable::new(&[("LIMIT", Align::Left), ("VALUE", Align::Left), ("FROM", Align::Left)]);
+    let mut table = TextTable::new("LIMIT|VALUE|FROM");
     for (name, value) in rows {
         let from = if found.set.contains(&name) { "set" } else { "configuration" };
         table.row([name.trim_end_matches("_ms").to_owned(), value, from.to_owned()]);
@@ -134,7 +114,7 @@ pub(super) fn limits(found: &TopicLimits) -> String {
 
 pub(super) fn imported(done: &ImportedElements) -> String {
     let verb = if done.dry_run { "would be moved" } else { "moved" };
-    let elements = words::count(usize::try_from(done.moved).unwrap_or(usize::MAX), "element");
+    let elements = plural::count(done.moved, "element");
     let mut text = format!("{elements} of {} {verb} to topic {}\n", done.queue, done.topic);
     for (count, what) in [
         (done.copied_before, "had been copied by an earlier run"),
@@ -152,7 +132,7 @@ pub(super) fn imported(done: &ImportedElements) -> String {
 
 pub(super) fn exported(done: &ExportedJobs) -> String {
     let verb = if done.dry_run { "would be moved" } else { "moved" };
-    let jobs = words::count(usize::try_from(done.moved).unwrap_or(usize::MAX), "job");
+    let jobs = plural::count(done.moved, "job");
     let mut text = format!("{jobs} of topic {} {verb} to {}\n", done.topic, done.key);
     for (count, what) in [
         (done.left, "are there already with the same body or id, or could not be read there; they stay"),

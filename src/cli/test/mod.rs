@@ -12,8 +12,7 @@ use super::{Failed, Global, answer, environment};
 use crate::config;
 use crate::config_tests::{self, CaseResult};
 use crate::operate::content::escaped;
-use crate::operate::words;
-use crate::settings::problem::ConfigErrors;
+use crate::operate::plural;
 
 /// Test a configuration with cases, without any server.
 ///
@@ -63,7 +62,7 @@ pub(super) async fn run(global: &Global, args: &TestArgs, out: &mut dyn Write) -
     }
     if !wrong.is_empty() {
         let text: String = wrong.iter().map(|problem| format!("{problem}\n\n")).collect();
-        return Err(Failed::usage(format!("{text}{}, nothing was tested", words::count(wrong.len(), "problem"))));
+        return Err(Failed::usage(format!("{text}{}, nothing was tested", plural::count(wrong.len(), "problem"))));
     }
     let cases: Vec<_> = suites.iter().flat_map(config_tests::Suite::run).collect();
     let tested = Tested { ok: cases.iter().all(|case| case.ok), cases };
@@ -88,8 +87,8 @@ fn text(tested: &Tested) -> String {
     }
     let failed = tested.cases.iter().filter(|case| !case.ok).count();
     text.push_str(&match failed {
-        0 => format!("\n{}, all as expected\n", words::count(tested.cases.len(), "case")),
-        some => format!("\n{}, {some} not as expected\n", words::count(tested.cases.len(), "case")),
+        0 => format!("\n{}, all as expected\n", plural::count(tested.cases.len(), "case")),
+        some => format!("\n{}, {some} not as expected\n", plural::count(tested.cases.len(), "case")),
     });
     text
 }

@@ -10,7 +10,7 @@ use super::screen::{KeyAction, Screen, ScreenMode};
 use crate::cli::show::{absolute, relative};
 use crate::operate::content::escaped;
 use crate::operate::overview::{QueueRow, Sums};
-use crate::operate::words::{count, duration};
+use crate::operate::plural::{count, duration};
 
 const BAD: Style = Style::new().fg(Color::Red);
 const WARN: Style = Style::new().fg(Color::Yellow);

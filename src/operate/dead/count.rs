@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::filter::Filter;
 use super::selection::Selection;
-use super::which::LetterSelector;
+use super::which::Letters;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::progress::ProgressWatch;
 use crate::operate::session::Queue;
@@ -63,7 +63,7 @@ pub struct Total {
 pub async fn count(queue: &Queue, filter: &Filter, watch: &mut dyn ProgressWatch) -> Result<Counted, Error> {
     let what = format!("count the dead letters of `{}`", queue.id());
     let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
-    let which = LetterSelector { filter: filter.clone(), ..LetterSelector::default() };
+    let which = Letters { filter: filter.clone(), ..Letters::default() };
     let mut selection = Selection::open(queue, &which, Order::Oldest).await?;
     let (mut kinds, mut matched) = (BTreeMap::<[String; 4], Total>::new(), 0);
     while let Some(page) = selection.next(usize::MAX, watch).await? {

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::LetterSelector;
+use super::Letters;
 use super::selection::Selection;
 use crate::operate::content::base64;
 use crate::operate::error::Error;
@@ -38,7 +38,7 @@ pub struct Exported {
 /// When the filter cannot be, when Redis cannot be asked, and when nothing can be written; the message says how to go on.
 pub async fn export(
     queue: &Queue,
-    which: &LetterSelector,
+    which: &Letters,
     watch: &mut dyn ProgressWatch,
     out: &mut (dyn Write + Send),
 ) -> Result<Exported, Error> {

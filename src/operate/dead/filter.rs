@@ -1,4 +1,4 @@
-//! LetterSelector dead letters are meant, by what they say: the same filter for everything that is done with them. Pure.
+//! Letters dead letters are meant, by what they say: the same filter for everything that is done with them. Pure.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::message::Class;
 use crate::model::QueueSpec;
 use crate::operate::element::KILLED;
 use crate::operate::error::Error;
+use crate::operate::plural::similar;
 use crate::operate::session::Queue;
-use crate::operate::words::similar;
 use crate::source::ledger::DeadLetter;
 
 /// Why letters died: the reasons of the daemon, and that of an operator.

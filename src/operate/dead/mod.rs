@@ -23,7 +23,7 @@ pub use self::filter::{FieldIs, Filter, REASONS};
 pub use self::import::import;
 pub use self::letter::{Letter, Summary};
 use self::selection::Selection;
-pub use self::which::{FilterBody, LetterSelector, LettersBody, Pace, is_place};
+pub use self::which::{FilterBody, Letters, LettersBody, Pace, is_place};
 use super::error::{Attempted, Error};
 use super::progress::{Pacer, ProgressWatch, Unwatched};
 use super::session::Queue;
@@ -183,7 +183,7 @@ pub async fn page(queue: &Queue, filter: &Filter, limit: usize, after: Option<&s
         return Err(Error::invalid(format!("{what}: a page begins behind a stream id (1795251632252-0)")));
     }
     let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
-    let which = LetterSelector { filter: filter.clone(), after: after.map(str::to_owned), ..LetterSelector::default() };
+    let which = Letters { filter: filter.clone(), after: after.map(str::to_owned), ..Letters::default() };
     let mut selection = Selection::open(queue, &which, Order::Newest).await?;
     let total = queue.ledger.dead_count(&queue.conn).await.attempt(&what)?;
     let (mut dead_letters, mut last, mut at_end) = (Vec::new(), None, false);
@@ -247,7 +247,7 @@ pub async fn list(
 /// # Errors
 ///
 /// When there is none of this name, and when Redis cannot be asked.
-pub async fn show(queue: &Queue, which: &LetterSelector, limit: usize) -> Result<ShownLetters, Error> {
+pub async fn show(queue: &Queue, which: &Letters, limit: usize) -> Result<ShownLetters, Error> {
     let limit = if which.ids.is_empty() { limit } else { 1 };
     let mut selection = Selection::open(queue, which, Order::Newest).await?;
     let mut dead_letters = Vec::new();
@@ -271,7 +271,7 @@ pub async fn show(queue: &Queue, which: &LetterSelector, limit: usize) -> Result
 /// When Redis cannot be asked; the message says how many were redriven before.
 pub async fn redrive(
     queue: &Queue,
-    which: &LetterSelector,
+    which: &Letters,
     pace: Pace,
     watch: &mut dyn ProgressWatch,
 ) -> Result<Redriven, Error> {
@@ -334,12 +334,7 @@ async fn redrive_one(queue: &Queue, letter: DeadLetter, answer: &mut Redriven) -
 /// # Errors
 ///
 /// When Redis cannot be asked; the message says how many were removed before.
-pub async fn purge(
-    queue: &Queue,
-    which: &LetterSelector,
-    pace: Pace,
-    watch: &mut dyn ProgressWatch,
-) -> Result<Purged, Error> {
+pub async fn purge(queue: &Queue, which: &Letters, pace: Pace, watch: &mut dyn ProgressWatch) -> Result<Purged, Error> {
     which.check(&format!("purge dead letters of `{}`", queue.id()))?;
     let mut answer = Purged { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Purged::default() };
     let mut selection = Selection::open(queue, which, Order::Oldest).await?;

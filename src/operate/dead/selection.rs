@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::which::{LetterSelector, is_place};
+use super::which::{Letters, is_place};
 use crate::message::MessageId;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::progress::{Progress, ProgressWatch};
@@ -12,7 +12,7 @@ use crate::source::ledger::{DeadLetter, DeadLetters, Order, redis_now_ms};
 /// A reader of the letters that are meant.
 pub struct Selection<'a> {
     queue: &'a Queue,
-    which: &'a LetterSelector,
+    which: &'a Letters,
     what: String,
     /// Places that were named and are still to be asked for.
     places: Vec<&'a str>,
@@ -39,7 +39,7 @@ impl<'a> Selection<'a> {
     /// # Errors
     ///
     /// When the filter cannot be, and when Redis cannot be asked.
-    pub async fn open(queue: &'a Queue, which: &'a LetterSelector, order: Order) -> Result<Selection<'a>, Error> {
+    pub async fn open(queue: &'a Queue, which: &'a Letters, order: Order) -> Result<Selection<'a>, Error> {
         which.filter.check()?;
         let what = format!("read the dead letters of `{}`", queue.id());
         let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;

@@ -8,7 +8,7 @@ use crate::operate::error::Error;
 
 /// The letters that are meant.
 #[derive(Debug, Clone, Default)]
-pub struct LetterSelector {
+pub struct Letters {
     /// Stream ids, or ids of elements; none for all that fit.
     pub ids: Vec<String>,
     /// All of them, also if there are ids.
@@ -62,7 +62,7 @@ pub struct FilterBody {
     pub field: Option<Vec<String>>,
 }
 
-impl LetterSelector {
+impl Letters {
     /// Rejects an empty selection.
     pub(super) fn check(&self, what: &str) -> Result<(), Error> {
         match self.ids.is_empty() && !self.all && self.filter.is_empty() {

@@ -10,8 +10,8 @@ use super::{Met, kill, meet};
 use crate::message::Identity;
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::peek::PeekState;
+use crate::operate::plural;
 use crate::operate::session::Queue;
-use crate::operate::words;
 use crate::source::ledger::claims::{Body, Element};
 use crate::source::ledger::{self, DeadLetter, Located, NewBody, Place, Removal, redis_now_ms};
 
@@ -313,7 +313,7 @@ fn in_flight(located: &Located, action: Action<'_>, now_ms: i64, what: &str) -> 
     let held = located.claim.as_ref().map_or_else(String::new, |claim| {
         let left = claim.until_ms.saturating_sub(now_ms);
         let lease = match u64::try_from(left) {
-            Ok(left) => format!("lease until {}, in {}", crate::clock::utc(claim.until_ms), words::duration(left)),
+            Ok(left) => format!("lease until {}, in {}", crate::clock::utc(claim.until_ms), plural::duration(left)),
             Err(_) => "its lease is over, and the next daemon takes it over".to_owned(),
         };
         let daemon = crate::message::MessageId(claim.name.owner);

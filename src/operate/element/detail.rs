@@ -15,7 +15,7 @@ use crate::source::ledger::claims::{Body, Element};
 use crate::source::ledger::{DeadLetter, Located, Place, sink_hash};
 
 /// One element with its history. Fields that its state does not have are left out.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Detail {
     /// The element's id.
     pub id: Option<Identity>,
@@ -153,20 +153,13 @@ impl Detail {
                 daemon: MessageId(claim.name.owner).to_string(),
                 expiries: claim.name.expiries,
             }),
-            stream_id: None,
-            died_ms: None,
-            reason: String::new(),
             attempts: header.attempts,
             first_attempt_ms: some(header.first_attempt_ms),
             last_attempt_ms: some(header.last_attempt_ms),
             class: header.class.map(|class| class.as_str().to_owned()).unwrap_or_default(),
             code: header.code().to_owned(),
-            message: String::new(),
-            sink: String::new(),
-            destination: String::new(),
             confirmed,
             outstanding,
-            attempts_seen: None,
             origin: header.origin.as_str().into(),
             layout: layout.into(),
             size: payload.len(),
@@ -177,6 +170,7 @@ impl Detail {
             problem,
             content: Content::new(spec.codec, payload, true).with(&spec.classes),
             id: Some(id),
+            ..Detail::default()
         }
     }
 
@@ -195,9 +189,6 @@ impl Detail {
         Detail {
             state: PeekState::Dead,
             due_ms,
-            next_attempt_ms: None,
-            lease_ends_ms: None,
-            held_by: None,
             died_ms: letter.number("died_ms"),
             reason: text("reason"),
             attempts: letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
@@ -222,6 +213,7 @@ impl Detail {
             content: Content::new(spec.codec, payload, true).with(&spec.classes),
             stream_id: Some(letter.stream_id),
             id,
+            ..Detail::default()
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Finds what a crash, an operator or another program left in Redis, and repairs it. Works beside running daemons: what is
 //! on its way is no fault, so only what is still wrong at a second look is reported, and each repair checks once more.
 
+mod fault_text;
 mod topics;
-mod words;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use super::session::{Queue, Session, find};
 use crate::source::jobs::JobsSpec;
 use crate::source::ledger::fsck::{Fault, Found, Repair, Suspect, Terms};
 
+pub use self::fault_text::{Explanation, explanation};
 pub use self::topics::CheckedTopic;
-pub use self::words::{Explanation, explanation};
 
 /// Between the first look and the second.
 const BETWEEN: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::words::explanation;
+use super::fault_text::explanation;
 use super::{FaultCount, NAMED, Thing};
 use crate::jobs::{JobState, Topic};
 use crate::operate::error::{Error, QueueError};

@@ -38,7 +38,7 @@ pub struct Jobs {
 }
 
 /// A job.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct JobDetail {
     /// `TOPIC~ID`.
     pub id: String,
@@ -148,19 +148,17 @@ impl JobDetail {
             id: job.id.to_string(),
             topic: job.id.topic.to_string(),
             state: JobState::Reserved.as_str(),
-            due_ms: None,
             deadline_ms: Some(job.deadline_ms),
-            died_ms: None,
             added_ms: job.added_ms,
             expires_ms: job.expires_ms,
             token: Some(job.token.to_string()),
             attempts: job.attempt,
             tries_left: job.tries_left,
             ttr_ms: u64::try_from(job.ttr.as_millis()).unwrap_or(u64::MAX),
-            reason: String::new(),
             content_type: job.content_type,
             size: job.body.len(),
             body: Content::new(Codec::Raw, job.body, true),
+            ..JobDetail::default()
         }
     }
 
@@ -175,7 +173,6 @@ impl JobDetail {
             died_ms: at(&[JobState::Dead]),
             added_ms: job.added_ms,
             expires_ms: job.expires_ms,
-            token: None,
             attempts: job.attempts,
             tries_left: job.tries.saturating_sub(job.attempts),
             ttr_ms: job.ttr_ms.into(),
@@ -183,6 +180,7 @@ impl JobDetail {
             content_type: job.content_type,
             size: job.body.len(),
             body: Content::new(Codec::Raw, job.body, true),
+            ..JobDetail::default()
         }
     }
 }

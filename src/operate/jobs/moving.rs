@@ -10,10 +10,9 @@ use super::copies::{ImportedElements, is_copy, local_id};
 use super::{Jobs, failed, pools};
 use crate::jobs::{Due, NewJob, Topic};
 use crate::operate::error::{Attempted, Error};
+use crate::operate::plural;
 use crate::operate::progress::{ProgressWatch, ended};
 use crate::operate::session::Queue;
-use crate::operate::words;
-use crate::source::jobs::JobsSpec;
 use crate::source::ledger::{Acted, Located, Place, Removal, Seen, Shape, Show};
 
 /// Elements that are moved at once.
@@ -39,7 +38,7 @@ pub async fn import(
     let daemons = queue.ledger.daemons(&queue.conn).await.attempt(&what)?;
     if daemons > 0 && !dry_run {
         let (verb, them) = if daemons == 1 { ("delivers", "it") } else { ("deliver", "them") };
-        let daemons = words::count(usize::try_from(daemons).unwrap_or(usize::MAX), "daemon");
+        let daemons = plural::count(daemons, "daemon");
         let text = "from the queue and would take elements meanwhile: remove the queue from the configuration";
         return Err(Error::conflict(format!("{what}: {daemons} {verb} {text}, or stop {them}")));
     }

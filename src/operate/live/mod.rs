@@ -11,9 +11,10 @@ use serde::Serialize;
 
 use super::acl;
 use super::error::explained;
+use super::plural;
 use super::queue_state::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
-use super::words;
+use crate::config::{Config, Mode, QueueSpec};
 use crate::jobs;
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
 use crate::link::{Conn, LinkError, Redis, missing_rights, whoami};
@@ -295,7 +296,7 @@ fn depths(what: String, source: &dyn SourceConfig, s: &QueueState) -> LiveFindin
         let micros = entries.saturating_mul(LREM_NS) / 1000;
         detail.push_str(&format!(
             "; list_cleanup: exact costs about {} of Redis's time for each element at the present {entries} entries",
-            if micros < 1000 { format!("{micros}us") } else { words::duration(micros / 1000) }
+            if micros < 1000 { format!("{micros}us") } else { plural::duration(micros / 1000) }
         ));
         // At 1 ms each, Redis is full of it at 1,000 elements a second.
         if micros >= 1000 {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::client::{Daemon, of_one, part};
 use crate::operate::content::Content;
 use crate::operate::dead::{
-    Counted, Filter, Letter, LetterList, LetterSelector, LettersBody, Pace, Purged, Redriven, ShownLetters, Swept,
+    Counted, Filter, Letter, LetterList, Letters, LettersBody, Pace, Purged, Redriven, ShownLetters, Swept,
 };
 use crate::operate::error::Error;
 use crate::operate::progress::{Pacer, Progress, ProgressWatch};
@@ -91,7 +91,7 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
 pub async fn redrive(
     daemon: &Daemon,
     queue: &str,
-    which: &LetterSelector,
+    which: &Letters,
     pace: Pace,
     watch: &mut dyn ProgressWatch,
 ) -> Result<Redriven, Error> {
@@ -110,7 +110,7 @@ pub async fn redrive(
 pub async fn purge(
     daemon: &Daemon,
     queue: &str,
-    which: &LetterSelector,
+    which: &Letters,
     pace: Pace,
     watch: &mut dyn ProgressWatch,
 ) -> Result<Purged, Error> {
@@ -128,7 +128,7 @@ pub async fn purge(
 struct Sweep<'a> {
     daemon: &'a Daemon,
     queue: &'a str,
-    which: &'a LetterSelector,
+    which: &'a Letters,
     pace: Pace,
     verb: &'static str,
 }

@@ -8,14 +8,13 @@ use serde_json::{Value, json};
 
 pub use self::client::Daemon;
 use self::client::part;
-use super::dead::{Counted, Filter, LetterList, LetterSelector, Pace, Purged, Redriven, ShownLetters};
+use super::dead::{Counted, Filter, LetterList, Letters, Pace, Purged, Redriven, ShownLetters};
 use super::element::{ActOutcome, Action, FoundElement};
 use super::error::Error;
-use super::operator::{Asked, Operator, Peeked};
+use super::operator::{Asked, Operator, Peeked, Watcher};
 use super::overview::{Hold, MOST, Overview, QueueRow, SinkList};
 use super::pause::{PauseBody, PauseChanges, PauseEnd, PauseReason, PauseTarget};
 use super::peek::Peek;
-use super::progress::ProgressWatch;
 use super::queues::Queues;
 
 /// Most queues that are read in a row.
@@ -128,21 +127,16 @@ impl Operator for Daemon {
         queue: &'a str,
         filter: &'a Filter,
         limit: usize,
-        watch: &'a mut dyn ProgressWatch,
+        watch: Watcher<'a>,
     ) -> Asked<'a, LetterList> {
         Box::pin(dead::letters(self, queue, filter, limit, watch))
     }
 
-    fn count_letters<'a>(
-        &'a self,
-        queue: &'a str,
-        filter: &'a Filter,
-        _watch: &'a mut dyn ProgressWatch,
-    ) -> Asked<'a, Counted> {
+    fn count_letters<'a>(&'a self, queue: &'a str, filter: &'a Filter, _watch: Watcher<'a>) -> Asked<'a, Counted> {
         Box::pin(dead::count(self, queue, filter))
     }
 
-    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a LetterSelector, _limit: usize) -> Asked<'a, ShownLetters> {
+    fn show_letters<'a>(&'a self, queue: &'a str, which: &'a Letters, _limit: usize) -> Asked<'a, ShownLetters> {
         Box::pin(async move {
             match &which.ids[..] {
                 [id] if which.filter.is_empty() => dead::show(self, queue, id).await,
@@ -161,20 +155,14 @@ impl Operator for Daemon {
     fn redrive<'a>(
         &'a self,
         queue: &'a str,
-        which: &'a LetterSelector,
+        which: &'a Letters,
         pace: Pace,
-        watch: &'a mut dyn ProgressWatch,
+        watch: Watcher<'a>,
     ) -> Asked<'a, Redriven> {
         Box::pin(dead::redrive(self, queue, which, pace, watch))
     }
 
-    fn purge<'a>(
-        &'a self,
-        queue: &'a str,
-        which: &'a LetterSelector,
-        pace: Pace,
-        watch: &'a mut dyn ProgressWatch,
-    ) -> Asked<'a, Purged> {
+    fn purge<'a>(&'a self, queue: &'a str, which: &'a Letters, pace: Pace, watch: Watcher<'a>) -> Asked<'a, Purged> {
         Box::pin(dead::purge(self, queue, which, pace, watch))
     }
 }

@@ -11,9 +11,9 @@ pub use self::plan::{RestorePlan, plan};
 use super::Layout;
 use crate::message::MessageId;
 use crate::operate::error::{Attempted, Error};
+use crate::operate::plural;
 use crate::operate::release;
 use crate::operate::session::Queue;
-use crate::operate::words;
 use crate::source::redisson::{AtWork, Kept, Restored as Reply};
 
 /// The options of a restore.
@@ -65,7 +65,7 @@ async fn refusal(queue: &Queue) -> Result<Option<String>, Error> {
         let are = if daemons == 1 { "is" } else { "are" };
         return Ok(Some(format!(
             "{} of this queue {are} connected; stop its daemons first",
-            words::count(usize::try_from(daemons).unwrap_or(usize::MAX), "daemon")
+            plural::count(daemons, "daemon")
         )));
     }
     Ok(match queue.redisson().restore(&queue.conn, &[], false).await.attempt(&what)? {
@@ -84,7 +84,7 @@ fn explain(queue: &Queue, work: AtWork) -> String {
         AtWork { leases: 1.., .. } => format!(
             "{} under unexpired leases: a daemon works, or died less than {} ago; stop it, \
              or wait until the leases expire",
-            words::count(usize::try_from(work.leases).unwrap_or(usize::MAX), "claim"),
+            plural::count(work.leases, "claim"),
             humantime::format_duration(queue.spec.lease)
         ),
         AtWork { sweeps: true, .. } => {

@@ -1,5 +1,7 @@
 //! Durations, counts and names in the messages of operations. Pure.
 
+use std::fmt::Display;
+
 /// A length of time, its two largest units; below a second in milliseconds.
 pub fn duration(ms: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
@@ -13,8 +15,9 @@ pub fn duration(ms: u64) -> String {
 }
 
 /// `1 element`, `2 elements`.
-pub fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let plural = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
 /// The names most similar to the given one, best first, at most three.
