@@ -208,7 +208,7 @@ pub async fn overview(session: &Session, which: &QueuePage) -> Result<Overview, 
 }
 
 /// Reads one queue.
-async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<QueueRow, QueueError> {
+pub(super) async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<QueueRow, QueueError> {
     let found = match session.queue(spec.clone()).await {
         Ok(queue) => state(&queue).await.map_err(|error| explained(&error)),
         Err(error) => Err(error.to_string()),

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::error::{QueueError, explained};
+use super::error::QueueError;
 use super::jobs::TopicStates;
-use super::overview::{ClockSkew, QueueRow, SinkRow};
-use super::queue_state::state;
+use super::overview::{ClockSkew, QueueRow, SinkRow, row};
 use super::session::Session;
 use crate::clock::{Asked, Skew, is_great_skew};
 
@@ -37,16 +36,12 @@ pub async fn queues(session: &Session) -> Queues {
     let mut skews: BTreeMap<Arc<str>, Skew> = BTreeMap::new();
     for spec in &session.config.queues {
         let asked = Asked::now();
-        let found = match session.queue(spec.clone()).await {
-            Ok(queue) => state(&queue).await.map_err(|error| explained(&error)),
-            Err(error) => Err(error.to_string()),
-        };
-        match found {
-            Ok(state) => {
-                skews.entry(spec.redis.clone()).or_default().observe(&asked, state.now_ms);
-                answer.queues.push(QueueRow { state, here: None });
+        match row(session, spec).await {
+            Ok(row) => {
+                skews.entry(spec.redis.clone()).or_default().observe(&asked, row.state.now_ms);
+                answer.queues.push(row);
             }
-            Err(message) => answer.errors.push(QueueError { queue: spec.id.to_string(), message }),
+            Err(error) => answer.errors.push(error),
         }
     }
     let great = |(redis, skew): (Arc<str>, Skew)| {
