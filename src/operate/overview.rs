@@ -164,7 +164,7 @@ pub struct DestinationTrouble {
     pub seconds: u64,
 }
 
-/// QueuePage queues of a configuration.
+/// A page of the queues of a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct QueuePage {
     /// Only those behind this one, in the order of the configuration.

@@ -385,7 +385,7 @@ const ONLY_UNDER: &[OnlyUnder] = &[
         // What a daemon answers to a command is read into the very shapes that it was written from.
         places: &[
             "settings/",
-            "operate/queues.rs",
+            "operate/queue_state.rs",
             "operate/pause.rs",
             "operate/overview.rs",
             "operate/error.rs",

@@ -84,7 +84,7 @@ pub async fn purge(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Rep
     Reply::json(StatusCode::OK, &admin.purge(queue, which, pace, Asker::of(&call)).await?)
 }
 
-/// Letters letters the body means: `ids`, a `filter`, or `all: true`; and how.
+/// Reads which letters the body means: `ids`, a `filter`, or `all: true`; and the pace.
 async fn wish(call: &mut Call<AdminCaller>) -> Result<(Letters, Pace), Problem> {
     let mut fields = call.read(JsonFields::parse).await?;
     let ids = fields.list("ids", IDS)?.unwrap_or_default();

@@ -51,7 +51,7 @@ fn no_such_page(problem: Problem) -> Problem {
     }
 }
 
-/// QueuePage queues a request asks for.
+/// The page of queues that a request asks for.
 pub fn which(call: &Call<AdminCaller>) -> Result<QueuePage, Problem> {
     let after = call.query.text("after").filter(|after| !after.is_empty()).map(str::to_owned);
     let like = call.query.text("like").unwrap_or_default().trim().to_owned();

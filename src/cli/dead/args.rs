@@ -59,7 +59,7 @@ impl FilterArgs {
     }
 }
 
-/// Letters letters of a queue are meant: by name, by filter, or all.
+/// The letters of a queue that are meant: by name, by filter, or all.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct LettersArgs {

@@ -130,7 +130,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = REDRIVE_EXAMPLES)]
 pub struct RedriveArgs {
-    /// Letters letters.
+    /// The letters.
     #[command(flatten)]
     pub which: LettersArgs,
     /// The pace.
@@ -156,7 +156,7 @@ Run it again after a failure or Ctrl-C: it goes on, and nothing is redriven twic
 #[derive(Debug, Args)]
 #[command(after_help = PURGE_EXAMPLES)]
 pub struct PurgeArgs {
-    /// Letters letters.
+    /// The letters.
     #[command(flatten)]
     pub which: LettersArgs,
     /// The pace.

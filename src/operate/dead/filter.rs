@@ -1,4 +1,4 @@
-//! Letters dead letters are meant, by what they say: the same filter for everything that is done with them. Pure.
+//! The filter of dead letters, by their fields: the same filter for everything that is done with them. Pure.
 
 use std::time::Duration;
 
