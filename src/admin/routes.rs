@@ -21,7 +21,7 @@ use crate::operate::jobs::{FoundJobs, TopicDetail, TopicPage};
 use crate::operate::overview::{Overview, SinkList};
 use crate::operate::pause::{PauseBody, PauseChanges};
 use crate::operate::peek::Elements;
-use crate::reload::Report;
+use crate::reload::ReloadReport;
 
 /// The answer of a handler.
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
@@ -108,7 +108,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .about("The whole file is checked first. With any problem the configuration before runs on, and the answer is 409 with \
                 everything that is wrong.")
             .query(&["dry_run"])
-            .returns::<Report>(200, "The changes, or those that would be made")
+            .returns::<ReloadReport>(200, "The changes, or those that would be made")
             .problems(&[ProblemKind::Conflict]);
     GET "/v1/queues" queues ToLook => v1::queues::list,
         Operation::new("List queues with their numbers, in the order of the configuration")

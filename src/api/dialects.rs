@@ -3,11 +3,11 @@
 use super::access::Caller;
 use super::answer::allow;
 use super::call::Call;
-use super::config::Face;
 use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
 use super::route::ApiDialect;
 use super::{Api, lmstfy, ouqiang};
+use crate::model::Face;
 
 /// The dialect of a path that no route has, where these APIs are served.
 pub fn of_path(faces: &[Face], path: &str) -> ApiDialect {

@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use super::access::Caller;
 use super::answer::{Exchange, bearer};
 use super::call::Call;
-use super::config::{ApiSpec, Face};
 use super::handover::ReplyBody;
 use super::origin::{is_from_page, is_local};
 use super::problem::{Problem, ProblemKind};
@@ -24,6 +23,7 @@ use super::server::{Connection, Served};
 use super::state::Api;
 use super::{dialects, routes};
 use crate::jobs::{Dispenser, JobQueue};
+use crate::model::{ApiSpec, Face};
 use crate::settings::problem::ConfigErrors;
 use crate::telemetry::events::api::ApiEvents;
 

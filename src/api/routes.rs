@@ -3,7 +3,6 @@
 use hyper::Method;
 use serde_json::{Map, Value};
 
-use super::config::{ApiSpec, Face};
 use super::openapi::bodies::{LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RedriveBody};
 use super::openapi::operation::Operation;
 use super::problem::ProblemKind;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Tokens;
-use super::config::ApiSpec;
 use super::file::Reread;
 use super::lmstfy::known::{KnownTokens, TokenUse};
-use super::rates::{Rates, RequestRate};
+use super::rates::Rates;
 use super::room::{BodyMemory, Who};
 use crate::jobs::{Dispenser, JobQueue, TokenLimits};
+use crate::model::ApiSpec;
+use crate::model::RequestRate;
 use crate::settings::problem::ConfigErrors;
 use crate::telemetry::events::api::ApiEvents;
 

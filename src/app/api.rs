@@ -8,7 +8,6 @@ use tokio::task::JoinSet;
 use super::jobs::Jobs;
 use super::tasks::named;
 use crate::api::HttpApi;
-use crate::api::config::ApiSpec;
 use crate::api::listener::ApiListener;
 use crate::api::room::{BodyMemory, ROOM};
 use crate::api::server::{Served, serve};

@@ -7,9 +7,10 @@ use clap::Args;
 
 use super::table::TextTable;
 use super::{Failed, Global, answer, environment};
-use crate::config::{self, ConfigErrors, Loaded};
-use crate::operate::check::{self, ConfigCheck, Health};
+use crate::config::{self, Loaded};
+use crate::operate::check::{ConfigCheck, Health};
 use crate::operate::plural;
+use crate::settings::problem::ConfigErrors;
 
 /// Report all mistakes of the configuration, or show the settings in effect.
 ///

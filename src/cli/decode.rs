@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args};
 use redisson_codecs::{Classes, Coding};
 
 use super::{DEFAULT_CONFIG, Failed, Global, answer, environment, input, load_queues, on_queue};
+use crate::config;
 use crate::config::Needs;
 use crate::operate;
 use crate::operate::content::escaped;

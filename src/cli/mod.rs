@@ -53,9 +53,10 @@ pub use failed::Failed;
 pub use run::{RunArgs, log_warnings};
 
 pub use self::access::AccessArgs;
-use crate::config::{Config, ConfigErrors, Loaded};
-use crate::operate::{self, Queue, Session};
+use crate::config::Loaded;
 use crate::model::Config;
+use crate::operate::{Queue, Session};
+use crate::settings::problem::ConfigErrors;
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
 ///

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 
 use super::error::{Attempted, Error};
 use super::plural;
-use crate::config::{Config, QueueSpec, RedisTarget};
+use crate::link::RedisTarget;
 use crate::link::{Conn, ConnectError, LinkOptions, Redis};
 use crate::message::Identity;
 use crate::model::{Config, QueueSpec};

@@ -17,7 +17,6 @@ use crate::api::access::{Caller, Made, Right};
 use crate::api::call::{Call, Query};
 use crate::api::fields::JsonFields;
 use crate::api::problem::{Problem, ProblemKind};
-use crate::api::rates::RequestRate;
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
 use crate::jobs::{MadeToken, TokenLimits};

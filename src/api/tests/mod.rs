@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::client::{Answer, Client};
 use super::HttpApi;
-use super::config::{ApiSpec, Face};
 use super::listener::ApiListener;
 use super::server::serve;
 use crate::jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};

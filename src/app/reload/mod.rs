@@ -21,6 +21,7 @@ use crate::clock::Instant;
 use crate::config::{Loaded, summary};
 use crate::pipeline::process::Process;
 use crate::reload::{Outcome, ReloadHandle, ReloadReport, ReloadRequest};
+use crate::settings::problem::{ConfigErrors, Problem};
 use crate::telemetry::status::Refusal;
 
 /// The configuration file of the daemon, and the function that reads and checks it.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::config::RedisTarget;
+use crate::link::RedisTarget;
 use crate::operate::plural;
 use crate::operate::redisson::discover::{DiscoveredQueue, Layouts};
 

@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use super::aside::{Broken, BrokenFile, Imported};
 use super::import::{PAST_IT, put};
-use crate::model::Config;
 use crate::message::MessageId;
 use crate::model::Config;
 use crate::operate::content::base64;

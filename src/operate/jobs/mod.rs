@@ -21,7 +21,6 @@ pub use self::moving::import;
 use super::content::Content;
 use super::error::Error;
 use super::session::{Session, connected, redis};
-use crate::model::Config;
 pub use crate::jobs::NewJob;
 use crate::jobs::{
     self, Added, Allowed, Dispenser, JobError, JobId, JobInfo, JobQueue, JobSettings, JobState, Limits, LocalId,

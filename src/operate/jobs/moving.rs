@@ -13,6 +13,7 @@ use crate::operate::error::{Attempted, Error};
 use crate::operate::plural;
 use crate::operate::progress::{ProgressWatch, ended};
 use crate::operate::session::Queue;
+use crate::source::jobs::JobsSpec;
 use crate::source::ledger::{Acted, Located, Place, Removal, Seen, Shape, Show};
 
 /// Elements that are moved at once.
@@ -31,7 +32,12 @@ pub async fn import(
     watch: &mut dyn ProgressWatch,
 ) -> Result<ImportedElements, Error> {
     let what = format!("import queue `{}` into topic {topic}", queue.id());
-    let mut done = ImportedElements { queue: queue.id().to_owned(), topic: topic.to_string(), dry_run, ..ImportedElements::default() };
+    let mut done = ImportedElements {
+        queue: queue.id().to_owned(),
+        topic: topic.to_string(),
+        dry_run,
+        ..ImportedElements::default()
+    };
     if let Some(source) = queue.spec.source.of_kind::<JobsSpec>() {
         return Err(Error::invalid(format!("{what}: its elements are the jobs of topic {} already", source.topic)));
     }

@@ -14,7 +14,6 @@ use super::error::explained;
 use super::plural;
 use super::queue_state::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
-use crate::config::{Config, Mode, QueueSpec};
 use crate::jobs;
 use crate::link::rights::{Dialect, Grant, Missing, Rules};
 use crate::link::{Conn, LinkError, Redis, missing_rights, whoami};

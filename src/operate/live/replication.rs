@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{Health, LiveFinding, finding};
-use crate::config::{Durability, QueueSpec, RedisTarget};
 use crate::link::{Conn, Version, replication, storage};
 use crate::link::{Durability, RedisTarget};
 use crate::model::QueueSpec;

@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use super::{Health, LiveFinding, finding};
-use crate::config::Listen;
 use crate::link::{Conn, Storage, storage};
 use crate::operate::error::explained;
 use crate::settings::Listen;

@@ -3,7 +3,6 @@
 use super::super::acl;
 use super::super::session::{first, redis};
 use super::{Health, LiveFinding, finding, remedy};
-use crate::config::Config;
 use crate::link::{Conn, Redis, missing_rights, whoami};
 use crate::model::Config;
 use crate::sink::{Fixed, SinkRedis, SinkSpec};

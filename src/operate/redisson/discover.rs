@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::guess;
 use crate::link::Conn;
+use crate::link::RedisTarget;
 use crate::operate::error::{Attempted, Error, QueueError, explained};
 use crate::operate::queue_state::QueueState;
 use crate::operate::session::{everywhere, redis};

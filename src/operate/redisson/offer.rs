@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::{Layout, name};
 use crate::message::MessageId;
+use crate::model::{OnDecodeError, QueueSpec};
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::peek::PeekState;
-use crate::model::{OnDecodeError, QueueSpec};
 use crate::operate::session::Queue;
 use crate::source::redisson::layout;
 

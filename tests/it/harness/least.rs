@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use delaybridge::config::load_str;
 use delaybridge::link::SentinelTarget;
+use delaybridge::link::{RedisEndpoint, RedisTarget};
+use delaybridge::model::Config;
 use delaybridge::operate::acl::{AclPurpose, AclVersion, User, users};
 
 /// The variable that passes the password to a process, and the password.

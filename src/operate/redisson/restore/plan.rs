@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::super::name;
 use super::{ConfirmedElement, KeptCount, Layout, RestoreOptions, Stay, entry, refusal};
-use crate::model::Config;
 use crate::message::{Class, MessageId, Origin};
+use crate::model::Config;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::release;
 use crate::operate::session::Queue;
