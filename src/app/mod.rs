@@ -37,7 +37,7 @@ use crate::config::{Config, Loaded, summary};
 use crate::link::{Redis, RedisTarget, tls};
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::plant::{Lie, planted};
 use crate::reload::ReloadHandle;
 use crate::sink::SinkSpec;
@@ -184,8 +184,8 @@ impl App {
         };
         drop(dead_servers);
         notifier.stopping(timeout);
-        let seats: Vec<Arc<Seats>> = self.groups.iter().map(|group| group.seats.clone()).collect();
-        let code = drain::run(&seats, &process, &mut self.tasks, signal, timeout).await;
+        let registries: Vec<Arc<QueueRegistry>> = self.groups.iter().map(|group| group.registry.clone()).collect();
+        let code = drain::run(&registries, &process, &mut self.tasks, signal, timeout).await;
         // All pending answers have been given; a sink that does not close in time is abandoned.
         self.sinks.close_all(CLOSE).await;
         // The reloads have ended, so this is the last reference; otherwise the subscriptions end when it is dropped.

@@ -31,11 +31,11 @@ const FAILED: Duration = Duration::from_secs(1);
 pub struct PauseBoard {
     /// How often there was a reason to look.
     reasons: AtomicU64,
-    seen: Mutex<Seen>,
+    seen: Mutex<PausesSeen>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct PausesSeen {
     /// When it was read, and the reasons up to then.
     at: Option<(Instant, u64)>,
     pauses: Pauses,

@@ -14,9 +14,9 @@ use crate::config::{MaxInFlight, QueueSpec, RouteSpec};
 use crate::link::Side;
 use crate::message::About;
 use crate::pipeline::claim::alarm::Alarm;
-use crate::pipeline::deliver::destinations::LaneKey;
+use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::deliver::dispatch::Dispatch;
-use crate::pipeline::deliver::in_order::Lines;
+use crate::pipeline::deliver::in_order::KeyQueues;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::leases::Leases;
 use crate::pipeline::limits::adaptive::Adaptive;
@@ -26,9 +26,9 @@ use crate::pipeline::limits::rate::Bucket;
 use crate::pipeline::pause::PauseBoard;
 use crate::pipeline::process::Process;
 use crate::pipeline::settle::Settler;
-use crate::pipeline::settle::history::History;
-use crate::pipeline::settle::recent::Recent;
-use crate::pipeline::watch::Watch;
+use crate::pipeline::settle::history::AttemptHistory;
+use crate::pipeline::settle::recent::RecentDeliveries;
+use crate::pipeline::watch::ClaimProgress;
 use crate::sink::Destination;
 use crate::source::ledger::Hints;
 use crate::source::store::{Home, Store};
@@ -36,7 +36,7 @@ use crate::telemetry::events::QueueEvents;
 use crate::telemetry::metrics::DeliveryMetrics;
 
 /// One destination of a queue.
-pub struct Route {
+pub struct SinkRoute {
     /// Its part of the configuration.
     pub spec: RouteSpec,
     /// The sink.
@@ -44,22 +44,22 @@ pub struct Route {
     /// Counters of this queue at this sink.
     pub metrics: DeliveryMetrics,
     /// All elements go to one destination: which one, as soon as an element was routed.
-    only: Option<OnceLock<LaneKey>>,
+    only: Option<OnceLock<DestinationKey>>,
 }
 
-impl Route {
-    fn new(spec: RouteSpec, handle: Arc<SinkHandle>, metrics: DeliveryMetrics) -> Route {
+impl SinkRoute {
+    fn new(spec: RouteSpec, handle: Arc<SinkHandle>, metrics: DeliveryMetrics) -> SinkRoute {
         let only = (!spec.target.varies(About::Route)).then(OnceLock::new);
-        Route { spec, handle, metrics, only }
+        SinkRoute { spec, handle, metrics, only }
     }
 
     /// The one destination of all elements, if there is one: it is this element's.
-    pub fn only(&self, destination: &Destination) -> Option<LaneKey> {
-        self.only.as_ref().map(|only| *only.get_or_init(|| LaneKey::of(destination, None)))
+    pub fn only(&self, destination: &Destination) -> Option<DestinationKey> {
+        self.only.as_ref().map(|only| *only.get_or_init(|| DestinationKey::of(destination, None)))
     }
 
     /// The one destination of all elements, if there is one and an element was routed.
-    pub fn known(&self) -> Option<LaneKey> {
+    pub fn known(&self) -> Option<DestinationKey> {
         self.only.as_ref().and_then(|only| only.get().copied())
     }
 }
@@ -79,7 +79,7 @@ pub struct Queue {
     /// Where its elements are.
     pub store: Arc<dyn Store>,
     /// Its destinations, in the order of the configuration.
-    pub routes: Vec<Route>,
+    pub routes: Vec<SinkRoute>,
     /// What all queues share.
     pub process: Arc<Process>,
     /// Its log lines and counters.
@@ -103,15 +103,15 @@ pub struct Queue {
     /// Brings its claims to the sinks.
     pub dispatch: Dispatch,
     /// What waits for an element before it, where the queue is in order.
-    pub lines: Lines,
+    pub lines: KeyQueues,
     /// What its claimer waits for.
-    pub watch: Watch,
+    pub watch: ClaimProgress,
     /// Writes its verdicts.
     pub settler: Settler,
     /// What earlier attempts of this process saw.
-    pub history: History,
+    pub history: AttemptHistory,
     /// What this process has delivered lately.
-    pub recent: Recent,
+    pub recent: RecentDeliveries,
     /// Where its dead letters are forwarded to.
     pub dead_letter_to: Option<Box<DeadLetterTarget>>,
     /// Knocks when one was stored.
@@ -168,7 +168,7 @@ impl Queue {
     ) -> Arc<Self> {
         let found = spec.to.iter().filter_map(|route| {
             let handle = handle(&route.sink)?;
-            Some(Route::new(route.clone(), handle, events.metrics().to(&route.sink)))
+            Some(SinkRoute::new(route.clone(), handle, events.metrics().to(&route.sink)))
         });
         // No room to grow: collected, one route would get that of four.
         let mut routes = Vec::with_capacity(spec.to.len());
@@ -193,11 +193,11 @@ impl Queue {
             adaptive,
             alarm: Alarm::new(),
             dispatch: Dispatch::default(),
-            lines: Lines::default(),
-            watch: Watch::default(),
+            lines: KeyQueues::default(),
+            watch: ClaimProgress::default(),
             settler: Settler::default(),
-            history: History::default(),
-            recent: Recent::default(),
+            history: AttemptHistory::default(),
+            recent: RecentDeliveries::default(),
             dead_letter_to,
             dead_letters: Notify::new(),
             hold: Mutex::new(Circuit::hold()),
@@ -223,7 +223,7 @@ impl Queue {
     /// The list that exactly-once pushes go to: the queue's only destination, if it asks for that.
     pub fn exactly_once(&self) -> Option<(&Bytes, Side)> {
         match self.routes.as_slice() {
-            [Route { spec, .. }] => spec.target.redis_write()?.push_with_verdict(),
+            [SinkRoute { spec, .. }] => spec.target.redis_write()?.push_with_verdict(),
             _ => None,
         }
     }
@@ -281,7 +281,7 @@ impl Queue {
 
     /// Takes from the rates of the queue and of all its sinks: how many may be claimed, when to ask for more, and which
     /// sink is the reason (none: the queue itself).
-    pub fn take_rate(&self, want: u32) -> (u32, Instant, Option<&Route>) {
+    pub fn take_rate(&self, want: u32) -> (u32, Instant, Option<&SinkRoute>) {
         let now = Instant::now();
         let (mut granted, mut next_at, mut slowest) = (want, now, None);
         // One lock at a time: two queues may name the same sinks in another order.

@@ -15,7 +15,7 @@ use delaybridge::pipeline::deliver::sink_handle::SinkHandle;
 use delaybridge::pipeline::limits::budget::Budget;
 use delaybridge::pipeline::process::Process;
 use delaybridge::pipeline::queue::Queue;
-use delaybridge::pipeline::seats::{Parts, Seats};
+use delaybridge::pipeline::registry::{QueueParts, QueueRegistry};
 use delaybridge::sink::{Answers, Destination, Outbound, Sink};
 use delaybridge::source::build;
 use delaybridge::source::redis::{RedisServer as Server, RedisStore};
@@ -215,14 +215,14 @@ async fn idle() -> [f64; 2] {
     let store = move |spec: &QueueSpec, _: [u8; 8]| -> Arc<dyn Store> {
         Arc::new(RedisStore::new(&redis, build(&spec.source), OWNER))
     };
-    let parts = Parts { store: Box::new(store), sinks: [(name, handle)].into() };
-    let seats = Arc::new(Seats::new(process.clone(), server, &specs, parts));
-    tokio::spawn(claimers::run(seats.clone(), Duration::from_secs(60)));
+    let parts = QueueParts { store: Box::new(store), sinks: [(name, handle)].into() };
+    let registry = Arc::new(QueueRegistry::new(process.clone(), server, &specs, parts));
+    tokio::spawn(claimers::run(registry.clone(), Duration::from_secs(60)));
     // A few at a time: shared buffers and tables keep the size of the most queues that were busy at once, and that
     // depends on the load of the machine.
-    for places in seats.places().chunks(BUSY_AT_ONCE) {
-        seats.look_at(places.iter().copied(), Wakeup::Due);
-        while !places.iter().all(|&place| seats.was_looked_at(place)) || !seats.at_work().is_empty() {
+    for places in registry.places().chunks(BUSY_AT_ONCE) {
+        registry.look_at(places.iter().copied(), Wakeup::Due);
+        while !places.iter().all(|&place| registry.was_looked_at(place)) || !registry.at_work().is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }

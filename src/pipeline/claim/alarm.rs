@@ -23,12 +23,12 @@ pub struct Alarm {
     next_ms: AtomicI64,
     /// Earliest due time announced since the last claim began, in Redis ms.
     hint_ms: AtomicI64,
-    state: Mutex<State>,
+    state: Mutex<AlarmState>,
     notify: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct AlarmState {
     /// A reason to look at once.
     now: Option<Wakeup>,
     /// Before this point due times are not looked at.
@@ -39,7 +39,7 @@ struct State {
 
 /// When a claimer need not wait any more.
 #[derive(Debug, Clone, Copy)]
-pub struct Rest {
+pub struct RestAfter {
     /// Nothing is due before so long.
     pub horizon: Duration,
     /// Not before this point.
@@ -57,7 +57,7 @@ impl Alarm {
         Alarm {
             next_ms: AtomicI64::new(i64::MAX),
             hint_ms: AtomicI64::new(i64::MAX),
-            state: Mutex::new(State { now: Some(Wakeup::Due), not_before: Instant::now(), outrun: 0 }),
+            state: Mutex::new(AlarmState { now: Some(Wakeup::Due), not_before: Instant::now(), outrun: 0 }),
             notify: Notify::new(),
         }
     }
@@ -103,7 +103,7 @@ impl Alarm {
     }
 
     /// Waits until it is time to look, `now_ms` being the time by Redis's clock; `None` when the claimer may as well end. Cancel safe.
-    pub async fn wait(&self, now_ms: impl Fn() -> i64, rest: Option<Rest>) -> Option<Wakeup> {
+    pub async fn wait(&self, now_ms: impl Fn() -> i64, rest: Option<RestAfter>) -> Option<Wakeup> {
         loop {
             let not_before = {
                 let mut state = self.state.lock();

@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use crate::pipeline::claim::{Claim, Held, Isolation};
-use crate::pipeline::gate::Probe;
+use crate::pipeline::claim::{Claim, ClaimedElement, Isolation};
+use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::growth::Growth;
 
 /// What of a claim was not handed to a sink yet. What is left when it is dropped is released.
 #[derive(Debug)]
-pub struct Batch {
+pub struct ClaimBatch {
     claim: Arc<Claim>,
     /// `None` while it waits for room.
     isolation: Option<Isolation>,
     /// For the first element.
-    probe: Option<Probe>,
+    probe: Option<GateProbe>,
     next: usize,
     /// Room that was waited for, for the next elements.
     growth: Option<Box<Growth>>,
 }
 
-impl Batch {
+impl ClaimBatch {
     /// All elements of a claim.
-    pub fn new(claim: Arc<Claim>, isolation: Isolation, probe: Option<Probe>) -> Self {
-        Batch { claim, isolation: Some(isolation), probe, next: 0, growth: None }
+    pub fn new(claim: Arc<Claim>, isolation: Isolation, probe: Option<GateProbe>) -> Self {
+        ClaimBatch { claim, isolation: Some(isolation), probe, next: 0, growth: None }
     }
 
     /// Whether one of the elements is to find out if something works again.
@@ -71,12 +71,12 @@ impl Batch {
         }
     }
 
-    /// Waits until the next element may grow by what it `lacks`, and be in flight.
+    /// Waits until the next element may grow by what it `missing_bytes`, and be in flight.
     ///
     /// Room first, the guard last: an element that must be alone, and has room, waits for the guard.
-    pub async fn get_ready(&mut self, lacks: Option<u64>) {
+    pub async fn get_ready(&mut self, missing_bytes: Option<u64>) {
         let queue = self.claim.queue.clone();
-        if let Some(bytes) = lacks {
+        if let Some(bytes) = missing_bytes {
             self.leave_shared();
             let of_process = queue.process.budget_of(&queue.spec.redis);
             // Boxed, like the wait: few claims grow.
@@ -93,17 +93,17 @@ impl Batch {
     }
 }
 
-impl Iterator for Batch {
-    type Item = Held;
+impl Iterator for ClaimBatch {
+    type Item = ClaimedElement;
 
-    fn next(&mut self) -> Option<Held> {
-        let held = Held::new(&self.claim, self.next, self.isolation.clone(), self.probe.take())?;
+    fn next(&mut self) -> Option<ClaimedElement> {
+        let held = ClaimedElement::new(&self.claim, self.next, self.isolation.clone(), self.probe.take())?;
         self.next += 1;
         Some(held)
     }
 }
 
-impl Drop for Batch {
+impl Drop for ClaimBatch {
     fn drop(&mut self) {
         self.by_ref().for_each(drop);
     }

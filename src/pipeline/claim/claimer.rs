@@ -16,15 +16,15 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Instant;
 use crate::link::LinkError;
 use crate::pipeline::claim::Isolation;
-use crate::pipeline::claim::alarm::Rest;
+use crate::pipeline::claim::alarm::RestAfter;
 use crate::pipeline::claim::expired::Expired;
 use crate::pipeline::claim::lost::{Looked, Lost};
-use crate::pipeline::claim::outstanding::{Outstanding, Request, Sending};
-use crate::pipeline::claim::prepare::{Prepared, Ready, Turn, prepare};
-use crate::pipeline::claim::returned::Returned;
+use crate::pipeline::claim::outstanding::{ClaimCall, OutstandingClaims, PendingClaim};
+use crate::pipeline::claim::prepare::{ClaimTurn, Preparation, ReadyClaim, prepare};
+use crate::pipeline::claim::returned::ReturnedClaims;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::plant::{Lie, planted};
 use crate::source::SourceError;
 use crate::source::ledger::BATCH_ENTRIES;
@@ -34,7 +34,7 @@ use crate::telemetry::labels::{Stage, Wakeup};
 use crate::telemetry::status::Heartbeat;
 
 /// Between two looks whether everything has gone back.
-const SPILLING: Duration = Duration::from_millis(5);
+const RETURNING: Duration = Duration::from_millis(5);
 
 /// Longest wait when Redis only cannot answer now.
 const BUSY: Duration = Duration::from_millis(500);
@@ -42,7 +42,7 @@ const BUSY: Duration = Duration::from_millis(500);
 /// elements; it grows while Redis is slower than this.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Outstanding claims while more is due than one claim takes.
+/// OutstandingClaims claims while more is due than one claim takes.
 const DEPTH: usize = 2;
 
 /// After an element another one is expected for so long.
@@ -54,8 +54,8 @@ pub async fn run(queue: Arc<Queue>, heartbeat: Heartbeat) {
 }
 
 /// Claims until the process stops, or nothing is left to do: then the queue may go to rest.
-pub async fn until_rest(queue: Arc<Queue>, heartbeat: Heartbeat, seats: Arc<Seats>) {
-    Claimer::new(queue, heartbeat, Some(seats)).run().await;
+pub async fn until_rest(queue: Arc<Queue>, heartbeat: Heartbeat, registry: Arc<QueueRegistry>) {
+    Claimer::new(queue, heartbeat, Some(registry)).run().await;
 }
 
 /// Gives the order back when nothing is in flight any more: another daemon need not wait for the end of a lease.
@@ -64,7 +64,7 @@ async fn leave_order(queue: &Queue) {
         return;
     }
     while !queue.leases.is_empty() && !queue.give_up.is_cancelled() {
-        tokio::time::sleep(SPILLING).await;
+        tokio::time::sleep(RETURNING).await;
     }
     // When it gives up, what is left is forgotten, and stays under its leases.
     if queue.leases.is_empty() && !queue.give_up.is_cancelled() {
@@ -76,7 +76,7 @@ async fn leave_order(queue: &Queue) {
 struct Claimer {
     queue: Arc<Queue>,
     /// Where the queue rests, if it may.
-    seats: Option<Arc<Seats>>,
+    registry: Option<Arc<QueueRegistry>>,
     /// Before this point it does not.
     rest_from: Instant,
     /// Beats at every claim, and rests while there is a reason to make none.
@@ -95,26 +95,26 @@ struct Claimer {
     /// How long after its sending a claim may still run.
     patience: Duration,
     lost: Vec<Lost>,
-    outstanding: Outstanding,
+    outstanding: OutstandingClaims,
     /// In order: there are claims to be taken over, or the last claim has met some.
     gathering: bool,
     /// In order: what was taken over last may kill the process, and is delivered before anything else is taken over.
     alone: bool,
     /// In order: what a failover may have brought back.
-    returned: Returned,
+    returned: ReturnedClaims,
     /// The last claim left something that is due.
     backlog: bool,
 }
 
 impl Claimer {
-    fn new(queue: Arc<Queue>, heartbeat: Heartbeat, seats: Option<Arc<Seats>>) -> Claimer {
+    fn new(queue: Arc<Queue>, heartbeat: Heartbeat, registry: Option<Arc<QueueRegistry>>) -> Claimer {
         let now = Instant::now();
         // What a change of the queue left to its leases need not wait for their ends. In order, it is another owner's.
         let (owner, now_ms) = (queue.store.owner(), queue.home().now_ms());
         let left_here = queue.leases.take_forgotten().into_iter().filter(|claim| claim.name.owner == owner);
         let lost = left_here.map(|claim| Lost::forgotten(claim, now_ms)).collect();
         Claimer {
-            seats,
+            registry,
             rest_from: now,
             heartbeat,
             heartbeat_at: now,
@@ -125,10 +125,10 @@ impl Claimer {
             extend_first: false,
             patience: PATIENCE,
             lost,
-            outstanding: Outstanding::default(),
+            outstanding: OutstandingClaims::default(),
             gathering: false,
             alone: false,
-            returned: Returned::default(),
+            returned: ReturnedClaims::default(),
             backlog: false,
             queue,
         }
@@ -166,7 +166,7 @@ impl Claimer {
                 (false, false) => self.expired.next(self.turns, self.backlog),
             };
             let gathers = queue.lines.is_gathering() && !queue.lines.is_empty();
-            let turn = Turn { number: self.turns, take_over, follows, gathers, rest: self.rest() };
+            let turn = ClaimTurn { number: self.turns, take_over, follows, gathers, rest: self.rest() };
             let prepared = tokio::select! {
                 biased;
                 () = queue.stopping.cancelled() => break,
@@ -178,10 +178,10 @@ impl Claimer {
                 prepared = prepare(&queue, turn), if !follows || self.backlog && self.outstanding.len() < depth => prepared,
             };
             let ready = match prepared {
-                Prepared::Ready(ready) => ready,
-                Prepared::Again => continue,
-                Prepared::Rest if queue.may_rest() => return,
-                Prepared::Rest => {
+                Preparation::Ready(ready) => ready,
+                Preparation::Again => continue,
+                Preparation::Rest if queue.may_rest() => return,
+                Preparation::Rest => {
                     self.rest_from = Instant::now().after(LINGER);
                     continue;
                 }
@@ -210,25 +210,25 @@ impl Claimer {
         // What may kill the process waits until nothing else is in hand, and everything else waits for it.
         self.alone &= !(self.outstanding.is_empty() && queue.dispatch.is_idle() && queue.lines.is_empty());
         self.gather();
-        let spilling = queue.lines.is_spilling() || queue.lines.is_draining();
-        if spilling {
+        let returning = queue.lines.returns_all() || queue.lines.returns_new();
+        if returning {
             self.receive_all().await;
         }
         // What was claimed last may not have come to the lines yet.
         let settled = || queue.dispatch.is_idle() && queue.lines.is_empty() && queue.settler.is_idle();
-        let waits = if spilling { !settled() } else { self.expired.is_first_suspect() && !queue.lines.is_empty() };
+        let waits = if returning { !settled() } else { self.expired.is_first_suspect() && !queue.lines.is_empty() };
         if waits && !queue.stopping.is_cancelled() {
-            self.pause(SPILLING).await;
+            self.pause(RETURNING).await;
             return false;
         }
         // What is outstanding or lost is not in hand either, and is found by itself.
         let compares = self.outstanding.is_empty() && self.lost.is_empty();
-        if compares && self.returned.are_unknown(&queue) && !self.look_for_returned(spilling).await {
+        if compares && self.returned.are_unknown(&queue) && !self.look_for_returned(returning).await {
             return false;
         }
         // Until everything is found and taken over, it goes back as well: it would be behind what has gone back.
-        if spilling && !waits && !self.gathering && self.lost.is_empty() {
-            queue.lines.spilled();
+        if returning && !waits && !self.gathering && self.lost.is_empty() {
+            queue.lines.returned_all();
             queue.alarm.ring(Wakeup::More);
         }
         true
@@ -241,7 +241,7 @@ impl Claimer {
 
     /// A queue in order, on a connection that is new. If a failover brought anything back, everything in hand goes back first,
     /// and then that. Whether nothing has come back, or the queue stops.
-    async fn look_for_returned(&mut self, spilling: bool) -> bool {
+    async fn look_for_returned(&mut self, returning: bool) -> bool {
         let queue = self.queue.clone();
         self.heartbeat.rest();
         // Order: a stop goes first; reads may be left at any time.
@@ -250,7 +250,7 @@ impl Claimer {
             () = queue.stopping.cancelled() => return true,
             looked = async {
                 queue.home().ready().await;
-                self.returned.look(&queue, spilling).await
+                self.returned.look(&queue, returning).await
             } => looked,
         };
         match looked {
@@ -259,13 +259,15 @@ impl Claimer {
                 self.expired.forget();
                 return true;
             }
-            Ok(names) if spilling => {
+            Ok(names) if returning => {
                 // The new master may have forgotten a confirmation as well.
                 let now_ms = queue.home().now_ms();
                 self.lost.extend(names.into_iter().map(|name| Lost::stray(name, now_ms, false)));
             }
-            Ok(_) => queue.lines.spill(),
-            Err(SourceError::Link(LinkError::NotSent { .. } | LinkError::Unknown { .. })) => self.pause(SPILLING).await,
+            Ok(_) => queue.lines.return_all(),
+            Err(SourceError::Link(LinkError::NotSent { .. } | LinkError::Unknown { .. })) => {
+                self.pause(RETURNING).await
+            }
             Err(problem) => self.refused(&problem).await,
         }
         false
@@ -302,7 +304,7 @@ impl Claimer {
         }
         if self.returned.are_unknown(&queue) {
             // What came back with the connection may be due before what is found.
-            queue.lines.spill();
+            queue.lines.return_all();
         }
         self.look_up().await;
     }
@@ -326,10 +328,10 @@ impl Claimer {
     }
 
     /// When it may end: not while there is anything that only this claimer knows.
-    fn rest(&self) -> Option<Rest> {
-        let seats = self.seats.as_ref()?;
+    fn rest(&self) -> Option<RestAfter> {
+        let registry = self.registry.as_ref()?;
         let knows = !self.outstanding.is_empty() || !self.expired.is_empty() || self.refusals > 0 || self.turns == 0;
-        (!knows).then(|| Rest { horizon: seats.horizon(), not_before: self.rest_from })
+        (!knows).then(|| RestAfter { horizon: registry.horizon(), not_before: self.rest_from })
     }
 
     /// Whether the process may have been suspended.
@@ -347,7 +349,7 @@ impl Claimer {
 
     /// Goes on after a suspension if the leases are kept. Without an answer about them, the claimer makes no claim for a
     /// moment; then it asks again.
-    async fn secure(&mut self, ready: Ready) -> Option<Ready> {
+    async fn secure(&mut self, ready: ReadyClaim) -> Option<ReadyClaim> {
         if self.keep_leases().await {
             return Some(ready);
         }
@@ -357,10 +359,10 @@ impl Claimer {
         None
     }
 
-    fn send(&mut self, ready: Ready) {
+    fn send(&mut self, ready: ReadyClaim) {
         let queue = &self.queue;
         let process = &queue.process;
-        let Ready { room, most, bytes, isolation, probe, take_over, ahead } = ready;
+        let ReadyClaim { room, most, bytes, isolation, probe, take_over, ahead } = ready;
         self.turns += 1;
         queue.alarm.begin();
         let sent_ms = queue.home().now_ms();
@@ -372,7 +374,7 @@ impl Claimer {
         let lease = if planted(Lie::EndlessLease) { lease * 1_000 } else { lease };
         let ahead = if planted(Lie::Early) { Duration::from_millis(50) } else { ahead };
         let request = match take_over {
-            Some(old) => Request::TakeOver(TakeOverRequest {
+            Some(old) => ClaimCall::TakeOver(TakeOverRequest {
                 old,
                 new: old.taken_over_by(queue.store.owner(), number),
                 not_after_ms,
@@ -383,7 +385,7 @@ impl Claimer {
             }),
             None => {
                 self.rotation += 1;
-                Request::Claim(ClaimRequest {
+                ClaimCall::Claim(ClaimRequest {
                     name: ClaimName::new(queue.store.owner(), number),
                     not_after_ms,
                     lease,
@@ -398,7 +400,7 @@ impl Claimer {
         let nothing_due_ms = queue.nothing_due_ms();
         let history = queue.home().history();
         let claim =
-            Sending { request, sent: Instant::now(), patience, nothing_due_ms, room, isolation, probe, history };
+            PendingClaim { request, sent: Instant::now(), patience, nothing_due_ms, room, isolation, probe, history };
         queue.watch.claims();
         self.outstanding.push(queue.clone(), claim);
     }

@@ -8,26 +8,26 @@ use bytes::Bytes;
 use crate::clock::Instant;
 use crate::message::{Identity, lateness};
 use crate::pipeline::claim::{Claim, Isolation};
-use crate::pipeline::gate::Probe;
+use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::growth::Growth;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::plant::{Lie, planted};
 use crate::source::NoPayload;
 use crate::source::ledger::claims::{Element, Header, Writer};
 
 /// One element of a claim, with the duty to settle it exactly once.
 ///
-/// [`settle`](Held::settle) consumes it, so that happens at most once. Dropped unsettled, it is released, never
+/// [`settle`](ClaimedElement::settle) consumes it, so that happens at most once. Dropped unsettled, it is released, never
 /// acknowledged (R5).
 #[derive(Debug)]
-pub struct Held {
-    parts: Option<Box<Parts>>,
+pub struct ClaimedElement {
+    parts: Option<Box<ElementState>>,
 }
 
 /// The element, while it has no verdict.
 #[derive(Debug)]
-pub struct Parts {
+pub struct ElementState {
     /// Its claim.
     pub claim: Arc<Claim>,
     /// Its place there.
@@ -41,7 +41,7 @@ pub struct Parts {
     /// What the application offered; junk has none.
     pub payload: Result<Bytes, NoPayload>,
     /// Whether the element finds out if something works again.
-    pub probe: Option<Probe>,
+    pub probe: Option<GateProbe>,
     /// When it was claimed; if that was ahead of its due time, when it fell due.
     pub since: Instant,
     /// What it has grown to, while its bodies are there.
@@ -49,9 +49,14 @@ pub struct Parts {
     isolation: Option<Isolation>,
 }
 
-impl Held {
+impl ClaimedElement {
     /// The element at this place of a claim. `None` if the claim has no such place.
-    pub fn new(claim: &Arc<Claim>, place: usize, isolation: Option<Isolation>, probe: Option<Probe>) -> Option<Held> {
+    pub fn new(
+        claim: &Arc<Claim>,
+        place: usize,
+        isolation: Option<Isolation>,
+        probe: Option<GateProbe>,
+    ) -> Option<ClaimedElement> {
         let element = claim.element(place)?;
         let (id, payload) = claim.queue.store.open_element(&element);
         let mut header = element.header();
@@ -62,7 +67,7 @@ impl Held {
             claim: claim.name.number,
             place: u32::try_from(place + 1).unwrap_or(u32::MAX),
         };
-        let parts = Parts {
+        let parts = ElementState {
             claim: claim.clone(),
             place,
             header,
@@ -74,7 +79,7 @@ impl Held {
             growth: None,
             isolation,
         };
-        Some(Held { parts: Some(Box::new(parts)) })
+        Some(ClaimedElement { parts: Some(Box::new(parts)) })
     }
 
     /// Due time in Redis ms; none for elements of the ready list.
@@ -83,7 +88,7 @@ impl Held {
     }
 
     /// The element.
-    pub fn parts(&mut self) -> &mut Parts {
+    pub fn parts(&mut self) -> &mut ElementState {
         // Only `settle`, `drop_stale` and `Drop` take the parts, and they consume the element.
         self.parts.as_mut().unwrap_or_else(|| unreachable!("an element has its parts until it is consumed"))
     }
@@ -104,12 +109,12 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ClaimedElement {
     fn drop(&mut self) {
         if let Some(parts) = self.parts.take() {
             let why = match parts.queue().stopping.is_cancelled() {
-                true => Release::Shutdown,
-                false => Release::Dropped,
+                true => ReleaseCause::Shutdown,
+                false => ReleaseCause::Dropped,
             };
             let lie = planted(Lie::AckOnDrop);
             settle(parts, if lie { Verdict::Confirm } else { Verdict::Release { why } });
@@ -117,7 +122,7 @@ impl Drop for Held {
     }
 }
 
-fn settle(parts: Box<Parts>, verdict: Verdict) {
+fn settle(parts: Box<ElementState>, verdict: Verdict) {
     if let Some(traces) = &parts.claim.traces {
         traces.judged(parts.place, verdict.as_str());
     }
@@ -125,7 +130,7 @@ fn settle(parts: Box<Parts>, verdict: Verdict) {
     queue.settler.settle(parts, verdict);
 }
 
-impl Parts {
+impl ElementState {
     /// Its queue.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.claim.queue
@@ -179,7 +184,7 @@ impl Parts {
         }
     }
 
-    /// Is in flight again after [`leave_shared`](Parts::leave_shared); waits while something else must be alone.
+    /// Is in flight again after [`leave_shared`](ElementState::leave_shared); waits while something else must be alone.
     pub async fn join_shared(&mut self) {
         if self.isolation.is_none() {
             let process = self.queue().process.clone();

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::link::{History, LinkError};
-use crate::pipeline::claim::record::Taken;
-use crate::pipeline::claim::{Batch, Claim, Isolation};
+use crate::pipeline::claim::record::ClaimContents;
+use crate::pipeline::claim::{Claim, ClaimBatch, Isolation};
 use crate::pipeline::leases::Forgotten;
 use crate::pipeline::limits::budget::Room;
-use crate::pipeline::limits::reserved::Reserved;
+use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::SourceError;
 use crate::source::ledger::claims::{ClaimName, Contents};
@@ -30,7 +30,7 @@ pub struct Lost {
     over_at: Instant,
     /// What the claim was made with. None for one that turned up again: it gets that when its turn comes, and holds
     /// nothing until then.
-    means: Option<(Reserved, Isolation)>,
+    means: Option<(RoomReserved, Isolation)>,
     /// Its elements may have been delivered before.
     may_repeat: bool,
 }
@@ -53,7 +53,7 @@ impl Lost {
         name: ClaimName,
         not_after_ms: i64,
         patience_over: Instant,
-        room: Reserved,
+        room: RoomReserved,
         isolation: Isolation,
     ) -> Self {
         let over_at = patience_over.after(SLACK);
@@ -162,7 +162,7 @@ impl Lost {
             metrics.possible_duplicates(if self.name.is_exhausted() { 0 } else { found });
         }
         let (name, not_after_ms) = (self.name, self.not_after_ms);
-        let taken = Taken {
+        let taken = ClaimContents {
             name,
             not_after_ms,
             may_repeat: self.may_repeat,
@@ -172,7 +172,7 @@ impl Lost {
             history,
         };
         let claim = Claim::new(queue, taken, room);
-        let batch = Batch::new(claim, isolation, None);
+        let batch = ClaimBatch::new(claim, isolation, None);
         match queue.stopping.is_cancelled() {
             true => drop(batch), // Released: nothing new is delivered after SIGTERM.
             false => queue.dispatch.push(queue, batch),
@@ -188,14 +188,14 @@ fn unanswered(problem: SourceError) -> Looked {
 }
 
 /// Waits for what the elements of such a claim need: room, and to be alone if one of them may kill the process.
-async fn means(queue: &Queue, name: ClaimName) -> (Reserved, Isolation) {
+async fn means(queue: &Queue, name: ClaimName) -> (RoomReserved, Isolation) {
     let of_process = queue.process.budget_of(&queue.spec.redis);
     // In this order, as before every claim. In order nothing is waited for: what has room waits for what is found here.
     let room = match queue.spec.order.is_some() {
-        true => Reserved::none(&queue.budget, of_process),
+        true => RoomReserved::none(&queue.budget, of_process),
         false => {
             let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
-            Reserved::of(&queue.budget, || (), of_process, want).await
+            RoomReserved::of(&queue.budget, || (), of_process, want).await
         }
     };
     (room, Isolation::of(&queue.process, name.is_suspect()).await)

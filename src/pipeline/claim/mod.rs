@@ -1,7 +1,7 @@
 //! What this process has claimed: from the wake-up of the claimer to the elements that its delivery takes over.
 //!
-//! A [`Claim`] is one lease and one share of the room for all of its elements ([`record`]). A [`Batch`] brings them to the
-//! sinks ([`batch`]). An element becomes a [`Held`] of its own ([`held`]) only where it leaves the common way.
+//! A [`Claim`] is one lease and one share of the room for all of its elements ([`record`]). A [`ClaimBatch`] brings them to the
+//! sinks ([`batch`]). An element becomes a [`ClaimedElement`] of its own ([`held`]) only where it leaves the common way.
 
 pub mod alarm;
 pub mod batch;
@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 
-pub use self::batch::Batch;
-pub use self::held::{Held, Parts};
+pub use self::batch::ClaimBatch;
+pub use self::held::{ClaimedElement, ElementState};
 pub use self::record::Claim;
 use crate::pipeline::process::Process;
 

@@ -17,7 +17,7 @@ use crate::clock::Instant;
 use crate::link::History;
 use crate::message::{MessageId, Origin};
 use crate::pipeline::limits::budget::Room;
-use crate::pipeline::limits::reserved::Reserved;
+use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::plant::{Lie, planted};
 use crate::source::ledger::claims::{ClaimName, Element, Part, Whole};
@@ -39,12 +39,12 @@ pub struct Claim {
     pub since: Instant,
     /// The traces of its elements; none where elements are not traced. Boxed, because most daemons have none.
     pub traces: Option<Box<Traces>>,
-    state: Mutex<State>,
+    state: Mutex<ClaimState>,
 }
 
 /// What a claim or a takeover took, or what was found of it.
 #[derive(Debug)]
-pub struct Taken {
+pub struct ClaimContents {
     /// Name of the claim.
     pub name: ClaimName,
     /// Redis time in ms after which it cannot run again.
@@ -56,15 +56,15 @@ pub struct Taken {
     /// Whether these are all that was ever under the name: not if there are entries beside them that this version cannot read, or
     /// if it was found by its name, when something may have left it already.
     pub complete: bool,
-    /// End of the lease.
+    /// ClaimEnd of the lease.
     pub deadline: Instant,
     /// The history of the server from before the claim was sent; `None` if it could not be asked then.
     pub history: Option<History>,
 }
 
 #[derive(Debug)]
-struct State {
-    /// End of the lease.
+struct ClaimState {
+    /// ClaimEnd of the lease.
     deadline: Instant,
     /// Another process took the claim over, or Redis has lost it.
     lost: bool,
@@ -72,16 +72,16 @@ struct State {
     only_confirmed: bool,
     /// The history of the server in which its elements are known to be under its name.
     history: Option<History>,
-    stages: Vec<Stage>,
-    counts: Counts,
+    stages: Vec<ElementStage>,
+    counts: StageCounts,
     /// Elements that were written back under a new header, by their place.
     rewritten: Vec<(usize, Element)>,
-    room: Reserved,
+    room: RoomReserved,
 }
 
 /// How far an element is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ElementStage {
     InHand,
     /// Confirmed, and not written.
     Unwritten,
@@ -102,21 +102,21 @@ enum Ending {
 
 /// How many elements are at a stage.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts {
+struct StageCounts {
     in_hand: usize,
     unwritten: usize,
     on_its_way: usize,
     stale: usize,
 }
 
-impl Counts {
-    fn of(&mut self, stage: Stage) -> Option<&mut usize> {
+impl StageCounts {
+    fn of(&mut self, stage: ElementStage) -> Option<&mut usize> {
         match stage {
-            Stage::InHand => Some(&mut self.in_hand),
-            Stage::Unwritten => Some(&mut self.unwritten),
-            Stage::OnItsWay(_) => Some(&mut self.on_its_way),
-            Stage::Stale => Some(&mut self.stale),
-            Stage::Ended(_) => None,
+            ElementStage::InHand => Some(&mut self.in_hand),
+            ElementStage::Unwritten => Some(&mut self.unwritten),
+            ElementStage::OnItsWay(_) => Some(&mut self.on_its_way),
+            ElementStage::Stale => Some(&mut self.stale),
+            ElementStage::Ended(_) => None,
         }
     }
 
@@ -126,9 +126,9 @@ impl Counts {
     }
 }
 
-impl State {
+impl ClaimState {
     /// Moves an element on, if it is at the stage that the caller takes it from.
-    fn move_on(&mut self, place: usize, from: Stage, to: Stage) -> bool {
+    fn move_on(&mut self, place: usize, from: ElementStage, to: ElementStage) -> bool {
         match self.stages.get_mut(place) {
             Some(stage) if *stage == from => *stage = to,
             _ => return false,
@@ -154,7 +154,7 @@ pub enum Unwritten {
 
 /// What has become of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ClaimEnd {
     /// Elements are in hand, or have verdicts to be written.
     Open,
     /// Nothing is left in it.
@@ -165,7 +165,7 @@ enum End {
 
 /// How what is under the name of a claim differs from what its process believed.
 #[derive(Debug, Default)]
-pub struct Differences {
+pub struct ClaimDifferences {
     /// Elements that every sink has confirmed, and that are there again.
     pub confirmed: Vec<Element>,
     /// Elements that were moved elsewhere, and that are there again.
@@ -190,16 +190,16 @@ impl std::fmt::Debug for Claim {
 impl Claim {
     /// Takes up what was taken. `room` is what was reserved for it: what is not needed is released, what is missing is
     /// taken all the same.
-    pub fn new(queue: &Arc<Queue>, taken: Taken, mut room: Reserved) -> Arc<Claim> {
-        let Taken { name, not_after_ms, may_repeat, elements, complete, deadline, history } = taken;
+    pub fn new(queue: &Arc<Queue>, taken: ClaimContents, mut room: RoomReserved) -> Arc<Claim> {
+        let ClaimContents { name, not_after_ms, may_repeat, elements, complete, deadline, history } = taken;
         let bytes = elements.iter().map(|element| element.room()).sum();
         // Bodies go with their elements, each by a verdict of its own.
         let only_confirmed = complete && elements.iter().all(|element| element.body.is_none());
         room.set(Room { count: elements.len() as u64, bytes });
-        let counts = Counts { in_hand: elements.len(), ..Counts::default() };
-        let stages = vec![Stage::InHand; elements.len()];
+        let counts = StageCounts { in_hand: elements.len(), ..StageCounts::default() };
+        let stages = vec![ElementStage::InHand; elements.len()];
         let state =
-            State { deadline, lost: false, only_confirmed, history, stages, counts, rewritten: Vec::new(), room };
+            ClaimState { deadline, lost: false, only_confirmed, history, stages, counts, rewritten: Vec::new(), room };
         let since = Instant::now();
         let claim = Claim {
             traces: queue.process.tracer.as_ref().map(|tracer| Box::new(tracer.claim(since))),
@@ -247,7 +247,7 @@ impl Claim {
         (!state.lost && Instant::now() < latest).then_some(latest)
     }
 
-    /// End of the lease.
+    /// ClaimEnd of the lease.
     pub fn deadline(&self) -> Instant {
         self.lock().deadline
     }
@@ -283,7 +283,7 @@ impl Claim {
     /// What the foreign program wrote, of the elements that have not ended.
     pub fn in_hand(&self) -> Vec<Bytes> {
         let state = self.lock();
-        let open = |stage: &Stage| !matches!(stage, Stage::Ended(_) | Stage::Stale);
+        let open = |stage: &ElementStage| !matches!(stage, ElementStage::Ended(_) | ElementStage::Stale);
         let places = self.elements.iter().zip(&state.stages);
         places.filter(|(_, stage)| open(stage)).map(|(element, _)| element.bytes()).collect()
     }
@@ -291,7 +291,8 @@ impl Claim {
     /// Due time in Redis ms of the oldest element that has not ended.
     pub fn oldest_due_ms(&self) -> Option<i64> {
         let state = self.lock();
-        let open = self.elements.iter().zip(&state.stages).filter(|(_, stage)| !matches!(stage, Stage::Ended(_)));
+        let open =
+            self.elements.iter().zip(&state.stages).filter(|(_, stage)| !matches!(stage, ElementStage::Ended(_)));
         open.filter_map(|(element, _)| element.due_ms()).min()
     }
 
@@ -299,7 +300,7 @@ impl Claim {
     pub fn confirmed(&self, places: impl IntoIterator<Item = usize>) -> bool {
         let mut state = self.lock();
         for place in places {
-            state.move_on(place, Stage::InHand, Stage::Unwritten);
+            state.move_on(place, ElementStage::InHand, ElementStage::Unwritten);
         }
         state.counts.in_hand == 0 && state.counts.on_its_way == 0 && state.counts.unwritten > 0
     }
@@ -307,22 +308,23 @@ impl Claim {
     /// The element has a verdict of its own, which is written by itself.
     pub fn decided(&self, place: usize) {
         let mut state = self.lock();
-        state.move_on(place, Stage::InHand, Stage::OnItsWay(Ending::Moved));
+        state.move_on(place, ElementStage::InHand, ElementStage::OnItsWay(Ending::Moved));
         state.only_confirmed = false;
     }
 
     /// Takes the confirmations that are not written. `partly`: also if others of the claim are still in hand.
     pub fn take_unwritten(&self, partly: bool) -> Option<Unwritten> {
         let mut state = self.lock();
-        let Counts { in_hand, unwritten, on_its_way, stale: _ } = state.counts;
+        let StageCounts { in_hand, unwritten, on_its_way, stale: _ } = state.counts;
         let careless = planted(Lie::NeighbourTakenAlong);
         let whole = in_hand == 0 && on_its_way == 0 && (state.only_confirmed || careless);
         if unwritten == 0 || !whole && !partly && (in_hand > 0 || on_its_way > 0) {
             return None;
         }
-        let places: Vec<usize> = (0..state.stages.len()).filter(|at| state.stages[*at] == Stage::Unwritten).collect();
+        let places: Vec<usize> =
+            (0..state.stages.len()).filter(|at| state.stages[*at] == ElementStage::Unwritten).collect();
         for &place in &places {
-            state.move_on(place, Stage::Unwritten, Stage::OnItsWay(Ending::Confirmed));
+            state.move_on(place, ElementStage::Unwritten, ElementStage::OnItsWay(Ending::Confirmed));
         }
         if !whole {
             return Some(Unwritten::Some(places));
@@ -338,7 +340,7 @@ impl Claim {
     /// The places with a verdict on its way.
     pub fn on_their_way(&self) -> Vec<usize> {
         let state = self.lock();
-        (0..state.stages.len()).filter(|at| matches!(state.stages[*at], Stage::OnItsWay(_))).collect()
+        (0..state.stages.len()).filter(|at| matches!(state.stages[*at], ElementStage::OnItsWay(_))).collect()
     }
 
     /// Whether its name may be removed with whatever is under it, by a call that is over before this point: nothing has left it in
@@ -353,7 +355,7 @@ impl Claim {
 
     /// How what is under its name differs from what it is believed to hold, after the server may have forgotten writes. Elements that
     /// are there under another header than was written last are known by the one that is there.
-    pub fn differences(&self, contents: Vec<Element>) -> Differences {
+    pub fn differences(&self, contents: Vec<Element>) -> ClaimDifferences {
         let mut state = self.lock();
         // What has gone may come back with the next change.
         state.only_confirmed = false;
@@ -369,12 +371,12 @@ impl Claim {
             let exact =
                 same.and_then(|same| Some(same.swap_remove(same.iter().position(|at| at.member == known.member)?)));
             match (state.stages[place], exact) {
-                (Stage::Ended(_), Some(back)) => there.entry(key(&back)).or_default().push(back),
-                (Stage::Ended(_), None) | (_, Some(_)) => {}
+                (ElementStage::Ended(_), Some(back)) => there.entry(key(&back)).or_default().push(back),
+                (ElementStage::Ended(_), None) | (_, Some(_)) => {}
                 (_, None) => open.push(place),
             }
         }
-        let mut differences = Differences::default();
+        let mut differences = ClaimDifferences::default();
         for place in open {
             let found = there.get_mut(&key(&self.elements[place])).and_then(Vec::pop);
             match (found, state.stages[place]) {
@@ -382,12 +384,12 @@ impl Claim {
                     found.body = self.elements[place].body.clone();
                     state.rewritten.push((place, found));
                 }
-                (None, Stage::InHand) => differences.missing.push(place),
+                (None, ElementStage::InHand) => differences.missing.push(place),
                 (None, _) => {}
             }
         }
         for (place, element) in self.elements.iter().enumerate() {
-            if state.stages[place] == Stage::Ended(Ending::Confirmed)
+            if state.stages[place] == ElementStage::Ended(Ending::Confirmed)
                 && let Some(mut back) = there.get_mut(&key(element)).and_then(Vec::pop)
             {
                 back.body = element.body.clone();
@@ -411,7 +413,7 @@ impl Claim {
     /// The verdicts on these elements were answered. Their room is released; a claim that ends leaves the leases.
     pub fn ended(&self, places: impl IntoIterator<Item = usize>) {
         let end = |stage| match stage {
-            Stage::OnItsWay(ending) => Some(Stage::Ended(ending)),
+            ElementStage::OnItsWay(ending) => Some(ElementStage::Ended(ending)),
             _ => None,
         };
         let Some(traces) = &self.traces else { return self.leave(places, end) };
@@ -422,17 +424,17 @@ impl Claim {
 
     /// The lease of this element is over: it is dropped here, and stays in Redis.
     pub fn stale(&self, place: usize) {
-        self.leave([place], |stage| (stage == Stage::InHand).then_some(Stage::Stale));
+        self.leave([place], |stage| (stage == ElementStage::InHand).then_some(ElementStage::Stale));
     }
 
-    fn leave(&self, places: impl IntoIterator<Item = usize>, to: impl Fn(Stage) -> Option<Stage>) {
+    fn leave(&self, places: impl IntoIterator<Item = usize>, to: impl Fn(ElementStage) -> Option<ElementStage>) {
         let end = {
             let mut state = self.lock();
             let mut room = Room::default();
             for place in places {
                 let Some(from) = state.stages.get(place).copied() else { continue };
                 let Some(to) = to(from) else { continue };
-                state.only_confirmed &= to != Stage::Stale;
+                state.only_confirmed &= to != ElementStage::Stale;
                 if state.move_on(place, from, to) {
                     room.count += 1;
                     room.bytes += self.elements[place].room();
@@ -440,19 +442,19 @@ impl Claim {
             }
             state.room.release(room);
             match state.counts {
-                counts if counts.open() > 0 => End::Open,
-                Counts { stale: 0, .. } => End::Empty,
-                _ => End::Left,
+                counts if counts.open() > 0 => ClaimEnd::Open,
+                StageCounts { stale: 0, .. } => ClaimEnd::Empty,
+                _ => ClaimEnd::Left,
             }
         };
         match end {
-            End::Open => {}
-            End::Empty => self.queue.leases.bury(self),
-            End::Left => self.queue.leases.remove(self),
+            ClaimEnd::Open => {}
+            ClaimEnd::Empty => self.queue.leases.bury(self),
+            ClaimEnd::Left => self.queue.leases.remove(self),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClaimState> {
         self.state.lock()
     }
 }

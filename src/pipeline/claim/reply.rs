@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::message::Origin;
-use crate::pipeline::claim::record::Taken;
-use crate::pipeline::claim::{Batch, Claim, Isolation};
-use crate::pipeline::gate::Probe;
-use crate::pipeline::limits::reserved::Reserved;
+use crate::pipeline::claim::record::ClaimContents;
+use crate::pipeline::claim::{Claim, ClaimBatch, Isolation};
+use crate::pipeline::gate::GateProbe;
+use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::claims::Claimed;
 use crate::telemetry::labels::ClaimLabel;
@@ -67,10 +67,10 @@ pub fn note(queue: &Queue, claimed: &Claimed) {
 /// Takes up what a claim or takeover took.
 pub fn accept(
     queue: &Arc<Queue>,
-    taken: Taken,
+    taken: ClaimContents,
     retried: usize,
-    (room, isolation, probe): (Reserved, Isolation, Option<Probe>),
-) -> Option<Batch> {
+    (room, isolation, probe): (RoomReserved, Isolation, Option<GateProbe>),
+) -> Option<ClaimBatch> {
     let (name, elements) = (taken.name, &taken.elements);
     if elements.is_empty() {
         return None;
@@ -95,5 +95,5 @@ pub fn accept(
         count(ClaimLabel::Delayed, of_source.len() - ready);
     }
     let claim = Claim::new(queue, taken, room);
-    Some(Batch::new(claim, isolation, probe))
+    Some(ClaimBatch::new(claim, isolation, probe))
 }

@@ -14,11 +14,11 @@ const MOST: usize = 100_000;
 
 /// The history of the server in which the claims were compared last.
 #[derive(Debug, Default)]
-pub struct Returned {
+pub struct ReturnedClaims {
     looked_in: Option<History>,
 }
 
-impl Returned {
+impl ReturnedClaims {
     /// Whether the queue is in order, and its claims were not compared in this history.
     pub fn are_unknown(&self, queue: &Queue) -> bool {
         queue.spec.order.is_some() && (self.looked_in.is_none() || self.looked_in != queue.home().history())

@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 
-use crate::pipeline::claim::Parts;
+use crate::pipeline::claim::ElementState;
 use crate::pipeline::settle::verdict::Death;
 
 /// The fields of the dead stream, in their order.
-pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
+pub fn fields(parts: &ElementState, death: &Death) -> Vec<(&'static str, Bytes)> {
     let Death { reason, sink, destination, failure, shown: _ } = death;
     let header = &parts.header;
     let queue = parts.queue();

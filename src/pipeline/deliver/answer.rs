@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::config::Unroutable;
 use crate::message::{About, Class, Failure, Outcome};
-use crate::pipeline::queue::{Queue, Route};
-use crate::pipeline::settle::judge::{self, Answer, Stop};
+use crate::pipeline::queue::{Queue, SinkRoute};
+use crate::pipeline::settle::judge::{self, SinkAnswer, Stop};
 use crate::sink::{Destination, Target};
 use crate::source::ledger::claims::Header;
 
@@ -18,14 +18,14 @@ pub fn answer(
     outcome: Outcome,
     header: &Header,
     sent_ms: i64,
-) -> Answer {
-    let plain = Answer { sink, outcome, moved: false, stop: Stop::Queue };
+) -> SinkAnswer {
+    let plain = SinkAnswer { sink, outcome, moved: false, stop: Stop::Queue };
     let (Err(failure), Some(route)) = (&plain.outcome, queue.routes.get(sink)) else { return plain };
-    let seen = Seen { queue, route, destination, header, failure };
+    let seen = FailureSeen { queue, route, destination, header, failure };
     match failure.class {
-        Class::TargetPermanent | Class::Backpressure => Answer { stop: seen.stop(), ..plain },
+        Class::TargetPermanent | Class::Backpressure => SinkAnswer { stop: seen.stop(), ..plain },
         Class::Transient | Class::Ambiguous | Class::Unknown if !failure.is_stale() => {
-            Answer { moved: seen.moved(sent_ms), ..plain }
+            SinkAnswer { moved: seen.moved(sent_ms), ..plain }
         }
         _ => plain,
     }
@@ -60,15 +60,15 @@ pub fn stop(
     Stop::Destination { wait, unroutable: chosen && judge::is_unroutable(policy, lasted, worked) }
 }
 
-struct Seen<'a> {
+struct FailureSeen<'a> {
     queue: &'a Queue,
-    route: &'a Route,
+    route: &'a SinkRoute,
     destination: &'a Destination,
     header: &'a Header,
     failure: &'a Failure,
 }
 
-impl Seen<'_> {
+impl FailureSeen<'_> {
     fn stop(&self) -> Stop {
         let (handle, target) = (&self.route.handle, &*self.route.spec.target);
         let has_parts = handle.has_parts(self.destination);

@@ -6,7 +6,7 @@
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
-use crate::pipeline::deliver::destinations::LaneKey;
+use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::limits::circuit::{Allow, Circuit, Transition};
 
 /// The breaker of the sink as a whole, and who is to blame for what it has seen.
@@ -19,7 +19,7 @@ pub(super) struct Breaker {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blamed {
     /// At one destination only: nothing is known against the others.
-    One(LaneKey),
+    One(DestinationKey),
     /// At several, or at the sink itself.
     Sink,
 }
@@ -31,7 +31,7 @@ impl Breaker {
 
     /// Whether it speaks for elements of this destination; `None` where destinations differ from element to element, and
     /// each is asked by itself.
-    fn is_about(&self, only: Option<LaneKey>) -> bool {
+    fn is_about(&self, only: Option<DestinationKey>) -> bool {
         match self.blamed {
             Some(Blamed::One(lane)) => only == Some(lane),
             Some(Blamed::Sink) | None => true,
@@ -39,7 +39,7 @@ impl Breaker {
     }
 
     /// What it allows elements of this destination.
-    pub(super) fn allows(&self, only: Option<LaneKey>, now: Instant) -> Allow {
+    pub(super) fn allows(&self, only: Option<DestinationKey>, now: Instant) -> Allow {
         // Asked for every element: while it is closed, who is to blame does not matter.
         match self.circuit.why() {
             Some(_) if self.is_about(only) => self.circuit.allows(now),
@@ -48,7 +48,7 @@ impl Breaker {
     }
 
     /// Something failed: at this destination, as far as is known.
-    pub(super) fn failed(&mut self, at: Option<LaneKey>, class: Class) -> Option<Transition> {
+    pub(super) fn failed(&mut self, at: Option<DestinationKey>, class: Class) -> Option<Transition> {
         self.blamed = Some(match (self.blamed, at) {
             (None, Some(lane)) => Blamed::One(lane),
             (Some(Blamed::One(before)), Some(lane)) if before == lane => Blamed::One(lane),

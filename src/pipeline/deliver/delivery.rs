@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::clock::Instant;
-use crate::pipeline::deliver::destinations::LaneKey;
+use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::sink::{Answered, Answers, Destination, Target};
 
@@ -16,7 +16,7 @@ use crate::sink::{Answered, Answers, Destination, Target};
 const WAVE: Duration = Duration::from_millis(20);
 
 /// A batch at a sink.
-pub struct Delivery {
+pub struct SinkDelivery {
     pub(super) handle: Arc<SinkHandle>,
     pub(super) answers: Answers,
     /// `None` when every element has its answer.
@@ -25,14 +25,14 @@ pub struct Delivery {
     pub(super) destinations: Vec<Destination>,
     pub(super) target: Arc<dyn Target>,
     /// The one destination of all of them.
-    pub(super) one: Option<LaneKey>,
+    pub(super) one: Option<DestinationKey>,
     /// A batch of one.
     pub(super) alone: bool,
     pub(super) sent: Instant,
     pub(super) now_ms: i64,
 }
 
-impl Delivery {
+impl SinkDelivery {
     /// Brings every element to the sink, as far as the sink has room.
     pub fn begin(&mut self) {
         // Unconstrained: the runtime would let only so many of them get anywhere.
@@ -100,7 +100,7 @@ impl Delivery {
             (Some(lane), false) => self.handle.confirmed_at(Some(lane), at_ms),
             (None, false) => {
                 let lanes = answered.confirmed.iter().map(|at| self.handle.lane(self.destination(*at)));
-                let lanes: HashSet<LaneKey> = lanes.collect();
+                let lanes: HashSet<DestinationKey> = lanes.collect();
                 lanes.into_iter().for_each(|lane| self.handle.confirmed_at(Some(lane), at_ms));
             }
         }

@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::pipeline::claim::Batch;
-use crate::pipeline::deliver::relay::{self, Begun};
+use crate::pipeline::claim::ClaimBatch;
+use crate::pipeline::deliver::relay::{self, Started};
 use crate::pipeline::queue::Queue;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -18,11 +18,11 @@ const FEW_BYTES: usize = 64 << 10;
 
 /// The claimed batches of one queue that are not at their sinks yet.
 #[derive(Debug, Default)]
-pub struct Dispatch(Mutex<State>);
+pub struct Dispatch(Mutex<DispatchState>);
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: VecDeque<Batch>,
+struct DispatchState {
+    waiting: VecDeque<ClaimBatch>,
     /// A task is at work and will see what is pushed.
     running: bool,
     /// It may wait for room. Elements behind it have no guard: an element that must be alone would wait for them, and they
@@ -32,7 +32,7 @@ struct State {
 
 impl Dispatch {
     /// Hands over a batch. Bounded by what is in flight.
-    pub fn push(&self, queue: &Arc<Queue>, mut batch: Batch) {
+    pub fn push(&self, queue: &Arc<Queue>, mut batch: ClaimBatch) {
         if batch.is_alone() {
             // It needs no room and has the only guard, for which those in line may wait.
             return queue.process.contain("dispatch", || _ = hand_over(queue, &mut batch));
@@ -61,7 +61,7 @@ impl Dispatch {
         !self.lock().running
     }
 
-    fn next(&self) -> Option<Batch> {
+    fn next(&self) -> Option<ClaimBatch> {
         let mut state = self.lock();
         let batch = state.waiting.pop_front();
         state.running = batch.is_some();
@@ -73,63 +73,63 @@ impl Dispatch {
     fn slow_down(&self) {
         let mut state = self.lock();
         state.slow = true;
-        state.waiting.iter_mut().for_each(Batch::leave_shared);
+        state.waiting.iter_mut().for_each(ClaimBatch::leave_shared);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DispatchState> {
         self.0.lock()
     }
 }
 
-fn is_few(batch: &Batch) -> bool {
+fn is_few(batch: &ClaimBatch) -> bool {
     let elements = &batch.claim().elements;
     elements.len() <= FEW && elements.iter().map(|element| element.member.len()).sum::<usize>() <= FEW_BYTES
 }
 
 fn run(queue: &Arc<Queue>) {
-    let rest = Rest(queue.clone());
+    let rest = Leftover(queue.clone());
     while let Some(mut batch) = queue.dispatch.next() {
-        if let Some(lacks) = hand_over(queue, &mut batch) {
+        if let Some(missing_bytes) = hand_over(queue, &mut batch) {
             queue.dispatch.slow_down();
-            return queue.spawn("dispatch", go_on(rest, batch, lacks));
+            return queue.spawn("dispatch", go_on(rest, batch, missing_bytes));
         }
     }
 }
 
 /// Goes on when there is room for the next element of a batch, and for each that follows in this batch and those behind it.
-async fn go_on(rest: Rest, mut batch: Batch, lacks: u64) {
+async fn go_on(rest: Leftover, mut batch: ClaimBatch, missing_bytes: u64) {
     let queue = rest.0.clone();
-    let mut lacks = Some(lacks);
+    let mut missing_bytes = Some(missing_bytes);
     loop {
         // Order: a stop goes first, and releases what is left. A place in a line may be left at any time.
         let ready = tokio::select! {
             biased;
             () = queue.stopping.cancelled() => false,
-            () = batch.get_ready(lacks) => true,
+            () = batch.get_ready(missing_bytes) => true,
         };
-        lacks = if ready { hand_over(&queue, &mut batch) } else { None };
+        missing_bytes = if ready { hand_over(&queue, &mut batch) } else { None };
         queue.watch.moves();
-        if lacks.is_none() {
+        if missing_bytes.is_none() {
             let Some(next) = queue.dispatch.next() else { return };
             batch = next;
         }
     }
 }
 
-/// Hands over what there is room for; what the next element lacks.
-fn hand_over(queue: &Arc<Queue>, batch: &mut Batch) -> Option<u64> {
-    let Begun { work, lacks } = relay::begin(batch);
+/// Hands over what there is room for; what the next element missing_bytes.
+fn hand_over(queue: &Arc<Queue>, batch: &mut ClaimBatch) -> Option<u64> {
+    let Started { work, missing_bytes } = relay::begin(batch);
     if let Some(work) = work {
         queue.spawn("relay", work);
     }
-    lacks
+    missing_bytes
 }
 
 /// What a panic leaves behind is released.
 #[derive(Debug)]
-struct Rest(Arc<Queue>);
+struct Leftover(Arc<Queue>);
 
-impl Drop for Rest {
+impl Drop for Leftover {
     fn drop(&mut self) {
         // Without one, the batches that came since are those of another task.
         while std::thread::panicking()

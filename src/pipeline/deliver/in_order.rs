@@ -18,12 +18,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clock::Instant;
 use crate::config::Ordered;
-use crate::pipeline::claim::{Batch, Claim, Held};
+use crate::pipeline::claim::{Claim, ClaimBatch, ClaimedElement};
 use crate::pipeline::deliver::conclude;
-use crate::pipeline::deliver::outbound::{self, Subject};
-use crate::pipeline::deliver::relay::{self, Early};
+use crate::pipeline::deliver::outbound::{self, ElementView};
+use crate::pipeline::deliver::relay::{self, NoDelivery};
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::plant::{Lie, planted};
 use crate::sink::Destination;
 
@@ -37,47 +37,47 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The lines of one queue. Bounded by what is in flight.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct KeyQueues {
     /// What waits, by key: an entry for each key that has an element at its sinks.
-    lines: Mutex<HashMap<u64, VecDeque<Held>>>,
+    lines: Mutex<HashMap<u64, VecDeque<ClaimedElement>>>,
     /// Everything in hand goes back.
-    spilling: AtomicBool,
+    returning_all: AtomicBool,
     /// What comes goes back; what waits here already is delivered first.
-    draining: AtomicBool,
+    returning_new: AtomicBool,
     /// Nothing begins: claims are taken over, and what is due first may be in the last of them.
     gathering: AtomicBool,
 }
 
-impl Lines {
+impl KeyQueues {
     /// Whether nothing is in hand.
     pub fn is_empty(&self) -> bool {
         self.lines.lock().is_empty()
     }
 
     /// Whether everything in hand goes back, and nothing may be claimed.
-    pub fn is_spilling(&self) -> bool {
-        self.spilling.load(Ordering::Acquire)
+    pub fn returns_all(&self) -> bool {
+        self.returning_all.load(Ordering::Acquire)
     }
 
     /// Whether what comes from a claim goes back, and nothing may be claimed until what waits is delivered.
-    pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+    pub fn returns_new(&self) -> bool {
+        self.returning_new.load(Ordering::Acquire)
     }
 
     /// Everything has gone back.
-    pub fn spilled(&self) {
-        self.spilling.store(false, Ordering::Release);
-        self.draining.store(false, Ordering::Release);
+    pub fn returned_all(&self) {
+        self.returning_all.store(false, Ordering::ReleaseCause);
+        self.returning_new.store(false, Ordering::ReleaseCause);
     }
 
     /// From now on what comes goes back.
-    fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
+    fn return_new(&self) {
+        self.returning_new.store(true, Ordering::ReleaseCause);
     }
 
     /// From now on everything in hand goes back.
-    pub fn spill(&self) {
-        self.spilling.store(true, Ordering::Release);
+    pub fn return_all(&self) {
+        self.returning_all.store(true, Ordering::ReleaseCause);
         let waiting: Vec<_> = self.lines.lock().values_mut().flat_map(std::mem::take).collect();
         // Dropped, they are released.
         drop(waiting);
@@ -90,7 +90,7 @@ impl Lines {
 
     /// From now on what comes waits until everything is there, or waits no more.
     pub fn gather(&self, gathering: bool) {
-        self.gathering.store(gathering, Ordering::Release);
+        self.gathering.store(gathering, Ordering::ReleaseCause);
     }
 
     /// Whether something that waits is due later than this.
@@ -100,7 +100,7 @@ impl Lines {
     }
 
     /// Adds an element behind the others with its key that are not due later; whether it is the first.
-    fn push(&self, key: u64, held: Held) -> bool {
+    fn push(&self, key: u64, held: ClaimedElement) -> bool {
         match self.lines.lock().entry(key) {
             Entry::Occupied(mut line) => {
                 let line = line.get_mut();
@@ -116,7 +116,7 @@ impl Lines {
     }
 
     /// The next element of a line; a line without one ends.
-    fn next(&self, key: u64) -> Option<Held> {
+    fn next(&self, key: u64) -> Option<ClaimedElement> {
         let mut lines = self.lines.lock();
         let next = lines.get_mut(&key).and_then(VecDeque::pop_front);
         if next.is_none() {
@@ -127,19 +127,19 @@ impl Lines {
 }
 
 /// Puts the elements of a batch into their lines, in due order, and answers what delivers those that were the first there.
-pub fn begin(batch: &mut Batch) -> Option<BoxFuture<'static, ()>> {
+pub fn begin(batch: &mut ClaimBatch) -> Option<BoxFuture<'static, ()>> {
     let claim = batch.claim().clone();
     let queue = claim.queue.clone();
-    let mut elements: Vec<Held> = batch.collect();
+    let mut elements: Vec<ClaimedElement> = batch.collect();
     // What was taken over has entries before bare elements.
     elements.sort_by_key(|held| held.due_ms());
     let mut first = Vec::new();
     for mut held in elements {
         if !held.parts().has_room() {
             // Its key is in its body, which was not read. What comes behind it must not be delivered before.
-            queue.lines.drain();
+            queue.lines.return_new();
         }
-        if queue.lines.is_spilling() || queue.lines.is_draining() {
+        if queue.lines.returns_all() || queue.lines.returns_new() {
             // Something before it goes back.
             continue;
         }
@@ -156,12 +156,12 @@ pub fn begin(batch: &mut Batch) -> Option<BoxFuture<'static, ()>> {
 }
 
 /// Which line an element belongs to. One that cannot be read or routed has its own: it is decided without a sink.
-fn key_of(held: &mut Held) -> u64 {
+fn key_of(held: &mut ClaimedElement) -> u64 {
     let parts = held.parts();
     let queue = parts.queue().clone();
     let Some(Ordered::Key(template)) = queue.spec.order.as_deref() else { return 0 };
     let own = u64::from_be_bytes(parts.id.id.0);
-    let subject = Subject::of(parts);
+    let subject = ElementView::of(parts);
     let Some(payload) = outbound::peeked(&subject) else { return own };
     match template {
         Some(template) => outbound::text(&subject, &payload, template).map_or(own, |key| xxh3_64(key.as_bytes())),
@@ -189,8 +189,8 @@ async fn write(claim: Arc<Claim>) {
 
 /// Delivers a line to its end.
 async fn deliver(queue: Arc<Queue>, key: u64) {
-    let line = Line { queue, key };
-    while line.queue.lines.is_gathering() && !line.queue.lines.is_spilling() && !line.queue.stopping.is_cancelled() {
+    let line = KeyQueue { queue, key };
+    while line.queue.lines.is_gathering() && !line.queue.lines.returns_all() && !line.queue.stopping.is_cancelled() {
         tokio::time::sleep(GATHER).await;
     }
     while let Some(held) = line.queue.lines.next(key) {
@@ -200,12 +200,12 @@ async fn deliver(queue: Arc<Queue>, key: u64) {
 }
 
 /// What a panic or the end of the process leaves in a line goes back.
-struct Line {
+struct KeyQueue {
     queue: Arc<Queue>,
     key: u64,
 }
 
-impl Drop for Line {
+impl Drop for KeyQueue {
     fn drop(&mut self) {
         let mut left = 0;
         while let Some(held) = self.queue.lines.next(self.key) {
@@ -213,31 +213,31 @@ impl Drop for Line {
             left += 1;
         }
         if left > 0 {
-            self.queue.lines.spill();
+            self.queue.lines.return_all();
         }
     }
 }
 
 /// Brings one element to its verdict.
-async fn one(queue: &Arc<Queue>, mut held: Held) {
+async fn one(queue: &Arc<Queue>, mut held: ClaimedElement) {
     loop {
-        if queue.lines.is_spilling() || queue.stopping.is_cancelled() {
+        if queue.lines.returns_all() || queue.stopping.is_cancelled() {
             return drop(held);
         }
         held.parts().join_shared().await;
         let verdict = match relay::round(&mut held).await {
             // Not sent, because too little of the lease is left. It goes back, as all that is behind it: left to a lease that
             // still runs, it would be overtaken by the next claim. Where another owner has it, Redis refuses the verdict.
-            Err(Early::Stale) => {
+            Err(NoDelivery::Stale) => {
                 queue.events.stale_drops(1);
                 drop(held);
-                return queue.lines.spill();
+                return queue.lines.return_all();
             }
-            Err(Early::Decided(verdict)) => {
+            Err(NoDelivery::Decided(verdict)) => {
                 let goes_back = matches!(verdict, Verdict::Release { .. });
                 conclude::without_sinks(held, verdict);
                 if goes_back {
-                    queue.lines.spill();
+                    queue.lines.return_all();
                 }
                 return;
             }
@@ -253,15 +253,15 @@ async fn one(queue: &Arc<Queue>, mut held: Held) {
                 header.set_failure(class, code);
                 if !note(&mut held).await {
                     drop(held);
-                    return queue.lines.spill();
+                    return queue.lines.return_all();
                 }
                 after
             }
             // Another element may be for a destination that works, and must not be the next.
-            Verdict::Release { why: Release::Destination { after } } => after,
+            Verdict::Release { why: ReleaseCause::Destination { after } } => after,
             Verdict::Release { .. } => {
                 held.settle(verdict);
-                return queue.lines.spill();
+                return queue.lines.return_all();
             }
             verdict => return held.settle(verdict),
         };
@@ -269,14 +269,14 @@ async fn one(queue: &Arc<Queue>, mut held: Held) {
         rest(queue, wait).await;
         // While something holds the queue up, it is not ours to try: a probe finds out.
         if !queue.is_open() && !queue.stopping.is_cancelled() {
-            held.settle(Verdict::Release { why: Release::OnHold });
-            return queue.lines.spill();
+            held.settle(Verdict::Release { why: ReleaseCause::OnHold });
+            return queue.lines.return_all();
         }
     }
 }
 
 /// Writes the attempts of an element into its claim, so that they are known after a crash; `false` if it is not ours any more.
-async fn note(held: &mut Held) -> bool {
+async fn note(held: &mut ClaimedElement) -> bool {
     let parts = held.parts();
     let (queue, claim) = (parts.queue().clone(), parts.claim.clone());
     if !queue.settler.progress(&claim, parts.place, &parts.element, parts.header.clone()).await {
@@ -291,7 +291,7 @@ async fn note(held: &mut Held) -> bool {
 /// Waits for the next attempt, or until everything goes back.
 async fn rest(queue: &Queue, wait: Duration) {
     let until = Instant::now().after(wait);
-    while !queue.lines.is_spilling() {
+    while !queue.lines.returns_all() {
         let left = until.since(Instant::now());
         if left.is_zero() {
             return;

@@ -9,11 +9,11 @@ use redisson_codecs::{DecodeError, Payload};
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Identity, lateness};
-use crate::pipeline::claim::{Claim, Parts};
+use crate::pipeline::claim::{Claim, ElementState};
 pub use crate::pipeline::deliver::understand::unroutable;
 use crate::pipeline::deliver::understand::{self, Understood, dead, routed, understand_by};
-use crate::pipeline::limits::large::{SMALL, Turn};
-use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::pipeline::limits::large::{LargeTurn, SMALL};
+use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::plant::{Lie, planted};
 use crate::route::ElementInfo;
 use crate::sink::{Destination, Outbound};
@@ -24,7 +24,7 @@ use crate::telemetry::labels::DeadReason;
 use crate::template::{Filler, Template};
 
 /// An element, as far as decoding and routing look at it.
-pub struct Subject<'a> {
+pub struct ElementView<'a> {
     /// Its claim.
     pub claim: &'a Claim,
     /// Its identity.
@@ -43,13 +43,13 @@ pub struct Subject<'a> {
     pub place: usize,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> ElementView<'a> {
     /// The element that these parts are of.
-    pub fn of(parts: &'a Parts) -> Self {
-        let Parts { claim, id, payload, header, element, place, .. } = parts;
+    pub fn of(parts: &'a ElementState) -> Self {
+        let ElementState { claim, id, payload, header, element, place, .. } = parts;
         let topic = claim.queue.store.topic(element);
         let Header { attempts, doubt, .. } = *header;
-        Subject { claim, id, payload, due_ms: header.due_ms(), attempts, doubt, topic, place: *place }
+        ElementView { claim, id, payload, due_ms: header.due_ms(), attempts, doubt, topic, place: *place }
     }
 
     /// As its spans show it.
@@ -72,7 +72,7 @@ impl<'a> Subject<'a> {
 /// A payload, and the turn that a large one has until its bodies are made.
 pub struct Readable<'a> {
     payload: Payload,
-    _turn: Option<Turn<'a>>,
+    _turn: Option<LargeTurn<'a>>,
 }
 
 impl Deref for Readable<'_> {
@@ -84,7 +84,7 @@ impl Deref for Readable<'_> {
 }
 
 /// Decodes, in a turn what may become large.
-fn decode<'a>(subject: &Subject<'a>, payload: &Bytes) -> (Result<Payload, DecodeError>, Option<Turn<'a>>) {
+fn decode<'a>(subject: &ElementView<'a>, payload: &Bytes) -> (Result<Payload, DecodeError>, Option<LargeTurn<'a>>) {
     let queue = &subject.claim.queue;
     match queue.spec.decode_within(payload, SMALL) {
         Some(decoded) => (decoded, None),
@@ -96,7 +96,7 @@ fn decode<'a>(subject: &Subject<'a>, payload: &Bytes) -> (Result<Payload, Decode
 }
 
 /// The payload, or why the element needs no sink.
-pub fn readable<'a>(subject: &Subject<'a>) -> Result<Readable<'a>, Verdict> {
+pub fn readable<'a>(subject: &ElementView<'a>) -> Result<Readable<'a>, Verdict> {
     let queue = &subject.claim.queue;
     if let Some(traces) = &subject.claim.traces {
         traces.begun(subject.place, &subject.traced());
@@ -120,7 +120,7 @@ pub fn readable<'a>(subject: &Subject<'a>) -> Result<Readable<'a>, Verdict> {
             return Err(dead(DeadReason::Junk, failure));
         }
         Err(NoPayload::Missing) => return Err(Verdict::Gone),
-        Err(NoPayload::NoRoom) => return Err(Verdict::Release { why: Release::NoRoom }),
+        Err(NoPayload::NoRoom) => return Err(Verdict::Release { why: ReleaseCause::NoRoom }),
         Err(NoPayload::NotDue(at_ms)) => return Err(Verdict::Return { at_ms: *at_ms }),
     };
     let mut turn = None;
@@ -144,13 +144,13 @@ pub fn readable<'a>(subject: &Subject<'a>) -> Result<Readable<'a>, Verdict> {
 }
 
 /// The payload as templates see it, without a verdict and uncounted.
-pub fn peeked<'a>(subject: &Subject<'a>) -> Option<Readable<'a>> {
+pub fn peeked<'a>(subject: &ElementView<'a>) -> Option<Readable<'a>> {
     let (decoded, turn) = decode(subject, subject.payload.as_ref().ok()?);
     Some(Readable { payload: decoded.ok()?, _turn: turn })
 }
 
 /// What a template makes of an element.
-pub fn text(subject: &Subject<'_>, payload: &Payload, template: &Template) -> Option<String> {
+pub fn text(subject: &ElementView<'_>, payload: &Payload, template: &Template) -> Option<String> {
     let queue = &subject.claim.queue;
     let attempt = subject.attempt();
     let (due_ms, topic) = (subject.due_ms, subject.topic.as_deref());
@@ -160,7 +160,7 @@ pub fn text(subject: &Subject<'_>, payload: &Payload, template: &Template) -> Op
 
 /// The element on its way to the sink of this place among the queue's destinations; a failure if a template has no value.
 pub fn message(
-    subject: &Subject<'_>,
+    subject: &ElementView<'_>,
     payload: &Payload,
     place: usize,
     now_ms: i64,
@@ -206,7 +206,7 @@ fn flipped(body: Bytes) -> Bytes {
 }
 
 /// What the message takes in memory beyond the bytes that came, until the sink has answered.
-pub fn growth(subject: &Subject<'_>, message: &Outbound, place: usize) -> u64 {
+pub fn growth(subject: &ElementView<'_>, message: &Outbound, place: usize) -> u64 {
     let came = subject.payload.as_ref().map_or(&[][..], |payload| &payload[..]);
     let body = message.body.len() as u64;
     let own = if is_within(&message.body, came) { 0 } else { body };

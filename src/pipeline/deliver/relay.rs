@@ -12,15 +12,15 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::clock::Instant;
 use crate::message::Outcome;
-use crate::pipeline::claim::{Batch, Held, Parts};
+use crate::pipeline::claim::{ClaimBatch, ClaimedElement, ElementState};
 use crate::pipeline::deliver::answer::answer;
 use crate::pipeline::deliver::conclude;
 use crate::pipeline::deliver::in_order;
-use crate::pipeline::deliver::outbound::{self, Subject};
-use crate::pipeline::deliver::pass::{Entry, Passed, pass};
-use crate::pipeline::deliver::together::{Together, is_common};
-use crate::pipeline::settle::judge::Answer;
-use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::pipeline::deliver::outbound::{self, ElementView};
+use crate::pipeline::deliver::pass::{Decision, Decisions, pass};
+use crate::pipeline::deliver::together::{BatchDelivery, is_common};
+use crate::pipeline::settle::judge::SinkAnswer;
+use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::sink::{Destination, Outbound};
 
 /// How long confirmed elements of a claim wait for its others before they are written.
@@ -30,25 +30,25 @@ const FLUSH: Duration = Duration::from_millis(20);
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
 /// The beginning of a delivery.
-pub struct Begun<T> {
+pub struct Started<T> {
     /// What brings the elements that were handed over to their verdicts.
     pub work: T,
     /// What the next element of the batch grows by, if there is no room for that. What is left of the batch is to be begun when
     /// there is.
-    pub lacks: Option<u64>,
+    pub missing_bytes: Option<u64>,
 }
 
 /// Begins to deliver a batch, in its order, and returns what brings it to its verdicts.
 ///
 /// Every element is at its sink's door when this returns, as far as the door is open and there is room: two batches, each in
 /// a task of its own, could overtake each other on the way there, and elements of one Kafka partition would change places.
-pub fn begin(batch: &mut Batch) -> Begun<Option<BoxFuture<'static, ()>>> {
+pub fn begin(batch: &mut ClaimBatch) -> Started<Option<BoxFuture<'static, ()>>> {
     if batch.claim().queue.spec.order.is_some() {
-        return Begun { work: in_order::begin(batch), lacks: None };
+        return Started { work: in_order::begin(batch), missing_bytes: None };
     }
     if is_common(batch) {
-        let Begun { work, lacks } = Together::begin(batch);
-        return Begun { work: work.map(|together| together.finish().boxed()), lacks };
+        let Started { work, missing_bytes } = BatchDelivery::begin(batch);
+        return Started { work: work.map(|together| together.finish().boxed()), missing_bytes };
     }
     let claim = batch.claim().clone();
     let mut outstanding = FuturesUnordered::new();
@@ -72,14 +72,14 @@ pub fn begin(batch: &mut Batch) -> Begun<Option<BoxFuture<'static, ()>>> {
         }
         claim.queue.settler.flush(&claim);
     };
-    Begun { work: Some(finish.boxed()), lacks: None }
+    Started { work: Some(finish.boxed()), missing_bytes: None }
 }
 
 /// What one round found out.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct RoundResult {
     /// What sinks answered.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<SinkAnswer>,
     /// Sinks that have got the element.
     pub asked: Vec<usize>,
     /// Where it was to go, by sink.
@@ -95,30 +95,30 @@ pub(super) struct Found {
 }
 
 /// Why an element's sinks have nothing to say about it.
-pub(super) enum Early {
+pub(super) enum NoDelivery {
     /// The verdict is there without them.
     Decided(Verdict),
     /// The lease is over: not ours to send, and not ours to settle.
     Stale,
 }
 
-impl From<Verdict> for Early {
+impl From<Verdict> for NoDelivery {
     fn from(verdict: Verdict) -> Self {
-        Early::Decided(verdict)
+        NoDelivery::Decided(verdict)
     }
 }
 
-async fn relay(mut held: Held) {
+async fn relay(mut held: ClaimedElement) {
     match round(&mut held).await {
-        Err(Early::Stale) => held.drop_stale(),
-        Err(Early::Decided(verdict)) => conclude::without_sinks(held, verdict),
+        Err(NoDelivery::Stale) => held.drop_stale(),
+        Err(NoDelivery::Decided(verdict)) => conclude::without_sinks(held, verdict),
         Ok(found) => conclude::by_answers(held, found),
     }
 }
 
 /// One round: what the sinks said, or why they were not asked.
-pub(super) async fn round(held: &mut Held) -> Result<Found, Early> {
-    let mut found = Found::default();
+pub(super) async fn round(held: &mut ClaimedElement) -> Result<RoundResult, NoDelivery> {
+    let mut found = RoundResult::default();
     let queue = held.parts().queue().clone();
     // Order: what a sink has answered counts, even if the drain's time is up.
     let ended = tokio::select! {
@@ -141,14 +141,14 @@ pub(super) async fn round(held: &mut Held) -> Result<Found, Early> {
 
 /// Decodes, routes and delivers; fills `found` as it goes, so that what is known survives a panic or the end of the
 /// drain.
-async fn attempt(held: &mut Held, found: &mut Found) -> Result<(), Early> {
+async fn attempt(held: &mut ClaimedElement, found: &mut RoundResult) -> Result<(), NoDelivery> {
     let parts = held.parts();
     // Boxed, like every way that few elements take: each would be moved and allocated with the room for it.
     if !parts.queue().spec.claim_ahead.is_zero() {
         Box::pin(wait_until_due(parts)).await?;
     }
     let (mut messages, now_ms) = loop {
-        let send_before = parts.claim.fresh().ok_or(Early::Stale)?;
+        let send_before = parts.claim.fresh().ok_or(NoDelivery::Stale)?;
         let now_ms = parts.queue().home().now_ms();
         let (messages, grown) = messages(parts, now_ms, send_before)?;
         if parts.grow(grown) {
@@ -168,16 +168,16 @@ async fn attempt(held: &mut Held, found: &mut Found) -> Result<(), Early> {
     }
     deliver(held, messages, found, now_ms).await;
     held.parts().shrink();
-    let stale = |answer: &Answer| matches!(&answer.outcome, Err(failure) if failure.is_stale());
+    let stale = |answer: &SinkAnswer| matches!(&answer.outcome, Err(failure) if failure.is_stale());
     match !found.answers.is_empty() && found.answers.iter().all(stale) {
-        true => Err(Early::Stale),
+        true => Err(NoDelivery::Stale),
         false => Ok(()),
     }
 }
 
 /// The element on its way to every sink that has not confirmed it, with what it grew by.
-fn messages(parts: &Parts, now_ms: i64, send_before: Instant) -> Result<(Vec<(usize, Outbound)>, u64), Verdict> {
-    let subject = Subject::of(parts);
+fn messages(parts: &ElementState, now_ms: i64, send_before: Instant) -> Result<(Vec<(usize, Outbound)>, u64), Verdict> {
+    let subject = ElementView::of(parts);
     let payload = outbound::readable(&subject)?;
     let routes = &parts.queue().routes;
     let (mut messages, mut grown) = (Vec::with_capacity(routes.len()), 0);
@@ -194,18 +194,18 @@ fn messages(parts: &Parts, now_ms: i64, send_before: Instant) -> Result<(Vec<(us
 }
 
 /// Waits until the element may grow by so much, or until there is a reason to give it back.
-async fn wait_for_room(parts: &mut Parts, bytes: u64) -> Result<(), Verdict> {
+async fn wait_for_room(parts: &mut ElementState, bytes: u64) -> Result<(), Verdict> {
     let stopping = parts.queue().stopping.clone();
     // Order: a stop goes first. Both may be left at any time.
     tokio::select! {
         biased;
-        () = stopping.cancelled() => Err(Verdict::Release { why: Release::Shutdown }),
+        () = stopping.cancelled() => Err(Verdict::Release { why: ReleaseCause::Shutdown }),
         () = parts.wait_for_room(bytes) => Ok(()),
     }
 }
 
 /// Holds an element that was claimed ahead until it is due (R9), or until there is a reason to give it back.
-async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
+async fn wait_until_due(parts: &mut ElementState) -> Result<(), Verdict> {
     let queue = parts.queue().clone();
     let Some(due_ms) = parts.header.due_ms() else { return Ok(()) };
     let mut waited = false;
@@ -222,7 +222,7 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
         // Order: a stop goes first. Both may be left at any time.
         tokio::select! {
             biased;
-            () = queue.stopping.cancelled() => return Err(Verdict::Release { why: Release::Shutdown }),
+            () = queue.stopping.cancelled() => return Err(Verdict::Release { why: ReleaseCause::Shutdown }),
             () = tokio::time::sleep(left) => {}
         }
     }
@@ -230,7 +230,7 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
         parts.join_shared().await;
         // What was on its way to a sink when the hold began is sent all the same; this one need not be.
         if queue.hold().why().is_some() && parts.probe.is_none() {
-            return Err(Verdict::Release { why: Release::OnHold });
+            return Err(Verdict::Release { why: ReleaseCause::OnHold });
         }
         parts.since = Instant::now();
     }
@@ -238,22 +238,22 @@ async fn wait_until_due(parts: &mut Parts) -> Result<(), Verdict> {
 }
 
 /// Hands the messages to their sinks, all at once.
-async fn deliver(held: &mut Held, messages: Vec<(usize, Outbound)>, found: &mut Found, now_ms: i64) {
+async fn deliver(held: &mut ClaimedElement, messages: Vec<(usize, Outbound)>, found: &mut RoundResult, now_ms: i64) {
     let queue = held.parts().queue().clone();
     let probe = held.parts().probe.is_some();
     let (mut open, mut passes) = (Vec::with_capacity(messages.len()), Vec::new());
     for (place, message) in messages {
         match pass(&queue, &queue.routes[place], probe, std::iter::once(&message)) {
-            Passed::All => open.push((place, message)),
+            Decisions::All => open.push((place, message)),
             // A breaker that opened after the claim: what waits here is not thrown at a sink that is down.
-            Passed::None => {}
-            Passed::Each(entries) => match entries.into_iter().next() {
-                Some(Entry::Go(pass)) => {
+            Decisions::None => {}
+            Decisions::Each(entries) => match entries.into_iter().next() {
+                Some(Decision::Go(pass)) => {
                     found.probe |= pass.is_probe();
                     passes.push(pass);
                     open.push((place, message));
                 }
-                Some(Entry::Back(wait)) => found.held = found.held.max(Some(wait)),
+                Some(Decision::Back(wait)) => found.held = found.held.max(Some(wait)),
                 None => {}
             },
         }
@@ -274,7 +274,12 @@ async fn deliver(held: &mut Held, messages: Vec<(usize, Outbound)>, found: &mut 
 
 /// Where one sink has confirmed and another has not within a second, that is written down, so that a crash does not
 /// deliver to the first again.
-async fn deliver_to_several(held: &mut Held, messages: Vec<(usize, Outbound)>, found: &mut Found, now_ms: i64) {
+async fn deliver_to_several(
+    held: &mut ClaimedElement,
+    messages: Vec<(usize, Outbound)>,
+    found: &mut RoundResult,
+    now_ms: i64,
+) {
     let queue = held.parts().queue().clone();
     let deliveries = messages.into_iter().map(|(place, message)| {
         let route = &queue.routes[place];
@@ -304,7 +309,7 @@ async fn deliver_to_several(held: &mut Held, messages: Vec<(usize, Outbound)>, f
 }
 
 /// Counts and keeps what a sink answered; whether it confirmed.
-fn answered(held: &mut Held, found: &mut Found, place: usize, outcome: Outcome, now_ms: i64) -> bool {
+fn answered(held: &mut ClaimedElement, found: &mut RoundResult, place: usize, outcome: Outcome, now_ms: i64) -> bool {
     let parts = held.parts();
     let route = &parts.queue().routes[place];
     let stale = matches!(&outcome, Err(failure) if failure.is_stale());
@@ -325,7 +330,7 @@ fn answered(held: &mut Held, found: &mut Found, place: usize, outcome: Outcome, 
     confirmed
 }
 
-async fn write_progress(held: &mut Held, found: &Found) {
+async fn write_progress(held: &mut ClaimedElement, found: &RoundResult) {
     let parts = held.parts();
     let mut header = parts.header.clone();
     for answer in found.answers.iter().filter(|answer| answer.outcome.is_ok()) {

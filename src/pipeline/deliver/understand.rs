@@ -9,7 +9,7 @@ use redisson_codecs::{DecodeError, Payload};
 
 use crate::config::{OnDecodeError, OnExpired, QueueSpec, RouteSpec, Routed};
 use crate::message::{Class, Failure};
-use crate::pipeline::settle::verdict::{Death, Release, Verdict};
+use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 use crate::route::ElementInfo;
 use crate::source::Junk;
 use crate::telemetry::labels::DeadReason;
@@ -70,7 +70,7 @@ fn decoded(spec: &QueueSpec, payload: &Bytes, decoded: Result<Payload, DecodeErr
         OnDecodeError::DeadLetter => (Err(dead(DeadReason::Undecodable, failure)), None),
         OnDecodeError::Hold => {
             let failure = Failure { class: Class::TargetPermanent, ..failure };
-            (Err(Verdict::Release { why: Release::Hold { sink: None, failure } }), None)
+            (Err(Verdict::Release { why: ReleaseCause::Hold { sink: None, failure } }), None)
         }
     };
     Understood { payload, expired: false, refused: true, opaque }

@@ -9,7 +9,7 @@ use futures_util::stream::{self, StreamExt};
 use crate::clock::Instant;
 use crate::pipeline::leases::reconcile::reconcile;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::Buried;
 use crate::telemetry::status::Heartbeat;
@@ -18,15 +18,15 @@ use crate::telemetry::status::Heartbeat;
 const PARALLEL: usize = 16;
 
 /// Extends until the process gives up its leases.
-pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
-    let process = seats.process().clone();
+pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
+    let process = registry.process().clone();
     let (mut every, mut seen) = (Duration::from_secs(1), None);
     loop {
-        let changes = seats.changes();
+        let changes = registry.changes();
         if seen.replace(changes) != Some(changes) {
             // Those that are about to go count as well.
-            let at_work = seats.at_work().into_iter().map(|(_, queue)| queue.spec.lease);
-            let shortest = seats.places().into_iter().map(|place| seats.spec(place).lease).chain(at_work).min();
+            let at_work = registry.at_work().into_iter().map(|(_, queue)| queue.spec.lease);
+            let shortest = registry.places().into_iter().map(|place| registry.spec(place).lease).chain(at_work).min();
             every = (shortest.unwrap_or(Duration::from_secs(30)) / 8)
                 .clamp(Duration::from_millis(10), Duration::from_secs(1));
         }
@@ -38,7 +38,7 @@ pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
         }
         heartbeat.beat();
         // Of a server that is away nothing can be extended, and its queues must not hold up the others.
-        let busy = seats.find(|queue| !queue.leases.is_idle() && queue.home().is_up());
+        let busy = registry.find(|queue| !queue.leases.is_idle() && queue.home().is_up());
         let round = stream::iter(busy).for_each_concurrent(PARALLEL, |queue| async move {
             reconcile(&queue).await;
             extend(&queue).await;

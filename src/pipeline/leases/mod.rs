@@ -23,7 +23,7 @@ use crate::source::ledger::claims::ClaimName;
 /// The claims of one queue.
 #[derive(Debug, Default)]
 pub struct Leases {
-    state: Mutex<State>,
+    state: Mutex<LeaseState>,
     /// Claims that are held, and names to bury: most of ten thousand queues have neither.
     size: AtomicUsize,
     /// One comparison at a time.
@@ -31,7 +31,7 @@ pub struct Leases {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LeaseState {
     held: HashMap<u64, Arc<Claim>>,
     /// Names of claims that are empty, with the Redis times after which they cannot run again.
     ended: Vec<(ClaimName, i64)>,
@@ -153,7 +153,7 @@ impl Leases {
 
     /// Takes over what is remembered of claims that have ended, or were let go of.
     pub fn inherit(&self, before: &Leases) {
-        let State { held: _, mut ended, mut forgotten, mut left, known_in: _ } = before.with(|state| State {
+        let LeaseState { held: _, mut ended, mut forgotten, mut left, known_in: _ } = before.with(|state| LeaseState {
             held: HashMap::default(),
             ended: std::mem::take(&mut state.ended),
             forgotten: std::mem::take(&mut state.forgotten),
@@ -223,7 +223,7 @@ impl Leases {
         state.held.is_empty() && state.ended.is_empty() && state.left.is_empty()
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut LeaseState) -> T) -> T {
         let mut state = self.state.lock();
         let answer = change(&mut state);
         self.size.store(state.held.len() + state.ended.len(), Ordering::Relaxed);

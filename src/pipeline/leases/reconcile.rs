@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::link::History;
 use crate::pipeline::claim::Claim;
-use crate::pipeline::claim::record::Differences;
+use crate::pipeline::claim::record::ClaimDifferences;
 use crate::pipeline::queue::Queue;
 use crate::plant::{Lie, planted};
 use crate::source::SourceError;
@@ -61,7 +61,7 @@ async fn compare(queue: &Arc<Queue>, claim: &Arc<Claim>) -> Result<(), SourceErr
     let contents = queue.store.contents(claim.name).await?;
     let mut elements = contents.elements;
     elements.extend(contents.damaged);
-    let Differences { confirmed, returned, missing } = claim.differences(elements);
+    let ClaimDifferences { confirmed, returned, missing } = claim.differences(elements);
     let back = if queue.spec.order.is_some() { Vec::new() } else { returned };
     let verdicts = verdicts(claim, &confirmed, &back);
     // First: if the answer is lost, the next comparison finds them gone.

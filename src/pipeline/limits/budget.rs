@@ -14,21 +14,21 @@ use super::growth::Growing;
 
 /// A bound on elements and bytes. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<Mutex<State>>);
+pub struct Budget(Arc<Mutex<BudgetState>>);
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct BudgetState {
     count: u64,
     pub(super) bytes: u64,
     count_limit: u64,
     pub(super) byte_limit: u64,
-    waiting: VecDeque<Waiter>,
+    waiting: VecDeque<RoomWaiter>,
     /// What elements in flight have grown to; most queues never have any.
     pub(super) growth: Option<Box<Growing>>,
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct RoomWaiter {
     want: Room,
     granted: oneshot::Sender<Room>,
 }
@@ -42,7 +42,7 @@ pub struct Room {
     pub bytes: u64,
 }
 
-impl State {
+impl BudgetState {
     /// As much of `want` as there is, if that is at least one element and either the bytes wanted or, for something
     /// larger than the whole limit, all of them.
     fn grant(&mut self, want: Room) -> Option<Room> {
@@ -81,7 +81,7 @@ impl State {
 impl Budget {
     /// A budget of `count` elements and `bytes` bytes; zero is taken as one.
     pub fn new(count: u64, bytes: u64) -> Self {
-        Budget(Arc::new(Mutex::new(State {
+        Budget(Arc::new(Mutex::new(BudgetState {
             count: 0,
             bytes: 0,
             count_limit: count.max(1),
@@ -106,7 +106,7 @@ impl Budget {
                     return self.reservation(room);
                 }
                 let (sender, receiver) = oneshot::channel();
-                state.waiting.push_back(Waiter { want, granted: sender });
+                state.waiting.push_back(RoomWaiter { want, granted: sender });
                 receiver
             };
             let mut pending = Pending { budget: self, granted };
@@ -165,7 +165,7 @@ impl Budget {
         state.serve();
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.0.lock()
     }
 }

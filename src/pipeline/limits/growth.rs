@@ -12,19 +12,19 @@ use std::collections::VecDeque;
 
 use tokio::sync::oneshot;
 
-use super::budget::{Budget, State};
+use super::budget::{Budget, BudgetState};
 
 /// Growth of one budget.
 #[derive(Debug, Default)]
 pub(super) struct Growing {
     /// What is granted; a part of the bytes of the budget.
     granted: u64,
-    waiting: VecDeque<Waiter>,
+    waiting: VecDeque<GrowthWaiter>,
     ratio: Ratio,
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct GrowthWaiter {
     bytes: u64,
     granted: oneshot::Sender<()>,
 }
@@ -56,7 +56,7 @@ impl Ratio {
     }
 }
 
-impl State {
+impl BudgetState {
     pub(super) fn is_growth_awaited(&self) -> bool {
         self.growth.as_ref().is_some_and(|growth| !growth.waiting.is_empty())
     }
@@ -107,7 +107,7 @@ impl Budget {
                 return Grown { budget: self.clone(), bytes };
             }
             let (sender, receiver) = oneshot::channel();
-            state.growth.get_or_insert_default().waiting.push_back(Waiter { bytes, granted: sender });
+            state.growth.get_or_insert_default().waiting.push_back(GrowthWaiter { bytes, granted: sender });
             receiver
         };
         let mut place = Place { budget: self, bytes, granted };

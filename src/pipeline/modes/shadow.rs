@@ -13,7 +13,7 @@ use crate::clock::Instant;
 use crate::config::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec};
 use crate::message::{About, Identity, lateness};
 use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::route::ElementInfo;
 use crate::sink::Destination;
 use crate::source::ledger::claims::Element;
@@ -33,15 +33,15 @@ const MOST: usize = 5_000;
 const SUMMARY: Duration = Duration::from_secs(60);
 
 /// Reads until the process stops.
-pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
-    let process = seats.process().clone();
+pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
+    let process = registry.process().clone();
     let each =
         |queue: Arc<Queue>| (0..queue.store.schedules()).map(move |schedule| Shadow::new(queue.clone(), schedule));
     let (mut shadows, mut seen) = (Vec::<Shadow>::new(), None);
     loop {
-        let changes = seats.changes();
+        let changes = registry.changes();
         if seen.replace(changes) != Some(changes) {
-            let queues = seats.find(|queue| queue.spec.mode == Mode::Shadow);
+            let queues = registry.find(|queue| queue.spec.mode == Mode::Shadow);
             shadows.retain(|shadow| queues.iter().any(|queue| Arc::ptr_eq(queue, &shadow.queue)));
             let is_new = |queue: &Arc<Queue>| shadows.iter().all(|shadow| !Arc::ptr_eq(queue, &shadow.queue));
             let new: Vec<_> = queues.into_iter().filter(is_new).collect();

@@ -19,15 +19,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use self::singles::{Settling, What};
+use self::singles::{Settling, SettlingKind};
 use self::wholes::Complete;
 use crate::link::LinkError;
 use crate::pipeline::claim::record::Unwritten;
-use crate::pipeline::claim::{Claim, Parts};
+use crate::pipeline::claim::{Claim, ElementState};
 use crate::pipeline::dead_letters::fields;
 use crate::pipeline::leases::reconcile::{Reconciled, reconcile};
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::pipeline::tail;
 use crate::plant::{Lie, planted};
 use crate::source::SourceError;
@@ -35,22 +35,22 @@ use crate::source::ledger::claims::{Element, Header, Move};
 
 /// The verdicts of one queue.
 #[derive(Debug, Default)]
-pub struct Settler(Mutex<State>);
+pub struct Settler(Mutex<SettlerState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SettlerState {
     singles: VecDeque<Settling>,
     /// Claims with nothing left but confirmed elements.
     wholes: Vec<Complete>,
-    /// There is a [`Writer`], which will see what is added.
+    /// There is a [`VerdictWriter`], which will see what is added.
     running: bool,
 }
 
 /// The duty to write the verdicts of a queue, until none is left. There is one at a time. Dropped, it becomes a task.
 #[derive(Debug)]
-pub struct Writer(Option<Arc<Queue>>);
+pub struct VerdictWriter(Option<Arc<Queue>>);
 
-impl Writer {
+impl VerdictWriter {
     /// Writes in the task of the caller: starting another one costs as much as all else that is done for a claim of one.
     pub async fn write(mut self) {
         if let Some(queue) = self.0.take() {
@@ -59,7 +59,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for VerdictWriter {
     fn drop(&mut self) {
         if let Some(queue) = self.0.take() {
             queue.clone().spawn("settler", run(queue));
@@ -72,7 +72,7 @@ const REFUSED: Duration = Duration::from_millis(500);
 
 impl Settler {
     /// Hands over the verdict about an element. Bounded by what is in flight.
-    pub fn settle(&self, mut parts: Box<Parts>, verdict: Verdict) {
+    pub fn settle(&self, mut parts: Box<ElementState>, verdict: Verdict) {
         // The element can do no more harm, so it blocks nothing, however long the verdict takes to write.
         // One that was alone stays alone until it is settled.
         parts.leave_shared();
@@ -86,7 +86,7 @@ impl Settler {
             tail::settled(&parts, &verdict);
             return self.confirmed(&parts.claim, [parts.place]);
         }
-        if let Verdict::Retry { after, .. } | Verdict::Release { why: Release::Destination { after } } = verdict {
+        if let Verdict::Retry { after, .. } | Verdict::Release { why: ReleaseCause::Destination { after } } = verdict {
             let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             queue.alarm.announce(queue.home().now_ms().saturating_add_unsigned(delay_ms));
         }
@@ -96,7 +96,7 @@ impl Settler {
         let step = verdict.step(&parts.header, |death| fields::fields(&parts, death));
         parts.claim.decided(parts.place);
         let (claim, place) = (parts.claim.clone(), parts.place);
-        self.push(&queue, Settling { claim, place, step, what: What::Verdict(verdict, parts) });
+        self.push(&queue, Settling { claim, place, step, what: SettlingKind::Verdict(verdict, parts) });
     }
 
     /// Every sink has confirmed these elements of a claim. Written at once if the claim waits for no others, else by the
@@ -114,12 +114,12 @@ impl Settler {
 
     /// Every sink has confirmed these elements of a claim: what is confirmed of it is to be written now. A caller that has
     /// nothing else to do may write; else a task of its own does.
-    pub fn confirmed_now(&self, claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) -> Option<Writer> {
+    pub fn confirmed_now(&self, claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) -> Option<VerdictWriter> {
         claim.confirmed(places);
         self.take_unwritten(claim, true)
     }
 
-    fn take_unwritten(&self, claim: &Arc<Claim>, partly: bool) -> Option<Writer> {
+    fn take_unwritten(&self, claim: &Arc<Claim>, partly: bool) -> Option<VerdictWriter> {
         let queue = &claim.queue;
         match claim.take_unwritten(partly)? {
             Unwritten::Whole(whole) => self.add(queue, |state| state.wholes.push((claim.clone(), whole))),
@@ -128,9 +128,13 @@ impl Settler {
     }
 
     /// Confirms these elements by themselves. `resent`: they may have been confirmed by a sending without an answer.
-    fn confirm_each(&self, claim: &Arc<Claim>, places: Vec<usize>, resent: bool) -> Option<Writer> {
-        let confirm =
-            |place| Settling { claim: claim.clone(), place, step: Move::Confirm, what: What::Confirmed { resent } };
+    fn confirm_each(&self, claim: &Arc<Claim>, places: Vec<usize>, resent: bool) -> Option<VerdictWriter> {
+        let confirm = |place| Settling {
+            claim: claim.clone(),
+            place,
+            step: Move::Confirm,
+            what: SettlingKind::Confirmed { resent },
+        };
         self.add(&claim.queue, |state| state.singles.extend(places.into_iter().map(confirm)))
     }
 
@@ -139,7 +143,7 @@ impl Settler {
         let (reply, answer) = oneshot::channel();
         let Some(mut noted) = Element::entry(element.under(&header), element.score_ms) else { return false };
         noted.body = element.body.clone();
-        let what = What::Progress { element: noted, reply };
+        let what = SettlingKind::Progress { element: noted, reply };
         let step = Move::Progress { header };
         self.push(&claim.queue, Settling { claim: claim.clone(), place, step, what });
         answer.await.unwrap_or(false)
@@ -164,13 +168,13 @@ impl Settler {
     }
 
     /// Adds something to write. Whoever adds the first is the writer.
-    fn add(&self, queue: &Arc<Queue>, add: impl FnOnce(&mut State)) -> Option<Writer> {
+    fn add(&self, queue: &Arc<Queue>, add: impl FnOnce(&mut SettlerState)) -> Option<VerdictWriter> {
         let first = {
             let mut state = self.0.lock();
             add(&mut state);
             !std::mem::replace(&mut state.running, true)
         };
-        first.then(|| Writer(Some(queue.clone())))
+        first.then(|| VerdictWriter(Some(queue.clone())))
     }
 
     /// What is to be written next; the writer ends when there is nothing.

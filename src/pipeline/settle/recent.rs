@@ -26,10 +26,10 @@ const EXPECTED: Duration = Duration::from_secs(600);
 
 /// The recent deliveries of one queue.
 #[derive(Debug, Default)]
-pub struct Recent(Mutex<State>);
+pub struct RecentDeliveries(Mutex<RecentState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct RecentState {
     /// Which history the last reply came from.
     history: Option<History>,
     /// What was confirmed, the oldest first.
@@ -42,7 +42,7 @@ struct State {
     until: Option<Instant>,
 }
 
-impl State {
+impl RecentState {
     fn note(&mut self, now: Instant, hash: u32) {
         if self.confirmed.len() == MOST {
             self.forget_first(1);
@@ -84,7 +84,7 @@ impl State {
     }
 }
 
-impl Recent {
+impl RecentDeliveries {
     /// These elements of a claim were confirmed.
     pub fn confirmed<'a>(&self, now: Instant, elements: impl Iterator<Item = &'a Element>) {
         let mut state = self.0.lock();
@@ -102,7 +102,7 @@ impl Recent {
             return;
         }
         state.forget(now);
-        let State { confirmed, expected, until, .. } = &mut *state;
+        let RecentState { confirmed, expected, until, .. } = &mut *state;
         expected.extend(held().into_iter().chain(confirmed.iter().rev().copied()).take(MOST));
         *until = (!expected.is_empty()).then(|| now.after(EXPECTED));
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_was_confirmed_in_another_history_is_met_once() {
-        let (recent, now) = (Recent::default(), Instant::now());
+        let (recent, now) = (RecentDeliveries::default(), Instant::now());
         let history = |epoch| Some(History::of_connection(1, epoch));
         let one = history(1);
         recent.answered(now, one, Vec::new);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn it_forgets_what_is_old_and_what_is_too_much() {
-        let (recent, now) = (Recent::default(), Instant::now());
+        let (recent, now) = (RecentDeliveries::default(), Instant::now());
         let history = |epoch| Some(History::of_connection(1, epoch));
         recent.answered(now, history(1), Vec::new);
         recent.confirmed(now, [element(1)].iter());

@@ -8,9 +8,9 @@ use tokio::sync::oneshot;
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
-use crate::pipeline::claim::{Claim, Parts};
+use crate::pipeline::claim::{Claim, ElementState};
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::pipeline::settle::{Tried, delivered, look, ready, wholes};
 use crate::pipeline::tail;
 use crate::source::ledger::claims::{Element, Move, Verdict as Written};
@@ -26,16 +26,16 @@ pub(super) struct Settling {
     pub(super) place: usize,
     /// The move; it follows from what is settled.
     pub(super) step: Move,
-    pub(super) what: What,
+    pub(super) what: SettlingKind,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum SettlingKind {
     /// A confirmation, while others of the claim are not there yet. `resent`: it may have been written by a sending without an
     /// answer.
     Confirmed { resent: bool },
     /// The verdict about an element.
-    Verdict(Verdict, Box<Parts>),
+    Verdict(Verdict, Box<ElementState>),
     /// Some sinks have confirmed. The element stays in flight, as this entry, with its task, which waits for the answer.
     Progress { element: Element, reply: oneshot::Sender<bool> },
 }
@@ -53,7 +53,7 @@ pub(super) fn next_batch(waiting: &mut VecDeque<Settling>) -> Vec<Settling> {
         if end > 0 && (entries > BATCH_ENTRIES || bytes > BATCH_BYTES) || progressed.contains(&key) {
             break;
         }
-        if let What::Progress { .. } = settling.what {
+        if let SettlingKind::Progress { .. } = settling.what {
             progressed.push(key);
         }
         end += 1;
@@ -79,16 +79,16 @@ pub(super) async fn write(queue: &Arc<Queue>, batch: Vec<Settling>) {
     let mut confirmed: Vec<OfClaim> = Vec::new();
     for (Settling { claim, place, what, .. }, answer) in batch.into_iter().zip(answers) {
         match what {
-            What::Verdict(verdict, parts) => finish(verdict, parts, answer, resent, now),
-            What::Confirmed { resent: before } => match confirmed.last_mut() {
+            SettlingKind::Verdict(verdict, parts) => finish(verdict, parts, answer, resent, now),
+            SettlingKind::Confirmed { resent: before } => match confirmed.last_mut() {
                 Some(last) if Arc::ptr_eq(&last.claim, &claim) => {
                     last.resent |= before;
                     last.answers.push((place, answer));
                 }
                 _ => confirmed.push(OfClaim { claim, answers: vec![(place, answer)], resent: resent || before }),
             },
-            What::Progress { element, reply } => {
-                let done = fate(&claim, answer, resent, now) == Fate::Done;
+            SettlingKind::Progress { element, reply } => {
+                let done = fate(&claim, answer, resent, now) == WriteOutcome::Done;
                 if done {
                     claim.rewritten(place, element);
                 }
@@ -138,9 +138,9 @@ async fn send(queue: &Arc<Queue>, batch: &[Settling]) -> (Vec<Answer>, bool) {
     }
 }
 
-/// What an answer says of a verdict.
+/// SettlingKind an answer says of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum WriteOutcome {
     /// It is written.
     Done,
     /// It was written by a sending without an answer, or another claim has taken the element over.
@@ -149,21 +149,21 @@ enum Fate {
     Refused,
 }
 
-fn fate(claim: &Claim, answer: Answer, resent: bool, now: Instant) -> Fate {
+fn fate(claim: &Claim, answer: Answer, resent: bool, now: Instant) -> WriteOutcome {
     match answer {
-        Answer::Done | Answer::Already => Fate::Done,
-        Answer::NotMine if resent && claim.is_over(now) => Fate::Unknown,
+        Answer::Done | Answer::Already => WriteOutcome::Done,
+        Answer::NotMine if resent && claim.is_over(now) => WriteOutcome::Unknown,
         // No other process takes over while the lease runs: it was the sending without an answer.
-        Answer::NotMine if resent => Fate::Done,
-        Answer::NotMine | Answer::WrongType => Fate::Refused,
+        Answer::NotMine if resent => WriteOutcome::Done,
+        Answer::NotMine | Answer::WrongType => WriteOutcome::Refused,
     }
 }
 
 /// Confirmations of a claim were answered.
 fn finish_confirmed(claim: &Arc<Claim>, places: &[(usize, Answer)], resent: bool, now: Instant) {
     let queue = &claim.queue;
-    let count = |of: Fate| places.iter().filter(|(_, answer)| fate(claim, *answer, resent, now) == of).count();
-    let (done, unknown) = (count(Fate::Done), count(Fate::Unknown));
+    let count = |of: WriteOutcome| places.iter().filter(|(_, answer)| fate(claim, *answer, resent, now) == of).count();
+    let (done, unknown) = (count(WriteOutcome::Done), count(WriteOutcome::Unknown));
     if done > 0 {
         if !resent && claim.deadline() < now {
             queue.events.metrics().late_acks(done as u64);
@@ -178,20 +178,20 @@ fn finish_confirmed(claim: &Arc<Claim>, places: &[(usize, Answer)], resent: bool
 }
 
 /// The verdict was answered: the room ends, and the counters follow from the verdict.
-fn finish(verdict: Verdict, parts: Box<Parts>, answer: Answer, resent: bool, now: Instant) {
+fn finish(verdict: Verdict, parts: Box<ElementState>, answer: Answer, resent: bool, now: Instant) {
     if answer == Answer::WrongType {
         return refused_push(parts);
     }
     let (claim, place) = (parts.claim.clone(), parts.place);
     match fate(&claim, answer, resent, now) {
-        Fate::Done => count(verdict, parts, !resent && claim.deadline() < now),
-        Fate::Unknown => claim.queue.events.metrics().unknown_acks(1),
-        Fate::Refused => claim.queue.events.stale_acks(1),
+        WriteOutcome::Done => count(verdict, parts, !resent && claim.deadline() < now),
+        WriteOutcome::Unknown => claim.queue.events.metrics().unknown_acks(1),
+        WriteOutcome::Refused => claim.queue.events.stale_acks(1),
     }
     end(&claim, [place]);
 }
 
-fn count(verdict: Verdict, parts: Box<Parts>, late: bool) {
+fn count(verdict: Verdict, parts: Box<ElementState>, late: bool) {
     let queue = parts.queue();
     if late {
         queue.events.metrics().late_acks(1);
@@ -199,7 +199,7 @@ fn count(verdict: Verdict, parts: Box<Parts>, late: bool) {
     tail::settled(&parts, &verdict);
     match verdict {
         Verdict::Release { why } => {
-            if why == Release::NoRoom {
+            if why == ReleaseCause::NoRoom {
                 // The claim that read no body for it may have been followed by another before it was back, which found nothing.
                 queue.alarm.ring(Wakeup::More);
             }
@@ -231,14 +231,14 @@ fn count(verdict: Verdict, parts: Box<Parts>, late: bool) {
     }
 }
 
-/// These elements have ended. What the claim waited for may be complete now.
+/// These elements have ended. SettlingKind the claim waited for may be complete now.
 fn end(claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) {
     claim.ended(places);
     drop(claim.queue.settler.take_unwritten(claim, false));
 }
 
 /// The push and the settling were one script, so this is the moment of delivery.
-fn pushed(mut parts: Box<Parts>) {
+fn pushed(mut parts: Box<ElementState>) {
     let queue = parts.queue().clone();
     for route in &queue.routes {
         route.handle.confirmed(queue.home().now_ms());
@@ -254,7 +254,7 @@ fn pushed(mut parts: Box<Parts>) {
 }
 
 /// The destination is not a list: the same as a sink that says so.
-fn refused_push(mut parts: Box<Parts>) {
+fn refused_push(mut parts: Box<ElementState>) {
     let queue = parts.queue().clone();
     let failure = Failure::new(
         Class::TargetPermanent,
@@ -270,5 +270,5 @@ fn refused_push(mut parts: Box<Parts>) {
         probe.answered(true, |_| false);
     }
     let sink = (!queue.routes.is_empty()).then_some(0);
-    queue.settler.settle(parts, Verdict::Release { why: Release::Hold { sink, failure } });
+    queue.settler.settle(parts, Verdict::Release { why: ReleaseCause::Hold { sink, failure } });
 }

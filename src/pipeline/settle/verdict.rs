@@ -1,6 +1,6 @@
 //! What becomes of a claimed element: one type from the judge to the settler.
 //!
-//! The pipeline decides a [`Verdict`], [`Held::settle`](crate::pipeline::claim::Held::settle) consumes the element with
+//! The pipeline decides a [`Verdict`], [`ClaimedElement::settle`](crate::pipeline::claim::ClaimedElement::settle) consumes the element with
 //! it, and the settler writes it. Everything else follows from the verdict: the move of the settle script
 //! ([`Verdict::step`]) and, once it is written, the counters. Progress is no verdict: it leaves the claim alive. Neither
 //! is a stale element, about which nothing is written.
@@ -50,7 +50,7 @@ pub enum Verdict {
     /// It goes back as if it had not been claimed: uncounted, in the order that it had.
     Release {
         /// Why.
-        why: Release,
+        why: ReleaseCause,
     },
 }
 
@@ -71,7 +71,7 @@ pub struct Death {
 
 /// Why an element is released uncounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Release {
+pub enum ReleaseCause {
     /// No element can be delivered until this is fixed: hold the queue.
     Hold {
         /// The sink; `None` where the queue itself has to change.
@@ -128,7 +128,7 @@ impl Verdict {
                 Move::Retry { header, delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
             }
             Verdict::Dead(death) => Move::Dead { fields: letter(death) },
-            Verdict::Release { why: Release::Destination { after } } => {
+            Verdict::Release { why: ReleaseCause::Destination { after } } => {
                 Move::Retry { header: header.clone(), delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
             }
             Verdict::Release { .. } => Move::Release { at_ms: header.time_ms, header: header.clone() },
@@ -153,14 +153,16 @@ impl Death {
     }
 }
 
-impl Release {
+impl ReleaseCause {
     /// The label of the counter.
     pub fn reason(&self) -> ReleaseReason {
         match self {
-            Release::Hold { .. } | Release::OnHold => ReleaseReason::Hold,
-            Release::Destination { .. } => ReleaseReason::Destination,
-            Release::Backpressure { .. } | Release::Dropped | Release::NoRoom => ReleaseReason::Backpressure,
-            Release::Shutdown => ReleaseReason::Shutdown,
+            ReleaseCause::Hold { .. } | ReleaseCause::OnHold => ReleaseReason::Hold,
+            ReleaseCause::Destination { .. } => ReleaseReason::Destination,
+            ReleaseCause::Backpressure { .. } | ReleaseCause::Dropped | ReleaseCause::NoRoom => {
+                ReleaseReason::Backpressure
+            }
+            ReleaseCause::Shutdown => ReleaseReason::Shutdown,
         }
     }
 }
@@ -196,7 +198,12 @@ mod tests {
 
     #[test]
     fn a_release_keeps_the_order_and_the_attempts() {
-        for why in [Release::OnHold, Release::Dropped, Release::Shutdown, Release::Backpressure { sink: 0 }] {
+        for why in [
+            ReleaseCause::OnHold,
+            ReleaseCause::Dropped,
+            ReleaseCause::Shutdown,
+            ReleaseCause::Backpressure { sink: 0 },
+        ] {
             let step = Verdict::Release { why }.step(&header(), no_letter);
             let Move::Release { header, at_ms } = step else { panic!("{step:?}") };
             assert_eq!((header.attempts, header.class, at_ms), (2, None, 1_000));
@@ -205,7 +212,7 @@ mod tests {
 
     #[test]
     fn an_element_whose_destination_is_in_trouble_comes_back_later_and_uncounted() {
-        let why = Release::Destination { after: Duration::from_secs(7) };
+        let why = ReleaseCause::Destination { after: Duration::from_secs(7) };
         let step = Verdict::Release { why }.step(&header(), no_letter);
         let Move::Retry { header, delay_ms } = step else { panic!("{step:?}") };
         assert_eq!((header.attempts, header.class, delay_ms), (2, None, 7_000));

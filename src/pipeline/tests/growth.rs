@@ -5,7 +5,7 @@ use super::*;
 use crate::pipeline::claim::{claimer, pollers};
 use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::source::ledger::Hints;
 use crate::source::ledger::claims::{ClaimName, ClaimRequest};
 use crate::source::memory::element;
@@ -179,11 +179,11 @@ fn second_queue(world: &World, bridge: &Bridge, spec: QueueSpec) -> Arc<Queue> {
     let handle = bridge.queue.routes[0].handle.clone();
     let spec = Arc::new(QueueSpec { id: "q2".into(), ..spec });
     let queue = Queue::new(spec, bridge.process.clone(), Arc::new(wire.clone()), |_| Some(handle.clone()));
-    let seats = Seats::of(Arc::new(wire), vec![queue.clone()]);
+    let registry = QueueRegistry::of(Arc::new(wire), vec![queue.clone()]);
     let beat = |task: &str| bridge.process.events.status().heartbeat(task, MINUTE);
     tokio::spawn(claimer::run(queue.clone(), beat("claimer of q2")));
-    tokio::spawn(keeper::run(seats.clone(), beat("keeper of q2")));
-    tokio::spawn(pollers::safety_poll(seats, beat("poll of q2")));
+    tokio::spawn(keeper::run(registry.clone(), beat("keeper of q2")));
+    tokio::spawn(pollers::safety_poll(registry, beat("poll of q2")));
     queue
 }
 

@@ -7,8 +7,8 @@ use super::{BUSY, Claimer, LINGER, PATIENCE};
 use crate::backoff::{Backoff, Jitter};
 use crate::link::LinkError;
 use crate::pipeline::claim::lost::Lost;
-use crate::pipeline::claim::outstanding::{Answered, Reply, Request, Sending};
-use crate::pipeline::claim::record::Taken;
+use crate::pipeline::claim::outstanding::{ClaimAnswer, ClaimCall, ClaimReplied, PendingClaim};
+use crate::pipeline::claim::record::ClaimContents;
 use crate::pipeline::claim::reply;
 use crate::plant::{Lie, planted};
 use crate::source::SourceError;
@@ -22,29 +22,35 @@ const REFUSED: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::fro
 const MIGRATING: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(1), Jitter::None);
 
 impl Claimer {
-    pub(super) async fn receive(&mut self, answered: Box<Answered>) {
+    pub(super) async fn receive(&mut self, answered: Box<ClaimAnswer>) {
         let queue = self.queue.clone();
         let process = &queue.process;
-        let Answered { claim, answer, took } = *answered;
+        let ClaimAnswer { claim, answer, took } = *answered;
         let most = claim.request.most();
         self.backlog = false;
-        if let Request::TakeOver(request) = &claim.request {
+        if let ClaimCall::TakeOver(request) = &claim.request {
             self.goes_on_after(request.old, &answer);
         }
         match answer {
-            Ok(Reply::Claim(ClaimReply::Late { now_ms }) | Reply::TakeOver(TakeOverReply::Late { now_ms })) => {
+            Ok(
+                ClaimReplied::Claim(ClaimReply::Late { now_ms })
+                | ClaimReplied::TakeOver(TakeOverReply::Late { now_ms }),
+            ) => {
                 queue.home().observe(now_ms);
                 self.patience = claim.patience.saturating_mul(2);
                 queue.refund_rate(most as u32);
                 queue.alarm.ring(Wakeup::More);
             }
             // Another sending of it has run: what it took is found by its name.
-            Ok(Reply::Claim(ClaimReply::Twice { now_ms }) | Reply::TakeOver(TakeOverReply::Twice { now_ms })) => {
+            Ok(
+                ClaimReplied::Claim(ClaimReply::Twice { now_ms })
+                | ClaimReplied::TakeOver(TakeOverReply::Twice { now_ms }),
+            ) => {
                 queue.home().observe(now_ms);
                 self.lose(claim);
             }
             // Another daemon delivers: it may end, or release the order earlier, so the safety poll looks too.
-            Ok(Reply::Claim(ClaimReply::Standby { now_ms, until_ms })) => {
+            Ok(ClaimReplied::Claim(ClaimReply::Standby { now_ms, until_ms })) => {
                 self.answered(now_ms, claim.patience);
                 queue.refund_rate(most as u32);
                 // What was gathered is that daemon's now.
@@ -53,7 +59,7 @@ impl Claimer {
                 queue.stands_by(until_ms);
                 queue.alarm.next(Some(until_ms.saturating_add(1)), false);
             }
-            Ok(Reply::Claim(ClaimReply::Claimed(claimed))) => {
+            Ok(ClaimReplied::Claim(ClaimReply::Claimed(claimed))) => {
                 queue.is_active();
                 process.events.metrics().script("claim").took(took);
                 self.answered(claimed.now_ms, claim.patience);
@@ -61,13 +67,13 @@ impl Claimer {
                 reply::look_for_repeats(&queue, &claimed);
                 self.take_up(claimed, claim).await;
             }
-            Ok(Reply::TakeOver(TakeOverReply::Nothing { now_ms })) => {
+            Ok(ClaimReplied::TakeOver(TakeOverReply::Nothing { now_ms })) => {
                 process.events.metrics().script("take_over").took(took);
                 self.answered(now_ms, claim.patience);
                 queue.refund_rate(most as u32);
                 queue.alarm.ring(Wakeup::More);
             }
-            Ok(Reply::TakeOver(TakeOverReply::Taken { now_ms, mut elements, unknown, damaged, .. })) => {
+            Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { now_ms, mut elements, unknown, damaged, .. })) => {
                 process.events.metrics().script("take_over").took(took);
                 self.answered(now_ms, claim.patience);
                 let unknown = unknown.saturating_sub(damaged.len() as u64);
@@ -97,13 +103,13 @@ impl Claimer {
     }
 
     /// A queue in order: what comes behind a claim is taken over when nothing is left of that claim.
-    fn goes_on_after(&mut self, old: ClaimName, answer: &Result<Reply, SourceError>) {
+    fn goes_on_after(&mut self, old: ClaimName, answer: &Result<ClaimReplied, SourceError>) {
         match answer {
-            Ok(Reply::TakeOver(TakeOverReply::Taken { left: 0, .. } | TakeOverReply::Nothing { .. })) => {
+            Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { left: 0, .. } | TakeOverReply::Nothing { .. })) => {
                 self.expired.taken_over(old);
             }
             // It did not run, or there is more in it than was taken.
-            Ok(Reply::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Late { .. }))
+            Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Late { .. }))
             | Err(SourceError::Link(LinkError::NotSent { .. } | LinkError::Server { .. })) => {}
             // The next claim meets what is left, in its place.
             _ if self.queue.spec.order.is_some() => self.expired.forget(),
@@ -121,7 +127,7 @@ impl Claimer {
         }
     }
 
-    fn lose(&mut self, claim: Sending) {
+    fn lose(&mut self, claim: PendingClaim) {
         let (name, not_after_ms) = (claim.request.name(), claim.request.not_after_ms());
         self.lost.push(Lost::reply(name, not_after_ms, claim.sent.after(claim.patience), claim.room, claim.isolation));
     }
@@ -143,7 +149,7 @@ impl Claimer {
             queue.events.metrics().released(ReleaseReason::NotDurable, *released);
             if self.gathering && *released > 0 {
                 // What is to be the first of what is gathered has gone back.
-                queue.lines.spill();
+                queue.lines.return_all();
             }
         }
         let wait = match (migrating, problem.passes()) {
@@ -164,7 +170,7 @@ impl Claimer {
         }
     }
 
-    async fn take_up(&mut self, mut claimed: Claimed, claim: Sending) {
+    async fn take_up(&mut self, mut claimed: Claimed, claim: PendingClaim) {
         let queue = self.queue.clone();
         reply::take_damaged(&mut claimed);
         let (most, probing) = (claim.request.most(), claim.probe.is_some());
@@ -173,7 +179,7 @@ impl Claimer {
         *queue.hints() = claimed.hints;
         if self.gathering && claimed.elements.iter().any(|element| queue.lines.hold_later_than(element.due_ms())) {
             // What was gathered is not before all others: those went back. There may be more of them than this claim took.
-            queue.lines.spill();
+            queue.lines.return_all();
         }
         queue.alarm.next(claimed.next_ms, taken > 0);
         self.hand_over(claimed.elements, claimed.retried, claimed.unreadable > 0, claim);
@@ -197,13 +203,13 @@ impl Claimer {
     }
 
     /// Gives what was taken to the delivery. What was reserved for more is released.
-    fn hand_over(&mut self, elements: Vec<Element>, retried: usize, unreadable: bool, claim: Sending) {
+    fn hand_over(&mut self, elements: Vec<Element>, retried: usize, unreadable: bool, claim: PendingClaim) {
         let queue = &self.queue;
         if self.returned.are_unknown(queue) {
             // Something that is due before may have come back with the new connection.
-            queue.lines.spill();
+            queue.lines.return_all();
         }
-        let Sending { request, sent, room, isolation, probe, history, .. } = claim;
+        let PendingClaim { request, sent, room, isolation, probe, history, .. } = claim;
         let unused = request.most().saturating_sub(elements.len());
         queue.refund_rate(u32::try_from(unused).unwrap_or(0));
         if queue.give_up.is_cancelled() {
@@ -216,7 +222,8 @@ impl Claimer {
             self.rest_from = sent.after(LINGER);
         }
         let may_repeat = name.expiries > 0;
-        let taken = Taken { name, not_after_ms, may_repeat, elements, complete: !unreadable, deadline, history };
+        let taken =
+            ClaimContents { name, not_after_ms, may_repeat, elements, complete: !unreadable, deadline, history };
         if let Some(batch) = reply::accept(queue, taken, retried, (room, isolation, probe)) {
             queue.dispatch.push(queue, batch);
         }

@@ -21,7 +21,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(300);
 
 /// One destination.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct DestinationLane {
     circuit: Circuit,
     /// Redis ms of its last confirmation, and when that came here.
     confirmed: Option<(i64, Instant)>,
@@ -39,7 +39,7 @@ pub(super) struct Lane {
 
 /// What an element for this destination is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pass {
+pub(super) enum LaneDecision {
     /// Go.
     Send,
     /// Go, to find out whether it works again.
@@ -69,9 +69,9 @@ impl Share {
     }
 }
 
-impl Lane {
-    pub(super) fn new(now: Instant) -> Lane {
-        Lane {
+impl DestinationLane {
+    pub(super) fn new(now: Instant) -> DestinationLane {
+        DestinationLane {
             circuit: Circuit::destination(),
             confirmed: None,
             in_flight: Room::default(),
@@ -84,22 +84,28 @@ impl Lane {
     }
 
     /// Decides about an element. `gives_up`: it is not to be held any more if the destination has not worked for so long.
-    pub(super) fn pass(&mut self, share: &mut Share, size: u64, gives_up: Option<Duration>, now: Instant) -> Pass {
+    pub(super) fn pass(
+        &mut self,
+        share: &mut Share,
+        size: u64,
+        gives_up: Option<Duration>,
+        now: Instant,
+    ) -> LaneDecision {
         self.used = now;
         let given_up = gives_up.is_some_and(|after| !self.has_worked() && self.troubled_for(now) >= Some(after));
         let pass = match self.circuit.allows(now) {
-            _ if given_up => Pass::Send,
-            Allow::Free => Pass::Send,
+            _ if given_up => LaneDecision::Send,
+            Allow::Free => LaneDecision::Send,
             Allow::Probe => {
                 self.circuit.probe_started();
-                Pass::Probe
+                LaneDecision::Probe
             }
-            Allow::No { .. } => return Pass::Wait(self.wait(now)),
+            Allow::No { .. } => return LaneDecision::Wait(self.wait(now)),
         };
         let silent = self.is_silent(now);
         let used = if silent { share.taken } else { self.in_flight };
-        if pass == Pass::Send && !share.has_room(used) {
-            return Pass::Wait(self.next_return(now.after(CROWDED), now));
+        if pass == LaneDecision::Send && !share.has_room(used) {
+            return LaneDecision::Wait(self.next_return(now.after(CROWDED), now));
         }
         if self.in_flight.count == 0 {
             self.heard = now;

@@ -8,18 +8,18 @@ use std::time::Duration;
 use crate::backoff::{Backoff, Jitter};
 use crate::config::{RetryPolicy, Unroutable};
 use crate::message::{Class, Failure, Outcome};
-use crate::pipeline::settle::verdict::{Death, Release, Verdict};
+use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 use crate::plant::{Lie, planted};
 use crate::telemetry::labels::DeadReason;
 
 /// One round: an element was given to those of its sinks that had not confirmed it, and all of them have answered, or
 /// the daemon gave up waiting.
 #[derive(Debug)]
-pub struct Round<'a> {
+pub struct JudgedRound<'a> {
     /// Whether each sink of the queue had confirmed the element before this round; as long as the queue has sinks.
     pub confirmed: Vec<bool>,
     /// What the sinks of this round answered. A sink that was not asked (breaker open, shutdown) is not in the list.
-    pub answers: &'a [Answer],
+    pub answers: &'a [SinkAnswer],
     /// Counted attempts before this round.
     pub counted: u32,
     /// The element was sent to find out whether a sink or a target works again.
@@ -36,7 +36,7 @@ pub struct Round<'a> {
 
 /// What one sink answered.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct SinkAnswer {
     /// The sink's place among the queue's destinations.
     pub sink: usize,
     /// The answer.
@@ -91,7 +91,7 @@ pub const PANIC: &str = "panic";
 ///
 /// The gravest answer decides: message_permanent, a panic, target_permanent, backpressure, unknown, ambiguous,
 /// transient. Sinks that confirmed stay confirmed whatever the others said.
-pub fn judge(mut round: Round<'_>, policy: &RetryPolicy, draw: f64) -> Judged {
+pub fn judge(mut round: JudgedRound<'_>, policy: &RetryPolicy, draw: f64) -> Judged {
     for answer in round.answers {
         // An index out of range is a bug of the caller; it must not turn into a confirmation of something else.
         if let (Ok(()), Some(slot)) = (&answer.outcome, round.confirmed.get_mut(answer.sink)) {
@@ -107,8 +107,8 @@ pub fn judge(mut round: Round<'_>, policy: &RetryPolicy, draw: f64) -> Judged {
     Judged { verdict, confirmed: round.confirmed, possible_duplicate: again && unsure }
 }
 
-fn decide(round: &Round<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
-    let &Round { ref confirmed, answers, counted, probe, panicked, stopping, held, abandoned: _ } = round;
+fn decide(round: &JudgedRound<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
+    let &JudgedRound { ref confirmed, answers, counted, probe, panicked, stopping, held, abandoned: _ } = round;
     // No sink at all is no success either.
     if !confirmed.is_empty() && confirmed.iter().all(|&confirmed| confirmed) {
         return Verdict::Confirm;
@@ -126,16 +126,16 @@ fn decide(round: &Round<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
     if let Some((answer, failure)) = of_class(Class::TargetPermanent) {
         return match answer.stop {
             Stop::Queue => {
-                Verdict::Release { why: Release::Hold { sink: Some(answer.sink), failure: failure.clone() } }
+                Verdict::Release { why: ReleaseCause::Hold { sink: Some(answer.sink), failure: failure.clone() } }
             }
             Stop::Destination { unroutable: true, .. } => dead(DeadReason::Unroutable, Some(answer.sink), failure),
-            Stop::Destination { wait, .. } => Verdict::Release { why: Release::Destination { after: wait } },
+            Stop::Destination { wait, .. } => Verdict::Release { why: ReleaseCause::Destination { after: wait } },
         };
     }
     if let Some((answer, _)) = of_class(Class::Backpressure) {
         return match answer.stop {
-            Stop::Queue => Verdict::Release { why: Release::Backpressure { sink: answer.sink } },
-            Stop::Destination { wait, .. } => Verdict::Release { why: Release::Destination { after: wait } },
+            Stop::Queue => Verdict::Release { why: ReleaseCause::Backpressure { sink: answer.sink } },
+            Stop::Destination { wait, .. } => Verdict::Release { why: ReleaseCause::Destination { after: wait } },
         };
     }
     let gravest = [Class::Unknown, Class::Ambiguous, Class::Transient].into_iter().find_map(of_class);
@@ -145,15 +145,15 @@ fn decide(round: &Round<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
     }
     // What is missing was not asked.
     if let (Some(after), false) = (held, stopping) {
-        return Verdict::Release { why: Release::Destination { after } };
+        return Verdict::Release { why: ReleaseCause::Destination { after } };
     }
     match confirmed.iter().position(|&confirmed| !confirmed) {
-        Some(sink) if !stopping => Verdict::Release { why: Release::Backpressure { sink } },
-        _ => Verdict::Release { why: Release::Shutdown },
+        Some(sink) if !stopping => Verdict::Release { why: ReleaseCause::Backpressure { sink } },
+        _ => Verdict::Release { why: ReleaseCause::Shutdown },
     }
 }
 
-fn failures(answers: &[Answer]) -> impl Iterator<Item = (&Answer, &Failure)> {
+fn failures(answers: &[SinkAnswer]) -> impl Iterator<Item = (&SinkAnswer, &Failure)> {
     answers.iter().filter_map(|answer| answer.outcome.as_ref().err().map(|failure| (answer, failure)))
 }
 

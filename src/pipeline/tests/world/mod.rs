@@ -24,7 +24,7 @@ use crate::pipeline::leases::keeper;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::pipeline::watch;
 use crate::sink::{Destination, Outbound, Sink};
 use crate::source::memory::{MemoryServer, MemoryStore, element};
@@ -76,9 +76,9 @@ impl World {
         let process = bridge.process.clone();
         let beat = |task: &str| process.events.status().heartbeat(task, MINUTE);
         let server = Arc::new(bridge.wire.clone());
-        let seats = Seats::of(server, vec![bridge.queue.clone()]);
-        bridge.tasks.spawn(keeper::run(seats.clone(), beat("lease keeper")));
-        bridge.tasks.spawn(pollers::safety_poll(seats, beat("safety poll")));
+        let registry = QueueRegistry::of(server, vec![bridge.queue.clone()]);
+        bridge.tasks.spawn(keeper::run(registry.clone(), beat("lease keeper")));
+        bridge.tasks.spawn(pollers::safety_poll(registry, beat("safety poll")));
         bridge
     }
 
@@ -173,7 +173,8 @@ impl Bridge {
 
     /// Watches the queue from now on: stalled after as long as the daemon would wait with this queue.
     pub fn watch(&mut self) {
-        self.tasks.spawn(watch::run(Seats::of(Arc::new(self.wire.clone()), vec![self.queue.clone()]), STALLED_AFTER));
+        self.tasks
+            .spawn(watch::run(QueueRegistry::of(Arc::new(self.wire.clone()), vec![self.queue.clone()]), STALLED_AFTER));
     }
 
     /// Probes the sinks from now on.

@@ -1,12 +1,12 @@
 //! The queues of the configuration, each at work or at rest.
 //!
 //! A [`Queue`] at work takes some kilobytes: its keys, its counters, its claimer. Most of ten thousand queues have nothing
-//! to do most of the time. So each has a small [`Seat`], and a `Queue` only while something is due, in flight, or expected
+//! to do most of the time. So each has a small [`QueueSlot`], and a `Queue` only while something is due, in flight, or expected
 //! soon. A claimer that has nothing to do ends, and its queue goes to rest: it is dropped, and built again when there is
 //! something to do.
 //!
 //! What wakes a queue: the look after a start and after each reconnect, an announcement of something that is due soon, and
-//! the safety poll. The poll looks as far [ahead](Seats::horizon) as its next look at the same queue, and a queue with
+//! the safety poll. The poll looks as far [ahead](QueueRegistry::horizon) as its next look at the same queue, and a queue with
 //! something due before that is not put to rest. So rest costs no lateness.
 
 mod changes;
@@ -32,7 +32,7 @@ use crate::telemetry::labels::Wakeup;
 pub type OpenStore = Box<dyn Fn(&QueueSpec, [u8; 8]) -> Arc<dyn Store> + Send + Sync>;
 
 /// What queues are built with.
-pub struct Parts {
+pub struct QueueParts {
     /// Opens their stores.
     pub store: OpenStore,
     /// The sinks, by name.
@@ -41,24 +41,24 @@ pub struct Parts {
 
 /// All queues, in the order of the configuration as it was at the start. A queue is named by its place. A
 /// [reload](changes) changes what is at a place; untouched queues keep theirs.
-pub struct Seats {
+pub struct QueueRegistry {
     process: Arc<Process>,
     server: Arc<dyn Server>,
     store: OpenStore,
     sinks: RwLock<HashMap<Arc<str>, Arc<SinkHandle>>>,
     /// Locked after `state`, where both are.
-    seats: RwLock<Vec<Seat>>,
-    state: Mutex<State>,
+    registry: RwLock<Vec<QueueSlot>>,
+    state: Mutex<RegistryState>,
     /// How often a queue came, went, or was changed.
     changes: AtomicU64,
     /// Rings when a queue was woken, or all are to be looked at.
     bell: Notify,
-    /// See [`horizon`](Seats::horizon), in ms.
+    /// See [`horizon`](QueueRegistry::horizon), in ms.
     horizon_ms: AtomicU64,
 }
 
 /// What is kept of a queue at rest.
-struct Seat {
+struct QueueSlot {
     spec: Arc<QueueSpec>,
     /// The owner of its claims.
     owner: [u8; 8],
@@ -66,20 +66,20 @@ struct Seat {
     events: OnceLock<QueueEvents>,
     /// See [`Queue::saw_nothing_due`].
     nothing_due_ms: AtomicI64,
-    /// See [`Seats::was_empty`].
+    /// See [`QueueRegistry::was_empty`].
     empty: AtomicBool,
 }
 
-impl Seat {
+impl QueueSlot {
     /// A queue at rest that nothing is known of; with its counters, where it had another configuration before.
-    fn new(spec: Arc<QueueSpec>, owner: [u8; 8], events: Option<QueueEvents>) -> Seat {
+    fn new(spec: Arc<QueueSpec>, owner: [u8; 8], events: Option<QueueEvents>) -> QueueSlot {
         let events = events.map_or_else(OnceLock::new, OnceLock::from);
-        Seat { spec, owner, events, nothing_due_ms: i64::MIN.into(), empty: false.into() }
+        QueueSlot { spec, owner, events, nothing_due_ms: i64::MIN.into(), empty: false.into() }
     }
 }
 
 #[derive(Default)]
-struct State {
+struct RegistryState {
     at_work: BTreeMap<usize, Arc<Queue>>,
     /// Queues that were woken and have no claimer yet: at most all of them.
     woken: Vec<usize>,
@@ -90,12 +90,12 @@ struct State {
     /// Those of them that have no queue.
     free: BTreeSet<usize>,
     /// What was counted by queues that are at rest now.
-    before: Counts,
+    before: QueueCounts,
 }
 
 /// What queues have counted since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct QueueCounts {
     /// Claims that were sent.
     pub claims: u64,
     /// Elements that were settled.
@@ -104,10 +104,10 @@ pub struct Counts {
     pub released: u64,
 }
 
-impl Counts {
+impl QueueCounts {
     /// Those of one queue.
-    pub fn of(queue: &Queue) -> Counts {
-        Counts {
+    pub fn of(queue: &Queue) -> QueueCounts {
+        QueueCounts {
             claims: queue.watch.sent(),
             settled: queue.settled.load(Ordering::Relaxed),
             released: queue.released.load(Ordering::Relaxed),
@@ -120,8 +120,8 @@ impl Counts {
     }
 
     /// Both together.
-    pub fn plus(self, other: Counts) -> Counts {
-        Counts {
+    pub fn plus(self, other: QueueCounts) -> QueueCounts {
+        QueueCounts {
             claims: self.claims.wrapping_add(other.claims),
             settled: self.settled.wrapping_add(other.settled),
             released: self.released.wrapping_add(other.released),
@@ -129,13 +129,18 @@ impl Counts {
     }
 }
 
-impl Seats {
+impl QueueRegistry {
     /// These queues, at rest; but those that do not claim are at work for good.
-    pub fn new(process: Arc<Process>, server: Arc<dyn Server>, specs: &[Arc<QueueSpec>], parts: Parts) -> Seats {
+    pub fn new(
+        process: Arc<Process>,
+        server: Arc<dyn Server>,
+        specs: &[Arc<QueueSpec>],
+        parts: QueueParts,
+    ) -> QueueRegistry {
         process.events.status().add_queues(specs.len());
-        let Parts { store, sinks } = parts;
-        let seats = Seats {
-            seats: RwLock::new(specs.iter().map(|spec| Seat::new(spec.clone(), process.owner, None)).collect()),
+        let QueueParts { store, sinks } = parts;
+        let registry = QueueRegistry {
+            registry: RwLock::new(specs.iter().map(|spec| QueueSlot::new(spec.clone(), process.owner, None)).collect()),
             process,
             server,
             store,
@@ -145,22 +150,22 @@ impl Seats {
             bell: Notify::new(),
             horizon_ms: AtomicU64::new(0),
         };
-        for place in seats.places().into_iter().filter(|place| seats.spec(*place).mode != Mode::Deliver) {
-            seats.state.lock().at_work.insert(place, seats.build(place));
+        for place in registry.places().into_iter().filter(|place| registry.spec(*place).mode != Mode::Deliver) {
+            registry.state.lock().at_work.insert(place, registry.build(place));
         }
-        seats
+        registry
     }
 
     /// Queues that are at work for good.
     #[cfg(test)]
-    pub fn of(server: Arc<dyn Server>, queues: Vec<Arc<Queue>>) -> Arc<Seats> {
+    pub fn of(server: Arc<dyn Server>, queues: Vec<Arc<Queue>>) -> Arc<QueueRegistry> {
         let process = queues[0].process.clone();
         let specs: Vec<_> = queues.iter().map(|queue| queue.spec.clone()).collect();
         let stores: HashMap<_, _> = queues.iter().map(|queue| (queue.spec.id.clone(), queue.store.clone())).collect();
-        let parts = Parts { store: Box::new(move |spec, _| stores[&spec.id].clone()), sinks: HashMap::new() };
-        let seats = Seats::new(process, server, &specs, parts);
-        seats.state.lock().at_work = queues.into_iter().enumerate().collect();
-        Arc::new(seats)
+        let parts = QueueParts { store: Box::new(move |spec, _| stores[&spec.id].clone()), sinks: HashMap::new() };
+        let registry = QueueRegistry::new(process, server, &specs, parts);
+        registry.state.lock().at_work = queues.into_iter().enumerate().collect();
+        Arc::new(registry)
     }
 
     /// What all queues share.
@@ -181,7 +186,7 @@ impl Seats {
     /// How many queues there are.
     pub fn len(&self) -> usize {
         let state = self.state.lock();
-        self.seats.read().len() - state.free.len()
+        self.registry.read().len() - state.free.len()
     }
 
     /// Whether there is none.
@@ -192,7 +197,7 @@ impl Seats {
     /// The places of all queues.
     pub fn places(&self) -> Vec<usize> {
         let state = self.state.lock();
-        (0..self.seats.read().len()).filter(|place| !state.free.contains(place)).collect()
+        (0..self.registry.read().len()).filter(|place| !state.free.contains(place)).collect()
     }
 
     /// How often a queue came, went, or was changed: who keeps what it knows of all of them asks again then.
@@ -207,12 +212,12 @@ impl Seats {
 
     /// The configuration of a queue.
     pub fn spec(&self, place: usize) -> Arc<QueueSpec> {
-        self.seat(place).spec.clone()
+        self.slot(place).spec.clone()
     }
 
-    /// Never held while the state is locked afterwards: who changes seats has locked the state.
-    fn seat(&self, place: usize) -> MappedRwLockReadGuard<'_, Seat> {
-        RwLockReadGuard::map(self.seats.read(), |seats| &seats[place])
+    /// Never held while the state is locked afterwards: who changes registry has locked the state.
+    fn slot(&self, place: usize) -> MappedRwLockReadGuard<'_, QueueSlot> {
+        RwLockReadGuard::map(self.registry.read(), |registry| &registry[place])
     }
 
     /// The store of a queue, which need not be at work.
@@ -220,8 +225,8 @@ impl Seats {
         match self.state.lock().at_work.get(&place) {
             Some(queue) => queue.store.clone(),
             None => {
-                let seat = self.seat(place);
-                (self.store)(&seat.spec, seat.owner)
+                let slot = self.slot(place);
+                (self.store)(&slot.spec, slot.owner)
             }
         }
     }
@@ -245,14 +250,14 @@ impl Seats {
     /// note with it: no queue goes to rest meanwhile, and none afterwards that was rung for.
     pub fn wake(&self, place: usize, then: impl FnOnce(&Arc<Queue>)) {
         let mut state = self.state.lock();
-        if let Some(queue) = self.seated(&mut state, place) {
+        if let Some(queue) = self.wake_slot(&mut state, place) {
             then(queue);
         }
     }
 
     /// The queue at this place, put to work if it is at rest.
-    fn seated<'a>(&self, state: &'a mut State, place: usize) -> Option<&'a Arc<Queue>> {
-        let State { at_work, woken, closed, .. } = state;
+    fn wake_slot<'a>(&self, state: &'a mut RegistryState, place: usize) -> Option<&'a Arc<Queue>> {
+        let RegistryState { at_work, woken, closed, .. } = state;
         if closed.contains(&place) {
             return at_work.get(&place);
         }
@@ -264,8 +269,8 @@ impl Seats {
     }
 
     fn build(&self, place: usize) -> Arc<Queue> {
-        let seat = self.seat(place);
-        let Seat { spec, owner, events, nothing_due_ms, empty } = &*seat;
+        let slot = self.slot(place);
+        let QueueSlot { spec, owner, events, nothing_due_ms, empty } = &*slot;
         empty.store(false, Ordering::Relaxed);
         let store = (self.store)(spec, *owner);
         let events = events.get().cloned().unwrap_or_else(|| self.process.events.queue(&spec.id));
@@ -276,17 +281,17 @@ impl Seats {
 
     /// Whether a claim has found nothing due in a queue that is at rest since then.
     pub fn was_looked_at(&self, place: usize) -> bool {
-        self.get(place).is_none() && self.seat(place).nothing_due_ms.load(Ordering::Relaxed) > i64::MIN
+        self.get(place).is_none() && self.slot(place).nothing_due_ms.load(Ordering::Relaxed) > i64::MIN
     }
 
     /// Whether a queue at rest had nothing in it at the last look at its gauges, and has announced nothing since.
     pub fn was_empty(&self, place: usize) -> bool {
-        self.seat(place).empty.load(Ordering::Relaxed)
+        self.slot(place).empty.load(Ordering::Relaxed)
     }
 
     /// What a look at the gauges has shown.
     pub fn set_empty(&self, place: usize, empty: bool) {
-        self.seat(place).empty.store(empty, Ordering::Relaxed);
+        self.slot(place).empty.store(empty, Ordering::Relaxed);
     }
 
     /// Something that a queue announces falls due at this time. What is due after the next poll is left to that.
@@ -295,7 +300,7 @@ impl Seats {
         let soon = due_ms.saturating_sub(self.store(place).home().now_ms()) <= millis(self.horizon());
         let mut state = self.state.lock();
         if (soon || state.at_work.contains_key(&place))
-            && let Some(queue) = self.seated(&mut state, place)
+            && let Some(queue) = self.wake_slot(&mut state, place)
         {
             queue.alarm.announce(due_ms);
         }
@@ -303,10 +308,10 @@ impl Seats {
 
     /// Nothing was due in a queue at rest at this time by Redis's clock.
     pub fn saw_nothing_due(&self, place: usize, redis_ms: i64) {
-        let seat = self.seat(place);
+        let slot = self.slot(place);
         // The estimate is as good as Redis's own time after the first reply, and a claim has had one.
-        if seat.nothing_due_ms.load(Ordering::Relaxed) > i64::MIN {
-            seat.nothing_due_ms.fetch_max(redis_ms, Ordering::Relaxed);
+        if slot.nothing_due_ms.load(Ordering::Relaxed) > i64::MIN {
+            slot.nothing_due_ms.fetch_max(redis_ms, Ordering::Relaxed);
         }
     }
 
@@ -322,37 +327,37 @@ impl Seats {
         if !queue.may_rest() || !queue.alarm.is_quiet(queue.home().now_ms(), self.horizon()) {
             return false;
         }
-        let seat = self.seat(place);
+        let slot = self.slot(place);
         if queue.events.is_worth_keeping() {
             // Kept before, or kept now.
-            drop(seat.events.set(queue.events.clone()));
+            drop(slot.events.set(queue.events.clone()));
         }
-        seat.nothing_due_ms.fetch_max(queue.nothing_due_ms(), Ordering::Relaxed);
-        state.before = state.before.plus(Counts::of(queue));
+        slot.nothing_due_ms.fetch_max(queue.nothing_due_ms(), Ordering::Relaxed);
+        state.before = state.before.plus(QueueCounts::of(queue));
         state.at_work.remove(&place);
         true
     }
 
     /// What all queues have counted.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> QueueCounts {
         let state = self.state.lock();
-        state.at_work.values().map(|queue| Counts::of(queue)).fold(state.before, Counts::plus)
+        state.at_work.values().map(|queue| QueueCounts::of(queue)).fold(state.before, QueueCounts::plus)
     }
 
     /// The log lines and counters of a queue, if it has any.
     pub fn events(&self, place: usize) -> Option<QueueEvents> {
         match self.get(place) {
             Some(queue) => Some(queue.events.clone()),
-            None => self.seat(place).events.get().cloned(),
+            None => self.slot(place).events.get().cloned(),
         }
     }
 
     /// The same, made where there are none.
     pub fn events_or_new(&self, place: usize) -> QueueEvents {
         let state = self.state.lock();
-        let seat = self.seat(place);
+        let slot = self.slot(place);
         let events = || state.at_work.get(&place).map(|queue| queue.events.clone());
-        seat.events.get_or_init(|| events().unwrap_or_else(|| self.process.events.queue(&seat.spec.id))).clone()
+        slot.events.get_or_init(|| events().unwrap_or_else(|| self.process.events.queue(&slot.spec.id))).clone()
     }
 
     /// How far ahead a poll looks at a queue at rest: longer than until its next look at the same queue.
@@ -388,7 +393,7 @@ impl Seats {
         let mut state = self.state.lock();
         for _ in 0..most {
             let Some(place) = state.looks.pop_first() else { return false };
-            self.seated(&mut state, place);
+            self.wake_slot(&mut state, place);
         }
         !state.looks.is_empty()
     }

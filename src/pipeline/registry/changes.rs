@@ -1,19 +1,19 @@
 //! Queues that come, go, or have other settings while the process runs.
 //!
-//! A place is [closed](Seats::close) first: what is at work there stays visible to the keeper of leases and to the drain,
-//! and nothing is put to work. When nothing of it is in flight any more, the place [opens](Seats::open) with what is to
-//! be there, or stays [empty](Seats::clear). All other places are as they were.
+//! A place is [closed](QueueRegistry::close) first: what is at work there stays visible to the keeper of leases and to the drain,
+//! and nothing is put to work. When nothing of it is in flight any more, the place [opens](QueueRegistry::open) with what is to
+//! be there, or stays [empty](QueueRegistry::clear). All other places are as they were.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Counts, Seat, Seats, State};
+use super::{QueueCounts, QueueRegistry, QueueSlot, RegistryState};
 use crate::config::{Mode, QueueSpec};
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::queue::Queue;
 
-impl Seats {
+impl QueueRegistry {
     /// The places of all queues by their names.
     pub fn by_id(&self) -> HashMap<Arc<str>, usize> {
         self.places().into_iter().map(|place| (self.spec(place).id.clone(), place)).collect()
@@ -41,35 +41,35 @@ impl Seats {
     /// of the queue before, and so are the names of ended claims.
     pub fn open(&self, place: usize, spec: Arc<QueueSpec>) {
         let mut state = self.state.lock();
-        let events = self.seat(place).events.get().cloned();
+        let events = self.slot(place).events.get().cloned();
         let before = take(&mut state, place);
         let events = before.as_ref().map(|queue| queue.events.clone()).or(events);
         if let Some(events) = &events {
             events.changed();
         }
         let owner = self.owner_of(&spec);
-        self.seats.write()[place] = Seat::new(spec, owner, events);
-        self.seat_now(&mut state, place, before.as_deref());
+        self.registry.write()[place] = QueueSlot::new(spec, owner, events);
+        self.fill_slot(&mut state, place, before.as_deref());
     }
 
     /// A further queue. It looks at once.
     pub fn add(&self, spec: Arc<QueueSpec>) -> usize {
         let mut state = self.state.lock();
         let owner = self.owner_of(&spec);
-        let seat = Seat::new(spec, owner, None);
+        let slot = QueueSlot::new(spec, owner, None);
         let place = match state.free.pop_first() {
             Some(place) => {
-                self.seats.write()[place] = seat;
+                self.registry.write()[place] = slot;
                 place
             }
             None => {
-                let mut seats = self.seats.write();
-                seats.push(seat);
-                seats.len() - 1
+                let mut registry = self.registry.write();
+                registry.push(slot);
+                registry.len() - 1
             }
         };
         self.process.events.status().add_queues(1);
-        self.seat_now(&mut state, place, None);
+        self.fill_slot(&mut state, place, None);
         place
     }
 
@@ -88,12 +88,12 @@ impl Seats {
         if spec.order.is_some() { self.process.another_owner() } else { self.process.owner }
     }
 
-    fn seat_now(&self, state: &mut State, place: usize, before: Option<&Queue>) {
+    fn fill_slot(&self, state: &mut RegistryState, place: usize, before: Option<&Queue>) {
         state.closed.remove(&place);
         match self.spec(place).mode {
             Mode::Deliver => match before {
                 Some(before) => {
-                    if let Some(queue) = self.seated(state, place) {
+                    if let Some(queue) = self.wake_slot(state, place) {
                         queue.leases.inherit(&before.leases);
                     }
                 }
@@ -111,9 +111,9 @@ impl Seats {
 }
 
 /// Takes a queue off its place; what it has counted stays.
-fn take(state: &mut State, place: usize) -> Option<Arc<Queue>> {
+fn take(state: &mut RegistryState, place: usize) -> Option<Arc<Queue>> {
     let queue = state.at_work.remove(&place)?;
     state.woken.retain(|woken| *woken != place);
-    state.before = Counts::plus(state.before, Counts::of(&queue));
+    state.before = QueueCounts::plus(state.before, QueueCounts::of(&queue));
     Some(queue)
 }
