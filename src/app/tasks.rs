@@ -53,7 +53,7 @@ pub(super) fn forward(registry: &QueueRegistry, place: usize) {
     }
     registry.wake(place, |queue| {
         if queue.dead_letter_to.is_some() {
-            queue.spawn("dead letters", forwarder::run(queue.clone()));
+            queue.spawn("dead letters", forwarder::run(queue.queue.clone()));
         }
     });
 }

@@ -16,7 +16,7 @@ use crate::pipeline::limits::circuit::{Allow, Circuit};
 use crate::pipeline::queue::Queue;
 use crate::telemetry::labels::Wakeup;
 
-/// What a claimer may do now.
+/// The permission of a claimer.
 #[derive(Debug)]
 pub enum ClaimGate {
     /// Claim.
@@ -58,7 +58,7 @@ impl Drop for GateProbe {
 }
 
 impl Queue {
-    /// What pauses, the hold and the breakers of all its sinks allow.
+    /// The permission of pauses, the hold and the breakers of all its sinks.
     pub fn gate(self: &Arc<Self>) -> ClaimGate {
         if let Some(look_at) = self.paused() {
             return ClaimGate::Wait(Some(look_at));

@@ -7,6 +7,7 @@
 //! [`watch`] notices a queue that none of them moves, [`pause`] knows what a person has paused. [`process`] is what all
 //! queues share, [`queue`] what the tasks of one queue share, [`registry`] which queues are at work, [`retire`] ends one of them.
 
+pub mod active;
 pub mod claim;
 pub mod dead_letters;
 pub mod deliver;

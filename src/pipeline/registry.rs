@@ -1,7 +1,7 @@
 //! The queues of the configuration, each at work or at rest.
 //!
-//! A [`Queue`] at work takes some kilobytes: its keys, its counters, its claimer. Most of ten thousand queues have nothing
-//! to do most of the time. So each has a small [`QueueSlot`], and a `Queue` only while something is due, in flight, or expected
+//! A [`ActiveQueue`] at work takes some kilobytes: its keys, its counters, its claimer. Most of ten thousand queues have nothing
+//! to do most of the time. So each has a small [`QueueSlot`], and a `ActiveQueue` only while something is due, in flight, or expected
 //! soon. A claimer that has nothing to do ends, and its queue goes to rest: it is dropped, and built again when there is
 //! something to do.
 //!
@@ -20,9 +20,9 @@ use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
 use crate::config::{Mode, QueueSpec};
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::process::Process;
-use crate::pipeline::queue::Queue;
 use crate::source::millis;
 use crate::source::store::{Server, Store};
 use crate::telemetry::events::QueueEvents;
@@ -31,7 +31,7 @@ use crate::telemetry::labels::Wakeup;
 /// Opens the store of a queue, for this owner of claims.
 pub type OpenStore = Box<dyn Fn(&QueueSpec, [u8; 8]) -> Arc<dyn Store> + Send + Sync>;
 
-/// What queues are built with.
+/// The means to build queues.
 pub struct QueueParts {
     /// Opens their stores.
     pub store: OpenStore,
@@ -47,9 +47,9 @@ pub struct QueueRegistry {
     store: OpenStore,
     sinks: RwLock<HashMap<Arc<str>, Arc<SinkHandle>>>,
     /// Locked after `state`, where both are.
-    registry: RwLock<Vec<QueueSlot>>,
+    slots: RwLock<Vec<QueueSlot>>,
     state: Mutex<RegistryState>,
-    /// How often a queue came, went, or was changed.
+    /// The number of times that a queue came, went, or was changed.
     changes: AtomicU64,
     /// Rings when a queue was woken, or all are to be looked at.
     bell: Notify,
@@ -57,14 +57,14 @@ pub struct QueueRegistry {
     horizon_ms: AtomicU64,
 }
 
-/// What is kept of a queue at rest.
+/// The part of a queue that is kept while it is at rest.
 struct QueueSlot {
     spec: Arc<QueueSpec>,
     /// The owner of its claims.
     owner: [u8; 8],
     /// Of a queue that has series or has written lines: its counters go on where they were.
     events: OnceLock<QueueEvents>,
-    /// See [`Queue::saw_nothing_due`].
+    /// See [`Queue::saw_nothing_due`](crate::pipeline::queue::Queue::saw_nothing_due).
     nothing_due_ms: AtomicI64,
     /// See [`QueueRegistry::was_empty`].
     empty: AtomicBool,
@@ -80,20 +80,20 @@ impl QueueSlot {
 
 #[derive(Default)]
 struct RegistryState {
-    at_work: BTreeMap<usize, Arc<Queue>>,
+    at_work: BTreeMap<usize, Arc<ActiveQueue>>,
     /// Queues that were woken and have no claimer yet: at most all of them.
     woken: Vec<usize>,
     /// Queues that are to be looked at.
     looks: BTreeSet<usize>,
     /// Places from which nothing is put to work: their queues are about to be others, or gone.
     closed: BTreeSet<usize>,
-    /// Those of them that have no queue.
+    /// The closed places that have no queue.
     free: BTreeSet<usize>,
-    /// What was counted by queues that are at rest now.
+    /// The counts of queues that are at rest now.
     before: QueueCounts,
 }
 
-/// What queues have counted since the start.
+/// The counts of queues since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueCounts {
     /// Claims that were sent.
@@ -105,13 +105,9 @@ pub struct QueueCounts {
 }
 
 impl QueueCounts {
-    /// Those of one queue.
-    pub fn of(queue: &Queue) -> QueueCounts {
-        QueueCounts {
-            claims: queue.watch.sent(),
-            settled: queue.settled.load(Ordering::Relaxed),
-            released: queue.released.load(Ordering::Relaxed),
-        }
+    /// The counts of one queue.
+    pub fn of(queue: &ActiveQueue) -> QueueCounts {
+        QueueCounts { claims: queue.progress.sent(), settled: queue.settled(), released: queue.released() }
     }
 
     /// All together: it changes when anything moves.
@@ -130,7 +126,7 @@ impl QueueCounts {
 }
 
 impl QueueRegistry {
-    /// These queues, at rest; but those that do not claim are at work for good.
+    /// A registry of these queues, at rest; but those that do not claim are at work for good.
     pub fn new(
         process: Arc<Process>,
         server: Arc<dyn Server>,
@@ -140,7 +136,7 @@ impl QueueRegistry {
         process.events.status().add_queues(specs.len());
         let QueueParts { store, sinks } = parts;
         let registry = QueueRegistry {
-            registry: RwLock::new(specs.iter().map(|spec| QueueSlot::new(spec.clone(), process.owner, None)).collect()),
+            slots: RwLock::new(specs.iter().map(|spec| QueueSlot::new(spec.clone(), process.owner, None)).collect()),
             process,
             server,
             store,
@@ -158,7 +154,7 @@ impl QueueRegistry {
 
     /// Queues that are at work for good.
     #[cfg(test)]
-    pub fn of(server: Arc<dyn Server>, queues: Vec<Arc<Queue>>) -> Arc<QueueRegistry> {
+    pub fn of(server: Arc<dyn Server>, queues: Vec<Arc<ActiveQueue>>) -> Arc<QueueRegistry> {
         let process = queues[0].process.clone();
         let specs: Vec<_> = queues.iter().map(|queue| queue.spec.clone()).collect();
         let stores: HashMap<_, _> = queues.iter().map(|queue| (queue.spec.id.clone(), queue.store.clone())).collect();
@@ -168,7 +164,7 @@ impl QueueRegistry {
         Arc::new(registry)
     }
 
-    /// What all queues share.
+    /// The context that all queues share.
     pub fn process(&self) -> &Arc<Process> {
         &self.process
     }
@@ -183,10 +179,10 @@ impl QueueRegistry {
         self.sinks.read().get(name).cloned()
     }
 
-    /// How many queues there are.
+    /// The number of queues.
     pub fn len(&self) -> usize {
         let state = self.state.lock();
-        self.registry.read().len() - state.free.len()
+        self.slots.read().len() - state.free.len()
     }
 
     /// Whether there is none.
@@ -197,10 +193,10 @@ impl QueueRegistry {
     /// The places of all queues.
     pub fn places(&self) -> Vec<usize> {
         let state = self.state.lock();
-        (0..self.registry.read().len()).filter(|place| !state.free.contains(place)).collect()
+        (0..self.slots.read().len()).filter(|place| !state.free.contains(place)).collect()
     }
 
-    /// How often a queue came, went, or was changed: who keeps what it knows of all of them asks again then.
+    /// The number of times that a queue came, went, or was changed: a caller that caches something of all queues asks again then.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
@@ -215,9 +211,9 @@ impl QueueRegistry {
         self.slot(place).spec.clone()
     }
 
-    /// Never held while the state is locked afterwards: who changes registry has locked the state.
+    /// Never held while the state is locked afterwards: who changes slots has locked the state.
     fn slot(&self, place: usize) -> MappedRwLockReadGuard<'_, QueueSlot> {
-        RwLockReadGuard::map(self.registry.read(), |registry| &registry[place])
+        RwLockReadGuard::map(self.slots.read(), |slots| &slots[place])
     }
 
     /// The store of a queue, which need not be at work.
@@ -232,23 +228,23 @@ impl QueueRegistry {
     }
 
     /// A queue, if it is at work.
-    pub fn get(&self, place: usize) -> Option<Arc<Queue>> {
+    pub fn get(&self, place: usize) -> Option<Arc<ActiveQueue>> {
         self.state.lock().at_work.get(&place).cloned()
     }
 
     /// The queues at work, with their places.
-    pub fn at_work(&self) -> Vec<(usize, Arc<Queue>)> {
+    pub fn at_work(&self) -> Vec<(usize, Arc<ActiveQueue>)> {
         self.state.lock().at_work.iter().map(|(place, queue)| (*place, queue.clone())).collect()
     }
 
-    /// Those of the queues at work that are meant.
-    pub fn find(&self, meant: impl Fn(&Queue) -> bool) -> Vec<Arc<Queue>> {
+    /// The queues at work that are meant.
+    pub fn find(&self, meant: impl Fn(&ActiveQueue) -> bool) -> Vec<Arc<ActiveQueue>> {
         self.state.lock().at_work.values().filter(|queue| meant(queue)).cloned().collect()
     }
 
     /// Does something with a queue; one that is at rest is put to work first, unless it is about to go. `then` only leaves a
     /// note with it: no queue goes to rest meanwhile, and none afterwards that was rung for.
-    pub fn wake(&self, place: usize, then: impl FnOnce(&Arc<Queue>)) {
+    pub fn wake(&self, place: usize, then: impl FnOnce(&Arc<ActiveQueue>)) {
         let mut state = self.state.lock();
         if let Some(queue) = self.wake_slot(&mut state, place) {
             then(queue);
@@ -256,7 +252,7 @@ impl QueueRegistry {
     }
 
     /// The queue at this place, put to work if it is at rest.
-    fn wake_slot<'a>(&self, state: &'a mut RegistryState, place: usize) -> Option<&'a Arc<Queue>> {
+    fn wake_slot<'a>(&self, state: &'a mut RegistryState, place: usize) -> Option<&'a Arc<ActiveQueue>> {
         let RegistryState { at_work, woken, closed, .. } = state;
         if closed.contains(&place) {
             return at_work.get(&place);
@@ -268,13 +264,13 @@ impl QueueRegistry {
         }))
     }
 
-    fn build(&self, place: usize) -> Arc<Queue> {
+    fn build(&self, place: usize) -> Arc<ActiveQueue> {
         let slot = self.slot(place);
         let QueueSlot { spec, owner, events, nothing_due_ms, empty } = &*slot;
         empty.store(false, Ordering::Relaxed);
         let store = (self.store)(spec, *owner);
         let events = events.get().cloned().unwrap_or_else(|| self.process.events.queue(&spec.id));
-        let queue = Queue::with_events(spec.clone(), self.process.clone(), store, events, |name| self.sink(name));
+        let queue = ActiveQueue::with_events(spec.clone(), self.process.clone(), store, events, |name| self.sink(name));
         queue.saw_nothing_due(nothing_due_ms.load(Ordering::Relaxed));
         queue
     }
@@ -289,7 +285,7 @@ impl QueueRegistry {
         self.slot(place).empty.load(Ordering::Relaxed)
     }
 
-    /// What a look at the gauges has shown.
+    /// Notes what a look at the gauges has shown.
     pub fn set_empty(&self, place: usize, empty: bool) {
         self.slot(place).empty.store(empty, Ordering::Relaxed);
     }
@@ -317,7 +313,7 @@ impl QueueRegistry {
 
     /// Puts a queue to rest whose claimer has ended, if nothing has come meanwhile and nothing is lost by it. `false` if it
     /// is to go on.
-    pub fn rest(&self, place: usize, ended: &Arc<Queue>) -> bool {
+    pub fn rest(&self, place: usize, ended: &Arc<ActiveQueue>) -> bool {
         let mut state = self.state.lock();
         // Another one has its place; or it goes, and stays where it can be seen until nothing of it is in flight.
         let Some(queue) = state.at_work.get(&place).filter(|queue| Arc::ptr_eq(queue, ended)) else { return true };
@@ -338,7 +334,7 @@ impl QueueRegistry {
         true
     }
 
-    /// What all queues have counted.
+    /// The counts of all queues.
     pub fn counts(&self) -> QueueCounts {
         let state = self.state.lock();
         state.at_work.values().map(|queue| QueueCounts::of(queue)).fold(state.before, QueueCounts::plus)
@@ -360,7 +356,7 @@ impl QueueRegistry {
         slot.events.get_or_init(|| events().unwrap_or_else(|| self.process.events.queue(&slot.spec.id))).clone()
     }
 
-    /// How far ahead a poll looks at a queue at rest: longer than until its next look at the same queue.
+    /// The time that a poll looks ahead at a queue at rest: longer than until its next look at the same queue.
     pub fn horizon(&self) -> Duration {
         Duration::from_millis(self.horizon_ms.load(Ordering::Relaxed))
     }
@@ -404,7 +400,7 @@ impl QueueRegistry {
     }
 
     /// The queues that were woken and have no claimer yet.
-    pub fn take_woken(&self) -> Vec<(usize, Arc<Queue>)> {
+    pub fn take_woken(&self) -> Vec<(usize, Arc<ActiveQueue>)> {
         let mut state = self.state.lock();
         let woken = std::mem::take(&mut state.woken);
         woken.into_iter().filter_map(|place| Some((place, state.at_work.get(&place)?.clone()))).collect()

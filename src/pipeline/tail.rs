@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use crate::message::Identity;
-use crate::pipeline::claim::{Claim, ElementState};
+use crate::pipeline::claim::element::ElementState;
+use crate::pipeline::claim::record::Claim;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::source::NoPayload;
@@ -22,14 +23,14 @@ pub fn delivered(claim: &Claim, place: usize) {
 }
 
 /// The verdict about an element is written.
-pub fn settled(parts: &ElementState, verdict: &Verdict) {
-    let queue = parts.queue();
+pub fn settled(state: &ElementState, verdict: &Verdict) {
+    let queue = state.queue();
     let tail = queue.process.events.tail();
     let Some(fate) = fate(verdict).filter(|_| tail.is_watched()) else { return };
     tail.note(fate, || {
-        let ElementState { claim, id, payload, header, .. } = parts;
+        let ElementState { claim, id, payload, header, .. } = state;
         // The verdict may have put the element in doubt, or counted: this is the attempt that it ends.
-        let attempt = claim.attempt(header.attempts, parts.element.is_doubtful());
+        let attempt = claim.attempt(header.attempts, state.element.is_doubtful());
         let seen = ElementSeen { claim, id, payload, due_ms: header.due_ms(), attempt };
         let event = seen.event(fate);
         let name = |place: &Option<usize>| Some(queue.routes.get((*place)?)?.spec.sink.to_string());
@@ -64,7 +65,7 @@ pub fn settled(parts: &ElementState, verdict: &Verdict) {
     });
 }
 
-/// What a verdict is for a person; `None` for what only moves an element back.
+/// The meaning of a verdict for a person; `None` for what only moves an element back.
 fn fate(verdict: &Verdict) -> Option<Fate> {
     match verdict {
         Verdict::Confirm | Verdict::Push { .. } => Some(Fate::Delivered),

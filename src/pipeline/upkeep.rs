@@ -1,7 +1,6 @@
 //! Takes ghosts out of Redisson's lists, slice after slice, one queue after the other.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::Instant;
@@ -35,9 +34,7 @@ pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
         }
         heartbeat.beat();
         // A shadow writes nothing, so nothing is swept there either.
-        for queue in
-            registry.find(|queue| queue.sweep_due.swap(false, Ordering::Relaxed) && queue.spec.mode != Mode::Shadow)
-        {
+        for queue in registry.find(|queue| queue.take_upkeep() && queue.spec.mode != Mode::Shadow) {
             turn(&queue, &heartbeat).await;
         }
     }

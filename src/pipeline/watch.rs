@@ -1,13 +1,12 @@
 //! Sees what heartbeats cannot: a queue with something due from which nothing is claimed, although nothing is in the way.
 //!
 //! A claimer that waits for room, for another claim or for a lock rests, because it may have a reason. If it never goes on,
-//! its heart is silent and every probe is green. So each claimer notes what it waits for ([`ClaimProgress::at`]), the safety poll notes
+//! its heart is silent and every probe is green. So each claimer notes what it waits for ([`ClaimProgress`](crate::pipeline::claim::progress::ClaimProgress)), the safety poll notes
 //! whether something is due, and the watchdog adds up: due for a long time, hold and breakers closed, Redis answers, and
 //! no claim.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -19,49 +18,6 @@ use crate::telemetry::labels::Stage;
 
 /// Time between two looks at all queues.
 const LOOK: Duration = Duration::from_secs(5);
-
-/// What a claimer and the safety poll note about one queue.
-#[derive(Debug, Default)]
-pub struct ClaimProgress {
-    /// Claims that were sent, and elements that waited for room and have it.
-    claims: AtomicU64,
-    /// What the claimer does, as the place of the word in [`Stage::ALL`].
-    stage: AtomicU8,
-    /// The last poll found something that is due.
-    due: AtomicBool,
-}
-
-impl ClaimProgress {
-    /// The claimer comes to this stage, and may wait there.
-    pub fn at(&self, stage: Stage) {
-        self.stage.store(stage as u8, Ordering::Relaxed);
-    }
-
-    /// A claim is sent.
-    pub fn claims(&self) {
-        self.claims.fetch_add(1, Ordering::Relaxed);
-        self.at(Stage::Reply);
-    }
-
-    /// How many claims were sent.
-    pub fn sent(&self) -> u64 {
-        self.claims.load(Ordering::Relaxed)
-    }
-
-    /// Elements that waited for room in memory are on their way, so that a claim has reason to wait.
-    pub fn moves(&self) {
-        self.claims.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// What a poll found; `false` as well if Redis did not answer.
-    pub fn due(&self, due: bool) {
-        self.due.store(due, Ordering::Relaxed);
-    }
-
-    fn stage(&self) -> Stage {
-        Stage::ALL.get(usize::from(self.stage.load(Ordering::Relaxed))).copied().unwrap_or(Stage::Alarm)
-    }
-}
 
 /// One look at a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,10 +31,10 @@ struct QueueSeen {
     all: u64,
 }
 
-/// What is known of one queue from the looks before.
+/// The knowledge of one queue from the looks before.
 #[derive(Debug, Clone, Copy, Default)]
 struct Patience {
-    /// When it began to wait without any progress, and the counts of that time.
+    /// The time from which it has waited without any progress, and the counts of that time.
     since: Option<(Instant, u64, u64)>,
     reported: bool,
 }
@@ -123,10 +79,10 @@ pub async fn run(registry: Arc<QueueRegistry>, limit: Duration) {
         let mut found = Vec::new();
         for (place, queue) in &queues {
             let patience = patience.entry(*place).or_default();
-            let due = queue.watch.due.load(Ordering::Relaxed);
+            let due = queue.progress.is_due();
             let goes = queue.stopping.is_cancelled();
             let could_claim = due && !goes && queue.is_open() && queue.home().is_up();
-            let seen = QueueSeen { could_claim, stage: queue.watch.stage(), own: QueueCounts::of(queue).sum(), all };
+            let seen = QueueSeen { could_claim, stage: queue.progress.stage(), own: QueueCounts::of(queue).sum(), all };
             let waits = patience.look(last, seen);
             if waits < limit {
                 patience.reported = false;
@@ -153,7 +109,7 @@ fn longest_wait(registry: &QueueRegistry) -> Duration {
     registry.places().into_iter().map(of_queue).max().unwrap_or_default()
 }
 
-/// Who has elements in flight, and so what others wait for: the busiest first.
+/// The queues with elements in flight, for which others wait: the busiest first.
 pub fn holders(all: &[Arc<QueueRegistry>]) -> String {
     let at_work: Vec<_> = all.iter().flat_map(|registry| registry.at_work()).collect();
     let mut busy: Vec<_> = at_work.iter().map(|(_, queue)| (queue.leases.len(), &*queue.spec.id)).collect();
@@ -182,7 +138,7 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// What is known after looks a minute apart.
+    /// The waiting time after looks a minute apart.
     fn waits(looks: impl IntoIterator<Item = QueueSeen>) -> u64 {
         let (mut patience, mut now) = (Patience::default(), Instant::now());
         let mut last = Duration::ZERO;

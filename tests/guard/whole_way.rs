@@ -10,11 +10,11 @@ use std::time::Duration;
 use delaybridge::config::{self, QueueSpec};
 use delaybridge::link::{Link, LinkOptions, Redis, RedisEndpoint};
 use delaybridge::message::{Failure, Outcome};
+use delaybridge::pipeline::active::ActiveQueue;
 use delaybridge::pipeline::claim::{claimer, claimers};
 use delaybridge::pipeline::deliver::sink_handle::SinkHandle;
 use delaybridge::pipeline::limits::budget::Budget;
 use delaybridge::pipeline::process::Process;
-use delaybridge::pipeline::queue::Queue;
 use delaybridge::pipeline::registry::{QueueParts, QueueRegistry};
 use delaybridge::sink::{Answers, Destination, Outbound, Sink};
 use delaybridge::source::build;
@@ -94,7 +94,7 @@ async fn link(server: &RedisServer) -> Link {
 }
 
 /// A queue to work on; its elements are traced if there is a tracer.
-async fn queue(server: &RedisServer, tracer: Option<Tracer>) -> Arc<Queue> {
+async fn queue(server: &RedisServer, tracer: Option<Tracer>) -> Arc<ActiveQueue> {
     let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: { redisson: { name: q \
                 } }, to: [{ sink: out }] } }\n";
     let loaded = config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
@@ -107,7 +107,7 @@ async fn queue(server: &RedisServer, tracer: Option<Tracer>) -> Arc<Queue> {
     let handle =
         Arc::new(SinkHandle::new(name.clone(), Arc::new(Nowhere), None, events.sink(&name), process.gates.clone()));
     let store = Arc::new(RedisStore::new(link, build(&spec.source), OWNER));
-    Queue::new(spec, process, store, |_| Some(handle.clone()))
+    ActiveQueue::new(spec, process, store, |_| Some(handle.clone()))
 }
 
 /// The requests to the allocator.
@@ -134,7 +134,7 @@ async fn walk() -> [Asked; 2] {
     let queue = queue(&server, None).await;
     let heartbeat = queue.process.events.status().heartbeat("claimer", Duration::from_secs(60));
     tokio::spawn(claimer::run(queue.clone(), heartbeat));
-    let settled = || queue.settled.load(std::sync::atomic::Ordering::Relaxed) as usize;
+    let settled = || queue.settled() as usize;
     let all_of = async |count: usize| {
         while settled() < count {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -178,7 +178,7 @@ pub async fn send(claims: usize, tracer: Option<Tracer>) {
     let heartbeat = queue.process.events.status().heartbeat("claimer", Duration::from_secs(60));
     tokio::spawn(claimer::run(queue.clone(), heartbeat));
     queue.alarm.ring(Wakeup::Published);
-    while (queue.settled.load(std::sync::atomic::Ordering::Relaxed) as usize) < claims * BATCH {
+    while (queue.settled() as usize) < claims * BATCH {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

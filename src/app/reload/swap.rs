@@ -18,15 +18,15 @@ use crate::app::group::Group;
 use crate::app::sinks::{ByName, Sinks};
 use crate::app::tasks::forward;
 use crate::config::{Config, QueueSpec};
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::process::Process;
-use crate::pipeline::queue::Queue;
 use crate::pipeline::retire;
 
 /// A queue that is retired, and its successor.
 struct Leaving<'a> {
     group: &'a Group,
     place: usize,
-    queue: Option<Arc<Queue>>,
+    queue: Option<Arc<ActiveQueue>>,
     before: Arc<QueueSpec>,
     after: Option<(&'a Group, Arc<QueueSpec>)>,
 }

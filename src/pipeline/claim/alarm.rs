@@ -19,7 +19,7 @@ use crate::telemetry::labels::Wakeup;
 /// The alarm clock of one claimer; many knock, one waits.
 #[derive(Debug)]
 pub struct Alarm {
-    /// What the last claim returned, in Redis ms.
+    /// The next due time that the last claim returned, in Redis ms.
     next_ms: AtomicI64,
     /// Earliest due time announced since the last claim began, in Redis ms.
     hint_ms: AtomicI64,
@@ -37,7 +37,7 @@ struct AlarmState {
     outrun: u32,
 }
 
-/// When a claimer need not wait any more.
+/// The point from which a claimer need not wait any more.
 #[derive(Debug, Clone, Copy)]
 pub struct RestAfter {
     /// Nothing is due before so long.
@@ -48,7 +48,7 @@ pub struct RestAfter {
 
 /// Least time between two claims that are made because of due times.
 const TOGETHER: Duration = Duration::from_millis(2);
-/// Where other daemons are faster, each further look waits up to twice as long for them as the last, up to this often.
+/// The most doublings of the wait for other daemons that are faster: each further look waits up to twice as long as the last, up to this often.
 const DOUBLINGS: u32 = 4;
 
 impl Alarm {
@@ -82,7 +82,7 @@ impl Alarm {
         (state.now, state.not_before) = (None, Instant::now().after(TOGETHER));
     }
 
-    /// What the claim returned: when something falls due next, and whether it took something.
+    /// Notes what the claim returned: when something falls due next, and whether it took something.
     pub fn next(&self, due_ms: Option<i64>, took: bool) {
         let due_ms = due_ms.unwrap_or(i64::MAX);
         let before = self.next_ms.swap(due_ms, Ordering::AcqRel);
@@ -174,7 +174,7 @@ mod tests {
         assert!(clock.now_ms() >= due);
     }
 
-    /// How long the alarm waits for something that is due `in_ms` after a claim.
+    /// The time that the alarm waits for something that is due `in_ms` after a claim.
     async fn waited(wake: &Alarm, clock: &RedisClock, in_ms: i64) -> Duration {
         let begun = Instant::now();
         wake.begin();

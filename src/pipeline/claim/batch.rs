@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::pipeline::claim::{Claim, ClaimedElement, Isolation};
+use crate::pipeline::claim::claimed::ClaimedElement;
+use crate::pipeline::claim::isolation::Isolation;
+use crate::pipeline::claim::record::Claim;
 use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::growth::Growth;
+use crate::pipeline::settle::Settler;
 
-/// What of a claim was not handed to a sink yet. What is left when it is dropped is released.
+/// The elements of a claim that were not handed to a sink yet. Those that are left when it is dropped are released.
 #[derive(Debug)]
 pub struct ClaimBatch {
     claim: Arc<Claim>,
+    settler: Arc<Settler>,
     /// `None` while it waits for room.
     isolation: Option<Isolation>,
     /// For the first element.
@@ -21,8 +25,8 @@ pub struct ClaimBatch {
 
 impl ClaimBatch {
     /// All elements of a claim.
-    pub fn new(claim: Arc<Claim>, isolation: Isolation, probe: Option<GateProbe>) -> Self {
-        ClaimBatch { claim, isolation: Some(isolation), probe, next: 0, growth: None }
+    pub fn new(settler: Arc<Settler>, claim: Arc<Claim>, isolation: Isolation, probe: Option<GateProbe>) -> Self {
+        ClaimBatch { claim, settler, isolation: Some(isolation), probe, next: 0, growth: None }
     }
 
     /// Whether one of the elements is to find out if something works again.
@@ -30,7 +34,7 @@ impl ClaimBatch {
         self.probe.is_some()
     }
 
-    /// What may be in flight beside its elements.
+    /// The guard of its elements; `None` while they wait for room.
     pub fn isolation(&self) -> Option<&Isolation> {
         self.isolation.as_ref()
     }
@@ -52,7 +56,7 @@ impl ClaimBatch {
         self.growth.as_ref().map_or(self.claim.elements.len() - self.next, |_waited| 1)
     }
 
-    /// What its next elements may grow by.
+    /// Takes the room that the next elements may grow by.
     pub fn take_growth(&mut self) -> Growth {
         let queue = &self.claim.queue;
         let none = || Growth::none(&queue.budget, queue.process.budget_of(&queue.spec.redis));
@@ -87,6 +91,11 @@ impl ClaimBatch {
         }
     }
 
+    /// The settler of its queue.
+    pub fn settler(&self) -> &Arc<Settler> {
+        &self.settler
+    }
+
     /// The claim.
     pub fn claim(&self) -> &Arc<Claim> {
         &self.claim
@@ -97,9 +106,10 @@ impl Iterator for ClaimBatch {
     type Item = ClaimedElement;
 
     fn next(&mut self) -> Option<ClaimedElement> {
-        let held = ClaimedElement::new(&self.claim, self.next, self.isolation.clone(), self.probe.take())?;
+        let element =
+            ClaimedElement::new(&self.settler, &self.claim, self.next, self.isolation.clone(), self.probe.take())?;
         self.next += 1;
-        Some(held)
+        Some(element)
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
 
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::claimer;
-use crate::pipeline::queue::Queue;
 use crate::pipeline::registry::QueueRegistry;
 
 /// While all queues are looked at: so many at a time, so often. What is at work at once then stays small, and ten thousand
@@ -20,7 +20,7 @@ const PACE: Duration = Duration::from_millis(10);
 pub async fn run(registry: Arc<QueueRegistry>, stuck: Duration) {
     let process = registry.process().clone();
     let mut claimers = JoinSet::new();
-    let start = |claimers: &mut JoinSet<EndedClaimer>, place: usize, queue: Arc<Queue>| {
+    let start = |claimers: &mut JoinSet<EndedClaimer>, place: usize, queue: Arc<ActiveQueue>| {
         let heartbeat = process.events.status().heartbeat(format!("claimer {}", queue.spec.id), stuck);
         process.claimers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let claimer = queue.tasks.track_future(claimer::until_rest(queue.clone(), heartbeat, registry.clone()));
@@ -62,10 +62,14 @@ pub async fn run(registry: Arc<QueueRegistry>, stuck: Duration) {
 }
 
 /// A queue whose claimer has ended, and its place: that may have another queue by now.
-type EndedClaimer = (usize, Arc<Queue>);
+type EndedClaimer = (usize, Arc<ActiveQueue>);
 
 /// Not an async block, which would hold the claimer twice.
-fn claim(place: usize, queue: Arc<Queue>, claimer: impl Future<Output = ()>) -> impl Future<Output = EndedClaimer> {
+fn claim(
+    place: usize,
+    queue: Arc<ActiveQueue>,
+    claimer: impl Future<Output = ()>,
+) -> impl Future<Output = EndedClaimer> {
     futures_util::FutureExt::map(claimer, move |()| {
         queue.process.claimers.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         (place, queue)

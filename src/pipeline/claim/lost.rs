@@ -3,13 +3,14 @@
 //! The same for claims of ours that turn up again because their elements were dropped here: their leases were over when
 //! their turn came, and no other process took them over.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::link::{History, LinkError};
+use crate::pipeline::active::ActiveQueue;
+use crate::pipeline::claim::batch::ClaimBatch;
+use crate::pipeline::claim::isolation::Isolation;
 use crate::pipeline::claim::record::ClaimContents;
-use crate::pipeline::claim::{Claim, ClaimBatch, Isolation};
 use crate::pipeline::leases::Forgotten;
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::RoomReserved;
@@ -19,25 +20,25 @@ use crate::source::ledger::claims::{ClaimName, Contents};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::telemetry::labels::ClaimLabel;
 
-/// How much longer than its patience a claim is waited for by our own clock: a millisecond each way, and a busy machine.
+/// The time beyond its patience in which a claim is waited for by our own clock: a millisecond each way, and a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
 
 /// A claim that is looked for.
 pub struct Lost {
     name: ClaimName,
     not_after_ms: i64,
-    /// When it cannot run any more by our own clock.
+    /// The point from which it cannot run any more by our own clock.
     over_at: Instant,
-    /// What the claim was made with. None for one that turned up again: it gets that when its turn comes, and holds
+    /// The room and the guard that the claim was made with. None for one that turned up again: it gets them when its turn comes, and holds
     /// nothing until then.
     means: Option<(RoomReserved, Isolation)>,
-    /// Its elements may have been delivered before.
+    /// Whether its elements may have been delivered before.
     may_repeat: bool,
 }
 
-/// What came of looking for a lost claim.
+/// The outcome of a look for a lost claim.
 pub enum Looked {
-    /// It is found, or it never ran.
+    /// The claim is found, or it never ran.
     Found,
     /// Look again.
     Again,
@@ -79,7 +80,7 @@ impl Lost {
         Forgotten { name: self.name, not_after_ms: self.not_after_ms, may_repeat: self.may_repeat }
     }
 
-    /// Its name.
+    /// The name of the claim.
     pub fn name(&self) -> ClaimName {
         self.name
     }
@@ -96,7 +97,7 @@ impl Lost {
     }
 
     /// Looks once, and takes up what it finds.
-    pub async fn look(&mut self, queue: &Arc<Queue>) -> Looked {
+    pub async fn look(&mut self, queue: &ActiveQueue) -> Looked {
         let process = &queue.process;
         if self.means.is_none() {
             // Order: the end goes first; a place in a line may be left at any time.
@@ -139,7 +140,7 @@ impl Lost {
     }
 
     /// Takes up what was found in this history, under a lease that ends at `deadline`.
-    fn take_up(&mut self, queue: &Arc<Queue>, mut contents: Contents, deadline: Instant, history: Option<History>) {
+    fn take_up(&mut self, queue: &ActiveQueue, mut contents: Contents, deadline: Instant, history: Option<History>) {
         let Some((room, isolation)) = self.means.take() else { return };
         contents.unknown = contents.unknown.saturating_sub(contents.damaged.len() as u64);
         contents.elements.append(&mut contents.damaged);
@@ -171,11 +172,11 @@ impl Lost {
             deadline,
             history,
         };
-        let claim = Claim::new(queue, taken, room);
-        let batch = ClaimBatch::new(claim, isolation, None);
+        let claim = queue.leases.take_up(taken, room);
+        let batch = ClaimBatch::new(queue.settler.clone(), claim, isolation, None);
         match queue.stopping.is_cancelled() {
             true => drop(batch), // Released: nothing new is delivered after SIGTERM.
-            false => queue.dispatch.push(queue, batch),
+            false => queue.dispatch.push(batch),
         }
     }
 }

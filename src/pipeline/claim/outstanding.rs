@@ -15,22 +15,22 @@ use futures_util::future::{BoxFuture, MaybeDone, maybe_done};
 
 use crate::clock::Instant;
 use crate::link::History;
-use crate::pipeline::claim::Isolation;
+use crate::pipeline::claim::isolation::Isolation;
 use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::SourceError;
 use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, TakeOverReply, TakeOverRequest};
 
-/// What is asked for.
+/// The call that is sent.
 pub enum ClaimCall {
-    /// What is due.
+    /// Claims what is due.
     Claim(ClaimRequest),
-    /// What is in a claim with a lease that is over.
+    /// Takes over a claim with an expired lease.
     TakeOver(TakeOverRequest),
 }
 
-/// What Redis says to it.
+/// The reply of Redis to a call.
 pub enum ClaimReplied {
     /// To a claim.
     Claim(ClaimReply),
@@ -66,30 +66,30 @@ impl ClaimCall {
 
 /// A claim as it is sent.
 pub struct PendingClaim {
-    /// What is asked for.
+    /// The call that is sent.
     pub request: ClaimCall,
-    /// When that was; leases count from here, because the claim may run at once.
+    /// The time of its sending; leases count from here, because the claim may run at once.
     pub sent: Instant,
-    /// How long it may wait for its turn.
+    /// The time that it may wait for its turn.
     pub patience: Duration,
     /// The time until which nothing was known to be due. Noted before the sending: what is seen during the claim may
     /// be what it leaves.
     pub nothing_due_ms: i64,
-    /// What the elements will take.
+    /// The room of its elements.
     pub room: RoomReserved,
-    /// What may be in flight beside them.
+    /// The guard of its elements.
     pub isolation: Isolation,
-    /// What one of them is to find out.
+    /// The probe that its first element is.
     pub probe: Option<GateProbe>,
     /// The history of the server, from before the sending; `None` if it could not be asked.
     pub history: Option<History>,
 }
 
-/// What became of a claim.
+/// A claim with its answer.
 pub struct ClaimAnswer {
     /// As it was sent.
     pub claim: PendingClaim,
-    /// What Redis says.
+    /// The answer of Redis.
     pub answer: Result<ClaimReplied, SourceError>,
     /// From the sending until Redis said so.
     pub took: Duration,
@@ -132,7 +132,7 @@ impl OutstandingClaims {
         .await
     }
 
-    /// How many there are.
+    /// The number of outstanding claims.
     pub fn len(&self) -> usize {
         self.0.len()
     }

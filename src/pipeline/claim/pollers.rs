@@ -100,7 +100,7 @@ async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) 
         let own = answers.by_ref().take(count);
         let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
         if let Some(queue) = &at_work {
-            queue.watch.due(!nothing);
+            queue.progress.set_due(!nothing);
         }
         match (nothing, at_work) {
             (true, Some(queue)) if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::pipeline::claim::Isolation;
 use crate::pipeline::claim::alarm::RestAfter;
+use crate::pipeline::claim::isolation::Isolation;
 use crate::pipeline::gate::{ClaimGate, GateProbe};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::RoomReserved;
@@ -17,25 +17,25 @@ use crate::telemetry::labels::{Stage, Wakeup};
 
 /// The reservations of a claim. Released when dropped.
 pub struct ReadyClaim {
-    /// What the elements will take.
+    /// The room of its elements.
     pub room: RoomReserved,
-    /// How many of them may come.
+    /// The most elements that may come.
     pub most: u64,
-    /// How many bytes of them may come: they may take more in memory.
+    /// The most bytes that may come: they may take more in memory.
     pub bytes: u64,
-    /// What may be in flight beside them.
+    /// The guard of its elements.
     pub isolation: Isolation,
-    /// What one of them is to find out.
+    /// The probe that its first element is.
     pub probe: Option<GateProbe>,
     /// The claim of another process that is taken over; none for a claim of what is due.
     pub take_over: Option<ClaimName>,
-    /// How long before its due time an element is claimed.
+    /// The time before its due time at which an element is claimed.
     pub ahead: Duration,
 }
 
-/// What comes of getting ready for a claim.
+/// The outcome of getting ready for a claim.
 pub enum Preparation {
-    /// It can be made.
+    /// The claim can be made.
     Ready(ReadyClaim),
     /// Not now; to be tried again.
     Again,
@@ -43,24 +43,24 @@ pub enum Preparation {
     Rest,
 }
 
-/// Which claim is next.
+/// The next claim, as its claimer sees it.
 #[derive(Clone, Copy)]
 pub struct ClaimTurn {
-    /// How many were made before it.
+    /// The number of claims before it.
     pub number: u64,
     /// The claim of another process that is to be taken over.
     pub take_over: Option<ClaimName>,
     /// Another claim is outstanding, and will leave something.
     pub follows: bool,
-    /// What was taken over waits for the rest: neither a gate nor room may be waited for.
+    /// Elements that were taken over wait for the rest: neither a gate nor room may be waited for.
     pub gathers: bool,
-    /// When the claimer may end; `None` if it may not.
+    /// The point from which the claimer may end; `None` if it may not.
     pub rest: Option<RestAfter>,
 }
 
 /// Waits until something may be due, and until there is everything that a claim needs. Cancel safe.
 pub async fn prepare(queue: &Arc<Queue>, turn: ClaimTurn) -> Preparation {
-    queue.watch.at(Stage::Alarm);
+    queue.progress.at(Stage::Alarm);
     let reason = match turn.follows || turn.take_over.is_some() || turn.gathers {
         true => Wakeup::More,
         false => match queue.alarm.wait(|| queue.home().now_ms(), turn.rest).await {
@@ -76,9 +76,9 @@ pub async fn prepare(queue: &Arc<Queue>, turn: ClaimTurn) -> Preparation {
 async fn get_ready(queue: &Arc<Queue>, turn: ClaimTurn, reason: Wakeup) -> Option<ReadyClaim> {
     let process = &queue.process;
     // Before anything is taken that queues on another Redis need as well: one that does not answer holds up its own alone.
-    queue.watch.at(Stage::Redis);
+    queue.progress.at(Stage::Redis);
     queue.home().ready().await;
-    queue.watch.at(Stage::Gate);
+    queue.progress.at(Stage::Gate);
     let probe = if turn.gathers { None } else { pass_gate(queue).await };
     // A probe is the first element of a claim. Of what is taken over in order, that may be in the last claim.
     let in_order = queue.spec.order.is_some() && turn.take_over.is_some();
@@ -102,7 +102,7 @@ async fn get_ready(queue: &Arc<Queue>, turn: ClaimTurn, reason: Wakeup) -> Optio
         }
         queue.alarm.ring(Wakeup::More);
         drop(probe);
-        queue.watch.at(Stage::Rate);
+        queue.progress.at(Stage::Rate);
         tokio::time::sleep(wait).await;
         return None;
     }
@@ -119,8 +119,8 @@ async fn get_ready(queue: &Arc<Queue>, turn: ClaimTurn, reason: Wakeup) -> Optio
     let (bytes, takes) = queue.budget.share((limit / 4).max(largest), largest, BATCH_BYTES as u64);
     let takes = takes.saturating_add(room_of(largest) - largest);
     let rate = Refund { queue, unused: granted };
-    queue.watch.at(Stage::Room);
-    let then = || queue.watch.at(Stage::ProcessRoom);
+    queue.progress.at(Stage::Room);
+    let then = || queue.progress.at(Stage::ProcessRoom);
     // In order a claim is taken over as a whole: what stays would be behind what goes back. It has no more than was in flight at
     // its owner.
     let (room, most, bytes) = match in_order && !alone || turn.gathers {
@@ -133,7 +133,7 @@ async fn get_ready(queue: &Arc<Queue>, turn: ClaimTurn, reason: Wakeup) -> Optio
         }
     };
     // Room first, the guard last: what is held ahead has room and waits for the guard.
-    queue.watch.at(Stage::Isolation);
+    queue.progress.at(Stage::Isolation);
     let isolation = Isolation::of(process, alone).await;
     if !queue.home().is_up() {
         // Meanwhile it went away. Everything is given back, and taken again when it is there.

@@ -25,24 +25,24 @@ use crate::spans::Traces;
 
 /// A claim that this process holds.
 pub struct Claim {
-    /// Its queue.
+    /// The context of its queue.
     pub queue: Arc<Queue>,
-    /// Its name.
+    /// The name of the claim.
     pub name: ClaimName,
     /// Redis time in ms after which it cannot run again.
     pub not_after_ms: i64,
     /// Whether a sink may have what it holds: it was taken over, or turned up again.
     pub may_repeat: bool,
-    /// What it took.
+    /// The elements that it took.
     pub elements: Vec<Element>,
-    /// When its reply was read.
+    /// The time at which its reply was read.
     pub since: Instant,
     /// The traces of its elements; none where elements are not traced. Boxed, because most daemons have none.
     pub traces: Option<Box<Traces>>,
     state: Mutex<ClaimState>,
 }
 
-/// What a claim or a takeover took, or what was found of it.
+/// The contents of a claim or a takeover, as its reply or a look for it brought them.
 #[derive(Debug)]
 pub struct ClaimContents {
     /// Name of the claim.
@@ -51,12 +51,12 @@ pub struct ClaimContents {
     pub not_after_ms: i64,
     /// Whether a sink may have its elements: another owner, or this process, may have sent them.
     pub may_repeat: bool,
-    /// Its elements.
+    /// The elements of the claim.
     pub elements: Vec<Element>,
     /// Whether these are all that was ever under the name: not if there are entries beside them that this version cannot read, or
     /// if it was found by its name, when something may have left it already.
     pub complete: bool,
-    /// ClaimEnd of the lease.
+    /// End of the lease.
     pub deadline: Instant,
     /// The history of the server from before the claim was sent; `None` if it could not be asked then.
     pub history: Option<History>,
@@ -64,11 +64,11 @@ pub struct ClaimContents {
 
 #[derive(Debug)]
 struct ClaimState {
-    /// ClaimEnd of the lease.
+    /// End of the lease.
     deadline: Instant,
     /// Another process took the claim over, or Redis has lost it.
     lost: bool,
-    /// What was ever under its name was confirmed, or is still here.
+    /// Whether all that was ever under its name was confirmed, or is still here.
     only_confirmed: bool,
     /// The history of the server in which its elements are known to be under its name.
     history: Option<History>,
@@ -79,28 +79,28 @@ struct ClaimState {
     room: RoomReserved,
 }
 
-/// How far an element is.
+/// The progress of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ElementStage {
     InHand,
     /// Confirmed, and not written.
     Unwritten,
-    /// Its verdict is queued or on its way.
+    /// The verdict is queued or on its way.
     OnItsWay(Ending),
     Ended(Ending),
     Stale,
 }
 
-/// How an element left its claim.
+/// The way in which an element left its claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// Every sink had confirmed it.
     Confirmed,
-    /// It was moved elsewhere: to the retries, the dead letters, a list, the source.
+    /// Moved elsewhere: to the retries, the dead letters, a list, the source.
     Moved,
 }
 
-/// How many elements are at a stage.
+/// The number of elements at each stage.
 #[derive(Debug, Clone, Copy, Default)]
 struct StageCounts {
     in_hand: usize,
@@ -143,27 +143,27 @@ impl ClaimState {
     }
 }
 
-/// What of a claim can be written.
+/// The confirmations of a claim that can be written.
 #[derive(Debug, PartialEq)]
 pub enum Unwritten {
     /// All that was ever in it is confirmed.
     Whole(Whole),
-    /// These places are; others are still in hand, or stay.
+    /// Some elements are confirmed; others are still in hand, or stay.
     Some(Vec<usize>),
 }
 
-/// What has become of a claim.
+/// The state of a claim after some of its elements have left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ClaimEnd {
+pub(in crate::pipeline) enum ClaimEnd {
     /// Elements are in hand, or have verdicts to be written.
     Open,
     /// Nothing is left in it.
     Empty,
-    /// What was dropped as stale is left in it.
+    /// Elements that were dropped as stale are left in it.
     Left,
 }
 
-/// How what is under the name of a claim differs from what its process believed.
+/// The differences between what is under the name of a claim and what its process believed.
 #[derive(Debug, Default)]
 pub struct ClaimDifferences {
     /// Elements that every sink has confirmed, and that are there again.
@@ -174,7 +174,7 @@ pub struct ClaimDifferences {
     pub missing: Vec<usize>,
 }
 
-/// What tells the elements of a claim apart, whatever headers they have: equal payloads of a ready list by their ids.
+/// The key of an element within its claim, whatever header it has: equal payloads of a ready list by their ids.
 type Key = (Bytes, Option<MessageId>);
 
 fn key(element: &Element) -> Key {
@@ -188,9 +188,9 @@ impl std::fmt::Debug for Claim {
 }
 
 impl Claim {
-    /// Takes up what was taken. `room` is what was reserved for it: what is not needed is released, what is missing is
+    /// The claim of these contents. `room` is what was reserved for it: what is not needed is released, what is missing is
     /// taken all the same.
-    pub fn new(queue: &Arc<Queue>, taken: ClaimContents, mut room: RoomReserved) -> Arc<Claim> {
+    pub(in crate::pipeline) fn new(queue: &Arc<Queue>, taken: ClaimContents, mut room: RoomReserved) -> Arc<Claim> {
         let ClaimContents { name, not_after_ms, may_repeat, elements, complete, deadline, history } = taken;
         let bytes = elements.iter().map(|element| element.room()).sum();
         // Bodies go with their elements, each by a verdict of its own.
@@ -211,9 +211,7 @@ impl Claim {
             since,
             state: Mutex::new(state),
         };
-        let claim = Arc::new(claim);
-        queue.leases.insert(claim.clone());
-        claim
+        Arc::new(claim)
     }
 
     /// The element at this place, as it is in Redis now.
@@ -223,7 +221,7 @@ impl Claim {
         rewritten.or(self.elements.get(place)).cloned()
     }
 
-    /// Its exact member, and the key that holds it.
+    /// The exact member of an element, and the key that holds it.
     pub fn member(&self, place: usize) -> Option<(Part, Bytes)> {
         self.element(place).map(|element| (element.part(), element.member))
     }
@@ -247,7 +245,7 @@ impl Claim {
         (!state.lost && Instant::now() < latest).then_some(latest)
     }
 
-    /// ClaimEnd of the lease.
+    /// End of the lease.
     pub fn deadline(&self) -> Instant {
         self.lock().deadline
     }
@@ -280,7 +278,7 @@ impl Claim {
         self.lock().counts.open()
     }
 
-    /// What the foreign program wrote, of the elements that have not ended.
+    /// The bytes that the foreign program wrote, of the elements that have not ended.
     pub fn in_hand(&self) -> Vec<Bytes> {
         let state = self.lock();
         let open = |stage: &ElementStage| !matches!(stage, ElementStage::Ended(_) | ElementStage::Stale);
@@ -353,7 +351,7 @@ impl Claim {
         (only_confirmed || planted(Lie::NeighbourTakenAlong)) && !state.lost && state.deadline > until
     }
 
-    /// How what is under its name differs from what it is believed to hold, after the server may have forgotten writes. Elements that
+    /// Compares what is under its name with what it is believed to hold, after the server may have forgotten writes. Elements that
     /// are there under another header than was written last are known by the one that is there.
     pub fn differences(&self, contents: Vec<Element>) -> ClaimDifferences {
         let mut state = self.lock();
@@ -400,7 +398,7 @@ impl Claim {
         differences
     }
 
-    /// Its elements are known to be under its name in this history.
+    /// Notes that its elements are known to be under its name in this history.
     pub fn known_in(&self, history: History) {
         self.lock().history = Some(history);
     }
@@ -410,8 +408,8 @@ impl Claim {
         self.lock().history
     }
 
-    /// The verdicts on these elements were answered. Their room is released; a claim that ends leaves the leases.
-    pub fn ended(&self, places: impl IntoIterator<Item = usize>) {
+    /// Ends these elements, because their verdicts were answered, and releases their room.
+    pub(in crate::pipeline) fn ended(&self, places: impl IntoIterator<Item = usize>) -> ClaimEnd {
         let end = |stage| match stage {
             ElementStage::OnItsWay(ending) => Some(ElementStage::Ended(ending)),
             _ => None,
@@ -419,38 +417,35 @@ impl Claim {
         let Some(traces) = &self.traces else { return self.leave(places, end) };
         let places: Vec<usize> = places.into_iter().collect();
         traces.ended(places.iter().copied(), self.queue.home().now_ms());
-        self.leave(places, end);
+        self.leave(places, end)
     }
 
-    /// The lease of this element is over: it is dropped here, and stays in Redis.
-    pub fn stale(&self, place: usize) {
-        self.leave([place], |stage| (stage == ElementStage::InHand).then_some(ElementStage::Stale));
+    /// Drops an element whose lease is over: it stays in Redis.
+    pub(in crate::pipeline) fn stale(&self, place: usize) -> ClaimEnd {
+        self.leave([place], |stage| (stage == ElementStage::InHand).then_some(ElementStage::Stale))
     }
 
-    fn leave(&self, places: impl IntoIterator<Item = usize>, to: impl Fn(ElementStage) -> Option<ElementStage>) {
-        let end = {
-            let mut state = self.lock();
-            let mut room = Room::default();
-            for place in places {
-                let Some(from) = state.stages.get(place).copied() else { continue };
-                let Some(to) = to(from) else { continue };
-                state.only_confirmed &= to != ElementStage::Stale;
-                if state.move_on(place, from, to) {
-                    room.count += 1;
-                    room.bytes += self.elements[place].room();
-                }
+    fn leave(
+        &self,
+        places: impl IntoIterator<Item = usize>,
+        to: impl Fn(ElementStage) -> Option<ElementStage>,
+    ) -> ClaimEnd {
+        let mut state = self.lock();
+        let mut room = Room::default();
+        for place in places {
+            let Some(from) = state.stages.get(place).copied() else { continue };
+            let Some(to) = to(from) else { continue };
+            state.only_confirmed &= to != ElementStage::Stale;
+            if state.move_on(place, from, to) {
+                room.count += 1;
+                room.bytes += self.elements[place].room();
             }
-            state.room.release(room);
-            match state.counts {
-                counts if counts.open() > 0 => ClaimEnd::Open,
-                StageCounts { stale: 0, .. } => ClaimEnd::Empty,
-                _ => ClaimEnd::Left,
-            }
-        };
-        match end {
-            ClaimEnd::Open => {}
-            ClaimEnd::Empty => self.queue.leases.bury(self),
-            ClaimEnd::Left => self.queue.leases.remove(self),
+        }
+        state.room.release(room);
+        match state.counts {
+            counts if counts.open() > 0 => ClaimEnd::Open,
+            StageCounts { stale: 0, .. } => ClaimEnd::Empty,
+            _ => ClaimEnd::Left,
         }
     }
 

@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const PAGE: usize = 100;
 /// Waits after failures. Only one daemon forwards a queue's dead letters, so there is no jitter.
 const WAIT: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::None);
-/// How long a letter that was refused for good is left alone.
+/// The time for which a letter that was refused for good is left alone.
 const REFUSED: Duration = Duration::from_secs(600);
 /// Pause of a letter that failed otherwise, so that it does not block the letters after it.
 const FAILED: Duration = Duration::from_secs(10);
@@ -87,7 +87,7 @@ pub async fn run(queue: Arc<Queue>) {
     drop(tokio::time::timeout(Duration::from_millis(500), give_back).await);
 }
 
-/// How a look at the stream ended.
+/// The end of a look at the stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PassEnd {
     /// Nothing is left to forward now, or another daemon does it.
@@ -107,7 +107,7 @@ struct LetterForwarder<'a> {
     history: Option<History>,
     /// Letters that failed, and when to try them again.
     aside: HashMap<String, Instant>,
-    /// How many letters there were at the last look.
+    /// The number of letters at the last look.
     count: usize,
     /// Letters at the sink without an answer.
     at_sink: &'a AtomicU64,

@@ -34,15 +34,15 @@ pub fn answer(
 /// A destination that refuses.
 #[derive(Debug, Clone, Copy)]
 pub struct Refusing {
-    /// How long it has, or the element has been tried.
+    /// The time since it began to refuse, or since the element was tried first.
     pub lasted: Duration,
-    /// It has worked before.
+    /// Whether it has worked before.
     pub worked: bool,
-    /// How long an element waits for it.
+    /// The time that an element waits for it.
     pub wait: Duration,
 }
 
-/// What has to wait because of this failure: the queue, or what goes to the same destination. `has_parts`: the destination
+/// Decides what has to wait because of this failure: the queue, or what goes to the same destination. `has_parts`: the destination
 /// has parts that can fail by themselves. Pure.
 pub fn stop(
     policy: Unroutable,
@@ -99,7 +99,7 @@ impl FailureSeen<'_> {
             && judge::is_unroutable(self.queue.spec.unroutable, self.age(), trouble.worked)
     }
 
-    /// How long the element has been tried.
+    /// The time since the element was tried first.
     fn age(&self) -> Duration {
         match self.header.first_attempt_ms {
             0 => Duration::ZERO,

@@ -15,7 +15,7 @@ pub(super) struct Breaker {
     blamed: Option<Blamed>,
 }
 
-/// Where the failures were that a breaker has seen since the last confirmation.
+/// The place of the failures that a breaker has seen since the last confirmation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blamed {
     /// At one destination only: nothing is known against the others.
@@ -38,7 +38,7 @@ impl Breaker {
         }
     }
 
-    /// What it allows elements of this destination.
+    /// The permission for elements of this destination.
     pub(super) fn allows(&self, only: Option<DestinationKey>, now: Instant) -> Allow {
         // Asked for every element: while it is closed, who is to blame does not matter.
         match self.circuit.why() {
@@ -64,18 +64,18 @@ impl Breaker {
     }
 }
 
-/// What a failure says about the sink as a whole.
+/// The meaning of a failure for the sink as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Concern {
     /// Nothing: it is the destination's, or the message's.
     None,
-    /// It failed; `at_lane`: as far as is known at this destination.
+    /// The sink failed; `at_lane`: as far as is known at this destination.
     Failure { at_lane: bool },
-    /// It answered, so it is there.
+    /// The sink answered, so it is there.
     Answer,
 }
 
-/// What a failure says about its sink. `others_work`: another destination is known to work.
+/// Decides what a failure says about its sink. `others_work`: another destination is known to work.
 pub(super) fn concerns_sink(failure: &Failure, others_work: bool) -> Concern {
     match failure.class {
         Class::TargetPermanent => Concern::Answer,

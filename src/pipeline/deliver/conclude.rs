@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crate::clock::Instant;
 use crate::config::RetryPolicy;
 use crate::message::{Class, Failure};
-use crate::pipeline::claim::{ClaimedElement, ElementState};
+use crate::pipeline::claim::claimed::ClaimedElement;
+use crate::pipeline::claim::element::ElementState;
 use crate::pipeline::deliver::redact::redacted;
-use crate::pipeline::deliver::relay::RoundResult;
+use crate::pipeline::deliver::result::RoundResult;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::history::FailedAttempt;
@@ -18,9 +19,9 @@ use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 /// Settles an element with a verdict that needs no answer of a sink.
 pub fn without_sinks(mut held: ClaimedElement, verdict: Verdict) {
     if let Verdict::Release { why: ReleaseCause::Hold { sink, failure } } = &verdict {
-        let parts = held.parts();
-        hold(parts.queue(), *sink, failure);
-        if let Some(probe) = parts.probe.take() {
+        let state = held.state();
+        hold(state.queue(), *sink, failure);
+        if let Some(probe) = state.probe.take() {
             probe.answered(true, |_| false);
         }
     }
@@ -37,19 +38,19 @@ pub(super) fn by_answers(mut held: ClaimedElement, found: RoundResult) {
 
 /// Judges what the sinks answered. The caller settles the element, or tries it again.
 pub(super) fn decide(held: &mut ClaimedElement, found: RoundResult) -> Verdict {
-    let parts = held.parts();
-    let queue = parts.queue().clone();
-    let Judged { mut verdict, confirmed, possible_duplicate } = judged(parts, &found);
+    let state = held.state();
+    let queue = state.queue().clone();
+    let Judged { mut verdict, confirmed, possible_duplicate } = judged(state, &found);
     if possible_duplicate {
         queue.events.metrics().possible_duplicates(1);
-        parts.header.doubt = true;
+        state.header.doubt = true;
     }
-    note(parts, &found.answers, found.panicked);
+    note(state, &found.answers, found.panicked);
     complete(&queue, &found, &mut verdict);
     let hold_moved = move_hold(&queue, &verdict, !found.answers.is_empty());
-    answer_probe(parts, &found.answers, hold_moved);
+    answer_probe(state, &found.answers, hold_moved);
     if verdict != Verdict::Confirm {
-        record(parts, &confirmed, !found.asked.is_empty() || found.panicked);
+        record(state, &confirmed, !found.asked.is_empty() || found.panicked);
     }
     verdict
 }
@@ -75,32 +76,32 @@ fn complete(queue: &Queue, found: &RoundResult, verdict: &mut Verdict) {
     }
 }
 
-fn judged(parts: &ElementState, found: &RoundResult) -> Judged {
+fn judged(state: &ElementState, found: &RoundResult) -> Judged {
     let RoundResult { answers, asked, panicked, given_up, held, probe, .. } = found;
-    let (queue, header) = (parts.queue(), &parts.header);
+    let (queue, header) = (state.queue(), &state.header);
     let unanswered = |place: &usize| answers.iter().all(|answer| answer.sink != *place);
     let round = JudgedRound {
         confirmed: queue.routes.iter().map(|route| header.confirmed.contains(&route.handle.hash)).collect(),
         answers,
         counted: header.attempts,
-        probe: parts.probe.is_some() || *probe,
+        probe: state.probe.is_some() || *probe,
         panicked: *panicked,
         stopping: *given_up,
         held: *held,
         abandoned: *given_up && asked.iter().any(unanswered),
     };
     let policy = &queue.spec.retry;
-    match queue.store.tries(&parts.element).filter(|tries| *tries < policy.max_attempts) {
+    match queue.store.tries(&state.element).filter(|tries| *tries < policy.max_attempts) {
         Some(max_attempts) => judge::judge(round, &RetryPolicy { max_attempts, ..**policy }, fastrand::f64()),
         None => judge::judge(round, policy, fastrand::f64()),
     }
 }
 
 /// Notes the result of this round in the entry, for every verdict that keeps or reports the entry.
-fn record(parts: &mut ElementState, confirmed: &[bool], attempted: bool) {
-    let now_ms = parts.queue().home().now_ms();
-    let queue = parts.queue().clone();
-    let header = &mut parts.header;
+fn record(state: &mut ElementState, confirmed: &[bool], attempted: bool) {
+    let now_ms = state.queue().home().now_ms();
+    let queue = state.queue().clone();
+    let header = &mut state.header;
     for (route, _) in queue.routes.iter().zip(confirmed).filter(|(_, confirmed)| **confirmed) {
         header.confirm(route.handle.hash);
     }
@@ -111,29 +112,29 @@ fn record(parts: &mut ElementState, confirmed: &[bool], attempted: bool) {
 }
 
 /// A breaker has seen an answer, not a question: one that was given up is asked again.
-fn answer_probe(parts: &mut ElementState, answers: &[SinkAnswer], hold_moved: bool) {
-    let Some(probe) = parts.probe.take() else { return };
+fn answer_probe(state: &mut ElementState, answers: &[SinkAnswer], hold_moved: bool) {
+    let Some(probe) = state.probe.take() else { return };
     let said = |answer: &&SinkAnswer| !matches!(&answer.outcome, Err(failure) if failure.is_stale());
     let seen = |handle: &SinkHandle| {
-        answers.iter().filter(said).any(|answer| parts.queue().routes[answer.sink].handle.hash == handle.hash)
+        answers.iter().filter(said).any(|answer| state.queue().routes[answer.sink].handle.hash == handle.hash)
     };
     probe.answered(hold_moved, seen);
 }
 
-fn note(parts: &ElementState, answers: &[SinkAnswer], panicked: bool) {
-    let at_ms = parts.queue().home().now_ms();
+fn note(state: &ElementState, answers: &[SinkAnswer], panicked: bool) {
+    let at_ms = state.queue().home().now_ms();
     for answer in answers {
         if let Err(failure) = &answer.outcome {
-            let sink = parts.queue().routes[answer.sink].spec.sink.to_string();
-            parts
+            let sink = state.queue().routes[answer.sink].spec.sink.to_string();
+            state
                 .queue()
                 .history
-                .note(parts.id.id, FailedAttempt { at_ms, sink, class: failure.class, code: failure.code });
+                .note(state.id.id, FailedAttempt { at_ms, sink, class: failure.class, code: failure.code });
         }
     }
     if panicked {
         let attempt = FailedAttempt { at_ms, sink: String::new(), class: Class::Unknown, code: judge::PANIC };
-        parts.queue().history.note(parts.id.id, attempt);
+        state.queue().history.note(state.id.id, attempt);
     }
 }
 

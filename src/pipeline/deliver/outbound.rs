@@ -9,7 +9,8 @@ use redisson_codecs::{DecodeError, Payload};
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Identity, lateness};
-use crate::pipeline::claim::{Claim, ElementState};
+use crate::pipeline::claim::element::ElementState;
+use crate::pipeline::claim::record::Claim;
 pub use crate::pipeline::deliver::understand::unroutable;
 use crate::pipeline::deliver::understand::{self, Understood, dead, routed, understand_by};
 use crate::pipeline::limits::large::{LargeTurn, SMALL};
@@ -25,11 +26,11 @@ use crate::template::{Filler, Template};
 
 /// An element, as far as decoding and routing look at it.
 pub struct ElementView<'a> {
-    /// Its claim.
+    /// The claim that holds the element.
     pub claim: &'a Claim,
-    /// Its identity.
+    /// The identity of the element.
     pub id: &'a Identity,
-    /// What the application offered; junk has none.
+    /// The payload that the application offered; junk has none.
     pub payload: &'a Result<Bytes, NoPayload>,
     /// Due time by Redis's clock; none for elements of the ready list.
     pub due_ms: Option<i64>,
@@ -39,14 +40,14 @@ pub struct ElementView<'a> {
     pub doubt: bool,
     /// The topic of a job.
     pub topic: Option<Arc<str>>,
-    /// Its place in the claim.
+    /// The place of the element in the claim.
     pub place: usize,
 }
 
 impl<'a> ElementView<'a> {
-    /// The element that these parts are of.
-    pub fn of(parts: &'a ElementState) -> Self {
-        let ElementState { claim, id, payload, header, element, place, .. } = parts;
+    /// The element that these state are of.
+    pub fn of(state: &'a ElementState) -> Self {
+        let ElementState { claim, id, payload, header, element, place, .. } = state;
         let topic = claim.queue.store.topic(element);
         let Header { attempts, doubt, .. } = *header;
         ElementView { claim, id, payload, due_ms: header.due_ms(), attempts, doubt, topic, place: *place }
@@ -55,6 +56,12 @@ impl<'a> ElementView<'a> {
     /// As its spans show it.
     fn traced(&self) -> Traced<'_> {
         Traced { queue: &self.claim.queue.spec.id, id: self.id, due_ms: self.due_ms, attempt: self.attempt() }
+    }
+
+    /// As templates see it.
+    fn info(&self) -> ElementInfo<'_> {
+        let (queue, topic) = (&*self.claim.queue.spec.id, self.topic.as_deref());
+        ElementInfo { id: self.id, queue, due_ms: self.due_ms, attempt: self.attempt(), topic }
     }
 
     fn attempt(&self) -> u32 {
@@ -149,13 +156,15 @@ pub fn peeked<'a>(subject: &ElementView<'a>) -> Option<Readable<'a>> {
     Some(Readable { payload: decoded.ok()?, _turn: turn })
 }
 
-/// What a template makes of an element.
+/// The text that a template makes of an element.
 pub fn text(subject: &ElementView<'_>, payload: &Payload, template: &Template) -> Option<String> {
-    let queue = &subject.claim.queue;
-    let attempt = subject.attempt();
-    let (due_ms, topic) = (subject.due_ms, subject.topic.as_deref());
-    let element = ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic };
-    Filler::new(&element, payload, None).text(template, &"order_key").ok()
+    Filler::new(&subject.info(), payload, None).text(template, &"order_key").ok()
+}
+
+/// The destination of an element at the first sink of its queue, without a message and uncounted.
+pub fn destination(subject: &ElementView<'_>, payload: &Payload) -> Option<Destination> {
+    let route = subject.claim.queue.routes.first()?;
+    route.spec.destination(&subject.info(), payload).ok()
 }
 
 /// The element on its way to the sink of this place among the queue's destinations; a failure if a template has no value.
@@ -172,9 +181,8 @@ pub fn message(
     if place == 0 && subject.attempts == 0 && subject.id.text.is_none() && queue.spec.source.names_elements() {
         queue.events.metrics().id_by_hash();
     }
-    let attempt = subject.attempt();
-    let element =
-        ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic: subject.topic.as_deref() };
+    let element = subject.info();
+    let attempt = element.attempt;
     let mut routed = routed(spec, &element, payload)?;
     if let Some(traces) = &subject.claim.traces {
         let to = &routed.destination;
@@ -205,7 +213,7 @@ fn flipped(body: Bytes) -> Bytes {
     other.into()
 }
 
-/// What the message takes in memory beyond the bytes that came, until the sink has answered.
+/// The memory that the message takes beyond the bytes that came, until the sink has answered.
 pub fn growth(subject: &ElementView<'_>, message: &Outbound, place: usize) -> u64 {
     let came = subject.payload.as_ref().map_or(&[][..], |payload| &payload[..]);
     let body = message.body.len() as u64;

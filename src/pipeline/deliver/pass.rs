@@ -11,7 +11,7 @@ use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{Queue, SinkRoute};
 use crate::sink::Outbound;
 
-/// What the elements of a claim are to do.
+/// The decisions about the elements of a claim.
 pub enum Decisions {
     /// All go: their one destination works.
     All,
@@ -21,7 +21,7 @@ pub enum Decisions {
     Each(Vec<Decision>),
 }
 
-/// What one element is to do.
+/// The decision about one element.
 pub enum Decision {
     /// Go.
     Go(Admitted),

@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::deliver::blame::{Breaker, Concern, concerns_destination, concerns_sink};
-use crate::pipeline::deliver::delivery::SinkDelivery;
 use crate::pipeline::deliver::destinations::{Admission, Ask, DestinationKey, DestinationTrouble, SinkDestinations};
 use crate::pipeline::deliver::redact::{name, redacted};
 use crate::pipeline::limits::budget::Room;
@@ -58,6 +57,12 @@ pub struct StartedProbe {
     sink: bool,
     /// That of the destination.
     lane: Option<DestinationKey>,
+}
+
+impl std::fmt::Debug for SinkHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SinkHandle({})", self.name)
+    }
 }
 
 impl SinkHandle {
@@ -178,7 +183,7 @@ impl SinkHandle {
         self.destinations().trouble(lane, Instant::now())
     }
 
-    /// How long an element waits that its destination refused.
+    /// The wait of an element that its destination refused.
     pub fn wait(&self, lane: DestinationKey) -> Duration {
         self.destinations().wait(lane, Instant::now())
     }
@@ -237,32 +242,17 @@ impl SinkHandle {
         outcome
     }
 
-    /// Hands a batch to the sink; [`SinkDelivery::wave`] brings the answers, which the breakers see as well. `one`: all of it
-    /// goes to this destination.
-    pub fn deliver_all(
-        self: &Arc<Self>,
-        batch: Vec<Outbound>,
-        target: Arc<dyn Target>,
-        one: Option<DestinationKey>,
-    ) -> SinkDelivery {
-        let (answers, now_ms) = (Answers::new(batch.len()), batch.first().map_or(0, |message| message.now_ms));
-        let alone = batch.len() == 1;
-        let destinations = batch.iter().map(|message| message.destination.clone()).collect();
-        let (handle, into) = (self.clone(), answers.clone());
-        let delivering = async move {
-            let delivered = AssertUnwindSafe(handle.sink.deliver_all(batch, &into)).catch_unwind();
-            match handle.in_time(delivered).await {
-                Some(Ok(())) => {}
-                Some(Err(_panic)) => into.open().into_iter().for_each(|place| into.put_panic(place)),
-                None => into.open().into_iter().for_each(|place| into.put(place, Err(handle.hung()))),
-            }
-        };
-        let delivering = Some(delivering.boxed());
-        let (handle, sent) = (self.clone(), Instant::now());
-        SinkDelivery { handle, answers, delivering, destinations, target, one, alone, sent, now_ms }
+    /// Hands a batch to the sink and puts the answer of each element into `answers`.
+    pub(super) async fn deliver_all(&self, batch: Vec<Outbound>, answers: &Answers) {
+        let delivered = AssertUnwindSafe(self.sink.deliver_all(batch, answers)).catch_unwind();
+        match self.in_time(delivered).await {
+            Some(Ok(())) => {}
+            Some(Err(_panic)) => answers.open().into_iter().for_each(|place| answers.put_panic(place)),
+            None => answers.open().into_iter().for_each(|place| answers.put(place, Err(self.hung()))),
+        }
     }
 
-    /// What the sink answers; `None` if it is hung.
+    /// Waits for what the sink answers; `None` if it is hung.
     ///
     /// The grace begins when the end of the time-out is noticed: in a process that was suspended all timers end at once, and
     /// the sink still has to say of each element whether it was sent.
@@ -318,7 +308,7 @@ impl SinkHandle {
         Some(async move { self.in_time(asking).await.unwrap_or_else(|| Err(hung())) })
     }
 
-    /// What came of a question that was asked after so many answers, and `quiet` after the last of them.
+    /// Takes in what came of a question that was asked after so many answers, and `quiet` after the last of them.
     pub fn probed(&self, answer: &Result<(), Failure>, answers: u64, quiet: Duration) {
         if self.answers() != answers {
             return;
@@ -352,7 +342,7 @@ impl SinkHandle {
         }
     }
 
-    /// It answers, and takes nothing for the moment.
+    /// Notes that the sink answers, and takes nothing for the moment.
     fn is_full(&self, failure: &Failure) {
         // Confirmed again, it is up again.
         self.known_up.store(false, Ordering::Relaxed);
@@ -375,7 +365,7 @@ impl SinkHandle {
                 Concern::None => None,
                 Concern::Answer => Some(breaker.worked()),
             };
-            // OpenReason it is open now: the board shows the latest reason.
+            // Why it is open now: the board shows the latest reason.
             transition.map(|transition| (transition, breaker.circuit.why()))
         };
         match transition {

@@ -14,12 +14,12 @@ use crate::route::ElementInfo;
 use crate::source::Junk;
 use crate::telemetry::labels::DeadReason;
 
-/// What became of a payload, and what of that is to be counted.
+/// The outcome of decoding a payload, and what of that is to be counted.
 #[derive(Debug)]
 pub struct Understood {
     /// The payload, or why the element needs no sink.
     pub payload: Result<Payload, Verdict>,
-    /// It is delivered although it is expired.
+    /// Whether it is delivered although it is expired.
     pub expired: bool,
     /// The codec refused it.
     pub refused: bool,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-use super::growth::Growing;
+use super::growing::Growing;
 
 /// A bound on elements and bytes. Clones share it.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct BudgetState {
     count_limit: u64,
     pub(super) byte_limit: u64,
     waiting: VecDeque<RoomWaiter>,
-    /// What elements in flight have grown to; most queues never have any.
+    /// The growth of elements in flight; most queues never have any.
     pub(super) growth: Option<Box<Growing>>,
 }
 
@@ -56,7 +56,7 @@ impl BudgetState {
         Some(Room { count, bytes })
     }
 
-    /// Those in line, the first of each kind first. What is in flight and grows goes before what is to be claimed: only
+    /// Serves those in line, the first of each kind first. Elements that are in flight and grow go before claims: only
     /// when it ends is there room for more.
     pub(super) fn serve(&mut self) {
         if !self.serve_growth() {
@@ -116,7 +116,7 @@ impl Budget {
         }
     }
 
-    /// What is in use now.
+    /// The room in use now.
     pub fn used(&self) -> Room {
         let state = self.lock();
         Room { count: state.count, bytes: state.bytes }
@@ -128,7 +128,7 @@ impl Budget {
         state.count * 2 > state.count_limit || state.bytes * 2 > state.byte_limit
     }
 
-    /// Its bounds.
+    /// The bounds.
     pub fn limit(&self) -> Room {
         let state = self.lock();
         Room { count: state.count_limit, bytes: state.byte_limit }
@@ -193,7 +193,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// What is held.
+    /// The room that is held.
     pub fn room(&self) -> Room {
         self.room
     }

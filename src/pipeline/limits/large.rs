@@ -8,7 +8,7 @@
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// What a value may take without a turn.
+/// The bytes that a value may take without a turn.
 pub const SMALL: usize = 1 << 20;
 
 /// The turn of a process.

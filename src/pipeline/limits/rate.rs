@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// What may pass at once after a quiet time, as a part of a second's worth.
+/// The elements that may pass at once after a quiet time, as a part of a second's worth.
 const BURST: f64 = 0.1;
 
 /// The bucket of one queue or sink.
@@ -15,16 +15,16 @@ pub struct Bucket {
     per_second: f64,
     burst: f64,
     tokens: f64,
-    /// When `tokens` was true.
+    /// The time at which `tokens` was true.
     at: Instant,
 }
 
-/// What a bucket gave.
+/// The grant of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateGrant {
-    /// How many elements may be claimed.
+    /// The elements that may be claimed.
     pub granted: u32,
-    /// When it is worth asking for the rest; `now` if nothing was refused.
+    /// The time at which it is worth asking for the rest; `now` if nothing was refused.
     pub next_at: Instant,
 }
 
@@ -76,7 +76,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// How many pass in `seconds` if a caller asks for `want` whenever it is worthwhile, and how often it asks.
+    /// Counts the elements that pass in `seconds` if a caller asks for `want` whenever it is worthwhile, and how often it asks.
     fn pass(per_second: f64, want: u32, seconds: u64) -> (u64, u64) {
         let start = Instant::now();
         let mut bucket = Bucket::new(per_second, start);

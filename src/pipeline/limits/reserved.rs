@@ -24,7 +24,7 @@ impl RoomReserved {
         RoomReserved { queue: queue.none(), process: process.none() }
     }
 
-    /// What is held in both.
+    /// The room that is held in both.
     pub fn room(&self) -> Room {
         let (queue, process) = (self.queue.room(), self.process.room());
         Room { count: queue.count.min(process.count), bytes: queue.bytes.min(process.bytes) }

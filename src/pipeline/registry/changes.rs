@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use super::{QueueCounts, QueueRegistry, QueueSlot, RegistryState};
 use crate::config::{Mode, QueueSpec};
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
-use crate::pipeline::queue::Queue;
 
 impl QueueRegistry {
     /// The places of all queues by their names.
@@ -24,20 +24,20 @@ impl QueueRegistry {
         self.state.lock().free.contains(&place)
     }
 
-    /// From now on queues are built with these sinks.
+    /// Replaces the sinks that queues are built with.
     pub fn set_sinks(&self, sinks: HashMap<Arc<str>, Arc<SinkHandle>>) {
         *self.sinks.write() = sinks;
     }
 
     /// Nothing is put to work here from now on. What is at work is to be [drained](crate::pipeline::retire).
-    pub fn close(&self, place: usize) -> Option<Arc<Queue>> {
+    pub fn close(&self, place: usize) -> Option<Arc<ActiveQueue>> {
         let mut state = self.state.lock();
         state.closed.insert(place);
         state.looks.remove(&place);
         state.at_work.get(&place).cloned()
     }
 
-    /// What was at a closed place is gone, and a queue of these settings is there. It looks at once. Its counters are those
+    /// Puts a queue with these settings at a closed place, whose queue is gone. It looks at once. Its counters are those
     /// of the queue before, and so are the names of ended claims.
     pub fn open(&self, place: usize, spec: Arc<QueueSpec>) {
         let mut state = self.state.lock();
@@ -48,7 +48,7 @@ impl QueueRegistry {
             events.changed();
         }
         let owner = self.owner_of(&spec);
-        self.registry.write()[place] = QueueSlot::new(spec, owner, events);
+        self.slots.write()[place] = QueueSlot::new(spec, owner, events);
         self.fill_slot(&mut state, place, before.as_deref());
     }
 
@@ -59,13 +59,13 @@ impl QueueRegistry {
         let slot = QueueSlot::new(spec, owner, None);
         let place = match state.free.pop_first() {
             Some(place) => {
-                self.registry.write()[place] = slot;
+                self.slots.write()[place] = slot;
                 place
             }
             None => {
-                let mut registry = self.registry.write();
-                registry.push(slot);
-                registry.len() - 1
+                let mut slots = self.slots.write();
+                slots.push(slot);
+                slots.len() - 1
             }
         };
         self.process.events.status().add_queues(1);
@@ -88,7 +88,7 @@ impl QueueRegistry {
         if spec.order.is_some() { self.process.another_owner() } else { self.process.owner }
     }
 
-    fn fill_slot(&self, state: &mut RegistryState, place: usize, before: Option<&Queue>) {
+    fn fill_slot(&self, state: &mut RegistryState, place: usize, before: Option<&ActiveQueue>) {
         state.closed.remove(&place);
         match self.spec(place).mode {
             Mode::Deliver => match before {
@@ -111,7 +111,7 @@ impl QueueRegistry {
 }
 
 /// Takes a queue off its place; what it has counted stays.
-fn take(state: &mut RegistryState, place: usize) -> Option<Arc<Queue>> {
+fn take(state: &mut RegistryState, place: usize) -> Option<Arc<ActiveQueue>> {
     let queue = state.at_work.remove(&place)?;
     state.woken.retain(|woken| *woken != place);
     state.before = QueueCounts::plus(state.before, QueueCounts::of(&queue));

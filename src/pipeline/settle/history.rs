@@ -20,7 +20,7 @@ pub struct FailedAttempt {
     /// Class of the failure.
     #[serde(serialize_with = "class_name")]
     pub class: Class,
-    /// Its code.
+    /// The code of the failure.
     pub code: &'static str,
 }
 

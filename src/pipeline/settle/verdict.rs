@@ -15,19 +15,19 @@ use crate::plant::{Lie, planted};
 use crate::source::ledger::claims::{Header, Move};
 use crate::telemetry::labels::{DeadReason, ReleaseReason};
 
-/// What becomes of an element.
+/// The verdict on an element.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// Every sink has it: it leaves Redis.
     Confirm,
-    /// It leaves Redis, and the same script pushes it to the destination list.
+    /// The element leaves Redis, and the same script pushes it to the destination list.
     Push {
         /// End of the list.
         side: Side,
-        /// What is pushed.
+        /// The bytes that are pushed.
         body: Bytes,
     },
-    /// It is tried again.
+    /// The element is tried again.
     Retry {
         /// The least time to wait.
         after: Duration,
@@ -35,19 +35,19 @@ pub enum Verdict {
         counted: bool,
         /// Class of the gravest failure, for the header.
         class: Class,
-        /// Its code.
+        /// The code of that failure.
         code: &'static str,
     },
-    /// It is stored as a dead letter.
+    /// The element is stored as a dead letter.
     Dead(Death),
-    /// Its user has removed its body: nothing is left to deliver.
+    /// The user has removed the body: nothing is left to deliver.
     Gone,
-    /// Its own record says that it is due later: back to its source.
+    /// The element's own record says that it is due later: back to its source.
     Return {
         /// Due time in ms since the epoch.
         at_ms: i64,
     },
-    /// It goes back as if it had not been claimed: uncounted, in the order that it had.
+    /// The element goes back as if it had not been claimed: uncounted, in the order that it had.
     Release {
         /// Why.
         why: ReleaseCause,
@@ -61,9 +61,9 @@ pub struct Death {
     pub reason: DeadReason,
     /// The sink that decided it, by its place among the queue's destinations; `None` if no sink had a part in it.
     pub sink: Option<usize>,
-    /// Where that sink was to deliver it.
+    /// The destination at that sink.
     pub destination: Option<String>,
-    /// What the sink, or the stage, said.
+    /// The failure that the sink, or the stage, reported.
     pub failure: Option<Failure>,
     /// The same without words of the payload, for the log, where that differs.
     pub shown: Option<Box<Failure>>,
@@ -76,10 +76,10 @@ pub enum ReleaseCause {
     Hold {
         /// The sink; `None` where the queue itself has to change.
         sink: Option<usize>,
-        /// What is wrong.
+        /// The failure.
         failure: Failure,
     },
-    /// Its destination is in trouble, and others of the queue are not: it comes back after a while.
+    /// The destination is in trouble, and others of the queue are not: the element comes back after a while.
     Destination {
         /// The least time to wait.
         after: Duration,
@@ -91,7 +91,7 @@ pub enum ReleaseCause {
         /// The sink.
         sink: usize,
     },
-    /// Its body was not read, because the claim had no room for it.
+    /// The body was not read, because the claim had no room for it.
     NoRoom,
     /// The claim was dropped before it had a verdict.
     Dropped,

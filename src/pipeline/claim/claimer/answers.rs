@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{BUSY, Claimer, LINGER, PATIENCE};
+use super::{BUSY, Claimer};
 use crate::backoff::{Backoff, Jitter};
 use crate::link::LinkError;
 use crate::pipeline::claim::lost::Lost;
@@ -27,7 +27,7 @@ impl Claimer {
         let process = &queue.process;
         let ClaimAnswer { claim, answer, took } = *answered;
         let most = claim.request.most();
-        self.backlog = false;
+        self.pace.backlog = false;
         if let ClaimCall::TakeOver(request) = &claim.request {
             self.goes_on_after(request.old, &answer);
         }
@@ -37,7 +37,7 @@ impl Claimer {
                 | ClaimReplied::TakeOver(TakeOverReply::Late { now_ms }),
             ) => {
                 queue.home().observe(now_ms);
-                self.patience = claim.patience.saturating_mul(2);
+                self.pace.came_late(claim.patience);
                 queue.refund_rate(most as u32);
                 queue.alarm.ring(Wakeup::More);
             }
@@ -54,7 +54,9 @@ impl Claimer {
                 self.answered(now_ms, claim.patience);
                 queue.refund_rate(most as u32);
                 // What was gathered is that daemon's now.
-                self.gathering = false;
+                if let Some(order) = &mut self.order {
+                    order.gathering = false;
+                }
                 self.expired.forget();
                 queue.stands_by(until_ms);
                 queue.alarm.next(Some(until_ms.saturating_add(1)), false);
@@ -112,7 +114,7 @@ impl Claimer {
             Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Late { .. }))
             | Err(SourceError::Link(LinkError::NotSent { .. } | LinkError::Server { .. })) => {}
             // The next claim meets what is left, in its place.
-            _ if self.queue.spec.order.is_some() => self.expired.forget(),
+            _ if self.order.is_some() => self.expired.forget(),
             _ => {}
         }
     }
@@ -120,9 +122,9 @@ impl Claimer {
     /// Redis has run a claim or a takeover.
     fn answered(&mut self, now_ms: i64, patience: Duration) {
         self.queue.home().observe(now_ms);
-        self.patience = PATIENCE.max(patience / 2);
+        let refused_before = self.pace.ran(patience);
         let migrated = self.queue.slot_migrating.swap(false, Ordering::Relaxed);
-        if std::mem::take(&mut self.refusals) > 0 || migrated {
+        if refused_before || migrated {
             self.queue.resume();
         }
     }
@@ -134,30 +136,32 @@ impl Claimer {
 
     /// Redis refuses: a key of a wrong type, a missing right. Nothing was changed.
     pub(super) async fn refused(&mut self, problem: &SourceError) {
-        self.heartbeat.rest();
-        let queue = &self.queue;
-        queue.watch.at(Stage::Refused);
+        self.pulse.rest();
+        let queue = self.queue.clone();
+        queue.progress.at(Stage::Refused);
         let migrating = matches!(problem, SourceError::Link(LinkError::Server { code: "TRYAGAIN", .. }));
         match migrating {
             true => queue.slot_migrates(),
             false => queue.events.on_hold(None, "claim", "", &format!("claim: {problem}")),
         }
-        self.extend_first |= migrating;
+        self.pulse.extend_first |= migrating;
         // The server may have been a replica for a while, on the same connection.
-        self.returned.forget();
+        if let Some(order) = &mut self.order {
+            order.returned.forget();
+        }
         if let SourceError::NotDurable { released, .. } = problem {
             queue.events.metrics().released(ReleaseReason::NotDurable, *released);
-            if self.gathering && *released > 0 {
+            if let Some(order) = self.order.as_ref().filter(|order| order.gathering && *released > 0) {
                 // What is to be the first of what is gathered has gone back.
-                queue.lines.return_all();
+                order.queues.return_all();
             }
         }
+        let refusals = self.pace.refused();
         let wait = match (migrating, problem.passes()) {
-            (true, _) => MIGRATING.bound(self.refusals),
+            (true, _) => MIGRATING.bound(refusals),
             (false, true) => BUSY,
-            (false, false) => REFUSED.bound(self.refusals),
+            (false, false) => REFUSED.bound(refusals),
         };
-        self.refusals = self.refusals.saturating_add(1);
         queue.alarm.ring(Wakeup::Poll);
         // In the drain a lost claim is still looked for, but not without a pause.
         let stopping = queue.stopping.is_cancelled();
@@ -177,22 +181,26 @@ impl Claimer {
         let (taken, more_due) = (claimed.elements.len(), reply::more_is_due(&claimed));
         reply::note(&queue, &claimed);
         *queue.hints() = claimed.hints;
-        if self.gathering && claimed.elements.iter().any(|element| queue.lines.hold_later_than(element.due_ms())) {
+        if let Some(order) = self.order.as_ref().filter(|order| order.gathering)
+            && claimed.elements.iter().any(|element| order.queues.hold_later_than(element.due_ms()))
+        {
             // What was gathered is not before all others: those went back. There may be more of them than this claim took.
-            queue.lines.return_all();
+            order.queues.return_all();
         }
         queue.alarm.next(claimed.next_ms, taken > 0);
         self.hand_over(claimed.elements, claimed.retried, claimed.unreadable > 0, claim);
-        let strays = self.expired.met(&queue, claimed.expired, claimed.unknown_names).await;
-        self.gathering = queue.spec.order.is_some() && !(self.expired.is_empty() && strays.is_empty());
-        self.alone |= self.gathering && strays.iter().any(|name| name.is_suspect());
-        // Before anything is found: it would be delivered.
-        self.gather();
+        let strays = self.expired.met(&queue.leases, claimed.expired, claimed.unknown_names).await;
+        if let Some(order) = &mut self.order {
+            order.gathering = !(self.expired.is_empty() && strays.is_empty());
+            order.alone |= order.gathering && strays.iter().any(|name| name.is_suspect());
+            // Before anything is found: it would be delivered.
+            order.gather(&self.expired);
+        }
         self.look_for(strays, claimed.now_ms);
         // A probe that found nothing but expired leases waits for the safety poll: the gate would let it through again at
         // once.
         let left = taken >= most || claimed.more;
-        self.backlog = left && !probing;
+        self.pace.backlog = left && !probing;
         let probed_nothing = probing && taken == 0;
         if left || !self.expired.is_empty() && !probed_nothing {
             queue.alarm.ring(Wakeup::More);
@@ -204,10 +212,10 @@ impl Claimer {
 
     /// Gives what was taken to the delivery. What was reserved for more is released.
     fn hand_over(&mut self, elements: Vec<Element>, retried: usize, unreadable: bool, claim: PendingClaim) {
-        let queue = &self.queue;
-        if self.returned.are_unknown(queue) {
+        let queue = self.queue.clone();
+        if let Some(order) = self.unknown_order() {
             // Something that is due before may have come back with the new connection.
-            queue.lines.return_all();
+            order.queues.return_all();
         }
         let PendingClaim { request, sent, room, isolation, probe, history, .. } = claim;
         let unused = request.most().saturating_sub(elements.len());
@@ -219,13 +227,13 @@ impl Claimer {
         let deadline = sent.after(queue.spec.lease);
         let (name, not_after_ms) = (request.name(), request.not_after_ms());
         if !elements.is_empty() {
-            self.rest_from = sent.after(LINGER);
+            self.linger(sent);
         }
         let may_repeat = name.expiries > 0;
         let taken =
             ClaimContents { name, not_after_ms, may_repeat, elements, complete: !unreadable, deadline, history };
-        if let Some(batch) = reply::accept(queue, taken, retried, (room, isolation, probe)) {
-            queue.dispatch.push(queue, batch);
+        if let Some(batch) = reply::accept(&queue, taken, retried, (room, isolation, probe)) {
+            queue.dispatch.push(batch);
         }
     }
 }

@@ -10,9 +10,9 @@ use crate::pipeline::limits::circuit::{Allow, Circuit, Transition};
 
 /// Elements in flight without any answer for this long: the destination is silent.
 const SILENT: Duration = Duration::from_millis(100);
-/// How long an element waits that found its destination silent, and its share of the room taken.
+/// The wait of an element that found its destination silent, and its share of the room taken.
 const CROWDED: Duration = Duration::from_millis(250);
-/// How long elements wait at least while a probe is on its way.
+/// The least wait of elements while a probe is on its way.
 const PROBING: Duration = Duration::from_secs(1);
 /// Elements that are held come back one after the other, this far apart: 2,000 a second, whatever their number.
 const APART: Duration = Duration::from_micros(500);
@@ -28,16 +28,16 @@ pub(super) struct DestinationLane {
     in_flight: Room,
     /// The last answer, or the beginning of what is in flight, if that is later.
     heard: Instant,
-    /// When the last of the held elements comes back.
+    /// The time at which the last of the held elements comes back.
     last_return: Instant,
     /// Since when it is in trouble.
     since: Option<Instant>,
     used: Instant,
-    /// Its trouble is on the board.
+    /// Whether its trouble is on the board.
     pub(super) shown: bool,
 }
 
-/// What an element for this destination is to do.
+/// Decides what an element for this destination is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LaneDecision {
     /// Go.
@@ -48,12 +48,12 @@ pub(super) enum LaneDecision {
     Wait(Duration),
 }
 
-/// How much of a queue's room silent destinations may take together.
+/// The part of a queue's room that silent destinations may take together.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
-    /// What they may take.
+    /// The room that they may take.
     limit: Room,
-    /// What they have.
+    /// The room that they have.
     taken: Room,
 }
 
@@ -118,7 +118,7 @@ impl DestinationLane {
         pass
     }
 
-    /// How long an element waits that may not be sent now.
+    /// The wait of an element that may not be sent now.
     pub(super) fn wait(&mut self, now: Instant) -> Duration {
         let first = match self.circuit.allows(now) {
             Allow::No { retry_at: Some(at) } => at,
@@ -152,13 +152,13 @@ impl DestinationLane {
         transition
     }
 
-    /// What it is a part of works, or a part of it: its own elements need not wait any more.
+    /// Ends its trouble, because what it is a part of works, or a part of it: its own elements need not wait any more.
     pub(super) fn works_elsewhere(&mut self, now: Instant) {
         self.sink_answers();
         self.last_return = now;
     }
 
-    /// Its sink answers again, so that it may be tried; it has confirmed nothing.
+    /// Lets it be tried, because its sink answers again; it has confirmed nothing.
     pub(super) fn sink_answers(&mut self) {
         self.since = None;
         self.circuit.on_success();
@@ -217,7 +217,7 @@ impl DestinationLane {
         self.circuit.why().is_some()
     }
 
-    /// How long it has been in trouble.
+    /// The time for which it has been in trouble.
     pub(super) fn troubled_for(&self, now: Instant) -> Option<Duration> {
         self.since.map(|since| now.since(since))
     }
@@ -236,7 +236,7 @@ impl DestinationLane {
         self.used
     }
 
-    /// What is in flight without any answer.
+    /// The elements in flight without any answer.
     pub(super) fn silent(&self, now: Instant) -> Room {
         if self.is_silent(now) { self.in_flight } else { Room::default() }
     }

@@ -21,13 +21,13 @@ use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::circuit::{Allow, Transition};
 use crate::sink::Destination;
 
-/// SinkDestinations that are remembered.
+/// Destinations that are remembered.
 const MOST: usize = 1_000;
-/// How long one that is not used is remembered.
+/// The time for which an unused destination is remembered.
 const IDLE: Duration = Duration::from_secs(3600);
 /// A destination that has confirmed something within this time shows that its sink works.
 const RECENT: Duration = Duration::from_secs(60);
-/// How often idle ones are looked for.
+/// The interval between scans for idle destinations.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// A destination, or a part of one, as the pipeline tells it apart from others: nothing that came out of a payload.
@@ -64,7 +64,7 @@ impl DestinationKey {
     }
 }
 
-/// What an element is to do.
+/// The permission for one element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// Go to the sink.
@@ -75,21 +75,21 @@ pub enum Admission {
     Hold(Duration),
 }
 
-/// What is asked for an element.
+/// A question for one element.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask {
-    /// Its destination.
+    /// The destination of the element.
     pub lane: DestinationKey,
-    /// Its bytes.
+    /// The bytes of the element.
     pub size: u64,
-    /// It is not to be held if the destination has never worked, for so long.
+    /// The time after which it is not held any more by a destination that has never worked.
     pub gives_up: Option<Duration>,
 }
 
-/// What is known of a destination in trouble.
+/// The trouble of a destination, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DestinationTrouble {
-    /// How long it has lasted.
+    /// The time for which it has lasted.
     pub lasted: Duration,
     /// The destination has worked in this process, or another one that has is in trouble as well.
     pub worked: bool,
@@ -98,9 +98,9 @@ pub struct DestinationTrouble {
 /// A destination that works again: others wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Works {
-    /// Which one.
+    /// The destination.
     pub lane: DestinationKey,
-    /// Its trouble was reported, so this is too.
+    /// Whether its trouble was reported, so that this is too.
     pub shown: bool,
 }
 
@@ -209,7 +209,7 @@ impl SinkDestinations {
         self.lanes.iter().any(|(other, lane)| *other != key && lane.works(RECENT, now))
     }
 
-    /// What the destination allows.
+    /// The permission of the destination.
     pub fn allows(&self, key: DestinationKey, now: Instant) -> Allow {
         self.lanes.get(&self.known(key)).map_or(Allow::Free, |lane| lane.allows(now))
     }
@@ -231,7 +231,7 @@ impl SinkDestinations {
         self.lanes.get(&self.known(key)).is_some_and(|lane| lane.moved_since(redis_ms))
     }
 
-    /// Its trouble, for an element that it refused.
+    /// The trouble of the destination, for an element that it refused.
     pub fn trouble(&self, key: DestinationKey, now: Instant) -> DestinationTrouble {
         let key = self.known(key);
         let neighbours =
@@ -243,12 +243,12 @@ impl SinkDestinations {
         }
     }
 
-    /// How long an element waits that it refused.
+    /// The wait of an element that it refused.
     pub fn wait(&mut self, key: DestinationKey, now: Instant) -> Duration {
         self.lane(key, now).wait(now)
     }
 
-    /// How many are in trouble.
+    /// The number of destinations in trouble.
     pub fn in_trouble(&self) -> usize {
         self.lanes.values().filter(|lane| lane.is_in_trouble()).count()
     }

@@ -46,7 +46,7 @@ enum CircuitState {
     Probing { step: u32, why: OpenReason },
 }
 
-/// OpenReason a circuit is open.
+/// Why a circuit is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenReason {
     /// Failures in a row: the sink is down.
@@ -60,13 +60,13 @@ pub enum OpenReason {
 /// A change of state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
-    /// It opened, or is open for another reason than before.
+    /// The circuit opened, or is open for another reason than before.
     Opened(OpenReason),
-    /// It works again.
+    /// The circuit closed: things work again.
     Closed,
 }
 
-/// What may be tried now.
+/// The permission of a circuit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allow {
     /// Anything.
@@ -75,13 +75,13 @@ pub enum Allow {
     Probe,
     /// Nothing.
     No {
-        /// When to ask again; `None` during a probe, because its end will decide.
+        /// The time to ask again; `None` during a probe, because its end will decide.
         retry_at: Option<Instant>,
     },
 }
 
 impl Allow {
-    /// What two circuits allow together.
+    /// The permission of two circuits together.
     #[must_use]
     pub fn and(self, other: Allow) -> Allow {
         match (self, other) {
@@ -109,7 +109,7 @@ impl Circuit {
         Circuit { kind: CircuitKind::Hold, state: CircuitState::Closed { failures: 0 } }
     }
 
-    /// What may be tried.
+    /// The permission now.
     pub fn allows(&self, now: Instant) -> Allow {
         match self.state {
             CircuitState::Closed { .. } => Allow::Free,
@@ -119,7 +119,7 @@ impl Circuit {
         }
     }
 
-    /// OpenReason it is open; `None` while it is closed.
+    /// Why it is open; `None` while it is closed.
     pub fn why(&self) -> Option<OpenReason> {
         match self.state {
             CircuitState::Closed { .. } => None,

@@ -18,7 +18,7 @@ use crate::telemetry::labels::DeadReason;
 pub struct JudgedRound<'a> {
     /// Whether each sink of the queue had confirmed the element before this round; as long as the queue has sinks.
     pub confirmed: Vec<bool>,
-    /// What the sinks of this round answered. A sink that was not asked (breaker open, shutdown) is not in the list.
+    /// The answers of the sinks of this round. A sink that was not asked (breaker open, shutdown) is not in the list.
     pub answers: &'a [SinkAnswer],
     /// Counted attempts before this round.
     pub counted: u32,
@@ -34,7 +34,7 @@ pub struct JudgedRound<'a> {
     pub abandoned: bool,
 }
 
-/// What one sink answered.
+/// The answer of one sink.
 #[derive(Debug, Clone)]
 pub struct SinkAnswer {
     /// The sink's place among the queue's destinations.
@@ -44,20 +44,20 @@ pub struct SinkAnswer {
     /// Whether the destination has confirmed any other element since this element's last attempt: without that, a
     /// failure says nothing about the element, and an outage would make dead letters.
     pub moved: bool,
-    /// What has to wait because of a failure.
+    /// The elements that have to wait because of a failure.
     pub stop: Stop,
 }
 
-/// What has to wait until the reason of a failure is removed.
+/// The elements that have to wait until the reason of a failure is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// The queue: all of its elements would fail.
     Queue,
-    /// What goes to the same destination. Others of the queue do not.
+    /// Elements for the same destination. Others of the queue do not wait.
     Destination {
-        /// How long.
+        /// The wait.
         wait: Duration,
-        /// It is given up: see [`is_unroutable`].
+        /// Whether the destination is given up: see [`is_unroutable`].
         unroutable: bool,
     },
 }
@@ -72,12 +72,12 @@ pub fn is_unroutable(policy: Unroutable, lasted: Duration, worked: bool) -> bool
     }
 }
 
-/// What to settle.
+/// The result of judging a round.
 #[derive(Debug, PartialEq)]
 pub struct Judged {
-    /// What becomes of the element.
+    /// The verdict on the element.
     pub verdict: Verdict,
-    /// Which sinks have confirmed it now; goes into the entry's header with every verdict that keeps the entry.
+    /// The sinks that have confirmed it now; goes into the entry's header with every verdict that keeps the entry.
     pub confirmed: Vec<bool>,
     /// Whether it may come to a sink a second time because of this round: it can be sent again, and a sink's answer
     /// was ambiguous or never came, or a panic left it open what was sent.
@@ -190,7 +190,7 @@ fn dead(reason: DeadReason, sink: Option<usize>, failure: &Failure) -> Verdict {
     Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure.clone()), shown: None })
 }
 
-/// How long to wait after `attempt` counted attempts (0 is taken as 1). `draw` is a random number of `0.0..=1.0`, used
+/// The wait after `attempt` counted attempts (0 is taken as 1). `draw` is a random number of `0.0..=1.0`, used
 /// only with full jitter.
 pub fn backoff(policy: &RetryPolicy, attempt: u32, draw: f64) -> Duration {
     let jitter = if policy.full_jitter { Jitter::Full } else { Jitter::None };

@@ -16,6 +16,7 @@ use super::{FakeSink, MINUTE, id, spec};
 use crate::clock::{Followed, Instant, follow_tokio};
 use crate::config::QueueSpec;
 use crate::message::{Failure, Outcome};
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::{claimer, pollers};
 use crate::pipeline::dead_letters::forwarder;
 use crate::pipeline::deliver::probes;
@@ -23,7 +24,6 @@ use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
-use crate::pipeline::queue::Queue;
 use crate::pipeline::registry::QueueRegistry;
 use crate::pipeline::watch;
 use crate::sink::{Destination, Outbound, Sink};
@@ -83,13 +83,13 @@ impl World {
     }
 
     /// A queue that nothing works on.
-    pub fn idle_queue(&self) -> Arc<Queue> {
+    pub fn idle_queue(&self) -> Arc<ActiveQueue> {
         let sinks = [("s", super::sink())];
         let mut bridge = self.without_keeper(9, &sinks, spec(&sinks));
         bridge.tasks.abort_all();
         let idle = Wire::new(self.server.clone(), self.server.store("q", [9; 8]), 0);
         let handle = bridge.queue.routes[0].handle.clone();
-        Queue::new(bridge.queue.spec.clone(), bridge.process.clone(), Arc::new(idle), |_| Some(handle.clone()))
+        ActiveQueue::new(bridge.queue.spec.clone(), bridge.process.clone(), Arc::new(idle), |_| Some(handle.clone()))
     }
 
     /// Only claims and delivers; its leases are not extended, and it looks again only when its alarm rings.
@@ -115,14 +115,14 @@ impl World {
                 Arc::new(SinkHandle::new(name, Arc::new(own), None, events, gates))
             })
             .collect();
-        let queue = Queue::new(Arc::new(spec), process.clone(), Arc::new(wire.clone()), |name| {
+        let queue = ActiveQueue::new(Arc::new(spec), process.clone(), Arc::new(wire.clone()), |name| {
             handles.iter().find(|handle| &*handle.name == name).cloned()
         });
         let mut tasks = JoinSet::new();
         let heartbeat = process.events.status().heartbeat("claimer", MINUTE);
         tasks.spawn(claimer::run(queue.clone(), heartbeat));
         if queue.dead_letter_to.is_some() {
-            tasks.spawn(forwarder::run(queue.clone()));
+            tasks.spawn(forwarder::run(queue.queue.clone()));
         }
         Bridge { process, queue, store: self.server.store("q", owner), wire, tasks }
     }
@@ -153,7 +153,7 @@ fn offer(store: &MemoryStore, delay: Duration, ids: impl IntoIterator<Item = u64
 /// One process with one queue. Dropped, it is gone like a process that was killed.
 pub struct Bridge {
     pub process: Arc<Process>,
-    pub queue: Arc<Queue>,
+    pub queue: Arc<ActiveQueue>,
     pub wire: Wire,
     store: MemoryStore,
     tasks: JoinSet<()>,

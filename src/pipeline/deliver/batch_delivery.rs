@@ -8,17 +8,20 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::message::{Failure, MessageId, lateness};
-use crate::pipeline::claim::{Claim, ClaimBatch, ClaimedElement, Isolation};
+use crate::pipeline::claim::batch::ClaimBatch;
+use crate::pipeline::claim::claimed::ClaimedElement;
+use crate::pipeline::claim::isolation::Isolation;
+use crate::pipeline::claim::record::Claim;
 use crate::pipeline::deliver::answer::answer;
 use crate::pipeline::deliver::conclude;
 use crate::pipeline::deliver::delivery::SinkDelivery;
 use crate::pipeline::deliver::outbound::{self, ElementView};
 use crate::pipeline::deliver::pass::{Admitted, Decision, Decisions, pass};
-use crate::pipeline::deliver::relay::{RoundResult, Started};
+use crate::pipeline::deliver::result::RoundResult;
 use crate::pipeline::limits::growth::Growth;
 use crate::pipeline::queue::{Queue, SinkRoute};
-use crate::pipeline::settle::VerdictWriter;
 use crate::pipeline::settle::verdict::Verdict;
+use crate::pipeline::settle::{Settler, VerdictWriter};
 use crate::pipeline::tail;
 use crate::plant::{Lie, planted};
 use crate::sink::Outbound;
@@ -26,6 +29,7 @@ use crate::sink::Outbound;
 /// Elements of a claim at the one sink of their queue. Those without an answer when it is dropped are released.
 pub struct BatchDelivery {
     claim: Arc<Claim>,
+    settler: Arc<Settler>,
     isolation: Isolation,
     delivery: SinkDelivery,
     /// The elements in the batch at the sink, by their places there; `None` when answered.
@@ -34,17 +38,26 @@ pub struct BatchDelivery {
     rare: Option<Box<Rare>>,
 }
 
-/// What few claims have.
+/// The beginning of a delivery.
+pub struct Started {
+    /// The elements that were handed over; `None` if nothing is to be waited for.
+    pub delivery: Option<BatchDelivery>,
+    /// The bytes that the next element of the batch grows by, if there is no room for them. The rest of the batch is to be begun
+    /// when there is.
+    pub missing_bytes: Option<u64>,
+}
+
+/// The state that few deliveries have.
 struct Rare {
     /// The places of the elements at their destinations, where these differ; else none.
     passes: Vec<Option<Admitted>>,
-    /// What their bodies take; the last of them is dropped with the delivery.
+    /// The room of their bodies; the last of them is dropped with the delivery.
     _growth: Growth,
 }
 
 /// An element at the sink.
 struct SentElement {
-    /// Its place in the claim.
+    /// The place of the element in the claim.
     place: usize,
     id: MessageId,
 }
@@ -60,22 +73,22 @@ pub fn is_common(batch: &ClaimBatch) -> bool {
 }
 
 impl BatchDelivery {
-    /// Decodes, routes and hands over, as far as there is room for what the elements become: see [`Started`].
-    pub fn begin(batch: &mut ClaimBatch) -> Started<Option<BatchDelivery>> {
+    /// Decodes, routes and hands over, as far as there is room for what the elements become.
+    pub fn begin(batch: &mut ClaimBatch) -> Started {
         let mut missing_bytes = None;
-        let work = BatchDelivery::of(batch, &mut missing_bytes);
-        Started { work, missing_bytes }
+        let delivery = BatchDelivery::of(batch, &mut missing_bytes);
+        Started { delivery, missing_bytes }
     }
 
-    /// `None` if nothing is left to wait for.
     fn of(batch: &mut ClaimBatch, missing_bytes: &mut Option<u64>) -> Option<BatchDelivery> {
-        let (claim, isolation) = (batch.claim().clone(), batch.isolation()?.clone());
+        let (claim, settler) = (batch.claim().clone(), batch.settler().clone());
+        let isolation = batch.isolation()?.clone();
         let queue = claim.queue.clone();
         let route = queue.routes.first()?;
         let Some(send_before) = claim.fresh() else {
             let mut stale = 0;
             while let Some(place) = batch.take_place() {
-                claim.stale(place);
+                settler.leases().stale(&claim, place);
                 stale += 1;
             }
             queue.events.stale_drops(stale);
@@ -101,9 +114,11 @@ impl BatchDelivery {
                     sent.push(Some(SentElement { place, id: message.id.id }));
                     messages.push(message);
                 }
-                Ok(Err(verdict)) => leave(&claim, place, &isolation, |held| conclude::without_sinks(held, verdict)),
-                Err(_panic) => leave(&claim, place, &isolation, |mut held| {
-                    queue.events.panicked(&held.parts().id, "deliver");
+                Ok(Err(verdict)) => {
+                    leave(&settler, &claim, place, &isolation, |held| conclude::without_sinks(held, verdict))
+                }
+                Err(_panic) => leave(&settler, &claim, place, &isolation, |mut held| {
+                    queue.events.panicked(&held.state().id, "deliver");
                     conclude::by_answers(held, RoundResult { panicked: true, ..RoundResult::default() });
                 }),
             }
@@ -115,7 +130,8 @@ impl BatchDelivery {
             Decisions::All => {}
             // The breaker opened after the claim: it is not thrown at a sink that is down.
             Decisions::None => {
-                let back = |sent: SentElement| leave(&claim, sent.place, &isolation, |held| not_asked(held, None));
+                let back =
+                    |sent: SentElement| leave(&settler, &claim, sent.place, &isolation, |held| not_asked(held, None));
                 sent.drain(..).flatten().for_each(back);
                 messages.clear();
             }
@@ -129,7 +145,7 @@ impl BatchDelivery {
                         true
                     }
                     (Some(back), Some(Decision::Back(wait))) => {
-                        leave(&claim, back.place, &isolation, |held| not_asked(held, Some(wait)));
+                        leave(&settler, &claim, back.place, &isolation, |held| not_asked(held, Some(wait)));
                         false
                     }
                     _ => unreachable!("each message has a place and an entry"),
@@ -138,10 +154,9 @@ impl BatchDelivery {
         }
         let first = messages.first()?;
         let one = route.only(&first.destination).filter(|_| !route.handle.has_parts(&first.destination));
-        let mut delivery = route.handle.deliver_all(messages, route.spec.target.clone(), one);
-        delivery.begin();
+        let delivery = SinkDelivery::begin(&route.handle, messages, route.spec.target.clone(), one);
         let rare = (grew > 0 || !passes.is_empty()).then(|| Box::new(Rare { passes, _growth: growth }));
-        Some(BatchDelivery { claim, isolation, delivery, sent, rare })
+        Some(BatchDelivery { claim, settler, isolation, delivery, sent, rare })
     }
 
     /// Waits for the answers, and brings every element to its verdict.
@@ -166,7 +181,7 @@ impl BatchDelivery {
             }
             for at in answered.panicked {
                 self.end(at, |mut held| {
-                    queue.events.panicked(&held.parts().id, "deliver");
+                    queue.events.panicked(&held.state().id, "deliver");
                     conclude::by_answers(
                         held,
                         RoundResult { asked: vec![0], panicked: true, ..RoundResult::default() },
@@ -200,7 +215,7 @@ impl BatchDelivery {
     /// Ends the common way of an element that has no answer.
     fn end(&mut self, at: usize, then: impl FnOnce(ClaimedElement)) {
         if let Some((sent, _pass)) = self.take(at) {
-            leave(&self.claim, sent.place, &self.isolation, then);
+            leave(&self.settler, &self.claim, sent.place, &self.isolation, then);
         }
     }
 
@@ -228,7 +243,7 @@ impl BatchDelivery {
             places.push(sent.place);
         }
         queue.release_hold();
-        queue.settler.confirmed_now(&self.claim, places)
+        self.settler.confirmed_now(&self.claim, places)
     }
 
     fn failed(&mut self, route: &SinkRoute, at: usize, failure: Failure) {
@@ -237,14 +252,14 @@ impl BatchDelivery {
         if let Some(traces) = &self.claim.traces {
             traces.answered(sent.place, 0, Some(&failure));
         }
-        leave(&self.claim, sent.place, &self.isolation, |mut held| {
+        leave(&self.settler, &self.claim, sent.place, &self.isolation, |mut held| {
             if failure.is_stale() {
                 return held.drop_stale();
             }
             let outcome = Err(failure);
             route.metrics.attempt(&outcome);
-            let parts = held.parts();
-            let answers = vec![answer(parts.queue(), 0, &destination, outcome, &parts.header, sent_ms)];
+            let state = held.state();
+            let answers = vec![answer(state.queue(), 0, &destination, outcome, &state.header, sent_ms)];
             let probe = pass.as_ref().is_some_and(Admitted::is_probe);
             let (asked, destinations) = (vec![0], vec![(0, destination)]);
             conclude::by_answers(held, RoundResult { answers, asked, destinations, probe, ..RoundResult::default() });
@@ -257,7 +272,7 @@ impl BatchDelivery {
 impl Drop for BatchDelivery {
     fn drop(&mut self) {
         for sent in self.sent.iter_mut().filter_map(Option::take) {
-            leave(&self.claim, sent.place, &self.isolation, |mut held| held.parts().header.doubt = true);
+            leave(&self.settler, &self.claim, sent.place, &self.isolation, |mut held| held.state().header.doubt = true);
         }
     }
 }
@@ -268,8 +283,14 @@ fn not_asked(held: ClaimedElement, wait: Option<Duration>) {
 }
 
 /// An element leaves the common way.
-fn leave(claim: &Arc<Claim>, place: usize, isolation: &Isolation, then: impl FnOnce(ClaimedElement)) {
-    if let Some(held) = ClaimedElement::new(claim, place, Some(isolation.clone()), None) {
+fn leave(
+    settler: &Arc<Settler>,
+    claim: &Arc<Claim>,
+    place: usize,
+    isolation: &Isolation,
+    then: impl FnOnce(ClaimedElement),
+) {
+    if let Some(held) = ClaimedElement::new(settler, claim, place, Some(isolation.clone()), None) {
         then(held);
     }
 }
