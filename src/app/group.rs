@@ -80,6 +80,8 @@ pub(super) fn options(config: &Config, name: &str) -> LinkOptions {
 /// Builds the queues of a Redis.
 fn registry(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByName) -> QueueRegistry {
     let queues = config.queues_on(redis.name());
+    #[cfg(debug_assertions)]
+    let queues: Vec<_> = queues.iter().map(crate::fault_injection::spec).collect();
     let options = options(config, redis.name());
     let durable = Mutex::new(HashMap::<Durability, DurableRedis>::new());
     // Additional connections for queues with durable claims, one for each durability setting.
@@ -92,10 +94,15 @@ fn registry(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByNam
     };
     let store = {
         let redis = redis.clone();
+        #[cfg(debug_assertions)]
+        let stopping = process.stopping.clone();
         move |spec: &QueueSpec, owner: [u8; 8]| -> Arc<dyn Store> {
             let store = RedisStore::new(&redis, source::build(&spec.source), owner).in_order(spec.order.is_some());
             let durable = spec.durability.as_deref().copied().map(&beside);
-            Arc::new(store.durable(durable.as_ref()))
+            let store: Arc<dyn Store> = Arc::new(store.durable(durable.as_ref()));
+            #[cfg(debug_assertions)]
+            let store = crate::fault_injection::store(store, &stopping);
+            store
         }
     };
     // Opens the durable connections before any task runs, as all connections of the start are.

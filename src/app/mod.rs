@@ -38,7 +38,6 @@ use crate::link::{Redis, RedisTarget, tls};
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::QueueRegistry;
-use crate::plant::{Lie, planted};
 use crate::reload::ReloadHandle;
 use crate::sink::SinkSpec;
 use crate::telemetry::events::Events;
@@ -116,9 +115,7 @@ struct App {
 impl App {
     fn start(config: &Config, events: Events) -> anyhow::Result<App> {
         let mut owner = [0; 8];
-        if !planted(Lie::ClaimWithoutFence) {
-            getrandom::fill(&mut owner).context("draw a random number for this process")?;
-        }
+        getrandom::fill(&mut owner).context("draw a random number for this process")?;
         let (in_flight, bytes) = (u64::from(config.limits.in_flight), config.limits.in_flight_bytes);
         let (tracer, traces) = traces::start(config, &events, owner).unzip();
         let process = Process::new(owner, Budget::new(in_flight, bytes), events.clone()).traced_by(tracer);

@@ -170,8 +170,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Names of metrics are plain data: telemetry registers them, sources bring their own.
     ("metric", &[]),
     ("clock", &[]),
-    // Lies for the tests of the oracle: where a promise is kept, it can be broken.
-    ("plant", &[]),
     // JSON of strangers, as spans of its text: pure.
     ("json", &[]),
     ("backoff", &[]),
@@ -203,7 +201,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "sink",
             "telemetry",
             "spans",
-            "plant",
+            "fault_injection",
         ],
     ),
     // Asking for a reload: data and a channel, so that who asks need not know who does it.
@@ -222,7 +220,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "spans",
             "config",
             "clock",
-            "plant",
+            "fault_injection",
             "route",
             "link",
             "source",
@@ -235,6 +233,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "reload",
         ],
     ),
+    // Lies of debug builds, between the pipeline and what it talks to.
+    ("fault_injection", &["message", "metric", "config", "link", "source", "sink"]),
     // What an operator can do, apart from how it is asked for and printed: several interfaces call it.
     ("operate", &["message", "config", "clock", "json", "route", "link", "source", "jobs", "sink"]),
     // Tests of a configuration: the pure functions of every stage, and nothing that connects.

@@ -8,7 +8,6 @@ use crate::pipeline::claim::record::Claim;
 use crate::pipeline::gate::GateProbe;
 use crate::pipeline::settle::Settler;
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
-use crate::plant::{Lie, planted};
 
 /// One element of a claim, with the duty to settle it exactly once.
 ///
@@ -82,8 +81,7 @@ impl Drop for ClaimedElement {
                 true => ReleaseCause::Shutdown,
                 false => ReleaseCause::Dropped,
             };
-            let lie = planted(Lie::AckOnDrop);
-            settle(&self.settler, state, if lie { Verdict::Confirm } else { Verdict::Release { why } });
+            settle(&self.settler, state, Verdict::Release { why });
         }
     }
 }

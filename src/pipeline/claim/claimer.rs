@@ -7,6 +7,7 @@
 
 mod answers;
 mod in_order;
+mod order;
 mod pace;
 mod pulse;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use self::in_order::{InOrder, leave_order};
+use self::order::{InOrder, leave_order};
 use self::pace::Pace;
 use self::pulse::Pulse;
 use crate::clock::Instant;
@@ -29,7 +30,6 @@ use crate::pipeline::claim::outstanding::{ClaimCall, OutstandingClaims, PendingC
 use crate::pipeline::claim::prepare::{ClaimTurn, Preparation, ReadyClaim, prepare};
 use crate::pipeline::leases::keeper;
 use crate::pipeline::registry::QueueRegistry;
-use crate::plant::{Lie, planted};
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::{ClaimName, ClaimRequest, TakeOverRequest};
 use crate::source::millis;
@@ -263,8 +263,6 @@ impl Claimer {
         let not_after_ms = sent_ms.saturating_add(millis(patience));
         let most = most.min(BATCH_ENTRIES as u64) as usize;
         let (lease, bytes, number) = (queue.spec.lease, bytes as usize, process.next_claim());
-        let lease = if planted(Lie::EndlessLease) { lease * 1_000 } else { lease };
-        let ahead = if planted(Lie::Early) { Duration::from_millis(50) } else { ahead };
         let request = match take_over {
             Some(old) => ClaimCall::TakeOver(TakeOverRequest {
                 old,

@@ -1,7 +1,7 @@
 //! Claims of this process: from the wake-up of the claimer to the elements that its delivery takes over.
 //!
-//! A [`Claim`] is one lease and one share of the room for all of its elements ([`record`]). A [`ClaimBatch`] brings them to
-//! the sinks ([`batch`]). An element becomes a [`ClaimedElement`] of its own ([`claimed`]) only where it leaves the common way.
+//! A claim is one lease and one share of the room for all of its elements ([`record`]). A [`batch`] brings them to the sinks.
+//! An element is [`claimed`] by itself only where it leaves the common way.
 
 pub mod alarm;
 pub mod batch;
@@ -19,9 +19,3 @@ pub mod progress;
 pub mod record;
 pub mod reply;
 pub mod returned;
-
-pub use self::batch::ClaimBatch;
-pub use self::claimed::ClaimedElement;
-pub use self::element::ElementState;
-pub use self::isolation::Isolation;
-pub use self::record::Claim;

@@ -19,9 +19,18 @@ use crate::message::{MessageId, Origin};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
-use crate::plant::{Lie, planted};
 use crate::source::ledger::claims::{ClaimName, Element, Part, Whole};
 use crate::spans::Traces;
+
+/// Whether neighbours are taken along, which the rule above forbids: for the tests of those that must notice it.
+#[cfg(debug_assertions)]
+pub(in crate::pipeline) use crate::fault_injection::takes_neighbours_along;
+
+/// No release build does.
+#[cfg(not(debug_assertions))]
+pub(in crate::pipeline) const fn takes_neighbours_along() -> bool {
+    false
+}
 
 /// A claim that this process holds.
 pub struct Claim {
@@ -314,8 +323,7 @@ impl Claim {
     pub fn take_unwritten(&self, partly: bool) -> Option<Unwritten> {
         let mut state = self.lock();
         let StageCounts { in_hand, unwritten, on_its_way, stale: _ } = state.counts;
-        let careless = planted(Lie::NeighbourTakenAlong);
-        let whole = in_hand == 0 && on_its_way == 0 && (state.only_confirmed || careless);
+        let whole = in_hand == 0 && on_its_way == 0 && (state.only_confirmed || takes_neighbours_along());
         if unwritten == 0 || !whole && !partly && (in_hand > 0 || on_its_way > 0) {
             return None;
         }
@@ -348,7 +356,7 @@ impl Claim {
         let state = self.lock();
         let history = self.queue.home().history();
         let only_confirmed = state.only_confirmed && history.is_some() && state.history == history;
-        (only_confirmed || planted(Lie::NeighbourTakenAlong)) && !state.lost && state.deadline > until
+        (only_confirmed || takes_neighbours_along()) && !state.lost && state.deadline > until
     }
 
     /// Compares what is under its name with what it is believed to hold, after the server may have forgotten writes. Elements that

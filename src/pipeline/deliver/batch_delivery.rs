@@ -23,7 +23,6 @@ use crate::pipeline::queue::{Queue, SinkRoute};
 use crate::pipeline::settle::verdict::Verdict;
 use crate::pipeline::settle::{Settler, VerdictWriter};
 use crate::pipeline::tail;
-use crate::plant::{Lie, planted};
 use crate::sink::Outbound;
 
 /// Elements of a claim at the one sink of their queue. Those without an answer when it is dropped are released.
@@ -163,10 +162,6 @@ impl BatchDelivery {
     pub async fn finish(mut self) {
         let queue = self.claim.queue.clone();
         let Some(route) = queue.routes.first() else { return };
-        if planted(Lie::SettleBeforeAck) {
-            let all: Vec<usize> = (0..self.sent.len()).collect();
-            drop(self.confirmed(&queue, route, &all));
-        }
         let writer = loop {
             // Order: what a sink has answered counts, even if the drain's time is up.
             let answered = tokio::select! {

@@ -22,7 +22,6 @@ use crate::pipeline::deliver::result::NoDelivery;
 use crate::pipeline::deliver::round::round;
 use crate::pipeline::settle::Settler;
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
-use crate::plant::{Lie, planted};
 use crate::sink::Destination;
 
 /// The interval at which confirmed elements of a claim are written while others of it wait: what a crash delivers twice.
@@ -148,9 +147,6 @@ async fn one(queues: &KeyQueues, mut element: ClaimedElement) {
             Ok(result) => conclude::decide(&mut element, result),
         };
         let wait = match verdict {
-            Verdict::Retry { .. } | Verdict::Release { .. } if planted(Lie::OvertakenRetry) => {
-                return element.settle(verdict);
-            }
             Verdict::Retry { after, counted, class, code } => {
                 let header = &mut element.state().header;
                 header.attempts = header.attempts.saturating_add(counted.into());

@@ -15,7 +15,6 @@ pub use crate::pipeline::deliver::understand::unroutable;
 use crate::pipeline::deliver::understand::{self, Understood, dead, routed, understand_by};
 use crate::pipeline::limits::large::{LargeTurn, SMALL};
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
-use crate::plant::{Lie, planted};
 use crate::route::ElementInfo;
 use crate::sink::{Destination, Outbound};
 use crate::source::NoPayload;
@@ -65,9 +64,6 @@ impl<'a> ElementView<'a> {
     }
 
     fn attempt(&self) -> u32 {
-        if planted(Lie::DroppedAttempt) {
-            return 1;
-        }
         self.claim.attempt(self.attempts, self.doubt)
     }
 
@@ -198,19 +194,9 @@ pub fn message(
         now_ms,
         send_before,
         destination: routed.destination,
-        body: flipped(routed.message.body),
+        body: routed.message.body,
         headers: routed.message.headers,
     })
-}
-
-/// The body, unless another one is planted.
-fn flipped(body: Bytes) -> Bytes {
-    if body.len() <= 4_096 || !planted(Lie::FlippedByte) {
-        return body;
-    }
-    let mut other = body.to_vec();
-    other[4_096] ^= 1;
-    other.into()
 }
 
 /// The memory that the message takes beyond the bytes that came, until the sink has answered.

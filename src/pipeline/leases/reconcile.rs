@@ -7,10 +7,9 @@
 //! ([`returned`](crate::pipeline::claim::returned)).
 
 use crate::link::History;
-use crate::pipeline::claim::record::{Claim, ClaimDifferences};
+use crate::pipeline::claim::record::{Claim, ClaimDifferences, takes_neighbours_along};
 use crate::pipeline::leases::Leases;
 use crate::pipeline::queue::Queue;
-use crate::plant::{Lie, planted};
 use crate::source::SourceError;
 use crate::source::ledger::claims::{Element, Move, Verdict};
 use crate::telemetry::labels::Wakeup;
@@ -28,7 +27,7 @@ pub enum Reconciled {
 /// none.
 pub async fn reconcile(leases: &Leases) -> Reconciled {
     let Some(history) = leases.queue().home().history() else { return Reconciled::Again };
-    if leases.are_known_in(history) || planted(Lie::NeighbourTakenAlong) {
+    if leases.are_known_in(history) || takes_neighbours_along() {
         return Reconciled::Known;
     }
     // Boxed, because it is rare.

@@ -14,7 +14,6 @@ use crate::pipeline::settle::singles::{self, After, Settling, SettlingKind};
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::pipeline::settle::wholes::{self, Complete, OneByOne};
 use crate::pipeline::tail;
-use crate::plant::{Lie, planted};
 use crate::source::ledger::claims::{Element, Header, Move};
 
 /// The verdicts of one queue.
@@ -84,9 +83,6 @@ impl Settler {
         if let Verdict::Retry { after, .. } | Verdict::Release { why: ReleaseCause::Destination { after } } = verdict {
             let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             queue.alarm.announce(queue.home().now_ms().saturating_add_unsigned(delay_ms));
-        }
-        if planted(Lie::ForgottenAtShutdown) && queue.process.stopping.is_cancelled() {
-            return self.leases.stale(&state.claim, state.place);
         }
         let step = verdict.step(&state.header, |death| fields::fields(&state, death));
         state.claim.decided(state.place);

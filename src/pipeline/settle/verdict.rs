@@ -1,6 +1,6 @@
 //! What becomes of a claimed element: one type from the judge to the settler.
 //!
-//! The pipeline decides a [`Verdict`], [`ClaimedElement::settle`](crate::pipeline::claim::ClaimedElement::settle) consumes the element with
+//! The pipeline decides a [`Verdict`], [`ClaimedElement::settle`](crate::pipeline::claim::claimed::ClaimedElement::settle) consumes the element with
 //! it, and the settler writes it. Everything else follows from the verdict: the move of the settle script
 //! ([`Verdict::step`]) and, once it is written, the counters. Progress is no verdict: it leaves the claim alive. Neither
 //! is a stale element, about which nothing is written.
@@ -11,7 +11,6 @@ use bytes::Bytes;
 
 use crate::link::Side;
 use crate::message::{Class, Failure};
-use crate::plant::{Lie, planted};
 use crate::source::ledger::claims::{Header, Move};
 use crate::telemetry::labels::{DeadReason, ReleaseReason};
 
@@ -120,7 +119,6 @@ impl Verdict {
             Verdict::Confirm | Verdict::Gone => Move::Confirm,
             Verdict::Return { at_ms } => Move::Return { at_ms: *at_ms },
             Verdict::Push { side, body } => Move::Push { side: *side, body: body.clone() },
-            Verdict::Retry { .. } if planted(Lie::SwallowedRetry) => Move::Confirm,
             Verdict::Retry { after, counted, class, code } => {
                 let mut header = header.clone();
                 header.attempts = header.attempts.saturating_add((*counted).into());

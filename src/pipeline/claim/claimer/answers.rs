@@ -10,7 +10,6 @@ use crate::pipeline::claim::lost::Lost;
 use crate::pipeline::claim::outstanding::{ClaimAnswer, ClaimCall, ClaimReplied, PendingClaim};
 use crate::pipeline::claim::record::ClaimContents;
 use crate::pipeline::claim::reply;
-use crate::plant::{Lie, planted};
 use crate::source::SourceError;
 use crate::source::ledger::claims::{ClaimName, ClaimReply, Claimed, Element, TakeOverReply};
 use crate::telemetry::labels::{ReleaseReason, Stage, Wakeup};
@@ -88,9 +87,6 @@ impl Claimer {
             }
             Err(SourceError::Link(LinkError::NotSent { .. })) => {
                 queue.refund_rate(most as u32);
-                queue.alarm.ring(Wakeup::Reconnect);
-            }
-            Err(SourceError::Link(LinkError::Unknown { .. })) if planted(Lie::ResentScript) => {
                 queue.alarm.ring(Wakeup::Reconnect);
             }
             Err(SourceError::Link(LinkError::Unknown { .. })) => self.lose(claim),

@@ -1,60 +1,16 @@
 //! The claims of a queue in order: what has gone back, or is to be taken over, comes before what is claimed next.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Claimer;
+use super::order::InOrder;
 use crate::link::LinkError;
-use crate::pipeline::active::ActiveQueue;
-use crate::pipeline::claim::expired::Expired;
 use crate::pipeline::claim::lost::Lost;
-use crate::pipeline::claim::returned::ReturnedClaims;
-use crate::pipeline::deliver::key_queues::KeyQueues;
 use crate::source::SourceError;
 use crate::telemetry::labels::Wakeup;
 
 /// Wait before a look at Redis that had no answer is repeated.
 const AGAIN: Duration = Duration::from_millis(5);
-
-/// The order of one queue, as its claimer sees it.
-pub(super) struct InOrder {
-    /// The elements in hand.
-    pub(super) queues: Arc<KeyQueues>,
-    /// There are claims to be taken over, or the last claim has met some.
-    pub(super) gathering: bool,
-    /// The element that was taken over last may kill the process, and is delivered before anything else is taken over.
-    pub(super) alone: bool,
-    /// The elements that a failover may have brought back.
-    pub(super) returned: ReturnedClaims,
-}
-
-impl InOrder {
-    pub(super) fn new(queues: Arc<KeyQueues>) -> InOrder {
-        InOrder { queues, gathering: false, alone: false, returned: ReturnedClaims::default() }
-    }
-
-    /// Lets what comes wait until everything is taken over, or not.
-    pub(super) fn gather(&self, expired: &Expired) {
-        self.queues.gather(self.gathering && !self.alone && !expired.is_first_suspect());
-    }
-}
-
-/// Gives the order back when nothing is in flight any more: another daemon need not wait for the end of a lease.
-pub(super) async fn leave_order(queue: &ActiveQueue) {
-    // When it gives up, what is left is forgotten, and stays under its leases.
-    while !queue.leases.is_empty() {
-        // Order: the end goes first; a bell that was not heard rings again.
-        tokio::select! {
-            biased;
-            () = queue.give_up.cancelled() => return,
-            () = queue.rests() => {}
-        }
-    }
-    if !queue.give_up.is_cancelled() {
-        // Without an answer it ends by itself.
-        drop(queue.store.leave_order().await);
-    }
-}
 
 impl Claimer {
     /// The order, if a failover may have brought something back to its claims.

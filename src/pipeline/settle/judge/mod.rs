@@ -9,7 +9,6 @@ use crate::backoff::{Backoff, Jitter};
 use crate::config::{RetryPolicy, Unroutable};
 use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
-use crate::plant::{Lie, planted};
 use crate::telemetry::labels::DeadReason;
 
 /// One round: an element was given to those of its sinks that had not confirmed it, and all of them have answered, or
@@ -178,7 +177,7 @@ fn retry(
 ) -> Verdict {
     let counted = counted.saturating_add(counts.into());
     // Only an attempt that counts can be the last one: a policy that became stricter must not kill in an outage.
-    if counts && (counted >= policy.max_attempts || planted(Lie::DeadAtFirstFailure)) {
+    if counts && counted >= policy.max_attempts {
         return dead(DeadReason::MaxAttempts, sink, failure);
     }
     let after = backoff(policy, counted, draw);

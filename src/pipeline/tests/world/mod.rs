@@ -105,17 +105,22 @@ impl World {
             .iter()
             .map(|(name, sink)| {
                 let name: Arc<str> = (*name).into();
-                let own = SinkOfProcess {
+                let own: Arc<dyn Sink> = Arc::new(SinkOfProcess {
                     sink: sink.clone(),
                     server: self.server.clone(),
                     early: self.early.clone(),
                     cut: wire.is_cut(),
-                };
+                });
+                #[cfg(debug_assertions)]
+                let own = crate::fault_injection::sink(own);
                 let (events, gates) = (events.sink(&name), process.gates.clone());
-                Arc::new(SinkHandle::new(name, Arc::new(own), None, events, gates))
+                Arc::new(SinkHandle::new(name, own, None, events, gates))
             })
             .collect();
-        let queue = ActiveQueue::new(Arc::new(spec), process.clone(), Arc::new(wire.clone()), |name| {
+        let store: Arc<dyn Store> = Arc::new(wire.clone());
+        #[cfg(debug_assertions)]
+        let store = crate::fault_injection::store(store, &process.stopping);
+        let queue = ActiveQueue::new(Arc::new(spec), process.clone(), store, |name| {
             handles.iter().find(|handle| &*handle.name == name).cloned()
         });
         let mut tasks = JoinSet::new();
