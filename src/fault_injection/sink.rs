@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::Lie;
+use super::lie::Lie;
 use crate::message::{Failure, Outcome};
 use crate::sink::{Answers, Destination, Outbound, Sink};
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::Lie;
+use super::lie::Lie;
 use crate::link::LinkError;
 use crate::message::Identity;
 use crate::metric::SourceTerms;

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use self::order::{InOrder, leave_order};
-use self::pace::Pace;
+use self::order::{ClaimOrder, leave_order};
+use self::pace::ClaimPace;
 use self::pulse::Pulse;
 use crate::clock::Instant;
 use crate::pipeline::active::ActiveQueue;
@@ -59,13 +59,13 @@ struct Claimer {
     /// The place where the queue rests, if it may.
     rest: Option<RestAt>,
     pulse: Pulse,
-    pace: Pace,
+    pace: ClaimPace,
     /// Claims of other processes that are to be taken over.
     expired: Expired,
     lost: Vec<Lost>,
     outstanding: OutstandingClaims,
     /// The order, where the queue has one.
-    order: Option<InOrder>,
+    order: Option<ClaimOrder>,
 }
 
 /// The place where a claimer may leave its queue to rest.
@@ -83,11 +83,11 @@ impl Claimer {
         Claimer {
             rest: registry.map(|registry| RestAt { registry, not_before: Instant::now() }),
             pulse: Pulse::new(heartbeat),
-            pace: Pace::new(),
+            pace: ClaimPace::new(),
             expired: Expired::default(),
             lost,
             outstanding: OutstandingClaims::default(),
-            order: queue.key_queues().cloned().map(InOrder::new),
+            order: queue.key_queues().cloned().map(ClaimOrder::new),
             queue,
         }
     }

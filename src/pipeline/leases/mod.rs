@@ -50,7 +50,7 @@ struct LeaseState {
 /// A claim of this process that is left to its lease, or to the queue that follows.
 #[derive(Debug, Clone, Copy)]
 pub struct Forgotten {
-    /// Its name.
+    /// The name of the claim.
     pub name: ClaimName,
     /// The Redis time in ms after which it cannot run any more.
     pub not_after_ms: i64,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Claimer;
-use super::order::InOrder;
+use super::order::ClaimOrder;
 use crate::link::LinkError;
 use crate::pipeline::claim::lost::Lost;
 use crate::source::SourceError;
@@ -14,7 +14,7 @@ const AGAIN: Duration = Duration::from_millis(5);
 
 impl Claimer {
     /// The order, if a failover may have brought something back to its claims.
-    pub(super) fn unknown_order(&self) -> Option<&InOrder> {
+    pub(super) fn unknown_order(&self) -> Option<&ClaimOrder> {
         self.order.as_ref().filter(|order| order.returned.are_unknown(&self.queue))
     }
 

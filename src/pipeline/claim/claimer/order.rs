@@ -8,7 +8,7 @@ use crate::pipeline::claim::returned::ReturnedClaims;
 use crate::pipeline::deliver::key_queues::KeyQueues;
 
 /// The order of one queue, as its claimer sees it.
-pub(super) struct InOrder {
+pub(super) struct ClaimOrder {
     /// The elements in hand.
     pub(super) queues: Arc<KeyQueues>,
     /// There are claims to be taken over, or the last claim has met some.
@@ -19,9 +19,9 @@ pub(super) struct InOrder {
     pub(super) returned: ReturnedClaims,
 }
 
-impl InOrder {
-    pub(super) fn new(queues: Arc<KeyQueues>) -> InOrder {
-        InOrder { queues, gathering: false, alone: false, returned: ReturnedClaims::default() }
+impl ClaimOrder {
+    pub(super) fn new(queues: Arc<KeyQueues>) -> ClaimOrder {
+        ClaimOrder { queues, gathering: false, alone: false, returned: ReturnedClaims::default() }
     }
 
     /// Lets what comes wait until everything is taken over, or not.

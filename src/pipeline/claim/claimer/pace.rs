@@ -7,7 +7,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The turns of one claimer.
-pub(super) struct Pace {
+pub(super) struct ClaimPace {
     /// The claims and takeovers that were made.
     pub(super) turns: u64,
     /// The claims of due elements among them.
@@ -20,9 +20,9 @@ pub(super) struct Pace {
     pub(super) backlog: bool,
 }
 
-impl Pace {
-    pub(super) fn new() -> Pace {
-        Pace { turns: 0, rotation: 0, refusals: 0, patience: PATIENCE, backlog: false }
+impl ClaimPace {
+    pub(super) fn new() -> ClaimPace {
+        ClaimPace { turns: 0, rotation: 0, refusals: 0, patience: PATIENCE, backlog: false }
     }
 
     /// Whether the first turn was not made, or the last one was refused.
