@@ -20,8 +20,6 @@ pub use delaybridge_spans as spans;
 pub use delaybridge_telemetry as telemetry;
 
 pub mod config;
-#[doc(hidden)]
-pub mod plant;
 
 pub mod api;
 pub mod ledger;
@@ -41,3 +39,5 @@ pub mod admin;
 
 pub mod app;
 pub mod cli;
+#[cfg(debug_assertions)]
+mod fault_injection;

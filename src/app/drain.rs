@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::clock::Instant;
 use crate::pipeline::process::Process;
-use crate::pipeline::seats::{Counts, Seats};
+use crate::pipeline::registry::{QueueCounts, QueueRegistry};
 use crate::pipeline::watch::holders;
 
 /// Time between two lines about what is still in flight.
@@ -19,16 +19,18 @@ const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Drains within `timeout` and returns the exit code.
 pub(super) async fn run(
-    all: &[Arc<Seats>],
+    all: &[Arc<QueueRegistry>],
     process: &Process,
     tasks: &mut JoinSet<&'static str>,
     signal: Option<&str>,
     timeout: Duration,
 ) -> u8 {
     let started = Instant::now();
-    let held = |seats: &Arc<Seats>| seats.at_work().iter().map(|(_, queue)| queue.leases.len() as u64).sum::<u64>();
+    let held = |registry: &Arc<QueueRegistry>| {
+        registry.at_work().iter().map(|(_, queue)| queue.leases.len() as u64).sum::<u64>()
+    };
     let in_flight = || all.iter().map(held).sum::<u64>();
-    let counts = || all.iter().map(|seats| seats.counts()).fold(Counts::default(), Counts::plus);
+    let counts = || all.iter().map(|registry| registry.counts()).fold(QueueCounts::default(), QueueCounts::plus);
     let before = counts();
     // The lease keepers run until the end.
     let keepers = all.len();
@@ -81,8 +83,8 @@ pub(super) async fn run(
     let claimers = process.claimers.load(Ordering::Relaxed);
     let waiting = tasks.len().saturating_sub(keepers).max(claimers);
     let unknown = process.not_found.load(Ordering::Relaxed) + waiting as u64;
-    for seats in all {
-        seats.places().into_iter().filter_map(|place| seats.events(place)).for_each(|events| events.sum_up(true));
+    for registry in all {
+        registry.places().into_iter().filter_map(|place| registry.events(place)).for_each(|events| events.sum_up(true));
     }
     process.events.sum_up(true);
     let left_over = in_flight() + unknown;

@@ -16,7 +16,7 @@ use crate::jobs::SCRIPTS;
 use crate::link::{Durability, DurableRedis, LinkOptions, Redis, Subscriber};
 use crate::model::{Config, QueueSpec};
 use crate::pipeline::process::Process;
-use crate::pipeline::seats::{Parts, Seats};
+use crate::pipeline::registry::{QueueParts, QueueRegistry};
 use crate::source;
 use crate::source::redis::{RedisServer, RedisStore};
 use crate::source::store::Store;
@@ -26,7 +26,7 @@ pub(super) struct Group {
     /// The connections to it.
     pub(super) redis: Redis,
     /// The registry of its queues.
-    pub(super) seats: Arc<Seats>,
+    pub(super) registry: Arc<QueueRegistry>,
     subscriber: Subscriber,
     channels: watch::Sender<Arc<Channels>>,
 }
@@ -40,20 +40,20 @@ impl Group {
         sinks: ByName,
         (tasks, stuck, started): (&mut JoinSet<&'static str>, Duration, &Arc<AtomicBool>),
     ) -> Group {
-        let seats = Arc::new(seats(config, process, redis, sinks));
-        let channels = Channels::of(&seats);
+        let registry = Arc::new(registry(config, process, redis, sinks));
+        let channels = Channels::of(&registry);
         let (subscriber, announcements) = Subscriber::start(redis.locator(), channels.names());
         let (channels, seen) = watch::channel(Arc::new(channels));
-        tasks::start(tasks, &seats, seen, announcements, stuck);
+        tasks::start(tasks, &registry, seen, announcements, stuck);
         let of = (config.queues.len(), config.sinks.len());
-        let watched = Watched { redis: redis.clone(), seats: seats.clone(), of, started: started.clone() };
+        let watched = Watched { redis: redis.clone(), registry: registry.clone(), of, started: started.clone() };
         tasks.spawn(tasks::named("Redis watch", watch_redis(watched)));
-        Group { redis: redis.clone(), seats, subscriber, channels }
+        Group { redis: redis.clone(), registry, subscriber, channels }
     }
 
     /// Subscribes to the channels of the current queues.
     pub(super) fn listen(&self) {
-        let channels = Channels::of(&self.seats);
+        let channels = Channels::of(&self.registry);
         let names = channels.names();
         // The map is replaced first, so that every message finds its queues.
         self.channels.send_replace(Arc::new(channels));
@@ -78,8 +78,10 @@ pub(super) fn options(config: &Config, name: &str) -> LinkOptions {
 }
 
 /// Builds the queues of a Redis.
-fn seats(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByName) -> Seats {
+fn registry(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByName) -> QueueRegistry {
     let queues = config.queues_on(redis.name());
+    #[cfg(debug_assertions)]
+    let queues: Vec<_> = queues.iter().map(crate::fault_injection::spec).collect();
     let options = options(config, redis.name());
     let durable = Mutex::new(HashMap::<Durability, DurableRedis>::new());
     // Additional connections for queues with durable claims, one for each durability setting.
@@ -92,14 +94,19 @@ fn seats(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByName) 
     };
     let store = {
         let redis = redis.clone();
+        #[cfg(debug_assertions)]
+        let stopping = process.stopping.clone();
         move |spec: &QueueSpec, owner: [u8; 8]| -> Arc<dyn Store> {
             let store = RedisStore::new(&redis, spec.source.build(), owner).in_order(spec.order.is_some());
             let durable = spec.durability.as_deref().copied().map(&beside);
-            Arc::new(store.durable(durable.as_ref()))
+            let store: Arc<dyn Store> = Arc::new(store.durable(durable.as_ref()));
+            #[cfg(debug_assertions)]
+            let store = crate::fault_injection::store(store, &stopping);
+            store
         }
     };
     // Opens the durable connections before any task runs, as all connections of the start are.
     queues.iter().for_each(|spec| drop(store(spec, process.owner)));
-    let parts = Parts { store: Box::new(store), sinks };
-    Seats::new(process.clone(), Arc::new(RedisServer::new(redis)), &queues, parts)
+    let parts = QueueParts { store: Box::new(store), sinks };
+    QueueRegistry::new(process.clone(), Arc::new(RedisServer::new(redis)), &queues, parts)
 }

@@ -38,8 +38,7 @@ use crate::link::{Redis, RedisTarget, tls};
 use crate::model::Config;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
-use crate::pipeline::seats::Seats;
-use crate::plant::{Lie, planted};
+use crate::pipeline::registry::QueueRegistry;
 use crate::reload::ReloadHandle;
 use crate::sink::SinkSpec;
 use crate::telemetry::events::Events;
@@ -117,9 +116,7 @@ struct App {
 impl App {
     fn start(config: &Config, events: Events) -> anyhow::Result<App> {
         let mut owner = [0; 8];
-        if !planted(Lie::ClaimWithoutFence) {
-            getrandom::fill(&mut owner).context("draw a random number for this process")?;
-        }
+        getrandom::fill(&mut owner).context("draw a random number for this process")?;
         let (in_flight, bytes) = (u64::from(config.limits.in_flight), config.limits.in_flight_bytes);
         let (tracer, traces) = traces::start(config, &events, owner).unzip();
         let process = Process::new(owner, Budget::new(in_flight, bytes), events.clone()).traced_by(tracer);
@@ -185,8 +182,8 @@ impl App {
         };
         drop(dead_servers);
         notifier.stopping(timeout);
-        let seats: Vec<Arc<Seats>> = self.groups.iter().map(|group| group.seats.clone()).collect();
-        let code = drain::run(&seats, &process, &mut self.tasks, signal, timeout).await;
+        let registries: Vec<Arc<QueueRegistry>> = self.groups.iter().map(|group| group.registry.clone()).collect();
+        let code = drain::run(&registries, &process, &mut self.tasks, signal, timeout).await;
         // All pending answers have been given; a sink that does not close in time is abandoned.
         self.sinks.close_all(CLOSE).await;
         // The reloads have ended, so this is the last reference; otherwise the subscriptions end when it is dropped.

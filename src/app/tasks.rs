@@ -15,7 +15,7 @@ use crate::pipeline::claim::{claimers, pollers};
 use crate::pipeline::dead_letters::forwarder;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::modes::{rescue, shadow};
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::pipeline::{upkeep, watch};
 use crate::source::{Announcement, millis};
 use crate::telemetry::labels::Wakeup;
@@ -24,36 +24,36 @@ use crate::telemetry::labels::Wakeup;
 /// `stuck` counts as stuck.
 pub(super) fn start(
     tasks: &mut JoinSet<&'static str>,
-    seats: &Arc<Seats>,
+    registry: &Arc<QueueRegistry>,
     channels: watch_channel::Receiver<Arc<Channels>>,
     announcements: Receiver<SubscriberEvent>,
     stuck: Duration,
 ) {
-    let process = seats.process();
+    let process = registry.process();
     let beat = |task: &str| process.events.status().heartbeat(task, stuck);
-    tasks.spawn(named("claimers", claimers::run(seats.clone(), stuck)));
-    seats.places().into_iter().for_each(|place| forward(seats, place));
-    tasks.spawn(named("lease keeper", keeper::run(seats.clone(), beat("lease keeper"))));
-    tasks.spawn(named("sweeper", upkeep::run(seats.clone(), beat("sweeper"))));
-    tasks.spawn(named("watchdog", watch::run(seats.clone(), stuck)));
-    tasks.spawn(named("shadow", shadow::run(seats.clone(), beat("shadow"))));
-    tasks.spawn(named("rescue", rescue::run(seats.clone(), beat("rescue"))));
-    tasks.spawn(named("safety poll", pollers::safety_poll(seats.clone(), beat("safety poll"))));
-    tasks.spawn(named("unannounced", pollers::unannounced(seats.clone())));
-    tasks.spawn(named("gauges", pollers::gauges(seats.clone())));
-    tasks.spawn(named("announcements", listen(seats.clone(), channels, announcements)));
-    seats.look_at_all(Wakeup::Due);
+    tasks.spawn(named("claimers", claimers::run(registry.clone(), stuck)));
+    registry.places().into_iter().for_each(|place| forward(registry, place));
+    tasks.spawn(named("lease keeper", keeper::run(registry.clone(), beat("lease keeper"))));
+    tasks.spawn(named("sweeper", upkeep::run(registry.clone(), beat("sweeper"))));
+    tasks.spawn(named("watchdog", watch::run(registry.clone(), stuck)));
+    tasks.spawn(named("shadow", shadow::run(registry.clone(), beat("shadow"))));
+    tasks.spawn(named("rescue", rescue::run(registry.clone(), beat("rescue"))));
+    tasks.spawn(named("safety poll", pollers::safety_poll(registry.clone(), beat("safety poll"))));
+    tasks.spawn(named("unannounced", pollers::unannounced(registry.clone())));
+    tasks.spawn(named("gauges", pollers::gauges(registry.clone())));
+    tasks.spawn(named("announcements", listen(registry.clone(), channels, announcements)));
+    registry.look_at_all(Wakeup::Due);
 }
 
 /// Starts to forward the dead letters of a queue, if it is configured to. Such a queue never idles.
-pub(super) fn forward(seats: &Seats, place: usize) {
-    let spec = seats.spec(place);
+pub(super) fn forward(registry: &QueueRegistry, place: usize) {
+    let spec = registry.spec(place);
     if spec.mode != Mode::Deliver || spec.dead_letter_to.is_none() {
         return;
     }
-    seats.wake(place, |queue| {
+    registry.wake(place, |queue| {
         if queue.dead_letter_to.is_some() {
-            queue.spawn("dead letters", forwarder::run(queue.clone()));
+            queue.spawn("dead letters", forwarder::run(queue.queue.clone()));
         }
     });
 }
@@ -68,9 +68,9 @@ pub(super) struct Channels(Vec<(Arc<str>, usize)>);
 
 impl Channels {
     /// Collects the channels of all queues.
-    pub(super) fn of(seats: &Seats) -> Channels {
-        let delivering = seats.with_mode(|mode| mode == Mode::Deliver).into_iter();
-        let of_queue = |place| seats.store(place).channels().into_iter().map(move |channel| (channel, place));
+    pub(super) fn of(registry: &QueueRegistry) -> Channels {
+        let delivering = registry.with_mode(|mode| mode == Mode::Deliver).into_iter();
+        let of_queue = |place| registry.store(place).channels().into_iter().map(move |channel| (channel, place));
         let mut channels: Vec<_> = delivering.flat_map(of_queue).collect();
         channels.shrink_to_fit();
         channels.sort_unstable();
@@ -94,11 +94,11 @@ impl Channels {
 
 /// Dispatches the announcements on the channels to their queues.
 async fn listen(
-    seats: Arc<Seats>,
+    registry: Arc<QueueRegistry>,
     channels: watch_channel::Receiver<Arc<Channels>>,
     mut announcements: Receiver<SubscriberEvent>,
 ) {
-    let process = seats.process();
+    let process = registry.process();
     loop {
         // Biased: shutdown takes priority. A lost announcement is only a hint.
         let event = tokio::select! {
@@ -109,8 +109,8 @@ async fn listen(
         match event {
             // Announcements made meanwhile were missed, also those of pauses.
             Some(SubscriberEvent::Subscribed) => {
-                seats.at_work().iter().for_each(|(_, queue)| queue.doubt_pauses());
-                seats.look_at_all(Wakeup::Reconnect);
+                registry.at_work().iter().for_each(|(_, queue)| queue.doubt_pauses());
+                registry.look_at_all(Wakeup::Reconnect);
                 // Once for all queues: those that wait at a gate check it again.
                 process.gates.send_modify(|n| *n += 1);
             }
@@ -118,20 +118,22 @@ async fn listen(
             Some(SubscriberEvent::More(more)) => {
                 let channels = channels.borrow().clone();
                 let places: BTreeSet<_> = more.iter().flat_map(|channel| channels.queues(channel)).collect();
-                places.iter().filter_map(|place| seats.get(*place)).for_each(|queue| queue.doubt_pauses());
-                seats.look_at(places, Wakeup::Reconnect);
+                places.iter().filter_map(|place| registry.get(*place)).for_each(|queue| queue.doubt_pauses());
+                registry.look_at(places, Wakeup::Reconnect);
                 process.gates.send_modify(|n| *n += 1);
             }
             Some(SubscriberEvent::Message { channel, payload }) => {
                 let channels = channels.borrow().clone();
                 for place in channels.queues(&channel) {
-                    match seats.store(place).announcement(&channel, &payload) {
+                    match registry.store(place).announcement(&channel, &payload) {
                         Some(Announcement::DueAt(due_ms)) => {
-                            seats.announce(place, due_ms.saturating_sub(millis(seats.spec(place).claim_ahead)));
+                            registry.announce(place, due_ms.saturating_sub(millis(registry.spec(place).claim_ahead)));
                         }
-                        Some(Announcement::Changed) => seats.wake(place, |queue| queue.alarm.ring(Wakeup::Published)),
+                        Some(Announcement::Changed) => {
+                            registry.wake(place, |queue| queue.alarm.ring(Wakeup::Published))
+                        }
                         // Wakes an idle queue, so that it shows the pause.
-                        Some(Announcement::Pause) => seats.wake(place, |queue| queue.see_pauses()),
+                        Some(Announcement::Pause) => registry.wake(place, |queue| queue.see_pauses()),
                         None => {}
                     }
                 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::link::{Health, LinkState, Place, Redis, missing_rights};
 use crate::model::Mode;
 use crate::pipeline::process::Process;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::source::competitors::{advice, blocked_consumers};
 use crate::source::ledger::Ledger;
 use crate::telemetry::labels::Wakeup;
@@ -19,7 +19,7 @@ const RIGHTS_CHECKED: usize = 20;
 /// The subject of the watch: a Redis and its queues.
 pub(super) struct Watched {
     pub(super) redis: Redis,
-    pub(super) seats: Arc<Seats>,
+    pub(super) registry: Arc<QueueRegistry>,
     /// Numbers of queues and sinks over all Redis servers.
     pub(super) of: (usize, usize),
     /// Whether any Redis was connected before.
@@ -28,7 +28,7 @@ pub(super) struct Watched {
 
 impl Watched {
     fn ledger(&self, place: usize) -> Ledger {
-        Ledger::new(self.seats.spec(place).source.build(), self.seats.process().owner)
+        Ledger::new(self.registry.spec(place).source.build(), self.registry.process().owner)
     }
 
     /// The connection to the server that holds a queue.
@@ -39,7 +39,7 @@ impl Watched {
 
 /// Reports the state of the connections, and wakes the queues after each reconnect to their server.
 pub(super) async fn watch_redis(watched: Watched) {
-    let process = watched.seats.process().clone();
+    let process = watched.registry.process().clone();
     let mut changes = watched.redis.changes();
     let mut started = false;
     let mut epochs = HashMap::new();
@@ -94,7 +94,7 @@ fn distinct(mut versions: Vec<&str>) -> String {
 fn wake(watched: &Watched, epochs: &mut HashMap<usize, (usize, u64)>) {
     let nodes = watched.redis.nodes();
     let mut reconnected = Vec::new();
-    for place in watched.seats.places() {
+    for place in watched.registry.places() {
         let at = watched.place(&watched.ledger(place));
         let Some((node, number)) = at.epoch() else { continue };
         // For a queue added to the slot later it is the first epoch; such a queue looks by itself.
@@ -107,14 +107,14 @@ fn wake(watched: &Watched, epochs: &mut HashMap<usize, (usize, u64)>) {
             && let LinkState::Up { info, .. } = &*node.link.state().borrow()
             && let Some(now_ms) = info.now_ms
         {
-            watched.seats.store(place).home().observe(now_ms);
+            watched.registry.store(place).home().observe(now_ms);
         }
         // The first connection is awaited, so it needs no wake-up.
         if before.is_some() || number > 1 {
             reconnected.push(place);
         }
     }
-    watched.seats.look_at(reconnected, Wakeup::Reconnect);
+    watched.registry.look_at(reconnected, Wakeup::Reconnect);
 }
 
 /// Warns about server settings that may lose elements.
@@ -134,9 +134,9 @@ fn advise(watched: &Watched, process: &Process) {
 
 /// Warns about consumers that block on a list that the daemon drains: they would take some of its elements.
 async fn tell_consumers(watched: &Watched, process: &Process) {
-    let seats = &watched.seats;
-    let delivering = seats.with_mode(|mode| !matches!(mode, Mode::Rescue { .. }));
-    let drained = delivering.into_iter().filter_map(|place| Some(seats.store(place).unannounced()?.read));
+    let registry = &watched.registry;
+    let delivering = registry.with_mode(|mode| !matches!(mode, Mode::Rescue { .. }));
+    let drained = delivering.into_iter().filter_map(|place| Some(registry.store(place).unannounced()?.read));
     let drained: Vec<_> = drained.collect();
     for node in watched.redis.nodes() {
         let Some(conn) = node.current() else { continue };
@@ -149,8 +149,8 @@ async fn tell_consumers(watched: &Watched, process: &Process) {
 }
 
 async fn tell_missing_rights(watched: &Watched, process: &Process) {
-    for place in watched.seats.places().into_iter().take(RIGHTS_CHECKED) {
-        let (spec, ledger) = (watched.seats.spec(place), watched.ledger(place));
+    for place in watched.registry.places().into_iter().take(RIGHTS_CHECKED) {
+        let (spec, ledger) = (watched.registry.spec(place), watched.ledger(place));
         let Some(conn) = watched.place(&ledger).current() else { continue };
         // If the server cannot answer or the connection is lost, the first refused command will report it.
         let Ok(Some(missing)) = missing_rights(&conn, &spec.rights(&ledger)).await else { return };

@@ -11,8 +11,8 @@ use crate::message::{Class, Failure, FailureCode, lateness};
 use crate::model::{QueueSpec, RetryPolicy};
 use crate::pipeline::deliver::answer::{Refusing, stop};
 use crate::pipeline::deliver::understand::{junk, routed, understand, unroutable};
-use crate::pipeline::settle::judge::{Answer, Round, Stop, judge};
-use crate::pipeline::settle::verdict::{Death, Release, Verdict};
+use crate::pipeline::settle::judge::{JudgedRound, SinkAnswer, Stop, judge};
+use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 use crate::route::ElementInfo;
 use crate::source::NoPayload;
 
@@ -111,7 +111,7 @@ pub fn decide(case: &Case) -> Decided {
             Err(failure) => return early(unroutable(place, failure)),
         }
     }
-    let answers: Vec<Answer> = (0..spec.to.len()).map(|place| answer(spec, place, &case.fails)).collect();
+    let answers: Vec<SinkAnswer> = (0..spec.to.len()).map(|place| answer(spec, place, &case.fails)).collect();
     let policy = match tries {
         Some(max_attempts) if max_attempts < spec.retry.max_attempts => RetryPolicy { max_attempts, ..*spec.retry },
         _ => *spec.retry,
@@ -120,8 +120,8 @@ pub fn decide(case: &Case) -> Decided {
     Decided { messages, end: CaseEnd::of(spec, [verdict(0.0), verdict(1.0)]) }
 }
 
-fn round<'a>(spec: &QueueSpec, answers: &'a [Answer], counted: u32) -> Round<'a> {
-    Round {
+fn round<'a>(spec: &QueueSpec, answers: &'a [SinkAnswer], counted: u32) -> JudgedRound<'a> {
+    JudgedRound {
         confirmed: vec![false; spec.to.len()],
         answers,
         counted,
@@ -137,8 +137,8 @@ fn round<'a>(spec: &QueueSpec, answers: &'a [Answer], counted: u32) -> Round<'a>
 const STATED: &str = "as_stated";
 
 /// The answer of the sink at this place: a confirmation, unless the case says that it fails.
-fn answer(spec: &QueueSpec, place: usize, fails: &[Failing]) -> Answer {
-    let confirmed = Answer { sink: place, outcome: Ok(()), moved: false, stop: Stop::Queue };
+fn answer(spec: &QueueSpec, place: usize, fails: &[Failing]) -> SinkAnswer {
+    let confirmed = SinkAnswer { sink: place, outcome: Ok(()), moved: false, stop: Stop::Queue };
     let Some(failing) = fails.iter().find(|failing| failing.place == place) else { return confirmed };
     let code: FailureCode = if failing.sent { STATED.into() } else { Failure::NOT_SENT };
     let failure = Failure::new(failing.class, code, "the failure that the case describes").about(failing.about);
@@ -150,7 +150,7 @@ fn answer(spec: &QueueSpec, place: usize, fails: &[Failing]) -> Answer {
         }
         _ => Stop::Queue,
     };
-    Answer { outcome: Err(failure), moved: !failing.outage, stop, ..confirmed }
+    SinkAnswer { outcome: Err(failure), moved: !failing.outage, stop, ..confirmed }
 }
 
 impl CaseEnd {
@@ -167,7 +167,7 @@ impl CaseEnd {
                 let (code, message) = told(failure);
                 CaseEnd::Dead { reason: reason.as_str(), sink: name(sink), code, message }
             }
-            (Verdict::Release { why: Release::Hold { sink, failure } }, _) => {
+            (Verdict::Release { why: ReleaseCause::Hold { sink, failure } }, _) => {
                 let (code, message) = told(Some(failure));
                 CaseEnd::Hold { sink: name(sink), code, message }
             }

@@ -34,7 +34,16 @@ impl RouteSpec {
     /// # Errors
     /// When a template has nothing to put in, or when what comes out is empty or cannot be a destination.
     pub fn fill(&self, element: &ElementInfo<'_>, payload: &Payload) -> Result<Routed, FillError> {
-        let destination = self.target.fill(&self.message.filler(element, payload))?;
+        let destination = self.destination(element, payload)?;
         Ok(Routed { destination, message: self.message.message(element, payload)? })
+    }
+
+    /// Fills the templates of the destination alone.
+    ///
+    /// # Errors
+    ///
+    /// A template without a value, an empty text, or a text that cannot be a destination.
+    pub fn destination(&self, element: &ElementInfo<'_>, payload: &Payload) -> Result<Destination, FillError> {
+        self.target.fill(&self.message.filler(element, payload))
     }
 }

@@ -1,7 +1,7 @@
 //! The permission of a claimer: pauses, the hold of its queue and the breakers of its sinks, asked together. Where all elements of
 //! the queue have one destination, its breaker is asked as well; where they differ, each element is (`deliver/pass.rs`).
 //!
-//! While one of them is open, nothing is claimed for it; then one real element at a time, a [`Probe`], finds out whether
+//! While one of them is open, nothing is claimed for it; then one real element at a time, a [`GateProbe`], finds out whether
 //! things work again.
 
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use parking_lot::MutexGuard;
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
-use crate::pipeline::deliver::sink_handle::{SinkHandle, Started};
+use crate::pipeline::deliver::sink_handle::{SinkHandle, StartedProbe};
 use crate::pipeline::limits::circuit::{Allow, Circuit};
 use crate::pipeline::queue::Queue;
 use crate::telemetry::labels::Wakeup;
 
-/// What a claimer may do now.
+/// The permission of a claimer.
 #[derive(Debug)]
-pub enum Gate {
+pub enum ClaimGate {
     /// Claim.
     Free,
     /// Claim one element, to see whether things work again.
-    Probe(Probe),
+    Probe(GateProbe),
     /// Wait until this point, or for a change.
     Wait(Option<Instant>),
 }
 
-/// Permission for one element to find out whether something works again. Dropped without [`answered`](Probe::answered),
+/// Permission for one element to find out whether something works again. Dropped without [`answered`](GateProbe::answered),
 /// the permission is returned.
 #[derive(Debug)]
-pub struct Probe {
+pub struct GateProbe {
     queue: Arc<Queue>,
     hold: bool,
-    sinks: Vec<(Arc<SinkHandle>, Started)>,
+    sinks: Vec<(Arc<SinkHandle>, StartedProbe)>,
 }
 
-impl Probe {
+impl GateProbe {
     /// The element has its verdict: `hold` says whether the hold has seen it, `asked` which breakers have. The others
     /// get their permission back.
     pub fn answered(mut self, hold: bool, asked: impl Fn(&SinkHandle) -> bool) {
@@ -45,7 +45,7 @@ impl Probe {
     }
 }
 
-impl Drop for Probe {
+impl Drop for GateProbe {
     fn drop(&mut self) {
         for (handle, started) in &self.sinks {
             handle.abandon_probe(*started);
@@ -58,22 +58,22 @@ impl Drop for Probe {
 }
 
 impl Queue {
-    /// What pauses, the hold and the breakers of all its sinks allow.
-    pub fn gate(self: &Arc<Self>) -> Gate {
+    /// The permission of pauses, the hold and the breakers of all its sinks.
+    pub fn gate(self: &Arc<Self>) -> ClaimGate {
         if let Some(look_at) = self.paused() {
-            return Gate::Wait(Some(look_at));
+            return ClaimGate::Wait(Some(look_at));
         }
         let hold = self.hold().allows(Instant::now());
         let all = || std::iter::once(hold).chain(self.routes.iter().map(|route| route.handle.allows(route.known())));
         if let Some(until) =
             all().filter_map(|allow| if let Allow::No { retry_at } = allow { Some(retry_at) } else { None }).max()
         {
-            return Gate::Wait(until);
+            return ClaimGate::Wait(until);
         }
         if all().all(|allow| allow == Allow::Free) {
-            return Gate::Free;
+            return ClaimGate::Free;
         }
-        let mut probe = Probe { queue: self.clone(), hold: false, sinks: Vec::new() };
+        let mut probe = GateProbe { queue: self.clone(), hold: false, sinks: Vec::new() };
         if hold == Allow::Probe {
             self.hold().probe_started();
             probe.hold = true;
@@ -86,10 +86,10 @@ impl Queue {
             match route.handle.start_probe(only) {
                 Some(started) => probe.sinks.push((route.handle.clone(), started)),
                 // Another queue was faster; its probe decides for us as well.
-                None => return Gate::Wait(None),
+                None => return ClaimGate::Wait(None),
             }
         }
-        Gate::Probe(probe)
+        ClaimGate::Probe(probe)
     }
 
     /// Whether nothing holds the queue up: no pause, neither its hold nor a breaker. A question without an effect.

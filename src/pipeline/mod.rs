@@ -5,8 +5,9 @@
 //! verdict. [`leases`] keeps what is in flight ours meanwhile. Beside the path, [`upkeep`] paces the upkeep of sources,
 //! [`dead_letters`] writes and forwards dead letters, and [`modes`] holds the queues that do not deliver.
 //! [`watch`] notices a queue that none of them moves, [`pause`] knows what a person has paused. [`process`] is what all
-//! queues share, [`queue`] what the tasks of one queue share, [`seats`] which queues are at work, [`retire`] ends one of them.
+//! queues share, [`queue`] what the tasks of one queue share, [`registry`] which queues are at work, [`retire`] ends one of them.
 
+pub mod active;
 pub mod claim;
 pub mod dead_letters;
 pub mod deliver;
@@ -17,8 +18,8 @@ pub mod modes;
 pub mod pause;
 pub mod process;
 pub mod queue;
+pub mod registry;
 pub mod retire;
-pub mod seats;
 pub mod settle;
 pub mod tail;
 pub mod upkeep;

@@ -12,11 +12,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::limits::large::Large;
-use crate::plant::{Lie, planted};
 use crate::spans::Tracer;
 use crate::telemetry::events::Events;
 
-/// What all queues of the process share. Where a queue is kept is not among it: each has its own home.
+/// The context that all queues of the process share. Each queue has a Redis of its own.
 pub struct Process {
     /// Random number of this process: the owner in every header.
     pub owner: [u8; 8],
@@ -52,7 +51,7 @@ pub struct Process {
     pub tracer: Option<Tracer>,
     /// Number of the last claim.
     claims: AtomicU64,
-    /// How many further owners there are.
+    /// The number of further owners.
     owners: AtomicU64,
 }
 
@@ -103,7 +102,7 @@ impl Process {
         Process { tracer, ..self }
     }
 
-    /// What the queues of this Redis may have in flight together.
+    /// The bound on what the queues of this Redis may have in flight together.
     pub fn budget_of(&self, redis: &str) -> &Budget {
         self.shares.get(redis).unwrap_or(&self.budget)
     }
@@ -131,7 +130,6 @@ impl Process {
 
     /// A claim number that this process has not used.
     pub fn next_claim(&self) -> u64 {
-        let number = self.claims.fetch_add(1, Ordering::Relaxed) + 1;
-        if planted(Lie::ClaimWithoutFence) { 1 } else { number }
+        self.claims.fetch_add(1, Ordering::Relaxed) + 1
     }
 }

@@ -1,7 +1,8 @@
-//! What the tasks of one queue share.
+//! The context that the tasks of one queue share. Below claims: it knows none of what is in flight.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -14,21 +15,17 @@ use crate::link::Side;
 use crate::message::About;
 use crate::model::{MaxInFlight, QueueSpec, RouteSpec};
 use crate::pipeline::claim::alarm::Alarm;
-use crate::pipeline::deliver::destinations::LaneKey;
-use crate::pipeline::deliver::dispatch::Dispatch;
-use crate::pipeline::deliver::in_order::Lines;
+use crate::pipeline::claim::progress::ClaimProgress;
+use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
-use crate::pipeline::leases::Leases;
 use crate::pipeline::limits::adaptive::Adaptive;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::limits::circuit::Circuit;
+use crate::pipeline::limits::pauses::PauseBoard;
 use crate::pipeline::limits::rate::Bucket;
-use crate::pipeline::pause::PauseBoard;
 use crate::pipeline::process::Process;
-use crate::pipeline::settle::Settler;
-use crate::pipeline::settle::history::History;
-use crate::pipeline::settle::recent::Recent;
-use crate::pipeline::watch::Watch;
+use crate::pipeline::settle::history::AttemptHistory;
+use crate::pipeline::settle::recent::RecentDeliveries;
 use crate::sink::Destination;
 use crate::source::ledger::Hints;
 use crate::source::store::{Home, Store};
@@ -36,102 +33,94 @@ use crate::telemetry::events::QueueEvents;
 use crate::telemetry::metrics::DeliveryMetrics;
 
 /// One destination of a queue.
-pub struct Route {
-    /// Its part of the configuration.
+pub struct SinkRoute {
+    /// The part of the configuration.
     pub spec: RouteSpec,
     /// The sink.
     pub handle: Arc<SinkHandle>,
     /// Counters of this queue at this sink.
     pub metrics: DeliveryMetrics,
     /// All elements go to one destination: which one, as soon as an element was routed.
-    only: Option<OnceLock<LaneKey>>,
+    only: Option<OnceLock<DestinationKey>>,
 }
 
-impl Route {
-    fn new(spec: RouteSpec, handle: Arc<SinkHandle>, metrics: DeliveryMetrics) -> Route {
+impl SinkRoute {
+    fn new(spec: RouteSpec, handle: Arc<SinkHandle>, metrics: DeliveryMetrics) -> SinkRoute {
         let only = (!spec.target.varies(About::Route)).then(OnceLock::new);
-        Route { spec, handle, metrics, only }
+        SinkRoute { spec, handle, metrics, only }
     }
 
     /// The one destination of all elements, if there is one: it is this element's.
-    pub fn only(&self, destination: &Destination) -> Option<LaneKey> {
-        self.only.as_ref().map(|only| *only.get_or_init(|| LaneKey::of(destination, None)))
+    pub fn only(&self, destination: &Destination) -> Option<DestinationKey> {
+        self.only.as_ref().map(|only| *only.get_or_init(|| DestinationKey::of(destination, None)))
     }
 
     /// The one destination of all elements, if there is one and an element was routed.
-    pub fn known(&self) -> Option<LaneKey> {
+    pub fn known(&self) -> Option<DestinationKey> {
         self.only.as_ref().and_then(|only| only.get().copied())
     }
 }
 
-/// Where the dead letters of a queue are forwarded to.
+/// The sink that the dead letters of a queue are forwarded to.
 pub struct DeadLetterTarget {
-    /// Its part of the configuration.
+    /// The part of the configuration.
     pub spec: RouteSpec,
     /// The sink.
     pub handle: Arc<SinkHandle>,
 }
 
-/// One queue at work.
+/// The context of one queue at work.
 pub struct Queue {
-    /// Its part of the configuration.
+    /// The part of the configuration.
     pub spec: Arc<QueueSpec>,
-    /// Where its elements are.
+    /// The store of its elements.
     pub store: Arc<dyn Store>,
-    /// Its destinations, in the order of the configuration.
-    pub routes: Vec<Route>,
-    /// What all queues share.
+    /// The sinks of its elements, in the order of the configuration.
+    pub routes: Vec<SinkRoute>,
+    /// The context that all queues share.
     pub process: Arc<Process>,
-    /// Its log lines and counters.
+    /// The log lines and counters of the queue.
     pub events: QueueEvents,
     /// Nothing new is claimed: the process stops, or the queue is changed or removed.
     pub stopping: CancellationToken,
-    /// What is at a sink is given up and released.
+    /// Elements at a sink are given up and released.
     pub abandon: CancellationToken,
     /// The time for writing verdicts is up as well.
     pub give_up: CancellationToken,
-    /// Its claimer, its deliveries and settlements.
+    /// The claimer, the deliveries and settlements of the queue.
     pub tasks: TaskTracker,
-    /// The leases.
-    pub leases: Leases,
-    /// Its share of what may be in flight.
+    /// The bound on what the queue may have in flight.
     pub budget: Budget,
-    /// The bound that adapts.
-    pub adaptive: Option<Adaptive>,
-    /// When its claimer looks next.
+    /// The alarm clock of its claimer.
     pub alarm: Alarm,
-    /// Brings its claims to the sinks.
-    pub dispatch: Dispatch,
-    /// What waits for an element before it, where the queue is in order.
-    pub lines: Lines,
-    /// What its claimer waits for.
-    pub watch: Watch,
-    /// Writes its verdicts.
-    pub settler: Settler,
-    /// What earlier attempts of this process saw.
-    pub history: History,
-    /// What this process has delivered lately.
-    pub recent: Recent,
-    /// Where its dead letters are forwarded to.
+    /// The progress of its claimer.
+    pub progress: ClaimProgress,
+    /// The failed attempts that this process saw.
+    pub history: AttemptHistory,
+    /// The recent deliveries of this process.
+    pub recent: RecentDeliveries,
+    /// The sink that its dead letters are forwarded to.
     pub dead_letter_to: Option<Box<DeadLetterTarget>>,
     /// Knocks when one was stored.
     pub dead_letters: Notify,
+    /// Rings when something of a queue in order comes to rest: what is handed over, waits, is written, or leased.
+    quiet: Notify,
+    /// The bound on elements in flight, where it adapts.
+    adaptive: Option<Adaptive>,
     pub(super) hold: Mutex<Circuit>,
-    /// What of it is paused.
+    /// The pauses of the queue and its sinks.
     pub(super) pause: PauseBoard,
     rate: Option<Mutex<Bucket>>,
     hints: Mutex<Hints>,
     /// Ghosts want a turn of the sweep.
-    pub(super) sweep_due: AtomicBool,
+    upkeep_wanted: AtomicBool,
     /// The cluster moves the queue's slot.
     pub(super) slot_migrating: AtomicBool,
     /// The latest time by Redis's clock at which nothing was seen to be due: an element that appears with an earlier due
     /// time was overdue when it was offered.
     nothing_due_ms: AtomicI64,
-    /// Elements that ended: settled, and released undelivered.
-    pub settled: AtomicU64,
-    /// See [`settled`](Queue::settled).
-    pub released: AtomicU64,
+    settled: AtomicU64,
+    released: AtomicU64,
 }
 
 impl std::fmt::Debug for Queue {
@@ -140,26 +129,9 @@ impl std::fmt::Debug for Queue {
     }
 }
 
-impl std::fmt::Debug for SinkHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SinkHandle({})", self.name)
-    }
-}
-
 impl Queue {
-    /// Puts a queue to work. `handle` finds a sink by its name; the configuration has checked that it exists.
+    /// The context of a queue that is put to work. `handle` finds a sink by its name; the configuration has checked that it exists.
     pub fn new(
-        spec: Arc<QueueSpec>,
-        process: Arc<Process>,
-        store: Arc<dyn Store>,
-        handle: impl Fn(&str) -> Option<Arc<SinkHandle>>,
-    ) -> Arc<Self> {
-        let events = process.events.queue(&spec.id);
-        Queue::with_events(spec, process, store, events, handle)
-    }
-
-    /// The same for a queue that has log lines and counters already.
-    pub fn with_events(
         spec: Arc<QueueSpec>,
         process: Arc<Process>,
         store: Arc<dyn Store>,
@@ -168,7 +140,7 @@ impl Queue {
     ) -> Arc<Self> {
         let found = spec.to.iter().filter_map(|route| {
             let handle = handle(&route.sink)?;
-            Some(Route::new(route.clone(), handle, events.metrics().to(&route.sink)))
+            Some(SinkRoute::new(route.clone(), handle, events.metrics().to(&route.sink)))
         });
         // No room to grow: collected, one route would get that of four.
         let mut routes = Vec::with_capacity(spec.to.len());
@@ -188,23 +160,20 @@ impl Queue {
             abandon: process.abandon.child_token(),
             give_up: process.give_up.child_token(),
             tasks: TaskTracker::new(),
-            leases: Leases::default(),
             budget: Budget::new(count, spec.max_in_flight_bytes),
             adaptive,
             alarm: Alarm::new(),
-            dispatch: Dispatch::default(),
-            lines: Lines::default(),
-            watch: Watch::default(),
-            settler: Settler::default(),
-            history: History::default(),
-            recent: Recent::default(),
+            progress: ClaimProgress::default(),
+            quiet: Notify::new(),
+            history: AttemptHistory::default(),
+            recent: RecentDeliveries::default(),
             dead_letter_to,
             dead_letters: Notify::new(),
             hold: Mutex::new(Circuit::hold()),
             pause: PauseBoard::default(),
             rate: spec.max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
             hints: Mutex::default(),
-            sweep_due: false.into(),
+            upkeep_wanted: false.into(),
             slot_migrating: false.into(),
             nothing_due_ms: i64::MIN.into(),
             settled: AtomicU64::new(0),
@@ -223,21 +192,19 @@ impl Queue {
     /// The list that exactly-once pushes go to: the queue's only destination, if it asks for that.
     pub fn exactly_once(&self) -> Option<(&Bytes, Side)> {
         match self.routes.as_slice() {
-            [Route { spec, .. }] => spec.target.redis_write()?.push_with_verdict(),
+            [SinkRoute { spec, .. }] => spec.target.redis_write()?.push_with_verdict(),
             _ => None,
         }
     }
 
-    /// Whether nothing is lost if this is dropped, and built again when there is something to do.
-    pub fn may_rest(&self) -> bool {
+    /// Whether nothing that only this context knows would be lost with it.
+    pub fn may_be_forgotten(&self) -> bool {
         let full = |rate: &Mutex<Bucket>| lock(rate).is_full(Instant::now());
         self.dead_letter_to.is_none()
-            && self.leases.is_forgotten()
-            && self.settler.is_idle()
             && self.history.is_empty()
             && self.recent.is_empty(Instant::now())
             && self.hold.lock().is_clean()
-            && !self.sweep_due.load(Ordering::Relaxed)
+            && !self.upkeep_wanted.load(Ordering::Relaxed)
             && self.rate.as_ref().is_none_or(full)
     }
 
@@ -260,8 +227,53 @@ impl Queue {
 
     /// Asks for a turn of the source's upkeep.
     pub fn want_upkeep(&self) {
-        self.sweep_due.store(true, Ordering::Relaxed);
+        self.upkeep_wanted.store(true, Ordering::Relaxed);
         self.process.upkeep.notify_one();
+    }
+
+    /// Whether a turn was asked for; it counts as begun.
+    pub fn take_upkeep(&self) -> bool {
+        self.upkeep_wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Counts elements that have ended with a verdict.
+    pub fn count_settled(&self, elements: usize) {
+        self.settled.fetch_add(elements as u64, Ordering::Relaxed);
+    }
+
+    /// Counts an element that goes back undelivered.
+    pub fn count_released(&self) {
+        self.released.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of elements that have ended with a verdict.
+    pub fn settled(&self) -> u64 {
+        self.settled.load(Ordering::Relaxed)
+    }
+
+    /// The number of elements that went back undelivered.
+    pub fn released(&self) -> u64 {
+        self.released.load(Ordering::Relaxed)
+    }
+
+    /// Adapts the bound on what is in flight to the time that these elements have been in it.
+    pub fn adapt(&self, took: Duration, elements: usize) {
+        let Some(adaptive) = &self.adaptive else { return };
+        if let Some(limit) = adaptive.answered(took, elements as u64, self.budget.used().count) {
+            self.budget.set_count_limit(limit);
+        }
+    }
+
+    /// Tells the claimer of a queue in order that a part of what is in flight has come to rest.
+    pub fn came_to_rest(&self) {
+        if self.spec.order.is_some() {
+            self.quiet.notify_one();
+        }
+    }
+
+    /// Waits until another part of what is in flight has come to rest. Cancel safe.
+    pub async fn rests(&self) {
+        self.quiet.notified().await;
     }
 
     /// Notes that nothing was due at this time by Redis's clock.
@@ -274,14 +286,14 @@ impl Queue {
         self.nothing_due_ms.load(Ordering::Relaxed)
     }
 
-    /// What earlier scripts learned about large elements.
+    /// The hints of earlier scripts about large elements.
     pub fn hints(&self) -> MutexGuard<'_, Hints> {
         self.hints.lock()
     }
 
     /// Takes from the rates of the queue and of all its sinks: how many may be claimed, when to ask for more, and which
     /// sink is the reason (none: the queue itself).
-    pub fn take_rate(&self, want: u32) -> (u32, Instant, Option<&Route>) {
+    pub fn take_rate(&self, want: u32) -> (u32, Instant, Option<&SinkRoute>) {
         let now = Instant::now();
         let (mut granted, mut next_at, mut slowest) = (want, now, None);
         // One lock at a time: two queues may name the same sinks in another order.

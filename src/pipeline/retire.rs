@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::leases::keeper;
-use crate::pipeline::queue::Queue;
 
 /// Of its time: until then sinks may answer, then what is with them is released.
 const ABANDON: f64 = 0.7;
 /// Of its time: until then verdicts are written, then what is left is left to its leases.
 const GIVE_UP: f64 = 0.9;
-/// How long the names of ended claims are waited for: until these can run no more.
+/// The time that the names of ended claims are waited for: until these can run no more.
 const BURY: Duration = Duration::from_secs(3);
 
 /// Claims nothing more, and waits until nothing is in flight, at most for this long. Answers how many elements are left to
 /// their leases. Cancel safe: the queue stays stopped, and a process that stops brings it to its end.
-pub async fn drain(queue: &Arc<Queue>, within: Duration) -> usize {
+pub async fn drain(queue: &Arc<ActiveQueue>, within: Duration) -> usize {
     let started = Instant::now();
     queue.stopping.cancel();
     queue.tasks.close();
@@ -48,18 +48,10 @@ pub async fn drain(queue: &Arc<Queue>, within: Duration) -> usize {
 
 /// Removes the names of the claims of a drained queue that this process serves no more. What is not removed now is a name
 /// without elements: whoever meets it removes it.
-pub async fn bury(queue: &Arc<Queue>) {
+pub async fn bury(queue: &Arc<ActiveQueue>) {
     let started = Instant::now();
     while !queue.leases.is_idle() && started.elapsed() < BURY && !queue.process.stopping.is_cancelled() {
-        keeper::bury(queue).await;
+        keeper::bury(&queue.leases).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-impl Queue {
-    /// Lets go of what is left to its leases, and of the room that it takes. Answers how many elements that are.
-    fn forget(&self) -> usize {
-        self.settler.forget();
-        self.leases.forget()
     }
 }

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 
 use crate::message::Identity;
-use crate::pipeline::claim::{Claim, Parts};
+use crate::pipeline::claim::element::ElementState;
+use crate::pipeline::claim::record::Claim;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::verdict::{Release, Verdict};
+use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::source::NoPayload;
 use crate::telemetry::tail::{ElementEvent, Fate, PAYLOAD};
 
@@ -16,21 +17,21 @@ pub fn delivered(claim: &Claim, place: usize) {
         let element = &claim.elements[place];
         let (id, payload) = queue.store.open_element(element);
         let attempt = claim.attempt(element.attempts(), element.is_doubtful());
-        let seen = Seen { claim, id: &id, payload: &payload, due_ms: element.due_ms(), attempt };
+        let seen = ElementSeen { claim, id: &id, payload: &payload, due_ms: element.due_ms(), attempt };
         ElementEvent { sink: Some(sinks(queue)), ..seen.event(Fate::Delivered) }
     });
 }
 
 /// The verdict about an element is written.
-pub fn settled(parts: &Parts, verdict: &Verdict) {
-    let queue = parts.queue();
+pub fn settled(state: &ElementState, verdict: &Verdict) {
+    let queue = state.queue();
     let tail = queue.process.events.tail();
     let Some(fate) = fate(verdict).filter(|_| tail.is_watched()) else { return };
     tail.note(fate, || {
-        let Parts { claim, id, payload, header, .. } = parts;
+        let ElementState { claim, id, payload, header, .. } = state;
         // The verdict may have put the element in doubt, or counted: this is the attempt that it ends.
-        let attempt = claim.attempt(header.attempts, parts.element.is_doubtful());
-        let seen = Seen { claim, id, payload, due_ms: header.due_ms(), attempt };
+        let attempt = claim.attempt(header.attempts, state.element.is_doubtful());
+        let seen = ElementSeen { claim, id, payload, due_ms: header.due_ms(), attempt };
         let event = seen.event(fate);
         let name = |place: &Option<usize>| Some(queue.routes.get((*place)?)?.spec.sink.to_string());
         let at = |wait: &std::time::Duration| {
@@ -49,28 +50,30 @@ pub fn settled(parts: &Parts, verdict: &Verdict) {
                 );
                 ElementEvent { sink: name(&death.sink), failure, message, ..event }
             }
-            Verdict::Release { why: Release::Hold { sink, failure } } => ElementEvent {
+            Verdict::Release { why: ReleaseCause::Hold { sink, failure } } => ElementEvent {
                 sink: name(sink),
                 failure: Some((failure.class.as_str(), failure.code)),
                 message: Some(failure.message.to_string()),
                 ..event
             },
-            Verdict::Release { why: Release::Destination { after } } => ElementEvent { next_ms: at(after), ..event },
+            Verdict::Release { why: ReleaseCause::Destination { after } } => {
+                ElementEvent { next_ms: at(after), ..event }
+            }
             Verdict::Confirm | Verdict::Push { .. } => ElementEvent { sink: Some(sinks(queue)), ..event },
             Verdict::Gone | Verdict::Return { .. } | Verdict::Release { .. } => event,
         }
     });
 }
 
-/// What a verdict is for a person; `None` for what only moves an element back.
+/// The meaning of a verdict for a person; `None` for what only moves an element back.
 fn fate(verdict: &Verdict) -> Option<Fate> {
     match verdict {
         Verdict::Confirm | Verdict::Push { .. } => Some(Fate::Delivered),
         Verdict::Retry { .. } => Some(Fate::Retry),
         Verdict::Dead(_) => Some(Fate::Dead),
         Verdict::Gone => Some(Fate::Gone),
-        Verdict::Release { why: Release::Hold { .. } } => Some(Fate::Held),
-        Verdict::Release { why: Release::Destination { .. } } => Some(Fate::Waits),
+        Verdict::Release { why: ReleaseCause::Hold { .. } } => Some(Fate::Held),
+        Verdict::Release { why: ReleaseCause::Destination { .. } } => Some(Fate::Waits),
         Verdict::Release { .. } | Verdict::Return { .. } => None,
     }
 }
@@ -79,7 +82,7 @@ fn sinks(queue: &Queue) -> String {
     queue.routes.iter().map(|route| &*route.spec.sink).collect::<Vec<_>>().join(", ")
 }
 
-struct Seen<'a> {
+struct ElementSeen<'a> {
     claim: &'a Claim,
     id: &'a Identity,
     payload: &'a Result<Bytes, NoPayload>,
@@ -87,7 +90,7 @@ struct Seen<'a> {
     attempt: u32,
 }
 
-impl Seen<'_> {
+impl ElementSeen<'_> {
     fn event(&self, fate: Fate) -> ElementEvent {
         let queue = &self.claim.queue;
         let payload = self.payload.as_ref().ok();

@@ -1,13 +1,12 @@
 //! Takes ghosts out of Redisson's lists, slice after slice, one queue after the other.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::model::Mode;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::source::ledger::BadReply;
 use crate::source::{Start, StoreError, UpkeepRequest, UpkeepState, Upkept};
 use crate::telemetry::status::Heartbeat;
@@ -18,8 +17,8 @@ const EVERY: Duration = Duration::from_millis(250);
 const BEAT: Duration = Duration::from_secs(1);
 
 /// Sweeps until the process stops.
-pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
-    let process = seats.process().clone();
+pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
+    let process = registry.process().clone();
     loop {
         let asked = async {
             process.upkeep.notified().await;
@@ -35,9 +34,7 @@ pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
         }
         heartbeat.beat();
         // A shadow writes nothing, so nothing is swept there either.
-        for queue in
-            seats.find(|queue| queue.sweep_due.swap(false, Ordering::Relaxed) && queue.spec.mode != Mode::Shadow)
-        {
+        for queue in registry.find(|queue| queue.take_upkeep() && queue.spec.mode != Mode::Shadow) {
             turn(&queue, &heartbeat).await;
         }
     }

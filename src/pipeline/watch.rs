@@ -1,71 +1,27 @@
 //! Sees what heartbeats cannot: a queue with something due from which nothing is claimed, although nothing is in the way.
 //!
 //! A claimer that waits for room, for another claim or for a lock rests, because it may have a reason. If it never goes on,
-//! its heart is silent and every probe is green. So each claimer notes what it waits for ([`Watch::at`]), the safety poll notes
+//! its heart is silent and every probe is green. So each claimer notes what it waits for ([`ClaimProgress`](crate::pipeline::claim::progress::ClaimProgress)), the safety poll notes
 //! whether something is due, and the watchdog adds up: due for a long time, hold and breakers closed, Redis answers, and
 //! no claim.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
-use crate::pipeline::seats::{Counts, Seats};
+use crate::pipeline::registry::{QueueCounts, QueueRegistry};
 use crate::telemetry::events::Stalled;
 use crate::telemetry::labels::Stage;
 
 /// Time between two looks at all queues.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What a claimer and the safety poll note about one queue.
-#[derive(Debug, Default)]
-pub struct Watch {
-    /// Claims that were sent, and elements that waited for room and have it.
-    claims: AtomicU64,
-    /// What the claimer does, as the place of the word in [`Stage::ALL`].
-    stage: AtomicU8,
-    /// The last poll found something that is due.
-    due: AtomicBool,
-}
-
-impl Watch {
-    /// The claimer comes to this stage, and may wait there.
-    pub fn at(&self, stage: Stage) {
-        self.stage.store(stage as u8, Ordering::Relaxed);
-    }
-
-    /// A claim is sent.
-    pub fn claims(&self) {
-        self.claims.fetch_add(1, Ordering::Relaxed);
-        self.at(Stage::Reply);
-    }
-
-    /// How many claims were sent.
-    pub fn sent(&self) -> u64 {
-        self.claims.load(Ordering::Relaxed)
-    }
-
-    /// Elements that waited for room in memory are on their way, so that a claim has reason to wait.
-    pub fn moves(&self) {
-        self.claims.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// What a poll found; `false` as well if Redis did not answer.
-    pub fn due(&self, due: bool) {
-        self.due.store(due, Ordering::Relaxed);
-    }
-
-    fn stage(&self) -> Stage {
-        Stage::ALL.get(usize::from(self.stage.load(Ordering::Relaxed))).copied().unwrap_or(Stage::Alarm)
-    }
-}
-
 /// One look at a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct QueueSeen {
     /// Something is due, nothing holds the queue up, and Redis answers.
     could_claim: bool,
     stage: Stage,
@@ -75,17 +31,17 @@ struct Seen {
     all: u64,
 }
 
-/// What is known of one queue from the looks before.
+/// The knowledge of one queue from the looks before.
 #[derive(Debug, Clone, Copy, Default)]
 struct Patience {
-    /// When it began to wait without any progress, and the counts of that time.
+    /// The time from which it has waited without any progress, and the counts of that time.
     since: Option<(Instant, u64, u64)>,
     reported: bool,
 }
 
 impl Patience {
     /// Takes a look into account; how long the queue has made no progress without a reason.
-    fn look(&mut self, now: Instant, seen: Seen) -> Duration {
+    fn look(&mut self, now: Instant, seen: QueueSeen) -> Duration {
         let moved = |(_, own, all): (Instant, u64, u64)| match seen.stage {
             // All queues wait here in line: the line moves as long as anything does.
             Stage::Isolation | Stage::ProcessRoom => own != seen.own || all != seen.all,
@@ -102,8 +58,8 @@ impl Patience {
 
 /// Looks at all queues until the process stops. `limit` is longer than anything that a claim may wait for, beside what is in
 /// flight.
-pub async fn run(seats: Arc<Seats>, limit: Duration) {
-    let process = seats.process().clone();
+pub async fn run(registry: Arc<QueueRegistry>, limit: Duration) {
+    let process = registry.process().clone();
     let (least, mut limit, mut seen) = (limit, limit, None);
     let mut patience: HashMap<usize, Patience> = HashMap::new();
     // The name of the Redis, while something is reported of it.
@@ -113,20 +69,20 @@ pub async fn run(seats: Arc<Seats>, limit: Duration) {
             // The process was suspended: nothing could move.
             patience.clear();
         }
-        let changes = seats.changes();
+        let changes = registry.changes();
         if seen.replace(changes) != Some(changes) {
-            limit = least.saturating_add(longest_wait(&seats));
+            limit = least.saturating_add(longest_wait(&registry));
         }
-        let all = seats.counts().sum();
-        let queues = seats.at_work();
+        let all = registry.counts().sum();
+        let queues = registry.at_work();
         patience.retain(|place, _| queues.binary_search_by_key(place, |(place, _)| *place).is_ok());
         let mut found = Vec::new();
         for (place, queue) in &queues {
             let patience = patience.entry(*place).or_default();
-            let due = queue.watch.due.load(Ordering::Relaxed);
+            let due = queue.progress.is_due();
             let goes = queue.stopping.is_cancelled();
             let could_claim = due && !goes && queue.is_open() && queue.home().is_up();
-            let seen = Seen { could_claim, stage: queue.watch.stage(), own: Counts::of(queue).sum(), all };
+            let seen = QueueSeen { could_claim, stage: queue.progress.stage(), own: QueueCounts::of(queue).sum(), all };
             let waits = patience.look(last, seen);
             if waits < limit {
                 patience.reported = false;
@@ -137,25 +93,25 @@ pub async fn run(seats: Arc<Seats>, limit: Duration) {
         }
         let redis = reported.take().or_else(|| queues.first().map(|(_, queue)| queue.spec.redis.clone()));
         if let Some(redis) = redis {
-            process.events.stalled(&redis, &found, &holders(std::slice::from_ref(&seats)));
+            process.events.stalled(&redis, &found, &holders(std::slice::from_ref(&registry)));
             reported = (!found.is_empty()).then_some(redis);
         }
     }
 }
 
 /// The longest that elements in flight may keep the room that another claim waits for.
-fn longest_wait(seats: &Seats) -> Duration {
+fn longest_wait(registry: &QueueRegistry) -> Duration {
     let of_queue = |place| {
-        let spec = seats.spec(place);
-        let sinks = spec.to.iter().filter_map(|route| seats.sink(&route.sink)).map(|sink| sink.longest());
+        let spec = registry.spec(place);
+        let sinks = spec.to.iter().filter_map(|route| registry.sink(&route.sink)).map(|sink| sink.longest());
         sinks.max().unwrap_or_default().saturating_add(spec.claim_ahead)
     };
-    seats.places().into_iter().map(of_queue).max().unwrap_or_default()
+    registry.places().into_iter().map(of_queue).max().unwrap_or_default()
 }
 
-/// Who has elements in flight, and so what others wait for: the busiest first.
-pub fn holders(all: &[Arc<Seats>]) -> String {
-    let at_work: Vec<_> = all.iter().flat_map(|seats| seats.at_work()).collect();
+/// The queues with elements in flight, for which others wait: the busiest first.
+pub fn holders(all: &[Arc<QueueRegistry>]) -> String {
+    let at_work: Vec<_> = all.iter().flat_map(|registry| registry.at_work()).collect();
     let mut busy: Vec<_> = at_work.iter().map(|(_, queue)| (queue.leases.len(), &*queue.spec.id)).collect();
     busy.retain(|(held, _)| *held > 0);
     busy.sort_by(|a, b| b.cmp(a));
@@ -182,8 +138,8 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// What is known after looks a minute apart.
-    fn waits(looks: impl IntoIterator<Item = Seen>) -> u64 {
+    /// The waiting time after looks a minute apart.
+    fn waits(looks: impl IntoIterator<Item = QueueSeen>) -> u64 {
         let (mut patience, mut now) = (Patience::default(), Instant::now());
         let mut last = Duration::ZERO;
         for seen in looks {
@@ -195,14 +151,14 @@ mod tests {
 
     #[test]
     fn only_what_could_move_and_does_not_is_stalled() {
-        let stuck = Seen { could_claim: true, stage: Stage::Room, own: 7, all: 9 };
-        let busy = |n| Seen { own: n, all: n, ..stuck };
-        let others = |stage, n| Seen { stage, all: n, ..stuck };
+        let stuck = QueueSeen { could_claim: true, stage: Stage::Room, own: 7, all: 9 };
+        let busy = |n| QueueSeen { own: n, all: n, ..stuck };
+        let others = |stage, n| QueueSeen { stage, all: n, ..stuck };
         assert_eq!(waits([stuck; 4]), 3);
         assert_eq!(waits((0..4).map(busy)), 0, "it claims");
         assert_eq!(waits((0..4).map(busy).chain([busy(3); 2])), 2);
-        assert_eq!(waits([stuck, stuck, Seen { could_claim: false, ..stuck }, stuck, stuck]), 1, "it was held up");
-        assert_eq!(waits([Seen { stage: Stage::Rate, ..stuck }; 4]), 0, "ten an hour is slow, and as asked for");
+        assert_eq!(waits([stuck, stuck, QueueSeen { could_claim: false, ..stuck }, stuck, stuck]), 1, "it was held up");
+        assert_eq!(waits([QueueSeen { stage: Stage::Rate, ..stuck }; 4]), 0, "ten an hour is slow, and as asked for");
         // In a line for what all share, the others are the reason as long as they move.
         assert_eq!(waits((0..4).map(|n| others(Stage::ProcessRoom, n))), 0);
         assert_eq!(waits((0..4).map(|n| others(Stage::Isolation, n))), 0);

@@ -1,4 +1,4 @@
-//! Planted defects: each lie of `src/plant.rs` is detected by the rule that it breaks.
+//! Planted defects: each lie of `src/fault_injection` is detected by the rule that it breaks.
 
 use std::path::Path;
 use std::time::Duration;

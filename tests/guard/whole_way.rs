@@ -11,12 +11,12 @@ use delaybridge::config;
 use delaybridge::link::{Link, LinkOptions, Redis, RedisEndpoint};
 use delaybridge::message::{Failure, Outcome};
 use delaybridge::model::QueueSpec;
+use delaybridge::pipeline::active::ActiveQueue;
 use delaybridge::pipeline::claim::{claimer, claimers};
 use delaybridge::pipeline::deliver::sink_handle::SinkHandle;
 use delaybridge::pipeline::limits::budget::Budget;
 use delaybridge::pipeline::process::Process;
-use delaybridge::pipeline::queue::Queue;
-use delaybridge::pipeline::seats::{Parts, Seats};
+use delaybridge::pipeline::registry::{QueueParts, QueueRegistry};
 use delaybridge::sink::{Answers, Destination, Outbound, Sink};
 use delaybridge::source::redis::{RedisServer as Server, RedisStore};
 use delaybridge::source::redisson::SCRIPTS;
@@ -94,7 +94,7 @@ async fn link(server: &RedisServer) -> Link {
 }
 
 /// A queue to work on; its elements are traced if there is a tracer.
-async fn queue(server: &RedisServer, tracer: Option<Tracer>) -> Arc<Queue> {
+async fn queue(server: &RedisServer, tracer: Option<Tracer>) -> Arc<ActiveQueue> {
     let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: { redisson: { name: q \
                 } }, to: [{ sink: out }] } }\n";
     let loaded = config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
@@ -107,7 +107,7 @@ async fn queue(server: &RedisServer, tracer: Option<Tracer>) -> Arc<Queue> {
     let handle =
         Arc::new(SinkHandle::new(name.clone(), Arc::new(Nowhere), None, events.sink(&name), process.gates.clone()));
     let store = Arc::new(RedisStore::new(link, spec.source.build(), OWNER));
-    Queue::new(spec, process, store, |_| Some(handle.clone()))
+    ActiveQueue::new(spec, process, store, |_| Some(handle.clone()))
 }
 
 /// The requests to the allocator.
@@ -134,7 +134,7 @@ async fn walk() -> [Asked; 2] {
     let queue = queue(&server, None).await;
     let heartbeat = queue.process.events.status().heartbeat("claimer", Duration::from_secs(60));
     tokio::spawn(claimer::run(queue.clone(), heartbeat));
-    let settled = || queue.settled.load(std::sync::atomic::Ordering::Relaxed) as usize;
+    let settled = || queue.settled() as usize;
     let all_of = async |count: usize| {
         while settled() < count {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -178,7 +178,7 @@ pub async fn send(claims: usize, tracer: Option<Tracer>) {
     let heartbeat = queue.process.events.status().heartbeat("claimer", Duration::from_secs(60));
     tokio::spawn(claimer::run(queue.clone(), heartbeat));
     queue.alarm.ring(Wakeup::Published);
-    while (queue.settled.load(std::sync::atomic::Ordering::Relaxed) as usize) < claims * BATCH {
+    while (queue.settled() as usize) < claims * BATCH {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -215,14 +215,14 @@ async fn idle() -> [f64; 2] {
     let store = move |spec: &QueueSpec, _: [u8; 8]| -> Arc<dyn Store> {
         Arc::new(RedisStore::new(&redis, spec.source.build(), OWNER))
     };
-    let parts = Parts { store: Box::new(store), sinks: [(name, handle)].into() };
-    let seats = Arc::new(Seats::new(process.clone(), server, &specs, parts));
-    tokio::spawn(claimers::run(seats.clone(), Duration::from_secs(60)));
+    let parts = QueueParts { store: Box::new(store), sinks: [(name, handle)].into() };
+    let registry = Arc::new(QueueRegistry::new(process.clone(), server, &specs, parts));
+    tokio::spawn(claimers::run(registry.clone(), Duration::from_secs(60)));
     // A few at a time: shared buffers and tables keep the size of the most queues that were busy at once, and that
     // depends on the load of the machine.
-    for places in seats.places().chunks(BUSY_AT_ONCE) {
-        seats.look_at(places.iter().copied(), Wakeup::Due);
-        while !places.iter().all(|&place| seats.was_looked_at(place)) || !seats.at_work().is_empty() {
+    for places in registry.places().chunks(BUSY_AT_ONCE) {
+        registry.look_at(places.iter().copied(), Wakeup::Due);
+        while !places.iter().all(|&place| registry.was_looked_at(place)) || !registry.at_work().is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }

@@ -170,8 +170,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Names of metrics are plain data: telemetry registers them, sources bring their own.
     ("metric", &[]),
     ("clock", &[]),
-    // Lies for the tests of the oracle: where a promise is kept, it can be broken.
-    ("plant", &[]),
     // JSON of strangers, as spans of its text: pure.
     ("json", &[]),
     ("backoff", &[]),
@@ -224,7 +222,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "sink",
             "telemetry",
             "spans",
-            "plant",
+            "fault_injection",
             "model",
         ],
     ),
@@ -257,7 +255,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "spans",
             "config",
             "clock",
-            "plant",
+            "fault_injection",
             "route",
             "link",
             "source",
@@ -272,6 +270,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "settings",
         ],
     ),
+    // Lies of debug builds, between the pipeline and what it talks to.
+    ("fault_injection", &["message", "metric", "model", "link", "source", "sink"]),
     // What an operator can do, apart from how it is asked for and printed: several interfaces call it.
     ("operate", &["message", "clock", "json", "route", "link", "source", "jobs", "sink", "model", "settings"]),
     // Tests of a configuration: the pure functions of every stage, and nothing that connects.

@@ -18,15 +18,15 @@ use crate::app::group::Group;
 use crate::app::sinks::{ByName, Sinks};
 use crate::app::tasks::forward;
 use crate::model::{Config, QueueSpec};
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::process::Process;
-use crate::pipeline::queue::Queue;
 use crate::pipeline::retire;
 
 /// A queue that is retired, and its successor.
 struct Leaving<'a> {
     group: &'a Group,
     place: usize,
-    queue: Option<Arc<Queue>>,
+    queue: Option<Arc<ActiveQueue>>,
     before: Arc<QueueSpec>,
     after: Option<(&'a Group, Arc<QueueSpec>)>,
 }
@@ -45,20 +45,20 @@ pub(super) async fn apply(process: &Process, groups: &[Group], sinks: &Arc<Sinks
         false => added.iter().rev().map(|spec| (elements(spec), *spec)).collect(),
     };
     let mut leaving = Vec::new();
-    let places: Vec<_> = groups.iter().map(|group| (group, group.seats.by_id())).collect();
+    let places: Vec<_> = groups.iter().map(|group| (group, group.registry.by_id())).collect();
     for id in plan.queues.changed.iter().chain(&plan.queues.removed) {
         let place = places.iter().find_map(|(group, by_id)| Some((*group, *by_id.get(id)?)));
         let Some((group, place)) = place else { continue };
-        let before = group.seats.spec(place);
+        let before = group.registry.spec(place);
         let mut after = specs.get(&**id).map(|spec| (group_of(&spec.redis), (*spec).clone()));
         if after.is_none() {
             let spec = renamed.remove(&elements(&before));
             after = spec.map(|spec| (group_of(&spec.redis), spec.clone()));
         }
-        leaving.push(Leaving { group, place, queue: group.seats.close(place), before, after });
+        leaving.push(Leaving { group, place, queue: group.registry.close(place), before, after });
     }
 
-    groups.iter().for_each(|group| group.seats.set_sinks(by_name.clone()));
+    groups.iter().for_each(|group| group.registry.set_sinks(by_name.clone()));
     let old = sinks.replace(by_name);
     plan.sinks.changed.iter().for_each(|name| process.events.sink_changed(name));
 
@@ -106,11 +106,11 @@ async fn follow(process: &Process, config: &Config, leaving: Leaving<'_>) {
     }
     match after {
         Some((_, spec)) if goes_on => {
-            group.seats.open(place, spec);
-            forward(&group.seats, place);
+            group.registry.open(place, spec);
+            forward(&group.registry, place);
         }
         after => {
-            group.seats.clear(place);
+            group.registry.clear(place);
             if let Some((to, spec)) = after {
                 add(to, &spec);
             }
@@ -119,8 +119,8 @@ async fn follow(process: &Process, config: &Config, leaving: Leaving<'_>) {
 }
 
 fn add(group: &Group, spec: &Arc<QueueSpec>) {
-    let place = group.seats.add(spec.clone());
-    forward(&group.seats, place);
+    let place = group.registry.add(spec.clone());
+    forward(&group.registry, place);
 }
 
 /// The time limit for draining a queue: its lease, or the shutdown timeout if that is shorter.

@@ -19,16 +19,16 @@ use crate::telemetry::labels::Wakeup;
 /// The alarm clock of one claimer; many knock, one waits.
 #[derive(Debug)]
 pub struct Alarm {
-    /// What the last claim returned, in Redis ms.
+    /// The next due time that the last claim returned, in Redis ms.
     next_ms: AtomicI64,
     /// Earliest due time announced since the last claim began, in Redis ms.
     hint_ms: AtomicI64,
-    state: Mutex<State>,
+    state: Mutex<AlarmState>,
     notify: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct AlarmState {
     /// A reason to look at once.
     now: Option<Wakeup>,
     /// Before this point due times are not looked at.
@@ -37,9 +37,9 @@ struct State {
     outrun: u32,
 }
 
-/// When a claimer need not wait any more.
+/// The point from which a claimer need not wait any more.
 #[derive(Debug, Clone, Copy)]
-pub struct Rest {
+pub struct RestAfter {
     /// Nothing is due before so long.
     pub horizon: Duration,
     /// Not before this point.
@@ -48,7 +48,7 @@ pub struct Rest {
 
 /// Least time between two claims that are made because of due times.
 const TOGETHER: Duration = Duration::from_millis(2);
-/// Where other daemons are faster, each further look waits up to twice as long for them as the last, up to this often.
+/// The most doublings of the wait for other daemons that are faster: each further look waits up to twice as long as the last, up to this often.
 const DOUBLINGS: u32 = 4;
 
 impl Alarm {
@@ -57,7 +57,7 @@ impl Alarm {
         Alarm {
             next_ms: AtomicI64::new(i64::MAX),
             hint_ms: AtomicI64::new(i64::MAX),
-            state: Mutex::new(State { now: Some(Wakeup::Due), not_before: Instant::now(), outrun: 0 }),
+            state: Mutex::new(AlarmState { now: Some(Wakeup::Due), not_before: Instant::now(), outrun: 0 }),
             notify: Notify::new(),
         }
     }
@@ -82,7 +82,7 @@ impl Alarm {
         (state.now, state.not_before) = (None, Instant::now().after(TOGETHER));
     }
 
-    /// What the claim returned: when something falls due next, and whether it took something.
+    /// Notes what the claim returned: when something falls due next, and whether it took something.
     pub fn next(&self, due_ms: Option<i64>, took: bool) {
         let due_ms = due_ms.unwrap_or(i64::MAX);
         let before = self.next_ms.swap(due_ms, Ordering::AcqRel);
@@ -103,7 +103,7 @@ impl Alarm {
     }
 
     /// Waits until it is time to look, `now_ms` being the time by Redis's clock; `None` when the claimer may as well end. Cancel safe.
-    pub async fn wait(&self, now_ms: impl Fn() -> i64, rest: Option<Rest>) -> Option<Wakeup> {
+    pub async fn wait(&self, now_ms: impl Fn() -> i64, rest: Option<RestAfter>) -> Option<Wakeup> {
         loop {
             let not_before = {
                 let mut state = self.state.lock();
@@ -174,7 +174,7 @@ mod tests {
         assert!(clock.now_ms() >= due);
     }
 
-    /// How long the alarm waits for something that is due `in_ms` after a claim.
+    /// The time that the alarm waits for something that is due `in_ms` after a claim.
     async fn waited(wake: &Alarm, clock: &RedisClock, in_ms: i64) -> Duration {
         let begun = Instant::now();
         wake.begin();

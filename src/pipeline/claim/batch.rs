@@ -2,27 +2,31 @@
 
 use std::sync::Arc;
 
-use crate::pipeline::claim::{Claim, Held, Isolation};
-use crate::pipeline::gate::Probe;
+use crate::pipeline::claim::claimed::ClaimedElement;
+use crate::pipeline::claim::isolation::Isolation;
+use crate::pipeline::claim::record::Claim;
+use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::growth::Growth;
+use crate::pipeline::settle::Settler;
 
-/// What of a claim was not handed to a sink yet. What is left when it is dropped is released.
+/// The elements of a claim that were not handed to a sink yet. Those that are left when it is dropped are released.
 #[derive(Debug)]
-pub struct Batch {
+pub struct ClaimBatch {
     claim: Arc<Claim>,
+    settler: Arc<Settler>,
     /// `None` while it waits for room.
     isolation: Option<Isolation>,
     /// For the first element.
-    probe: Option<Probe>,
+    probe: Option<GateProbe>,
     next: usize,
     /// Room that was waited for, for the next elements.
     growth: Option<Box<Growth>>,
 }
 
-impl Batch {
+impl ClaimBatch {
     /// All elements of a claim.
-    pub fn new(claim: Arc<Claim>, isolation: Isolation, probe: Option<Probe>) -> Self {
-        Batch { claim, isolation: Some(isolation), probe, next: 0, growth: None }
+    pub fn new(settler: Arc<Settler>, claim: Arc<Claim>, isolation: Isolation, probe: Option<GateProbe>) -> Self {
+        ClaimBatch { claim, settler, isolation: Some(isolation), probe, next: 0, growth: None }
     }
 
     /// Whether one of the elements is to find out if something works again.
@@ -30,7 +34,7 @@ impl Batch {
         self.probe.is_some()
     }
 
-    /// What may be in flight beside its elements.
+    /// The guard of its elements; `None` while they wait for room.
     pub fn isolation(&self) -> Option<&Isolation> {
         self.isolation.as_ref()
     }
@@ -52,7 +56,7 @@ impl Batch {
         self.growth.as_ref().map_or(self.claim.elements.len() - self.next, |_waited| 1)
     }
 
-    /// What its next elements may grow by.
+    /// Takes the room that the next elements may grow by.
     pub fn take_growth(&mut self) -> Growth {
         let queue = &self.claim.queue;
         let none = || Growth::none(&queue.budget, queue.process.budget_of(&queue.spec.redis));
@@ -71,12 +75,12 @@ impl Batch {
         }
     }
 
-    /// Waits until the next element may grow by what it `lacks`, and be in flight.
+    /// Waits until the next element may grow by what it `missing_bytes`, and be in flight.
     ///
     /// Room first, the guard last: an element that must be alone, and has room, waits for the guard.
-    pub async fn get_ready(&mut self, lacks: Option<u64>) {
+    pub async fn get_ready(&mut self, missing_bytes: Option<u64>) {
         let queue = self.claim.queue.clone();
-        if let Some(bytes) = lacks {
+        if let Some(bytes) = missing_bytes {
             self.leave_shared();
             let of_process = queue.process.budget_of(&queue.spec.redis);
             // Boxed, like the wait: few claims grow.
@@ -87,23 +91,29 @@ impl Batch {
         }
     }
 
+    /// The settler of its queue.
+    pub fn settler(&self) -> &Arc<Settler> {
+        &self.settler
+    }
+
     /// The claim.
     pub fn claim(&self) -> &Arc<Claim> {
         &self.claim
     }
 }
 
-impl Iterator for Batch {
-    type Item = Held;
+impl Iterator for ClaimBatch {
+    type Item = ClaimedElement;
 
-    fn next(&mut self) -> Option<Held> {
-        let held = Held::new(&self.claim, self.next, self.isolation.clone(), self.probe.take())?;
+    fn next(&mut self) -> Option<ClaimedElement> {
+        let element =
+            ClaimedElement::new(&self.settler, &self.claim, self.next, self.isolation.clone(), self.probe.take())?;
         self.next += 1;
-        Some(held)
+        Some(element)
     }
 }
 
-impl Drop for Batch {
+impl Drop for ClaimBatch {
     fn drop(&mut self) {
         self.by_ref().for_each(drop);
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
 
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::claimer;
-use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 
 /// While all queues are looked at: so many at a time, so often. What is at work at once then stays small, and ten thousand
 /// are looked at within a second.
@@ -17,19 +17,19 @@ const LOOKS: usize = 128;
 const PACE: Duration = Duration::from_millis(10);
 
 /// Runs claimers until the process stops. A claimer that does not beat for as long as `stuck` is stuck.
-pub async fn run(seats: Arc<Seats>, stuck: Duration) {
-    let process = seats.process().clone();
+pub async fn run(registry: Arc<QueueRegistry>, stuck: Duration) {
+    let process = registry.process().clone();
     let mut claimers = JoinSet::new();
-    let start = |claimers: &mut JoinSet<Ended>, place: usize, queue: Arc<Queue>| {
+    let start = |claimers: &mut JoinSet<EndedClaimer>, place: usize, queue: Arc<ActiveQueue>| {
         let heartbeat = process.events.status().heartbeat(format!("claimer {}", queue.spec.id), stuck);
         process.claimers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let claimer = queue.tasks.track_future(claimer::until_rest(queue.clone(), heartbeat, seats.clone()));
+        let claimer = queue.tasks.track_future(claimer::until_rest(queue.clone(), heartbeat, registry.clone()));
         claimers.spawn(claim(place, queue, claimer));
     };
     let (mut looking, mut pause) = (false, Duration::ZERO);
     loop {
         let next_look = async {
-            while !seats.server().is_up() {
+            while !registry.server().is_up() {
                 tokio::time::sleep(PACE).await;
             }
             tokio::time::sleep(pause).await;
@@ -40,32 +40,36 @@ pub async fn run(seats: Arc<Seats>, stuck: Duration) {
             biased;
             () = process.stopping.cancelled() => break,
             Some(ended) = claimers.join_next(), if !claimers.is_empty() => {
-                if let Some((place, queue)) = check(&seats, ended)
-                    && !seats.rest(place, &queue)
+                if let Some((place, queue)) = check(&registry, ended)
+                    && !registry.rest(place, &queue)
                 {
                     start(&mut claimers, place, queue);
                 }
             }
-            () = seats.woken() => looking = true,
+            () = registry.woken() => looking = true,
             () = next_look, if looking => {
-                looking = seats.look_at_some(LOOKS);
+                looking = registry.look_at_some(LOOKS);
                 pause = if looking { PACE } else { Duration::ZERO };
             }
         }
-        for (place, queue) in seats.take_woken() {
+        for (place, queue) in registry.take_woken() {
             start(&mut claimers, place, queue);
         }
     }
     while let Some(ended) = claimers.join_next().await {
-        check(&seats, ended);
+        check(&registry, ended);
     }
 }
 
 /// A queue whose claimer has ended, and its place: that may have another queue by now.
-type Ended = (usize, Arc<Queue>);
+type EndedClaimer = (usize, Arc<ActiveQueue>);
 
 /// Not an async block, which would hold the claimer twice.
-fn claim(place: usize, queue: Arc<Queue>, claimer: impl Future<Output = ()>) -> impl Future<Output = Ended> {
+fn claim(
+    place: usize,
+    queue: Arc<ActiveQueue>,
+    claimer: impl Future<Output = ()>,
+) -> impl Future<Output = EndedClaimer> {
     futures_util::FutureExt::map(claimer, move |()| {
         queue.process.claimers.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         (place, queue)
@@ -73,12 +77,12 @@ fn claim(place: usize, queue: Arc<Queue>, claimer: impl Future<Output = ()>) -> 
 }
 
 /// The queue whose claimer has ended. One that panicked ends the process.
-fn check(seats: &Seats, ended: Result<Ended, JoinError>) -> Option<Ended> {
+fn check(registry: &QueueRegistry, ended: Result<EndedClaimer, JoinError>) -> Option<EndedClaimer> {
     match ended {
         Ok(ended) => Some(ended),
         Err(problem) => {
-            seats.process().events.task_ended("claimer", &problem.to_string());
-            seats.process().failed.cancel();
+            registry.process().events.task_ended("claimer", &problem.to_string());
+            registry.process().failed.cancel();
             None
         }
     }

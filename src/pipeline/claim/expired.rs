@@ -1,10 +1,10 @@
 //! Claims with leases that are over, as claims of this process have met them: what to do with each.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
+use crate::pipeline::leases::Leases;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::claims::{ClaimName, EXPIRED_SHOWN};
@@ -25,10 +25,11 @@ pub struct Expired {
 }
 
 impl Expired {
-    /// What the last claim met: the names of other processes are noted. Own ones that are here are extended, the others
+    /// Takes over what the last claim met: the names of other processes are noted. Own ones that are here are extended, the others
     /// returned: their elements were dropped here, or their replies were lost. `unknown` names that cannot be read were met
     /// as well: they are reported, and hide no others.
-    pub async fn met(&mut self, queue: &Arc<Queue>, shown: Vec<ClaimName>, unknown: u64) -> Vec<ClaimName> {
+    pub async fn met(&mut self, leases: &Leases, shown: Vec<ClaimName>, unknown: u64) -> Vec<ClaimName> {
+        let queue = leases.queue();
         let all = shown.len() + usize::try_from(unknown).unwrap_or(EXPIRED_SHOWN) < EXPIRED_SHOWN;
         let names = if all {
             queue.events.unknown_claims(unknown);
@@ -45,15 +46,15 @@ impl Expired {
         if queue.spec.order.is_some() {
             self.sort(queue).await;
         }
-        let (here, strays): (Vec<_>, Vec<_>) = own.into_iter().partition(|name| queue.leases.contains(*name));
+        let (here, strays): (Vec<_>, Vec<_>) = own.into_iter().partition(|name| leases.contains(*name));
         if !here.is_empty() {
-            keeper::extend(queue).await;
+            keeper::extend(leases).await;
         }
         strays
     }
 
     /// A queue in order: what falls due first was claimed first, whatever process took it over since.
-    async fn sort(&mut self, queue: &Arc<Queue>) {
+    async fn sort(&mut self, queue: &Queue) {
         let mut by_due = Vec::with_capacity(self.names.len());
         for name in self.names.drain(..) {
             let first = match queue.store.contents(name).await {
@@ -87,7 +88,7 @@ impl Expired {
     }
 
     /// Reads all of them. After a crash many are empty, and would hide what is in the others: those are buried.
-    async fn page(&mut self, queue: &Arc<Queue>, shown: Vec<ClaimName>) -> Vec<ClaimName> {
+    async fn page(&mut self, queue: &Queue, shown: Vec<ClaimName>) -> Vec<ClaimName> {
         let (began, now_ms) = (Instant::now(), queue.home().now_ms());
         let read = queue.store.expired(now_ms, PAGE).await;
         let (least, times) = PAST_UNREADABLE;

@@ -3,41 +3,42 @@
 //! The same for claims of ours that turn up again because their elements were dropped here: their leases were over when
 //! their turn came, and no other process took them over.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::link::History;
-use crate::pipeline::claim::record::Taken;
-use crate::pipeline::claim::{Batch, Claim, Isolation};
+use crate::pipeline::active::ActiveQueue;
+use crate::pipeline::claim::batch::ClaimBatch;
+use crate::pipeline::claim::isolation::Isolation;
+use crate::pipeline::claim::record::ClaimContents;
 use crate::pipeline::leases::Forgotten;
 use crate::pipeline::limits::budget::Room;
-use crate::pipeline::limits::reserved::Reserved;
+use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
 use crate::source::ledger::claims::{ClaimName, Contents};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::telemetry::labels::ClaimLabel;
 
-/// How much longer than its patience a claim is waited for by our own clock: a millisecond each way, and a busy machine.
+/// The time beyond its patience in which a claim is waited for by our own clock: a millisecond each way, and a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
 
 /// A claim that is looked for.
 pub struct Lost {
     name: ClaimName,
     not_after_ms: i64,
-    /// When it cannot run any more by our own clock.
+    /// The point from which it cannot run any more by our own clock.
     over_at: Instant,
-    /// What the claim was made with. None for one that turned up again: it gets that when its turn comes, and holds
+    /// The room and the guard that the claim was made with. None for one that turned up again: it gets them when its turn comes, and holds
     /// nothing until then.
-    means: Option<(Reserved, Isolation)>,
-    /// Its elements may have been delivered before.
+    means: Option<(RoomReserved, Isolation)>,
+    /// Whether its elements may have been delivered before.
     may_repeat: bool,
 }
 
-/// What came of looking for a lost claim.
+/// The outcome of a look for a lost claim.
 pub enum Looked {
-    /// It is found, or it never ran.
+    /// The claim is found, or it never ran.
     Found,
     /// Look again.
     Again,
@@ -53,7 +54,7 @@ impl Lost {
         name: ClaimName,
         not_after_ms: i64,
         patience_over: Instant,
-        room: Reserved,
+        room: RoomReserved,
         isolation: Isolation,
     ) -> Self {
         let over_at = patience_over.after(SLACK);
@@ -79,7 +80,7 @@ impl Lost {
         Forgotten { name: self.name, not_after_ms: self.not_after_ms, may_repeat: self.may_repeat }
     }
 
-    /// Its name.
+    /// The name of the claim.
     pub fn name(&self) -> ClaimName {
         self.name
     }
@@ -96,7 +97,7 @@ impl Lost {
     }
 
     /// Looks once, and takes up what it finds.
-    pub async fn look(&mut self, queue: &Arc<Queue>) -> Looked {
+    pub async fn look(&mut self, queue: &ActiveQueue) -> Looked {
         let process = &queue.process;
         if self.means.is_none() {
             // Order: the end goes first; a place in a line may be left at any time.
@@ -139,7 +140,7 @@ impl Lost {
     }
 
     /// Takes up what was found in this history, under a lease that ends at `deadline`.
-    fn take_up(&mut self, queue: &Arc<Queue>, mut contents: Contents, deadline: Instant, history: Option<History>) {
+    fn take_up(&mut self, queue: &ActiveQueue, mut contents: Contents, deadline: Instant, history: Option<History>) {
         let Some((room, isolation)) = self.means.take() else { return };
         contents.unknown = contents.unknown.saturating_sub(contents.damaged.len() as u64);
         contents.elements.append(&mut contents.damaged);
@@ -162,7 +163,7 @@ impl Lost {
             metrics.possible_duplicates(if self.name.is_exhausted() { 0 } else { found });
         }
         let (name, not_after_ms) = (self.name, self.not_after_ms);
-        let taken = Taken {
+        let taken = ClaimContents {
             name,
             not_after_ms,
             may_repeat: self.may_repeat,
@@ -171,11 +172,11 @@ impl Lost {
             deadline,
             history,
         };
-        let claim = Claim::new(queue, taken, room);
-        let batch = Batch::new(claim, isolation, None);
+        let claim = queue.leases.take_up(taken, room);
+        let batch = ClaimBatch::new(queue.settler.clone(), claim, isolation, None);
         match queue.stopping.is_cancelled() {
             true => drop(batch), // Released: nothing new is delivered after SIGTERM.
-            false => queue.dispatch.push(queue, batch),
+            false => queue.dispatch.push(batch),
         }
     }
 }
@@ -188,14 +189,14 @@ fn unanswered(problem: StoreError) -> Looked {
 }
 
 /// Waits for what the elements of such a claim need: room, and to be alone if one of them may kill the process.
-async fn means(queue: &Queue, name: ClaimName) -> (Reserved, Isolation) {
+async fn means(queue: &Queue, name: ClaimName) -> (RoomReserved, Isolation) {
     let of_process = queue.process.budget_of(&queue.spec.redis);
     // In this order, as before every claim. In order nothing is waited for: what has room waits for what is found here.
     let room = match queue.spec.order.is_some() {
-        true => Reserved::none(&queue.budget, of_process),
+        true => RoomReserved::none(&queue.budget, of_process),
         false => {
             let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
-            Reserved::of(&queue.budget, || (), of_process, want).await
+            RoomReserved::of(&queue.budget, || (), of_process, want).await
         }
     };
     (room, Isolation::of(&queue.process, name.is_suspect()).await)

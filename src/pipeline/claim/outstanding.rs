@@ -15,107 +15,107 @@ use futures_util::future::{BoxFuture, MaybeDone, maybe_done};
 
 use crate::clock::Instant;
 use crate::link::History;
-use crate::pipeline::claim::Isolation;
-use crate::pipeline::gate::Probe;
-use crate::pipeline::limits::reserved::Reserved;
+use crate::pipeline::claim::isolation::Isolation;
+use crate::pipeline::gate::GateProbe;
+use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
 use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, TakeOverReply, TakeOverRequest};
 
-/// What is asked for.
-pub enum Request {
-    /// What is due.
+/// The call that is sent.
+pub enum ClaimCall {
+    /// Claims what is due.
     Claim(ClaimRequest),
-    /// What is in a claim with a lease that is over.
+    /// Takes over a claim with an expired lease.
     TakeOver(TakeOverRequest),
 }
 
-/// What Redis says to it.
-pub enum Reply {
+/// The reply of Redis to a call.
+pub enum ClaimReplied {
     /// To a claim.
     Claim(ClaimReply),
     /// To a takeover.
     TakeOver(TakeOverReply),
 }
 
-impl Request {
+impl ClaimCall {
     /// The name under which the elements will be.
     pub fn name(&self) -> ClaimName {
         match self {
-            Request::Claim(request) => request.name,
-            Request::TakeOver(request) => request.new,
+            ClaimCall::Claim(request) => request.name,
+            ClaimCall::TakeOver(request) => request.new,
         }
     }
 
     /// Redis time in ms after which it does nothing.
     pub fn not_after_ms(&self) -> i64 {
         match self {
-            Request::Claim(request) => request.not_after_ms,
-            Request::TakeOver(request) => request.not_after_ms,
+            ClaimCall::Claim(request) => request.not_after_ms,
+            ClaimCall::TakeOver(request) => request.not_after_ms,
         }
     }
 
     /// Most elements.
     pub fn most(&self) -> usize {
         match self {
-            Request::Claim(request) => request.most,
-            Request::TakeOver(request) => request.most,
+            ClaimCall::Claim(request) => request.most,
+            ClaimCall::TakeOver(request) => request.most,
         }
     }
 }
 
 /// A claim as it is sent.
-pub struct Sending {
-    /// What is asked for.
-    pub request: Request,
-    /// When that was; leases count from here, because the claim may run at once.
+pub struct PendingClaim {
+    /// The call that is sent.
+    pub request: ClaimCall,
+    /// The time of its sending; leases count from here, because the claim may run at once.
     pub sent: Instant,
-    /// How long it may wait for its turn.
+    /// The time that it may wait for its turn.
     pub patience: Duration,
     /// The time until which nothing was known to be due. Noted before the sending: what is seen during the claim may
     /// be what it leaves.
     pub nothing_due_ms: i64,
-    /// What the elements will take.
-    pub room: Reserved,
-    /// What may be in flight beside them.
+    /// The room of its elements.
+    pub room: RoomReserved,
+    /// The guard of its elements.
     pub isolation: Isolation,
-    /// What one of them is to find out.
-    pub probe: Option<Probe>,
+    /// The probe that its first element is.
+    pub probe: Option<GateProbe>,
     /// The history of the server, from before the sending; `None` if it could not be asked.
     pub history: Option<History>,
 }
 
-/// What became of a claim.
-pub struct Answered {
+/// A claim with its answer.
+pub struct ClaimAnswer {
     /// As it was sent.
-    pub claim: Sending,
-    /// What Redis says.
-    pub answer: Result<Reply, StoreError>,
+    pub claim: PendingClaim,
+    /// The answer of Redis.
+    pub answer: Result<ClaimReplied, StoreError>,
     /// From the sending until Redis said so.
     pub took: Duration,
 }
 
 /// The outstanding claims of one queue.
 #[derive(Default)]
-pub struct Outstanding(VecDeque<MaybeDone<BoxFuture<'static, Box<Answered>>>>);
+pub struct OutstandingClaims(VecDeque<MaybeDone<BoxFuture<'static, Box<ClaimAnswer>>>>);
 
-impl Outstanding {
+impl OutstandingClaims {
     /// Adds a claim behind the others. It is sent by the next poll of [`next`](Self::next), which sends in this order, and
     /// so one connection answers in this order too.
-    pub fn push(&mut self, queue: Arc<Queue>, claim: Sending) {
+    pub fn push(&mut self, queue: Arc<Queue>, claim: PendingClaim) {
         let answered = async move {
             let answer = match &claim.request {
-                Request::Claim(request) => queue.store.claim(request).await.map(Reply::Claim),
-                Request::TakeOver(request) => queue.store.take_over(request).await.map(Reply::TakeOver),
+                ClaimCall::Claim(request) => queue.store.claim(request).await.map(ClaimReplied::Claim),
+                ClaimCall::TakeOver(request) => queue.store.take_over(request).await.map(ClaimReplied::TakeOver),
             };
-            Box::new(Answered { took: claim.sent.elapsed(), claim, answer })
+            Box::new(ClaimAnswer { took: claim.sent.elapsed(), claim, answer })
         };
         self.0.push_back(maybe_done(answered.boxed()));
     }
 
     /// The answer to the oldest claim; pending for ever while there is none. Cancel safe: an answer stays until it is
     /// taken. Between two polls nothing is sent and no answer is read.
-    pub async fn next(&mut self) -> Box<Answered> {
+    pub async fn next(&mut self) -> Box<ClaimAnswer> {
         poll_fn(|cx| {
             for claim in &mut self.0 {
                 // Ready or not is seen below, of the first only.
@@ -132,7 +132,7 @@ impl Outstanding {
         .await
     }
 
-    /// How many there are.
+    /// The number of outstanding claims.
     pub fn len(&self) -> usize {
         self.0.len()
     }

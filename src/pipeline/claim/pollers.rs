@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use crate::clock::{Asked, Instant, Skew};
 use crate::model::Mode;
 use crate::pipeline::process::Process;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::source::Read;
 use crate::source::ledger::Stats;
 use crate::source::store::Store;
@@ -39,8 +39,8 @@ const EMPTY_EVERY: usize = 4;
 const GAUGES_AT_ONCE: usize = 16;
 
 /// Polls until the process stops. It finds what was not announced, and wakes queues at rest before something falls due.
-pub async fn safety_poll(seats: Arc<Seats>, heartbeat: Heartbeat) {
-    let process = seats.process().clone();
+pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
+    let process = registry.process().clone();
     let chunk = POLL_BUDGET / 10;
     // Until the next look at the same queue, with jitter and a round trip.
     let turn =
@@ -48,12 +48,12 @@ pub async fn safety_poll(seats: Arc<Seats>, heartbeat: Heartbeat) {
     let (mut took, mut seen) = (Duration::ZERO, None);
     let mut places = Vec::new();
     loop {
-        let changes = seats.changes();
+        let changes = registry.changes();
         if seen.replace(changes) != Some(changes) {
-            places = seats.with_mode(|mode| mode == Mode::Deliver);
+            places = registry.with_mode(|mode| mode == Mode::Deliver);
         }
         let until_next = turn(places.len(), took);
-        seats.set_horizon(until_next);
+        registry.set_horizon(until_next);
         let began = Instant::now();
         if places.is_empty() && pause(&process, POLL).await.is_stopping() {
             return;
@@ -66,8 +66,8 @@ pub async fn safety_poll(seats: Arc<Seats>, heartbeat: Heartbeat) {
                 return;
             }
             heartbeat.beat();
-            if seats.server().is_up() {
-                look(&seats, some, until_next).await;
+            if registry.server().is_up() {
+                look(&registry, some, until_next).await;
             }
         }
         took = began.elapsed();
@@ -75,9 +75,9 @@ pub async fn safety_poll(seats: Arc<Seats>, heartbeat: Heartbeat) {
 }
 
 /// Looks at some queues in one round trip.
-async fn look(seats: &Seats, places: &[usize], until_next: Duration) {
+async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) {
     let ask = |place: &usize| {
-        let (spec, at_work, store) = (seats.spec(*place), seats.get(*place), seats.store(*place));
+        let (spec, at_work, store) = (registry.spec(*place), registry.get(*place), registry.store(*place));
         let now_ms = store.home().now_ms();
         // What falls due until the next look at the queue. The claim that this leads to takes nothing early: it learns when
         // the element is due. A queue at work knows that already, if it was announced.
@@ -93,35 +93,35 @@ async fn look(seats: &Seats, places: &[usize], until_next: Duration) {
         of_each.push((place, at_work, now_ms, own.len()));
         reads.extend(own);
     }
-    let answers = seats.server().read(&reads).await;
+    let answers = registry.server().read(&reads).await;
     let mut answers = answers.into_iter().flatten();
     for (place, at_work, now_ms, count) in of_each {
         // What cannot be read (a key of a wrong type) is the claimer's to report; where there is no answer, nothing is known.
         let own = answers.by_ref().take(count);
         let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
         if let Some(queue) = &at_work {
-            queue.watch.due(!nothing);
+            queue.progress.set_due(!nothing);
         }
         match (nothing, at_work) {
             (true, Some(queue)) if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
             (true, Some(_)) => {}
-            (true, None) => seats.saw_nothing_due(place, now_ms),
-            (false, _) => seats.wake(place, |queue| queue.alarm.ring(Wakeup::Poll)),
+            (true, None) => registry.saw_nothing_due(place, now_ms),
+            (false, _) => registry.wake(place, |queue| queue.alarm.ring(Wakeup::Poll)),
         }
     }
 }
 
 /// Polls the places that other clients fill without an announcement, as long as such clients are awake: they listen to the
 /// queue's channel.
-pub async fn unannounced(seats: Arc<Seats>) {
-    let process = seats.process().clone();
+pub async fn unannounced(registry: Arc<QueueRegistry>) {
+    let process = registry.process().clone();
     let (mut watched, mut seen) = (Vec::new(), None);
     let (mut beside, mut round) = (Vec::new(), 0);
     loop {
-        let changes = seats.changes();
+        let changes = registry.changes();
         if seen.replace(changes) != Some(changes) {
-            watched = seats.with_mode(|mode| mode == Mode::Deliver);
-            watched.retain(|place| seats.store(*place).unannounced().is_some());
+            watched = registry.with_mode(|mode| mode == Mode::Deliver);
+            watched.retain(|place| registry.store(*place).unannounced().is_some());
             (beside, round) = (Vec::new(), 0);
         }
         let every = 10 * u32::try_from(watched.len().div_ceil(POLL_BUDGET)).unwrap_or(u32::MAX / 10);
@@ -130,18 +130,18 @@ pub async fn unannounced(seats: Arc<Seats>) {
         if pause(&process, if alone { READY * every.max(10) } else { READY }).await.is_stopping() {
             return;
         }
-        if watched.is_empty() || !seats.server().is_up() {
+        if watched.is_empty() || !registry.server().is_up() {
             continue;
         }
         if alone || round % every == 0 {
-            beside = listened_to(&seats, &watched).await.unwrap_or(beside);
+            beside = listened_to(&registry, &watched).await.unwrap_or(beside);
         }
         round += 1;
         let reads: Vec<_> = beside.iter().map(|(_, read): &(usize, Read)| read.clone()).collect();
-        if let Ok(answers) = seats.server().read(&reads).await {
+        if let Ok(answers) = registry.server().read(&reads).await {
             for ((place, _), answer) in beside.iter().zip(answers) {
                 if answer.is_ok_and(|number| number > 0) {
-                    seats.wake(*place, |queue| queue.alarm.ring(Wakeup::Poll));
+                    registry.wake(*place, |queue| queue.alarm.ring(Wakeup::Poll));
                 }
             }
         }
@@ -149,13 +149,13 @@ pub async fn unannounced(seats: Arc<Seats>) {
 }
 
 /// The queues with other subscribers on their channels than daemons, and what to read of each: two daemons are no client.
-async fn listened_to(seats: &Seats, watched: &[usize]) -> Option<Vec<(usize, Read)>> {
+async fn listened_to(registry: &QueueRegistry, watched: &[usize]) -> Option<Vec<(usize, Read)>> {
     let mut beside = Vec::new();
     for some in watched.chunks(POLL_BUDGET) {
-        let at = some.iter().filter_map(|place| Some((*place, seats.store(*place).unannounced()?)));
+        let at = some.iter().filter_map(|place| Some((*place, registry.store(*place).unannounced()?)));
         let at: Vec<_> = at.collect();
         let channels: Vec<_> = at.iter().flat_map(|(_, at)| [at.channel.clone(), at.presence.clone()]).collect();
-        let listeners = seats.server().listeners(&channels).await.ok()?;
+        let listeners = registry.server().listeners(&channels).await.ok()?;
         let places = at.into_iter().zip(listeners.chunks_exact(2)).filter(|(_, of)| of[0] > of[1]);
         beside.extend(places.map(|((place, at), _)| (place, at.read)));
     }
@@ -163,8 +163,8 @@ async fn listened_to(seats: &Seats, watched: &[usize]) -> Option<Vec<(usize, Rea
 }
 
 /// Reads the gauges until the process stops.
-pub async fn gauges(seats: Arc<Seats>) {
-    let process = seats.process().clone();
+pub async fn gauges(registry: Arc<QueueRegistry>) {
+    let process = registry.process().clone();
     let mut wait = Duration::from_millis(500);
     let mut skew = Skew::default();
     for turn in 0_usize.. {
@@ -172,35 +172,35 @@ pub async fn gauges(seats: Arc<Seats>) {
             return;
         }
         wait = GAUGES;
-        let places = seats.places();
-        places.iter().filter_map(|place| seats.events(*place)).for_each(|events| events.sum_up(false));
+        let places = registry.places();
+        places.iter().filter_map(|place| registry.events(*place)).for_each(|events| events.sum_up(false));
         process.events.sum_up(false);
-        if !seats.server().is_up() {
-            places.iter().for_each(|place| clear_gauges(&seats, *place));
-            process.events.clock_skew(seats.server().name(), None);
+        if !registry.server().is_up() {
+            places.iter().for_each(|place| clear_gauges(&registry, *place));
+            process.events.clock_skew(registry.server().name(), None);
             continue;
         }
         // Without an answer what was known stays.
-        drop(seats.server().look_at_memory().await);
+        drop(registry.server().look_at_memory().await);
         let slices = places.len().div_ceil(GAUGES_BUDGET).max(1);
         let slice = places.chunks(GAUGES_BUDGET).nth(turn % slices).unwrap_or_default();
-        let skips = |place: &usize| !(turn / slices).is_multiple_of(EMPTY_EVERY) && seats.was_empty(*place);
+        let skips = |place: &usize| !(turn / slices).is_multiple_of(EMPTY_EVERY) && registry.was_empty(*place);
         let due: Vec<_> = slice.iter().copied().filter(|place| !skips(place)).collect();
         for some in due.chunks(GAUGES_AT_ONCE) {
             let asked = Asked::now();
-            let stores: Vec<_> = some.iter().map(|place| seats.store(*place)).collect();
+            let stores: Vec<_> = some.iter().map(|place| registry.store(*place)).collect();
             let read = join_all(stores.iter().map(|store| store.stats())).await;
             let mut last_ms = None;
             for ((place, store), stats) in some.iter().zip(&stores).zip(read) {
                 // What cannot be read is the claimer's to report, and not shown as it was.
                 let Ok(stats) = stats else {
-                    clear_gauges(&seats, *place);
+                    clear_gauges(&registry, *place);
                     continue;
                 };
-                show_gauges(&seats, *place, &**store, &stats);
-                if seats.is_gone(*place) {
+                show_gauges(&registry, *place, &**store, &stats);
+                if registry.is_gone(*place) {
                     // Removed meanwhile: what was shown is shown no more.
-                    process.events.queues_removed(&[seats.spec(*place).id.clone()]);
+                    process.events.queues_removed(&[registry.spec(*place).id.clone()]);
                 }
                 store.home().observe(stats.now_ms);
                 last_ms = Some(stats.now_ms);
@@ -209,26 +209,26 @@ pub async fn gauges(seats: Arc<Seats>) {
                 skew.observe(&asked, now_ms);
             }
         }
-        process.events.clock_skew(seats.server().name(), skew.seconds());
+        process.events.clock_skew(registry.server().name(), skew.seconds());
     }
 }
 
-fn clear_gauges(seats: &Seats, place: usize) {
-    if let Some(events) = seats.events(place).filter(|events| events.metrics().has_gauges()) {
-        events.metrics().clear_gauges(seats.store(place).metric_names());
+fn clear_gauges(registry: &QueueRegistry, place: usize) {
+    if let Some(events) = registry.events(place).filter(|events| events.metrics().has_gauges()) {
+        events.metrics().clear_gauges(registry.store(place).metric_names());
     }
 }
 
 /// Shows what a look found. Of thousands of queues, those that were never used show nothing.
-fn show_gauges(seats: &Seats, place: usize, store: &dyn Store, stats: &Stats) {
+fn show_gauges(registry: &QueueRegistry, place: usize, store: &dyn Store, stats: &Stats) {
     let used = |events: &QueueEvents| events.metrics().has_gauges() || events.metrics().was_used();
-    let shows_nothing = seats.len() > FEW && stats.is_empty() && !seats.events(place).as_ref().is_some_and(used);
+    let shows_nothing = registry.len() > FEW && stats.is_empty() && !registry.events(place).as_ref().is_some_and(used);
     // What is added without an announcement is found by no other look.
-    seats.set_empty(place, shows_nothing && seats.spec(place).source.announces());
+    registry.set_empty(place, shows_nothing && registry.spec(place).source.announces());
     if shows_nothing {
         return;
     }
-    let (events, spec, at_work) = (seats.events_or_new(place), seats.spec(place), seats.get(place));
+    let (events, spec, at_work) = (registry.events_or_new(place), registry.spec(place), registry.get(place));
     let metrics = events.metrics();
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     let source = &stats.source;
@@ -260,27 +260,27 @@ fn show_gauges(seats: &Seats, place: usize, store: &dyn Store, stats: &Stats) {
     let full = store.home().is_nearly_full();
     if full && source.leftovers.count > 0 || source.leftovers.want_turn(spec.source.leftover_max_age(), source.due > 0)
     {
-        seats.wake(place, |queue| queue.want_upkeep());
+        registry.wake(place, |queue| queue.want_upkeep());
     }
 }
 
 /// Whether the process continues after a pause.
-enum Paused {
+enum Stopping {
     GoOn,
     Stopping,
 }
 
-impl Paused {
+impl Stopping {
     fn is_stopping(&self) -> bool {
-        matches!(self, Paused::Stopping)
+        matches!(self, Stopping::Stopping)
     }
 }
 
-async fn pause(process: &Process, time: Duration) -> Paused {
+async fn pause(process: &Process, time: Duration) -> Stopping {
     // Order: the end goes first; a sleep may be left at any time.
     tokio::select! {
         biased;
-        () = process.stopping.cancelled() => Paused::Stopping,
-        () = tokio::time::sleep(time) => Paused::GoOn,
+        () = process.stopping.cancelled() => Stopping::Stopping,
+        () = tokio::time::sleep(time) => Stopping::GoOn,
     }
 }

@@ -5,80 +5,80 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::pipeline::claim::Isolation;
-use crate::pipeline::claim::alarm::Rest;
-use crate::pipeline::gate::{Gate, Probe};
+use crate::pipeline::claim::alarm::RestAfter;
+use crate::pipeline::claim::isolation::Isolation;
+use crate::pipeline::gate::{ClaimGate, GateProbe};
 use crate::pipeline::limits::budget::Room;
-use crate::pipeline::limits::reserved::Reserved;
+use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::claims::{ClaimName, room_of};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::telemetry::labels::{Stage, Wakeup};
 
 /// The reservations of a claim. Released when dropped.
-pub struct Ready {
-    /// What the elements will take.
-    pub room: Reserved,
-    /// How many of them may come.
+pub struct ReadyClaim {
+    /// The room of its elements.
+    pub room: RoomReserved,
+    /// The most elements that may come.
     pub most: u64,
-    /// How many bytes of them may come: they may take more in memory.
+    /// The most bytes that may come: they may take more in memory.
     pub bytes: u64,
-    /// What may be in flight beside them.
+    /// The guard of its elements.
     pub isolation: Isolation,
-    /// What one of them is to find out.
-    pub probe: Option<Probe>,
+    /// The probe that its first element is.
+    pub probe: Option<GateProbe>,
     /// The claim of another process that is taken over; none for a claim of what is due.
     pub take_over: Option<ClaimName>,
-    /// How long before its due time an element is claimed.
+    /// The time before its due time at which an element is claimed.
     pub ahead: Duration,
 }
 
-/// What comes of getting ready for a claim.
-pub enum Prepared {
-    /// It can be made.
-    Ready(Ready),
+/// The outcome of getting ready for a claim.
+pub enum Preparation {
+    /// The claim can be made.
+    Ready(ReadyClaim),
     /// Not now; to be tried again.
     Again,
     /// There is nothing to claim, and nothing to wait for.
     Rest,
 }
 
-/// Which claim is next.
+/// The next claim, as its claimer sees it.
 #[derive(Clone, Copy)]
-pub struct Turn {
-    /// How many were made before it.
+pub struct ClaimTurn {
+    /// The number of claims before it.
     pub number: u64,
     /// The claim of another process that is to be taken over.
     pub take_over: Option<ClaimName>,
     /// Another claim is outstanding, and will leave something.
     pub follows: bool,
-    /// What was taken over waits for the rest: neither a gate nor room may be waited for.
+    /// Elements that were taken over wait for the rest: neither a gate nor room may be waited for.
     pub gathers: bool,
-    /// When the claimer may end; `None` if it may not.
-    pub rest: Option<Rest>,
+    /// The point from which the claimer may end; `None` if it may not.
+    pub rest: Option<RestAfter>,
 }
 
 /// Waits until something may be due, and until there is everything that a claim needs. Cancel safe.
-pub async fn prepare(queue: &Arc<Queue>, turn: Turn) -> Prepared {
-    queue.watch.at(Stage::Alarm);
+pub async fn prepare(queue: &Arc<Queue>, turn: ClaimTurn) -> Preparation {
+    queue.progress.at(Stage::Alarm);
     let reason = match turn.follows || turn.take_over.is_some() || turn.gathers {
         true => Wakeup::More,
         false => match queue.alarm.wait(|| queue.home().now_ms(), turn.rest).await {
             Some(reason) => reason,
-            None => return Prepared::Rest,
+            None => return Preparation::Rest,
         },
     };
     // Boxed, because a claimer mostly waits.
-    Box::pin(get_ready(queue, turn, reason)).await.map_or(Prepared::Again, Prepared::Ready)
+    Box::pin(get_ready(queue, turn, reason)).await.map_or(Preparation::Again, Preparation::Ready)
 }
 
 /// Waits until there is everything that a claim needs.
-async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Ready> {
+async fn get_ready(queue: &Arc<Queue>, turn: ClaimTurn, reason: Wakeup) -> Option<ReadyClaim> {
     let process = &queue.process;
     // Before anything is taken that queues on another Redis need as well: one that does not answer holds up its own alone.
-    queue.watch.at(Stage::Redis);
+    queue.progress.at(Stage::Redis);
     queue.home().ready().await;
-    queue.watch.at(Stage::Gate);
+    queue.progress.at(Stage::Gate);
     let probe = if turn.gathers { None } else { pass_gate(queue).await };
     // A probe is the first element of a claim. Of what is taken over in order, that may be in the last claim.
     let in_order = queue.spec.order.is_some() && turn.take_over.is_some();
@@ -102,7 +102,7 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
         }
         queue.alarm.ring(Wakeup::More);
         drop(probe);
-        queue.watch.at(Stage::Rate);
+        queue.progress.at(Stage::Rate);
         tokio::time::sleep(wait).await;
         return None;
     }
@@ -119,21 +119,21 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     let (bytes, takes) = queue.budget.share((limit / 4).max(largest), largest, BATCH_BYTES as u64);
     let takes = takes.saturating_add(room_of(largest) - largest);
     let rate = Refund { queue, unused: granted };
-    queue.watch.at(Stage::Room);
-    let then = || queue.watch.at(Stage::ProcessRoom);
+    queue.progress.at(Stage::Room);
+    let then = || queue.progress.at(Stage::ProcessRoom);
     // In order a claim is taken over as a whole: what stays would be behind what goes back. It has no more than was in flight at
     // its owner.
     let (room, most, bytes) = match in_order && !alone || turn.gathers {
-        true => (Reserved::none(&queue.budget, of_process), granted.into(), limit),
+        true => (RoomReserved::none(&queue.budget, of_process), granted.into(), limit),
         false => {
             let want = Room { count: granted.into(), bytes: takes };
-            let room = Reserved::of(&queue.budget, then, of_process, want).await;
+            let room = RoomReserved::of(&queue.budget, then, of_process, want).await;
             let Room { count, bytes: granted } = room.room();
             (room, count, bytes.min(granted))
         }
     };
     // Room first, the guard last: what is held ahead has room and waits for the guard.
-    queue.watch.at(Stage::Isolation);
+    queue.progress.at(Stage::Isolation);
     let isolation = Isolation::of(process, alone).await;
     if !queue.home().is_up() {
         // Meanwhile it went away. Everything is given back, and taken again when it is there.
@@ -142,22 +142,22 @@ async fn get_ready(queue: &Arc<Queue>, turn: Turn, reason: Wakeup) -> Option<Rea
     }
     rate.used(most);
     woke();
-    Some(Ready { room, most, bytes, isolation, probe, take_over: turn.take_over, ahead })
+    Some(ReadyClaim { room, most, bytes, isolation, probe, take_over: turn.take_over, ahead })
 }
 
 /// Waits until nothing holds the queue up; with a permission if it takes one.
-async fn pass_gate(queue: &Arc<Queue>) -> Option<Probe> {
+async fn pass_gate(queue: &Arc<Queue>) -> Option<GateProbe> {
     let mut changes = queue.process.gates.subscribe();
     loop {
         changes.mark_unchanged();
         queue.learn_pauses().await;
         let until = match queue.gate() {
-            Gate::Free => return None,
-            Gate::Probe(probe) => {
+            ClaimGate::Free => return None,
+            ClaimGate::Probe(probe) => {
                 queue.events.metrics().woke(Wakeup::Probe);
                 return Some(probe);
             }
-            Gate::Wait(until) => until,
+            ClaimGate::Wait(until) => until,
         };
         let wait = until.map_or(Duration::from_secs(60), |at| at.since(Instant::now()));
         // Order does not matter: both only lead to another look at the gate. A closed channel means that the

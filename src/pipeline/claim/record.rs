@@ -17,41 +17,50 @@ use crate::clock::Instant;
 use crate::link::History;
 use crate::message::{MessageId, Origin};
 use crate::pipeline::limits::budget::Room;
-use crate::pipeline::limits::reserved::Reserved;
+use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
-use crate::plant::{Lie, planted};
 use crate::source::ledger::claims::{ClaimName, Element, Part, Whole};
 use crate::spans::Traces;
 
+/// Whether neighbours are taken along, which the rule above forbids: for the tests of those that must notice it.
+#[cfg(debug_assertions)]
+pub(in crate::pipeline) use crate::fault_injection::takes_neighbours_along;
+
+/// No release build does.
+#[cfg(not(debug_assertions))]
+pub(in crate::pipeline) const fn takes_neighbours_along() -> bool {
+    false
+}
+
 /// A claim that this process holds.
 pub struct Claim {
-    /// Its queue.
+    /// The context of its queue.
     pub queue: Arc<Queue>,
-    /// Its name.
+    /// The name of the claim.
     pub name: ClaimName,
     /// Redis time in ms after which it cannot run again.
     pub not_after_ms: i64,
     /// Whether a sink may have what it holds: it was taken over, or turned up again.
     pub may_repeat: bool,
-    /// What it took.
+    /// The elements that it took.
     pub elements: Vec<Element>,
-    /// When its reply was read.
+    /// The time at which its reply was read.
     pub since: Instant,
     /// The traces of its elements; none where elements are not traced. Boxed, because most daemons have none.
     pub traces: Option<Box<Traces>>,
-    state: Mutex<State>,
+    state: Mutex<ClaimState>,
 }
 
-/// What a claim or a takeover took, or what was found of it.
+/// The contents of a claim or a takeover, as its reply or a look for it brought them.
 #[derive(Debug)]
-pub struct Taken {
+pub struct ClaimContents {
     /// Name of the claim.
     pub name: ClaimName,
     /// Redis time in ms after which it cannot run again.
     pub not_after_ms: i64,
     /// Whether a sink may have its elements: another owner, or this process, may have sent them.
     pub may_repeat: bool,
-    /// Its elements.
+    /// The elements of the claim.
     pub elements: Vec<Element>,
     /// Whether these are all that was ever under the name: not if there are entries beside them that this version cannot read, or
     /// if it was found by its name, when something may have left it already.
@@ -63,60 +72,60 @@ pub struct Taken {
 }
 
 #[derive(Debug)]
-struct State {
+struct ClaimState {
     /// End of the lease.
     deadline: Instant,
     /// Another process took the claim over, or Redis has lost it.
     lost: bool,
-    /// What was ever under its name was confirmed, or is still here.
+    /// Whether all that was ever under its name was confirmed, or is still here.
     only_confirmed: bool,
     /// The history of the server in which its elements are known to be under its name.
     history: Option<History>,
-    stages: Vec<Stage>,
-    counts: Counts,
+    stages: Vec<ElementStage>,
+    counts: StageCounts,
     /// Elements that were written back under a new header, by their place.
     rewritten: Vec<(usize, Element)>,
-    room: Reserved,
+    room: RoomReserved,
 }
 
-/// How far an element is.
+/// The progress of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ElementStage {
     InHand,
     /// Confirmed, and not written.
     Unwritten,
-    /// Its verdict is queued or on its way.
+    /// The verdict is queued or on its way.
     OnItsWay(Ending),
     Ended(Ending),
     Stale,
 }
 
-/// How an element left its claim.
+/// The way in which an element left its claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// Every sink had confirmed it.
     Confirmed,
-    /// It was moved elsewhere: to the retries, the dead letters, a list, the source.
+    /// Moved elsewhere: to the retries, the dead letters, a list, the source.
     Moved,
 }
 
-/// How many elements are at a stage.
+/// The number of elements at each stage.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts {
+struct StageCounts {
     in_hand: usize,
     unwritten: usize,
     on_its_way: usize,
     stale: usize,
 }
 
-impl Counts {
-    fn of(&mut self, stage: Stage) -> Option<&mut usize> {
+impl StageCounts {
+    fn of(&mut self, stage: ElementStage) -> Option<&mut usize> {
         match stage {
-            Stage::InHand => Some(&mut self.in_hand),
-            Stage::Unwritten => Some(&mut self.unwritten),
-            Stage::OnItsWay(_) => Some(&mut self.on_its_way),
-            Stage::Stale => Some(&mut self.stale),
-            Stage::Ended(_) => None,
+            ElementStage::InHand => Some(&mut self.in_hand),
+            ElementStage::Unwritten => Some(&mut self.unwritten),
+            ElementStage::OnItsWay(_) => Some(&mut self.on_its_way),
+            ElementStage::Stale => Some(&mut self.stale),
+            ElementStage::Ended(_) => None,
         }
     }
 
@@ -126,9 +135,9 @@ impl Counts {
     }
 }
 
-impl State {
+impl ClaimState {
     /// Moves an element on, if it is at the stage that the caller takes it from.
-    fn move_on(&mut self, place: usize, from: Stage, to: Stage) -> bool {
+    fn move_on(&mut self, place: usize, from: ElementStage, to: ElementStage) -> bool {
         match self.stages.get_mut(place) {
             Some(stage) if *stage == from => *stage = to,
             _ => return false,
@@ -143,29 +152,29 @@ impl State {
     }
 }
 
-/// What of a claim can be written.
+/// The confirmations of a claim that can be written.
 #[derive(Debug, PartialEq)]
 pub enum Unwritten {
     /// All that was ever in it is confirmed.
     Whole(Whole),
-    /// These places are; others are still in hand, or stay.
+    /// Some elements are confirmed; others are still in hand, or stay.
     Some(Vec<usize>),
 }
 
-/// What has become of a claim.
+/// The state of a claim after some of its elements have left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(in crate::pipeline) enum ClaimEnd {
     /// Elements are in hand, or have verdicts to be written.
     Open,
     /// Nothing is left in it.
     Empty,
-    /// What was dropped as stale is left in it.
+    /// Elements that were dropped as stale are left in it.
     Left,
 }
 
-/// How what is under the name of a claim differs from what its process believed.
+/// The differences between what is under the name of a claim and what its process believed.
 #[derive(Debug, Default)]
-pub struct Differences {
+pub struct ClaimDifferences {
     /// Elements that every sink has confirmed, and that are there again.
     pub confirmed: Vec<Element>,
     /// Elements that were moved elsewhere, and that are there again.
@@ -174,7 +183,7 @@ pub struct Differences {
     pub missing: Vec<usize>,
 }
 
-/// What tells the elements of a claim apart, whatever headers they have: equal payloads of a ready list by their ids.
+/// The key of an element within its claim, whatever header it has: equal payloads of a ready list by their ids.
 type Key = (Bytes, Option<MessageId>);
 
 fn key(element: &Element) -> Key {
@@ -188,18 +197,18 @@ impl std::fmt::Debug for Claim {
 }
 
 impl Claim {
-    /// Takes up what was taken. `room` is what was reserved for it: what is not needed is released, what is missing is
+    /// The claim of these contents. `room` is what was reserved for it: what is not needed is released, what is missing is
     /// taken all the same.
-    pub fn new(queue: &Arc<Queue>, taken: Taken, mut room: Reserved) -> Arc<Claim> {
-        let Taken { name, not_after_ms, may_repeat, elements, complete, deadline, history } = taken;
+    pub(in crate::pipeline) fn new(queue: &Arc<Queue>, taken: ClaimContents, mut room: RoomReserved) -> Arc<Claim> {
+        let ClaimContents { name, not_after_ms, may_repeat, elements, complete, deadline, history } = taken;
         let bytes = elements.iter().map(|element| element.room()).sum();
         // Bodies go with their elements, each by a verdict of its own.
         let only_confirmed = complete && elements.iter().all(|element| element.body.is_none());
         room.set(Room { count: elements.len() as u64, bytes });
-        let counts = Counts { in_hand: elements.len(), ..Counts::default() };
-        let stages = vec![Stage::InHand; elements.len()];
+        let counts = StageCounts { in_hand: elements.len(), ..StageCounts::default() };
+        let stages = vec![ElementStage::InHand; elements.len()];
         let state =
-            State { deadline, lost: false, only_confirmed, history, stages, counts, rewritten: Vec::new(), room };
+            ClaimState { deadline, lost: false, only_confirmed, history, stages, counts, rewritten: Vec::new(), room };
         let since = Instant::now();
         let claim = Claim {
             traces: queue.process.tracer.as_ref().map(|tracer| Box::new(tracer.claim(since))),
@@ -211,9 +220,7 @@ impl Claim {
             since,
             state: Mutex::new(state),
         };
-        let claim = Arc::new(claim);
-        queue.leases.insert(claim.clone());
-        claim
+        Arc::new(claim)
     }
 
     /// The element at this place, as it is in Redis now.
@@ -223,7 +230,7 @@ impl Claim {
         rewritten.or(self.elements.get(place)).cloned()
     }
 
-    /// Its exact member, and the key that holds it.
+    /// The exact member of an element, and the key that holds it.
     pub fn member(&self, place: usize) -> Option<(Part, Bytes)> {
         self.element(place).map(|element| (element.part(), element.member))
     }
@@ -280,10 +287,10 @@ impl Claim {
         self.lock().counts.open()
     }
 
-    /// What the foreign program wrote, of the elements that have not ended.
+    /// The bytes that the foreign program wrote, of the elements that have not ended.
     pub fn in_hand(&self) -> Vec<Bytes> {
         let state = self.lock();
-        let open = |stage: &Stage| !matches!(stage, Stage::Ended(_) | Stage::Stale);
+        let open = |stage: &ElementStage| !matches!(stage, ElementStage::Ended(_) | ElementStage::Stale);
         let places = self.elements.iter().zip(&state.stages);
         places.filter(|(_, stage)| open(stage)).map(|(element, _)| element.bytes()).collect()
     }
@@ -291,7 +298,8 @@ impl Claim {
     /// Due time in Redis ms of the oldest element that has not ended.
     pub fn oldest_due_ms(&self) -> Option<i64> {
         let state = self.lock();
-        let open = self.elements.iter().zip(&state.stages).filter(|(_, stage)| !matches!(stage, Stage::Ended(_)));
+        let open =
+            self.elements.iter().zip(&state.stages).filter(|(_, stage)| !matches!(stage, ElementStage::Ended(_)));
         open.filter_map(|(element, _)| element.due_ms()).min()
     }
 
@@ -299,7 +307,7 @@ impl Claim {
     pub fn confirmed(&self, places: impl IntoIterator<Item = usize>) -> bool {
         let mut state = self.lock();
         for place in places {
-            state.move_on(place, Stage::InHand, Stage::Unwritten);
+            state.move_on(place, ElementStage::InHand, ElementStage::Unwritten);
         }
         state.counts.in_hand == 0 && state.counts.on_its_way == 0 && state.counts.unwritten > 0
     }
@@ -307,22 +315,22 @@ impl Claim {
     /// The element has a verdict of its own, which is written by itself.
     pub fn decided(&self, place: usize) {
         let mut state = self.lock();
-        state.move_on(place, Stage::InHand, Stage::OnItsWay(Ending::Moved));
+        state.move_on(place, ElementStage::InHand, ElementStage::OnItsWay(Ending::Moved));
         state.only_confirmed = false;
     }
 
     /// Takes the confirmations that are not written. `partly`: also if others of the claim are still in hand.
     pub fn take_unwritten(&self, partly: bool) -> Option<Unwritten> {
         let mut state = self.lock();
-        let Counts { in_hand, unwritten, on_its_way, stale: _ } = state.counts;
-        let careless = planted(Lie::NeighbourTakenAlong);
-        let whole = in_hand == 0 && on_its_way == 0 && (state.only_confirmed || careless);
+        let StageCounts { in_hand, unwritten, on_its_way, stale: _ } = state.counts;
+        let whole = in_hand == 0 && on_its_way == 0 && (state.only_confirmed || takes_neighbours_along());
         if unwritten == 0 || !whole && !partly && (in_hand > 0 || on_its_way > 0) {
             return None;
         }
-        let places: Vec<usize> = (0..state.stages.len()).filter(|at| state.stages[*at] == Stage::Unwritten).collect();
+        let places: Vec<usize> =
+            (0..state.stages.len()).filter(|at| state.stages[*at] == ElementStage::Unwritten).collect();
         for &place in &places {
-            state.move_on(place, Stage::Unwritten, Stage::OnItsWay(Ending::Confirmed));
+            state.move_on(place, ElementStage::Unwritten, ElementStage::OnItsWay(Ending::Confirmed));
         }
         if !whole {
             return Some(Unwritten::Some(places));
@@ -338,7 +346,7 @@ impl Claim {
     /// The places with a verdict on its way.
     pub fn on_their_way(&self) -> Vec<usize> {
         let state = self.lock();
-        (0..state.stages.len()).filter(|at| matches!(state.stages[*at], Stage::OnItsWay(_))).collect()
+        (0..state.stages.len()).filter(|at| matches!(state.stages[*at], ElementStage::OnItsWay(_))).collect()
     }
 
     /// Whether its name may be removed with whatever is under it, by a call that is over before this point: nothing has left it in
@@ -348,12 +356,12 @@ impl Claim {
         let state = self.lock();
         let history = self.queue.home().history();
         let only_confirmed = state.only_confirmed && history.is_some() && state.history == history;
-        (only_confirmed || planted(Lie::NeighbourTakenAlong)) && !state.lost && state.deadline > until
+        (only_confirmed || takes_neighbours_along()) && !state.lost && state.deadline > until
     }
 
-    /// How what is under its name differs from what it is believed to hold, after the server may have forgotten writes. Elements that
+    /// Compares what is under its name with what it is believed to hold, after the server may have forgotten writes. Elements that
     /// are there under another header than was written last are known by the one that is there.
-    pub fn differences(&self, contents: Vec<Element>) -> Differences {
+    pub fn differences(&self, contents: Vec<Element>) -> ClaimDifferences {
         let mut state = self.lock();
         // What has gone may come back with the next change.
         state.only_confirmed = false;
@@ -369,12 +377,12 @@ impl Claim {
             let exact =
                 same.and_then(|same| Some(same.swap_remove(same.iter().position(|at| at.member == known.member)?)));
             match (state.stages[place], exact) {
-                (Stage::Ended(_), Some(back)) => there.entry(key(&back)).or_default().push(back),
-                (Stage::Ended(_), None) | (_, Some(_)) => {}
+                (ElementStage::Ended(_), Some(back)) => there.entry(key(&back)).or_default().push(back),
+                (ElementStage::Ended(_), None) | (_, Some(_)) => {}
                 (_, None) => open.push(place),
             }
         }
-        let mut differences = Differences::default();
+        let mut differences = ClaimDifferences::default();
         for place in open {
             let found = there.get_mut(&key(&self.elements[place])).and_then(Vec::pop);
             match (found, state.stages[place]) {
@@ -382,12 +390,12 @@ impl Claim {
                     found.body = self.elements[place].body.clone();
                     state.rewritten.push((place, found));
                 }
-                (None, Stage::InHand) => differences.missing.push(place),
+                (None, ElementStage::InHand) => differences.missing.push(place),
                 (None, _) => {}
             }
         }
         for (place, element) in self.elements.iter().enumerate() {
-            if state.stages[place] == Stage::Ended(Ending::Confirmed)
+            if state.stages[place] == ElementStage::Ended(Ending::Confirmed)
                 && let Some(mut back) = there.get_mut(&key(element)).and_then(Vec::pop)
             {
                 back.body = element.body.clone();
@@ -398,7 +406,7 @@ impl Claim {
         differences
     }
 
-    /// Its elements are known to be under its name in this history.
+    /// Notes that its elements are known to be under its name in this history.
     pub fn known_in(&self, history: History) {
         self.lock().history = Some(history);
     }
@@ -408,51 +416,48 @@ impl Claim {
         self.lock().history
     }
 
-    /// The verdicts on these elements were answered. Their room is released; a claim that ends leaves the leases.
-    pub fn ended(&self, places: impl IntoIterator<Item = usize>) {
+    /// Ends these elements, because their verdicts were answered, and releases their room.
+    pub(in crate::pipeline) fn ended(&self, places: impl IntoIterator<Item = usize>) -> ClaimEnd {
         let end = |stage| match stage {
-            Stage::OnItsWay(ending) => Some(Stage::Ended(ending)),
+            ElementStage::OnItsWay(ending) => Some(ElementStage::Ended(ending)),
             _ => None,
         };
         let Some(traces) = &self.traces else { return self.leave(places, end) };
         let places: Vec<usize> = places.into_iter().collect();
         traces.ended(places.iter().copied(), self.queue.home().now_ms());
-        self.leave(places, end);
+        self.leave(places, end)
     }
 
-    /// The lease of this element is over: it is dropped here, and stays in Redis.
-    pub fn stale(&self, place: usize) {
-        self.leave([place], |stage| (stage == Stage::InHand).then_some(Stage::Stale));
+    /// Drops an element whose lease is over: it stays in Redis.
+    pub(in crate::pipeline) fn stale(&self, place: usize) -> ClaimEnd {
+        self.leave([place], |stage| (stage == ElementStage::InHand).then_some(ElementStage::Stale))
     }
 
-    fn leave(&self, places: impl IntoIterator<Item = usize>, to: impl Fn(Stage) -> Option<Stage>) {
-        let end = {
-            let mut state = self.lock();
-            let mut room = Room::default();
-            for place in places {
-                let Some(from) = state.stages.get(place).copied() else { continue };
-                let Some(to) = to(from) else { continue };
-                state.only_confirmed &= to != Stage::Stale;
-                if state.move_on(place, from, to) {
-                    room.count += 1;
-                    room.bytes += self.elements[place].room();
-                }
+    fn leave(
+        &self,
+        places: impl IntoIterator<Item = usize>,
+        to: impl Fn(ElementStage) -> Option<ElementStage>,
+    ) -> ClaimEnd {
+        let mut state = self.lock();
+        let mut room = Room::default();
+        for place in places {
+            let Some(from) = state.stages.get(place).copied() else { continue };
+            let Some(to) = to(from) else { continue };
+            state.only_confirmed &= to != ElementStage::Stale;
+            if state.move_on(place, from, to) {
+                room.count += 1;
+                room.bytes += self.elements[place].room();
             }
-            state.room.release(room);
-            match state.counts {
-                counts if counts.open() > 0 => End::Open,
-                Counts { stale: 0, .. } => End::Empty,
-                _ => End::Left,
-            }
-        };
-        match end {
-            End::Open => {}
-            End::Empty => self.queue.leases.bury(self),
-            End::Left => self.queue.leases.remove(self),
+        }
+        state.room.release(room);
+        match state.counts {
+            counts if counts.open() > 0 => ClaimEnd::Open,
+            StageCounts { stale: 0, .. } => ClaimEnd::Empty,
+            _ => ClaimEnd::Left,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClaimState> {
         self.state.lock()
     }
 }

@@ -1,14 +1,15 @@
 //! What the reply to a claim brings: elements to take over, and what it says about ghosts, clocks, and entries of ours.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::message::Origin;
-use crate::pipeline::claim::record::Taken;
-use crate::pipeline::claim::{Batch, Claim, Isolation};
-use crate::pipeline::gate::Probe;
-use crate::pipeline::limits::reserved::Reserved;
+use crate::pipeline::active::ActiveQueue;
+use crate::pipeline::claim::batch::ClaimBatch;
+use crate::pipeline::claim::isolation::Isolation;
+use crate::pipeline::claim::record::ClaimContents;
+use crate::pipeline::gate::GateProbe;
+use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::claims::Claimed;
 use crate::telemetry::labels::ClaimLabel;
@@ -18,7 +19,7 @@ pub fn more_is_due(claimed: &Claimed) -> bool {
     claimed.more || claimed.next_ms.is_some_and(|next| next <= claimed.now_ms)
 }
 
-/// What the due times show about the producers' clocks: see [`Queue::saw_nothing_due`].
+/// Notes what the due times show about the producers' clocks: see [`Queue::saw_nothing_due`].
 pub fn look_at_due_times(queue: &Queue, claimed: &Claimed, nothing_due_ms: i64) {
     let delayed = claimed.elements.iter().filter(|element| element.header.is_none());
     for due_ms in delayed.filter_map(|element| element.due_ms()) {
@@ -33,7 +34,7 @@ pub fn look_at_due_times(queue: &Queue, claimed: &Claimed, nothing_due_ms: i64) 
 }
 
 /// After a failover that lost writes, what was confirmed here is claimed as if for the first time.
-pub fn look_for_repeats(queue: &Queue, claimed: &Claimed) {
+pub fn look_for_repeats(queue: &ActiveQueue, claimed: &Claimed) {
     queue.recent.answered(Instant::now(), queue.home().history(), || queue.leases.hashes());
     queue.events.metrics().possible_duplicates(queue.recent.met(claimed.elements.iter()));
 }
@@ -66,11 +67,11 @@ pub fn note(queue: &Queue, claimed: &Claimed) {
 
 /// Takes up what a claim or takeover took.
 pub fn accept(
-    queue: &Arc<Queue>,
-    taken: Taken,
+    queue: &ActiveQueue,
+    taken: ClaimContents,
     retried: usize,
-    (room, isolation, probe): (Reserved, Isolation, Option<Probe>),
-) -> Option<Batch> {
+    (room, isolation, probe): (RoomReserved, Isolation, Option<GateProbe>),
+) -> Option<ClaimBatch> {
     let (name, elements) = (taken.name, &taken.elements);
     if elements.is_empty() {
         return None;
@@ -94,6 +95,6 @@ pub fn accept(
         count(ClaimLabel::Ready, ready);
         count(ClaimLabel::Delayed, of_source.len() - ready);
     }
-    let claim = Claim::new(queue, taken, room);
-    Some(Batch::new(claim, isolation, probe))
+    let claim = queue.leases.take_up(taken, room);
+    Some(ClaimBatch::new(queue.settler.clone(), claim, isolation, probe))
 }

@@ -5,6 +5,7 @@
 //! server's history the claims of this process are compared with what it has in hand.
 
 use crate::link::History;
+use crate::pipeline::leases::Leases;
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
 use crate::source::ledger::claims::ClaimName;
@@ -14,11 +15,11 @@ const MOST: usize = 100_000;
 
 /// The history of the server in which the claims were compared last.
 #[derive(Debug, Default)]
-pub struct Returned {
+pub struct ReturnedClaims {
     looked_in: Option<History>,
 }
 
-impl Returned {
+impl ReturnedClaims {
     /// Whether the queue is in order, and its claims were not compared in this history.
     pub fn are_unknown(&self, queue: &Queue) -> bool {
         queue.spec.order.is_some() && (self.looked_in.is_none() || self.looked_in != queue.home().history())
@@ -35,10 +36,11 @@ impl Returned {
     /// # Errors
     ///
     /// After any error it may be called again.
-    pub async fn look(&mut self, queue: &Queue, taken: bool) -> Result<Vec<ClaimName>, StoreError> {
+    pub async fn look(&mut self, leases: &Leases, taken: bool) -> Result<Vec<ClaimName>, StoreError> {
+        let queue = leases.queue();
         let looked_in = queue.home().history();
         // First, because a verdict may be written between the two.
-        let in_hand = queue.leases.in_hand();
+        let in_hand = leases.in_hand();
         let (names, _) = queue.store.expired(i64::MAX, MOST).await?;
         let mut found = Vec::new();
         for name in names.into_iter().filter(|name| name.owner == queue.store.owner()) {

@@ -3,14 +3,14 @@
 
 use bytes::Bytes;
 
-use crate::pipeline::claim::Parts;
+use crate::pipeline::claim::element::ElementState;
 use crate::pipeline::settle::verdict::Death;
 
 /// The fields of the dead stream, in their order.
-pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
+pub fn fields(state: &ElementState, death: &Death) -> Vec<(&'static str, Bytes)> {
     let Death { reason, sink, destination, failure, shown: _ } = death;
-    let header = &parts.header;
-    let queue = parts.queue();
+    let header = &state.header;
+    let queue = state.queue();
     let attempts = header.attempts.saturating_add(death.ended_an_attempt().into());
     let now_ms = queue.home().now_ms();
     let text = |value: String| Bytes::from(value);
@@ -26,16 +26,16 @@ pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
         Some(failure) => (failure.class.as_str(), failure.code.to_owned(), failure.message.clone()),
         None => (header.class.map_or("", |class| class.as_str()), header.code().to_owned(), String::new()),
     };
-    let attempts_seen = serde_json::to_string(&queue.history.take(parts.id.id)).unwrap_or_default();
+    let attempts_seen = serde_json::to_string(&queue.history.take(state.id.id)).unwrap_or_default();
     let mut fields = vec![
-        ("id", text(parts.id.to_string())),
+        ("id", text(state.id.to_string())),
         ("reason", Bytes::from_static(reason.as_str().as_bytes())),
         ("queue", text(queue.spec.id.to_string())),
         ("origin", Bytes::from_static(header.origin.as_str().as_bytes())),
         ("due_ms", header.due_ms().map(|ms| text(ms.to_string())).unwrap_or_default()),
         ("died_ms", text(now_ms.to_string())),
         ("attempts", text(attempts.to_string())),
-        ("expiries", text(parts.claim.name.expiries.to_string())),
+        ("expiries", text(state.claim.name.expiries.to_string())),
         ("first_attempt_ms", time(header.first_attempt_ms)),
         ("last_attempt_ms", time(header.last_attempt_ms)),
         ("class", Bytes::from_static(class.as_bytes())),
@@ -49,8 +49,8 @@ pub fn fields(parts: &Parts, death: &Death) -> Vec<(&'static str, Bytes)> {
     ];
     // Only of a source with scores that are no times in ms, which go back as they were.
     fields.extend(header.kept_score().map(|score| ("score", text(score.to_string()))));
-    fields.push(("element", parts.element.bytes()));
+    fields.push(("element", state.element.bytes()));
     // The letter has the job whole, because its body goes from where it was.
-    fields.extend(parts.element.body_bytes().map(|body| ("body", body.clone())));
+    fields.extend(state.element.body_bytes().map(|body| ("body", body.clone())));
     fields
 }

@@ -16,7 +16,7 @@ use crate::backoff::{Backoff, Jitter};
 use crate::clock::Instant;
 use crate::link::History;
 use crate::message::{About, Class, Failure, Outcome};
-use crate::pipeline::deliver::destinations::LaneKey;
+use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{DeadLetterTarget, Queue};
 use crate::route::ElementInfo;
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const PAGE: usize = 100;
 /// Waits after failures. Only one daemon forwards a queue's dead letters, so there is no jitter.
 const WAIT: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::None);
-/// How long a letter that was refused for good is left alone.
+/// The time for which a letter that was refused for good is left alone.
 const REFUSED: Duration = Duration::from_secs(600);
 /// Pause of a letter that failed otherwise, so that it does not block the letters after it.
 const FAILED: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ const STRIKES: u32 = 2;
 pub async fn run(queue: Arc<Queue>) {
     let Some(target) = &queue.dead_letter_to else { return };
     let at_sink = AtomicU64::new(0);
-    let mut forwarder = Forwarder {
+    let mut forwarder = LetterForwarder {
         queue: &queue,
         target,
         confirmed: Vec::new(),
@@ -77,7 +77,7 @@ pub async fn run(queue: Arc<Queue>) {
         tokio::select! {
             biased;
             () = stopping.cancelled() => break,
-            () = queue.dead_letters.notified(), if ended == Ended::Idle => {}
+            () = queue.dead_letters.notified(), if ended == PassEnd::Idle => {}
             () = tokio::time::sleep(wait) => {}
         }
     }
@@ -87,9 +87,9 @@ pub async fn run(queue: Arc<Queue>) {
     drop(tokio::time::timeout(Duration::from_millis(500), give_back).await);
 }
 
-/// How a look at the stream ended.
+/// The end of a look at the stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum PassEnd {
     /// Nothing is left to forward now, or another daemon does it.
     Idle,
     /// There is more to do.
@@ -98,7 +98,7 @@ enum Ended {
     Failed,
 }
 
-struct Forwarder<'a> {
+struct LetterForwarder<'a> {
     queue: &'a Queue,
     target: &'a DeadLetterTarget,
     /// Letters that the sink has, while Redis has not answered that they are out of the stream: they are not sent again.
@@ -107,26 +107,26 @@ struct Forwarder<'a> {
     history: Option<History>,
     /// Letters that failed, and when to try them again.
     aside: HashMap<String, Instant>,
-    /// How many letters there were at the last look.
+    /// The number of letters at the last look.
     count: usize,
     /// Letters at the sink without an answer.
     at_sink: &'a AtomicU64,
     failures: u32,
     /// The one destination of all letters, if there is one and a letter was routed.
-    only: Option<LaneKey>,
+    only: Option<DestinationKey>,
 }
 
-impl Forwarder<'_> {
+impl LetterForwarder<'_> {
     fn allows(&self) -> Allow {
         self.target.handle.allows(self.only)
     }
 
-    fn pause(&mut self, ended: Ended) -> Duration {
-        self.failures = if ended == Ended::Failed { self.failures.saturating_add(1) } else { 0 };
+    fn pause(&mut self, ended: PassEnd) -> Duration {
+        self.failures = if ended == PassEnd::Failed { self.failures.saturating_add(1) } else { 0 };
         match ended {
-            Ended::Idle => LOOK,
-            Ended::Again => Duration::ZERO,
-            Ended::Failed => WAIT.bound(self.failures - 1),
+            PassEnd::Idle => LOOK,
+            PassEnd::Again => Duration::ZERO,
+            PassEnd::Failed => WAIT.bound(self.failures - 1),
         }
     }
 
@@ -135,7 +135,7 @@ impl Forwarder<'_> {
         self.target.handle.longest().saturating_mul(4).max(Duration::from_secs(60))
     }
 
-    async fn round(&mut self) -> Ended {
+    async fn round(&mut self) -> PassEnd {
         match self.pages().await {
             Ok(ended) => ended,
             // Nothing is lost by a lost answer: the letters stay, or they are gone because they were confirmed.
@@ -143,12 +143,12 @@ impl Forwarder<'_> {
                 if let StoreError::Reply(_) = problem {
                     self.queue.events.dead_letter_stays("", &problem.to_string());
                 }
-                Ended::Failed
+                PassEnd::Failed
             }
         }
     }
 
-    async fn pages(&mut self) -> Result<Ended, StoreError> {
+    async fn pages(&mut self) -> Result<PassEnd, StoreError> {
         let now = Instant::now();
         self.aside.retain(|_, until| *until > now);
         let count = self.queue.store.dead_count().await?;
@@ -156,34 +156,34 @@ impl Forwarder<'_> {
         // What was put aside is not read again and again.
         if count == 0 || !changed && count <= self.aside.len() {
             self.confirmed.clear();
-            return Ok(Ended::Idle);
+            return Ok(PassEnd::Idle);
         }
         // The lease before the letters: a letter read under another's lease may have been forwarded when it is sent.
         let mut taken_over = false;
-        let Some(mut send_before) = self.renew(&mut taken_over).await? else { return Ok(Ended::Idle) };
+        let Some(mut send_before) = self.renew(&mut taken_over).await? else { return Ok(PassEnd::Idle) };
         self.queue.learn_pauses().await;
         let store = &self.queue.store;
         let newest = store.dead_range(Order::Newest, "+", "-", 1).await?.pop().map(|letter| letter.stream_id);
         let mut pages = DeadPages::new(Order::Oldest, newest);
         let mut strikes = 0;
         loop {
-            let Some((order, from, until, count)) = pages.next(PAGE) else { return Ok(Ended::Idle) };
+            let Some((order, from, until, count)) = pages.next(PAGE) else { return Ok(PassEnd::Idle) };
             self.history = self.queue.home().history();
             let mut page = store.dead_range(order, &from, &until, count).await?;
             pages.read(&page);
             if page.is_empty() {
-                return Ok(Ended::Idle);
+                return Ok(PassEnd::Idle);
             }
             page.retain(|letter| !self.aside.contains_key(&letter.stream_id));
             if page.is_empty() {
                 continue;
             }
             if self.queue.stopping.is_cancelled() {
-                return Ok(Ended::Failed);
+                return Ok(PassEnd::Failed);
             }
             // A paused queue forwards its letters, a paused sink gets none.
             if self.queue.has_paused(&self.target.spec.sink) {
-                return Ok(Ended::Idle);
+                return Ok(PassEnd::Idle);
             }
             if std::mem::take(&mut taken_over) {
                 // The former lease holder died or stalled with letters at the sink.
@@ -192,14 +192,14 @@ impl Forwarder<'_> {
             let all = page.len();
             let sent = self.deliver(page, send_before).await;
             let arrived = self.confirmed.len();
-            let Some(next) = self.renew(&mut taken_over).await? else { return Ok(Ended::Idle) };
+            let Some(next) = self.renew(&mut taken_over).await? else { return Ok(PassEnd::Idle) };
             send_before = next;
             strikes = if arrived > 0 { 0 } else { strikes + 1 };
             if strikes >= STRIKES || self.allows() != Allow::Free {
-                return Ok(Ended::Failed);
+                return Ok(PassEnd::Failed);
             }
             if sent < all {
-                return Ok(Ended::Again);
+                return Ok(PassEnd::Again);
             }
         }
     }
@@ -245,7 +245,8 @@ impl Forwarder<'_> {
         messages.truncate(granted as usize);
         // A sink that is down is asked with one letter. The probe is taken last, when there is a letter that will ask.
         let varies = self.target.spec.target.varies(About::Route);
-        self.only = messages.first().filter(|_| !varies).map(|(_, message)| LaneKey::of(&message.destination, None));
+        self.only =
+            messages.first().filter(|_| !varies).map(|(_, message)| DestinationKey::of(&message.destination, None));
         let probe = match self.allows() {
             Allow::Free => None,
             Allow::Probe => match handle.start_probe(self.only) {

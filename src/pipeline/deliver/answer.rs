@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::message::{About, Class, Failure, Outcome};
 use crate::model::Unroutable;
-use crate::pipeline::queue::{Queue, Route};
-use crate::pipeline::settle::judge::{self, Answer, Stop};
+use crate::pipeline::queue::{Queue, SinkRoute};
+use crate::pipeline::settle::judge::{self, SinkAnswer, Stop};
 use crate::sink::{Destination, Target};
 use crate::source::ledger::claims::Header;
 
@@ -18,14 +18,14 @@ pub fn answer(
     outcome: Outcome,
     header: &Header,
     sent_ms: i64,
-) -> Answer {
-    let plain = Answer { sink, outcome, moved: false, stop: Stop::Queue };
+) -> SinkAnswer {
+    let plain = SinkAnswer { sink, outcome, moved: false, stop: Stop::Queue };
     let (Err(failure), Some(route)) = (&plain.outcome, queue.routes.get(sink)) else { return plain };
-    let seen = Seen { queue, route, destination, header, failure };
+    let seen = FailureSeen { queue, route, destination, header, failure };
     match failure.class {
-        Class::TargetPermanent | Class::Backpressure => Answer { stop: seen.stop(), ..plain },
+        Class::TargetPermanent | Class::Backpressure => SinkAnswer { stop: seen.stop(), ..plain },
         Class::Transient | Class::Ambiguous | Class::Unknown if !failure.is_stale() => {
-            Answer { moved: seen.moved(sent_ms), ..plain }
+            SinkAnswer { moved: seen.moved(sent_ms), ..plain }
         }
         _ => plain,
     }
@@ -34,15 +34,15 @@ pub fn answer(
 /// A destination that refuses.
 #[derive(Debug, Clone, Copy)]
 pub struct Refusing {
-    /// How long it has, or the element has been tried.
+    /// The time since it began to refuse, or since the element was tried first.
     pub lasted: Duration,
-    /// It has worked before.
+    /// Whether it has worked before.
     pub worked: bool,
-    /// How long an element waits for it.
+    /// The time that an element waits for it.
     pub wait: Duration,
 }
 
-/// What has to wait because of this failure: the queue, or what goes to the same destination. `has_parts`: the destination
+/// Decides what has to wait because of this failure: the queue, or what goes to the same destination. `has_parts`: the destination
 /// has parts that can fail by themselves. Pure.
 pub fn stop(
     policy: Unroutable,
@@ -60,15 +60,15 @@ pub fn stop(
     Stop::Destination { wait, unroutable: chosen && judge::is_unroutable(policy, lasted, worked) }
 }
 
-struct Seen<'a> {
+struct FailureSeen<'a> {
     queue: &'a Queue,
-    route: &'a Route,
+    route: &'a SinkRoute,
     destination: &'a Destination,
     header: &'a Header,
     failure: &'a Failure,
 }
 
-impl Seen<'_> {
+impl FailureSeen<'_> {
     fn stop(&self) -> Stop {
         let (handle, target) = (&self.route.handle, &*self.route.spec.target);
         let has_parts = handle.has_parts(self.destination);
@@ -99,7 +99,7 @@ impl Seen<'_> {
             && judge::is_unroutable(self.queue.spec.unroutable, self.age(), trouble.worked)
     }
 
-    /// How long the element has been tried.
+    /// The time since the element was tried first.
     fn age(&self) -> Duration {
         match self.header.first_attempt_ms {
             0 => Duration::ZERO,

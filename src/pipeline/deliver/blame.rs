@@ -6,7 +6,7 @@
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
-use crate::pipeline::deliver::destinations::LaneKey;
+use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::limits::circuit::{Allow, Circuit, Transition};
 
 /// The breaker of the sink as a whole, and who is to blame for what it has seen.
@@ -15,11 +15,11 @@ pub(super) struct Breaker {
     blamed: Option<Blamed>,
 }
 
-/// Where the failures were that a breaker has seen since the last confirmation.
+/// The place of the failures that a breaker has seen since the last confirmation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blamed {
     /// At one destination only: nothing is known against the others.
-    One(LaneKey),
+    One(DestinationKey),
     /// At several, or at the sink itself.
     Sink,
 }
@@ -31,15 +31,15 @@ impl Breaker {
 
     /// Whether it speaks for elements of this destination; `None` where destinations differ from element to element, and
     /// each is asked by itself.
-    fn is_about(&self, only: Option<LaneKey>) -> bool {
+    fn is_about(&self, only: Option<DestinationKey>) -> bool {
         match self.blamed {
             Some(Blamed::One(lane)) => only == Some(lane),
             Some(Blamed::Sink) | None => true,
         }
     }
 
-    /// What it allows elements of this destination.
-    pub(super) fn allows(&self, only: Option<LaneKey>, now: Instant) -> Allow {
+    /// The permission for elements of this destination.
+    pub(super) fn allows(&self, only: Option<DestinationKey>, now: Instant) -> Allow {
         // Asked for every element: while it is closed, who is to blame does not matter.
         match self.circuit.why() {
             Some(_) if self.is_about(only) => self.circuit.allows(now),
@@ -48,7 +48,7 @@ impl Breaker {
     }
 
     /// Something failed: at this destination, as far as is known.
-    pub(super) fn failed(&mut self, at: Option<LaneKey>, class: Class) -> Option<Transition> {
+    pub(super) fn failed(&mut self, at: Option<DestinationKey>, class: Class) -> Option<Transition> {
         self.blamed = Some(match (self.blamed, at) {
             (None, Some(lane)) => Blamed::One(lane),
             (Some(Blamed::One(before)), Some(lane)) if before == lane => Blamed::One(lane),
@@ -64,18 +64,18 @@ impl Breaker {
     }
 }
 
-/// What a failure says about the sink as a whole.
+/// The meaning of a failure for the sink as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Concern {
     /// Nothing: it is the destination's, or the message's.
     None,
-    /// It failed; `at_lane`: as far as is known at this destination.
+    /// The sink failed; `at_lane`: as far as is known at this destination.
     Failure { at_lane: bool },
-    /// It answered, so it is there.
+    /// The sink answered, so it is there.
     Answer,
 }
 
-/// What a failure says about its sink. `others_work`: another destination is known to work.
+/// Decides what a failure says about its sink. `others_work`: another destination is known to work.
 pub(super) fn concerns_sink(failure: &Failure, others_work: bool) -> Concern {
     match failure.class {
         Class::TargetPermanent => Concern::Answer,

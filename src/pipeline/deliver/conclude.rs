@@ -6,21 +6,22 @@ use std::sync::Arc;
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
 use crate::model::RetryPolicy;
-use crate::pipeline::claim::{Held, Parts};
+use crate::pipeline::claim::claimed::ClaimedElement;
+use crate::pipeline::claim::element::ElementState;
 use crate::pipeline::deliver::redact::redacted;
-use crate::pipeline::deliver::relay::Found;
+use crate::pipeline::deliver::result::RoundResult;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::history::Attempt;
-use crate::pipeline::settle::judge::{self, Answer, Judged, Round};
-use crate::pipeline::settle::verdict::{Death, Release, Verdict};
+use crate::pipeline::settle::history::FailedAttempt;
+use crate::pipeline::settle::judge::{self, Judged, JudgedRound, SinkAnswer};
+use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 
 /// Settles an element with a verdict that needs no answer of a sink.
-pub fn without_sinks(mut held: Held, verdict: Verdict) {
-    if let Verdict::Release { why: Release::Hold { sink, failure } } = &verdict {
-        let parts = held.parts();
-        hold(parts.queue(), *sink, failure);
-        if let Some(probe) = parts.probe.take() {
+pub fn without_sinks(mut held: ClaimedElement, verdict: Verdict) {
+    if let Verdict::Release { why: ReleaseCause::Hold { sink, failure } } = &verdict {
+        let state = held.state();
+        hold(state.queue(), *sink, failure);
+        if let Some(probe) = state.probe.take() {
             probe.answered(true, |_| false);
         }
     }
@@ -30,32 +31,32 @@ pub fn without_sinks(mut held: Held, verdict: Verdict) {
 }
 
 /// Judges what the sinks answered, and settles the element.
-pub(super) fn by_answers(mut held: Held, found: Found) {
+pub(super) fn by_answers(mut held: ClaimedElement, found: RoundResult) {
     let verdict = decide(&mut held, found);
     held.settle(verdict);
 }
 
 /// Judges what the sinks answered. The caller settles the element, or tries it again.
-pub(super) fn decide(held: &mut Held, found: Found) -> Verdict {
-    let parts = held.parts();
-    let queue = parts.queue().clone();
-    let Judged { mut verdict, confirmed, possible_duplicate } = judged(parts, &found);
+pub(super) fn decide(held: &mut ClaimedElement, found: RoundResult) -> Verdict {
+    let state = held.state();
+    let queue = state.queue().clone();
+    let Judged { mut verdict, confirmed, possible_duplicate } = judged(state, &found);
     if possible_duplicate {
         queue.events.metrics().possible_duplicates(1);
-        parts.header.doubt = true;
+        state.header.doubt = true;
     }
-    note(parts, &found.answers, found.panicked);
+    note(state, &found.answers, found.panicked);
     complete(&queue, &found, &mut verdict);
     let hold_moved = move_hold(&queue, &verdict, !found.answers.is_empty());
-    answer_probe(parts, &found.answers, hold_moved);
+    answer_probe(state, &found.answers, hold_moved);
     if verdict != Verdict::Confirm {
-        record(parts, &confirmed, !found.asked.is_empty() || found.panicked);
+        record(state, &confirmed, !found.asked.is_empty() || found.panicked);
     }
     verdict
 }
 
 /// Adds to a verdict where the element was to go, as far as it may be shown.
-fn complete(queue: &Queue, found: &Found, verdict: &mut Verdict) {
+fn complete(queue: &Queue, found: &RoundResult, verdict: &mut Verdict) {
     let of = |sink: usize| {
         let (_, destination) = found.destinations.iter().find(|(place, _)| *place == sink)?;
         Some((destination, &*queue.routes.get(sink)?.spec.target))
@@ -67,7 +68,7 @@ fn complete(queue: &Queue, found: &Found, verdict: &mut Verdict) {
             *shown = failure.as_ref().map(|failure| Box::new(redacted(failure, found, target)));
         }
         // What is held is shown to all; the element keeps its destination to itself.
-        Verdict::Release { why: Release::Hold { sink: Some(sink), failure } } => {
+        Verdict::Release { why: ReleaseCause::Hold { sink: Some(sink), failure } } => {
             let Some((found, target)) = of(*sink) else { return };
             *failure = redacted(failure, found, target);
         }
@@ -75,32 +76,32 @@ fn complete(queue: &Queue, found: &Found, verdict: &mut Verdict) {
     }
 }
 
-fn judged(parts: &Parts, found: &Found) -> Judged {
-    let Found { answers, asked, panicked, given_up, held, probe, .. } = found;
-    let (queue, header) = (parts.queue(), &parts.header);
+fn judged(state: &ElementState, found: &RoundResult) -> Judged {
+    let RoundResult { answers, asked, panicked, given_up, held, probe, .. } = found;
+    let (queue, header) = (state.queue(), &state.header);
     let unanswered = |place: &usize| answers.iter().all(|answer| answer.sink != *place);
-    let round = Round {
+    let round = JudgedRound {
         confirmed: queue.routes.iter().map(|route| header.confirmed.contains(&route.handle.hash)).collect(),
         answers,
         counted: header.attempts,
-        probe: parts.probe.is_some() || *probe,
+        probe: state.probe.is_some() || *probe,
         panicked: *panicked,
         stopping: *given_up,
         held: *held,
         abandoned: *given_up && asked.iter().any(unanswered),
     };
     let policy = &queue.spec.retry;
-    match queue.store.tries(&parts.element).filter(|tries| *tries < policy.max_attempts) {
+    match queue.store.tries(&state.element).filter(|tries| *tries < policy.max_attempts) {
         Some(max_attempts) => judge::judge(round, &RetryPolicy { max_attempts, ..**policy }, fastrand::f64()),
         None => judge::judge(round, policy, fastrand::f64()),
     }
 }
 
 /// Notes the result of this round in the entry, for every verdict that keeps or reports the entry.
-fn record(parts: &mut Parts, confirmed: &[bool], attempted: bool) {
-    let now_ms = parts.queue().home().now_ms();
-    let queue = parts.queue().clone();
-    let header = &mut parts.header;
+fn record(state: &mut ElementState, confirmed: &[bool], attempted: bool) {
+    let now_ms = state.queue().home().now_ms();
+    let queue = state.queue().clone();
+    let header = &mut state.header;
     for (route, _) in queue.routes.iter().zip(confirmed).filter(|(_, confirmed)| **confirmed) {
         header.confirm(route.handle.hash);
     }
@@ -111,26 +112,29 @@ fn record(parts: &mut Parts, confirmed: &[bool], attempted: bool) {
 }
 
 /// A breaker has seen an answer, not a question: one that was given up is asked again.
-fn answer_probe(parts: &mut Parts, answers: &[Answer], hold_moved: bool) {
-    let Some(probe) = parts.probe.take() else { return };
-    let said = |answer: &&Answer| !matches!(&answer.outcome, Err(failure) if failure.is_stale());
+fn answer_probe(state: &mut ElementState, answers: &[SinkAnswer], hold_moved: bool) {
+    let Some(probe) = state.probe.take() else { return };
+    let said = |answer: &&SinkAnswer| !matches!(&answer.outcome, Err(failure) if failure.is_stale());
     let seen = |handle: &SinkHandle| {
-        answers.iter().filter(said).any(|answer| parts.queue().routes[answer.sink].handle.hash == handle.hash)
+        answers.iter().filter(said).any(|answer| state.queue().routes[answer.sink].handle.hash == handle.hash)
     };
     probe.answered(hold_moved, seen);
 }
 
-fn note(parts: &Parts, answers: &[Answer], panicked: bool) {
-    let at_ms = parts.queue().home().now_ms();
+fn note(state: &ElementState, answers: &[SinkAnswer], panicked: bool) {
+    let at_ms = state.queue().home().now_ms();
     for answer in answers {
         if let Err(failure) = &answer.outcome {
-            let sink = parts.queue().routes[answer.sink].spec.sink.to_string();
-            parts.queue().history.note(parts.id.id, Attempt { at_ms, sink, class: failure.class, code: failure.code });
+            let sink = state.queue().routes[answer.sink].spec.sink.to_string();
+            state
+                .queue()
+                .history
+                .note(state.id.id, FailedAttempt { at_ms, sink, class: failure.class, code: failure.code });
         }
     }
     if panicked {
-        let attempt = Attempt { at_ms, sink: String::new(), class: Class::Unknown, code: judge::PANIC };
-        parts.queue().history.note(parts.id.id, attempt);
+        let attempt = FailedAttempt { at_ms, sink: String::new(), class: Class::Unknown, code: judge::PANIC };
+        state.queue().history.note(state.id.id, attempt);
     }
 }
 
@@ -150,14 +154,14 @@ fn move_hold(queue: &Arc<Queue>, verdict: &Verdict, asked: bool) -> bool {
             queue.release_hold();
             true
         }
-        Verdict::Release { why: Release::Hold { sink, failure } } => {
+        Verdict::Release { why: ReleaseCause::Hold { sink, failure } } => {
             hold(queue, *sink, failure);
             true
         }
         Verdict::Retry { class, .. } => inconclusive(*class),
         Verdict::Dead { .. } => inconclusive(Class::MessagePermanent),
         // Its destination alone refused it.
-        Verdict::Release { why: Release::Destination { .. } } if asked => inconclusive(Class::MessagePermanent),
+        Verdict::Release { why: ReleaseCause::Destination { .. } } if asked => inconclusive(Class::MessagePermanent),
         // Whether a push worked, the script will say.
         Verdict::Push { .. } | Verdict::Release { .. } | Verdict::Gone | Verdict::Return { .. } => false,
     }

@@ -8,39 +8,49 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::clock::Instant;
-use crate::pipeline::deliver::destinations::LaneKey;
+use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
-use crate::sink::{Answered, Answers, Destination, Target};
+use crate::sink::{Answered, Answers, Destination, Outbound, Target};
 
-/// How long confirmed elements of a batch wait for its others before they are written: what a crash delivers twice.
+/// The time that confirmed elements of a batch wait for its others before they are written: what a crash delivers twice.
 const WAVE: Duration = Duration::from_millis(20);
 
 /// A batch at a sink.
-pub struct Delivery {
-    pub(super) handle: Arc<SinkHandle>,
-    pub(super) answers: Answers,
+pub struct SinkDelivery {
+    handle: Arc<SinkHandle>,
+    answers: Answers,
     /// `None` when every element has its answer.
-    pub(super) delivering: Option<BoxFuture<'static, ()>>,
-    /// Where each element goes.
-    pub(super) destinations: Vec<Destination>,
-    pub(super) target: Arc<dyn Target>,
+    delivering: Option<BoxFuture<'static, ()>>,
+    /// The destination of each element.
+    destinations: Vec<Destination>,
+    target: Arc<dyn Target>,
     /// The one destination of all of them.
-    pub(super) one: Option<LaneKey>,
+    one: Option<DestinationKey>,
     /// A batch of one.
-    pub(super) alone: bool,
-    pub(super) sent: Instant,
-    pub(super) now_ms: i64,
+    alone: bool,
+    sent: Instant,
+    now_ms: i64,
 }
 
-impl Delivery {
-    /// Brings every element to the sink, as far as the sink has room.
-    pub fn begin(&mut self) {
+impl SinkDelivery {
+    /// Brings every element to the sink, as far as the sink has room. `one`: all of them go to this destination. The breakers see
+    /// the answers as well.
+    pub fn begin(
+        handle: &Arc<SinkHandle>,
+        batch: Vec<Outbound>,
+        target: Arc<dyn Target>,
+        one: Option<DestinationKey>,
+    ) -> SinkDelivery {
+        let (answers, now_ms) = (Answers::new(batch.len()), batch.first().map_or(0, |message| message.now_ms));
+        let alone = batch.len() == 1;
+        let destinations = batch.iter().map(|message| message.destination.clone()).collect();
+        let (at, into) = (handle.clone(), answers.clone());
+        let mut delivering = async move { at.deliver_all(batch, &into).await }.boxed();
+        let (handle, sent) = (handle.clone(), Instant::now());
         // Unconstrained: the runtime would let only so many of them get anywhere.
-        if let Some(delivering) = &mut self.delivering
-            && tokio::task::unconstrained(delivering).now_or_never().is_some()
-        {
-            self.delivering = None;
-        }
+        let is_over = tokio::task::unconstrained(&mut delivering).now_or_never().is_some();
+        let delivering = (!is_over).then_some(delivering);
+        SinkDelivery { handle, answers, delivering, destinations, target, one, alone, sent, now_ms }
     }
 
     /// The next answers: all that come within a moment, or all that are left. `None` after the last. Cancel safe.
@@ -76,12 +86,12 @@ impl Delivery {
         self.delivering.is_none()
     }
 
-    /// When it was handed over, in Redis ms.
+    /// The time at which it was handed over, in Redis ms.
     pub fn sent_ms(&self) -> i64 {
         self.now_ms
     }
 
-    /// Where the element at this place goes.
+    /// The destination of the element at this place.
     pub fn destination(&self, at: usize) -> &Destination {
         &self.destinations[at]
     }
@@ -100,7 +110,7 @@ impl Delivery {
             (Some(lane), false) => self.handle.confirmed_at(Some(lane), at_ms),
             (None, false) => {
                 let lanes = answered.confirmed.iter().map(|at| self.handle.lane(self.destination(*at)));
-                let lanes: HashSet<LaneKey> = lanes.collect();
+                let lanes: HashSet<DestinationKey> = lanes.collect();
                 lanes.into_iter().for_each(|lane| self.handle.confirmed_at(Some(lane), at_ms));
             }
         }

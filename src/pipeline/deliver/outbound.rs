@@ -9,14 +9,14 @@ use redisson_codecs::{DecodeError, Payload};
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Identity, lateness};
-use crate::pipeline::claim::{Claim, Parts};
+use crate::pipeline::claim::element::ElementState;
+use crate::pipeline::claim::record::Claim;
 pub use crate::pipeline::deliver::understand::unroutable;
 use crate::pipeline::deliver::understand::{self, Understood, dead, routed, understand_by};
-use crate::pipeline::limits::large::{SMALL, Turn};
-use crate::pipeline::settle::verdict::{Release, Verdict};
-use crate::plant::{Lie, planted};
+use crate::pipeline::limits::large::{LargeTurn, SMALL};
+use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::route::ElementInfo;
-use crate::sink::Outbound;
+use crate::sink::{Destination, Outbound};
 use crate::source::NoPayload;
 use crate::source::ledger::claims::Header;
 use crate::spans::Subject as Traced;
@@ -24,12 +24,12 @@ use crate::telemetry::labels::DeadReason;
 use crate::template::{Filler, Template};
 
 /// An element, as far as decoding and routing look at it.
-pub struct Subject<'a> {
-    /// Its claim.
+pub struct ElementView<'a> {
+    /// The claim that holds the element.
     pub claim: &'a Claim,
-    /// Its identity.
+    /// The identity of the element.
     pub id: &'a Identity,
-    /// What the application offered; junk has none.
+    /// The payload that the application offered; junk has none.
     pub payload: &'a Result<Bytes, NoPayload>,
     /// Due time by Redis's clock; none for elements of the ready list.
     pub due_ms: Option<i64>,
@@ -39,17 +39,17 @@ pub struct Subject<'a> {
     pub doubt: bool,
     /// The topic of a job.
     pub topic: Option<Arc<str>>,
-    /// Its place in the claim.
+    /// The place of the element in the claim.
     pub place: usize,
 }
 
-impl<'a> Subject<'a> {
-    /// The element that these parts are of.
-    pub fn of(parts: &'a Parts) -> Self {
-        let Parts { claim, id, payload, header, element, place, .. } = parts;
+impl<'a> ElementView<'a> {
+    /// The element that these state are of.
+    pub fn of(state: &'a ElementState) -> Self {
+        let ElementState { claim, id, payload, header, element, place, .. } = state;
         let topic = claim.queue.store.topic(element);
         let Header { attempts, doubt, .. } = *header;
-        Subject { claim, id, payload, due_ms: header.due_ms(), attempts, doubt, topic, place: *place }
+        ElementView { claim, id, payload, due_ms: header.due_ms(), attempts, doubt, topic, place: *place }
     }
 
     /// As its spans show it.
@@ -57,10 +57,13 @@ impl<'a> Subject<'a> {
         Traced { queue: &self.claim.queue.spec.id, id: self.id, due_ms: self.due_ms, attempt: self.attempt() }
     }
 
+    /// As templates see it.
+    fn info(&self) -> ElementInfo<'_> {
+        let (queue, topic) = (&*self.claim.queue.spec.id, self.topic.as_deref());
+        ElementInfo { id: self.id, queue, due_ms: self.due_ms, attempt: self.attempt(), topic }
+    }
+
     fn attempt(&self) -> u32 {
-        if planted(Lie::DroppedAttempt) {
-            return 1;
-        }
         self.claim.attempt(self.attempts, self.doubt)
     }
 
@@ -72,7 +75,7 @@ impl<'a> Subject<'a> {
 /// A payload, and the turn that a large one has until its bodies are made.
 pub struct Readable<'a> {
     payload: Payload,
-    _turn: Option<Turn<'a>>,
+    _turn: Option<LargeTurn<'a>>,
 }
 
 impl Deref for Readable<'_> {
@@ -84,7 +87,7 @@ impl Deref for Readable<'_> {
 }
 
 /// Decodes, in a turn what may become large.
-fn decode<'a>(subject: &Subject<'a>, payload: &Bytes) -> (Result<Payload, DecodeError>, Option<Turn<'a>>) {
+fn decode<'a>(subject: &ElementView<'a>, payload: &Bytes) -> (Result<Payload, DecodeError>, Option<LargeTurn<'a>>) {
     let queue = &subject.claim.queue;
     match queue.spec.decode_within(payload, SMALL) {
         Some(decoded) => (decoded, None),
@@ -96,7 +99,7 @@ fn decode<'a>(subject: &Subject<'a>, payload: &Bytes) -> (Result<Payload, Decode
 }
 
 /// The payload, or why the element needs no sink.
-pub fn readable<'a>(subject: &Subject<'a>) -> Result<Readable<'a>, Verdict> {
+pub fn readable<'a>(subject: &ElementView<'a>) -> Result<Readable<'a>, Verdict> {
     let queue = &subject.claim.queue;
     if let Some(traces) = &subject.claim.traces {
         traces.begun(subject.place, &subject.traced());
@@ -120,7 +123,7 @@ pub fn readable<'a>(subject: &Subject<'a>) -> Result<Readable<'a>, Verdict> {
             return Err(dead(DeadReason::Junk, failure));
         }
         Err(NoPayload::Missing) => return Err(Verdict::Gone),
-        Err(NoPayload::NoRoom) => return Err(Verdict::Release { why: Release::NoRoom }),
+        Err(NoPayload::NoRoom) => return Err(Verdict::Release { why: ReleaseCause::NoRoom }),
         Err(NoPayload::NotDue(at_ms)) => return Err(Verdict::Return { at_ms: *at_ms }),
     };
     let mut turn = None;
@@ -144,23 +147,25 @@ pub fn readable<'a>(subject: &Subject<'a>) -> Result<Readable<'a>, Verdict> {
 }
 
 /// The payload as templates see it, without a verdict and uncounted.
-pub fn peeked<'a>(subject: &Subject<'a>) -> Option<Readable<'a>> {
+pub fn peeked<'a>(subject: &ElementView<'a>) -> Option<Readable<'a>> {
     let (decoded, turn) = decode(subject, subject.payload.as_ref().ok()?);
     Some(Readable { payload: decoded.ok()?, _turn: turn })
 }
 
-/// What a template makes of an element.
-pub fn text(subject: &Subject<'_>, payload: &Payload, template: &Template) -> Option<String> {
-    let queue = &subject.claim.queue;
-    let attempt = subject.attempt();
-    let (due_ms, topic) = (subject.due_ms, subject.topic.as_deref());
-    let element = ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic };
-    Filler::new(&element, payload, None).text(template, &"order_key").ok()
+/// The text that a template makes of an element.
+pub fn text(subject: &ElementView<'_>, payload: &Payload, template: &Template) -> Option<String> {
+    Filler::new(&subject.info(), payload, None).text(template, &"order_key").ok()
+}
+
+/// The destination of an element at the first sink of its queue, without a message and uncounted.
+pub fn destination(subject: &ElementView<'_>, payload: &Payload) -> Option<Destination> {
+    let route = subject.claim.queue.routes.first()?;
+    route.spec.destination(&subject.info(), payload).ok()
 }
 
 /// The element on its way to the sink of this place among the queue's destinations; a failure if a template has no value.
 pub fn message(
-    subject: &Subject<'_>,
+    subject: &ElementView<'_>,
     payload: &Payload,
     place: usize,
     now_ms: i64,
@@ -172,9 +177,8 @@ pub fn message(
     if place == 0 && subject.attempts == 0 && subject.id.text.is_none() && queue.spec.source.names_elements() {
         queue.events.metrics().id_by_hash();
     }
-    let attempt = subject.attempt();
-    let element =
-        ElementInfo { id: subject.id, queue: &queue.spec.id, due_ms, attempt, topic: subject.topic.as_deref() };
+    let element = subject.info();
+    let attempt = element.attempt;
     let mut routed = routed(spec, &element, payload)?;
     if let Some(traces) = &subject.claim.traces {
         let carries = routed.destination.carries_traces();
@@ -189,23 +193,13 @@ pub fn message(
         now_ms,
         send_before,
         destination: routed.destination,
-        body: flipped(routed.message.body),
+        body: routed.message.body,
         headers: routed.message.headers,
     })
 }
 
-/// The body, unless another one is planted.
-fn flipped(body: Bytes) -> Bytes {
-    if body.len() <= 4_096 || !planted(Lie::FlippedByte) {
-        return body;
-    }
-    let mut other = body.to_vec();
-    other[4_096] ^= 1;
-    other.into()
-}
-
-/// What the message takes in memory beyond the bytes that came, until the sink has answered.
-pub fn growth(subject: &Subject<'_>, message: &Outbound, place: usize) -> u64 {
+/// The memory that the message takes beyond the bytes that came, until the sink has answered.
+pub fn growth(subject: &ElementView<'_>, message: &Outbound, place: usize) -> u64 {
     let came = subject.payload.as_ref().map_or(&[][..], |payload| &payload[..]);
     let body = message.body.len() as u64;
     let own = if is_within(&message.body, came) { 0 } else { body };

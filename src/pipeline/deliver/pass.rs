@@ -4,47 +4,47 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::message::About;
-use crate::pipeline::deliver::destinations::{Admission, Ask, LaneKey};
+use crate::pipeline::deliver::destinations::{Admission, Ask, DestinationKey};
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::circuit::Allow;
-use crate::pipeline::queue::{Queue, Route};
+use crate::pipeline::queue::{Queue, SinkRoute};
 use crate::sink::Outbound;
 
-/// What the elements of a claim are to do.
-pub enum Passed {
+/// The decisions about the elements of a claim.
+pub enum Decisions {
     /// All go: their one destination works.
     All,
     /// None goes: a breaker that they all wait for opened after the claim.
     None,
     /// Each by itself, in their order.
-    Each(Vec<Entry>),
+    Each(Vec<Decision>),
 }
 
-/// What one element is to do.
-pub enum Entry {
+/// The decision about one element.
+pub enum Decision {
     /// Go.
-    Go(Pass),
+    Go(Admitted),
     /// Go back to Redis, and come back after this time: its destination is in trouble.
     Back(Duration),
 }
 
 /// An element at its destination, until this is dropped.
-pub struct Pass {
+pub struct Admitted {
     handle: Arc<SinkHandle>,
-    lane: LaneKey,
+    lane: DestinationKey,
     size: u64,
     probe: bool,
 }
 
-impl Pass {
+impl Admitted {
     /// Whether the element finds out if its destination works again.
     pub fn is_probe(&self) -> bool {
         self.probe
     }
 }
 
-impl Drop for Pass {
+impl Drop for Admitted {
     fn drop(&mut self) {
         // After an answer, the probe has ended already.
         self.handle.left(self.lane, self.size, self.probe);
@@ -53,16 +53,21 @@ impl Drop for Pass {
 
 /// Decides about elements of a queue on their way to this sink of it. `probe`: the queue was let through to find out
 /// whether something works again.
-pub fn pass<'a>(queue: &Queue, route: &Route, probe: bool, messages: impl Iterator<Item = &'a Outbound>) -> Passed {
+pub fn pass<'a>(
+    queue: &Queue,
+    route: &SinkRoute,
+    probe: bool,
+    messages: impl Iterator<Item = &'a Outbound>,
+) -> Decisions {
     let mut messages = messages.peekable();
-    let Some(first) = messages.peek() else { return Passed::All };
+    let Some(first) = messages.peek() else { return Decisions::All };
     let only = route.only(&first.destination);
     if !probe && route.handle.allows(only) != Allow::Free {
-        return Passed::None;
+        return Decisions::None;
     }
     // Elements of one topic have all a key or none.
     if only.is_some() && !route.handle.has_parts(&first.destination) {
-        return Passed::All;
+        return Decisions::All;
     }
     let chosen = route.spec.target.is_chosen_by_payload(About::Route);
     let gives_up = queue.spec.unroutable.gives_up().filter(|_| chosen);
@@ -73,19 +78,19 @@ pub fn pass<'a>(queue: &Queue, route: &Route, probe: bool, messages: impl Iterat
     let room = Room { count: own.count.min(all.count), bytes: own.bytes.min(all.bytes) };
     let admitted = route.handle.admit(room, asks.iter().copied());
     let entry = |(ask, admission): (Ask, Admission)| match admission {
-        Admission::Hold(wait) => Entry::Back(wait),
-        Admission::Send | Admission::Probe => Entry::Go(Pass {
+        Admission::Hold(wait) => Decision::Back(wait),
+        Admission::Send | Admission::Probe => Decision::Go(Admitted {
             handle: route.handle.clone(),
             lane: ask.lane,
             size: ask.size,
             probe: admission == Admission::Probe,
         }),
     };
-    let entries: Vec<Entry> = asks.into_iter().zip(admitted).map(entry).collect();
+    let entries: Vec<Decision> = asks.into_iter().zip(admitted).map(entry).collect();
     // What is not sent leaves the rate to others.
-    let back = entries.iter().filter(|entry| matches!(entry, Entry::Back(_))).count();
+    let back = entries.iter().filter(|entry| matches!(entry, Decision::Back(_))).count();
     if back > 0 {
         queue.refund_rate(u32::try_from(back).unwrap_or(u32::MAX));
     }
-    Passed::Each(entries)
+    Decisions::Each(entries)
 }

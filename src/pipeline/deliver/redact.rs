@@ -4,7 +4,7 @@
 use crate::message::Failure;
 use crate::sink::{Destination, Target};
 
-/// How a destination is called.
+/// The name of a destination, as it may be shown.
 pub fn name(destination: &Destination, target: &dyn Target) -> String {
     replaced(&destination.to_string(), &target.chosen(destination))
 }

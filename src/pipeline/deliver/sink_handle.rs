@@ -14,11 +14,10 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Instant;
 use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::deliver::blame::{Breaker, Concern, concerns_destination, concerns_sink};
-use crate::pipeline::deliver::delivery::Delivery;
-use crate::pipeline::deliver::destinations::{Admission, Ask, Destinations, LaneKey, Trouble};
+use crate::pipeline::deliver::destinations::{Admission, Ask, DestinationKey, DestinationTrouble, SinkDestinations};
 use crate::pipeline::deliver::redact::{name, redacted};
 use crate::pipeline::limits::budget::Room;
-use crate::pipeline::limits::circuit::{Allow, LONGEST_WAIT, Transition, Why};
+use crate::pipeline::limits::circuit::{Allow, LONGEST_WAIT, OpenReason, Transition};
 use crate::pipeline::limits::rate::Bucket;
 use crate::sink::{Answers, Destination, Outbound, Sink, Target};
 use crate::source::ledger::sink_hash;
@@ -36,7 +35,7 @@ pub struct SinkHandle {
     pub hash: u64,
     sink: Arc<dyn Sink>,
     breaker: Mutex<Breaker>,
-    destinations: Mutex<Destinations>,
+    destinations: Mutex<SinkDestinations>,
     rate: Option<Mutex<Bucket>>,
     /// Redis ms of the last element that the sink confirmed.
     confirmed_ms: AtomicI64,
@@ -53,11 +52,17 @@ pub struct SinkHandle {
 
 /// A probe that was started: it is to be [ended](SinkHandle::abandon_probe) if no answer ends it.
 #[derive(Debug, Clone, Copy)]
-pub struct Started {
+pub struct StartedProbe {
     /// That of the breaker of the sink.
     sink: bool,
     /// That of the destination.
-    lane: Option<LaneKey>,
+    lane: Option<DestinationKey>,
+}
+
+impl std::fmt::Debug for SinkHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SinkHandle({})", self.name)
+    }
 }
 
 impl SinkHandle {
@@ -74,7 +79,7 @@ impl SinkHandle {
             name,
             sink,
             breaker: Mutex::new(Breaker::new()),
-            destinations: Mutex::new(Destinations::new(Instant::now())),
+            destinations: Mutex::new(SinkDestinations::new(Instant::now())),
             rate: max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
             confirmed_ms: AtomicI64::new(i64::MIN),
             answers: AtomicU64::new(0),
@@ -97,8 +102,8 @@ impl SinkHandle {
     }
 
     /// The destination, or the part of it that the element goes to, as its state is kept.
-    pub fn lane(&self, destination: &Destination) -> LaneKey {
-        LaneKey::of(destination, self.sink.part(destination))
+    pub fn lane(&self, destination: &Destination) -> DestinationKey {
+        DestinationKey::of(destination, self.sink.part(destination))
     }
 
     /// See [`Sink::copies`].
@@ -113,14 +118,14 @@ impl SinkHandle {
 
     /// Whether the breakers let elements through: that of the sink, and that of the destination where all elements of the
     /// caller have `only` that one.
-    pub fn allows(&self, only: Option<LaneKey>) -> Allow {
+    pub fn allows(&self, only: Option<DestinationKey>) -> Allow {
         let now = Instant::now();
         let sink = self.breaker().allows(only, now);
         sink.and(only.map_or(Allow::Free, |lane| self.destinations().allows(lane, now)))
     }
 
     /// Takes the one probe that half-open breakers permit; `None` if there is none to take.
-    pub fn start_probe(&self, only: Option<LaneKey>) -> Option<Started> {
+    pub fn start_probe(&self, only: Option<DestinationKey>) -> Option<StartedProbe> {
         let now = Instant::now();
         // Both are looked at and taken under both locks. Else another queue may take the probe of the sink in between, and
         // that of the destination would be taken for an element that is never sent: nothing would end it.
@@ -134,11 +139,11 @@ impl SinkHandle {
             breaker.circuit.probe_started();
         }
         let lane = only.filter(|key| lane == Allow::Probe && destinations.start_probe(*key, now));
-        Some(Started { sink: sink == Allow::Probe, lane })
+        Some(StartedProbe { sink: sink == Allow::Probe, lane })
     }
 
     /// The probe ended without an answer.
-    pub fn abandon_probe(&self, started: Started) {
+    pub fn abandon_probe(&self, started: StartedProbe) {
         let now = Instant::now();
         if started.sink {
             self.breaker().circuit.probe_abandoned(now);
@@ -158,14 +163,14 @@ impl SinkHandle {
         let in_trouble = destinations.in_trouble();
         drop(destinations);
         if !forgotten.is_empty() {
-            let keys: Vec<u64> = forgotten.into_iter().map(LaneKey::id).collect();
+            let keys: Vec<u64> = forgotten.into_iter().map(DestinationKey::id).collect();
             self.events.destinations_forgotten(&keys, in_trouble);
         }
         admitted
     }
 
     /// An element that was admitted has left.
-    pub fn left(&self, lane: LaneKey, size: u64, probe: bool) {
+    pub fn left(&self, lane: DestinationKey, size: u64, probe: bool) {
         self.destinations().left(lane, size, probe, Instant::now());
         if probe {
             // Without an answer, another may be made at once.
@@ -174,12 +179,12 @@ impl SinkHandle {
     }
 
     /// The trouble of the destination of an element that it refused.
-    pub fn trouble(&self, lane: LaneKey) -> Trouble {
+    pub fn trouble(&self, lane: DestinationKey) -> DestinationTrouble {
         self.destinations().trouble(lane, Instant::now())
     }
 
-    /// How long an element waits that its destination refused.
-    pub fn wait(&self, lane: LaneKey) -> Duration {
+    /// The wait of an element that its destination refused.
+    pub fn wait(&self, lane: DestinationKey) -> Duration {
         self.destinations().wait(lane, Instant::now())
     }
 
@@ -216,7 +221,7 @@ impl SinkHandle {
     }
 
     /// Whether the destination has confirmed anything since this Redis time.
-    pub fn moved_since(&self, lane: LaneKey, ms: i64) -> bool {
+    pub fn moved_since(&self, lane: DestinationKey, ms: i64) -> bool {
         self.sink_moved_since(ms) && self.destinations().moved_since(lane, ms)
     }
 
@@ -237,32 +242,17 @@ impl SinkHandle {
         outcome
     }
 
-    /// Hands a batch to the sink; [`Delivery::wave`] brings the answers, which the breakers see as well. `one`: all of it
-    /// goes to this destination.
-    pub fn deliver_all(
-        self: &Arc<Self>,
-        batch: Vec<Outbound>,
-        target: Arc<dyn Target>,
-        one: Option<LaneKey>,
-    ) -> Delivery {
-        let (answers, now_ms) = (Answers::new(batch.len()), batch.first().map_or(0, |message| message.now_ms));
-        let alone = batch.len() == 1;
-        let destinations = batch.iter().map(|message| message.destination.clone()).collect();
-        let (handle, into) = (self.clone(), answers.clone());
-        let delivering = async move {
-            let delivered = AssertUnwindSafe(handle.sink.deliver_all(batch, &into)).catch_unwind();
-            match handle.in_time(delivered).await {
-                Some(Ok(())) => {}
-                Some(Err(_panic)) => into.open().into_iter().for_each(|place| into.put_panic(place)),
-                None => into.open().into_iter().for_each(|place| into.put(place, Err(handle.hung()))),
-            }
-        };
-        let delivering = Some(delivering.boxed());
-        let (handle, sent) = (self.clone(), Instant::now());
-        Delivery { handle, answers, delivering, destinations, target, one, alone, sent, now_ms }
+    /// Hands a batch to the sink and puts the answer of each element into `answers`.
+    pub(super) async fn deliver_all(&self, batch: Vec<Outbound>, answers: &Answers) {
+        let delivered = AssertUnwindSafe(self.sink.deliver_all(batch, answers)).catch_unwind();
+        match self.in_time(delivered).await {
+            Some(Ok(())) => {}
+            Some(Err(_panic)) => answers.open().into_iter().for_each(|place| answers.put_panic(place)),
+            None => answers.open().into_iter().for_each(|place| answers.put(place, Err(self.hung()))),
+        }
     }
 
-    /// What the sink answers; `None` if it is hung.
+    /// Waits for what the sink answers; `None` if it is hung.
     ///
     /// The grace begins when the end of the time-out is noticed: in a process that was suspended all timers end at once, and
     /// the sink still has to say of each element whether it was sent.
@@ -284,7 +274,7 @@ impl SinkHandle {
         self.confirmed_at(None, now_ms);
     }
 
-    pub(super) fn confirmed_at(&self, lane: Option<LaneKey>, now_ms: i64) {
+    pub(super) fn confirmed_at(&self, lane: Option<DestinationKey>, now_ms: i64) {
         let transition = self.breaker().worked();
         self.answers.fetch_add(1, Ordering::Relaxed);
         self.confirmed_ms.fetch_max(now_ms, Ordering::Relaxed);
@@ -318,7 +308,7 @@ impl SinkHandle {
         Some(async move { self.in_time(asking).await.unwrap_or_else(|| Err(hung())) })
     }
 
-    /// What came of a question that was asked after so many answers, and `quiet` after the last of them.
+    /// Takes in what came of a question that was asked after so many answers, and `quiet` after the last of them.
     pub fn probed(&self, answer: &Result<(), Failure>, answers: u64, quiet: Duration) {
         if self.answers() != answers {
             return;
@@ -352,7 +342,7 @@ impl SinkHandle {
         }
     }
 
-    /// It answers, and takes nothing for the moment.
+    /// Notes that the sink answers, and takes nothing for the moment.
     fn is_full(&self, failure: &Failure) {
         // Confirmed again, it is up again.
         self.known_up.store(false, Ordering::Relaxed);
@@ -379,7 +369,7 @@ impl SinkHandle {
             transition.map(|transition| (transition, breaker.circuit.why()))
         };
         match transition {
-            Some((_, Some(Why::Blocked))) => self.is_full(&shown),
+            Some((_, Some(OpenReason::Blocked))) => self.is_full(&shown),
             Some((_, Some(_))) => {
                 self.known_up.store(false, Ordering::Relaxed);
                 self.events.down(&shown);
@@ -418,7 +408,7 @@ impl SinkHandle {
         self.breaker.lock()
     }
 
-    fn destinations(&self) -> MutexGuard<'_, Destinations> {
+    fn destinations(&self) -> MutexGuard<'_, SinkDestinations> {
         self.destinations.lock()
     }
 }

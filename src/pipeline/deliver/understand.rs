@@ -9,17 +9,17 @@ use redisson_codecs::{DecodeError, Payload};
 
 use crate::message::{Class, Failure};
 use crate::model::{OnDecodeError, OnExpired, QueueSpec, RouteSpec, Routed};
-use crate::pipeline::settle::verdict::{Death, Release, Verdict};
+use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 use crate::route::ElementInfo;
 use crate::source::Junk;
 use crate::telemetry::labels::DeadReason;
 
-/// What became of a payload, and what of that is to be counted.
+/// The outcome of decoding a payload, and what of that is to be counted.
 #[derive(Debug)]
 pub struct Understood {
     /// The payload, or why the element needs no sink.
     pub payload: Result<Payload, Verdict>,
-    /// It is delivered although it is expired.
+    /// Whether it is delivered although it is expired.
     pub expired: bool,
     /// The codec refused it.
     pub refused: bool,
@@ -70,7 +70,7 @@ fn decoded(spec: &QueueSpec, payload: &Bytes, decoded: Result<Payload, DecodeErr
         OnDecodeError::DeadLetter => (Err(dead(DeadReason::Undecodable, failure)), None),
         OnDecodeError::Hold => {
             let failure = Failure { class: Class::TargetPermanent, ..failure };
-            (Err(Verdict::Release { why: Release::Hold { sink: None, failure } }), None)
+            (Err(Verdict::Release { why: ReleaseCause::Hold { sink: None, failure } }), None)
         }
     };
     Understood { payload, expired: false, refused: true, opaque }

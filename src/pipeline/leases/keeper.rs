@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 
 use crate::clock::Instant;
+use crate::pipeline::leases::Leases;
 use crate::pipeline::leases::reconcile::reconcile;
-use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::Buried;
 use crate::telemetry::status::Heartbeat;
@@ -18,15 +18,15 @@ use crate::telemetry::status::Heartbeat;
 const PARALLEL: usize = 16;
 
 /// Extends until the process gives up its leases.
-pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
-    let process = seats.process().clone();
+pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
+    let process = registry.process().clone();
     let (mut every, mut seen) = (Duration::from_secs(1), None);
     loop {
-        let changes = seats.changes();
+        let changes = registry.changes();
         if seen.replace(changes) != Some(changes) {
             // Those that are about to go count as well.
-            let at_work = seats.at_work().into_iter().map(|(_, queue)| queue.spec.lease);
-            let shortest = seats.places().into_iter().map(|place| seats.spec(place).lease).chain(at_work).min();
+            let at_work = registry.at_work().into_iter().map(|(_, queue)| queue.spec.lease);
+            let shortest = registry.places().into_iter().map(|place| registry.spec(place).lease).chain(at_work).min();
             every = (shortest.unwrap_or(Duration::from_secs(30)) / 8)
                 .clamp(Duration::from_millis(10), Duration::from_secs(1));
         }
@@ -38,11 +38,11 @@ pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
         }
         heartbeat.beat();
         // Of a server that is away nothing can be extended, and its queues must not hold up the others.
-        let busy = seats.find(|queue| !queue.leases.is_idle() && queue.home().is_up());
+        let busy = registry.find(|queue| !queue.leases.is_idle() && queue.home().is_up());
         let round = stream::iter(busy).for_each_concurrent(PARALLEL, |queue| async move {
-            reconcile(&queue).await;
-            extend(&queue).await;
-            bury(&queue).await;
+            reconcile(&queue.leases).await;
+            extend(&queue.leases).await;
+            bury(&queue.leases).await;
         });
         tokio::select! {
             biased;
@@ -54,14 +54,15 @@ pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
 
 /// Extends every lease of the queue that has less than half of its time left. False if they are to be extended again before
 /// anything else is claimed: there was no answer, or a slot is on the move.
-pub async fn extend(queue: &Arc<Queue>) -> bool {
-    extend_all(queue, queue.spec.lease / 2).await
+pub async fn extend(leases: &Leases) -> bool {
+    extend_all(leases, leases.queue().spec.lease / 2).await
 }
 
 /// The same of every lease that has less than `left` of its time left.
-pub(in crate::pipeline) async fn extend_all(queue: &Arc<Queue>, left: Duration) -> bool {
+pub async fn extend_all(leases: &Leases, left: Duration) -> bool {
+    let queue = leases.queue();
     let lease = queue.spec.lease;
-    let due = queue.leases.due(Instant::now(), left);
+    let due = leases.due(Instant::now(), left);
     if due.is_empty() {
         return true;
     }
@@ -88,20 +89,21 @@ pub(in crate::pipeline) async fn extend_all(queue: &Arc<Queue>, left: Duration) 
 }
 
 /// Removes the names of ended claims.
-pub async fn bury(queue: &Arc<Queue>) {
+pub async fn bury(leases: &Leases) {
+    let queue = leases.queue();
     let now_ms = queue.home().now_ms();
-    while let Some((not_after_ms, names)) = queue.leases.take_ended(now_ms, BATCH_ENTRIES) {
+    while let Some((not_after_ms, names)) = leases.take_ended(now_ms, BATCH_ENTRIES) {
         // Our idea of Redis's clock is not exact. What is not buried now is a name without elements: whoever meets it when
         // its lease is over removes it.
         match queue.store.bury(not_after_ms, &names).await {
             Ok(Buried::Done { .. }) => {}
             Ok(Buried::Wait { now_ms }) => {
                 queue.home().observe(now_ms);
-                names.iter().for_each(|name| queue.leases.bury_name(*name, not_after_ms));
+                names.iter().for_each(|name| leases.bury_name(*name, not_after_ms));
                 return;
             }
             Err(_) => {
-                names.iter().for_each(|name| queue.leases.bury_name(*name, not_after_ms));
+                names.iter().for_each(|name| leases.bury_name(*name, not_after_ms));
                 return;
             }
         }

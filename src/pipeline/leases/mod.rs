@@ -16,14 +16,17 @@ use parking_lot::Mutex;
 
 use crate::clock::Instant;
 use crate::link::History;
-use crate::pipeline::claim::Claim;
+use crate::pipeline::claim::record::{Claim, ClaimContents, ClaimEnd};
+use crate::pipeline::limits::reserved::RoomReserved;
+use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::recent;
 use crate::source::ledger::claims::ClaimName;
 
 /// The claims of one queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Leases {
-    state: Mutex<State>,
+    queue: Arc<Queue>,
+    state: Mutex<LeaseState>,
     /// Claims that are held, and names to bury: most of ten thousand queues have neither.
     size: AtomicUsize,
     /// One comparison at a time.
@@ -31,7 +34,7 @@ pub struct Leases {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LeaseState {
     held: HashMap<u64, Arc<Claim>>,
     /// Names of claims that are empty, with the Redis times after which they cannot run again.
     ended: Vec<(ClaimName, i64)>,
@@ -47,7 +50,7 @@ struct State {
 /// A claim of this process that is left to its lease, or to the queue that follows.
 #[derive(Debug, Clone, Copy)]
 pub struct Forgotten {
-    /// Its name.
+    /// The name of the claim.
     pub name: ClaimName,
     /// The Redis time in ms after which it cannot run any more.
     pub not_after_ms: i64,
@@ -59,8 +62,45 @@ pub struct Forgotten {
 const LEFT: usize = 1_000;
 
 impl Leases {
-    /// Takes up a claim.
-    pub fn insert(&self, claim: Arc<Claim>) {
+    /// No claims yet.
+    pub fn new(queue: Arc<Queue>) -> Self {
+        Leases { queue, state: Mutex::default(), size: AtomicUsize::new(0), reconciling: tokio::sync::Mutex::default() }
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// Takes up what a claim took. `room` is what was reserved for it.
+    pub fn take_up(&self, contents: ClaimContents, room: RoomReserved) -> Arc<Claim> {
+        let claim = Claim::new(&self.queue, contents, room);
+        self.insert(claim.clone());
+        claim
+    }
+
+    /// Ends these elements of a claim, because their verdicts were answered.
+    pub fn ended(&self, claim: &Claim, places: impl IntoIterator<Item = usize>) {
+        self.after(claim, claim.ended(places));
+    }
+
+    /// Drops an element whose lease is over: it stays in Redis.
+    pub fn stale(&self, claim: &Claim, place: usize) {
+        self.after(claim, claim.stale(place));
+    }
+
+    fn after(&self, claim: &Claim, end: ClaimEnd) {
+        match end {
+            ClaimEnd::Open => {}
+            ClaimEnd::Empty => self.bury(claim),
+            ClaimEnd::Left => self.remove(claim),
+        }
+        if end != ClaimEnd::Open {
+            self.queue.came_to_rest();
+        }
+    }
+
+    fn insert(&self, claim: Arc<Claim>) {
         self.with(|state| {
             if claim.history() != state.known_in {
                 state.known_in = None;
@@ -90,7 +130,7 @@ impl Leases {
         self.state.lock().held.contains_key(&name.number)
     }
 
-    /// What is held and has not ended: the numbers of the claims, and what the foreign program wrote.
+    /// The elements that are held and have not ended: the numbers of their claims, and what the foreign program wrote.
     pub fn in_hand(&self) -> HashSet<(u64, Bytes)> {
         let state = self.state.lock();
         state
@@ -101,7 +141,7 @@ impl Leases {
     }
 
     /// The claim is over for this process, and holds something in Redis that was not sent.
-    pub fn remove(&self, claim: &Claim) {
+    fn remove(&self, claim: &Claim) {
         self.with(|state| {
             drop(state.held.remove(&claim.name.number));
             if let Some(history) = claim.history() {
@@ -120,7 +160,7 @@ impl Leases {
     }
 
     /// The claim is over, and empty: only its name is left.
-    pub fn bury(&self, claim: &Claim) {
+    fn bury(&self, claim: &Claim) {
         self.with(|state| {
             drop(state.held.remove(&claim.name.number));
             if !claim.is_lost() {
@@ -153,7 +193,7 @@ impl Leases {
 
     /// Takes over what is remembered of claims that have ended, or were let go of.
     pub fn inherit(&self, before: &Leases) {
-        let State { held: _, mut ended, mut forgotten, mut left, known_in: _ } = before.with(|state| State {
+        let LeaseState { held: _, mut ended, mut forgotten, mut left, known_in: _ } = before.with(|state| LeaseState {
             held: HashMap::default(),
             ended: std::mem::take(&mut state.ended),
             forgotten: std::mem::take(&mut state.forgotten),
@@ -191,7 +231,7 @@ impl Leases {
         })
     }
 
-    /// How many elements are held.
+    /// The number of elements that are held.
     pub fn len(&self) -> usize {
         self.state.lock().held.values().map(|claim| claim.open()).sum()
     }
@@ -201,7 +241,7 @@ impl Leases {
         self.state.lock().held.values().filter_map(|claim| claim.oldest_due_ms()).min()
     }
 
-    /// What of the held claims a failover may bring back, as hashes.
+    /// The elements of the held claims that a failover may bring back, as hashes.
     pub fn hashes(&self) -> Vec<u32> {
         let state = self.state.lock();
         state.held.values().flat_map(|claim| claim.elements.iter().filter_map(recent::hash)).collect()
@@ -223,7 +263,7 @@ impl Leases {
         state.held.is_empty() && state.ended.is_empty() && state.left.is_empty()
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut LeaseState) -> T) -> T {
         let mut state = self.state.lock();
         let answer = change(&mut state);
         self.size.store(state.held.len() + state.ended.len(), Ordering::Relaxed);

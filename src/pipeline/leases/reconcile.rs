@@ -6,18 +6,15 @@
 //! once. A queue in order leaves it to its claimer, which has to stop what is behind it first
 //! ([`returned`](crate::pipeline::claim::returned)).
 
-use std::sync::Arc;
-
 use crate::link::History;
-use crate::pipeline::claim::Claim;
-use crate::pipeline::claim::record::Differences;
+use crate::pipeline::claim::record::{Claim, ClaimDifferences, takes_neighbours_along};
+use crate::pipeline::leases::Leases;
 use crate::pipeline::queue::Queue;
-use crate::plant::{Lie, planted};
 use crate::source::StoreError;
 use crate::source::ledger::claims::{Element, Move, Verdict};
 use crate::telemetry::labels::Wakeup;
 
-/// What came of a comparison.
+/// The outcome of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reconciled {
     /// All claims in hand are known in the history that the server has now.
@@ -28,18 +25,19 @@ pub enum Reconciled {
 
 /// Compares the claims in hand that were made in another history than the server has now. Costs a look at one lock where there are
 /// none.
-pub async fn reconcile(queue: &Arc<Queue>) -> Reconciled {
-    let Some(history) = queue.home().history() else { return Reconciled::Again };
-    if queue.leases.are_known_in(history) || planted(Lie::NeighbourTakenAlong) {
+pub async fn reconcile(leases: &Leases) -> Reconciled {
+    let Some(history) = leases.queue().home().history() else { return Reconciled::Again };
+    if leases.are_known_in(history) || takes_neighbours_along() {
         return Reconciled::Known;
     }
     // Boxed, because it is rare.
-    Box::pin(compare_all(queue, history)).await
+    Box::pin(compare_all(leases, history)).await
 }
 
-async fn compare_all(queue: &Arc<Queue>, history: History) -> Reconciled {
-    let _turn = queue.leases.reconciling.lock().await;
-    for claim in queue.leases.unknown_in(history) {
+async fn compare_all(leases: &Leases, history: History) -> Reconciled {
+    let queue = leases.queue();
+    let _turn = leases.reconciling.lock().await;
+    for claim in leases.unknown_in(history) {
         match compare(queue, &claim).await {
             Ok(()) => claim.known_in(history),
             Err(problem) if problem.passes() => return Reconciled::Again,
@@ -50,18 +48,18 @@ async fn compare_all(queue: &Arc<Queue>, history: History) -> Reconciled {
     }
     match queue.home().history() {
         Some(now) if now == history => {
-            queue.leases.set_known_in(history);
+            leases.set_known_in(history);
             Reconciled::Known
         }
         _ => Reconciled::Again,
     }
 }
 
-async fn compare(queue: &Arc<Queue>, claim: &Arc<Claim>) -> Result<(), StoreError> {
+async fn compare(queue: &Queue, claim: &Claim) -> Result<(), StoreError> {
     let contents = queue.store.contents(claim.name).await?;
     let mut elements = contents.elements;
     elements.extend(contents.damaged);
-    let Differences { confirmed, returned, missing } = claim.differences(elements);
+    let ClaimDifferences { confirmed, returned, missing } = claim.differences(elements);
     let back = if queue.spec.order.is_some() { Vec::new() } else { returned };
     let verdicts = verdicts(claim, &confirmed, &back);
     // First: if the answer is lost, the next comparison finds them gone.
@@ -77,7 +75,7 @@ async fn compare(queue: &Arc<Queue>, claim: &Arc<Claim>) -> Result<(), StoreErro
     Ok(())
 }
 
-/// What is written about the elements that are under the name of a claim again.
+/// The verdicts on elements that are under the name of a claim again.
 fn verdicts(claim: &Claim, confirmed: &[Element], back: &[Element]) -> Vec<Verdict> {
     let again = confirmed.iter().map(|element| Verdict {
         claim: claim.name,

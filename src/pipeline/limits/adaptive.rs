@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 
 /// The bound of one queue.
 #[derive(Debug)]
-pub struct Adaptive(Mutex<State>);
+pub struct Adaptive(Mutex<AdaptiveState>);
 
 #[derive(Debug)]
-struct State {
+struct AdaptiveState {
     limit: u64,
     /// Smoothed time from claim to answer, in microseconds; 0 before the first.
     smoothed_us: u64,
@@ -36,7 +36,7 @@ impl Adaptive {
 
     /// The bound of a queue that has delivered nothing yet.
     pub fn new() -> Self {
-        Adaptive(Mutex::new(State { limit: Self::FIRST, smoothed_us: 0, answers: 0 }))
+        Adaptive(Mutex::new(AdaptiveState { limit: Self::FIRST, smoothed_us: 0, answers: 0 }))
     }
 
     /// Takes note of `count` answers after this time, with so many in flight; returns the new bound if it changed.

@@ -10,25 +10,25 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-use super::growth::Growing;
+use super::growing::Growing;
 
 /// A bound on elements and bytes. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<Mutex<State>>);
+pub struct Budget(Arc<Mutex<BudgetState>>);
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct BudgetState {
     count: u64,
     pub(super) bytes: u64,
     count_limit: u64,
     pub(super) byte_limit: u64,
-    waiting: VecDeque<Waiter>,
-    /// What elements in flight have grown to; most queues never have any.
+    waiting: VecDeque<RoomWaiter>,
+    /// The growth of elements in flight; most queues never have any.
     pub(super) growth: Option<Box<Growing>>,
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct RoomWaiter {
     want: Room,
     granted: oneshot::Sender<Room>,
 }
@@ -42,7 +42,7 @@ pub struct Room {
     pub bytes: u64,
 }
 
-impl State {
+impl BudgetState {
     /// As much of `want` as there is, if that is at least one element and either the bytes wanted or, for something
     /// larger than the whole limit, all of them.
     fn grant(&mut self, want: Room) -> Option<Room> {
@@ -56,7 +56,7 @@ impl State {
         Some(Room { count, bytes })
     }
 
-    /// Those in line, the first of each kind first. What is in flight and grows goes before what is to be claimed: only
+    /// Serves those in line, the first of each kind first. Elements that are in flight and grow go before claims: only
     /// when it ends is there room for more.
     pub(super) fn serve(&mut self) {
         if !self.serve_growth() {
@@ -81,7 +81,7 @@ impl State {
 impl Budget {
     /// A budget of `count` elements and `bytes` bytes; zero is taken as one.
     pub fn new(count: u64, bytes: u64) -> Self {
-        Budget(Arc::new(Mutex::new(State {
+        Budget(Arc::new(Mutex::new(BudgetState {
             count: 0,
             bytes: 0,
             count_limit: count.max(1),
@@ -106,7 +106,7 @@ impl Budget {
                     return self.reservation(room);
                 }
                 let (sender, receiver) = oneshot::channel();
-                state.waiting.push_back(Waiter { want, granted: sender });
+                state.waiting.push_back(RoomWaiter { want, granted: sender });
                 receiver
             };
             let mut pending = Pending { budget: self, granted };
@@ -116,7 +116,7 @@ impl Budget {
         }
     }
 
-    /// What is in use now.
+    /// The room in use now.
     pub fn used(&self) -> Room {
         let state = self.lock();
         Room { count: state.count, bytes: state.bytes }
@@ -128,7 +128,7 @@ impl Budget {
         state.count * 2 > state.count_limit || state.bytes * 2 > state.byte_limit
     }
 
-    /// Its bounds.
+    /// The bounds.
     pub fn limit(&self) -> Room {
         let state = self.lock();
         Room { count: state.count_limit, bytes: state.byte_limit }
@@ -165,7 +165,7 @@ impl Budget {
         state.serve();
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.0.lock()
     }
 }
@@ -193,7 +193,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// What is held.
+    /// The room that is held.
     pub fn room(&self) -> Room {
         self.room
     }

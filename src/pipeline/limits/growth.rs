@@ -8,55 +8,12 @@
 //! than what claims leave of it, goes alone. So the line always moves: who was granted growth waits for the guard and the sink
 //! only, and both end.
 
-use std::collections::VecDeque;
-
 use tokio::sync::oneshot;
 
-use super::budget::{Budget, State};
+use super::budget::{Budget, BudgetState};
+use super::growing::{GrowthWaiter, Ratio};
 
-/// Growth of one budget.
-#[derive(Debug, Default)]
-pub(super) struct Growing {
-    /// What is granted; a part of the bytes of the budget.
-    granted: u64,
-    waiting: VecDeque<Waiter>,
-    ratio: Ratio,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    bytes: u64,
-    granted: oneshot::Sender<()>,
-}
-
-/// How many bytes elements grew by for each sixteen that came: the most of late. It falls by an eighth with every claim that grew
-/// less.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Ratio(u64);
-
-impl Ratio {
-    /// Sixteenths in one.
-    const ONE: u64 = 16;
-    /// Beyond this, a claim takes one element in any case.
-    const MOST: u64 = Ratio::ONE * 1_000_000;
-
-    fn after(self, came: u64, grew: u64) -> Ratio {
-        let seen = grew.saturating_mul(Ratio::ONE) / came.max(1);
-        Ratio(seen.max(self.0 - self.0.div_ceil(8)).min(Ratio::MOST))
-    }
-
-    /// How many bytes may come if they may take so many in memory.
-    fn shrink(self, bytes: u64) -> u64 {
-        bytes.saturating_mul(Ratio::ONE) / (Ratio::ONE + self.0)
-    }
-
-    /// How many bytes those that come will take in memory.
-    fn grow(self, bytes: u64) -> u64 {
-        bytes.saturating_add(bytes.saturating_mul(self.0) / Ratio::ONE)
-    }
-}
-
-impl State {
+impl BudgetState {
     pub(super) fn is_growth_awaited(&self) -> bool {
         self.growth.as_ref().is_some_and(|growth| !growth.waiting.is_empty())
     }
@@ -107,7 +64,7 @@ impl Budget {
                 return Grown { budget: self.clone(), bytes };
             }
             let (sender, receiver) = oneshot::channel();
-            state.growth.get_or_insert_default().waiting.push_back(Waiter { bytes, granted: sender });
+            state.growth.get_or_insert_default().waiting.push_back(GrowthWaiter { bytes, granted: sender });
             receiver
         };
         let mut place = Place { budget: self, bytes, granted };
@@ -137,7 +94,7 @@ impl Budget {
         }
     }
 
-    /// How many bytes may come, and what they will take in memory, if that is to be at most `bytes`; at least `least` and at most
+    /// The bytes that may come, and what they will take in memory, if that is to be at most `bytes`; at least `least` and at most
     /// `most` may come.
     pub fn share(&self, bytes: u64, least: u64, most: u64) -> (u64, u64) {
         let ratio = self.lock().growth.as_ref().map_or(Ratio::default(), |growth| growth.ratio);
@@ -175,7 +132,7 @@ impl Drop for Grown {
     }
 }
 
-/// What elements of a queue have grown by, in its two budgets, until it is dropped.
+/// The growth of elements of a queue, in its two budgets, until it is dropped.
 #[derive(Debug)]
 pub struct Growth {
     queue: Grown,

@@ -8,7 +8,7 @@
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// What a value may take without a turn.
+/// The bytes that a value may take without a turn.
 pub const SMALL: usize = 1 << 20;
 
 /// The turn of a process.
@@ -17,13 +17,13 @@ pub struct Large(Mutex<()>);
 
 /// The right to build a large value.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct LargeTurn<'a> {
     _held: MutexGuard<'a, ()>,
 }
 
 impl Large {
     /// Waits until no other large value is being built.
-    pub fn turn(&self) -> Turn<'_> {
-        Turn { _held: self.0.lock() }
+    pub fn turn(&self) -> LargeTurn<'_> {
+        LargeTurn { _held: self.0.lock() }
     }
 }

@@ -5,7 +5,9 @@
 pub mod adaptive;
 pub mod budget;
 pub mod circuit;
+mod growing;
 pub mod growth;
 pub mod large;
+pub mod pauses;
 pub mod rate;
 pub mod reserved;

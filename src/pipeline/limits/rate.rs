@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// What may pass at once after a quiet time, as a part of a second's worth.
+/// The elements that may pass at once after a quiet time, as a part of a second's worth.
 const BURST: f64 = 0.1;
 
 /// The bucket of one queue or sink.
@@ -15,16 +15,16 @@ pub struct Bucket {
     per_second: f64,
     burst: f64,
     tokens: f64,
-    /// When `tokens` was true.
+    /// The time at which `tokens` was true.
     at: Instant,
 }
 
-/// What a bucket gave.
+/// The grant of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
-    /// How many elements may be claimed.
+pub struct RateGrant {
+    /// The elements that may be claimed.
     pub granted: u32,
-    /// When it is worth asking for the rest; `now` if nothing was refused.
+    /// The time at which it is worth asking for the rest; `now` if nothing was refused.
     pub next_at: Instant,
 }
 
@@ -37,21 +37,21 @@ impl Bucket {
     }
 
     /// Takes up to `want` tokens.
-    pub fn take(&mut self, now: Instant, want: u32) -> Taken {
+    pub fn take(&mut self, now: Instant, want: u32) -> RateGrant {
         self.fill(now);
         // A float to an integer saturates; tokens are never negative.
         let granted = want.min(self.tokens as u32);
         self.tokens -= f64::from(granted);
         let rest = f64::from(want - granted);
         if rest == 0.0 {
-            return Taken { granted, next_at: now };
+            return RateGrant { granted, next_at: now };
         }
         // Not for every single token: a claim a millisecond would cost more than the elements.
         let worth = rest.min((self.burst / 2.0).floor().max(1.0));
         let missing = (worth - self.tokens).max(0.0);
         let wait = Duration::try_from_secs_f64(missing / self.per_second).unwrap_or(Duration::MAX);
         // Rounded up, or the waker would come a moment too early and find one token less.
-        Taken { granted, next_at: now.after(wait.saturating_add(Duration::from_nanos(1))) }
+        RateGrant { granted, next_at: now.after(wait.saturating_add(Duration::from_nanos(1))) }
     }
 
     /// Returns the unused part of a claim.
@@ -76,7 +76,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// How many pass in `seconds` if a caller asks for `want` whenever it is worthwhile, and how often it asks.
+    /// Counts the elements that pass in `seconds` if a caller asks for `want` whenever it is worthwhile, and how often it asks.
     fn pass(per_second: f64, want: u32, seconds: u64) -> (u64, u64) {
         let start = Instant::now();
         let mut bucket = Bucket::new(per_second, start);
@@ -111,7 +111,7 @@ mod tests {
     fn what_was_not_used_can_be_taken_again() {
         let now = Instant::now();
         let mut bucket = Bucket::new(1_000.0, now);
-        assert_eq!(bucket.take(now, 60), Taken { granted: 60, next_at: now });
+        assert_eq!(bucket.take(now, 60), RateGrant { granted: 60, next_at: now });
         bucket.refund(50);
         assert_eq!(bucket.take(now, 200).granted, 90);
         assert_eq!(bucket.take(now, 200).granted, 0);

@@ -4,27 +4,27 @@ use crate::pipeline::limits::budget::{Budget, Reservation, Room};
 
 /// Room for one claim: in its queue's budget, and in the one that all queues share.
 #[derive(Debug)]
-pub struct Reserved {
+pub struct RoomReserved {
     queue: Reservation,
     process: Reservation,
 }
 
-impl Reserved {
+impl RoomReserved {
     /// Waits for room in both: in the queue's budget first, so that a queue that is full holds nothing of the process's,
     /// and then, after `then`, as much in the process's. Cancel safe.
-    pub async fn of(queue: &Budget, then: impl FnOnce(), process: &Budget, want: Room) -> Reserved {
+    pub async fn of(queue: &Budget, then: impl FnOnce(), process: &Budget, want: Room) -> RoomReserved {
         let queue = queue.reserve(want).await;
         then();
         let process = process.reserve(queue.room()).await;
-        Reserved { queue, process }
+        RoomReserved { queue, process }
     }
 
     /// Nothing in both, for what takes its room without waiting.
-    pub fn none(queue: &Budget, process: &Budget) -> Reserved {
-        Reserved { queue: queue.none(), process: process.none() }
+    pub fn none(queue: &Budget, process: &Budget) -> RoomReserved {
+        RoomReserved { queue: queue.none(), process: process.none() }
     }
 
-    /// What is held in both.
+    /// The room that is held in both.
     pub fn room(&self) -> Room {
         let (queue, process) = (self.queue.room(), self.process.room());
         Room { count: queue.count.min(process.count), bytes: queue.bytes.min(process.bytes) }
@@ -56,7 +56,7 @@ mod tests {
     #[tokio::test]
     async fn room_of_a_claim_is_in_both_budgets_and_no_more_than_the_smaller_has() {
         let (queue, process) = (Budget::new(10, 100), Budget::new(4, 1_000));
-        let mut claim = Reserved::of(&queue, || (), &process, room(50, 60)).await;
+        let mut claim = RoomReserved::of(&queue, || (), &process, room(50, 60)).await;
         assert_eq!(claim.room(), room(4, 60));
         claim.set(room(2, 50));
         claim.release(room(1, 30));
@@ -64,7 +64,7 @@ mod tests {
         drop(claim);
         assert_eq!((queue.used(), process.used()), (room(0, 0), room(0, 0)));
         let _full = queue.reserve(room(10, 1)).await;
-        assert!(Reserved::of(&queue, || (), &process, room(1, 1)).now_or_never().is_none());
+        assert!(RoomReserved::of(&queue, || (), &process, room(1, 1)).now_or_never().is_none());
         assert_eq!(process.used(), room(0, 0), "a queue that is full holds nothing of the process's");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::model::Mode;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::source::StoreError;
 use crate::telemetry::status::Heartbeat;
 
@@ -14,10 +14,10 @@ use crate::telemetry::status::Heartbeat;
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Looks for overdue elements until the process stops.
-pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
-    let process = seats.process().clone();
+pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
+    let process = registry.process().clone();
     loop {
-        let queues = seats.find(|queue| matches!(queue.spec.mode, Mode::Rescue { .. }));
+        let queues = registry.find(|queue| matches!(queue.spec.mode, Mode::Rescue { .. }));
         let limits = queues.iter().map(|queue| after(queue));
         // A tenth of the limit, so that it is kept to within that.
         let every = limits.min().map_or(EVERY, |shortest| (shortest / 10).clamp(Duration::from_millis(50), EVERY));

@@ -13,7 +13,7 @@ use crate::clock::Instant;
 use crate::message::{About, Identity, lateness};
 use crate::model::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec};
 use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::route::ElementInfo;
 use crate::sink::Destination;
 use crate::source::ledger::claims::Element;
@@ -23,9 +23,9 @@ use crate::telemetry::status::Heartbeat;
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_millis(250);
-/// How long before its due time an element is looked at.
+/// The time before its due time at which an element is looked at.
 const AHEAD_MS: i64 = 1_000;
-/// How far back a look goes, for what was offered for a moment that had been looked at.
+/// The time that a look goes back, for what was offered for a moment that had been looked at.
 const BACK_MS: i64 = 2_000;
 /// Elements of one queue in one read; the next read continues.
 const MOST: usize = 5_000;
@@ -33,15 +33,16 @@ const MOST: usize = 5_000;
 const SUMMARY: Duration = Duration::from_secs(60);
 
 /// Reads until the process stops.
-pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
-    let process = seats.process().clone();
+pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
+    let process = registry.process().clone();
     let each =
         |queue: Arc<Queue>| (0..queue.store.schedules()).map(move |schedule| Shadow::new(queue.clone(), schedule));
     let (mut shadows, mut seen) = (Vec::<Shadow>::new(), None);
     loop {
-        let changes = seats.changes();
+        let changes = registry.changes();
         if seen.replace(changes) != Some(changes) {
-            let queues = seats.find(|queue| queue.spec.mode == Mode::Shadow);
+            let found = registry.find(|queue| queue.spec.mode == Mode::Shadow).into_iter();
+            let queues: Vec<Arc<Queue>> = found.map(|active| active.queue.clone()).collect();
             shadows.retain(|shadow| queues.iter().any(|queue| Arc::ptr_eq(queue, &shadow.queue)));
             let is_new = |queue: &Arc<Queue>| shadows.iter().all(|shadow| !Arc::ptr_eq(queue, &shadow.queue));
             let new: Vec<_> = queues.into_iter().filter(is_new).collect();
@@ -66,16 +67,16 @@ pub async fn run(seats: Arc<Seats>, heartbeat: Heartbeat) {
     }
 }
 
-/// What was seen of one schedule of a queue.
+/// The looks at one schedule of a queue.
 struct Shadow {
     queue: Arc<Queue>,
-    /// Its number among those of the queue.
+    /// The number of the schedule among those of the queue.
     schedule: usize,
     /// Everything that falls due before this was shown, in Redis ms.
     shown_until: i64,
     /// Score and hash of what was shown from there on.
     shown: HashSet<(i64, u64)>,
-    /// Where the last look was cut short: how many elements of the millisecond `shown_until` were behind it. Counted from
+    /// The place where the last look was cut short: how many elements of the millisecond `shown_until` were behind it. Counted from
     /// there, because clients take those before it.
     rest: Option<usize>,
     delivered: u64,
@@ -188,7 +189,7 @@ impl Shadow {
     }
 }
 
-/// What would become of an element: where it would go (`sink: destination`), or what else, and why. The rules are those
+/// Decides what would become of an element: where it would go (`sink: destination`), or what else, and why. The rules are those
 /// of [`relay`](crate::pipeline::deliver::relay).
 fn fate(
     spec: &QueueSpec,
@@ -241,7 +242,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn more_elements_of_one_millisecond_than_a_look_takes_are_all_shown_once() {
         let world = World::new();
-        let queue = world.idle_queue();
+        let queue = world.idle_queue().queue.clone();
         let ids = 2 * MOST as u64 + 1_234;
         world.offer_in(Duration::from_millis(500), 0..ids);
         world.offer_in(Duration::from_millis(501), ids..ids + 10);

@@ -12,7 +12,7 @@ const ELEMENTS: usize = 2_000;
 
 /// One failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Attempt {
+pub struct FailedAttempt {
     /// Redis ms.
     pub at_ms: i64,
     /// The sink, or the stage when no sink was reached.
@@ -20,7 +20,7 @@ pub struct Attempt {
     /// Class of the failure.
     #[serde(serialize_with = "class_name")]
     pub class: Class,
-    /// Its code.
+    /// The code of the failure.
     pub code: &'static str,
 }
 
@@ -30,17 +30,17 @@ fn class_name<S: serde::Serializer>(class: &Class, serializer: S) -> Result<S::O
 
 /// The failed attempts of one queue's elements.
 #[derive(Debug, Default)]
-pub struct History(Mutex<State>);
+pub struct AttemptHistory(Mutex<AttemptState>);
 
 #[derive(Debug, Default)]
-struct State {
-    attempts: HashMap<MessageId, Vec<Attempt>>,
+struct AttemptState {
+    attempts: HashMap<MessageId, Vec<FailedAttempt>>,
     order: VecDeque<MessageId>,
 }
 
-impl History {
+impl AttemptHistory {
     /// Takes note of a failed attempt.
-    pub fn note(&self, id: MessageId, attempt: Attempt) {
+    pub fn note(&self, id: MessageId, attempt: FailedAttempt) {
         let mut state = self.0.lock();
         if !state.attempts.contains_key(&id) {
             state.order.push_back(id);
@@ -75,7 +75,7 @@ impl History {
     }
 
     /// Takes out what is known of an element that has ended.
-    pub fn take(&self, id: MessageId) -> Vec<Attempt> {
+    pub fn take(&self, id: MessageId) -> Vec<FailedAttempt> {
         let mut state = self.0.lock();
         if state.attempts.is_empty() {
             return Vec::new();
@@ -92,13 +92,13 @@ impl History {
 mod tests {
     use super::*;
 
-    fn attempt(at_ms: i64) -> Attempt {
-        Attempt { at_ms, sink: "s".into(), class: Class::Transient, code: "x" }
+    fn attempt(at_ms: i64) -> FailedAttempt {
+        FailedAttempt { at_ms, sink: "s".into(), class: Class::Transient, code: "x" }
     }
 
     #[test]
     fn it_keeps_the_last_ten_and_forgets_the_oldest_element() {
-        let history = History::default();
+        let history = AttemptHistory::default();
         for i in 0..25 {
             history.note(MessageId([1; 8]), attempt(i));
         }

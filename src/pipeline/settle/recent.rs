@@ -15,34 +15,34 @@ use crate::clock::Instant;
 use crate::link::History;
 use crate::source::ledger::claims::Element;
 
-/// How long a confirmation is noted: longer than a replica lags behind, and than a connection takes to be seen broken.
+/// The time for which a confirmation is noted: longer than a replica lags behind, and than a connection takes to be seen broken.
 const LATELY: Duration = Duration::from_secs(15);
 /// Confirmations that are so close together are forgotten together.
 const TOGETHER: Duration = Duration::from_secs(1);
 /// Most elements that are noted of one queue, the latest, and most that are expected back.
 const MOST: usize = 8_192;
-/// How long elements are expected back: they are due, so they come at once, or after those that were due before them.
+/// The time for which elements are expected back: they are due, so they come at once, or after those that were due before them.
 const EXPECTED: Duration = Duration::from_secs(600);
 
 /// The recent deliveries of one queue.
 #[derive(Debug, Default)]
-pub struct Recent(Mutex<State>);
+pub struct RecentDeliveries(Mutex<RecentState>);
 
 #[derive(Debug, Default)]
-struct State {
-    /// Which history the last reply came from.
+struct RecentState {
+    /// The history that the last reply came from.
     history: Option<History>,
-    /// What was confirmed, the oldest first.
+    /// The confirmed elements, the oldest first.
     confirmed: VecDeque<u32>,
-    /// When, and how many of these.
+    /// The times of the confirmations, with the number of elements of each.
     times: VecDeque<(Instant, usize)>,
-    /// What a failover may bring back.
+    /// The elements that a failover may bring back.
     expected: HashSet<u32>,
-    /// When it is not expected any more.
+    /// The time from which they are not expected any more.
     until: Option<Instant>,
 }
 
-impl State {
+impl RecentState {
     fn note(&mut self, now: Instant, hash: u32) {
         if self.confirmed.len() == MOST {
             self.forget_first(1);
@@ -84,8 +84,8 @@ impl State {
     }
 }
 
-impl Recent {
-    /// These elements of a claim were confirmed.
+impl RecentDeliveries {
+    /// Notes that these elements of a claim were confirmed.
     pub fn confirmed<'a>(&self, now: Instant, elements: impl Iterator<Item = &'a Element>) {
         let mut state = self.0.lock();
         elements.filter_map(hash).for_each(|hash| state.note(now, hash));
@@ -102,12 +102,12 @@ impl Recent {
             return;
         }
         state.forget(now);
-        let State { confirmed, expected, until, .. } = &mut *state;
+        let RecentState { confirmed, expected, until, .. } = &mut *state;
         expected.extend(held().into_iter().chain(confirmed.iter().rev().copied()).take(MOST));
         *until = (!expected.is_empty()).then(|| now.after(EXPECTED));
     }
 
-    /// How many of these elements were delivered before, as it seems. Each is counted once.
+    /// The number of these elements that were delivered before, as it seems. Each is counted once.
     pub fn met<'a>(&self, elements: impl Iterator<Item = &'a Element>) -> u64 {
         let mut state = self.0.lock();
         if state.expected.is_empty() {
@@ -124,7 +124,7 @@ impl Recent {
     }
 }
 
-/// What tells an element of the source apart: its bytes, and its score. An entry of ours carries its own history. Among
+/// The hash of an element of the source: of its bytes, and its score. An entry of ours carries its own history. Among
 /// [`MOST`] one in half a million is taken for another one, and announced in vain.
 pub fn hash(element: &Element) -> Option<u32> {
     element.header.is_none().then(|| xxh3_64_with_seed(&element.member, element.score_ms as u64) as u32)
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_was_confirmed_in_another_history_is_met_once() {
-        let (recent, now) = (Recent::default(), Instant::now());
+        let (recent, now) = (RecentDeliveries::default(), Instant::now());
         let history = |epoch| Some(History::of_connection(1, epoch));
         let one = history(1);
         recent.answered(now, one, Vec::new);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn it_forgets_what_is_old_and_what_is_too_much() {
-        let (recent, now) = (Recent::default(), Instant::now());
+        let (recent, now) = (RecentDeliveries::default(), Instant::now());
         let history = |epoch| Some(History::of_connection(1, epoch));
         recent.answered(now, history(1), Vec::new);
         recent.confirmed(now, [element(1)].iter());

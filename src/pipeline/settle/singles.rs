@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 
 use crate::clock::Instant;
 use crate::message::{Class, Failure};
-use crate::pipeline::claim::{Claim, Parts};
-use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::verdict::{Release, Verdict};
-use crate::pipeline::settle::{Tried, delivered, look, ready, wholes};
+use crate::pipeline::claim::element::ElementState;
+use crate::pipeline::claim::record::Claim;
+use crate::pipeline::leases::Leases;
+use crate::pipeline::settle::send::{Tried, delivered, look, ready};
+use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::pipeline::tail;
 use crate::source::ledger::claims::{Element, Move, Verdict as Written};
 use crate::source::ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
@@ -22,22 +22,30 @@ use crate::telemetry::labels::Wakeup;
 pub(super) struct Settling {
     /// The claim that holds the element.
     pub(super) claim: Arc<Claim>,
-    /// Its place there.
+    /// The place of the element in the claim.
     pub(super) place: usize,
     /// The move; it follows from what is settled.
     pub(super) step: Move,
-    pub(super) what: What,
+    pub(super) what: SettlingKind,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum SettlingKind {
     /// A confirmation, while others of the claim are not there yet. `resent`: it may have been written by a sending without an
     /// answer.
     Confirmed { resent: bool },
     /// The verdict about an element.
-    Verdict(Verdict, Box<Parts>),
+    Verdict(Verdict, Box<ElementState>),
     /// Some sinks have confirmed. The element stays in flight, as this entry, with its task, which waits for the answer.
     Progress { element: Element, reply: oneshot::Sender<bool> },
+}
+
+/// The consequence of an answer, for the settler.
+pub(super) enum After {
+    /// Elements of the claim have ended.
+    Ended(Arc<Claim>),
+    /// The verdict was refused, and another one follows from that.
+    Refused(Box<ElementState>, Verdict),
 }
 
 /// As many as one script takes, by count and by bytes: at least one, if there is one. A verdict behind the progress of the
@@ -53,7 +61,7 @@ pub(super) fn next_batch(waiting: &mut VecDeque<Settling>) -> Vec<Settling> {
         if end > 0 && (entries > BATCH_ENTRIES || bytes > BATCH_BYTES) || progressed.contains(&key) {
             break;
         }
-        if let What::Progress { .. } = settling.what {
+        if let SettlingKind::Progress { .. } = settling.what {
             progressed.push(key);
         }
         end += 1;
@@ -65,30 +73,31 @@ pub(super) fn next_batch(waiting: &mut VecDeque<Settling>) -> Vec<Settling> {
 struct OfClaim {
     claim: Arc<Claim>,
     answers: Vec<(usize, Answer)>,
-    /// They may have been written by a sending without an answer.
+    /// Whether they may have been written by a sending without an answer.
     resent: bool,
 }
 
 /// Writes until there is an answer.
-pub(super) async fn write(queue: &Arc<Queue>, batch: Vec<Settling>) {
+pub(super) async fn write(leases: &Leases, batch: Vec<Settling>) -> Vec<After> {
+    let mut after = Vec::new();
     if batch.is_empty() {
-        return;
+        return after;
     }
-    let (answers, resent) = send(queue, &batch).await;
+    let (answers, resent) = send(leases, &batch).await;
     let now = Instant::now();
     let mut confirmed: Vec<OfClaim> = Vec::new();
     for (Settling { claim, place, what, .. }, answer) in batch.into_iter().zip(answers) {
         match what {
-            What::Verdict(verdict, parts) => finish(verdict, parts, answer, resent, now),
-            What::Confirmed { resent: before } => match confirmed.last_mut() {
+            SettlingKind::Verdict(verdict, state) => after.push(finish(leases, verdict, state, answer, resent, now)),
+            SettlingKind::Confirmed { resent: before } => match confirmed.last_mut() {
                 Some(last) if Arc::ptr_eq(&last.claim, &claim) => {
                     last.resent |= before;
                     last.answers.push((place, answer));
                 }
                 _ => confirmed.push(OfClaim { claim, answers: vec![(place, answer)], resent: resent || before }),
             },
-            What::Progress { element, reply } => {
-                let done = fate(&claim, answer, resent, now) == Fate::Done;
+            SettlingKind::Progress { element, reply } => {
+                let done = fate(&claim, answer, resent, now) == WriteOutcome::Done;
                 if done {
                     claim.rewritten(place, element);
                 }
@@ -98,8 +107,10 @@ pub(super) async fn write(queue: &Arc<Queue>, batch: Vec<Settling>) {
         }
     }
     for OfClaim { claim, answers, resent } in confirmed {
-        finish_confirmed(&claim, &answers, resent, now);
+        finish_confirmed(leases, &claim, &answers, resent, now);
+        after.push(After::Ended(claim));
     }
+    after
 }
 
 /// The moves of these verdicts, on the elements as they are known now.
@@ -114,12 +125,13 @@ fn moves(batch: &[Settling]) -> Vec<Written> {
 }
 
 /// Sends until there is an answer; whether it may have been sent before.
-async fn send(queue: &Arc<Queue>, batch: &[Settling]) -> (Vec<Answer>, bool) {
+async fn send(leases: &Leases, batch: &[Settling]) -> (Vec<Answer>, bool) {
+    let queue = leases.queue();
     let list = queue.exactly_once().map(|(key, _)| key.clone());
     let script = queue.process.events.metrics().script("settle");
     let (mut resent, mut reported) = (false, false);
     loop {
-        ready(queue).await;
+        ready(leases).await;
         // Made anew for each sending: a comparison may have found an element under another header.
         let moves = moves(batch);
         let sent = Instant::now();
@@ -138,124 +150,126 @@ async fn send(queue: &Arc<Queue>, batch: &[Settling]) -> (Vec<Answer>, bool) {
     }
 }
 
-/// What an answer says of a verdict.
+/// The meaning of an answer for a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// It is written.
+enum WriteOutcome {
+    /// Written.
     Done,
-    /// It was written by a sending without an answer, or another claim has taken the element over.
+    /// Written by a sending without an answer, or another claim has taken the element over.
     Unknown,
     /// Another claim has taken the element over.
     Refused,
 }
 
-fn fate(claim: &Claim, answer: Answer, resent: bool, now: Instant) -> Fate {
+fn fate(claim: &Claim, answer: Answer, resent: bool, now: Instant) -> WriteOutcome {
     match answer {
-        Answer::Done | Answer::Already => Fate::Done,
-        Answer::NotMine if resent && claim.is_over(now) => Fate::Unknown,
+        Answer::Done | Answer::Already => WriteOutcome::Done,
+        Answer::NotMine if resent && claim.is_over(now) => WriteOutcome::Unknown,
         // No other process takes over while the lease runs: it was the sending without an answer.
-        Answer::NotMine if resent => Fate::Done,
-        Answer::NotMine | Answer::WrongType => Fate::Refused,
+        Answer::NotMine if resent => WriteOutcome::Done,
+        Answer::NotMine | Answer::WrongType => WriteOutcome::Refused,
     }
 }
 
 /// Confirmations of a claim were answered.
-fn finish_confirmed(claim: &Arc<Claim>, places: &[(usize, Answer)], resent: bool, now: Instant) {
-    let queue = &claim.queue;
-    let count = |of: Fate| places.iter().filter(|(_, answer)| fate(claim, *answer, resent, now) == of).count();
-    let (done, unknown) = (count(Fate::Done), count(Fate::Unknown));
+fn finish_confirmed(leases: &Leases, claim: &Claim, places: &[(usize, Answer)], resent: bool, now: Instant) {
+    let queue = leases.queue();
+    let count = |of: WriteOutcome| places.iter().filter(|(_, answer)| fate(claim, *answer, resent, now) == of).count();
+    let (done, unknown) = (count(WriteOutcome::Done), count(WriteOutcome::Unknown));
     if done > 0 {
         if !resent && claim.deadline() < now {
             queue.events.metrics().late_acks(done as u64);
         }
         delivered(claim, done);
         queue.recent.confirmed(now, places.iter().filter_map(|(place, _)| claim.elements.get(*place)));
-        wholes::adapt(claim, done, now);
+        queue.adapt(now.since(claim.since), done);
     }
     queue.events.metrics().unknown_acks(unknown as u64);
     queue.events.stale_acks((places.len() - done - unknown) as u64);
-    end(claim, places.iter().map(|(place, _)| *place));
+    leases.ended(claim, places.iter().map(|(place, _)| *place));
 }
 
 /// The verdict was answered: the room ends, and the counters follow from the verdict.
-fn finish(verdict: Verdict, parts: Box<Parts>, answer: Answer, resent: bool, now: Instant) {
+fn finish(
+    leases: &Leases,
+    verdict: Verdict,
+    state: Box<ElementState>,
+    answer: Answer,
+    resent: bool,
+    now: Instant,
+) -> After {
     if answer == Answer::WrongType {
-        return refused_push(parts);
+        return refused_push(state);
     }
-    let (claim, place) = (parts.claim.clone(), parts.place);
+    let (claim, place) = (state.claim.clone(), state.place);
     match fate(&claim, answer, resent, now) {
-        Fate::Done => count(verdict, parts, !resent && claim.deadline() < now),
-        Fate::Unknown => claim.queue.events.metrics().unknown_acks(1),
-        Fate::Refused => claim.queue.events.stale_acks(1),
+        WriteOutcome::Done => count(verdict, state, !resent && claim.deadline() < now),
+        WriteOutcome::Unknown => claim.queue.events.metrics().unknown_acks(1),
+        WriteOutcome::Refused => claim.queue.events.stale_acks(1),
     }
-    end(&claim, [place]);
+    leases.ended(&claim, [place]);
+    After::Ended(claim)
 }
 
-fn count(verdict: Verdict, parts: Box<Parts>, late: bool) {
-    let queue = parts.queue();
+fn count(verdict: Verdict, state: Box<ElementState>, late: bool) {
+    let queue = state.queue();
     if late {
         queue.events.metrics().late_acks(1);
     }
-    tail::settled(&parts, &verdict);
+    tail::settled(&state, &verdict);
     match verdict {
         Verdict::Release { why } => {
-            if why == Release::NoRoom {
+            if why == ReleaseCause::NoRoom {
                 // The claim that read no body for it may have been followed by another before it was back, which found nothing.
                 queue.alarm.ring(Wakeup::More);
             }
             queue.events.metrics().released(why.reason(), 1);
-            queue.released.fetch_add(1, Ordering::Relaxed);
+            queue.count_released();
         }
         Verdict::Push { .. } => {
-            drop(queue.history.take(parts.id.id));
-            delivered(&parts.claim, 1);
-            wholes::adapt(&parts.claim, 1, Instant::now());
-            pushed(parts);
+            drop(queue.history.take(state.id.id));
+            delivered(&state.claim, 1);
+            queue.adapt(Instant::now().since(state.claim.since), 1);
+            pushed(state);
         }
         Verdict::Dead(death) => {
-            queue.settled.fetch_add(1, Ordering::Relaxed);
-            queue.events.dead_lettered(&parts.id, death.reason, death.shown.as_deref().or(death.failure.as_ref()));
+            queue.count_settled(1);
+            queue.events.dead_lettered(&state.id, death.reason, death.shown.as_deref().or(death.failure.as_ref()));
             queue.dead_letters.notify_one();
         }
         Verdict::Gone => {
-            queue.settled.fetch_add(1, Ordering::Relaxed);
+            queue.count_settled(1);
             queue.events.metrics().without_body(1);
         }
         Verdict::Return { .. } => {
-            queue.released.fetch_add(1, Ordering::Relaxed);
+            queue.count_released();
             queue.events.metrics().put_back(1);
         }
         Verdict::Confirm | Verdict::Retry { .. } => {
-            queue.settled.fetch_add(1, Ordering::Relaxed);
+            queue.count_settled(1);
         }
     }
 }
 
-/// These elements have ended. What the claim waited for may be complete now.
-fn end(claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) {
-    claim.ended(places);
-    drop(claim.queue.settler.take_unwritten(claim, false));
-}
-
 /// The push and the settling were one script, so this is the moment of delivery.
-fn pushed(mut parts: Box<Parts>) {
-    let queue = parts.queue().clone();
+fn pushed(mut state: Box<ElementState>) {
+    let queue = state.queue().clone();
     for route in &queue.routes {
         route.handle.confirmed(queue.home().now_ms());
         route.metrics.attempt(&Ok(()));
-        if let Some(late) = parts.lateness() {
+        if let Some(late) = state.lateness() {
             route.metrics.late(late);
         }
     }
     queue.release_hold();
-    if let Some(probe) = parts.probe.take() {
+    if let Some(probe) = state.probe.take() {
         probe.answered(true, |_| true);
     }
 }
 
 /// The destination is not a list: the same as a sink that says so.
-fn refused_push(mut parts: Box<Parts>) {
-    let queue = parts.queue().clone();
+fn refused_push(mut state: Box<ElementState>) -> After {
+    let queue = state.queue().clone();
     let failure = Failure::new(
         Class::TargetPermanent,
         "WRONGTYPE",
@@ -266,9 +280,9 @@ fn refused_push(mut parts: Box<Parts>) {
         &*route.spec.sink
     });
     queue.hold_because(sink, &failure);
-    if let Some(probe) = parts.probe.take() {
+    if let Some(probe) = state.probe.take() {
         probe.answered(true, |_| false);
     }
     let sink = (!queue.routes.is_empty()).then_some(0);
-    queue.settler.settle(parts, Verdict::Release { why: Release::Hold { sink, failure } });
+    After::Refused(state, Verdict::Release { why: ReleaseCause::Hold { sink, failure } })
 }

@@ -1,6 +1,6 @@
 //! What becomes of a claimed element: one type from the judge to the settler.
 //!
-//! The pipeline decides a [`Verdict`], [`Held::settle`](crate::pipeline::claim::Held::settle) consumes the element with
+//! The pipeline decides a [`Verdict`], [`ClaimedElement::settle`](crate::pipeline::claim::claimed::ClaimedElement::settle) consumes the element with
 //! it, and the settler writes it. Everything else follows from the verdict: the move of the settle script
 //! ([`Verdict::step`]) and, once it is written, the counters. Progress is no verdict: it leaves the claim alive. Neither
 //! is a stale element, about which nothing is written.
@@ -11,23 +11,22 @@ use bytes::Bytes;
 
 use crate::link::Side;
 use crate::message::{Class, Failure};
-use crate::plant::{Lie, planted};
 use crate::source::ledger::claims::{Header, Move};
 use crate::telemetry::labels::{DeadReason, ReleaseReason};
 
-/// What becomes of an element.
+/// The verdict on an element.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// Every sink has it: it leaves Redis.
     Confirm,
-    /// It leaves Redis, and the same script pushes it to the destination list.
+    /// The element leaves Redis, and the same script pushes it to the destination list.
     Push {
         /// End of the list.
         side: Side,
-        /// What is pushed.
+        /// The bytes that are pushed.
         body: Bytes,
     },
-    /// It is tried again.
+    /// The element is tried again.
     Retry {
         /// The least time to wait.
         after: Duration,
@@ -35,22 +34,22 @@ pub enum Verdict {
         counted: bool,
         /// Class of the gravest failure, for the header.
         class: Class,
-        /// Its code.
+        /// The code of that failure.
         code: &'static str,
     },
-    /// It is stored as a dead letter.
+    /// The element is stored as a dead letter.
     Dead(Death),
-    /// Its user has removed its body: nothing is left to deliver.
+    /// The user has removed the body: nothing is left to deliver.
     Gone,
-    /// Its own record says that it is due later: back to its source.
+    /// The element's own record says that it is due later: back to its source.
     Return {
         /// Due time in ms since the epoch.
         at_ms: i64,
     },
-    /// It goes back as if it had not been claimed: uncounted, in the order that it had.
+    /// The element goes back as if it had not been claimed: uncounted, in the order that it had.
     Release {
         /// Why.
-        why: Release,
+        why: ReleaseCause,
     },
 }
 
@@ -61,9 +60,9 @@ pub struct Death {
     pub reason: DeadReason,
     /// The sink that decided it, by its place among the queue's destinations; `None` if no sink had a part in it.
     pub sink: Option<usize>,
-    /// Where that sink was to deliver it.
+    /// The destination at that sink.
     pub destination: Option<String>,
-    /// What the sink, or the stage, said.
+    /// The failure that the sink, or the stage, reported.
     pub failure: Option<Failure>,
     /// The same without words of the payload, for the log, where that differs.
     pub shown: Option<Box<Failure>>,
@@ -71,15 +70,15 @@ pub struct Death {
 
 /// Why an element is released uncounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Release {
+pub enum ReleaseCause {
     /// No element can be delivered until this is fixed: hold the queue.
     Hold {
         /// The sink; `None` where the queue itself has to change.
         sink: Option<usize>,
-        /// What is wrong.
+        /// The failure.
         failure: Failure,
     },
-    /// Its destination is in trouble, and others of the queue are not: it comes back after a while.
+    /// The destination is in trouble, and others of the queue are not: the element comes back after a while.
     Destination {
         /// The least time to wait.
         after: Duration,
@@ -91,7 +90,7 @@ pub enum Release {
         /// The sink.
         sink: usize,
     },
-    /// Its body was not read, because the claim had no room for it.
+    /// The body was not read, because the claim had no room for it.
     NoRoom,
     /// The claim was dropped before it had a verdict.
     Dropped,
@@ -120,7 +119,6 @@ impl Verdict {
             Verdict::Confirm | Verdict::Gone => Move::Confirm,
             Verdict::Return { at_ms } => Move::Return { at_ms: *at_ms },
             Verdict::Push { side, body } => Move::Push { side: *side, body: body.clone() },
-            Verdict::Retry { .. } if planted(Lie::SwallowedRetry) => Move::Confirm,
             Verdict::Retry { after, counted, class, code } => {
                 let mut header = header.clone();
                 header.attempts = header.attempts.saturating_add((*counted).into());
@@ -128,7 +126,7 @@ impl Verdict {
                 Move::Retry { header, delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
             }
             Verdict::Dead(death) => Move::Dead { fields: letter(death) },
-            Verdict::Release { why: Release::Destination { after } } => {
+            Verdict::Release { why: ReleaseCause::Destination { after } } => {
                 Move::Retry { header: header.clone(), delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
             }
             Verdict::Release { .. } => Move::Release { at_ms: header.time_ms, header: header.clone() },
@@ -153,14 +151,16 @@ impl Death {
     }
 }
 
-impl Release {
+impl ReleaseCause {
     /// The label of the counter.
     pub fn reason(&self) -> ReleaseReason {
         match self {
-            Release::Hold { .. } | Release::OnHold => ReleaseReason::Hold,
-            Release::Destination { .. } => ReleaseReason::Destination,
-            Release::Backpressure { .. } | Release::Dropped | Release::NoRoom => ReleaseReason::Backpressure,
-            Release::Shutdown => ReleaseReason::Shutdown,
+            ReleaseCause::Hold { .. } | ReleaseCause::OnHold => ReleaseReason::Hold,
+            ReleaseCause::Destination { .. } => ReleaseReason::Destination,
+            ReleaseCause::Backpressure { .. } | ReleaseCause::Dropped | ReleaseCause::NoRoom => {
+                ReleaseReason::Backpressure
+            }
+            ReleaseCause::Shutdown => ReleaseReason::Shutdown,
         }
     }
 }
@@ -196,7 +196,12 @@ mod tests {
 
     #[test]
     fn a_release_keeps_the_order_and_the_attempts() {
-        for why in [Release::OnHold, Release::Dropped, Release::Shutdown, Release::Backpressure { sink: 0 }] {
+        for why in [
+            ReleaseCause::OnHold,
+            ReleaseCause::Dropped,
+            ReleaseCause::Shutdown,
+            ReleaseCause::Backpressure { sink: 0 },
+        ] {
             let step = Verdict::Release { why }.step(&header(), no_letter);
             let Move::Release { header, at_ms } = step else { panic!("{step:?}") };
             assert_eq!((header.attempts, header.class, at_ms), (2, None, 1_000));
@@ -205,7 +210,7 @@ mod tests {
 
     #[test]
     fn an_element_whose_destination_is_in_trouble_comes_back_later_and_uncounted() {
-        let why = Release::Destination { after: Duration::from_secs(7) };
+        let why = ReleaseCause::Destination { after: Duration::from_secs(7) };
         let step = Verdict::Release { why }.step(&header(), no_letter);
         let Move::Retry { header, delay_ms } = step else { panic!("{step:?}") };
         assert_eq!((header.attempts, header.class, delay_ms), (2, None, 7_000));

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::pipeline::claim::Claim;
-use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::{Tried, delivered, look, ready};
+use crate::pipeline::claim::record::Claim;
+use crate::pipeline::leases::Leases;
+use crate::pipeline::settle::send::{Tried, delivered, look, ready};
 use crate::source::ledger::claims::{Confirmed, Whole};
 
 /// Beyond the longest call, what has to be left of a lease: clocks run apart.
@@ -15,31 +15,39 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// A claim, and what is left in it.
 pub(super) type Complete = (Arc<Claim>, Whole);
 
+/// Elements of a claim that are to be confirmed one by one.
+pub(super) struct OneByOne {
+    pub(super) claim: Arc<Claim>,
+    pub(super) places: Vec<usize>,
+    /// Whether they may have been confirmed by a sending without an answer.
+    pub(super) resent: bool,
+}
+
 /// Writes until there is an answer. A claim that may not go by its name any more is confirmed element by element: its lease may be
 /// over, and a part of it another process's; or the server may have forgotten what left it.
-pub(super) async fn write(queue: &Arc<Queue>, mut wholes: Vec<Complete>) {
+pub(super) async fn write(leases: &Leases, mut wholes: Vec<Complete>) -> Vec<OneByOne> {
+    let queue = leases.queue();
+    let mut one_by_one = Vec::new();
     let script = queue.process.events.metrics().script("confirm");
     let (mut resent, mut reported) = (false, false);
     while !wholes.is_empty() {
-        ready(queue).await;
+        ready(leases).await;
         let sent = Instant::now();
         let until = sent.after(queue.home().call_timeout() + MARGIN);
         let (now, later): (Vec<_>, Vec<_>) = wholes.into_iter().partition(|(claim, _)| claim.may_end_whole(until));
-        for (claim, _) in later {
-            drop(queue.settler.confirm_each(&claim, claim.on_their_way(), resent));
-        }
+        one_by_one.extend(later.into_iter().map(|(claim, _)| OneByOne { places: claim.on_their_way(), claim, resent }));
         let names: Vec<Whole> = now.iter().map(|(_, whole)| *whole).collect();
         if names.is_empty() {
-            return;
+            break;
         }
         match look(queue, queue.store.confirm(&names).await, &mut reported).await {
             Tried::Answered(answers) => {
                 script.took(sent.elapsed());
                 let answered = Instant::now();
                 for ((claim, whole), answer) in now.into_iter().zip(answers) {
-                    finish(&claim, whole, answer, resent, answered);
+                    finish(leases, &claim, whole, answer, resent, answered);
                 }
-                return;
+                break;
             }
             // Of several commands some may have been done before one was refused.
             Tried::Unknown | Tried::Refused => resent = true,
@@ -47,10 +55,11 @@ pub(super) async fn write(queue: &Arc<Queue>, mut wholes: Vec<Complete>) {
         }
         wholes = now;
     }
+    one_by_one
 }
 
-fn finish(claim: &Arc<Claim>, whole: Whole, answer: Confirmed, resent: bool, now: Instant) {
-    let queue = &claim.queue;
+fn finish(leases: &Leases, claim: &Claim, whole: Whole, answer: Confirmed, resent: bool, now: Instant) {
+    let queue = leases.queue();
     let count = whole.bare + whole.entries;
     let places = claim.on_their_way();
     match answer {
@@ -68,16 +77,6 @@ fn finish(claim: &Arc<Claim>, whole: Whole, answer: Confirmed, resent: bool, now
         Confirmed::Gone if resent => delivered(claim, count),
         Confirmed::Gone => queue.events.stale_acks(count as u64),
     }
-    adapt(claim, count, now);
-    claim.ended(places);
-}
-
-/// The bound on what is in flight follows the time that claims take.
-pub(super) fn adapt(claim: &Claim, count: usize, now: Instant) {
-    let queue = &claim.queue;
-    let Some(adaptive) = &queue.adaptive else { return };
-    let took = now.since(claim.since);
-    if let Some(limit) = adaptive.answered(took, count as u64, queue.budget.used().count) {
-        queue.budget.set_count_limit(limit);
-    }
+    queue.adapt(now.since(claim.since), count);
+    leases.ended(claim, places);
 }

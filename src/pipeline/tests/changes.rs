@@ -15,13 +15,13 @@ const REPEATS: &str = "delaybridge_possible_duplicates_total{queue=\"q0\"}";
 impl Many {
     /// Changes the queue at this place as a reload does; how many elements were left to their leases.
     async fn change(&self, place: usize, within: Duration, change: impl FnOnce(&mut QueueSpec)) -> usize {
-        let mut spec = (*self.seats.spec(place)).clone();
+        let mut spec = (*self.registry.spec(place)).clone();
         change(&mut spec);
-        let left = match self.seats.close(place) {
+        let left = match self.registry.close(place) {
             Some(queue) => retire::drain(&queue, within).await,
             None => 0,
         };
-        self.seats.open(place, Arc::new(spec));
+        self.registry.open(place, Arc::new(spec));
         left
     }
 
@@ -36,7 +36,7 @@ impl Many {
     }
 
     fn in_flight(&self) -> (u64, u64) {
-        let room = self.seats.process().budget.used();
+        let room = self.registry.process().budget.used();
         (room.count, room.bytes)
     }
 }
@@ -57,26 +57,28 @@ async fn a_queue_under_load_is_changed_again_and_again_and_its_neighbours_keep_t
         many.offer_in((n % 3) as usize, Duration::from_millis(n * 7), n);
     }
     eventually("all to be at work", || many.at_work() == 3).await;
-    let (first, second) = (many.seats.get(1).unwrap(), many.seats.get(2).unwrap());
+    let (first, second) = (many.registry.get(1).unwrap(), many.registry.get(2).unwrap());
     for turn in 1..=20_u32 {
         tokio::time::sleep(SECOND).await;
-        let before = many.seats.get(0).unwrap();
+        let before = many.registry.get(0).unwrap();
         let left = many.change(0, MINUTE, |spec| spec.max_in_flight = MaxInFlight::Fixed(10 + turn)).await;
         assert_eq!(left, 0);
-        let now = many.seats.get(0).unwrap();
+        let now = many.registry.get(0).unwrap();
         assert!(!Arc::ptr_eq(&before, &now) && now.spec.max_in_flight == MaxInFlight::Fixed(10 + turn));
         assert!(before.leases.is_empty() && before.tasks.is_empty(), "nothing of it is left");
         assert_eq!(before.budget.used().count, 0);
     }
     // Identity: the same queues, and so the same claimers, leases and counters.
-    assert!(Arc::ptr_eq(&first, &many.seats.get(1).unwrap()) && Arc::ptr_eq(&second, &many.seats.get(2).unwrap()));
+    assert!(
+        Arc::ptr_eq(&first, &many.registry.get(1).unwrap()) && Arc::ptr_eq(&second, &many.registry.get(2).unwrap())
+    );
     assert!(!first.stopping.is_cancelled());
     eventually("all to arrive", || sink.taken().len() as u64 >= ids).await;
     eventually("all to be settled", || many.in_flight() == (0, 0)).await;
     assert!(counts(&sink, 0..ids).iter().all(|times| *times == 1), "{:?}", counts(&sink, 0..ids));
     assert_eq!(many.metric(REPEATS), 0.0);
     assert_eq!(many.metric("delaybridge_delivered_messages_total{queue=\"q0\"}"), 1000.0, "counters go on");
-    assert_eq!(many.seats.counts().settled, ids);
+    assert_eq!(many.registry.counts().settled, ids);
     many.stop().await;
 }
 
@@ -171,23 +173,23 @@ async fn a_removed_queue_leaves_its_elements_and_comes_back_to_them() {
     let many = Many::start(2, &sink, |spec| spec.claim_ahead = 20 * SECOND);
     (0..5).for_each(|n| many.offer_in(0, 15 * SECOND, n));
     eventually("them to be held ahead", || many.in_flight().0 == 5).await;
-    let spec = many.seats.spec(0);
-    let queue = many.seats.close(0).unwrap();
+    let spec = many.registry.spec(0);
+    let queue = many.registry.close(0).unwrap();
     assert_eq!(retire::drain(&queue, 10 * SECOND).await, 0);
     retire::bury(&queue).await;
-    many.seats.clear(0);
+    many.registry.clear(0);
     many.events.queues_removed(std::slice::from_ref(&spec.id));
     let store = many.server.store("q0", [0; 8]);
     assert!(store.in_flight().is_empty() && queue.leases.is_forgotten());
     let series =
         |many: &Many| many.events.metrics().render().unwrap().lines().filter(|line| line.contains("\"q0\"")).count();
     tokio::time::sleep(MINUTE).await;
-    assert_eq!((sink.taken().len(), series(&many), many.seats.places()), (0, 0, vec![1]));
-    many.seats.announce(0, many.server.now_ms());
-    many.seats.wake(0, |_| panic!("nothing is put to work"));
-    assert!(many.seats.get(0).is_none());
+    assert_eq!((sink.taken().len(), series(&many), many.registry.places()), (0, 0, vec![1]));
+    many.registry.announce(0, many.server.now_ms());
+    many.registry.wake(0, |_| panic!("nothing is put to work"));
+    assert!(many.registry.get(0).is_none());
 
-    assert_eq!(many.seats.add(spec), 0, "a place that is free");
+    assert_eq!(many.registry.add(spec), 0, "a place that is free");
     eventually("them to arrive", || arrived(&sink) == [0, 1, 2, 3, 4]).await;
     eventually("all to be settled", || store.is_empty()).await;
     assert_eq!(many.metric(REPEATS), 0.0);
@@ -203,11 +205,11 @@ async fn a_claim_with_a_lost_reply_is_found_before_a_queue_goes() {
     many.server.fail(Op::Claim, [Fault::ReplyLost]);
     (0..5).for_each(|n| many.offer_in(0, Duration::ZERO, n));
     eventually("the claim", || many.server.calls(Op::Claim) > 1).await;
-    let queue = many.seats.close(0).unwrap();
+    let queue = many.registry.close(0).unwrap();
     assert_eq!(retire::drain(&queue, MINUTE).await, 0);
-    many.seats.open(0, many.seats.spec(0));
+    many.registry.open(0, many.registry.spec(0));
     eventually("them to arrive", || arrived(&sink) == [0, 1, 2, 3, 4]).await;
-    assert_eq!(many.seats.process().not_found.load(Ordering::Relaxed), 0);
+    assert_eq!(many.registry.process().not_found.load(Ordering::Relaxed), 0);
     assert_eq!(many.metric(REPEATS), 0.0);
     many.stop().await;
 }
@@ -238,15 +240,15 @@ async fn a_stop_in_the_middle_of_a_change_drains_that_queue_too() {
     sink.stall(true);
     (0..10).for_each(|n| many.offer_in(0, Duration::ZERO, n));
     eventually("them to be at the sink", || sink.attempts().len() == 10).await;
-    let queue = many.seats.close(0).unwrap();
-    let process = many.seats.process().clone();
+    let queue = many.registry.close(0).unwrap();
+    let process = many.registry.process().clone();
     {
         let mut change = std::pin::pin!(retire::drain(&queue, MINUTE));
         drop(tokio::time::timeout(SECOND, &mut change).await);
         // The reload is left as it is.
         process.stopping.cancel();
     }
-    assert_eq!(many.seats.at_work().len(), 1, "the drain of the process sees it");
+    assert_eq!(many.registry.at_work().len(), 1, "the drain of the process sees it");
     process.abandon.cancel();
     eventually("all to be released", || many.in_flight() == (0, 0) && queue.leases.is_empty()).await;
     assert_eq!(many.metric(REPEATS), 10.0);
@@ -260,7 +262,7 @@ async fn a_sink_that_lost_its_name_says_nothing_of_its_state_any_more() {
     let many = Many::start(1, &sink, |_| ());
     many.offer_in(0, Duration::ZERO, 1);
     eventually("it to be up", || many.metric(SINK_UP) == 1.0).await;
-    many.seats.sink("s").unwrap().retire();
+    many.registry.sink("s").unwrap().retire();
     sink.outage(Some(failure(Class::Transient, "T")));
     (2..20).for_each(|n| many.offer_in(0, Duration::ZERO, n));
     eventually("attempts", || sink.attempts().len() > 5).await;

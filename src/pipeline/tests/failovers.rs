@@ -206,10 +206,10 @@ async fn a_refused_extension_is_not_taken_for_kept() {
         world.server.fail(Op::Extend, [Fault::Refused(code)]);
         let claim = &bridge.queue.leases.due(crate::clock::Instant::now(), lease)[0];
         let before = claim.deadline();
-        assert!(!keeper::extend_all(&bridge.queue, lease).await, "{code}");
+        assert!(!keeper::extend_all(&bridge.queue.leases, lease).await, "{code}");
         assert_eq!(claim.deadline(), before, "{code}");
     }
     world.server.fail(Op::Extend, [Fault::Refused("NOPERM")]);
-    assert!(keeper::extend_all(&bridge.queue, lease).await, "the claimer reports it");
-    assert!(keeper::extend_all(&bridge.queue, lease).await);
+    assert!(keeper::extend_all(&bridge.queue.leases, lease).await, "the claimer reports it");
+    assert!(keeper::extend_all(&bridge.queue.leases, lease).await);
 }

@@ -2,10 +2,10 @@
 
 use super::world::{STALLED_AFTER, Wire};
 use super::*;
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::{claimer, pollers};
 use crate::pipeline::leases::keeper;
-use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::source::ledger::Hints;
 use crate::source::ledger::claims::{ClaimName, ClaimRequest};
 use crate::source::memory::element;
@@ -174,16 +174,16 @@ async fn what_waits_for_room_at_a_stop_goes_back_uncounted() {
 }
 
 /// A second queue of a process, with everything that a test of room needs.
-fn second_queue(world: &World, bridge: &Bridge, spec: QueueSpec) -> Arc<Queue> {
+fn second_queue(world: &World, bridge: &Bridge, spec: QueueSpec) -> Arc<ActiveQueue> {
     let wire = Wire::new(world.server.clone(), world.server.store("q2", bridge.process.owner), 2);
     let handle = bridge.queue.routes[0].handle.clone();
     let spec = Arc::new(QueueSpec { id: "q2".into(), ..spec });
-    let queue = Queue::new(spec, bridge.process.clone(), Arc::new(wire.clone()), |_| Some(handle.clone()));
-    let seats = Seats::of(Arc::new(wire), vec![queue.clone()]);
+    let queue = ActiveQueue::new(spec, bridge.process.clone(), Arc::new(wire.clone()), |_| Some(handle.clone()));
+    let registry = QueueRegistry::of(Arc::new(wire), vec![queue.clone()]);
     let beat = |task: &str| bridge.process.events.status().heartbeat(task, MINUTE);
     tokio::spawn(claimer::run(queue.clone(), beat("claimer of q2")));
-    tokio::spawn(keeper::run(seats.clone(), beat("keeper of q2")));
-    tokio::spawn(pollers::safety_poll(seats, beat("poll of q2")));
+    tokio::spawn(keeper::run(registry.clone(), beat("keeper of q2")));
+    tokio::spawn(pollers::safety_poll(registry, beat("poll of q2")));
     queue
 }
 

@@ -12,7 +12,7 @@ use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
-use crate::pipeline::seats::{Parts, Seats};
+use crate::pipeline::registry::{QueueParts, QueueRegistry};
 use crate::pipeline::tests::world::metric;
 use crate::source::memory::{Fault, MemoryServer, Op, element};
 use crate::telemetry::events::Events;
@@ -24,7 +24,7 @@ const OF_FIRST: &str = "delaybridge_delivered_messages_total{queue=\"q0\"}";
 /// A process with many queues, of which those at rest are not built.
 pub(super) struct Many {
     pub(super) server: MemoryServer,
-    pub(super) seats: Arc<Seats>,
+    pub(super) registry: Arc<QueueRegistry>,
     pub(super) events: Events,
     tasks: JoinSet<()>,
     _clock: Followed,
@@ -46,19 +46,19 @@ impl Many {
             })
             .collect();
         let stores = server.clone();
-        let parts = Parts {
+        let parts = QueueParts {
             store: Box::new(move |spec, owner| Arc::new(stores.store(&spec.id, owner))),
             sinks: HashMap::from([(name, Arc::new(handle))]),
         };
-        let seats = Arc::new(Seats::new(Arc::new(process), Arc::new(server.clone()), &specs, parts));
+        let registry = Arc::new(QueueRegistry::new(Arc::new(process), Arc::new(server.clone()), &specs, parts));
         let mut tasks = JoinSet::new();
         let beat = |task: &str| events.status().heartbeat(task, MINUTE);
-        tasks.spawn(claimers::run(seats.clone(), MINUTE));
-        tasks.spawn(keeper::run(seats.clone(), beat("lease keeper")));
-        tasks.spawn(pollers::safety_poll(seats.clone(), beat("safety poll")));
-        tasks.spawn(pollers::gauges(seats.clone()));
-        seats.look_at_all(Wakeup::Due);
-        Many { server, seats, events, tasks, _clock: clock }
+        tasks.spawn(claimers::run(registry.clone(), MINUTE));
+        tasks.spawn(keeper::run(registry.clone(), beat("lease keeper")));
+        tasks.spawn(pollers::safety_poll(registry.clone(), beat("safety poll")));
+        tasks.spawn(pollers::gauges(registry.clone()));
+        registry.look_at_all(Wakeup::Due);
+        Many { server, registry, events, tasks, _clock: clock }
     }
 
     /// One queue, as it is.
@@ -75,7 +75,7 @@ impl Many {
     }
 
     pub(super) fn at_work(&self) -> usize {
-        self.seats.at_work().len()
+        self.registry.at_work().len()
     }
 
     pub(super) async fn until_rest(&self) {
@@ -87,8 +87,8 @@ impl Many {
     }
 
     pub(super) async fn stop(mut self) {
-        self.seats.process().stopping.cancel();
-        self.seats.process().give_up.cancel();
+        self.registry.process().stopping.cancel();
+        self.registry.process().give_up.cancel();
         while self.tasks.join_next().await.is_some() {}
     }
 }
@@ -128,7 +128,7 @@ async fn an_announcement_wakes_a_queue_for_what_falls_due_before_the_next_poll()
     for (n, delay_ms) in [(1, 0), (2, 40), (3, 700)] {
         many.until_rest().await;
         many.offer_in(0, Duration::from_millis(delay_ms), n);
-        many.seats.announce(0, many.server.now_ms() + delay_ms as i64);
+        many.registry.announce(0, many.server.now_ms() + delay_ms as i64);
         let late = lateness_now(&sink, &many).await;
         assert!((0..=10).contains(&late), "{delay_ms} ms: {late} ms late");
     }
@@ -169,7 +169,7 @@ async fn a_queue_rests_some_seconds_after_its_last_element_and_its_counters_go_o
         many.until_rest().await;
         assert_eq!(many.metric(OF_FIRST), n as f64);
         assert_eq!(many.metric(ATTEMPTS), n as f64);
-        assert_eq!(many.seats.counts().settled, n);
+        assert_eq!(many.registry.counts().settled, n);
     }
     // Its gauges are read on.
     many.offer_in(0, HOUR, 4);
@@ -189,7 +189,7 @@ async fn after_a_reconnect_every_queue_is_looked_at() {
     tokio::time::sleep(MINUTE).await;
     // Its announcement was lost, and it is overdue when the server is back.
     many.offer_in(7, Duration::ZERO, 7);
-    many.seats.look_at_all(Wakeup::Reconnect);
+    many.registry.look_at_all(Wakeup::Reconnect);
     tokio::time::sleep(SECOND).await;
     assert_eq!(many.at_work(), 0, "nothing is built while there is no server");
     many.server.set_up(true);

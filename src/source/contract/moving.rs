@@ -123,11 +123,7 @@ impl OnRedis {
 
 /// Whether a node has refused the call before its first effect.
 fn refused(error: &StoreError) -> bool {
-    match error {
-        StoreError::NotSent { .. } => true,
-        StoreError::Moving { .. } => true,
-        _ => false,
-    }
+    matches!(error, StoreError::NotSent { .. } | StoreError::Moving { .. })
 }
 
 fn on_both(dumped: &[Dumped]) -> Option<&Vec<u8>> {

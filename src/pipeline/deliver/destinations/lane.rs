@@ -10,9 +10,9 @@ use crate::pipeline::limits::circuit::{Allow, Circuit, Transition};
 
 /// Elements in flight without any answer for this long: the destination is silent.
 const SILENT: Duration = Duration::from_millis(100);
-/// How long an element waits that found its destination silent, and its share of the room taken.
+/// The wait of an element that found its destination silent, and its share of the room taken.
 const CROWDED: Duration = Duration::from_millis(250);
-/// How long elements wait at least while a probe is on its way.
+/// The least wait of elements while a probe is on its way.
 const PROBING: Duration = Duration::from_secs(1);
 /// Elements that are held come back one after the other, this far apart: 2,000 a second, whatever their number.
 const APART: Duration = Duration::from_micros(500);
@@ -21,25 +21,25 @@ pub(super) const LONGEST: Duration = Duration::from_secs(300);
 
 /// One destination.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct DestinationLane {
     circuit: Circuit,
     /// Redis ms of its last confirmation, and when that came here.
     confirmed: Option<(i64, Instant)>,
     in_flight: Room,
     /// The last answer, or the beginning of what is in flight, if that is later.
     heard: Instant,
-    /// When the last of the held elements comes back.
+    /// The time at which the last of the held elements comes back.
     last_return: Instant,
     /// Since when it is in trouble.
     since: Option<Instant>,
     used: Instant,
-    /// Its trouble is on the board.
+    /// Whether its trouble is on the board.
     pub(super) shown: bool,
 }
 
-/// What an element for this destination is to do.
+/// Decides what an element for this destination is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pass {
+pub(super) enum LaneDecision {
     /// Go.
     Send,
     /// Go, to find out whether it works again.
@@ -48,12 +48,12 @@ pub(super) enum Pass {
     Wait(Duration),
 }
 
-/// How much of a queue's room silent destinations may take together.
+/// The part of a queue's room that silent destinations may take together.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
-    /// What they may take.
+    /// The room that they may take.
     limit: Room,
-    /// What they have.
+    /// The room that they have.
     taken: Room,
 }
 
@@ -69,9 +69,9 @@ impl Share {
     }
 }
 
-impl Lane {
-    pub(super) fn new(now: Instant) -> Lane {
-        Lane {
+impl DestinationLane {
+    pub(super) fn new(now: Instant) -> DestinationLane {
+        DestinationLane {
             circuit: Circuit::destination(),
             confirmed: None,
             in_flight: Room::default(),
@@ -84,22 +84,28 @@ impl Lane {
     }
 
     /// Decides about an element. `gives_up`: it is not to be held any more if the destination has not worked for so long.
-    pub(super) fn pass(&mut self, share: &mut Share, size: u64, gives_up: Option<Duration>, now: Instant) -> Pass {
+    pub(super) fn pass(
+        &mut self,
+        share: &mut Share,
+        size: u64,
+        gives_up: Option<Duration>,
+        now: Instant,
+    ) -> LaneDecision {
         self.used = now;
         let given_up = gives_up.is_some_and(|after| !self.has_worked() && self.troubled_for(now) >= Some(after));
         let pass = match self.circuit.allows(now) {
-            _ if given_up => Pass::Send,
-            Allow::Free => Pass::Send,
+            _ if given_up => LaneDecision::Send,
+            Allow::Free => LaneDecision::Send,
             Allow::Probe => {
                 self.circuit.probe_started();
-                Pass::Probe
+                LaneDecision::Probe
             }
-            Allow::No { .. } => return Pass::Wait(self.wait(now)),
+            Allow::No { .. } => return LaneDecision::Wait(self.wait(now)),
         };
         let silent = self.is_silent(now);
         let used = if silent { share.taken } else { self.in_flight };
-        if pass == Pass::Send && !share.has_room(used) {
-            return Pass::Wait(self.next_return(now.after(CROWDED), now));
+        if pass == LaneDecision::Send && !share.has_room(used) {
+            return LaneDecision::Wait(self.next_return(now.after(CROWDED), now));
         }
         if self.in_flight.count == 0 {
             self.heard = now;
@@ -112,7 +118,7 @@ impl Lane {
         pass
     }
 
-    /// How long an element waits that may not be sent now.
+    /// The wait of an element that may not be sent now.
     pub(super) fn wait(&mut self, now: Instant) -> Duration {
         let first = match self.circuit.allows(now) {
             Allow::No { retry_at: Some(at) } => at,
@@ -146,13 +152,13 @@ impl Lane {
         transition
     }
 
-    /// What it is a part of works, or a part of it: its own elements need not wait any more.
+    /// Ends its trouble, because what it is a part of works, or a part of it: its own elements need not wait any more.
     pub(super) fn works_elsewhere(&mut self, now: Instant) {
         self.sink_answers();
         self.last_return = now;
     }
 
-    /// Its sink answers again, so that it may be tried; it has confirmed nothing.
+    /// Lets it be tried, because its sink answers again; it has confirmed nothing.
     pub(super) fn sink_answers(&mut self) {
         self.since = None;
         self.circuit.on_success();
@@ -211,7 +217,7 @@ impl Lane {
         self.circuit.why().is_some()
     }
 
-    /// How long it has been in trouble.
+    /// The time for which it has been in trouble.
     pub(super) fn troubled_for(&self, now: Instant) -> Option<Duration> {
         self.since.map(|since| now.since(since))
     }
@@ -230,7 +236,7 @@ impl Lane {
         self.used
     }
 
-    /// What is in flight without any answer.
+    /// The elements in flight without any answer.
     pub(super) fn silent(&self, now: Instant) -> Room {
         if self.is_silent(now) { self.in_flight } else { Room::default() }
     }

@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use self::lane::{Lane, Pass, Share};
+use self::lane::{DestinationLane, LaneDecision, Share};
 use crate::clock::Instant;
 use crate::message::Class;
 use crate::pipeline::limits::budget::Room;
@@ -23,27 +23,27 @@ use crate::sink::Destination;
 
 /// Destinations that are remembered.
 const MOST: usize = 1_000;
-/// How long one that is not used is remembered.
+/// The time for which an unused destination is remembered.
 const IDLE: Duration = Duration::from_secs(3600);
 /// A destination that has confirmed something within this time shows that its sink works.
 const RECENT: Duration = Duration::from_secs(60);
-/// How often idle ones are looked for.
+/// The interval between scans for idle destinations.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// A destination, or a part of one, as the pipeline tells it apart from others: nothing that came out of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LaneKey {
+pub struct DestinationKey {
     id: u64,
     /// That of the whole destination: its own, if it is no part.
     whole: u64,
 }
 
-impl LaneKey {
+impl DestinationKey {
     /// All that are beyond the bound.
-    const REST: LaneKey = LaneKey::whole(0);
+    const REST: DestinationKey = DestinationKey::whole(0);
 
-    const fn whole(id: u64) -> LaneKey {
-        LaneKey { id, whole: id }
+    const fn whole(id: u64) -> DestinationKey {
+        DestinationKey { id, whole: id }
     }
 
     /// For the board of the probes.
@@ -56,15 +56,15 @@ impl LaneKey {
     }
 
     /// The key of this destination, or of a part of it that can fail by itself.
-    pub fn of(destination: &Destination, part: Option<u32>) -> LaneKey {
+    pub fn of(destination: &Destination, part: Option<u32>) -> DestinationKey {
         // Random for each process: payloads cannot aim at the key of another destination.
         static HASH: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         let id = |part: Option<u32>| HASH.hash_one((destination.lane(), part)).max(1);
-        LaneKey { id: id(part), whole: id(None) }
+        DestinationKey { id: id(part), whole: id(None) }
     }
 }
 
-/// What an element is to do.
+/// The permission for one element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// Go to the sink.
@@ -75,21 +75,21 @@ pub enum Admission {
     Hold(Duration),
 }
 
-/// What is asked for an element.
+/// A question for one element.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask {
-    /// Its destination.
-    pub lane: LaneKey,
-    /// Its bytes.
+    /// The destination of the element.
+    pub lane: DestinationKey,
+    /// The bytes of the element.
     pub size: u64,
-    /// It is not to be held if the destination has never worked, for so long.
+    /// The time after which it is not held any more by a destination that has never worked.
     pub gives_up: Option<Duration>,
 }
 
-/// What is known of a destination in trouble.
+/// The trouble of a destination, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trouble {
-    /// How long it has lasted.
+pub struct DestinationTrouble {
+    /// The time for which it has lasted.
     pub lasted: Duration,
     /// The destination has worked in this process, or another one that has is in trouble as well.
     pub worked: bool,
@@ -98,25 +98,25 @@ pub struct Trouble {
 /// A destination that works again: others wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Works {
-    /// Which one.
-    pub lane: LaneKey,
-    /// Its trouble was reported, so this is too.
+    /// The destination.
+    pub lane: DestinationKey,
+    /// Whether its trouble was reported, so that this is too.
     pub shown: bool,
 }
 
 /// The destinations of one sink.
 #[derive(Debug)]
-pub struct Destinations {
-    lanes: HashMap<LaneKey, Lane>,
+pub struct SinkDestinations {
+    lanes: HashMap<DestinationKey, DestinationLane>,
     /// A part of a destination may be in trouble.
     parts: bool,
     looked: Instant,
 }
 
-impl Destinations {
+impl SinkDestinations {
     /// None yet.
     pub fn new(now: Instant) -> Self {
-        Destinations { lanes: HashMap::new(), parts: false, looked: now }
+        SinkDestinations { lanes: HashMap::new(), parts: false, looked: now }
     }
 
     /// Decides about elements of a queue with this room, one by one: `ask` is called until it has none left.
@@ -127,14 +127,14 @@ impl Destinations {
         });
         let mut share = Share::of(room, taken);
         move |ask| match self.lane(ask.lane, now).pass(&mut share, ask.size, ask.gives_up, now) {
-            Pass::Send => Admission::Send,
-            Pass::Probe => Admission::Probe,
-            Pass::Wait(wait) => Admission::Hold(wait),
+            LaneDecision::Send => Admission::Send,
+            LaneDecision::Probe => Admission::Probe,
+            LaneDecision::Wait(wait) => Admission::Hold(wait),
         }
     }
 
     /// An element that was admitted has left: its answer was noted before, or it never came.
-    pub fn left(&mut self, key: LaneKey, size: u64, probe: bool, now: Instant) {
+    pub fn left(&mut self, key: DestinationKey, size: u64, probe: bool, now: Instant) {
         if let Some(lane) = self.find(key) {
             lane.left(size);
             if probe {
@@ -144,7 +144,7 @@ impl Destinations {
     }
 
     /// The destination has confirmed something: those that work again by that.
-    pub fn confirmed(&mut self, key: LaneKey, redis_ms: i64, now: Instant) -> Vec<Works> {
+    pub fn confirmed(&mut self, key: DestinationKey, redis_ms: i64, now: Instant) -> Vec<Works> {
         let mut over = self.related(key, now);
         let lane = self.lane(key, now);
         let works = lane.confirmed(redis_ms, now).is_some();
@@ -156,14 +156,14 @@ impl Destinations {
     /// Ends the trouble that a confirmation elsewhere disproves. A destination and its parts are kept apart only while some
     /// parts fail, so what failed at one of them may be confirmed at the other: a part that works shows that not the whole
     /// destination fails, and the whole is confirmed when its parts are no longer kept apart.
-    fn related(&mut self, key: LaneKey, now: Instant) -> Vec<Works> {
+    fn related(&mut self, key: DestinationKey, now: Instant) -> Vec<Works> {
         let mut over = Vec::new();
-        let mut works = |key: LaneKey, lane: &mut Lane| {
+        let mut works = |key: DestinationKey, lane: &mut DestinationLane| {
             lane.works_elsewhere(now);
             over.push(Works { lane: key, shown: std::mem::take(&mut lane.shown) });
         };
         if key.is_part() {
-            let whole = LaneKey::whole(key.whole);
+            let whole = DestinationKey::whole(key.whole);
             if let Some(lane) = self.lanes.get_mut(&whole).filter(|lane| lane.is_in_trouble()) {
                 works(whole, lane);
             }
@@ -188,7 +188,7 @@ impl Destinations {
 
     /// Something failed, for a reason that may be the destination's: whether its trouble is to be reported. `show`: where the
     /// sink or the queue as a whole is reported, this is not.
-    pub fn failed(&mut self, key: LaneKey, class: Class, show: bool, now: Instant, draw: f64) -> bool {
+    pub fn failed(&mut self, key: DestinationKey, class: Class, show: bool, now: Instant, draw: f64) -> bool {
         let lane = self.lane(key, now);
         let opened = matches!(lane.failed(class, now, draw), Some(Transition::Opened(_)));
         let news = show && lane.is_in_trouble() && (opened || !lane.shown);
@@ -198,80 +198,80 @@ impl Destinations {
     }
 
     /// Something failed for a reason that is not the destination's: a probe has found out nothing.
-    pub fn inconclusive(&mut self, key: LaneKey, now: Instant, draw: f64) {
+    pub fn inconclusive(&mut self, key: DestinationKey, now: Instant, draw: f64) {
         if let Some(lane) = self.find(key) {
             lane.inconclusive(now, draw);
         }
     }
 
     /// Whether another destination works, so that a failure at this one says nothing about the sink.
-    pub fn others_work(&self, key: LaneKey, now: Instant) -> bool {
+    pub fn others_work(&self, key: DestinationKey, now: Instant) -> bool {
         self.lanes.iter().any(|(other, lane)| *other != key && lane.works(RECENT, now))
     }
 
-    /// What the destination allows.
-    pub fn allows(&self, key: LaneKey, now: Instant) -> Allow {
+    /// The permission of the destination.
+    pub fn allows(&self, key: DestinationKey, now: Instant) -> Allow {
         self.lanes.get(&self.known(key)).map_or(Allow::Free, |lane| lane.allows(now))
     }
 
     /// Takes the probe, if there is one to take.
-    pub fn start_probe(&mut self, key: LaneKey, now: Instant) -> bool {
+    pub fn start_probe(&mut self, key: DestinationKey, now: Instant) -> bool {
         self.find(key).is_some_and(|lane| lane.start_probe(now))
     }
 
     /// The probe ended without an answer.
-    pub fn abandon_probe(&mut self, key: LaneKey, now: Instant) {
+    pub fn abandon_probe(&mut self, key: DestinationKey, now: Instant) {
         if let Some(lane) = self.find(key) {
             lane.probe_abandoned(now);
         }
     }
 
     /// Whether the destination has confirmed anything since this Redis time.
-    pub fn moved_since(&self, key: LaneKey, redis_ms: i64) -> bool {
+    pub fn moved_since(&self, key: DestinationKey, redis_ms: i64) -> bool {
         self.lanes.get(&self.known(key)).is_some_and(|lane| lane.moved_since(redis_ms))
     }
 
-    /// Its trouble, for an element that it refused.
-    pub fn trouble(&self, key: LaneKey, now: Instant) -> Trouble {
+    /// The trouble of the destination, for an element that it refused.
+    pub fn trouble(&self, key: DestinationKey, now: Instant) -> DestinationTrouble {
         let key = self.known(key);
         let neighbours =
             self.lanes.iter().any(|(other, lane)| *other != key && lane.is_in_trouble() && lane.has_worked());
         let lane = self.lanes.get(&key);
-        Trouble {
+        DestinationTrouble {
             lasted: lane.and_then(|lane| lane.troubled_for(now)).unwrap_or_default(),
-            worked: neighbours || lane.is_some_and(Lane::has_worked),
+            worked: neighbours || lane.is_some_and(DestinationLane::has_worked),
         }
     }
 
-    /// How long an element waits that it refused.
-    pub fn wait(&mut self, key: LaneKey, now: Instant) -> Duration {
+    /// The wait of an element that it refused.
+    pub fn wait(&mut self, key: DestinationKey, now: Instant) -> Duration {
         self.lane(key, now).wait(now)
     }
 
-    /// How many are in trouble.
+    /// The number of destinations in trouble.
     pub fn in_trouble(&self) -> usize {
         self.lanes.values().filter(|lane| lane.is_in_trouble()).count()
     }
 
     /// The key under which it is remembered.
-    fn known(&self, key: LaneKey) -> LaneKey {
-        if self.lanes.contains_key(&key) { key } else { LaneKey::REST }
+    fn known(&self, key: DestinationKey) -> DestinationKey {
+        if self.lanes.contains_key(&key) { key } else { DestinationKey::REST }
     }
 
-    fn find(&mut self, key: LaneKey) -> Option<&mut Lane> {
+    fn find(&mut self, key: DestinationKey) -> Option<&mut DestinationLane> {
         let key = self.known(key);
         self.lanes.get_mut(&key)
     }
 
-    fn lane(&mut self, key: LaneKey, now: Instant) -> &mut Lane {
+    fn lane(&mut self, key: DestinationKey, now: Instant) -> &mut DestinationLane {
         let mut key = key;
         if !self.lanes.contains_key(&key) && self.lanes.len() >= MOST {
             self.make_room();
             if self.lanes.len() >= MOST {
-                key = LaneKey::REST;
+                key = DestinationKey::REST;
             }
         }
-        self.lanes.entry(key).or_insert_with(|| Lane::new(now))
+        self.lanes.entry(key).or_insert_with(|| DestinationLane::new(now))
     }
 
     /// Forgets a part of those that work, the longest unused first.
@@ -289,7 +289,7 @@ impl Destinations {
     }
 
     /// Forgets what was not used for long, now and then; those that were shown as in trouble.
-    pub fn forget_idle(&mut self, now: Instant) -> Vec<LaneKey> {
+    pub fn forget_idle(&mut self, now: Instant) -> Vec<DestinationKey> {
         if now.since(self.looked) < LOOK {
             return Vec::new();
         }

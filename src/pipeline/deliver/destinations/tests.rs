@@ -7,20 +7,20 @@ use crate::message::Class;
 const SECOND: Duration = Duration::from_secs(1);
 const ROOM: Room = Room { count: 100, bytes: 1 << 20 };
 
-fn key(n: u64) -> LaneKey {
-    LaneKey::whole(n + 1)
+fn key(n: u64) -> DestinationKey {
+    DestinationKey::whole(n + 1)
 }
 
 fn ask(n: u64) -> Ask {
     Ask { lane: key(n), size: 10, gives_up: None }
 }
 
-fn admit(destinations: &mut Destinations, asks: impl IntoIterator<Item = Ask>, now: Instant) -> Vec<Admission> {
+fn admit(destinations: &mut SinkDestinations, asks: impl IntoIterator<Item = Ask>, now: Instant) -> Vec<Admission> {
     asks.into_iter().map(destinations.admit(ROOM, now)).collect()
 }
 
 /// A destination that has just failed five times.
-fn broken(destinations: &mut Destinations, n: u64, now: Instant) {
+fn broken(destinations: &mut SinkDestinations, n: u64, now: Instant) {
     for _ in 0..5 {
         destinations.failed(key(n), Class::Transient, true, now, 1.0);
     }
@@ -29,7 +29,7 @@ fn broken(destinations: &mut Destinations, n: u64, now: Instant) {
 #[test]
 fn one_that_fails_holds_its_own_elements_and_no_others() {
     let now = Instant::now();
-    let mut all = Destinations::new(now);
+    let mut all = SinkDestinations::new(now);
     broken(&mut all, 0, now);
     let admitted = admit(&mut all, [ask(0), ask(1), ask(0)], now);
     assert!(matches!(admitted[..], [Admission::Hold(_), Admission::Send, Admission::Hold(_)]), "{admitted:?}");
@@ -45,13 +45,13 @@ fn one_that_fails_holds_its_own_elements_and_no_others() {
 #[test]
 fn parts_are_out_of_trouble_when_they_are_no_longer_told_apart_from_the_whole() {
     let now = Instant::now();
-    let part = |n: u64, part: u64| LaneKey { id: 100 * (n + 1) + part, whole: n + 1 };
-    let fail = |all: &mut Destinations, key: LaneKey| {
+    let part = |n: u64, part: u64| DestinationKey { id: 100 * (n + 1) + part, whole: n + 1 };
+    let fail = |all: &mut SinkDestinations, key: DestinationKey| {
         for _ in 0..5 {
             all.failed(key, Class::Transient, true, now, 1.0);
         }
     };
-    let mut all = Destinations::new(now);
+    let mut all = SinkDestinations::new(now);
     let works = |lane| Works { lane, shown: true };
     fail(&mut all, part(0, 1));
     fail(&mut all, part(0, 2));
@@ -71,7 +71,7 @@ fn parts_are_out_of_trouble_when_they_are_no_longer_told_apart_from_the_whole() 
 #[test]
 fn a_probe_that_was_not_answered_lets_the_next_one_through() {
     let now = Instant::now();
-    let mut all = Destinations::new(now);
+    let mut all = SinkDestinations::new(now);
     broken(&mut all, 0, now);
     let later = now.after(SECOND);
     assert_eq!(admit(&mut all, [ask(0)], later), [Admission::Probe]);
@@ -82,7 +82,7 @@ fn a_probe_that_was_not_answered_lets_the_next_one_through() {
 #[test]
 fn held_elements_come_back_one_after_the_other_and_none_after_five_minutes() {
     let now = Instant::now();
-    let mut all = Destinations::new(now);
+    let mut all = SinkDestinations::new(now);
     broken(&mut all, 0, now);
     let waits: Vec<Duration> = admit(&mut all, (0..1_000_000).map(|_| ask(0)), now)
         .into_iter()
@@ -100,7 +100,7 @@ fn held_elements_come_back_one_after_the_other_and_none_after_five_minutes() {
 #[test]
 fn silent_destinations_leave_room_for_others() {
     let now = Instant::now();
-    let mut all = Destinations::new(now);
+    let mut all = SinkDestinations::new(now);
     let sent = |admitted: &[Admission]| admitted.iter().filter(|found| **found == Admission::Send).count();
     // A burst for one that has nothing in flight may take three quarters.
     assert_eq!(sent(&admit(&mut all, (0..100).map(|_| ask(0)), now)), 75);
@@ -120,7 +120,7 @@ fn silent_destinations_leave_room_for_others() {
 #[test]
 fn a_failure_counts_only_if_the_same_destination_has_moved() {
     let now = Instant::now();
-    let mut all = Destinations::new(now);
+    let mut all = SinkDestinations::new(now);
     all.confirmed(key(1), 1_000, now);
     assert!(all.moved_since(key(1), 1_000) && !all.moved_since(key(1), 1_001));
     assert!(!all.moved_since(key(0), 0));
@@ -129,7 +129,7 @@ fn a_failure_counts_only_if_the_same_destination_has_moved() {
 #[test]
 fn a_sink_is_known_to_work_for_a_minute_after_a_confirmation_of_another_destination() {
     let now = Instant::now();
-    let mut all = Destinations::new(now);
+    let mut all = SinkDestinations::new(now);
     all.confirmed(key(0), 1, now);
     assert!(all.others_work(key(1), now) && !all.others_work(key(0), now));
     assert!(!all.others_work(key(1), now.after(61 * SECOND)));
@@ -140,7 +140,7 @@ fn a_sink_is_known_to_work_for_a_minute_after_a_confirmation_of_another_destinat
 #[test]
 fn one_that_never_worked_is_given_up_and_one_that_did_is_not() {
     let now = Instant::now();
-    let mut all = Destinations::new(now);
+    let mut all = SinkDestinations::new(now);
     all.confirmed(key(1), 1, now);
     for n in [0, 1] {
         all.failed(key(n), Class::TargetPermanent, true, now, 1.0);
@@ -155,24 +155,24 @@ fn one_that_never_worked_is_given_up_and_one_that_did_is_not() {
     assert!(matches!(admitted[..], [Admission::Send, Admission::Hold(_)]), "{admitted:?}");
     assert_eq!(
         all.trouble(key(0), later),
-        Trouble { lasted: 20 * SECOND, worked: true },
+        DestinationTrouble { lasted: 20 * SECOND, worked: true },
         "its neighbour worked before"
     );
     all.confirmed(key(1), 2, later);
-    assert_eq!(all.trouble(key(0), later), Trouble { lasted: 20 * SECOND, worked: false });
+    assert_eq!(all.trouble(key(0), later), DestinationTrouble { lasted: 20 * SECOND, worked: false });
 }
 
 #[test]
 fn their_number_is_bounded_and_idle_ones_are_forgotten() {
     let now = Instant::now();
-    let mut all = Destinations::new(now);
+    let mut all = SinkDestinations::new(now);
     for n in 0..10_000 {
         all.confirmed(key(n), 1, now.after(Duration::from_millis(n)));
     }
     assert!(all.lanes.len() <= MOST, "{}", all.lanes.len());
     assert!(all.moved_since(key(9_999), 1), "the latest is remembered");
     // All of them in trouble: those beyond the bound share one state, which is not one of theirs.
-    let mut all = Destinations::new(now);
+    let mut all = SinkDestinations::new(now);
     for n in 0..3_000 {
         broken(&mut all, n, now);
     }

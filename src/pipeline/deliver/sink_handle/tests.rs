@@ -9,11 +9,11 @@ use crate::telemetry::events::Events;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A sink that has failed as a whole, with two of its destinations; all three may be probed.
-async fn broken() -> (SinkHandle, LaneKey, LaneKey) {
+async fn broken() -> (SinkHandle, DestinationKey, DestinationKey) {
     let (name, events): (Arc<str>, _) = ("s".into(), Events::default());
     let sink = Arc::new(FakeSink::new(SECOND));
     let handle = SinkHandle::new(name.clone(), sink, None, events.sink(&name), watch::Sender::new(0));
-    let [a, b] = [1, 2].map(|part| LaneKey::of(&anywhere(), Some(part)));
+    let [a, b] = [1, 2].map(|part| DestinationKey::of(&anywhere(), Some(part)));
     for lane in [a, b].repeat(5) {
         handle.breaker().failed(Some(lane), Class::Ambiguous);
         handle.destinations().failed(lane, Class::Ambiguous, false, Instant::now(), 1.0);

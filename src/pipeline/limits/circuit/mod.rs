@@ -25,30 +25,30 @@ const JITTER: Jitter = Jitter::From(0.85);
 /// The state machine.
 #[derive(Debug, Clone)]
 pub struct Circuit {
-    kind: Kind,
-    state: State,
+    kind: CircuitKind,
+    state: CircuitState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CircuitKind {
     Breaker,
     Destination,
     Hold,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum CircuitState {
     /// Everything is tried; so many failures in a row so far.
     Closed { failures: u32 },
     /// Nothing is tried before `until`; `step` waits have passed before this one.
-    Open { until: Instant, step: u32, why: Why },
+    Open { until: Instant, step: u32, why: OpenReason },
     /// One element is on its way.
-    Probing { step: u32, why: Why },
+    Probing { step: u32, why: OpenReason },
 }
 
 /// Why a circuit is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum OpenReason {
     /// Failures in a row: the sink is down.
     Failing,
     /// The sink says that it is full.
@@ -60,13 +60,13 @@ pub enum Why {
 /// A change of state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
-    /// It opened, or is open for another reason than before.
-    Opened(Why),
-    /// It works again.
+    /// The circuit opened, or is open for another reason than before.
+    Opened(OpenReason),
+    /// The circuit closed: things work again.
     Closed,
 }
 
-/// What may be tried now.
+/// The permission of a circuit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allow {
     /// Anything.
@@ -75,13 +75,13 @@ pub enum Allow {
     Probe,
     /// Nothing.
     No {
-        /// When to ask again; `None` during a probe, because its end will decide.
+        /// The time to ask again; `None` during a probe, because its end will decide.
         retry_at: Option<Instant>,
     },
 }
 
 impl Allow {
-    /// What two circuits allow together.
+    /// The permission of two circuits together.
     #[must_use]
     pub fn and(self, other: Allow) -> Allow {
         match (self, other) {
@@ -96,82 +96,84 @@ impl Allow {
 impl Circuit {
     /// The breaker of a sink: opens after five failures in a row, and at once when the sink is full.
     pub fn breaker() -> Self {
-        Circuit { kind: Kind::Breaker, state: State::Closed { failures: 0 } }
+        Circuit { kind: CircuitKind::Breaker, state: CircuitState::Closed { failures: 0 } }
     }
 
     /// The breaker of one destination of a sink: as that of a sink, and it opens at once when the destination has to be fixed.
     pub fn destination() -> Self {
-        Circuit { kind: Kind::Destination, state: State::Closed { failures: 0 } }
+        Circuit { kind: CircuitKind::Destination, state: CircuitState::Closed { failures: 0 } }
     }
 
     /// The hold of a queue: opens at once when a target has to be fixed.
     pub fn hold() -> Self {
-        Circuit { kind: Kind::Hold, state: State::Closed { failures: 0 } }
+        Circuit { kind: CircuitKind::Hold, state: CircuitState::Closed { failures: 0 } }
     }
 
-    /// What may be tried.
+    /// The permission now.
     pub fn allows(&self, now: Instant) -> Allow {
         match self.state {
-            State::Closed { .. } => Allow::Free,
-            State::Open { until, .. } if now >= until => Allow::Probe,
-            State::Open { until, .. } => Allow::No { retry_at: Some(until) },
-            State::Probing { .. } => Allow::No { retry_at: None },
+            CircuitState::Closed { .. } => Allow::Free,
+            CircuitState::Open { until, .. } if now >= until => Allow::Probe,
+            CircuitState::Open { until, .. } => Allow::No { retry_at: Some(until) },
+            CircuitState::Probing { .. } => Allow::No { retry_at: None },
         }
     }
 
     /// Why it is open; `None` while it is closed.
-    pub fn why(&self) -> Option<Why> {
+    pub fn why(&self) -> Option<OpenReason> {
         match self.state {
-            State::Closed { .. } => None,
-            State::Open { why, .. } | State::Probing { why, .. } => Some(why),
+            CircuitState::Closed { .. } => None,
+            CircuitState::Open { why, .. } | CircuitState::Probing { why, .. } => Some(why),
         }
     }
 
     /// Whether a probe is on its way.
     pub fn is_probing(&self) -> bool {
-        matches!(self.state, State::Probing { .. })
+        matches!(self.state, CircuitState::Probing { .. })
     }
 
     /// Whether nothing has failed since the last success.
     pub fn is_clean(&self) -> bool {
-        matches!(self.state, State::Closed { failures: 0 })
+        matches!(self.state, CircuitState::Closed { failures: 0 })
     }
 
     /// The one element that [`Allow::Probe`] permits is on its way. Exactly one of `on_success`, `on_failure`,
     /// `on_blocked` and `probe_abandoned` must follow.
     pub fn probe_started(&mut self) {
-        if let State::Open { step, why, .. } = self.state {
-            self.state = State::Probing { step, why };
+        if let CircuitState::Open { step, why, .. } = self.state {
+            self.state = CircuitState::Probing { step, why };
         }
     }
 
     /// The probe ended without an answer (shutdown, lease over, nothing to send): another may be made at once.
     pub fn probe_abandoned(&mut self, now: Instant) {
-        if let State::Probing { step, why } = self.state {
-            self.state = State::Open { until: now, step, why };
+        if let CircuitState::Probing { step, why } = self.state {
+            self.state = CircuitState::Open { until: now, step, why };
         }
     }
 
     /// Something was delivered, probe or not: what works is open to all.
     pub fn on_success(&mut self) -> Option<Transition> {
-        let was = std::mem::replace(&mut self.state, State::Closed { failures: 0 });
-        (!matches!(was, State::Closed { .. })).then_some(Transition::Closed)
+        let was = std::mem::replace(&mut self.state, CircuitState::Closed { failures: 0 });
+        (!matches!(was, CircuitState::Closed { .. })).then_some(Transition::Closed)
     }
 
     /// Something was not delivered.
     pub fn on_failure(&mut self, class: Class, now: Instant, draw: f64) -> Option<Transition> {
         match (self.kind, class) {
-            (Kind::Breaker | Kind::Destination, Class::Transient | Class::Ambiguous | Class::Unknown) => {
+            (CircuitKind::Breaker | CircuitKind::Destination, Class::Transient | Class::Ambiguous | Class::Unknown) => {
                 self.failed(now, draw)
             }
-            (Kind::Breaker | Kind::Destination, Class::Backpressure) => self.on_blocked(now, draw),
+            (CircuitKind::Breaker | CircuitKind::Destination, Class::Backpressure) => self.on_blocked(now, draw),
             // The sink answered, so it is there. The destination's breaker or the hold decides about the target.
-            (Kind::Breaker, Class::TargetPermanent) => self.on_success(),
-            (Kind::Destination | Kind::Hold, Class::TargetPermanent) => self.open(Why::Target, now, draw),
+            (CircuitKind::Breaker, Class::TargetPermanent) => self.on_success(),
+            (CircuitKind::Destination | CircuitKind::Hold, Class::TargetPermanent) => {
+                self.open(OpenReason::Target, now, draw)
+            }
             // May have been found without asking the sink: says nothing about it.
             (_, Class::MessagePermanent) => self.inconclusive(now, draw),
             // The sink failed before it could say anything about the target.
-            (Kind::Hold, Class::Transient | Class::Ambiguous | Class::Unknown | Class::Backpressure) => {
+            (CircuitKind::Hold, Class::Transient | Class::Ambiguous | Class::Unknown | Class::Backpressure) => {
                 self.inconclusive(now, draw)
             }
         }
@@ -180,47 +182,47 @@ impl Circuit {
     /// The sink says that it is full. Opens a breaker at once; of no meaning for a hold.
     pub fn on_blocked(&mut self, now: Instant, draw: f64) -> Option<Transition> {
         match self.kind {
-            Kind::Breaker | Kind::Destination => self.open(Why::Blocked, now, draw),
-            Kind::Hold => self.inconclusive(now, draw),
+            CircuitKind::Breaker | CircuitKind::Destination => self.open(OpenReason::Blocked, now, draw),
+            CircuitKind::Hold => self.inconclusive(now, draw),
         }
     }
 
     fn failed(&mut self, now: Instant, draw: f64) -> Option<Transition> {
         match &mut self.state {
-            State::Closed { failures } if *failures + 1 < THRESHOLD => {
+            CircuitState::Closed { failures } if *failures + 1 < THRESHOLD => {
                 *failures += 1;
                 None
             }
-            _ => self.open(Why::Failing, now, draw),
+            _ => self.open(OpenReason::Failing, now, draw),
         }
     }
 
-    fn open(&mut self, why: Why, now: Instant, draw: f64) -> Option<Transition> {
+    fn open(&mut self, why: OpenReason, now: Instant, draw: f64) -> Option<Transition> {
         let before = self.why();
         match self.state {
-            State::Closed { .. } => self.wait(0, why, now, draw),
-            State::Probing { step, .. } => self.wait(step.saturating_add(1), why, now, draw),
+            CircuitState::Closed { .. } => self.wait(0, why, now, draw),
+            CircuitState::Probing { step, .. } => self.wait(step.saturating_add(1), why, now, draw),
             // What was sent before it opened fails now: no news about the wait, perhaps about the reason.
-            State::Open { until, step, .. } => self.state = State::Open { until, step, why },
+            CircuitState::Open { until, step, .. } => self.state = CircuitState::Open { until, step, why },
         }
         (before != Some(why)).then_some(Transition::Opened(why))
     }
 
     /// A probe that proved nothing waits as long as the one before it.
     fn inconclusive(&mut self, now: Instant, draw: f64) -> Option<Transition> {
-        if let State::Probing { step, why } = self.state {
+        if let CircuitState::Probing { step, why } = self.state {
             self.wait(step, why, now, draw);
         }
         None
     }
 
-    fn wait(&mut self, step: u32, why: Why, now: Instant, draw: f64) {
+    fn wait(&mut self, step: u32, why: OpenReason, now: Instant, draw: f64) {
         let first = match why {
-            Why::Failing | Why::Blocked => BREAKER_FIRST,
-            Why::Target => HOLD_FIRST,
+            OpenReason::Failing | OpenReason::Blocked => BREAKER_FIRST,
+            OpenReason::Target => HOLD_FIRST,
         };
         let until = now.after(Backoff::doubling(first, LONGEST_WAIT, JITTER).wait(step, draw));
-        self.state = State::Open { until, step, why };
+        self.state = CircuitState::Open { until, step, why };
     }
 }
 

@@ -18,7 +18,7 @@ fn broken(now: Instant) -> Circuit {
     for _ in 1..THRESHOLD {
         assert_eq!(circuit.on_failure(Class::Transient, now, 1.0), None);
     }
-    assert_eq!(circuit.on_failure(Class::Ambiguous, now, 1.0), Some(Transition::Opened(Why::Failing)));
+    assert_eq!(circuit.on_failure(Class::Ambiguous, now, 1.0), Some(Transition::Opened(OpenReason::Failing)));
     circuit
 }
 
@@ -42,19 +42,20 @@ fn each_class_moves_each_circuit_as_the_table_says() {
         assert_eq!(circuit.on_failure(class, Instant::now(), 1.0), expected, "{class:?} on {circuit:?}");
         assert_eq!(circuit.why(), why, "{class:?} on {circuit:?}");
     };
-    let (blocked, target) = (Some(Transition::Opened(Why::Blocked)), Some(Transition::Opened(Why::Target)));
+    let (blocked, target) =
+        (Some(Transition::Opened(OpenReason::Blocked)), Some(Transition::Opened(OpenReason::Target)));
     for class in [Class::Transient, Class::Ambiguous, Class::Unknown, Class::MessagePermanent] {
         check(Circuit::breaker(), class, None, None);
         check(Circuit::hold(), class, None, None);
     }
-    check(Circuit::breaker(), Class::Backpressure, blocked, Some(Why::Blocked));
+    check(Circuit::breaker(), Class::Backpressure, blocked, Some(OpenReason::Blocked));
     check(Circuit::hold(), Class::Backpressure, None, None);
     check(Circuit::breaker(), Class::TargetPermanent, None, None);
-    check(Circuit::hold(), Class::TargetPermanent, target, Some(Why::Target));
+    check(Circuit::hold(), Class::TargetPermanent, target, Some(OpenReason::Target));
     let open = || broken(Instant::now());
-    check(open(), Class::Backpressure, blocked, Some(Why::Blocked));
-    check(open(), Class::Transient, None, Some(Why::Failing));
-    check(open(), Class::MessagePermanent, None, Some(Why::Failing));
+    check(open(), Class::Backpressure, blocked, Some(OpenReason::Blocked));
+    check(open(), Class::Transient, None, Some(OpenReason::Failing));
+    check(open(), Class::MessagePermanent, None, Some(OpenReason::Failing));
     check(open(), Class::TargetPermanent, Some(Transition::Closed), None);
 }
 
@@ -93,7 +94,7 @@ fn a_probe_that_proves_nothing_waits_as_long_again() {
     for class in [Class::Transient, Class::MessagePermanent, Class::Backpressure] {
         hold.probe_started();
         assert_eq!(hold.on_failure(class, now, 1.0), None);
-        assert_eq!((wait(&hold, now), hold.why()), (1_000, Some(Why::Target)));
+        assert_eq!((wait(&hold, now), hold.why()), (1_000, Some(OpenReason::Target)));
     }
     hold.probe_started();
     hold.probe_abandoned(now);

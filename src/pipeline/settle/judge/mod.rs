@@ -8,18 +8,17 @@ use std::time::Duration;
 use crate::backoff::{Backoff, Jitter};
 use crate::message::{Class, Failure, Outcome};
 use crate::model::{RetryPolicy, Unroutable};
-use crate::pipeline::settle::verdict::{Death, Release, Verdict};
-use crate::plant::{Lie, planted};
+use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 use crate::telemetry::labels::DeadReason;
 
 /// One round: an element was given to those of its sinks that had not confirmed it, and all of them have answered, or
 /// the daemon gave up waiting.
 #[derive(Debug)]
-pub struct Round<'a> {
+pub struct JudgedRound<'a> {
     /// Whether each sink of the queue had confirmed the element before this round; as long as the queue has sinks.
     pub confirmed: Vec<bool>,
-    /// What the sinks of this round answered. A sink that was not asked (breaker open, shutdown) is not in the list.
-    pub answers: &'a [Answer],
+    /// The answers of the sinks of this round. A sink that was not asked (breaker open, shutdown) is not in the list.
+    pub answers: &'a [SinkAnswer],
     /// Counted attempts before this round.
     pub counted: u32,
     /// The element was sent to find out whether a sink or a target works again.
@@ -34,9 +33,9 @@ pub struct Round<'a> {
     pub abandoned: bool,
 }
 
-/// What one sink answered.
+/// The answer of one sink.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct SinkAnswer {
     /// The sink's place among the queue's destinations.
     pub sink: usize,
     /// The answer.
@@ -44,20 +43,20 @@ pub struct Answer {
     /// Whether the destination has confirmed any other element since this element's last attempt: without that, a
     /// failure says nothing about the element, and an outage would make dead letters.
     pub moved: bool,
-    /// What has to wait because of a failure.
+    /// The elements that have to wait because of a failure.
     pub stop: Stop,
 }
 
-/// What has to wait until the reason of a failure is removed.
+/// The elements that have to wait until the reason of a failure is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// The queue: all of its elements would fail.
     Queue,
-    /// What goes to the same destination. Others of the queue do not.
+    /// Elements for the same destination. Others of the queue do not wait.
     Destination {
-        /// How long.
+        /// The wait.
         wait: Duration,
-        /// It is given up: see [`is_unroutable`].
+        /// Whether the destination is given up: see [`is_unroutable`].
         unroutable: bool,
     },
 }
@@ -72,12 +71,12 @@ pub fn is_unroutable(policy: Unroutable, lasted: Duration, worked: bool) -> bool
     }
 }
 
-/// What to settle.
+/// The result of judging a round.
 #[derive(Debug, PartialEq)]
 pub struct Judged {
-    /// What becomes of the element.
+    /// The verdict on the element.
     pub verdict: Verdict,
-    /// Which sinks have confirmed it now; goes into the entry's header with every verdict that keeps the entry.
+    /// The sinks that have confirmed it now; goes into the entry's header with every verdict that keeps the entry.
     pub confirmed: Vec<bool>,
     /// Whether it may come to a sink a second time because of this round: it can be sent again, and a sink's answer
     /// was ambiguous or never came, or a panic left it open what was sent.
@@ -91,7 +90,7 @@ pub const PANIC: &str = "panic";
 ///
 /// The gravest answer decides: message_permanent, a panic, target_permanent, backpressure, unknown, ambiguous,
 /// transient. Sinks that confirmed stay confirmed whatever the others said.
-pub fn judge(mut round: Round<'_>, policy: &RetryPolicy, draw: f64) -> Judged {
+pub fn judge(mut round: JudgedRound<'_>, policy: &RetryPolicy, draw: f64) -> Judged {
     for answer in round.answers {
         // An index out of range is a bug of the caller; it must not turn into a confirmation of something else.
         if let (Ok(()), Some(slot)) = (&answer.outcome, round.confirmed.get_mut(answer.sink)) {
@@ -107,8 +106,8 @@ pub fn judge(mut round: Round<'_>, policy: &RetryPolicy, draw: f64) -> Judged {
     Judged { verdict, confirmed: round.confirmed, possible_duplicate: again && unsure }
 }
 
-fn decide(round: &Round<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
-    let &Round { ref confirmed, answers, counted, probe, panicked, stopping, held, abandoned: _ } = round;
+fn decide(round: &JudgedRound<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
+    let &JudgedRound { ref confirmed, answers, counted, probe, panicked, stopping, held, abandoned: _ } = round;
     // No sink at all is no success either.
     if !confirmed.is_empty() && confirmed.iter().all(|&confirmed| confirmed) {
         return Verdict::Confirm;
@@ -126,16 +125,16 @@ fn decide(round: &Round<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
     if let Some((answer, failure)) = of_class(Class::TargetPermanent) {
         return match answer.stop {
             Stop::Queue => {
-                Verdict::Release { why: Release::Hold { sink: Some(answer.sink), failure: failure.clone() } }
+                Verdict::Release { why: ReleaseCause::Hold { sink: Some(answer.sink), failure: failure.clone() } }
             }
             Stop::Destination { unroutable: true, .. } => dead(DeadReason::Unroutable, Some(answer.sink), failure),
-            Stop::Destination { wait, .. } => Verdict::Release { why: Release::Destination { after: wait } },
+            Stop::Destination { wait, .. } => Verdict::Release { why: ReleaseCause::Destination { after: wait } },
         };
     }
     if let Some((answer, _)) = of_class(Class::Backpressure) {
         return match answer.stop {
-            Stop::Queue => Verdict::Release { why: Release::Backpressure { sink: answer.sink } },
-            Stop::Destination { wait, .. } => Verdict::Release { why: Release::Destination { after: wait } },
+            Stop::Queue => Verdict::Release { why: ReleaseCause::Backpressure { sink: answer.sink } },
+            Stop::Destination { wait, .. } => Verdict::Release { why: ReleaseCause::Destination { after: wait } },
         };
     }
     let gravest = [Class::Unknown, Class::Ambiguous, Class::Transient].into_iter().find_map(of_class);
@@ -145,15 +144,15 @@ fn decide(round: &Round<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
     }
     // What is missing was not asked.
     if let (Some(after), false) = (held, stopping) {
-        return Verdict::Release { why: Release::Destination { after } };
+        return Verdict::Release { why: ReleaseCause::Destination { after } };
     }
     match confirmed.iter().position(|&confirmed| !confirmed) {
-        Some(sink) if !stopping => Verdict::Release { why: Release::Backpressure { sink } },
-        _ => Verdict::Release { why: Release::Shutdown },
+        Some(sink) if !stopping => Verdict::Release { why: ReleaseCause::Backpressure { sink } },
+        _ => Verdict::Release { why: ReleaseCause::Shutdown },
     }
 }
 
-fn failures(answers: &[Answer]) -> impl Iterator<Item = (&Answer, &Failure)> {
+fn failures(answers: &[SinkAnswer]) -> impl Iterator<Item = (&SinkAnswer, &Failure)> {
     answers.iter().filter_map(|answer| answer.outcome.as_ref().err().map(|failure| (answer, failure)))
 }
 
@@ -178,7 +177,7 @@ fn retry(
 ) -> Verdict {
     let counted = counted.saturating_add(counts.into());
     // Only an attempt that counts can be the last one: a policy that became stricter must not kill in an outage.
-    if counts && (counted >= policy.max_attempts || planted(Lie::DeadAtFirstFailure)) {
+    if counts && counted >= policy.max_attempts {
         return dead(DeadReason::MaxAttempts, sink, failure);
     }
     let after = backoff(policy, counted, draw);
@@ -190,7 +189,7 @@ fn dead(reason: DeadReason, sink: Option<usize>, failure: &Failure) -> Verdict {
     Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure.clone()), shown: None })
 }
 
-/// How long to wait after `attempt` counted attempts (0 is taken as 1). `draw` is a random number of `0.0..=1.0`, used
+/// The wait after `attempt` counted attempts (0 is taken as 1). `draw` is a random number of `0.0..=1.0`, used
 /// only with full jitter.
 pub fn backoff(policy: &RetryPolicy, attempt: u32, draw: f64) -> Duration {
     let jitter = if policy.full_jitter { Jitter::Full } else { Jitter::None };

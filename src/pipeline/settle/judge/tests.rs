@@ -14,12 +14,12 @@ fn fail(class: Class) -> Outcome {
     Err(Failure::new(class, "CODE", "push to list x: refused"))
 }
 
-fn answer(sink: usize, outcome: Outcome, moved: bool) -> Answer {
-    Answer { sink, outcome, moved, stop: Stop::Queue }
+fn answer(sink: usize, outcome: Outcome, moved: bool) -> SinkAnswer {
+    SinkAnswer { sink, outcome, moved, stop: Stop::Queue }
 }
 
-fn round(answers: &[Answer], counted: u32) -> Round<'_> {
-    Round {
+fn round(answers: &[SinkAnswer], counted: u32) -> JudgedRound<'_> {
+    JudgedRound {
         confirmed: vec![false],
         answers,
         counted,
@@ -49,10 +49,10 @@ fn each_class_has_its_verdict() {
     let check = |class: Class, moved, counted, expected: Verdict| {
         assert_eq!(one(fail(class), moved, counted), expected, "{class:?}, moved {moved}, counted {counted}");
     };
-    let hold = Release::Hold { sink: Some(0), failure: fail(Class::TargetPermanent).unwrap_err() };
+    let hold = ReleaseCause::Hold { sink: Some(0), failure: fail(Class::TargetPermanent).unwrap_err() };
     assert_eq!(one(Ok(()), true, 2), Verdict::Confirm);
     for moved in [true, false] {
-        check(Class::Backpressure, moved, 2, Verdict::Release { why: Release::Backpressure { sink: 0 } });
+        check(Class::Backpressure, moved, 2, Verdict::Release { why: ReleaseCause::Backpressure { sink: 0 } });
         check(Class::TargetPermanent, moved, 2, Verdict::Release { why: hold.clone() });
         check(Class::MessagePermanent, moved, 0, dead_of(DeadReason::MessagePermanent, Class::MessagePermanent));
         check(Class::Unknown, moved, 0, again(500, true, Class::Unknown));
@@ -89,11 +89,12 @@ fn what_waited_behind_another_does_not_count_and_may_come_twice() {
 fn a_probe_never_counts_but_a_panic_always_does() {
     for class in [Class::Transient, Class::Ambiguous, Class::Unknown] {
         let answers = [answer(0, fail(class), true)];
-        let verdict = judge(Round { probe: true, ..round(&answers, 2) }, &POLICY, 1.0).verdict;
+        let verdict = judge(JudgedRound { probe: true, ..round(&answers, 2) }, &POLICY, 1.0).verdict;
         assert_eq!(verdict, again(1000, false, class));
     }
     for probe in [true, false] {
-        let panicked = |counted| judge(Round { probe, panicked: true, ..round(&[], counted) }, &POLICY, 1.0).verdict;
+        let panicked =
+            |counted| judge(JudgedRound { probe, panicked: true, ..round(&[], counted) }, &POLICY, 1.0).verdict;
         assert!(matches!(panicked(0), Verdict::Retry { counted: true, code: PANIC, .. }));
         assert!(matches!(panicked(2), Verdict::Dead(Death { reason: DeadReason::MaxAttempts, .. })));
     }
@@ -115,12 +116,12 @@ fn the_gravest_answer_of_a_fan_out_decides() {
                 [answer(0, fail(grave), false), answer(1, fail(light), false)],
                 [answer(0, fail(light), false), answer(1, fail(grave), false)],
             ] {
-                let round = Round { confirmed: vec![false, false], ..round(&answers, 0) };
+                let round = JudgedRound { confirmed: vec![false, false], ..round(&answers, 0) };
                 let verdict = judge(round, &POLICY, 1.0).verdict;
                 let found = match verdict {
                     Verdict::Dead(Death { reason: DeadReason::MessagePermanent, .. }) => Class::MessagePermanent,
-                    Verdict::Release { why: Release::Hold { .. } } => Class::TargetPermanent,
-                    Verdict::Release { why: Release::Backpressure { .. } } => Class::Backpressure,
+                    Verdict::Release { why: ReleaseCause::Hold { .. } } => Class::TargetPermanent,
+                    Verdict::Release { why: ReleaseCause::Backpressure { .. } } => Class::Backpressure,
                     Verdict::Retry { class, .. } => class,
                     other => panic!("{grave:?} and {light:?}: {other:?}"),
                 };
@@ -134,24 +135,25 @@ fn the_gravest_answer_of_a_fan_out_decides() {
 fn a_sink_that_confirmed_stays_confirmed_whatever_the_others_said() {
     for class in Class::ALL {
         let answers = [answer(0, Ok(()), true), answer(1, fail(class), true)];
-        let judged = judge(Round { confirmed: vec![false, false], ..round(&answers, 0) }, &POLICY, 1.0);
+        let judged = judge(JudgedRound { confirmed: vec![false, false], ..round(&answers, 0) }, &POLICY, 1.0);
         assert_eq!(judged.confirmed, [true, false], "{class:?}");
         assert_ne!(judged.verdict, Verdict::Confirm, "{class:?}");
     }
     // The next round asks only the sink that is missing.
     let answers = [answer(1, Ok(()), true)];
-    let judged = judge(Round { confirmed: vec![true, false], ..round(&answers, 0) }, &POLICY, 1.0);
+    let judged = judge(JudgedRound { confirmed: vec![true, false], ..round(&answers, 0) }, &POLICY, 1.0);
     assert_eq!((judged.verdict, judged.confirmed), (Verdict::Confirm, vec![true, true]));
 }
 
 #[test]
 fn a_sink_that_was_not_asked_is_no_success() {
     let answers = [answer(0, Ok(()), true)];
-    let judged =
-        |stopping| judge(Round { confirmed: vec![false, false], stopping, ..round(&answers, 0) }, &POLICY, 1.0).verdict;
-    assert_eq!(judged(false), Verdict::Release { why: Release::Backpressure { sink: 1 } });
-    assert_eq!(judged(true), Verdict::Release { why: Release::Shutdown });
-    let none = judge(Round { confirmed: vec![], ..round(&[], 0) }, &POLICY, 1.0).verdict;
+    let judged = |stopping| {
+        judge(JudgedRound { confirmed: vec![false, false], stopping, ..round(&answers, 0) }, &POLICY, 1.0).verdict
+    };
+    assert_eq!(judged(false), Verdict::Release { why: ReleaseCause::Backpressure { sink: 1 } });
+    assert_eq!(judged(true), Verdict::Release { why: ReleaseCause::Shutdown });
+    let none = judge(JudgedRound { confirmed: vec![], ..round(&[], 0) }, &POLICY, 1.0).verdict;
     assert_ne!(none, Verdict::Confirm);
 }
 
@@ -160,16 +162,16 @@ fn what_one_destination_refuses_holds_no_other() {
     let wait = Duration::from_secs(7);
     let refused = |class, unroutable| {
         let stop = Stop::Destination { wait, unroutable };
-        judge(round(&[Answer { stop, ..answer(0, fail(class), true) }], 2), &POLICY, 1.0).verdict
+        judge(round(&[SinkAnswer { stop, ..answer(0, fail(class), true) }], 2), &POLICY, 1.0).verdict
     };
-    let back = Verdict::Release { why: Release::Destination { after: wait } };
+    let back = Verdict::Release { why: ReleaseCause::Destination { after: wait } };
     assert_eq!(refused(Class::TargetPermanent, false), back);
     assert_eq!(refused(Class::Backpressure, false), back);
     assert_eq!(refused(Class::TargetPermanent, true), dead_of(DeadReason::Unroutable, Class::TargetPermanent));
-    let not_asked = judge(Round { held: Some(wait), ..round(&[], 2) }, &POLICY, 1.0).verdict;
+    let not_asked = judge(JudgedRound { held: Some(wait), ..round(&[], 2) }, &POLICY, 1.0).verdict;
     assert_eq!(not_asked, back);
-    let stopping = judge(Round { held: Some(wait), stopping: true, ..round(&[], 2) }, &POLICY, 1.0).verdict;
-    assert_eq!(stopping, Verdict::Release { why: Release::Shutdown });
+    let stopping = judge(JudgedRound { held: Some(wait), stopping: true, ..round(&[], 2) }, &POLICY, 1.0).verdict;
+    assert_eq!(stopping, Verdict::Release { why: ReleaseCause::Shutdown });
 }
 
 #[test]
@@ -193,8 +195,8 @@ fn a_destination_that_payloads_chose_is_given_up_after_its_time_if_it_never_work
 
 #[test]
 fn a_duplicate_is_announced_if_a_sink_may_have_it_and_it_can_be_sent_again() {
-    let check = |answers: &[Answer], counted, expected| {
-        let round = Round { confirmed: vec![false, false], ..round(answers, counted) };
+    let check = |answers: &[SinkAnswer], counted, expected| {
+        let round = JudgedRound { confirmed: vec![false, false], ..round(answers, counted) };
         assert_eq!(judge(round, &POLICY, 1.0).possible_duplicate, expected, "{answers:?} after {counted}");
     };
     let ambiguous = answer(0, fail(Class::Ambiguous), true);
@@ -203,9 +205,9 @@ fn a_duplicate_is_announced_if_a_sink_may_have_it_and_it_can_be_sent_again() {
     // The last attempt: a dead letter can be redriven.
     check(&[ambiguous, answer(1, Ok(()), true)], 2, true);
     check(&[answer(0, fail(Class::Transient), true)], 0, false);
-    let given_up = Round { stopping: true, abandoned: true, ..round(&[], 2) };
+    let given_up = JudgedRound { stopping: true, abandoned: true, ..round(&[], 2) };
     let judged = judge(given_up, &POLICY, 1.0);
-    assert_eq!(judged.verdict, Verdict::Release { why: Release::Shutdown });
+    assert_eq!(judged.verdict, Verdict::Release { why: ReleaseCause::Shutdown });
     assert!(judged.possible_duplicate);
 }
 
@@ -246,7 +248,7 @@ fn random_rounds_keep_the_promises() {
         let sinks = random.usize(1..5);
         let before: Vec<bool> = (0..sinks).map(|_| random.bool()).collect();
         let asked: Vec<usize> = (0..sinks).filter(|&sink| !before[sink] && random.u8(..10) > 0).collect();
-        let answers: Vec<Answer> = asked
+        let answers: Vec<SinkAnswer> = asked
             .into_iter()
             .map(|sink| {
                 let outcome = if random.bool() { Ok(()) } else { fail(Class::ALL[random.usize(..Class::ALL.len())]) };
@@ -256,7 +258,7 @@ fn random_rounds_keep_the_promises() {
         let (counted, probe) = (random.u32(..5), random.bool());
         let (panicked, stopping) = (random.u8(..10) == 0, random.bool());
         let abandoned = stopping && random.bool();
-        let round = Round {
+        let round = JudgedRound {
             confirmed: before.clone(),
             answers: &answers,
             counted,

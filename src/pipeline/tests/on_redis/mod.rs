@@ -11,11 +11,11 @@ use super::*;
 use crate::link::rights::{to_connect, to_load_scripts};
 use crate::link::test_server::{TestServer, eventually, soon};
 use crate::link::{Link, LinkOptions};
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::claimer;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
-use crate::pipeline::queue::Queue;
 use crate::source::ledger::Ledger;
 use crate::source::redis::RedisStore;
 use crate::source::redisson::Redisson;
@@ -25,7 +25,7 @@ use crate::telemetry::events::Events;
 /// One process with one queue, on a runtime of its own with two threads.
 struct Bridge {
     process: Arc<Process>,
-    queue: Arc<Queue>,
+    queue: Arc<ActiveQueue>,
     /// A login that may do anything: producers share no user with the daemon.
     producer: Link,
     /// The login of the daemon.
@@ -59,7 +59,7 @@ impl Bridge {
             })
             .collect();
         let store = Arc::new(RedisStore::new(link.clone(), foreign, [owner; 8]));
-        let queue = Queue::new(Arc::new(spec), process.clone(), store, |name| {
+        let queue = ActiveQueue::new(Arc::new(spec), process.clone(), store, |name| {
             sinks.iter().find(|handle| &*handle.name == name).cloned()
         });
         let heartbeat = process.events.status().heartbeat("claimer", Duration::from_secs(60));

@@ -112,7 +112,7 @@ fn bridge(server: &TestServer, owner: u8, target: &Arc<FakeSink>) -> Bridge {
     spec.dead_letter_to = Some(Box::new(route("target")));
     let sinks = [("main", main), ("target", target.clone())];
     let bridge = Bridge::without_keeper(server, owner, &sinks, spec);
-    bridge.runtime.as_ref().expect("it runs").spawn(forwarder::run(bridge.queue.clone()));
+    bridge.runtime.as_ref().expect("it runs").spawn(forwarder::run(bridge.queue.queue.clone()));
     bridge
 }
 

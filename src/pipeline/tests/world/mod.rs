@@ -16,6 +16,7 @@ use super::{FakeSink, MINUTE, id, spec};
 use crate::clock::{Followed, Instant, follow_tokio};
 use crate::message::{Failure, Outcome};
 use crate::model::QueueSpec;
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::{claimer, pollers};
 use crate::pipeline::dead_letters::forwarder;
 use crate::pipeline::deliver::probes;
@@ -23,8 +24,7 @@ use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
-use crate::pipeline::queue::Queue;
-use crate::pipeline::seats::Seats;
+use crate::pipeline::registry::QueueRegistry;
 use crate::pipeline::watch;
 use crate::sink::{Destination, Outbound, Sink};
 use crate::source::memory::{MemoryServer, MemoryStore, element};
@@ -76,20 +76,20 @@ impl World {
         let process = bridge.process.clone();
         let beat = |task: &str| process.events.status().heartbeat(task, MINUTE);
         let server = Arc::new(bridge.wire.clone());
-        let seats = Seats::of(server, vec![bridge.queue.clone()]);
-        bridge.tasks.spawn(keeper::run(seats.clone(), beat("lease keeper")));
-        bridge.tasks.spawn(pollers::safety_poll(seats, beat("safety poll")));
+        let registry = QueueRegistry::of(server, vec![bridge.queue.clone()]);
+        bridge.tasks.spawn(keeper::run(registry.clone(), beat("lease keeper")));
+        bridge.tasks.spawn(pollers::safety_poll(registry, beat("safety poll")));
         bridge
     }
 
     /// A queue that nothing works on.
-    pub fn idle_queue(&self) -> Arc<Queue> {
+    pub fn idle_queue(&self) -> Arc<ActiveQueue> {
         let sinks = [("s", super::sink())];
         let mut bridge = self.without_keeper(9, &sinks, spec(&sinks));
         bridge.tasks.abort_all();
         let idle = Wire::new(self.server.clone(), self.server.store("q", [9; 8]), 0);
         let handle = bridge.queue.routes[0].handle.clone();
-        Queue::new(bridge.queue.spec.clone(), bridge.process.clone(), Arc::new(idle), |_| Some(handle.clone()))
+        ActiveQueue::new(bridge.queue.spec.clone(), bridge.process.clone(), Arc::new(idle), |_| Some(handle.clone()))
     }
 
     /// Only claims and delivers; its leases are not extended, and it looks again only when its alarm rings.
@@ -105,24 +105,29 @@ impl World {
             .iter()
             .map(|(name, sink)| {
                 let name: Arc<str> = (*name).into();
-                let own = SinkOfProcess {
+                let own: Arc<dyn Sink> = Arc::new(SinkOfProcess {
                     sink: sink.clone(),
                     server: self.server.clone(),
                     early: self.early.clone(),
                     cut: wire.is_cut(),
-                };
+                });
+                #[cfg(debug_assertions)]
+                let own = crate::fault_injection::sink(own);
                 let (events, gates) = (events.sink(&name), process.gates.clone());
-                Arc::new(SinkHandle::new(name, Arc::new(own), None, events, gates))
+                Arc::new(SinkHandle::new(name, own, None, events, gates))
             })
             .collect();
-        let queue = Queue::new(Arc::new(spec), process.clone(), Arc::new(wire.clone()), |name| {
+        let store: Arc<dyn Store> = Arc::new(wire.clone());
+        #[cfg(debug_assertions)]
+        let store = crate::fault_injection::store(store, &process.stopping);
+        let queue = ActiveQueue::new(Arc::new(spec), process.clone(), store, |name| {
             handles.iter().find(|handle| &*handle.name == name).cloned()
         });
         let mut tasks = JoinSet::new();
         let heartbeat = process.events.status().heartbeat("claimer", MINUTE);
         tasks.spawn(claimer::run(queue.clone(), heartbeat));
         if queue.dead_letter_to.is_some() {
-            tasks.spawn(forwarder::run(queue.clone()));
+            tasks.spawn(forwarder::run(queue.queue.clone()));
         }
         Bridge { process, queue, store: self.server.store("q", owner), wire, tasks }
     }
@@ -153,7 +158,7 @@ fn offer(store: &MemoryStore, delay: Duration, ids: impl IntoIterator<Item = u64
 /// One process with one queue. Dropped, it is gone like a process that was killed.
 pub struct Bridge {
     pub process: Arc<Process>,
-    pub queue: Arc<Queue>,
+    pub queue: Arc<ActiveQueue>,
     pub wire: Wire,
     store: MemoryStore,
     tasks: JoinSet<()>,
@@ -173,7 +178,8 @@ impl Bridge {
 
     /// Watches the queue from now on: stalled after as long as the daemon would wait with this queue.
     pub fn watch(&mut self) {
-        self.tasks.spawn(watch::run(Seats::of(Arc::new(self.wire.clone()), vec![self.queue.clone()]), STALLED_AFTER));
+        self.tasks
+            .spawn(watch::run(QueueRegistry::of(Arc::new(self.wire.clone()), vec![self.queue.clone()]), STALLED_AFTER));
     }
 
     /// Probes the sinks from now on.

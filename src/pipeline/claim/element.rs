@@ -1,4 +1,4 @@
-//! One element on its own: where a claim's elements do not go the common way together.
+//! The state of one claimed element, until it has a verdict.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,51 +7,46 @@ use bytes::Bytes;
 
 use crate::clock::Instant;
 use crate::message::{Identity, lateness};
-use crate::pipeline::claim::{Claim, Isolation};
-use crate::pipeline::gate::Probe;
+use crate::pipeline::claim::isolation::Isolation;
+use crate::pipeline::claim::record::Claim;
+use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::growth::Growth;
 use crate::pipeline::queue::Queue;
-use crate::pipeline::settle::verdict::{Release, Verdict};
-use crate::plant::{Lie, planted};
 use crate::source::NoPayload;
 use crate::source::ledger::claims::{Element, Header, Writer};
 
-/// One element of a claim, with the duty to settle it exactly once.
-///
-/// [`settle`](Held::settle) consumes it, so that happens at most once. Dropped unsettled, it is released, never
-/// acknowledged (R5).
-#[derive(Debug)]
-pub struct Held {
-    parts: Option<Box<Parts>>,
-}
-
 /// The element, while it has no verdict.
 #[derive(Debug)]
-pub struct Parts {
-    /// Its claim.
+pub struct ElementState {
+    /// The claim that holds the element.
     pub claim: Arc<Claim>,
-    /// Its place there.
+    /// The place of the element in its claim.
     pub place: usize,
     /// The element as it is in Redis.
     pub element: Element,
-    /// Its header: what is written with every verdict that keeps the element.
+    /// The header that is written with every verdict that keeps the element.
     pub header: Header,
-    /// Its identity.
+    /// The identity of the element.
     pub id: Identity,
-    /// What the application offered; junk has none.
+    /// The payload that the application offered; junk has none.
     pub payload: Result<Bytes, NoPayload>,
     /// Whether the element finds out if something works again.
-    pub probe: Option<Probe>,
-    /// When it was claimed; if that was ahead of its due time, when it fell due.
+    pub probe: Option<GateProbe>,
+    /// The time of the claim; the due time, if the claim was ahead of that.
     pub since: Instant,
-    /// What it has grown to, while its bodies are there.
+    /// The room of its bodies, while they are there.
     growth: Option<Growth>,
     isolation: Option<Isolation>,
 }
 
-impl Held {
+impl ElementState {
     /// The element at this place of a claim. `None` if the claim has no such place.
-    pub fn new(claim: &Arc<Claim>, place: usize, isolation: Option<Isolation>, probe: Option<Probe>) -> Option<Held> {
+    pub fn new(
+        claim: &Arc<Claim>,
+        place: usize,
+        isolation: Option<Isolation>,
+        probe: Option<GateProbe>,
+    ) -> Option<ElementState> {
         let element = claim.element(place)?;
         let (id, payload) = claim.queue.store.open_element(&element);
         let mut header = element.header();
@@ -62,7 +57,7 @@ impl Held {
             claim: claim.name.number,
             place: u32::try_from(place + 1).unwrap_or(u32::MAX),
         };
-        let parts = Parts {
+        Some(ElementState {
             claim: claim.clone(),
             place,
             header,
@@ -73,60 +68,10 @@ impl Held {
             since: claim.since,
             growth: None,
             isolation,
-        };
-        Some(Held { parts: Some(Box::new(parts)) })
+        })
     }
 
-    /// Due time in Redis ms; none for elements of the ready list.
-    pub fn due_ms(&self) -> Option<i64> {
-        self.parts.as_ref().and_then(|parts| parts.header.due_ms())
-    }
-
-    /// The element.
-    pub fn parts(&mut self) -> &mut Parts {
-        // Only `settle`, `drop_stale` and `Drop` take the parts, and they consume the element.
-        self.parts.as_mut().unwrap_or_else(|| unreachable!("an element has its parts until it is consumed"))
-    }
-
-    /// Hands the verdict to the settler of the queue.
-    pub fn settle(mut self, verdict: Verdict) {
-        if let Some(parts) = self.parts.take() {
-            settle(parts, verdict);
-        }
-    }
-
-    /// Gives up an element with an expired lease, without a command to Redis: who takes the claim over delivers it.
-    pub fn drop_stale(mut self) {
-        if let Some(parts) = self.parts.take() {
-            parts.claim.stale(parts.place);
-            parts.queue().events.stale_drops(1);
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Some(parts) = self.parts.take() {
-            let why = match parts.queue().stopping.is_cancelled() {
-                true => Release::Shutdown,
-                false => Release::Dropped,
-            };
-            let lie = planted(Lie::AckOnDrop);
-            settle(parts, if lie { Verdict::Confirm } else { Verdict::Release { why } });
-        }
-    }
-}
-
-fn settle(parts: Box<Parts>, verdict: Verdict) {
-    if let Some(traces) = &parts.claim.traces {
-        traces.judged(parts.place, verdict.as_str());
-    }
-    let queue = parts.queue().clone();
-    queue.settler.settle(parts, verdict);
-}
-
-impl Parts {
-    /// Its queue.
+    /// The context of the queue.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.claim.queue
     }
@@ -167,7 +112,7 @@ impl Parts {
         self.join_shared().await;
     }
 
-    /// Its bodies are gone.
+    /// Releases the room of its bodies, which are gone.
     pub fn shrink(&mut self) {
         self.growth = None;
     }
@@ -179,7 +124,7 @@ impl Parts {
         }
     }
 
-    /// Is in flight again after [`leave_shared`](Parts::leave_shared); waits while something else must be alone.
+    /// Is in flight again after [`leave_shared`](ElementState::leave_shared); waits while something else must be alone.
     pub async fn join_shared(&mut self) {
         if self.isolation.is_none() {
             let process = self.queue().process.clone();
@@ -187,7 +132,7 @@ impl Parts {
         }
     }
 
-    /// How late the element is by Redis's clock; `None` for elements without a due time.
+    /// The lateness of the element by Redis's clock; `None` for elements without a due time.
     pub fn lateness(&self) -> Option<Duration> {
         lateness(self.header.due_ms()?, self.queue().home().now_ms())
     }

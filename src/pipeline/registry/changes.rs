@@ -1,19 +1,19 @@
 //! Queues that come, go, or have other settings while the process runs.
 //!
-//! A place is [closed](Seats::close) first: what is at work there stays visible to the keeper of leases and to the drain,
-//! and nothing is put to work. When nothing of it is in flight any more, the place [opens](Seats::open) with what is to
-//! be there, or stays [empty](Seats::clear). All other places are as they were.
+//! A place is [closed](QueueRegistry::close) first: what is at work there stays visible to the keeper of leases and to the drain,
+//! and nothing is put to work. When nothing of it is in flight any more, the place [opens](QueueRegistry::open) with what is to
+//! be there, or stays [empty](QueueRegistry::clear). All other places are as they were.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Counts, Seat, Seats, State};
+use super::{QueueCounts, QueueRegistry, QueueSlot, RegistryState};
 use crate::model::{Mode, QueueSpec};
+use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
-use crate::pipeline::queue::Queue;
 
-impl Seats {
+impl QueueRegistry {
     /// The places of all queues by their names.
     pub fn by_id(&self) -> HashMap<Arc<str>, usize> {
         self.places().into_iter().map(|place| (self.spec(place).id.clone(), place)).collect()
@@ -24,52 +24,52 @@ impl Seats {
         self.state.lock().free.contains(&place)
     }
 
-    /// From now on queues are built with these sinks.
+    /// Replaces the sinks that queues are built with.
     pub fn set_sinks(&self, sinks: HashMap<Arc<str>, Arc<SinkHandle>>) {
         *self.sinks.write() = sinks;
     }
 
     /// Nothing is put to work here from now on. What is at work is to be [drained](crate::pipeline::retire).
-    pub fn close(&self, place: usize) -> Option<Arc<Queue>> {
+    pub fn close(&self, place: usize) -> Option<Arc<ActiveQueue>> {
         let mut state = self.state.lock();
         state.closed.insert(place);
         state.looks.remove(&place);
         state.at_work.get(&place).cloned()
     }
 
-    /// What was at a closed place is gone, and a queue of these settings is there. It looks at once. Its counters are those
+    /// Puts a queue with these settings at a closed place, whose queue is gone. It looks at once. Its counters are those
     /// of the queue before, and so are the names of ended claims.
     pub fn open(&self, place: usize, spec: Arc<QueueSpec>) {
         let mut state = self.state.lock();
-        let events = self.seat(place).events.get().cloned();
+        let events = self.slot(place).events.get().cloned();
         let before = take(&mut state, place);
         let events = before.as_ref().map(|queue| queue.events.clone()).or(events);
         if let Some(events) = &events {
             events.changed();
         }
         let owner = self.owner_of(&spec);
-        self.seats.write()[place] = Seat::new(spec, owner, events);
-        self.seat_now(&mut state, place, before.as_deref());
+        self.slots.write()[place] = QueueSlot::new(spec, owner, events);
+        self.fill_slot(&mut state, place, before.as_deref());
     }
 
     /// A further queue. It looks at once.
     pub fn add(&self, spec: Arc<QueueSpec>) -> usize {
         let mut state = self.state.lock();
         let owner = self.owner_of(&spec);
-        let seat = Seat::new(spec, owner, None);
+        let slot = QueueSlot::new(spec, owner, None);
         let place = match state.free.pop_first() {
             Some(place) => {
-                self.seats.write()[place] = seat;
+                self.slots.write()[place] = slot;
                 place
             }
             None => {
-                let mut seats = self.seats.write();
-                seats.push(seat);
-                seats.len() - 1
+                let mut slots = self.slots.write();
+                slots.push(slot);
+                slots.len() - 1
             }
         };
         self.process.events.status().add_queues(1);
-        self.seat_now(&mut state, place, None);
+        self.fill_slot(&mut state, place, None);
         place
     }
 
@@ -88,12 +88,12 @@ impl Seats {
         if spec.order.is_some() { self.process.another_owner() } else { self.process.owner }
     }
 
-    fn seat_now(&self, state: &mut State, place: usize, before: Option<&Queue>) {
+    fn fill_slot(&self, state: &mut RegistryState, place: usize, before: Option<&ActiveQueue>) {
         state.closed.remove(&place);
         match self.spec(place).mode {
             Mode::Deliver => match before {
                 Some(before) => {
-                    if let Some(queue) = self.seated(state, place) {
+                    if let Some(queue) = self.wake_slot(state, place) {
                         queue.leases.inherit(&before.leases);
                     }
                 }
@@ -111,9 +111,9 @@ impl Seats {
 }
 
 /// Takes a queue off its place; what it has counted stays.
-fn take(state: &mut State, place: usize) -> Option<Arc<Queue>> {
+fn take(state: &mut RegistryState, place: usize) -> Option<Arc<ActiveQueue>> {
     let queue = state.at_work.remove(&place)?;
     state.woken.retain(|woken| *woken != place);
-    state.before = Counts::plus(state.before, Counts::of(&queue));
+    state.before = QueueCounts::plus(state.before, QueueCounts::of(&queue));
     Some(queue)
 }

@@ -1,6 +1,6 @@
 //! The common way of a claim: one sink, and every element goes there at once. Its elements are decoded, routed and handed
 //! over in a loop, and its confirmations are written together. An element that has anything else to hear than "confirmed"
-//! leaves this way, and is a [`Held`] of its own from there.
+//! leaves this way, and is a [`ClaimedElement`] of its own from there.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -8,49 +8,61 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::message::{Failure, MessageId, lateness};
-use crate::pipeline::claim::{Batch, Claim, Held, Isolation};
+use crate::pipeline::claim::batch::ClaimBatch;
+use crate::pipeline::claim::claimed::ClaimedElement;
+use crate::pipeline::claim::isolation::Isolation;
+use crate::pipeline::claim::record::Claim;
 use crate::pipeline::deliver::answer::answer;
 use crate::pipeline::deliver::conclude;
-use crate::pipeline::deliver::delivery::Delivery;
-use crate::pipeline::deliver::outbound::{self, Subject};
-use crate::pipeline::deliver::pass::{Entry, Pass, Passed, pass};
-use crate::pipeline::deliver::relay::{Begun, Found};
+use crate::pipeline::deliver::delivery::SinkDelivery;
+use crate::pipeline::deliver::outbound::{self, ElementView};
+use crate::pipeline::deliver::pass::{Admitted, Decision, Decisions, pass};
+use crate::pipeline::deliver::result::RoundResult;
 use crate::pipeline::limits::growth::Growth;
-use crate::pipeline::queue::{Queue, Route};
-use crate::pipeline::settle::Writer;
+use crate::pipeline::queue::{Queue, SinkRoute};
 use crate::pipeline::settle::verdict::Verdict;
+use crate::pipeline::settle::{Settler, VerdictWriter};
 use crate::pipeline::tail;
-use crate::plant::{Lie, planted};
 use crate::sink::Outbound;
 
 /// Elements of a claim at the one sink of their queue. Those without an answer when it is dropped are released.
-pub struct Together {
+pub struct BatchDelivery {
     claim: Arc<Claim>,
+    settler: Arc<Settler>,
     isolation: Isolation,
-    delivery: Delivery,
+    delivery: SinkDelivery,
     /// The elements in the batch at the sink, by their places there; `None` when answered.
-    sent: Vec<Option<Sent>>,
+    sent: Vec<Option<SentElement>>,
     /// Boxed, because few claims have any of it.
     rare: Option<Box<Rare>>,
 }
 
-/// What few claims have.
+/// The beginning of a delivery.
+pub struct Started {
+    /// The elements that were handed over; `None` if nothing is to be waited for.
+    pub delivery: Option<BatchDelivery>,
+    /// The bytes that the next element of the batch grows by, if there is no room for them. The rest of the batch is to be begun
+    /// when there is.
+    pub missing_bytes: Option<u64>,
+}
+
+/// The state that few deliveries have.
 struct Rare {
     /// The places of the elements at their destinations, where these differ; else none.
-    passes: Vec<Option<Pass>>,
-    /// What their bodies take; the last of them is dropped with the delivery.
+    passes: Vec<Option<Admitted>>,
+    /// The room of their bodies; the last of them is dropped with the delivery.
     _growth: Growth,
 }
 
 /// An element at the sink.
-struct Sent {
-    /// Its place in the claim.
+struct SentElement {
+    /// The place of the element in the claim.
     place: usize,
     id: MessageId,
 }
 
 /// Whether the elements of this batch go the common way.
-pub fn is_common(batch: &Batch) -> bool {
+pub fn is_common(batch: &ClaimBatch) -> bool {
     let (claim, queue) = (batch.claim(), &batch.claim().queue);
     queue.routes.len() == 1
         && queue.spec.claim_ahead.is_zero()
@@ -59,23 +71,23 @@ pub fn is_common(batch: &Batch) -> bool {
         && !claim.name.is_exhausted()
 }
 
-impl Together {
-    /// Decodes, routes and hands over, as far as there is room for what the elements become: see [`Begun`].
-    pub fn begin(batch: &mut Batch) -> Begun<Option<Together>> {
-        let mut lacks = None;
-        let work = Together::of(batch, &mut lacks);
-        Begun { work, lacks }
+impl BatchDelivery {
+    /// Decodes, routes and hands over, as far as there is room for what the elements become.
+    pub fn begin(batch: &mut ClaimBatch) -> Started {
+        let mut missing_bytes = None;
+        let delivery = BatchDelivery::of(batch, &mut missing_bytes);
+        Started { delivery, missing_bytes }
     }
 
-    /// `None` if nothing is left to wait for.
-    fn of(batch: &mut Batch, lacks: &mut Option<u64>) -> Option<Together> {
-        let (claim, isolation) = (batch.claim().clone(), batch.isolation()?.clone());
+    fn of(batch: &mut ClaimBatch, missing_bytes: &mut Option<u64>) -> Option<BatchDelivery> {
+        let (claim, settler) = (batch.claim().clone(), batch.settler().clone());
+        let isolation = batch.isolation()?.clone();
         let queue = claim.queue.clone();
         let route = queue.routes.first()?;
         let Some(send_before) = claim.fresh() else {
             let mut stale = 0;
             while let Some(place) = batch.take_place() {
-                claim.stale(place);
+                settler.leases().stale(&claim, place);
                 stale += 1;
             }
             queue.events.stale_drops(stale);
@@ -94,17 +106,19 @@ impl Together {
                     } else if grown > 0 && !growth.take(grown) {
                         // Its body is dropped: memory holds what was granted.
                         batch.put_back();
-                        *lacks = Some(grown);
+                        *missing_bytes = Some(grown);
                         break;
                     }
                     came += claim.elements[place].weight() as u64;
-                    sent.push(Some(Sent { place, id: message.id.id }));
+                    sent.push(Some(SentElement { place, id: message.id.id }));
                     messages.push(message);
                 }
-                Ok(Err(verdict)) => leave(&claim, place, &isolation, |held| conclude::without_sinks(held, verdict)),
-                Err(_panic) => leave(&claim, place, &isolation, |mut held| {
-                    queue.events.panicked(&held.parts().id, "deliver");
-                    conclude::by_answers(held, Found { panicked: true, ..Found::default() });
+                Ok(Err(verdict)) => {
+                    leave(&settler, &claim, place, &isolation, |held| conclude::without_sinks(held, verdict))
+                }
+                Err(_panic) => leave(&settler, &claim, place, &isolation, |mut held| {
+                    queue.events.panicked(&held.state().id, "deliver");
+                    conclude::by_answers(held, RoundResult { panicked: true, ..RoundResult::default() });
                 }),
             }
         }
@@ -112,24 +126,25 @@ impl Together {
         queue.budget.grew(came, grew);
         let mut passes = Vec::new();
         match pass(&queue, route, false, messages.iter()) {
-            Passed::All => {}
+            Decisions::All => {}
             // The breaker opened after the claim: it is not thrown at a sink that is down.
-            Passed::None => {
-                let back = |sent: Sent| leave(&claim, sent.place, &isolation, |held| not_asked(held, None));
+            Decisions::None => {
+                let back =
+                    |sent: SentElement| leave(&settler, &claim, sent.place, &isolation, |held| not_asked(held, None));
                 sent.drain(..).flatten().for_each(back);
                 messages.clear();
             }
-            Passed::Each(entries) => {
+            Decisions::Each(entries) => {
                 let mut all = std::mem::take(&mut sent).into_iter().flatten();
                 let mut entries = entries.into_iter();
                 messages.retain(|_| match (all.next(), entries.next()) {
-                    (Some(go), Some(Entry::Go(pass))) => {
+                    (Some(go), Some(Decision::Go(pass))) => {
                         sent.push(Some(go));
                         passes.push(Some(pass));
                         true
                     }
-                    (Some(back), Some(Entry::Back(wait))) => {
-                        leave(&claim, back.place, &isolation, |held| not_asked(held, Some(wait)));
+                    (Some(back), Some(Decision::Back(wait))) => {
+                        leave(&settler, &claim, back.place, &isolation, |held| not_asked(held, Some(wait)));
                         false
                     }
                     _ => unreachable!("each message has a place and an entry"),
@@ -138,20 +153,15 @@ impl Together {
         }
         let first = messages.first()?;
         let one = route.only(&first.destination).filter(|_| !route.handle.has_parts(&first.destination));
-        let mut delivery = route.handle.deliver_all(messages, route.spec.target.clone(), one);
-        delivery.begin();
+        let delivery = SinkDelivery::begin(&route.handle, messages, route.spec.target.clone(), one);
         let rare = (grew > 0 || !passes.is_empty()).then(|| Box::new(Rare { passes, _growth: growth }));
-        Some(Together { claim, isolation, delivery, sent, rare })
+        Some(BatchDelivery { claim, settler, isolation, delivery, sent, rare })
     }
 
     /// Waits for the answers, and brings every element to its verdict.
     pub async fn finish(mut self) {
         let queue = self.claim.queue.clone();
         let Some(route) = queue.routes.first() else { return };
-        if planted(Lie::SettleBeforeAck) {
-            let all: Vec<usize> = (0..self.sent.len()).collect();
-            drop(self.confirmed(&queue, route, &all));
-        }
         let writer = loop {
             // Order: what a sink has answered counts, even if the drain's time is up.
             let answered = tokio::select! {
@@ -166,8 +176,11 @@ impl Together {
             }
             for at in answered.panicked {
                 self.end(at, |mut held| {
-                    queue.events.panicked(&held.parts().id, "deliver");
-                    conclude::by_answers(held, Found { asked: vec![0], panicked: true, ..Found::default() });
+                    queue.events.panicked(&held.state().id, "deliver");
+                    conclude::by_answers(
+                        held,
+                        RoundResult { asked: vec![0], panicked: true, ..RoundResult::default() },
+                    );
                 });
             }
             // While others of the claim are at the sink, a task of its own writes.
@@ -177,7 +190,7 @@ impl Together {
         };
         // Given up by the drain. An answer that never comes is impossible otherwise.
         for at in 0..self.sent.len() {
-            let found = Found { asked: vec![0], given_up: true, ..Found::default() };
+            let found = RoundResult { asked: vec![0], given_up: true, ..RoundResult::default() };
             self.end(at, |held| conclude::by_answers(held, found));
         }
         // No element can do harm any more, so none blocks anything while it is written.
@@ -188,20 +201,20 @@ impl Together {
     }
 
     /// Takes an element out of the batch, if it is still in it.
-    fn take(&mut self, at: usize) -> Option<(Sent, Option<Pass>)> {
+    fn take(&mut self, at: usize) -> Option<(SentElement, Option<Admitted>)> {
         let sent = self.sent.get_mut(at)?.take()?;
         let pass = self.rare.as_mut().and_then(|rare| rare.passes.get_mut(at)?.take());
         Some((sent, pass))
     }
 
     /// Ends the common way of an element that has no answer.
-    fn end(&mut self, at: usize, then: impl FnOnce(Held)) {
+    fn end(&mut self, at: usize, then: impl FnOnce(ClaimedElement)) {
         if let Some((sent, _pass)) = self.take(at) {
-            leave(&self.claim, sent.place, &self.isolation, then);
+            leave(&self.settler, &self.claim, sent.place, &self.isolation, then);
         }
     }
 
-    fn confirmed(&mut self, queue: &Queue, route: &Route, confirmed: &[usize]) -> Option<Writer> {
+    fn confirmed(&mut self, queue: &Queue, route: &SinkRoute, confirmed: &[usize]) -> Option<VerdictWriter> {
         if confirmed.is_empty() {
             return None;
         }
@@ -225,48 +238,54 @@ impl Together {
             places.push(sent.place);
         }
         queue.release_hold();
-        queue.settler.confirmed_now(&self.claim, places)
+        self.settler.confirmed_now(&self.claim, places)
     }
 
-    fn failed(&mut self, route: &Route, at: usize, failure: Failure) {
+    fn failed(&mut self, route: &SinkRoute, at: usize, failure: Failure) {
         let Some((sent, pass)) = self.take(at) else { return };
         let (sent_ms, destination) = (self.delivery.sent_ms(), self.delivery.destination(at).clone());
         if let Some(traces) = &self.claim.traces {
             traces.answered(sent.place, 0, Some(&failure));
         }
-        leave(&self.claim, sent.place, &self.isolation, |mut held| {
+        leave(&self.settler, &self.claim, sent.place, &self.isolation, |mut held| {
             if failure.is_stale() {
                 return held.drop_stale();
             }
             let outcome = Err(failure);
             route.metrics.attempt(&outcome);
-            let parts = held.parts();
-            let answers = vec![answer(parts.queue(), 0, &destination, outcome, &parts.header, sent_ms)];
-            let probe = pass.as_ref().is_some_and(Pass::is_probe);
+            let state = held.state();
+            let answers = vec![answer(state.queue(), 0, &destination, outcome, &state.header, sent_ms)];
+            let probe = pass.as_ref().is_some_and(Admitted::is_probe);
             let (asked, destinations) = (vec![0], vec![(0, destination)]);
-            conclude::by_answers(held, Found { answers, asked, destinations, probe, ..Found::default() });
+            conclude::by_answers(held, RoundResult { answers, asked, destinations, probe, ..RoundResult::default() });
         });
         // Its verdict is known: the next one may ask the destination.
         drop(pass);
     }
 }
 
-impl Drop for Together {
+impl Drop for BatchDelivery {
     fn drop(&mut self) {
         for sent in self.sent.iter_mut().filter_map(Option::take) {
-            leave(&self.claim, sent.place, &self.isolation, |mut held| held.parts().header.doubt = true);
+            leave(&self.settler, &self.claim, sent.place, &self.isolation, |mut held| held.state().header.doubt = true);
         }
     }
 }
 
 /// No sink was asked; `wait`: because the destination is in trouble.
-fn not_asked(held: Held, wait: Option<Duration>) {
-    conclude::by_answers(held, Found { held: wait, ..Found::default() });
+fn not_asked(held: ClaimedElement, wait: Option<Duration>) {
+    conclude::by_answers(held, RoundResult { held: wait, ..RoundResult::default() });
 }
 
 /// An element leaves the common way.
-fn leave(claim: &Arc<Claim>, place: usize, isolation: &Isolation, then: impl FnOnce(Held)) {
-    if let Some(held) = Held::new(claim, place, Some(isolation.clone()), None) {
+fn leave(
+    settler: &Arc<Settler>,
+    claim: &Arc<Claim>,
+    place: usize,
+    isolation: &Isolation,
+    then: impl FnOnce(ClaimedElement),
+) {
+    if let Some(held) = ClaimedElement::new(settler, claim, place, Some(isolation.clone()), None) {
         then(held);
     }
 }
@@ -277,7 +296,7 @@ fn message(claim: &Claim, place: usize, now_ms: i64, send_before: Instant) -> Re
     let (id, payload) = claim.queue.store.open_element(element);
     let (due_ms, attempts, topic) = (element.due_ms(), element.attempts(), claim.queue.store.topic(element));
     let doubt = element.is_doubtful();
-    let subject = Subject { claim, id: &id, payload: &payload, due_ms, attempts, doubt, topic, place };
+    let subject = ElementView { claim, id: &id, payload: &payload, due_ms, attempts, doubt, topic, place };
     let payload = outbound::readable(&subject)?;
     let message = outbound::message(&subject, &payload, 0, now_ms, send_before)
         .map_err(|failure| outbound::unroutable(0, failure))?;

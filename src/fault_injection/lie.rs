@@ -1,26 +1,21 @@
-//! Planted lies: each breaks one promise on purpose, so that `tests/chaos` can show that its oracle notices.
-//!
-//! Only debug builds have them, one at a time, by the variable `DELAYBRIDGE_PLANT`. Not a cargo feature: the tests would have
-//! to compile everything a second time for it, or build the daemon that all others use with it. In a release build
-//! [`planted`] is a constant `false`, and the variable is not even read; `scripts/release/build.sh` looks for its name in
-//! the binary.
+//! The lies, and the one that this process tells.
 
-/// What a planted daemon does wrong.
+/// A promise that a daemon breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
     /// Elements are confirmed before the sink has answered.
     SettleBeforeAck,
-    /// An element that is dropped on the way counts as delivered.
+    /// An element that goes back undelivered counts as delivered.
     AckOnDrop,
     /// All claims of all daemons have one name.
     ClaimWithoutFence,
-    /// What is due within 50 ms is delivered.
+    /// Elements are delivered up to 50 ms before they are due.
     Early,
     /// A byte beyond the first 4 KB is another one.
     FlippedByte,
     /// A failed attempt is written as a success.
     SwallowedRetry,
-    /// What is in flight at SIGTERM is left as it is, and not reported.
+    /// Elements in flight at SIGTERM are left as they are, and not reported.
     ForgottenAtShutdown,
     /// The first counted failure makes a dead letter.
     DeadAtFirstFailure,
@@ -32,14 +27,14 @@ pub enum Lie {
     EndlessLease,
     /// A claim without an answer is made again under another name, and not looked for.
     ResentScript,
-    /// In a queue in order, what has to wait holds up nothing.
+    /// In a queue in order, no element waits for another.
     OvertakenRetry,
-    /// A claim is removed by its name whatever has left it, and not compared after a failover.
+    /// The last confirmation of a claim removes it by its name whatever has left it, and it is not compared after a failover.
     NeighbourTakenAlong,
 }
 
-/// Their names in the variable, as the documentation has them.
-pub const LIES: [(&str, Lie); 14] = [
+/// The lies by their names in the variable, as the documentation has them.
+const LIES: [(&str, Lie); 14] = [
     ("settle_before_ack", Lie::SettleBeforeAck),
     ("ack_on_drop", Lie::AckOnDrop),
     ("claim_without_fence", Lie::ClaimWithoutFence),
@@ -56,18 +51,11 @@ pub const LIES: [(&str, Lie); 14] = [
     ("neighbour_taken_along", Lie::NeighbourTakenAlong),
 ];
 
-/// Whether this process is to tell this lie.
-#[cfg(debug_assertions)]
-pub fn planted(lie: Lie) -> bool {
+/// The lie that this process tells.
+pub(super) fn planted() -> Option<Lie> {
     static PLANTED: std::sync::LazyLock<Option<Lie>> = std::sync::LazyLock::new(|| {
         let name = std::env::var("DELAYBRIDGE_PLANT").ok()?;
         LIES.into_iter().find_map(|(known, lie)| (known == name).then_some(lie))
     });
-    *PLANTED == Some(lie)
-}
-
-/// No release build tells lies.
-#[cfg(not(debug_assertions))]
-pub const fn planted(_: Lie) -> bool {
-    false
+    *PLANTED
 }
