@@ -1,6 +1,6 @@
 //! Quantiles from a histogram of the daemon, with linear interpolation within a bucket.
 
-use delaybridge::telemetry::catalogue::CATALOGUE;
+use delaybridge_telemetry::catalogue::CATALOGUE;
 
 use crate::metrics::Metrics;
 

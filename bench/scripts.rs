@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use delaybridge::config;
-use delaybridge::link::{Conn, Link, LinkOptions};
 use delaybridge::operate::bench::{Claimer, bury, settle};
 use delaybridge::source::ledger::BATCH_ENTRIES;
 use delaybridge::source::ledger::claims::Whole;
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::{Redisson, SCRIPTS};
 use delaybridge::source::{Start, UpkeepRequest, UpkeepState};
+use delaybridge_link::{Conn, Link, LinkOptions};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{mpsc, watch};
 

@@ -12,13 +12,6 @@
 //!
 //! `ARCHITECTURE.md` states the invariants; the numbered guarantees (R1 to R9) in comments and tests are defined there.
 
-pub use delaybridge_core::{backoff, clock, codes, json, message, metric, route, template};
-pub use delaybridge_jobs as jobs;
-pub use delaybridge_link as link;
-pub use delaybridge_settings as settings;
-pub use delaybridge_spans as spans;
-pub use delaybridge_telemetry as telemetry;
-
 pub mod config;
 
 pub mod api;

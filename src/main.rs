@@ -7,7 +7,8 @@ use std::sync::Arc;
 use clap::Parser;
 use delaybridge::app::ConfigFile;
 use delaybridge::cli::{Cli, Command, Failed, Global, RunArgs};
-use delaybridge::{app, cli, telemetry};
+use delaybridge::{app, cli};
+use delaybridge_telemetry as telemetry;
 use tokio::runtime::{Builder, Runtime};
 
 #[cfg(feature = "jemalloc")]

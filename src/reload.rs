@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::model::{Config, Difference, Parts};
-use crate::settings::problem::Problem;
+use delaybridge_settings::problem::Problem;
 
 /// Maximum number of requests that wait for the next reload.
 const WAITING: usize = 64;

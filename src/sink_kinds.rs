@@ -3,7 +3,6 @@
 //! A kind with a client library of its own has a cargo feature of its name. A binary without it has an entry that only
 //! refuses the kind, so that the configuration says why.
 
-use crate::settings::keys::Group;
 #[cfg(feature = "amqp")]
 use crate::sink::amqp;
 #[cfg(feature = "http")]
@@ -11,6 +10,7 @@ use crate::sink::http;
 #[cfg(feature = "kafka")]
 use crate::sink::kafka;
 use crate::sink::{SinkKind, redis, stdout};
+use delaybridge_settings::keys::Group;
 
 #[cfg(not(feature = "amqp"))]
 mod amqp {
@@ -35,9 +35,9 @@ mod kafka {
 /// Entries for kinds that are not in this binary.
 #[cfg(not(all(feature = "amqp", feature = "http", feature = "kafka")))]
 mod absent {
-    use crate::codes::Codes;
-    use crate::settings::keys::{Key, Kind, key};
     pub(super) use crate::sink::SinkKind;
+    use delaybridge_core::codes::Codes;
+    use delaybridge_settings::keys::{Key, Kind, key};
 
     /// An entry with these destination keys, which are not read.
     pub(super) const fn absent(name: &'static str, title: &'static str, to: &'static [Key]) -> SinkKind {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use delaybridge::jobs::{Due, NewJob};
+use delaybridge_jobs::{Due, NewJob};
 
 use super::library::{queue, topic};
 use crate::redis_server::RedisServer;

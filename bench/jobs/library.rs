@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use delaybridge::jobs::{Dispenser, JobQueue, JobSettings, NewJob, PopRequest, SCRIPTS, Topic, TopicSettings, WAKE};
-use delaybridge::link::{Link, LinkOptions, Subscriber};
+use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, NewJob, PopRequest, SCRIPTS, Topic, TopicSettings, WAKE};
+use delaybridge_link::{Link, LinkOptions, Subscriber};
 use tokio_util::sync::CancellationToken;
 
 use super::{BODY, CONSUMERS, Kept, PRODUCERS, Ran, each, gathered, own_cpu, p99};

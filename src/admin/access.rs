@@ -18,9 +18,9 @@ use crate::api::origin::{is_called_by_address, is_local};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::room::MaybeNamed;
 use crate::model::AdminSpec;
-use crate::telemetry::events::admin::AdminEvents;
-use crate::telemetry::events::api::ApiEvents;
-use crate::telemetry::peer::Peer;
+use delaybridge_telemetry::events::admin::AdminEvents;
+use delaybridge_telemetry::events::api::ApiEvents;
+use delaybridge_telemetry::peer::Peer;
 
 /// The name of a caller on this machine, where there are no tokens.
 const LOCAL: &str = "local";
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     fn spec() -> AdminSpec {
-        AdminSpec { listen: crate::settings::Listen::Tcp(([127, 0, 0, 1], 0).into()), token_file: None }
+        AdminSpec { listen: delaybridge_settings::Listen::Tcp(([127, 0, 0, 1], 0).into()), token_file: None }
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {

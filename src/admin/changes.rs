@@ -9,8 +9,8 @@ use super::v1::errors::problem_of_change;
 use crate::api::call::Call;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::operate::Error;
-use crate::telemetry::events::admin::Change;
-use crate::telemetry::peer::Peer;
+use delaybridge_telemetry::events::admin::Change;
+use delaybridge_telemetry::peer::Peer;
 
 /// The subject of a change, for the log.
 #[derive(Debug, Clone)]

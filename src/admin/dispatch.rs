@@ -22,7 +22,7 @@ use crate::api::problem::{Problem, ProblemKind, ProblemPage};
 use crate::api::reply::Reply;
 use crate::api::router::Router;
 use crate::api::server::{Connection, Served};
-use crate::telemetry::events::api::ApiEvents;
+use delaybridge_telemetry::events::api::ApiEvents;
 
 /// Connections at once.
 const CONNECTIONS: usize = 128;

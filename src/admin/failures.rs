@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 /// Wrong tokens of one address that are only refused.
 const ALLOWED: u32 = 10;

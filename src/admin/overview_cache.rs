@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::api::problem::Problem;
-use crate::clock::Instant;
 use crate::operate::jobs::TopicPage;
 use crate::operate::overview::{Overview, QueuePage};
+use delaybridge_core::clock::Instant;
 
 /// Time for which a page is shown.
 const FRESH: Duration = Duration::from_secs(1);

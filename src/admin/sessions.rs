@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::api::named::{Hash, NamedTokens, hash};
 use crate::api::problem::{Problem, ProblemKind};
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 /// The length of a session.
 pub const LASTS: Duration = Duration::from_secs(12 * 3600);

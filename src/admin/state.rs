@@ -13,11 +13,11 @@ use crate::api::room::BodyMemory;
 use crate::model::{AdminSpec, Config};
 use crate::operate::Session;
 use crate::reload::ReloadHandle;
-use crate::telemetry::events::Events;
-use crate::telemetry::events::admin::AdminEvents;
-use crate::telemetry::recent::{Recent, STEP};
-use crate::telemetry::status::Status;
-use crate::telemetry::tail::Tail;
+use delaybridge_telemetry::events::Events;
+use delaybridge_telemetry::events::admin::AdminEvents;
+use delaybridge_telemetry::recent::{Recent, STEP};
+use delaybridge_telemetry::status::Status;
+use delaybridge_telemetry::tail::Tail;
 
 /// The name of the client towards Redis.
 const CLIENT: &str = "delaybridge-admin";

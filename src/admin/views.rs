@@ -9,8 +9,8 @@ use crate::operate::jobs::TopicPage;
 use crate::operate::overview::{
     ClockSkew, DestinationTrouble, Here, Hold, Overview, QueuePage, QueueRow, SinkList, SinkRow, overview,
 };
-use crate::telemetry::recent::Lately;
-use crate::telemetry::status::{self, Look};
+use delaybridge_telemetry::recent::Lately;
+use delaybridge_telemetry::status::{self, Look};
 
 impl Admin {
     /// A page of queues, at most a second old.

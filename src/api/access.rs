@@ -13,11 +13,11 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
 use super::room::MaybeNamed;
-use crate::jobs::TokenLimits;
-use crate::settings::keys::tables;
-use crate::settings::problem::{ConfigErrors, Report, Spot};
-use crate::settings::reader::{Context, Needs, Section};
-use crate::settings::{node, reader};
+use delaybridge_jobs::TokenLimits;
+use delaybridge_settings::keys::tables;
+use delaybridge_settings::problem::{ConfigErrors, Report, Spot};
+use delaybridge_settings::reader::{Context, Needs, Section};
+use delaybridge_settings::{node, reader};
 
 tables! {
     mod top at "tokens file", "The whole file." {

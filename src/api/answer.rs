@@ -11,9 +11,9 @@ use super::problem::Problem;
 use super::reply::Reply;
 use super::room::BodyMemory;
 use super::server::Connection;
-use crate::clock::Instant;
-use crate::telemetry::events::api::{Answered, ApiEvents};
-use crate::telemetry::peer::Peer;
+use delaybridge_core::clock::Instant;
+use delaybridge_telemetry::events::api::{Answered, ApiEvents};
+use delaybridge_telemetry::peer::Peer;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest answer that is packed where it is made: that takes a few milliseconds.

@@ -17,8 +17,8 @@ use super::gzip;
 use super::problem::{Problem, ProblemKind};
 use super::room::{BodyMemory, BodyRoom, FREE, MaybeNamed, who};
 use super::text::{clip, decode, time};
-use crate::jobs::{JobId, Topic};
-use crate::telemetry::peer::Peer;
+use delaybridge_jobs::{JobId, Topic};
+use delaybridge_telemetry::peer::Peer;
 
 /// A client that has not sent its body by then is cut off.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -300,7 +300,7 @@ impl Query {
     pub fn only(&self, known: &[&str]) -> Result<(), Problem> {
         let unknown = self.pairs.iter().find(|(name, _)| !known.contains(&name.as_str()));
         let Some((unknown, _)) = unknown else { return Ok(()) };
-        let help = match crate::settings::keys::nearest(unknown, known.iter().copied()) {
+        let help = match delaybridge_settings::keys::nearest(unknown, known.iter().copied()) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None if known.is_empty() => "there are none here".to_owned(),
             None => format!("known are {}", known.join(", ")),

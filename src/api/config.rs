@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::access::Tokens;
 use crate::model::{ApiSpec, Face, RequestRate};
-use crate::settings::keys::{Key, Kind, count, count_or, key, now, tables};
-use crate::settings::reader::Section;
-use crate::settings::units::show_size;
+use delaybridge_settings::keys::{Key, Kind, count, count_or, key, now, tables};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::units::show_size;
 
 pub(crate) const LISTEN: Key = key(
     "listen",

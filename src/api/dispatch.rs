@@ -22,10 +22,10 @@ use super::router::Router;
 use super::server::{Connection, Served};
 use super::state::Api;
 use super::{dialects, routes};
-use crate::jobs::{Dispenser, JobQueue};
 use crate::model::{ApiSpec, Face};
-use crate::settings::problem::ConfigErrors;
-use crate::telemetry::events::api::ApiEvents;
+use delaybridge_jobs::{Dispenser, JobQueue};
+use delaybridge_settings::problem::ConfigErrors;
+use delaybridge_telemetry::events::api::ApiEvents;
 
 const TOKEN: HeaderName = HeaderName::from_static("x-token");
 

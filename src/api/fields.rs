@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use super::problem::Problem;
 use super::text::{self, clip};
-use crate::json::{Json, NoParts};
-use crate::settings::keys::nearest;
+use delaybridge_core::json::{Json, NoParts};
+use delaybridge_settings::keys::nearest;
 
 /// Most fields of an object.
 const MOST: usize = 64;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use crate::settings::Listen;
+use delaybridge_settings::Listen;
 
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 1024;

@@ -128,7 +128,7 @@ fn token() -> Value {
 }
 
 fn count() -> Value {
-    json!({ "type": "integer", "minimum": 1, "maximum": crate::jobs::MAX_POP })
+    json!({ "type": "integer", "minimum": 1, "maximum": delaybridge_jobs::MAX_POP })
 }
 
 fn limit() -> Value {

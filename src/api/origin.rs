@@ -10,7 +10,7 @@ use hyper::HeaderMap;
 use hyper::header::{HOST, HeaderName, ORIGIN};
 
 use super::problem::{Problem, ProblemKind};
-use crate::telemetry::peer::Peer;
+use delaybridge_telemetry::peer::Peer;
 
 /// Headers of a request that a proxy has passed on: it is not from this machine, although its connection is.
 const PROXIED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];

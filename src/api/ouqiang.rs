@@ -19,7 +19,7 @@ use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
 use super::route::{ApiDialect, ApiRoute, routes};
 use super::v1::errors::problem;
-use crate::jobs::{Due, JobError, JobId, LocalId, NewJob, PopRequest, Topic};
+use delaybridge_jobs::{Due, JobError, JobId, LocalId, NewJob, PopRequest, Topic};
 
 /// The endpoints. Clients send `POST`; any other method is served as well.
 pub static ROUTES: &[ApiRoute] = routes! { ApiDialect::Ouqiang;

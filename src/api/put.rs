@@ -4,7 +4,7 @@ use super::Api;
 use super::call::Call;
 use super::problem::{Problem, ProblemKind};
 use super::v1::errors::problem;
-use crate::jobs::{Added, NewJob, Topic};
+use delaybridge_jobs::{Added, NewJob, Topic};
 
 impl Api {
     /// Adds jobs: all of them, or none. A topic that is not there yet is made, if the caller's token may add to fewer topics than it

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::problem::{Problem, ProblemKind};
-use crate::telemetry::peer::Peer;
+use delaybridge_telemetry::peer::Peer;
 
 /// Bytes of a body that need no room.
 pub const FREE: usize = 16 << 10;

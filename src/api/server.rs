@@ -22,8 +22,8 @@ use super::listener::{Accepted, ApiListener};
 use super::places::{Answering, ConnectionSlot, ConnectionSlots};
 use super::stream::WatchedStream;
 use super::tls::Certificates;
-use crate::telemetry::events::api::ApiEvents;
-use crate::telemetry::peer::Peer;
+use delaybridge_telemetry::events::api::ApiEvents;
+use delaybridge_telemetry::peer::Peer;
 
 /// A client that has not sent its request head by then is cut off; so is a connection without a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);

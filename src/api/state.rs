@@ -10,11 +10,11 @@ use super::file::Reread;
 use super::lmstfy::known::{KnownTokens, TokenUse};
 use super::rates::Rates;
 use super::room::{BodyMemory, Who};
-use crate::jobs::{Dispenser, JobQueue, TokenLimits};
 use crate::model::ApiSpec;
 use crate::model::RequestRate;
-use crate::settings::problem::ConfigErrors;
-use crate::telemetry::events::api::ApiEvents;
+use delaybridge_jobs::{Dispenser, JobQueue, TokenLimits};
+use delaybridge_settings::problem::ConfigErrors;
+use delaybridge_telemetry::events::api::ApiEvents;
 
 /// The state that all requests share.
 pub struct Api {

@@ -4,7 +4,7 @@ use super::Api;
 use super::handover;
 use super::problem::{Problem, ProblemKind};
 use super::v1::errors::{AGAIN, problem};
-use crate::jobs::{PopRequest, Reserved};
+use delaybridge_jobs::{PopRequest, Reserved};
 
 impl Api {
     /// Jobs as soon as there are any, or none when the time is over or the server stops; and what puts them back unless it

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::settings::units;
+use delaybridge_settings::units;
 
 /// A duration as people write it.
 ///

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::clock::Instant;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::{QueueCounts, QueueRegistry};
 use crate::pipeline::watch::holders;
+use delaybridge_core::clock::Instant;
 
 /// Time between two lines about what is still in flight.
 const PROGRESS: Duration = Duration::from_secs(5);

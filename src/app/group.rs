@@ -12,14 +12,14 @@ use tokio::task::JoinSet;
 use super::sinks::ByName;
 use super::tasks::{self, Channels};
 use super::watch::{Watched, watch_redis};
-use crate::jobs::SCRIPTS;
-use crate::link::{Durability, DurableRedis, LinkOptions, Redis, Subscriber};
 use crate::model::{Config, QueueSpec};
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::{QueueParts, QueueRegistry};
 use crate::source;
 use crate::source::redis::{RedisServer, RedisStore};
 use crate::source::store::Store;
+use delaybridge_jobs::SCRIPTS;
+use delaybridge_link::{Durability, DurableRedis, LinkOptions, Redis, Subscriber};
 
 /// A Redis that holds queues.
 pub(super) struct Group {

@@ -10,14 +10,14 @@ use tokio::task::JoinSet;
 
 use super::resting::Resting;
 use super::tasks::named;
-use crate::clock::Instant;
-use crate::jobs::{Aged, Dispenser, JobQueue, SCRIPTS, Tick, Topic, WAKE};
-use crate::link::{Redis, Subscriber};
 use crate::model::Config;
 use crate::pipeline::process::Process;
-use crate::telemetry::jobs::{JobEvents, JobSizes};
-use crate::telemetry::labels::JobEnd;
-use crate::telemetry::status::{Heartbeat, Topics};
+use delaybridge_core::clock::Instant;
+use delaybridge_jobs::{Aged, Dispenser, JobQueue, SCRIPTS, Tick, Topic, WAKE};
+use delaybridge_link::{Redis, Subscriber};
+use delaybridge_telemetry::jobs::{JobEvents, JobSizes};
+use delaybridge_telemetry::labels::JobEnd;
+use delaybridge_telemetry::status::{Heartbeat, Topics};
 
 /// Interval between two rounds over all topics.
 const ROUND: Duration = Duration::from_secs(1);

@@ -34,15 +34,15 @@ use self::signals::{Signal, Signals};
 use self::sinks::{ByName, Sinks};
 use self::systemd::Notifier;
 use crate::config::{Loaded, summary};
-use crate::link::{Redis, RedisTarget, tls};
 use crate::model::Config;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::QueueRegistry;
 use crate::reload::ReloadHandle;
 use crate::sink::SinkSpec;
-use crate::telemetry::events::Events;
-use crate::telemetry::http;
+use delaybridge_link::{Redis, RedisTarget, tls};
+use delaybridge_telemetry::events::Events;
+use delaybridge_telemetry::http;
 
 /// Exit code of a clean stop.
 pub const OK: u8 = 0;

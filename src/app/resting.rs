@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::jobs::{Tick, Topic};
+use delaybridge_core::clock::Instant;
+use delaybridge_jobs::{Tick, Topic};
 
 /// Longest time between two looks at a topic.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -66,7 +66,7 @@ impl Resting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::Aged;
+    use delaybridge_jobs::Aged;
 
     fn tick(sizes: [u64; 4]) -> Tick {
         let [delay, ready, reserved, dead] = sizes;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::link::Redis;
 use crate::pipeline::deliver::probes;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::process::Process;
 use crate::sink::SinkSpec;
+use delaybridge_link::Redis;
 
 /// Sinks by their names.
 pub(super) type ByName = HashMap<Arc<str>, Arc<SinkHandle>>;

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-use crate::telemetry::events::Events;
-use crate::telemetry::status::Status;
+use delaybridge_telemetry::events::Events;
+use delaybridge_telemetry::status::Status;
 
 /// Maximum interval between two looks at the board; half of the watchdog's time if that is shorter.
 const EVERY: Duration = Duration::from_secs(5);

@@ -9,7 +9,6 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch as watch_channel;
 use tokio::task::JoinSet;
 
-use crate::link::SubscriberEvent;
 use crate::model::Mode;
 use crate::pipeline::claim::{claimers, pollers};
 use crate::pipeline::dead_letters::forwarder;
@@ -18,7 +17,8 @@ use crate::pipeline::modes::{rescue, shadow};
 use crate::pipeline::registry::QueueRegistry;
 use crate::pipeline::{upkeep, watch};
 use crate::source::{Announcement, millis};
-use crate::telemetry::labels::Wakeup;
+use delaybridge_link::SubscriberEvent;
+use delaybridge_telemetry::labels::Wakeup;
 
 /// Starts every task for the queues of a Redis that ends only when the process stops. A task without a heartbeat for
 /// `stuck` counts as stuck.

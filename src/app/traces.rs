@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::Config;
-use crate::spans::{LAST_WORDS, Tracer, export};
-use crate::telemetry::events::Events;
+use delaybridge_spans::{LAST_WORDS, Tracer, export};
+use delaybridge_telemetry::events::Events;
 
 /// A handle to the task that sends spans.
 pub(super) struct Exporter {

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::link::{Health, LinkState, Place, Redis, missing_rights};
 use crate::model::Mode;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::QueueRegistry;
 use crate::source::competitors::{advice, blocked_consumers};
 use crate::source::ledger::Ledger;
-use crate::telemetry::labels::Wakeup;
+use delaybridge_link::{Health, LinkState, Place, Redis, missing_rights};
+use delaybridge_telemetry::labels::Wakeup;
 
 /// Number of queues whose rights are checked at the start. Each command costs a round trip.
 const RIGHTS_CHECKED: usize = 20;

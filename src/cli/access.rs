@@ -8,8 +8,8 @@ use super::endpoint::endpoint;
 use super::{Failed, environment};
 use crate::config::{self, Loaded, Needs};
 use crate::model::Config;
-use crate::settings::Secret;
-use crate::settings::problem::ConfigErrors;
+use delaybridge_settings::Secret;
+use delaybridge_settings::problem::ConfigErrors;
 
 /// The connection in place of the configuration's.
 #[derive(Debug, Clone, Default, Args)]

@@ -10,7 +10,7 @@ use super::{Failed, Global, answer, environment};
 use crate::config::{self, Loaded};
 use crate::operate::check::{ConfigCheck, Health};
 use crate::operate::plural;
-use crate::settings::problem::ConfigErrors;
+use delaybridge_settings::problem::ConfigErrors;
 
 /// Report all mistakes of the configuration, or show the settings in effect.
 ///

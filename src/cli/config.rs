@@ -13,7 +13,7 @@ use crate::model::Config;
 use crate::operate::daemon;
 use crate::operate::differences::{Differing, MOST, differences};
 use crate::operate::remote::Daemon;
-use crate::settings::Listen;
+use delaybridge_settings::Listen;
 
 /// Show the settings in effect.
 #[derive(Debug, Subcommand)]

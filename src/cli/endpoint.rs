@@ -2,8 +2,8 @@
 
 use super::Failed;
 use crate::config;
-use crate::link::RedisTarget;
 use crate::model::Config;
+use delaybridge_link::RedisTarget;
 
 /// The settings behind a URL, read by the rules of the configuration.
 pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> Result<RedisTarget, Failed> {

@@ -7,10 +7,10 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::{Failed, Global, answer, load};
-use crate::clock::Instant;
 use crate::operate::Session;
 use crate::operate::fsck::{Checked, FaultCount, Fsck, FsckScope, Orphans, fsck};
 use crate::operate::plural;
+use delaybridge_core::clock::Instant;
 
 /// Find and repair what a crash, an operator or another program left in Redis.
 ///

@@ -56,7 +56,7 @@ pub use self::access::AccessArgs;
 use crate::config::Loaded;
 use crate::model::Config;
 use crate::operate::{Queue, Session};
-use crate::settings::problem::ConfigErrors;
+use delaybridge_settings::problem::ConfigErrors;
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.
 ///

@@ -138,9 +138,9 @@ mod tests {
     use redisson_codecs::Codec;
 
     use super::*;
-    use crate::message::MessageId;
     use crate::operate::content::Content;
     use crate::operate::peek::PeekedElement;
+    use delaybridge_core::message::MessageId;
 
     #[test]
     fn a_row_says_which_when_and_what() {

@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::settings::problem::Problem;
-use crate::telemetry::logging::Format;
+use delaybridge_settings::problem::Problem;
+use delaybridge_telemetry::logging::Format;
 
 /// Run the daemon: deliver due elements until SIGTERM.
 ///

@@ -19,10 +19,10 @@ pub use reference::reference;
 pub use schema::schema;
 
 use crate::model::{Config, Parts};
-use crate::settings::problem::{ConfigErrors, Position, Problem};
-pub use crate::settings::reader::{Needs, hash_of_file};
-use crate::settings::{node, problem, reader};
 use crate::sink::SinkSpec;
+use delaybridge_settings::problem::{ConfigErrors, Position, Problem};
+pub use delaybridge_settings::reader::{Needs, hash_of_file};
+use delaybridge_settings::{node, problem, reader};
 
 /// A configuration that can be run.
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::tables;
-use crate::settings::keys::{Key, Kind, Table, Word};
-use crate::settings::units::show_duration;
+use delaybridge_settings::keys::{Key, Kind, Table, Word};
+use delaybridge_settings::units::show_duration;
 
 const INTRODUCTION: &str = include_str!("reference_intro.md");
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::tables::top;
-use crate::settings::keys::{Key, Kind, Table, Word};
+use delaybridge_settings::keys::{Key, Kind, Table, Word};
 
 /// JSON Schema (2020-12) of the configuration file, with the keys of this version.
 pub fn schema() -> Value {

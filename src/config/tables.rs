@@ -3,13 +3,13 @@
 use redisson_codecs::{Codec, Coding, Compression};
 
 use crate::api::config as api;
-use crate::jobs::config as job_queue;
-use crate::link::config::{durability, redis, sentinel};
-use crate::settings::keys::{Kind, Table, tables};
-use crate::settings::tls;
 use crate::sink_kinds;
 use crate::source::kinds;
-use crate::spans::config as spans;
+use delaybridge_jobs::config as job_queue;
+use delaybridge_link::config::{durability, redis, sentinel};
+use delaybridge_settings::keys::{Kind, Table, tables};
+use delaybridge_settings::tls;
+use delaybridge_spans::config as spans;
 
 tables! {
     mod top at "", "The whole file." {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::decide::{CaseEnd, Decided, SinkMessage};
 use super::{Case, ExpectedBody, ExpectedMessage, ExpectedVerdict};
-use crate::settings::units::show_duration;
+use delaybridge_settings::units::show_duration;
 
 /// One difference between a case and the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

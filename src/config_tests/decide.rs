@@ -7,14 +7,14 @@ use bytes::Bytes;
 
 use super::element::OpenedElement;
 use super::{Case, Failing};
-use crate::message::{Class, Failure, FailureCode, lateness};
 use crate::model::{QueueSpec, RetryPolicy};
 use crate::pipeline::deliver::answer::{Refusing, stop};
 use crate::pipeline::deliver::understand::{junk, routed, understand, unroutable};
 use crate::pipeline::settle::judge::{JudgedRound, SinkAnswer, Stop, judge};
 use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
-use crate::route::ElementInfo;
 use crate::source::NoPayload;
+use delaybridge_core::message::{Class, Failure, FailureCode, lateness};
+use delaybridge_core::route::ElementInfo;
 
 /// The decision about an element.
 #[derive(Debug)]

@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use redisson_codecs::{Codec, Coding};
 
-use crate::message::{Identity, MessageId, Origin};
 use crate::model::QueueSpec;
 use crate::source::jobs::JobsSpec;
 use crate::source::ledger::claims::Body;
 use crate::source::redisson::layout::{Layout, pack};
 use crate::source::{NoPayload, junk_id};
+use delaybridge_core::message::{Identity, MessageId, Origin};
 
 /// The element of a case.
 #[derive(Debug, Clone)]

@@ -9,15 +9,15 @@ use redisson_codecs::Coding;
 use super::element::{Given, redisson as as_redisson, written};
 use super::keys::{case, dead, deliver, element, expect, fails, file, hold, redisson, retry};
 use super::{Case, Expected, ExpectedBody, ExpectedMessage, ExpectedVerdict, Failing};
-use crate::message::{About, Class, MessageId, Origin};
 use crate::model::{Config, Mode, QueueSpec};
-use crate::settings::keys::{Key, nearest};
-use crate::settings::node;
-use crate::settings::problem::ConfigErrors;
-use crate::settings::problem::{Report, Spot};
-use crate::settings::reader::{Context, Needs, Scalar, Section};
 use crate::source::redisson::RedissonSpec;
 use crate::source::redisson::layout::Layout;
+use delaybridge_core::message::{About, Class, MessageId, Origin};
+use delaybridge_settings::keys::{Key, nearest};
+use delaybridge_settings::node;
+use delaybridge_settings::problem::ConfigErrors;
+use delaybridge_settings::problem::{Report, Spot};
+use delaybridge_settings::reader::{Context, Needs, Scalar, Section};
 
 /// The cases of one file.
 #[derive(Debug)]
@@ -297,7 +297,7 @@ fn expected(section: &Section<'_>, queue: Option<&QueueSpec>) -> Expected {
 
 fn dead_reasons() -> Vec<(&'static str, &'static str)> {
     match dead::REASON.kind {
-        crate::settings::keys::Kind::Word(words) => words.iter().map(|word| (word.text, word.text)).collect(),
+        delaybridge_settings::keys::Kind::Word(words) => words.iter().map(|word| (word.text, word.text)).collect(),
         _ => Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! The keys of a file of cases.
 
-use crate::settings::keys::tables;
+use delaybridge_settings::keys::tables;
 
 tables! {
     mod file at "", "A file of cases." {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::model::Config;
-use crate::settings::problem::ConfigErrors;
+use delaybridge_settings::problem::ConfigErrors;
 
 const CONFIG: &str = "\
 redis: { url: 'redis://h' }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::upkeep::Leftovers;
-use crate::link::Score;
+use delaybridge_link::Score;
 
 /// The meaning of an announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::link::BadReply;
+use delaybridge_link::BadReply;
 
 /// A value as the text that a script reads.
 pub(crate) fn text(value: impl Display) -> Bytes {

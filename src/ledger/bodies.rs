@@ -16,7 +16,7 @@ use crate::ledger::dead::DeadLetter;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::source::BodyStatus;
-use crate::link::{Conn, NoAnswer};
+use delaybridge_link::{Conn, NoAnswer};
 
 impl Ledger {
     /// Claims what is due, with the bodies.

@@ -11,8 +11,8 @@ use crate::ledger::args::{millis, text};
 use crate::ledger::batch::BATCH_BYTES;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
-use crate::link::{BadReply, Conn, Fields, Score};
-use crate::message::{Identity, MessageId, Origin};
+use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_link::{BadReply, Conn, Fields, Score};
 
 /// Most letters that one page holds.
 const PAGE: usize = 100;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::link::{BadReply, NoAnswer, Shortfall};
+use delaybridge_link::{BadReply, NoAnswer, Shortfall};
 
 /// Why a call to the store of a queue has no result.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use super::keys::Keys;
 use super::payload::NoPayload;
 use super::scripts::Scripts;
 use super::source::Source;
-use crate::message::Identity;
+use delaybridge_core::message::Identity;
 
 /// The ledger of one queue in one Redis, as one process sees it.
 pub struct Ledger {

@@ -1,6 +1,6 @@
 //! Hints of calls for the next ones about large elements: reading costs 5 ms per MB.
 
-use crate::link::Score;
+use delaybridge_link::Score;
 
 /// Hints of one claim for the next, so that large elements are not read twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::page::redis_now_ms;
-use crate::link::Conn;
+use delaybridge_link::Conn;
 
 impl Ledger {
     /// Redis time in ms; and how many elements are due before each of these points in time, which are in ms from now; and how

@@ -8,7 +8,7 @@ use crate::ledger::batch::BATCH_BYTES;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::page::{Kind, RawPage, page, redis_now_ms};
-use crate::link::{BadReply, Conn};
+use delaybridge_link::{BadReply, Conn};
 
 /// Leases that one read asks for.
 const PAGE: usize = 1_000;

@@ -11,8 +11,8 @@ use crate::ledger::handle::Ledger;
 use crate::ledger::in_flight::ClaimKey;
 use crate::ledger::packed::{Packed, Shape};
 use crate::ledger::page::{Kind, Members, members, page, redis_now_ms};
-use crate::link::{Conn, Fields, Score};
-use crate::message::{Identity, MessageId, Origin};
+use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_link::{Conn, Fields, Score};
 
 /// The places of a queue that hold elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::claims::ClaimName;
-use crate::link::rights::command::RENAME;
-use crate::link::rights::{Grant, Pattern};
+use delaybridge_link::rights::command::RENAME;
+use delaybridge_link::rights::{Grant, Pattern};
 
 /// The keys of one queue. They share its hash tag, so that everything works in Redis Cluster.
 #[derive(Debug, Clone)]

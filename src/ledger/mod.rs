@@ -69,4 +69,4 @@ pub use self::source::{Activity, Announcements, Bodies, BodyStatus, Repair, Sear
 pub use self::stats::Stats;
 pub use self::unleased::claims_with_keys;
 pub use self::upkeep::{Leftovers, Start, UpkeepRequest, UpkeepState, Upkept};
-pub use crate::link::{BadReply, Clock, Fields, Score, TEST_CLOCK};
+pub use delaybridge_link::{BadReply, Clock, Fields, Score, TEST_CLOCK};

@@ -12,7 +12,7 @@ use crate::ledger::dead::DeadLetter;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::scripts::whole;
-use crate::link::{BadReply, Clock, Conn, Score, Script, listeners};
+use delaybridge_link::{BadReply, Clock, Conn, Score, Script, listeners};
 
 static IMPORT: LazyLock<Script> =
     LazyLock::new(|| Script::new("import", whole(include_str!("scripts/import.lua"), Clock::Redis)));

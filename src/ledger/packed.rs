@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::message::Identity;
+use delaybridge_core::message::Identity;
 
 /// The kind of an element's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::ledger::batch::{BATCH_BYTES, BATCH_ENTRIES};
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::scripts::whole;
-use crate::link::{BadReply, Clock, Conn, Fields, LinkError, Score, Script};
+use delaybridge_link::{BadReply, Clock, Conn, Fields, LinkError, Score, Script};
 
 static PEEK: LazyLock<Script> =
     LazyLock::new(|| Script::new("peek", whole(include_str!("scripts/peek.lua"), Clock::Redis)));

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use crate::ledger::args::millis;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
-use crate::link::{BadReply, Conn, Fields, LinkError};
+use delaybridge_link::{BadReply, Conn, Fields, LinkError};
 
 /// The message on the presence channel that a pause begins or ends.
 pub const ANNOUNCED: &[u8] = b"pause";

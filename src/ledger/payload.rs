@@ -1,6 +1,6 @@
 //! Reasons why an element has no payload: it cannot be read, or it has no body.
 
-use crate::message::MessageId;
+use delaybridge_core::message::MessageId;
 
 /// Element bytes that are not in a format of their source: data of another program, or damage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

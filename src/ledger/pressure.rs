@@ -1,7 +1,7 @@
 //! The memory that the server has left.
 
 use crate::ledger::error::StoreError;
-use crate::link::{Conn, Memory};
+use delaybridge_link::{Conn, Memory};
 
 /// Whether Redis uses more than 90 % of the memory it may use.
 ///

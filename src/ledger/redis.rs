@@ -23,9 +23,9 @@ use super::source::Source;
 use super::stats::Stats;
 use super::store::{Call, Claims, Home, Scheduled, Server, Store, Unannounced};
 use super::upkeep::{UpkeepRequest, Upkept};
-use crate::link::{Conn, Durable, DurableRedis, History, LinkError, NoAnswer, Place, Redis, Score, listeners};
-use crate::message::Identity;
-use crate::metric::SourceTerms;
+use delaybridge_core::message::Identity;
+use delaybridge_core::metric::SourceTerms;
+use delaybridge_link::{Conn, Durable, DurableRedis, History, LinkError, NoAnswer, Place, Redis, Score, listeners};
 
 /// Longest wait for the reads on one node of a cluster: they must not hold up those on the others.
 const READ_PATIENCE: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
 //! Errors of the connection to Redis as errors of the store: the only place that knows which error codes pass.
 
 use super::error::StoreError;
-use crate::link::LinkError;
+use delaybridge_link::LinkError;
 
 /// Answers of a server that cannot do it now, and may be able to in a moment.
 const PASSING: [&str; 9] =

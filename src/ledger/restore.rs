@@ -12,7 +12,7 @@ use crate::ledger::dead::DeadLetter;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::scripts::whole;
-use crate::link::{BadReply, Clock, Conn, Fields, Score, Script};
+use delaybridge_link::{BadReply, Clock, Conn, Fields, Score, Script};
 
 static RESTORE: LazyLock<Script> =
     LazyLock::new(|| Script::new("restore", whole(include_str!("scripts/restore.lua"), Clock::Redis)));

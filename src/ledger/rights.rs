@@ -4,9 +4,9 @@ use bytes::Bytes;
 
 use crate::ledger::handle::Ledger;
 use crate::ledger::source::Activity;
-use crate::link::Side;
-use crate::link::rights::command::*;
-use crate::link::rights::{Grant, Pattern};
+use delaybridge_link::Side;
+use delaybridge_link::rights::command::*;
+use delaybridge_link::rights::{Grant, Pattern};
 
 /// The use that a queue makes of its ledger, as far as rights differ.
 #[derive(Debug, Clone, Default)]

@@ -5,7 +5,7 @@
 //! arithmetic (`raw` in `zset/scripts/claims/keys.lua`): one multiplication, one division, one addition of doubles, each
 //! rounded alike everywhere. So Redis and the daemon agree on every score whether it is due.
 
-pub use crate::link::Score;
+pub use delaybridge_link::Score;
 
 /// The unit of scores: which time a score means.
 ///

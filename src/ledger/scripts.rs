@@ -1,7 +1,7 @@
 //! The ledger's Lua scripts, compiled in. The head of each documents its arguments, its reply, and a second call.
 
 use super::claims::{self, Patch};
-use crate::link::{Clock, Script};
+use delaybridge_link::{Clock, Script};
 
 /// One script for each move between the states of an element (R2). Those that touch the source have its half in them, so
 /// there is a set for each kind of source.

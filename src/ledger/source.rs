@@ -19,10 +19,10 @@ use super::payload::{Junk, NoPayload};
 use super::score::Unit;
 use super::scripts::Scripts;
 use super::upkeep::{UpkeepRequest, Upkept};
-use crate::link::rights::Grant;
-use crate::link::{BadReply, Conn, Fields, Score, Script};
-use crate::message::{Identity, MessageId, Origin};
-use crate::metric::SourceTerms;
+use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_core::metric::SourceTerms;
+use delaybridge_link::rights::Grant;
+use delaybridge_link::{BadReply, Conn, Fields, Score, Script};
 
 /// The foreign half of a queue. One value is one queue.
 ///

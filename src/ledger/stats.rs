@@ -4,8 +4,8 @@ use super::claims::Header;
 use crate::ledger::answers::{Depths, InFlight};
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
-use crate::link::{Conn, Fields};
-use crate::message::LATEST_MS;
+use delaybridge_core::message::LATEST_MS;
+use delaybridge_link::{Conn, Fields};
 
 /// Entries that wait for a retry and are looked at; one if that is not small.
 pub const LOOKED_AT: usize = 64;

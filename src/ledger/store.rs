@@ -18,9 +18,9 @@ use super::pause::Pauses;
 use super::payload::NoPayload;
 use super::stats::Stats;
 use super::upkeep::{UpkeepRequest, Upkept};
-use crate::link::History;
-use crate::message::Identity;
-use crate::metric::SourceTerms;
+use delaybridge_core::message::Identity;
+use delaybridge_core::metric::SourceTerms;
+use delaybridge_link::History;
 
 /// A call to the server that holds a queue.
 pub type Call<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -221,7 +221,7 @@ pub trait Home: Send + Sync + 'static {
 pub trait Server: Send + Sync + 'static {
     /// As the configuration calls it.
     fn name(&self) -> &str {
-        crate::link::UNNAMED
+        delaybridge_link::UNNAMED
     }
 
     /// Whether one of them can be asked now.

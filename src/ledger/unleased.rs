@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::claims::ClaimName;
-use crate::clock::Instant;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::packed::glob_literal;
 use crate::ledger::page::redis_now_ms;
-use crate::link::{Conn, Fields};
+use delaybridge_core::clock::Instant;
+use delaybridge_link::{Conn, Fields};
 
 /// Keys that one step of a scan looks at.
 const STEP: usize = 1_000;

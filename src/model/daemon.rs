@@ -9,10 +9,10 @@ use redisson_codecs::Classes;
 use super::listeners::{AdminSpec, ApiSpec};
 use super::queue::QueueSpec;
 use super::servers::{ONLY, Servers};
-use crate::jobs::JobSettings;
-use crate::link::RedisTarget;
 use crate::sink::SinkSpec;
-use crate::spans::OtlpSpec;
+use delaybridge_jobs::JobSettings;
+use delaybridge_link::RedisTarget;
+use delaybridge_spans::OtlpSpec;
 
 /// The configuration of a daemon.
 #[derive(Debug, Clone)]

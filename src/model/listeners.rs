@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::Listen;
+use delaybridge_settings::Listen;
 
 /// The listener of the operators' API and page.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::daemon::Config;
 use super::queue::QueueSpec;
-use crate::settings::problem::Position;
+use delaybridge_settings::problem::Position;
 
 /// The parts of a configuration as hashes, which hold no secret.
 #[derive(Debug, Clone, Default)]

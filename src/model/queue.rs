@@ -8,11 +8,11 @@ use redisson_codecs::{Classes, Codec, Coding, DecodeError, DecodeProblem, Payloa
 
 use super::failures::{OnDecodeError, OnExpired, RetryPolicy, Unroutable};
 use super::route::RouteSpec;
-use crate::link::Durability;
-use crate::link::rights::{self, Grant};
 use crate::source::ledger::{Ledger, Use};
 use crate::source::{Activity, SourceConfig};
-use crate::template::{Fields, Template};
+use delaybridge_core::template::{Fields, Template};
+use delaybridge_link::Durability;
+use delaybridge_link::rights::{self, Grant};
 
 /// One queue: the source of its elements, and their destinations.
 #[derive(Debug, Clone)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use redisson_codecs::Payload;
 
-use crate::route::{ElementInfo, MessageSpec, RouteMessage};
 use crate::sink::{Destination, Target};
-use crate::template::FillError;
+use delaybridge_core::route::{ElementInfo, MessageSpec, RouteMessage};
+use delaybridge_core::template::FillError;
 
 /// One destination of a queue.
 #[derive(Debug, Clone)]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::link::RedisTarget;
-pub use crate::link::UNNAMED as ONLY;
+use delaybridge_link::RedisTarget;
+pub use delaybridge_link::UNNAMED as ONLY;
 
 /// Every Redis that holds queues or jobs, in the order of the file: at least one.
 #[derive(Debug, Clone)]

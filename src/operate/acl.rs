@@ -7,14 +7,13 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::session::ledger;
-use crate::jobs;
-use crate::link::rights::{self, Dialect, Grant, Rules};
-use crate::link::{RedisEndpoint, RedisTarget};
 use crate::model::{Config, Mode, QueueSpec, RouteSpec};
 use crate::sink::SinkRedis;
 use crate::source::Activity;
 use crate::source::job_pool::{JobPoolSpec, to_see_rivals};
 use crate::source::ledger::Use;
+use delaybridge_link::rights::{self, Dialect, Grant, Rules};
+use delaybridge_link::{RedisEndpoint, RedisTarget};
 
 /// The purpose of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +143,7 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpo
     if config.jobs.is_some() && &*config.jobs_redis == name {
         // The command line does with jobs what the daemon does.
         user.uses.push("jobs".to_owned());
-        user.grants.extend(jobs::rights());
+        user.grants.extend(delaybridge_jobs::rights());
     }
     let operate = |spec: &Arc<QueueSpec>| ledger(spec).rights(Activity::Operate, &Use::default());
     match purpose {

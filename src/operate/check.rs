@@ -7,7 +7,7 @@ use serde_json::Value;
 
 pub use super::live::{Health, LiveFinding};
 use crate::model::{Config, QueueSpec};
-use crate::settings::problem::{ConfigErrors, Problem};
+use delaybridge_settings::problem::{ConfigErrors, Problem};
 
 /// The findings about a configuration.
 #[derive(Debug, Clone, Serialize)]

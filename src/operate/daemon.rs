@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::Error;
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 /// The time limit of an answer.
 const ANSWER: Duration = Duration::from_secs(5);

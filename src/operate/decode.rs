@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::content;
 use super::error::{Attempted, Error};
 use super::session::Queue;
-use crate::message::{Identity, Origin};
 use crate::source;
 use crate::source::ledger::claims::Element;
 use crate::source::ledger::{Packed, Place, Shape, Show};
+use delaybridge_core::message::{Identity, Origin};
 
 /// The way to read a payload.
 #[derive(Debug, Clone, Copy, Default)]
@@ -166,8 +166,8 @@ mod tests {
     #[test]
     fn an_element_an_entry_and_a_payload_are_distinguished() {
         use crate::source::redisson::layout::{Layout, pack};
-        let id = crate::message::MessageId(*b"RANDOM8B");
-        let check = |bytes: Vec<u8>, layout: &str, id: Option<crate::message::MessageId>| {
+        let id = delaybridge_core::message::MessageId(*b"RANDOM8B");
+        let check = |bytes: Vec<u8>, layout: &str, id: Option<delaybridge_core::message::MessageId>| {
             let whole = take_apart(bytes.into());
             assert_eq!(
                 (whole.shape.as_str(), whole.id.map(|id| id.id), &whole.payload[..]),

@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use super::error::{Attempted, Error, QueueError, explained, may_have_run};
 use super::plural;
 use super::session::{Queue, Session, find};
-use crate::clock::utc;
 use crate::model::{Config, QueueSpec};
 use crate::source::StoreError;
 pub use crate::source::ledger::PauseEnd;
 use crate::source::ledger::{Changed, NewPause, Pause, Pauses, Subject};
+use delaybridge_core::clock::utc;
 
 /// Characters of a name, and of a reason.
 const LONGEST: usize = 500;

@@ -10,10 +10,10 @@ use super::content::Content;
 use super::error::{Attempted, Error};
 use super::pause::{PauseState, paused_of};
 use super::session::Queue;
-use crate::message::{Identity, MessageId};
 use crate::model::{Misfit, QueueSpec};
-use crate::route::ElementInfo;
 use crate::source::ledger::{DeadLetter, Place, Seen, Shape, Show};
+use delaybridge_core::message::{Identity, MessageId};
+use delaybridge_core::route::ElementInfo;
 
 /// The elements to read.
 #[derive(Debug, Clone, Copy)]

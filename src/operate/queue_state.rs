@@ -93,8 +93,8 @@ impl QueueState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::LATEST_MS;
     use crate::source::Depths;
+    use delaybridge_core::message::LATEST_MS;
 
     #[test]
     fn only_what_is_due_is_overdue() {

@@ -9,7 +9,7 @@ use super::error::QueueError;
 use super::jobs::TopicStates;
 use super::overview::{ClockSkew, QueueRow, SinkRow, row};
 use super::session::Session;
-use crate::clock::{Asked, Skew, is_great_skew};
+use delaybridge_core::clock::{Asked, Skew, is_great_skew};
 
 /// Every queue of a configuration, in its order.
 #[derive(Debug, Clone, Serialize)]

@@ -7,12 +7,12 @@ use futures_util::future::join_all;
 
 use super::error::{Attempted, Error};
 use super::plural;
-use crate::link::RedisTarget;
-use crate::link::{Conn, ConnectError, LinkOptions, Redis};
-use crate::message::Identity;
 use crate::model::{Config, QueueSpec};
 use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
 use crate::source::redisson::RedissonSpec;
+use delaybridge_core::message::Identity;
+use delaybridge_link::RedisTarget;
+use delaybridge_link::{Conn, ConnectError, LinkOptions, Redis};
 
 /// The name of the command line towards Redis.
 const CLIENT: &str = "delaybridge-cli";

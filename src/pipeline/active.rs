@@ -12,7 +12,7 @@ use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::Settler;
 use crate::source::store::Store;
-use crate::telemetry::events::QueueEvents;
+use delaybridge_telemetry::events::QueueEvents;
 
 /// One queue at work.
 #[derive(Debug)]

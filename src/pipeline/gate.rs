@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
-use crate::clock::Instant;
-use crate::message::{Class, Failure};
 use crate::pipeline::deliver::sink_handle::{SinkHandle, StartedProbe};
 use crate::pipeline::limits::circuit::{Allow, Circuit};
 use crate::pipeline::queue::Queue;
-use crate::telemetry::labels::Wakeup;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_telemetry::labels::Wakeup;
 
 /// The permission of a claimer.
 #[derive(Debug)]

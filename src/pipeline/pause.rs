@@ -9,12 +9,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
 use crate::source::ledger::Pauses;
-use crate::telemetry::events::Paused;
-use crate::telemetry::labels::Wakeup;
+use delaybridge_core::clock::Instant;
+use delaybridge_telemetry::events::Paused;
+use delaybridge_telemetry::labels::Wakeup;
 
 /// Wait after a read that Redis refused, or did not answer.
 const FAILED: Duration = Duration::from_secs(1);

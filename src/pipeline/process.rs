@@ -12,8 +12,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::limits::large::Large;
-use crate::spans::Tracer;
-use crate::telemetry::events::Events;
+use delaybridge_spans::Tracer;
+use delaybridge_telemetry::events::Events;
 
 /// The context that all queues of the process share. Each queue has a Redis of its own.
 pub struct Process {

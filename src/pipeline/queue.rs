@@ -10,9 +10,6 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::clock::Instant;
-use crate::link::Side;
-use crate::message::About;
 use crate::model::{MaxInFlight, QueueSpec, RouteSpec};
 use crate::pipeline::claim::alarm::Alarm;
 use crate::pipeline::claim::progress::ClaimProgress;
@@ -29,8 +26,11 @@ use crate::pipeline::settle::recent::RecentDeliveries;
 use crate::sink::Destination;
 use crate::source::ledger::Hints;
 use crate::source::store::{Home, Store};
-use crate::telemetry::events::QueueEvents;
-use crate::telemetry::metrics::DeliveryMetrics;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::About;
+use delaybridge_link::Side;
+use delaybridge_telemetry::events::QueueEvents;
+use delaybridge_telemetry::metrics::DeliveryMetrics;
 
 /// One destination of a queue.
 pub struct SinkRoute {

@@ -25,8 +25,8 @@ use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::process::Process;
 use crate::source::millis;
 use crate::source::store::{Server, Store};
-use crate::telemetry::events::QueueEvents;
-use crate::telemetry::labels::Wakeup;
+use delaybridge_telemetry::events::QueueEvents;
+use delaybridge_telemetry::labels::Wakeup;
 
 /// Opens the store of a queue, for this owner of claims.
 pub type OpenStore = Box<dyn Fn(&QueueSpec, [u8; 8]) -> Arc<dyn Store> + Send + Sync>;

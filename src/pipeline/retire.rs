@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::leases::keeper;
+use delaybridge_core::clock::Instant;
 
 /// Of its time: until then sinks may answer, then what is with them is released.
 const ABANDON: f64 = 0.7;

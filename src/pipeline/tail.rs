@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 
-use crate::message::Identity;
 use crate::pipeline::claim::element::ElementState;
 use crate::pipeline::claim::record::Claim;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::source::NoPayload;
-use crate::telemetry::tail::{ElementEvent, Fate, PAYLOAD};
+use delaybridge_core::message::Identity;
+use delaybridge_telemetry::tail::{ElementEvent, Fate, PAYLOAD};
 
 /// Every sink has confirmed the element at this place of a claim.
 pub fn delivered(claim: &Claim, place: usize) {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::model::Mode;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::registry::QueueRegistry;
 use crate::source::ledger::BadReply;
 use crate::source::{Start, StoreError, UpkeepRequest, UpkeepState, Upkept};
-use crate::telemetry::status::Heartbeat;
+use delaybridge_core::clock::Instant;
+use delaybridge_telemetry::status::Heartbeat;
 
 /// Least time between two looks at the queues.
 const EVERY: Duration = Duration::from_millis(250);

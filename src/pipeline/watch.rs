@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Instant;
 use crate::pipeline::registry::{QueueCounts, QueueRegistry};
-use crate::telemetry::events::Stalled;
-use crate::telemetry::labels::Stage;
+use delaybridge_core::clock::Instant;
+use delaybridge_telemetry::events::Stalled;
+use delaybridge_telemetry::labels::Stage;
 
 /// Time between two looks at all queues.
 const LOOK: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::message::{Failure, Outcome};
+use delaybridge_core::message::{Failure, Outcome};
 
 /// The answers of a sink to a batch. Clones share them; any thread may answer.
 ///

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::message::Failure;
+use delaybridge_core::message::Failure;
 
 /// A message of a destination.
 #[derive(Debug, Clone)]

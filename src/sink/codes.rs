@@ -1,6 +1,6 @@
 //! Error codes that do not depend on the kind of a sink, with their causes and cures. A kind has its own in its folder.
 
-use crate::codes::{AGAIN, Code, Codes, DEFECT, code};
+use delaybridge_core::codes::{AGAIN, Code, Codes, DEFECT, code};
 
 /// Codes that several kinds of sinks have.
 pub(crate) const EVERY_SINK: Codes = Codes::of("Every sink", "Codes that several kinds of sinks have.", CODES);

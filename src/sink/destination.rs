@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::message::{Class, Failure};
+use delaybridge_core::message::{Class, Failure};
 
 /// An address in a sink of one kind, its templates filled: a topic, a list, a path. `Display` names it for a person.
 pub trait SinkAddress: DynEq + fmt::Debug + fmt::Display + Send + Sync {

@@ -1,7 +1,7 @@
 //! The headers of every broker's message, by which a consumer knows the element and recognises a second copy. Pure.
 
-use crate::message::Identity;
 use crate::sink::Outbound;
+use delaybridge_core::message::Identity;
 
 /// Header with the element's id: the same at every attempt, so consumers de-duplicate by it.
 pub(super) const ID: &str = "delaybridge-id";

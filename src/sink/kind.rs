@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::spec::{Connector, Target};
-use crate::codes::Codes;
-use crate::settings::keys::{Key, Kind, Table, duration, key};
-use crate::settings::problem::{Report, Spot};
-use crate::settings::reader::Section;
-use crate::template::Template;
+use delaybridge_core::codes::Codes;
+use delaybridge_core::template::Template;
+use delaybridge_settings::keys::{Key, Kind, Table, duration, key};
+use delaybridge_settings::problem::{Report, Spot};
+use delaybridge_settings::reader::Section;
 
 /// `timeout` of a sink, with a default that most kinds have.
 pub(super) const TIMEOUT: Key =

@@ -47,8 +47,8 @@ pub use self::destination::{Destination, SinkAddress};
 pub(crate) use self::kind::{ReadTarget, RouteSite, SinkKind, SinkSettings};
 pub use self::redis_write::{RedisCommand, RedisWrite, SinkRedis};
 pub use self::spec::{Connector, Fixed, RouteHeaders, SinkSpec, Target};
-use crate::clock::Instant;
-use crate::message::{Failure, Identity, Outcome};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Failure, Identity, Outcome};
 
 /// One element on its way to one sink: decoded and routed, nothing left to decide.
 #[derive(Clone, Debug)]
@@ -80,9 +80,9 @@ pub struct Outbound {
 /// The contract, tested for every kind by the suite in `contract.rs`:
 ///
 /// - `Ok(())` means that the destination has taken the element. Everything else is a [`Failure`]: a code that the
-///   sink's table does not know is [`Class::Unknown`](crate::message::Class::Unknown), never a success.
+///   sink's table does not know is [`Class::Unknown`](delaybridge_core::message::Class::Unknown), never a success.
 /// - `deliver` answers within [`timeout`](Sink::timeout). An element without a known outcome by then is
-///   [`Class::Ambiguous`](crate::message::Class::Ambiguous) if a byte of it may have been sent, else `Transient`.
+///   [`Class::Ambiguous`](delaybridge_core::message::Class::Ambiguous) if a byte of it may have been sent, else `Transient`.
 /// - Dropping the future abandons the element: whether it arrived is unknown to the caller, and no other element
 ///   suffers from it.
 /// - One element's failure is not its neighbours'.

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::link::rights::command::{LPUSH, RPUSH, XADD};
-use crate::link::rights::{Grant, Pattern};
-use crate::link::{RedisTarget, Side};
-use crate::template::Template;
+use delaybridge_core::template::Template;
+use delaybridge_link::rights::command::{LPUSH, RPUSH, XADD};
+use delaybridge_link::rights::{Grant, Pattern};
+use delaybridge_link::{RedisTarget, Side};
 
 /// A Redis server that a sink writes to.
 #[derive(Debug, Clone, Copy)]

@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 
 use super::redis_write::{RedisWrite, SinkRedis};
 use super::{Backlog, Destination, Sink};
-use crate::link::Redis;
-use crate::message::{About, Failure};
-use crate::settings::problem::Spot;
-use crate::settings::reader::Section;
-use crate::template::{FillError, Filler, Template};
+use delaybridge_core::message::{About, Failure};
+use delaybridge_core::template::{FillError, Filler, Template};
+use delaybridge_link::Redis;
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::Section;
 
 /// One named sink.
 #[derive(Debug, Clone)]

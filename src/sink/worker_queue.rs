@@ -14,9 +14,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::clock::Instant;
-use crate::message::{Class, Failure, Outcome};
 use crate::sink::{Answers, Outbound};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure, Outcome};
 
 const WAITING: u8 = 0;
 const SENT: u8 = 1;

@@ -5,8 +5,8 @@
 //! (`poll()`, `drainTo()`) does not block and is not seen at all.
 
 use super::{Read, StoreError};
-use crate::link::rights::to_see_clients;
-use crate::link::{Conn, LinkError, missing_rights};
+use delaybridge_link::rights::to_see_clients;
+use delaybridge_link::{Conn, LinkError, missing_rights};
 
 /// A client, and its last command.
 #[derive(Debug, Clone, PartialEq, Eq)]

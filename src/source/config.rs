@@ -8,12 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::jobs::JobSettings;
 use crate::ledger::{Packed, Source};
-use crate::metric::SourceTerms;
-use crate::settings::keys::{Key, Table};
-use crate::settings::problem::Spot;
-use crate::settings::reader::Section;
+use delaybridge_core::metric::SourceTerms;
+use delaybridge_jobs::JobSettings;
+use delaybridge_settings::keys::{Key, Table};
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::Section;
 
 /// First characters of keys in Redis that belong to sources or to the daemon.
 pub(crate) const RESERVED_KEYS: [&str; 2] = ["redisson_delay_queue", "delaybridge:"];

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::config::{SourceConfig, SourceKind, SourceSettings};
 use super::{job_pool, jobs, redisson, zset};
 use crate::ledger::Packed;
-use crate::link::{Script, slot};
-use crate::metric::SourceTerms;
-use crate::settings::keys::{Group, Table};
-use crate::settings::reader::Section;
+use delaybridge_core::metric::SourceTerms;
+use delaybridge_link::{Script, slot};
+use delaybridge_settings::keys::{Group, Table};
+use delaybridge_settings::reader::Section;
 
 macro_rules! kinds {
     ($($module:ident),* $(,)?) => {

@@ -238,7 +238,7 @@ fn scripts(names: &[&str]) -> HashSet<String> {
         delaybridge::source::zset::SCRIPTS.all(),
         delaybridge::source::job_pool::SCRIPTS.all(),
     ];
-    let scripts = sources.into_iter().flatten().chain(delaybridge::jobs::SCRIPTS.all());
+    let scripts = sources.into_iter().flatten().chain(delaybridge_jobs::SCRIPTS.all());
     scripts.filter(|script| names.contains(&script.name())).map(|script| script.sha1().to_ascii_lowercase()).collect()
 }
 

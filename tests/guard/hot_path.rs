@@ -4,13 +4,13 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use delaybridge::config;
-use delaybridge::message::MessageId;
 use delaybridge::model::{QueueSpec, Routed};
-use delaybridge::route::ElementInfo;
 use delaybridge::sink::Outbound;
 use delaybridge::source::ledger::claims::Element;
 use delaybridge::source::redisson::layout::{Layout, pack};
 use delaybridge::source::redisson::open_entry;
+use delaybridge_core::message::MessageId;
+use delaybridge_core::route::ElementInfo;
 
 use crate::callgrind;
 use crate::limits::{ELEMENT_BYTES, HOT_PATH, OUTBOUND_BYTES};

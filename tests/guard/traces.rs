@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use delaybridge::spans::Tracer;
-use delaybridge::telemetry::events::Events;
+use delaybridge_spans::Tracer;
+use delaybridge_telemetry::events::Events;
 
 use crate::callgrind::{self, Profile};
 use crate::limits::TRACES_OFF;

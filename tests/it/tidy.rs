@@ -418,12 +418,12 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     OnlyUnder {
         word: "std::time::Instant",
         places: &["clock.rs", "config/tests/", "link/test_server.rs", "link/tests/", "sink/contract/"],
-        why: "that clock stops while the machine sleeps, and a lease does not (R3): use crate::clock::Instant",
+        why: "that clock stops while the machine sleeps, and a lease does not (R3): use delaybridge_core::clock::Instant",
     },
     OnlyUnder {
         word: "time::{Duration, Instant",
         places: &["clock.rs", "config/tests/", "link/test_server.rs", "link/tests/", "sink/contract/"],
-        why: "that clock stops while the machine sleeps, and a lease does not (R3): use crate::clock::Instant",
+        why: "that clock stops while the machine sleeps, and a lease does not (R3): use delaybridge_core::clock::Instant",
     },
     OnlyUnder {
         word: "prometheus::",

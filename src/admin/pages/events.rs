@@ -13,7 +13,7 @@ use crate::admin::v1::events::{EventFilter, EventShape};
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::telemetry::tail::Fate;
+use delaybridge_telemetry::tail::Fate;
 
 /// Letters of a payload in its row.
 const PREVIEW: usize = 200;
@@ -69,7 +69,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 
 /// One row. The script makes the same of an event that it gets.
 fn line(event: &EventShape) -> Markup {
-    let time = crate::clock::utc(event.at_ms);
+    let time = delaybridge_core::clock::utc(event.at_ms);
     let class = match event.fate {
         "delivered" => "good",
         "dead" | "held" => "bad",

@@ -16,7 +16,7 @@ use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::operate::overview::{Overview, QueueRow, SinkList, SinkRow, Sums};
 use crate::operate::plural::{count as count_of, duration};
-use crate::telemetry::status::Look;
+use delaybridge_telemetry::status::Look;
 
 /// The first page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {

@@ -63,7 +63,7 @@ pub fn when(ms: i64, now_ms: i64) -> Markup {
         std::cmp::Ordering::Less => format!("{gap} ago"),
         std::cmp::Ordering::Equal => "now".to_owned(),
     };
-    html! { time title=(crate::clock::utc(ms)) { (text) } }
+    html! { time title=(delaybridge_core::clock::utc(ms)) { (text) } }
 }
 
 /// A payload, decoded where a codec could; at most so many bytes, with a way to all of them.

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::{TOKEN, World};
-use crate::message::{Class, Failure};
 use crate::reload::ReloadReport;
-use crate::settings::problem::Problem;
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_settings::problem::Problem;
 
 #[tokio::test]
 async fn every_queue_is_listed_page_by_page() {
@@ -221,7 +221,7 @@ async fn an_outage_of_redis_is_an_answer_and_a_change_then_is_of_unknown_outcome
     let mut world = World::start(true).await;
     world.get("/v1/queues").await;
     world.redis.kill();
-    let page = crate::link::test_server::eventually("the outage is seen", async || {
+    let page = delaybridge_link::test_server::eventually("the outage is seen", async || {
         world.get("/v1/queues").await["errors"].as_array().unwrap().len() == 2
     });
     page.await;

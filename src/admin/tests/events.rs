@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use super::{TOKEN, World};
 use crate::api::tests::Client;
-use crate::message::Identity;
-use crate::telemetry::tail::{ANONYMOUS, ElementEvent, Fate, LISTENERS};
+use delaybridge_core::message::Identity;
+use delaybridge_telemetry::tail::{ANONYMOUS, ElementEvent, Fate, LISTENERS};
 
 /// An event of an element with this id.
 fn event(id: &str, fate: Fate, payload: &str) -> ElementEvent {

@@ -18,9 +18,9 @@ use crate::api::listener::ApiListener;
 use crate::api::server::serve;
 use crate::api::tests::{Answer, Client, conforms};
 use crate::config::load_str;
-use crate::link::test_server::TestServer;
 use crate::reload::{ReloadHandle, ReloadRequest};
-use crate::telemetry::events::Events;
+use delaybridge_link::test_server::TestServer;
+use delaybridge_telemetry::events::Events;
 
 /// A token of the tests.
 pub(super) const TOKEN: &str = "0123456789abcdef";
@@ -44,7 +44,7 @@ impl Drop for World {
 impl World {
     /// With a file of tokens or without.
     pub(super) async fn start(tokens: bool) -> World {
-        crate::link::tls::init();
+        delaybridge_link::tls::init();
         let redis = TestServer::start();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("ann {TOKEN}\n")).unwrap();

@@ -13,10 +13,10 @@ use crate::api::call::{Call, Query};
 use crate::api::fields::JsonFields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::json::Json;
 use crate::operate::dead::{self, Filter, Letters, Pace, Purged, Redriven};
 use crate::operate::progress::Unwatched;
 use crate::operate::{Queue, plural};
+use delaybridge_core::json::Json;
 
 /// Letters of a page.
 pub const PAGE: usize = 50;

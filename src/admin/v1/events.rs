@@ -17,11 +17,11 @@ use crate::api::feed::Feed;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::api::text::clip;
-use crate::clock::Instant;
 use crate::operate::content::Content;
 use crate::operate::find;
-use crate::telemetry::peer::Peer;
-use crate::telemetry::tail::{ANONYMOUS, ElementEvent, Fate, LISTENERS, Listener};
+use delaybridge_core::clock::Instant;
+use delaybridge_telemetry::peer::Peer;
+use delaybridge_telemetry::tail::{ANONYMOUS, ElementEvent, Fate, LISTENERS, Listener};
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// A line without a meaning comes that often, so that a proxy keeps the connection.

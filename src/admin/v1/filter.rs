@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::api::call::Query;
 use crate::api::fields::JsonFields;
 use crate::api::problem::Problem;
-use crate::json::Json;
 use crate::operate::dead::Filter;
 use crate::operate::pause::length;
+use delaybridge_core::json::Json;
 
 /// The names of the filter's parts in a query. Several values of one are separated by commas.
 pub const NAMES: [&str; 8] = ["reason", "class", "code", "sink", "older_than", "newer_than", "id_prefix", "field"];

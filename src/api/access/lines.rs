@@ -2,7 +2,7 @@
 
 use super::{PATTERN, RIGHTS, Tokens, TopicGrant, TopicToken, is_pattern};
 use crate::api::named::{Hash, SHORTEST, hash};
-use crate::settings::problem::{Position, Report};
+use delaybridge_settings::problem::{Position, Report};
 
 /// Whether the file has lines: YAML begins with its key.
 pub(super) fn is_meant(text: &str) -> bool {

@@ -17,7 +17,7 @@ use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
-use crate::jobs::{JobError, PopRequest};
+use delaybridge_jobs::{JobError, PopRequest};
 
 /// Most queues of one request.
 pub const QUEUES: usize = 16;

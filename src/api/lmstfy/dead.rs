@@ -14,7 +14,7 @@ use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
-use crate::jobs::{JobState, MAX_SWEEP, Which};
+use delaybridge_jobs::{JobState, MAX_SWEEP, Which};
 
 /// Most jobs of one request: a hundred calls on the queue.
 const MOST: usize = 100 * MAX_SWEEP;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::Instant;
-use crate::jobs::MadeToken;
+use delaybridge_core::clock::Instant;
+use delaybridge_jobs::MadeToken;
 
 /// Time for which a token is not looked up again.
 const KNOWN: Duration = Duration::from_secs(2);

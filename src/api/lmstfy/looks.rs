@@ -15,7 +15,7 @@ use crate::api::call::Call;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
-use crate::jobs::{JobState, MAX_PAGE};
+use delaybridge_jobs::{JobState, MAX_PAGE};
 
 /// Queues that one answer names.
 const MOST: usize = 10_000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::api::access::Right;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
-use crate::jobs::{JobId, Topic};
+use delaybridge_jobs::{JobId, Topic};
 
 /// The topic of the namespace and the queue in the path.
 pub fn topic(call: &Call, right: Right) -> Result<Topic, Problem> {

@@ -17,8 +17,8 @@ use crate::api::call::Call;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
-use crate::jobs::{Added, Due, JobError, JobId, NewJob, Topic};
-use crate::json::{Json, NoParts};
+use delaybridge_core::json::{Json, NoParts};
+use delaybridge_jobs::{Added, Due, JobError, JobId, NewJob, Topic};
 
 /// Largest body of a job.
 const BODY: usize = 1 << 20;

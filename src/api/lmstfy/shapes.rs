@@ -10,8 +10,8 @@ use hyper::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use crate::api::problem::Problem;
-use crate::jobs::{JobInfo, Reserved};
-use crate::json::Json;
+use delaybridge_core::json::Json;
+use delaybridge_jobs::{JobInfo, Reserved};
 
 /// The content type of the envelope.
 const ENVELOPE: &str = "application/vnd.lmstfy.job+json";

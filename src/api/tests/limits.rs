@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use tempfile::TempDir;
 
 use super::{Client, World};
-use crate::jobs::{JobSettings, TopicSettings};
+use delaybridge_jobs::{JobSettings, TopicSettings};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -211,7 +211,7 @@ async fn a_token_makes_only_so_many_topics() {
     for topic in ["x1", "x2", "x3"] {
         world.add_directly(topic).await;
     }
-    let full = world.queue.add(&"x4".parse().unwrap(), vec![crate::jobs::NewJob::new("x")]).await.unwrap_err();
+    let full = world.queue.add(&"x4".parse().unwrap(), vec![delaybridge_jobs::NewJob::new("x")]).await.unwrap_err();
     assert!(full.to_string().contains("6 topics"), "{full}");
     assert_eq!(world.queue.topics(None, 100).await.unwrap().len(), 6);
 }

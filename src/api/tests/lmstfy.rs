@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Answer, World};
-use crate::jobs::JobSettings;
 use crate::model::Face;
+use delaybridge_jobs::JobSettings;
 
 /// A client of a namespace.
 struct Lmstfy {
@@ -421,7 +421,8 @@ async fn what_a_token_made_ends_with_it() {
         std::fs::write(lmstfy.dir.path().join("tokens.yaml"), text).unwrap();
     };
     let until = async |expected: u16| {
-        crate::link::test_server::eventually("the tokens are read again", async || publish().await == expected).await;
+        delaybridge_link::test_server::eventually("the tokens are read again", async || publish().await == expected)
+            .await;
     };
     write("other", "*");
     until(401).await;
@@ -460,7 +461,7 @@ async fn a_token_may_be_used_so_often() {
     assert!(throttled.json()["msg"].as_str().unwrap().contains("3 in 2s"), "{}", throttled.text());
     assert_eq!([consume().await.status, consume().await.status, consume().await.status], [200, 200, 429]);
     let again = "as many are allowed after a while";
-    crate::link::test_server::eventually(again, async || publish().await.status == 201).await;
+    delaybridge_link::test_server::eventually(again, async || publish().await.status == 201).await;
 
     let more = json!({ "read": 0, "write": 1000, "interval": 1 });
     assert_eq!(admin("PUT", &more.to_string()).await.status, 200);

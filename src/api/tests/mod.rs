@@ -20,11 +20,11 @@ pub(crate) use self::client::{Answer, Client};
 use super::HttpApi;
 use super::listener::ApiListener;
 use super::server::serve;
-use crate::jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
-use crate::link::test_server::TestServer;
-use crate::link::{Link, LinkOptions, Subscriber};
 use crate::model::{ApiSpec, Face};
-use crate::telemetry::events::Events;
+use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
+use delaybridge_link::test_server::TestServer;
+use delaybridge_link::{Link, LinkOptions, Subscriber};
+use delaybridge_telemetry::events::Events;
 
 /// A running API with a Redis of its own.
 pub(super) struct World {
@@ -46,7 +46,7 @@ impl World {
 
     /// With other settings.
     pub(super) async fn with(change: impl FnOnce(&mut ApiSpec), settings: JobSettings) -> World {
-        crate::link::tls::init();
+        delaybridge_link::tls::init();
         let redis = TestServer::start();
         let endpoint = Arc::new(redis.endpoint());
         let link = Link::start(endpoint.clone(), LinkOptions::default());
@@ -97,7 +97,7 @@ impl World {
 
     /// Adds a job to the queue, without a connection.
     pub(super) async fn add_directly(&self, topic: &str) {
-        let job = crate::jobs::NewJob::new("x");
+        let job = delaybridge_jobs::NewJob::new("x");
         self.queue.add(&topic.parse().unwrap(), vec![job]).await.unwrap();
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::World;
-use crate::jobs::{JobSettings, TopicSettings};
+use delaybridge_jobs::{JobSettings, TopicSettings};
 
 /// Pops one job and answers its id and token.
 async fn pop(world: &World, topic: &str) -> (String, String) {

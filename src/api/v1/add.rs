@@ -21,8 +21,8 @@ use crate::api::fields::JsonFields;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::api::text::moment;
-use crate::jobs::{Due, NewJob};
-use crate::json::Json;
+use delaybridge_core::json::Json;
+use delaybridge_jobs::{Due, NewJob};
 
 /// Most jobs of one request.
 pub const BATCH: usize = 1000;
@@ -181,7 +181,7 @@ impl SettingsSource for FromQuery<'_> {
 
 fn with_settings(job: NewJob, from: &mut impl SettingsSource) -> Result<NewJob, Problem> {
     let id = from.word("id")?.map(|id| id.parse()).transpose();
-    let id = id.map_err(|error: crate::jobs::InvalidName| from.refused(&format!("`id`: {error}")))?;
+    let id = id.map_err(|error: delaybridge_jobs::InvalidName| from.refused(&format!("`id`: {error}")))?;
     let at = match (from.word("due")?, from.whole("due_ms")?) {
         (Some(_), Some(_)) => return Err(from.refused("there are both `due` and `due_ms`; send one of them")),
         (Some(text), None) => Some(moment(&text).map_err(|problem| from.refused(&format!("`due`: {problem}")))?),

@@ -15,7 +15,7 @@ use crate::api::call::Call;
 use crate::api::fields::JsonFields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::jobs::{JobState, LocalId, MAX_SWEEP, Topic, Which};
+use delaybridge_jobs::{JobState, LocalId, MAX_SWEEP, Topic, Which};
 
 /// The number of jobs that were redriven or removed.
 #[derive(Debug, Serialize, JsonSchema)]

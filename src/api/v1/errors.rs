@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::api::problem::{Problem, ProblemKind};
-use crate::jobs::JobError;
-use crate::link::LinkError;
+use delaybridge_jobs::JobError;
+use delaybridge_link::LinkError;
 
 /// Before another attempt in an outage, and while a topic is full.
 pub const AGAIN: Duration = Duration::from_secs(1);

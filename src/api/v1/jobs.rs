@@ -13,7 +13,7 @@ use crate::api::access::Right;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::jobs::{JobError, JobInfo, JobState};
+use delaybridge_jobs::{JobError, JobInfo, JobState};
 
 /// A job. The times depend on its state.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -12,7 +12,7 @@ use crate::api::call::Call;
 use crate::api::fields::JsonFields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::jobs::{Allowed, Limits, Topic};
+use delaybridge_jobs::{Allowed, Limits, Topic};
 
 /// The limits of a topic.
 pub async fn of(api: &Api, topic: &Topic) -> Result<Allowed, Problem> {

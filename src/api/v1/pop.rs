@@ -14,7 +14,7 @@ use crate::api::access::Right;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::jobs::{MAX_POP, PopRequest, Reserved};
+use delaybridge_jobs::{MAX_POP, PopRequest, Reserved};
 
 /// Longest time that a client may wait for jobs.
 const MAX_WAIT: Duration = Duration::from_secs(300);

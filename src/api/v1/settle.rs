@@ -15,7 +15,7 @@ use crate::api::call::{Call, Query};
 use crate::api::fields::JsonFields;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::jobs::{JobId, Release, Settled, Token};
+use delaybridge_jobs::{JobId, Release, Settled, Token};
 
 /// The outcome of a release.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::jobs::{Added, JobInfo, JobState, Reserved};
+use delaybridge_jobs::{Added, JobInfo, JobState, Reserved};
 
 /// The outcome of adding a job.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -14,7 +14,7 @@ use crate::api::access::Right;
 use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
-use crate::jobs::{Allowed, JobState, MAX_PAGE, Sizes, Topic};
+use delaybridge_jobs::{Allowed, JobState, MAX_PAGE, Sizes, Topic};
 
 /// One topic.
 #[derive(Debug, Serialize, JsonSchema)]

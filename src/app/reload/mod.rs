@@ -17,12 +17,12 @@ use self::plan::Plan;
 use super::group::Group;
 use super::sinks::Sinks;
 use super::systemd::Words;
-use crate::clock::Instant;
 use crate::config::{Loaded, summary};
 use crate::pipeline::process::Process;
 use crate::reload::{Outcome, ReloadHandle, ReloadReport, ReloadRequest};
-use crate::settings::problem::{ConfigErrors, Problem};
-use crate::telemetry::status::Refusal;
+use delaybridge_core::clock::Instant;
+use delaybridge_settings::problem::{ConfigErrors, Problem};
+use delaybridge_telemetry::status::Refusal;
 
 /// The configuration file of the daemon, and the function that reads and checks it.
 #[derive(Clone)]

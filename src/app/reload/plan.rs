@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::Loaded;
 use crate::model::{Config, Difference, Parts};
-use crate::settings::problem::Problem;
+use delaybridge_settings::problem::Problem;
 
 /// A configuration that can replace the running one, and the difference between them.
 #[derive(Debug)]

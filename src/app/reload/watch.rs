@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::config::hash_of_file;
 use crate::reload::ReloadHandle;
+use delaybridge_core::clock::Instant;
 
 /// Interval between two reads of the files.
 const LOOK: Duration = Duration::from_secs(2);

@@ -7,8 +7,10 @@ mod table;
 
 use std::fmt::Write as _;
 
-use crate::codes::{Code, Codes};
-use crate::{link, sink, sink_kinds, template};
+use crate::{sink, sink_kinds};
+use delaybridge_core::codes::{Code, Codes};
+use delaybridge_core::template;
+use delaybridge_link as link;
 
 /// The entry of a code; of a long one, its first 16 bytes are enough, which is what an entry in Redis keeps.
 pub fn explain(code: &str) -> Option<Code> {

@@ -1,6 +1,6 @@
 //! The parts of the catalogue that are no other part's own: the page's head, why elements are dead, and payloads.
 
-use crate::codes::{Code, Codes, code};
+use delaybridge_core::codes::{Code, Codes, code};
 
 pub(super) const HEAD: &str = "\
 # Errors

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use crate::jobs::{JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_TTR, Token, Topic};
 use crate::operate::jobs::LONGEST_WAIT;
+use delaybridge_jobs::{JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_TTR, Token, Topic};
 
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 500ms, 5s, 10m or 1h 30m"))
@@ -143,7 +143,7 @@ pub struct PopArgs {
 }
 
 fn count(text: &str) -> Result<usize, String> {
-    let most = crate::jobs::MAX_POP;
+    let most = delaybridge_jobs::MAX_POP;
     text.parse()
         .ok()
         .filter(|count| (1..=most).contains(count))

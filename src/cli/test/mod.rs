@@ -13,7 +13,7 @@ use crate::config;
 use crate::config_tests::{self, CaseResult};
 use crate::operate::content::escaped;
 use crate::operate::plural;
-use crate::settings::problem::ConfigErrors;
+use delaybridge_settings::problem::ConfigErrors;
 
 /// Test a configuration with cases, without any server.
 ///

@@ -130,7 +130,7 @@ fn keys_under_to_take_precedence_over_the_sink() {
     let KeyTarget { key, value: KeyValue::List { push, .. }, .. } = target(&config.queues[0].to[0]) else {
         panic!("{config:?}")
     };
-    assert_eq!((key.source(), *push), ("l", crate::link::Side::Left));
+    assert_eq!((key.source(), *push), ("l", delaybridge_link::Side::Left));
     let config = load(&text.replace("list: l\n        push: left", "max_len: none")).unwrap().config;
     let KeyTarget { value: KeyValue::Stream { max_len }, .. } = target(&config.queues[0].to[0]) else {
         panic!("{config:?}")
@@ -222,11 +222,11 @@ fn an_event_has_templates_and_one_of_two_modes() {
         let config = load(&text).unwrap_or_else(|errors| panic!("{errors}")).config;
         let found = config.queues[1].to[0].message.envelope.clone();
         match found {
-            crate::route::Envelope::CloudEvents(event) => event,
+            delaybridge_core::route::Envelope::CloudEvents(event) => event,
             other => panic!("{other:?}"),
         }
     };
-    use crate::route::{EventData, EventMode};
+    use delaybridge_core::route::{EventData, EventMode};
     let plain = event("codec: json", "mode: binary");
     assert_eq!((plain.mode, plain.data), (EventMode::Binary, EventData::Raw));
     assert_eq!((plain.kind.source(), plain.source.source()), ("delaybridge.element.due", "/delaybridge/${queue}"));

@@ -1,8 +1,8 @@
 //! What is generated from the table of keys, and the files that have to follow it.
 
 use super::*;
-use crate::settings::keys::{Kind, Table};
-use crate::settings::units;
+use delaybridge_settings::keys::{Kind, Table};
+use delaybridge_settings::units;
 
 #[test]
 fn every_default_of_the_table_reads_back() {
@@ -22,11 +22,11 @@ fn every_default_of_the_table_reads_back() {
             Kind::DurationOrNever => default == "never" || units::duration(default).is_ok(),
             Kind::DurationOrAuto { .. } => default == "auto",
             Kind::Address => default.parse::<std::net::SocketAddr>().is_ok(),
-            Kind::Listen => crate::settings::Listen::parse(default).is_some(),
+            Kind::Listen => delaybridge_settings::Listen::parse(default).is_some(),
             Kind::Flag => matches!(default, "true" | "false"),
             Kind::Words(_) => default == "[delayed, ready]",
             Kind::Text => !default.is_empty(),
-            Kind::Template => crate::template::Template::compile(default).is_ok(),
+            Kind::Template => delaybridge_core::template::Template::compile(default).is_ok(),
             _ => false,
         };
         assert!(good, "{}: {default}", key.name);

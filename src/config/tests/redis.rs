@@ -1,7 +1,7 @@
 //! Where the Redis is, and what its claims have to reach.
 
 use super::*;
-use crate::link::RedisTarget;
+use delaybridge_link::RedisTarget;
 
 const URL: &str = "  url: redis://127.0.0.1:6379/0\n";
 

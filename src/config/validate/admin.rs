@@ -3,7 +3,7 @@
 use crate::api::named::NamedTokens;
 use crate::config::tables::admin;
 use crate::model::AdminSpec;
-use crate::settings::reader::{Needs, Section};
+use delaybridge_settings::reader::{Needs, Section};
 
 /// Reads the section. `None` where nothing can be built; what is wrong is reported.
 pub(super) fn read(section: &Section<'_>) -> Option<AdminSpec> {

@@ -3,8 +3,8 @@
 use redisson_codecs::{ClassProblem, ClassSpec, Classes, Content};
 
 use crate::config::tables::{class, top};
-use crate::settings::problem::Spot;
-use crate::settings::reader::Section;
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::Section;
 
 /// A class, and the places of its parts.
 struct ClassDraft {

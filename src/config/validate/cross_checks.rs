@@ -11,16 +11,16 @@ use super::queue::QueueDraft;
 use super::retry::PolicyDraft;
 use super::sink::SinkDraft;
 use crate::config::tables::top;
-use crate::jobs::JobSettings;
 use crate::model::{MaxInFlight, ProcessLimits, RouteSpec, Servers};
-use crate::settings::keys::nearest;
-use crate::settings::reader::{Section, clip};
-use crate::settings::units::{show_duration, show_size};
 use crate::sink::{RedisCommand, RedisWrite, SinkRedis};
 use crate::source;
 use crate::source::config::RESERVED_KEYS;
 use crate::source::job_pool::JobPoolSpec;
 use crate::source::jobs::JobsSpec;
+use delaybridge_jobs::JobSettings;
+use delaybridge_settings::keys::nearest;
+use delaybridge_settings::reader::{Section, clip};
+use delaybridge_settings::units::{show_duration, show_size};
 
 /// Longest time-out that `auto` chooses.
 const AUTO_MAX: Duration = Duration::from_secs(30);

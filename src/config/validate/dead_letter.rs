@@ -6,9 +6,9 @@ use super::destination::DestinationDraft;
 use super::sink::{self, SinkDraft};
 use crate::config::tables::{dead_letter, dead_stream, queue};
 use crate::model::RouteSpec;
-use crate::route::{Envelope, MessageSpec};
-use crate::settings::problem::Spot;
-use crate::settings::reader::Section;
+use delaybridge_core::route::{Envelope, MessageSpec};
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::Section;
 
 /// The settings under `dead_letter:`.
 #[derive(Default)]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use redisson_codecs::{Coding, Reads};
 
 use super::sink::SinkDraft;
-use crate::settings::keys::Key;
-use crate::settings::problem::Spot;
-use crate::settings::reader::Section;
 use crate::sink::{RouteSite, SinkKind, Target};
 use crate::sink_kinds::KINDS;
-use crate::template::Template;
+use delaybridge_core::template::Template;
+use delaybridge_settings::keys::Key;
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::Section;
 
 /// The section of a destination, with what its keys depend on.
 pub(super) struct DestinationDraft<'a, 's> {

@@ -15,13 +15,12 @@ use std::sync::Arc;
 
 use super::tables::{http, jobs, limits, reload, top};
 use crate::api::config as api;
-use crate::jobs::config as job_queue;
-use crate::link;
 use crate::model::{Config, Mode, ONLY, ProcessLimits, Servers};
-use crate::settings::node::{Node, Value};
-use crate::settings::problem::Spot;
-use crate::settings::reader::{Context, Section};
-use crate::spans::config as spans;
+use delaybridge_jobs::config as job_queue;
+use delaybridge_settings::node::{Node, Value};
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::{Context, Section};
+use delaybridge_spans::config as spans;
 
 /// Reads the whole tree. `None` only where nothing can be built; problems are in the report.
 pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
@@ -46,7 +45,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     let watch_file = top.section(&top::RELOAD).flag(&reload::WATCH).unwrap_or(false);
     let limits = limits(&top.section(&top::LIMITS));
     let tracing = top.opt_section(&top::TRACING).and_then(|section| spans::read(&section));
-    let redis = Servers::of(link::config::all(&top, &top::REDIS, ONLY));
+    let redis = Servers::of(delaybridge_link::config::all(&top, &top::REDIS, ONLY));
     let policies = retry::policies(&top);
     let mut sinks = sink::sinks(&top);
     let classes = classes::read(&top);

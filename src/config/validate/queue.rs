@@ -11,16 +11,16 @@ use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
 use super::sink::SinkDraft;
 use crate::config::tables::{queue, source as table, top};
-use crate::link::config::durability;
-use crate::link::{Durability, hashed};
 use crate::model::{
     MaxInFlight, Mode, ONLY, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
-use crate::settings::keys::{Key, nearest};
-use crate::settings::problem::{Report, Spot};
-use crate::settings::reader::{Scalar, Section, clip};
 use crate::source::config::SourceSettings;
 use crate::source::kinds;
+use delaybridge_link::config::durability;
+use delaybridge_link::{Durability, hashed};
+use delaybridge_settings::keys::{Key, nearest};
+use delaybridge_settings::problem::{Report, Spot};
+use delaybridge_settings::reader::{Scalar, Section, clip};
 
 /// A queue and the places of its parts, for checks of several queues.
 pub(super) struct QueueDraft<'a> {

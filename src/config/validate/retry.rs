@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use crate::config::tables::{retry, top};
 use crate::model::RetryPolicy;
-use crate::settings::problem::Spot;
-use crate::settings::reader::Section;
-use crate::settings::units::show_duration;
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::units::show_duration;
 
 /// A policy and its place; the built-in `default` has none.
 pub(super) struct PolicyDraft<'a> {
     pub(super) name: String,
     pub(super) policy: Arc<RetryPolicy>,
-    pub(super) written: Option<(Spot, &'a crate::settings::problem::Report)>,
+    pub(super) written: Option<(Spot, &'a delaybridge_settings::problem::Report)>,
 }
 
 /// All policies. `default` is always among them.

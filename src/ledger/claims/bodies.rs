@@ -11,7 +11,7 @@ use crate::ledger::batch::BATCH_BYTES;
 use crate::ledger::body::{Body, BodyAt};
 use crate::ledger::error::StoreError;
 use crate::ledger::page::redis_now_ms;
-use crate::link::{BadReply, Conn, LinkError};
+use delaybridge_link::{BadReply, Conn, LinkError};
 
 impl Claims<'_> {
     /// Reads the bodies of these elements, as far as there is room for them, and for one in any case. Three round trips, and one

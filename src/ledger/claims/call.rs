@@ -17,7 +17,7 @@ use crate::ledger::handle::Ledger;
 use crate::ledger::keys::Keys;
 use crate::ledger::source::Source;
 use crate::ledger::store::InFlight;
-use crate::link::{BadReply, Conn, Fields, Script};
+use delaybridge_link::{BadReply, Conn, Fields, Script};
 
 /// Names that one read of leases asks for, at most.
 const PAGE: usize = 1_000;

@@ -31,8 +31,8 @@ use bytes::Bytes;
 use crate::ledger::batch::BATCH_BYTES;
 use crate::ledger::body::Body;
 use crate::ledger::payload::{Junk, junk_id};
-use crate::link::Score;
-use crate::message::{Class, Identity, MessageId, Origin};
+use delaybridge_core::message::{Class, Identity, MessageId, Origin};
+use delaybridge_link::Score;
 
 const MAGIC: [u8; 2] = [0xdb, 1];
 const FIXED: usize = 80;

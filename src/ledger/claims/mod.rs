@@ -32,7 +32,7 @@ pub use self::scripts::{Fragments, Patch, Scripts};
 pub use super::body::{Body, BodyAt};
 use super::hints::Hints;
 use crate::ledger::upkeep::Leftovers;
-use crate::link::Side;
+use delaybridge_link::Side;
 
 /// A request for a claim, with the time until which a lost sending may run.
 #[derive(Debug, Clone)]

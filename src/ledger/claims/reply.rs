@@ -9,7 +9,7 @@ use super::{ClaimName, ClaimReply, Claimed, Contents, Element, TakeOverReply};
 use crate::ledger::args::millis;
 use crate::ledger::hints::{Hints, large_head};
 use crate::ledger::source::Source;
-use crate::link::{BadReply, Fields, Score};
+use delaybridge_link::{BadReply, Fields, Score};
 
 /// Reads the reply of a claim.
 pub(super) fn claim(

@@ -1,6 +1,6 @@
 //! The Lua scripts of claims, compiled in. The head of each documents its arguments, its reply, and a second call.
 
-use crate::link::{Clock, Script};
+use delaybridge_link::{Clock, Script};
 
 /// One script for each call on claims that is more than a single command. That of the claim has the source's parts in it,
 /// so there is a set for each kind of source.

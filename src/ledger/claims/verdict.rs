@@ -7,7 +7,7 @@ use crate::ledger::args::text;
 use crate::ledger::body::CompanionKey;
 use crate::ledger::keys::Keys;
 use crate::ledger::source::Source;
-use crate::link::Side;
+use delaybridge_link::Side;
 
 /// Appends the keys of the claims in question, two for each, the source's sorted sets where they matter, and the keys of
 /// bodies; then the arguments: how many keys are the ledger's, how many are sorted sets of the source, whether lives are counted,

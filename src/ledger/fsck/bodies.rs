@@ -15,8 +15,8 @@ use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::packed::{Shape, glob_literal};
 use crate::ledger::page::{Kind, members, redis_now_ms};
-use crate::link::{Conn, Fields, Script};
-use crate::message::MessageId;
+use delaybridge_core::message::MessageId;
+use delaybridge_link::{Conn, Fields, Script};
 
 static NO_BODY: LazyLock<Script> = LazyLock::new(|| script("fsck_no_body", include_str!("scripts/no_body.lua")));
 static NO_ID: LazyLock<Script> = LazyLock::new(|| script("fsck_no_id", include_str!("scripts/no_id.lua")));

@@ -19,8 +19,8 @@ use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::packed::Shape;
 use crate::ledger::page::{Kind, members};
-use crate::link::{Conn, Script};
-use crate::message::{MessageId, Origin};
+use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_link::{Conn, Script};
 
 static COPY: LazyLock<Script> = LazyLock::new(|| script("fsck_copy", include_str!("scripts/copy.lua")));
 static HEADER: LazyLock<Script> = LazyLock::new(|| script("fsck_header", include_str!("scripts/header.lua")));

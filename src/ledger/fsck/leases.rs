@@ -12,7 +12,7 @@ use crate::ledger::claims::ClaimName;
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::page::redis_now_ms;
-use crate::link::{BadReply, Conn, Script};
+use delaybridge_link::{BadReply, Conn, Script};
 
 static GIVE: LazyLock<Script> = LazyLock::new(|| script("fsck_give_lease", include_str!("scripts/give_lease.lua")));
 static END: LazyLock<Script> = LazyLock::new(|| script("fsck_end_lease", include_str!("scripts/end_lease.lua")));

@@ -17,7 +17,7 @@ pub use self::held::Held;
 pub use self::suspect::{COMPARED, Check, Fault, Found, MOST, Repair, Suspect, Terms, script};
 use super::error::StoreError;
 use super::handle::Ledger;
-use crate::link::Conn;
+use delaybridge_link::Conn;
 
 impl Ledger {
     /// Looks at everything that delaybridge keeps of the queue, and at what the source has. Nothing is changed.

@@ -8,7 +8,7 @@ use super::{Check, Fault, Found, Repair, Suspect, script};
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::pause::{Pause, Subject};
-use crate::link::{Conn, Script};
+use delaybridge_link::{Conn, Script};
 
 static FIELD: LazyLock<Script> = LazyLock::new(|| script("fsck_field", include_str!("scripts/field.lua")));
 

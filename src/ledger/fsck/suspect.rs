@@ -10,7 +10,7 @@ use crate::ledger::args::truth;
 use crate::ledger::claims::ClaimName;
 use crate::ledger::error::StoreError;
 use crate::ledger::scripts::whole;
-use crate::link::{Clock, Conn, Script};
+use delaybridge_link::{Clock, Conn, Script};
 
 /// Suspects of one kind that one look keeps; the rest is counted.
 pub const MOST: usize = 2_000;

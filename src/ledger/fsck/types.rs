@@ -9,7 +9,7 @@ use super::{Check, Fault, Found, Repair, Suspect, script};
 use crate::ledger::error::StoreError;
 use crate::ledger::handle::Ledger;
 use crate::ledger::unleased::claims_with_keys;
-use crate::link::{BadReply, Conn, Script};
+use delaybridge_link::{BadReply, Conn, Script};
 
 static ASIDE: LazyLock<Script> = LazyLock::new(|| script("fsck_aside", include_str!("scripts/aside.lua")));
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Ended;
-use crate::link::Conn;
 use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Part, Whole};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, Hints, Ledger};
+use delaybridge_link::Conn;
 
 /// Longer than any run.
 const LEASE: Duration = Duration::from_secs(3_600);

@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use super::aside::{Broken, BrokenFile, Imported};
 use super::import::{PAST_IT, put};
-use crate::message::MessageId;
 use crate::model::Config;
 use crate::operate::content::base64;
 use crate::operate::error::{Attempted, Error};
@@ -17,6 +16,7 @@ use crate::sink::{Backlog, BacklogMessage};
 use crate::source::ledger::{CAUSES, DeadLetter, Import, Order};
 use crate::source::redisson::RedissonSpec;
 use crate::source::redisson::layout::{Layout, pack};
+use delaybridge_core::message::MessageId;
 
 /// Letters that are compared with what is to be imported: far more than a page, after which the place is kept.
 const LATEST: usize = 1_000;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::message::Class;
 use crate::model::QueueSpec;
 use crate::operate::element::KILLED;
 use crate::operate::error::Error;
 use crate::operate::plural::similar;
 use crate::operate::session::Queue;
 use crate::source::ledger::DeadLetter;
+use delaybridge_core::message::Class;
 
 /// Why letters died: the reasons of the daemon, and that of an operator.
 pub const REASONS: [&str; 8] =

@@ -8,11 +8,11 @@ use bytes::Bytes;
 
 use super::aside::{Broken, BrokenFile, Imported};
 use super::export::BASE64;
-use crate::json::{Json, NoParts, NotJson};
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::progress::{Pacer, Progress, ProgressWatch};
 use crate::operate::session::Queue;
 use crate::source::ledger::{DeadLetter, Import};
+use delaybridge_core::json::{Json, NoParts, NotJson};
 
 /// The longest line: an element of 512 MiB in base64, and its fields.
 const LONGEST: u64 = 750 << 20;

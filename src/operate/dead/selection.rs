@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::which::{Letters, is_place};
-use crate::message::MessageId;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::progress::{Progress, ProgressWatch};
 use crate::operate::session::Queue;
 use crate::source::ledger::{DeadLetter, DeadLetters, Order, redis_now_ms};
+use delaybridge_core::message::MessageId;
 
 /// A reader of the letters that are meant.
 pub struct Selection<'a> {

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Met, kill, meet};
-use crate::message::Identity;
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::peek::PeekState;
 use crate::operate::plural;
 use crate::operate::session::Queue;
 use crate::source::ledger::claims::{Body, Element};
 use crate::source::ledger::{self, DeadLetter, Located, NewBody, Place, Removal, redis_now_ms};
+use delaybridge_core::message::Identity;
 
 /// Attempts to find an element that moved before it could be acted on.
 const TRIES: usize = 3;
@@ -276,7 +276,7 @@ fn new_body(queue: &Queue, element: &Element, at_ms: i64) -> Result<Option<NewBo
 
 /// A dead letter: it gets another life at that time, or goes for good.
 async fn dead(queue: &Queue, letter: &DeadLetter, action: Action<'_>, now_ms: i64) -> Result<Try, ActFailure> {
-    let id = letter.identity().unwrap_or_else(|| crate::message::MessageId([0; 8]).into());
+    let id = letter.identity().unwrap_or_else(|| delaybridge_core::message::MessageId([0; 8]).into());
     let place = letter.stream_id.clone();
     let done = |state, due_ms, unchanged| {
         Ok(Try::Done(ActedElement { id: id.clone(), was: PeekState::Dead, state, due_ms, unchanged, new_id: None }))
@@ -313,10 +313,12 @@ fn in_flight(located: &Located, action: Action<'_>, now_ms: i64, what: &str) -> 
     let held = located.claim.as_ref().map_or_else(String::new, |claim| {
         let left = claim.until_ms.saturating_sub(now_ms);
         let lease = match u64::try_from(left) {
-            Ok(left) => format!("lease until {}, in {}", crate::clock::utc(claim.until_ms), plural::duration(left)),
+            Ok(left) => {
+                format!("lease until {}, in {}", delaybridge_core::clock::utc(claim.until_ms), plural::duration(left))
+            }
             Err(_) => "its lease is over, and the next daemon takes it over".to_owned(),
         };
-        let daemon = crate::message::MessageId(claim.name.owner);
+        let daemon = delaybridge_core::message::MessageId(claim.name.owner);
         format!(" with daemon {daemon} (claim {}), {lease}", claim.name)
     });
     let end = if action == Action::Cancel { "cannot be cancelled" } else { "is left to it" };

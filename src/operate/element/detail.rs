@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::message::{Identity, MessageId, Origin};
 use crate::model::QueueSpec;
 use crate::operate::content::Content;
 use crate::operate::peek::{PeekState, routes_of};
@@ -13,6 +12,7 @@ use crate::operate::session::Queue;
 use crate::source::NoPayload;
 use crate::source::ledger::claims::{Body, Element};
 use crate::source::ledger::{DeadLetter, Located, Place, sink_hash};
+use delaybridge_core::message::{Identity, MessageId, Origin};
 
 /// One element with its history. Fields that its state does not have are left out.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

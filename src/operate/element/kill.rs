@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::message::Identity;
 use crate::operate::session::Queue;
 use crate::source::ledger::claims::Element;
 use crate::source::ledger::sink_hash;
+use delaybridge_core::message::Identity;
 
 /// Why it died: what a daemon never writes.
 pub const KILLED: &str = "killed";

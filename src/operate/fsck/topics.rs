@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::fault_text::explanation;
 use super::{FaultCount, NAMED, Thing};
-use crate::jobs::{JobState, Topic};
 use crate::operate::error::{Error, QueueError};
 use crate::operate::jobs::{Jobs, failed};
 use crate::source::ledger::fsck::Fault;
+use delaybridge_jobs::{JobState, Topic};
 
 /// The findings in the index of topics, or in one topic.
 #[derive(Debug, Clone, Serialize)]

@@ -5,8 +5,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{FoundJobs, Jobs, TopicLimits, TopicState, failed};
-use crate::jobs::{JobError, JobState, Topic};
 use crate::operate::Error;
+use delaybridge_jobs::{JobError, JobState, Topic};
 
 /// Most topics of a page.
 pub const TOPICS_MOST: usize = 100;

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::Jobs;
-use crate::jobs::{Added, JobError, LocalId};
 use crate::operate::progress::Progress;
+use delaybridge_jobs::{Added, JobError, LocalId};
 
 /// The outcome of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

@@ -6,7 +6,6 @@
 use serde::Serialize;
 
 use super::{Jobs, failed};
-use crate::jobs::{JobInfo, JobState, Topic};
 use crate::operate::error::{Attempted, Error};
 use crate::operate::progress::{Progress, ProgressWatch, ended};
 use crate::operate::session::Queue;
@@ -14,6 +13,7 @@ use crate::source::job_pool::{JobPool, JobPoolSpec, Leaving};
 use crate::source::jobs::JobsSpec;
 use crate::source::score::Unit;
 use crate::source::zset::ZsetSpec;
+use delaybridge_jobs::{JobInfo, JobState, Topic};
 
 /// Jobs that are read at once.
 const PAGE: usize = 100;

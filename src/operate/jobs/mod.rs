@@ -21,13 +21,13 @@ pub use self::moving::import;
 use super::content::Content;
 use super::error::Error;
 use super::session::{Session, connected, redis};
-pub use crate::jobs::NewJob;
-use crate::jobs::{
+use crate::model::Config;
+pub use delaybridge_jobs::NewJob;
+use delaybridge_jobs::{
     self, Added, Allowed, Dispenser, JobError, JobId, JobInfo, JobQueue, JobSettings, JobState, Limits, LocalId,
     PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
 };
-use crate::link::{LinkError, Redis, Subscriber};
-use crate::model::Config;
+use delaybridge_link::{LinkError, Redis, Subscriber};
 
 /// The job queue of a configuration, over a connection of its own.
 pub struct Jobs {
@@ -317,7 +317,7 @@ impl Jobs {
         let what = format!("look at topic {topic}");
         let mut jobs = Vec::new();
         while jobs.len() < limit {
-            let most = (limit - jobs.len()).min(jobs::MAX_PAGE);
+            let most = (limit - jobs.len()).min(delaybridge_jobs::MAX_PAGE);
             let page = self.queue.peek(topic, state, jobs.len() as u64, most).await;
             let page = page.map_err(|error| failed(&what, &error))?;
             if page.is_empty() {
@@ -397,7 +397,7 @@ impl Jobs {
             [] => self.queue.sizes(topic).await.map_err(|error| attempt(0, error))?.dead,
             ids => ids.len() as u64,
         };
-        let mut named = ids.chunks(jobs::MAX_SWEEP);
+        let mut named = ids.chunks(delaybridge_jobs::MAX_SWEEP);
         while left > 0 {
             let which = match named.next() {
                 Some(some) => Which::Ids(some),

@@ -8,13 +8,13 @@ use futures_util::future::join_all;
 
 use super::copies::{ImportedElements, is_copy, local_id};
 use super::{Jobs, failed, pools};
-use crate::jobs::{Due, NewJob, Topic};
 use crate::operate::error::{Attempted, Error};
 use crate::operate::plural;
 use crate::operate::progress::{ProgressWatch, ended};
 use crate::operate::session::Queue;
 use crate::source::jobs::JobsSpec;
 use crate::source::ledger::{Acted, Located, Place, Removal, Seen, Shape, Show};
+use delaybridge_jobs::{Due, NewJob, Topic};
 
 /// Elements that are moved at once.
 const PAGE: usize = 100;

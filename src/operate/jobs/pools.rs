@@ -10,7 +10,6 @@ use bytes::Bytes;
 
 use super::copies::{ImportedElements, is_copy, local_id};
 use super::{Jobs, failed};
-use crate::jobs::{Due, NewJob, Topic};
 use crate::operate::back;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::progress::{ProgressWatch, Unwatched, ended};
@@ -18,6 +17,7 @@ use crate::operate::session::Queue;
 use crate::source::NoPayload;
 use crate::source::ledger::claims::{Body, ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict, Writer};
 use crate::source::ledger::{Answer, BATCH_BYTES, Hints, Place, Show, redis_now_ms};
+use delaybridge_jobs::{Due, NewJob, Topic};
 
 /// Jobs that are moved at once.
 const PAGE: usize = 100;

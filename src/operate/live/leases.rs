@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Health, LiveFinding, finding};
-use crate::clock::Instant;
-use crate::link::Conn;
 use crate::model::QueueSpec;
 use crate::operate::error::explained;
 use crate::operate::session::Queue;
 use crate::source::StoreError;
 use crate::source::ledger::claims::ClaimName;
 use crate::source::ledger::claims_with_keys;
+use delaybridge_core::clock::Instant;
+use delaybridge_link::Conn;
 
 /// The time limit of the search through the keys of the database.
 const LONGEST: Duration = Duration::from_secs(5);

@@ -14,15 +14,14 @@ use super::error::explained;
 use super::plural;
 use super::queue_state::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
-use crate::jobs;
-use crate::link::rights::{Dialect, Grant, Missing, Rules};
-use crate::link::{Conn, LinkError, Redis, missing_rights, whoami};
 use crate::model::{Config, Mode, QueueSpec};
 use crate::source::SourceConfig;
 use crate::source::competitors::{advice, blocked_consumers};
 use crate::source::job_pool::{JobPoolSpec, rivals};
 use crate::source::redisson::{ListCleanup, RedissonSpec};
 use crate::source::zset::{ZsetSpec, announced};
+use delaybridge_link::rights::{Dialect, Grant, Missing, Rules};
+use delaybridge_link::{Conn, LinkError, Redis, missing_rights, whoami};
 
 /// The state of one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -114,7 +113,7 @@ async fn redis_with_queues(
         of_each(redis, conn, found, findings);
     }
     if let (true, [conn, ..]) = (config.jobs.is_some() && &*config.jobs_redis == name, conns.as_slice()) {
-        findings.push(rights(conn, "jobs: rights".to_owned(), &jobs::rights()).await);
+        findings.push(rights(conn, "jobs: rights".to_owned(), &delaybridge_jobs::rights()).await);
     }
     Some(conns)
 }
@@ -311,9 +310,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::link::rights::Pattern;
-    use crate::link::rights::command::XADD;
     use crate::source::redisson::Consume;
+    use delaybridge_link::rights::Pattern;
+    use delaybridge_link::rights::command::XADD;
 
     fn redisson(list_cleanup: ListCleanup) -> RedissonSpec {
         RedissonSpec {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{Health, LiveFinding, finding};
-use crate::link::{Conn, Version, replication, storage};
-use crate::link::{Durability, RedisTarget};
 use crate::model::QueueSpec;
 use crate::operate::error::explained;
+use delaybridge_link::{Conn, Version, replication, storage};
+use delaybridge_link::{Durability, RedisTarget};
 
 /// The first version with `WAITAOF`.
 const WAITS_FOR_DISKS: Version = Version { major: 7, minor: 2, patch: 0 };

@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use super::{Health, LiveFinding, finding};
-use crate::link::{Conn, Storage, storage};
 use crate::operate::error::explained;
-use crate::settings::Listen;
+use delaybridge_link::{Conn, Storage, storage};
+use delaybridge_settings::Listen;
 
 /// Looks at the server's memory and its disk.
 pub(super) async fn look(conn: &Conn) -> Vec<LiveFinding> {
@@ -101,7 +101,7 @@ pub(super) fn port(listen: SocketAddr, key: &str) -> Option<LiveFinding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::Memory;
+    use delaybridge_link::Memory;
 
     fn storage(used: u64, limit: Option<u64>, append_only: bool, snapshots: Option<&str>) -> Storage {
         Storage { memory: Memory { used, limit }, append_only, snapshots: snapshots.map(str::to_owned) }

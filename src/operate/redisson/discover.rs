@@ -6,8 +6,6 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::guess;
-use crate::link::Conn;
-use crate::link::RedisTarget;
 use crate::operate::error::{Attempted, Error, QueueError, explained};
 use crate::operate::queue_state::QueueState;
 use crate::operate::session::{everywhere, redis};
@@ -15,6 +13,8 @@ use crate::source::StoreError;
 use crate::source::ledger::{Place, Shape, Show};
 use crate::source::redisson::ListCleanup;
 use crate::source::redisson::{self, Found, Redisson};
+use delaybridge_link::Conn;
+use delaybridge_link::RedisTarget;
 
 /// Elements of each queue that are sampled.
 const SAMPLES: usize = 50;

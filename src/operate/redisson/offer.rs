@@ -6,12 +6,12 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::{Layout, name};
-use crate::message::MessageId;
 use crate::model::{OnDecodeError, QueueSpec};
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::peek::PeekState;
 use crate::operate::session::Queue;
 use crate::source::redisson::layout;
+use delaybridge_core::message::MessageId;
 
 /// The outcome of an offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -8,12 +8,12 @@ use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Layout;
-use crate::message::MessageId;
 use crate::operate::session::Queue;
 use crate::source::StoreError;
 use crate::source::ledger::Place;
 use crate::source::redisson::layout;
 use crate::source::redisson::{Kept, Repack, repacked};
+use delaybridge_core::message::MessageId;
 
 /// An element that a client transferred without removing it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -12,9 +12,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::clock::Instant;
 use crate::source::millis;
-use crate::telemetry::labels::Wakeup;
+use delaybridge_core::clock::Instant;
+use delaybridge_telemetry::labels::Wakeup;
 
 /// The alarm clock of one claimer; many knock, one waits.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::clock::RedisClock;
+    use delaybridge_core::clock::RedisClock;
 
     #[tokio::test]
     async fn an_announcement_during_a_claim_outlives_its_reply() {
@@ -185,7 +185,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_falls_due_close_together_is_looked_at_together() {
-        let _clock = crate::clock::follow_tokio();
+        let _clock = delaybridge_core::clock::follow_tokio();
         let (wake, clock) = (Alarm::new(), RedisClock::new());
         wake.wait(|| clock.now_ms(), None).await;
         for in_ms in [-5, 0, 1, 2] {
@@ -196,7 +196,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_that_is_outrun_leaves_the_next_to_the_others_for_a_moment() {
-        let _clock = crate::clock::follow_tokio();
+        let _clock = delaybridge_core::clock::follow_tokio();
         let (wake, clock) = (Alarm::new(), RedisClock::new());
         wake.wait(|| clock.now_ms(), None).await;
         let mut waits = Vec::new();

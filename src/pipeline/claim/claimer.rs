@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use self::order::{ClaimOrder, leave_order};
 use self::pace::ClaimPace;
 use self::pulse::Pulse;
-use crate::clock::Instant;
 use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::alarm::RestAfter;
 use crate::pipeline::claim::expired::Expired;
@@ -33,8 +32,9 @@ use crate::pipeline::registry::QueueRegistry;
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::{ClaimName, ClaimRequest, TakeOverRequest};
 use crate::source::millis;
-use crate::telemetry::labels::{Stage, Wakeup};
-use crate::telemetry::status::Heartbeat;
+use delaybridge_core::clock::Instant;
+use delaybridge_telemetry::labels::{Stage, Wakeup};
+use delaybridge_telemetry::status::Heartbeat;
 
 /// Longest wait when Redis only cannot answer now.
 const BUSY: Duration = Duration::from_millis(500);

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::clock::Instant;
-use crate::message::{Identity, lateness};
 use crate::pipeline::claim::isolation::Isolation;
 use crate::pipeline::claim::record::Claim;
 use crate::pipeline::gate::GateProbe;
@@ -14,6 +12,8 @@ use crate::pipeline::limits::growth::Growth;
 use crate::pipeline::queue::Queue;
 use crate::source::NoPayload;
 use crate::source::ledger::claims::{Element, Header, Writer};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Identity, lateness};
 
 /// The element, while it has no verdict.
 #[derive(Debug)]

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::pipeline::leases::Leases;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::claims::{ClaimName, EXPIRED_SHOWN};
+use delaybridge_core::clock::Instant;
 
 /// Names that one look reads, where a claim shows that there may be more than it shows.
 const PAGE: usize = 1_000;

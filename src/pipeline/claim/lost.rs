@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::link::History;
 use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::batch::ClaimBatch;
 use crate::pipeline::claim::isolation::Isolation;
@@ -18,7 +16,9 @@ use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
 use crate::source::ledger::claims::{ClaimName, Contents};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
-use crate::telemetry::labels::ClaimLabel;
+use delaybridge_core::clock::Instant;
+use delaybridge_link::History;
+use delaybridge_telemetry::labels::ClaimLabel;
 
 /// The time beyond its patience in which a claim is waited for by our own clock: a millisecond each way, and a busy machine.
 const SLACK: Duration = Duration::from_millis(500);

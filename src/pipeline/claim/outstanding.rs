@@ -13,14 +13,14 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, MaybeDone, maybe_done};
 
-use crate::clock::Instant;
-use crate::link::History;
 use crate::pipeline::claim::isolation::Isolation;
 use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
 use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, TakeOverReply, TakeOverRequest};
+use delaybridge_core::clock::Instant;
+use delaybridge_link::History;
 
 /// The call that is sent.
 pub enum ClaimCall {

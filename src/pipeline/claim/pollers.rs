@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::clock::{Asked, Instant, Skew};
 use crate::model::Mode;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::QueueRegistry;
 use crate::source::Read;
 use crate::source::ledger::Stats;
 use crate::source::store::Store;
-use crate::telemetry::events::QueueEvents;
-use crate::telemetry::labels::{LateState, MessageState, Wakeup};
-use crate::telemetry::metrics::QueueSizes;
-use crate::telemetry::status::Heartbeat;
+use delaybridge_core::clock::{Asked, Instant, Skew};
+use delaybridge_telemetry::events::QueueEvents;
+use delaybridge_telemetry::labels::{LateState, MessageState, Wakeup};
+use delaybridge_telemetry::metrics::QueueSizes;
+use delaybridge_telemetry::status::Heartbeat;
 
 /// Time between two looks at one queue.
 const POLL: Duration = Duration::from_secs(1);

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::pipeline::claim::alarm::RestAfter;
 use crate::pipeline::claim::isolation::Isolation;
 use crate::pipeline::gate::{ClaimGate, GateProbe};
@@ -13,7 +12,8 @@ use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::claims::{ClaimName, room_of};
 use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
-use crate::telemetry::labels::{Stage, Wakeup};
+use delaybridge_core::clock::Instant;
+use delaybridge_telemetry::labels::{Stage, Wakeup};
 
 /// The reservations of a claim. Released when dropped.
 pub struct ReadyClaim {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use crate::telemetry::labels::Stage;
+use delaybridge_telemetry::labels::Stage;
 
 /// The notes of the claimer and of the safety poll about one queue.
 #[derive(Debug, Default)]

@@ -13,14 +13,14 @@ use bytes::Bytes;
 use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::clock::Instant;
-use crate::link::History;
-use crate::message::{MessageId, Origin};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::claims::{ClaimName, Element, Part, Whole};
-use crate::spans::Traces;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_link::History;
+use delaybridge_spans::Traces;
 
 /// Whether neighbours are taken along, which the rule above forbids: for the tests of those that must notice it.
 #[cfg(debug_assertions)]

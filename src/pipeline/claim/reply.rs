@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::message::Origin;
 use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::batch::ClaimBatch;
 use crate::pipeline::claim::isolation::Isolation;
@@ -12,7 +10,9 @@ use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::ledger::claims::Claimed;
-use crate::telemetry::labels::ClaimLabel;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::Origin;
+use delaybridge_telemetry::labels::ClaimLabel;
 
 /// Whether something is due that the claim did not take.
 pub fn more_is_due(claimed: &Claimed) -> bool {

@@ -4,11 +4,11 @@
 //! claim again, under a lease that still runs, and the next claim would take what is due after it. So after each change of the
 //! server's history the claims of this process are compared with what it has in hand.
 
-use crate::link::History;
 use crate::pipeline::leases::Leases;
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
 use crate::source::ledger::claims::ClaimName;
+use delaybridge_link::History;
 
 /// Names that one look reads. A queue in order has few claims; what is not among them waits for the end of its lease.
 const MOST: usize = 100_000;

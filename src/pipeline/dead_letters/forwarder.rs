@@ -12,17 +12,17 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redisson_codecs::Payload;
 
-use crate::backoff::{Backoff, Jitter};
-use crate::clock::Instant;
-use crate::link::History;
-use crate::message::{About, Class, Failure, Outcome};
 use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{DeadLetterTarget, Queue};
-use crate::route::ElementInfo;
 use crate::sink::Outbound;
 use crate::source::StoreError;
 use crate::source::ledger::{CAUSES, DeadLetter, DeadPages, Forwarder as Owner, Order};
+use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{About, Class, Failure, Outcome};
+use delaybridge_core::route::ElementInfo;
+use delaybridge_link::History;
 
 /// Time between two reads of a stream without an announcement: another daemon may have stored a letter.
 const LOOK: Duration = Duration::from_secs(5);

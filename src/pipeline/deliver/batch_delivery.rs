@@ -6,8 +6,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::message::{Failure, MessageId, lateness};
 use crate::pipeline::claim::batch::ClaimBatch;
 use crate::pipeline::claim::claimed::ClaimedElement;
 use crate::pipeline::claim::isolation::Isolation;
@@ -24,6 +22,8 @@ use crate::pipeline::settle::verdict::Verdict;
 use crate::pipeline::settle::{Settler, VerdictWriter};
 use crate::pipeline::tail;
 use crate::sink::Outbound;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Failure, MessageId, lateness};
 
 /// Elements of a claim at the one sink of their queue. Those without an answer when it is dropped are released.
 pub struct BatchDelivery {

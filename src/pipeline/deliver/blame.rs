@@ -4,10 +4,10 @@
 //! A failure concerns the sink only if no other destination is known to work. Where only one destination has failed, the
 //! breaker stops what goes there, and nothing else.
 
-use crate::clock::Instant;
-use crate::message::{Class, Failure};
 use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::limits::circuit::{Allow, Circuit, Transition};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
 
 /// The breaker of the sink as a whole, and who is to blame for what it has seen.
 pub(super) struct Breaker {

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::clock::Instant;
-use crate::message::{Class, Failure};
 use crate::model::RetryPolicy;
 use crate::pipeline::claim::claimed::ClaimedElement;
 use crate::pipeline::claim::element::ElementState;
@@ -15,6 +13,8 @@ use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::history::FailedAttempt;
 use crate::pipeline::settle::judge::{self, Judged, JudgedRound, SinkAnswer};
 use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
 
 /// Settles an element with a verdict that needs no answer of a sink.
 pub fn without_sinks(mut held: ClaimedElement, verdict: Verdict) {

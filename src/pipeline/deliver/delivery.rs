@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::clock::Instant;
 use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::sink::{Answered, Answers, Destination, Outbound, Target};
+use delaybridge_core::clock::Instant;
 
 /// The time that confirmed elements of a batch wait for its others before they are written: what a crash delivers twice.
 const WAVE: Duration = Duration::from_millis(20);

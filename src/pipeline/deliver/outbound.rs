@@ -7,21 +7,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use redisson_codecs::{DecodeError, Payload};
 
-use crate::clock::Instant;
-use crate::message::{Class, Failure, Identity, lateness};
 use crate::pipeline::claim::element::ElementState;
 use crate::pipeline::claim::record::Claim;
 pub use crate::pipeline::deliver::understand::unroutable;
 use crate::pipeline::deliver::understand::{self, Understood, dead, routed, understand_by};
 use crate::pipeline::limits::large::{LargeTurn, SMALL};
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
-use crate::route::ElementInfo;
 use crate::sink::{Destination, Outbound};
 use crate::source::NoPayload;
 use crate::source::ledger::claims::Header;
-use crate::spans::Subject as Traced;
-use crate::telemetry::labels::DeadReason;
-use crate::template::{Filler, Template};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure, Identity, lateness};
+use delaybridge_core::route::ElementInfo;
+use delaybridge_core::template::{Filler, Template};
+use delaybridge_spans::Subject as Traced;
+use delaybridge_telemetry::labels::DeadReason;
 
 /// An element, as far as decoding and routing look at it.
 pub struct ElementView<'a> {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::message::About;
 use crate::pipeline::deliver::destinations::{Admission, Ask, DestinationKey};
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{Queue, SinkRoute};
 use crate::sink::Outbound;
+use delaybridge_core::message::About;
 
 /// The decisions about the elements of a claim.
 pub enum Decisions {

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::backoff::{Backoff, Jitter};
-use crate::clock::Instant;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
+use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_core::clock::Instant;
 
 /// Time between two probes of a sink that answers.
 pub const EVERY: Duration = Duration::from_secs(15);

@@ -1,8 +1,8 @@
 //! What is shown of a destination and of a failure where payloads must not be: logs, and the probes, which anyone may ask.
 //! Words that came out of a payload are replaced by the template that they filled. Dead letters keep the words.
 
-use crate::message::Failure;
 use crate::sink::{Destination, Target};
+use delaybridge_core::message::Failure;
 
 /// The name of a destination, as it may be shown.
 pub fn name(destination: &Destination, target: &dyn Target) -> String {
@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn a_filled_text_that_was_cut_gives_way_too() {
         let key = "k".repeat(2_000);
-        let failure = Failure::new(crate::message::Class::Unknown, "x", format!("push to list {key}: refused"));
+        let failure =
+            Failure::new(delaybridge_core::message::Class::Unknown, "x", format!("push to list {key}: refused"));
         assert_eq!(replaced(&failure.message, &[(&key, "${payload}")]), "push to list ${payload}");
     }
 }

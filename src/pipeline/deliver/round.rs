@@ -6,8 +6,6 @@ use std::time::Duration;
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::clock::Instant;
-use crate::message::Outcome;
 use crate::pipeline::claim::claimed::ClaimedElement;
 use crate::pipeline::claim::element::ElementState;
 use crate::pipeline::deliver::answer::answer;
@@ -17,6 +15,8 @@ use crate::pipeline::deliver::result::{NoDelivery, RoundResult};
 use crate::pipeline::settle::judge::SinkAnswer;
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::sink::Outbound;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::Outcome;
 
 /// The time that one sink is waited for after another has confirmed, before that is written down.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);

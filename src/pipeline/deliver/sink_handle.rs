@@ -11,8 +11,6 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Instant;
-use crate::message::{Class, Failure, Outcome};
 use crate::pipeline::deliver::blame::{Breaker, Concern, concerns_destination, concerns_sink};
 use crate::pipeline::deliver::destinations::{Admission, Ask, DestinationKey, DestinationTrouble, SinkDestinations};
 use crate::pipeline::deliver::redact::{name, redacted};
@@ -21,8 +19,10 @@ use crate::pipeline::limits::circuit::{Allow, LONGEST_WAIT, OpenReason, Transiti
 use crate::pipeline::limits::rate::Bucket;
 use crate::sink::{Answers, Destination, Outbound, Sink, Target};
 use crate::source::ledger::sink_hash;
-use crate::telemetry::events::SinkEvents;
-use crate::telemetry::metrics::SinkMetrics;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_telemetry::events::SinkEvents;
+use delaybridge_telemetry::metrics::SinkMetrics;
 
 /// Beyond its own time-out a sink is given this much; then it is taken for hung.
 const GRACE: Duration = Duration::from_secs(1);

@@ -7,12 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use redisson_codecs::{DecodeError, Payload};
 
-use crate::message::{Class, Failure};
 use crate::model::{OnDecodeError, OnExpired, QueueSpec, RouteSpec, Routed};
 use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
-use crate::route::ElementInfo;
 use crate::source::Junk;
-use crate::telemetry::labels::DeadReason;
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_core::route::ElementInfo;
+use delaybridge_telemetry::labels::DeadReason;
 
 /// The outcome of decoding a payload, and what of that is to be counted.
 #[derive(Debug)]
@@ -86,8 +86,9 @@ pub fn junk(junk: &Junk) -> Verdict {
 /// # Errors
 /// What [`unroutable`] makes a verdict of.
 pub fn routed(spec: &RouteSpec, element: &ElementInfo<'_>, payload: &Payload) -> Result<Routed, Failure> {
-    let failure =
-        |error: crate::template::FillError| Failure::new(Class::MessagePermanent, error.code(), error.to_string());
+    let failure = |error: delaybridge_core::template::FillError| {
+        Failure::new(Class::MessagePermanent, error.code(), error.to_string())
+    };
     spec.fill(element, payload).map_err(failure)
 }
 

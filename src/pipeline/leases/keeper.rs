@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 
-use crate::clock::Instant;
 use crate::pipeline::leases::Leases;
 use crate::pipeline::leases::reconcile::reconcile;
 use crate::pipeline::registry::QueueRegistry;
 use crate::source::ledger::BATCH_ENTRIES;
 use crate::source::ledger::claims::Buried;
-use crate::telemetry::status::Heartbeat;
+use delaybridge_core::clock::Instant;
+use delaybridge_telemetry::status::Heartbeat;
 
 /// Queues that are extended at the same time.
 const PARALLEL: usize = 16;

@@ -14,13 +14,13 @@ use bytes::Bytes;
 use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 
-use crate::clock::Instant;
-use crate::link::History;
 use crate::pipeline::claim::record::{Claim, ClaimContents, ClaimEnd};
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::recent;
 use crate::source::ledger::claims::ClaimName;
+use delaybridge_core::clock::Instant;
+use delaybridge_link::History;
 
 /// The claims of one queue.
 #[derive(Debug)]

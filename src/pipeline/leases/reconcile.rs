@@ -6,13 +6,13 @@
 //! once. A queue in order leaves it to its claimer, which has to stop what is behind it first
 //! ([`returned`](crate::pipeline::claim::returned)).
 
-use crate::link::History;
 use crate::pipeline::claim::record::{Claim, ClaimDifferences, takes_neighbours_along};
 use crate::pipeline::leases::Leases;
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
 use crate::source::ledger::claims::{Element, Move, Verdict};
-use crate::telemetry::labels::Wakeup;
+use delaybridge_link::History;
+use delaybridge_telemetry::labels::Wakeup;
 
 /// The outcome of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

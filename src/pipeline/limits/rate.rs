@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 /// The elements that may pass at once after a quiet time, as a part of a second's worth.
 const BURST: f64 = 0.1;

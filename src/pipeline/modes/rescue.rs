@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::model::Mode;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::registry::QueueRegistry;
 use crate::source::StoreError;
-use crate::telemetry::status::Heartbeat;
+use delaybridge_core::clock::Instant;
+use delaybridge_telemetry::status::Heartbeat;
 
 /// Longest time between two looks.
 const EVERY: Duration = Duration::from_secs(1);

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::clock::Instant;
-use crate::message::{About, Identity, lateness};
 use crate::model::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::registry::QueueRegistry;
-use crate::route::ElementInfo;
 use crate::sink::Destination;
 use crate::source::ledger::claims::Element;
 use crate::source::{NoPayload, StoreError};
-use crate::telemetry::labels::Fate;
-use crate::telemetry::status::Heartbeat;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{About, Identity, lateness};
+use delaybridge_core::route::ElementInfo;
+use delaybridge_telemetry::labels::Fate;
+use delaybridge_telemetry::status::Heartbeat;
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_millis(250);
@@ -262,7 +262,14 @@ mod tests {
     fn the_fate_is_what_delivery_would_have_made_of_it() {
         let element = |payload: &str| Ok(Bytes::from(payload.to_owned()));
         let check = |rest: &str, element: Result<Bytes, NoPayload>, expected: Result<&str, Fate>| {
-            let got = fate(&spec(rest), &crate::message::MessageId(*b"RANDOM8B").into(), element, None, 1_000, 9_000);
+            let got = fate(
+                &spec(rest),
+                &delaybridge_core::message::MessageId(*b"RANDOM8B").into(),
+                element,
+                None,
+                1_000,
+                9_000,
+            );
             assert_eq!(got.map(|all| all.join(", ")).map_err(|(fate, _)| fate), expected.map(str::to_owned), "{rest}");
         };
         check("", element("{\"a\":\"x\"}"), Ok("out: chosen by the payload, fix: stdout"));

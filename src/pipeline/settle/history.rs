@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::message::{Class, MessageId};
+use delaybridge_core::message::{Class, MessageId};
 use parking_lot::Mutex;
 
 /// Attempts kept of one element.

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::clock::Instant;
-use crate::message::{Class, Failure};
 use crate::pipeline::claim::element::ElementState;
 use crate::pipeline::claim::record::Claim;
 use crate::pipeline::leases::Leases;
@@ -15,7 +13,9 @@ use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::pipeline::tail;
 use crate::source::ledger::claims::{Element, Move, Verdict as Written};
 use crate::source::ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
-use crate::telemetry::labels::Wakeup;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_telemetry::labels::Wakeup;
 
 /// Something on its way to Redis, and what its answer means.
 #[derive(Debug)]

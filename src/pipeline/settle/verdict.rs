@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::link::Side;
-use crate::message::{Class, Failure};
 use crate::source::ledger::claims::{Header, Move};
-use crate::telemetry::labels::{DeadReason, ReleaseReason};
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_link::Side;
+use delaybridge_telemetry::labels::{DeadReason, ReleaseReason};
 
 /// The verdict on an element.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,7 +168,7 @@ impl ReleaseCause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{MessageId, Origin};
+    use delaybridge_core::message::{MessageId, Origin};
 
     fn header() -> Header {
         let mut header = Header::redriven(Origin::Delayed, MessageId([7; 8]), 1_000, vec![5]);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::pipeline::claim::record::Claim;
 use crate::pipeline::leases::Leases;
 use crate::pipeline::settle::send::{Tried, delivered, look, ready};
 use crate::source::ledger::claims::{Confirmed, Whole};
+use delaybridge_core::clock::Instant;
 
 /// Beyond the longest call, what has to be left of a lease: clocks run apart.
 const MARGIN: Duration = Duration::from_secs(1);

@@ -56,7 +56,7 @@ async fn a_waiting_claimer_is_alive_and_one_with_a_lost_claim_is_not() {
     eventually("the claimer to wait for work", || in_an_hour().ok).await;
 
     bridge.wire.freeze(true);
-    bridge.queue.alarm.ring(crate::telemetry::labels::Wakeup::Poll);
+    bridge.queue.alarm.ring(delaybridge_telemetry::labels::Wakeup::Poll);
     eventually("the claimer to wait for its claim", || !in_an_hour().ok).await;
     assert_eq!(in_an_hour().body["stuck"][0]["task"], "claimer");
     eventually("the claimer to wait for Redis", || in_an_hour().ok).await;

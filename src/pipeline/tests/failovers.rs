@@ -82,7 +82,7 @@ async fn a_server_that_restarts_with_older_data_loses_no_retry() {
 
 #[tokio::test(start_paused = true)]
 async fn in_order_a_dead_letter_that_is_forgotten_survives_its_neighbour() {
-    let key = crate::template::Template::compile("${id}").expect("a template");
+    let key = delaybridge_core::template::Template::compile("${id}").expect("a template");
     for order in [Ordered::Queue, Ordered::Key(Some(Box::new(key)))] {
         let (world, sink) = (World::new(), sink_with(Step::FailAfter(SECOND, failure(Class::MessagePermanent, "400"))));
         world.server.in_order("q");
@@ -204,7 +204,7 @@ async fn a_refused_extension_is_not_taken_for_kept() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     for code in ["LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MISCONF", "TRYAGAIN"] {
         world.server.fail(Op::Extend, [Fault::Refused(code)]);
-        let claim = &bridge.queue.leases.due(crate::clock::Instant::now(), lease)[0];
+        let claim = &bridge.queue.leases.due(delaybridge_core::clock::Instant::now(), lease)[0];
         let before = claim.deadline();
         assert!(!keeper::extend_all(&bridge.queue.leases, lease).await, "{code}");
         assert_eq!(claim.deadline(), before, "{code}");

@@ -32,17 +32,17 @@ use std::time::Duration;
 use redisson_codecs::Codec;
 
 use self::world::{Bridge, World, eventually, within};
-use crate::clock::Instant;
-use crate::message::{About, Class, Failure, MessageId};
 use crate::model::{
     MaxInFlight, Mode, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
-use crate::route::{Envelope, MessageSpec};
 use crate::sink::Outbound;
 use crate::sink::fake::{FakeSink, Step};
 use crate::sink::stdout::StdoutSpec;
 use crate::source::redisson::ListCleanup;
 use crate::source::redisson::{Consume, RedissonSpec};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{About, Class, Failure, MessageId};
+use delaybridge_core::route::{Envelope, MessageSpec};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use crate::pipeline::tests::world::Trouble;
 use crate::source::ledger::claims::{ClaimName, ClaimRequest, TakeOverReply, TakeOverRequest};
 use crate::source::memory::{Fault, Op, element};
 use crate::source::store::Claims;
-use crate::template::Template;
+use delaybridge_core::template::Template;
 
 const ACTIVE: &str = "delaybridge_queue_active{queue=\"q\"}";
 

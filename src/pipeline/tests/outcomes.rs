@@ -141,9 +141,9 @@ async fn an_element_that_hangs_leaves_room_for_others_however_few_bytes_are_allo
 #[cfg(feature = "amqp")]
 #[tokio::test(start_paused = true)]
 async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payload_is_the_elements_own() {
-    let template = |text| crate::template::Template::compile(text).unwrap();
+    let template = |text| delaybridge_core::template::Template::compile(text).unwrap();
     let list = |key| -> Arc<dyn Target> {
-        let (list, push) = (template(key), crate::link::Side::Right);
+        let (list, push) = (template(key), delaybridge_link::Side::Right);
         Arc::new(crate::sink::redis::KeyTarget::list(list, push, false))
     };
     let exchange = |exchange, routing_key| -> Arc<dyn Target> {
@@ -171,7 +171,7 @@ async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payloa
         spec.to[0].target = target;
         let bridge = world.without_keeper(1, &[("s", sink.clone())], spec);
         world.offer(0..1);
-        bridge.queue.alarm.ring(crate::telemetry::labels::Wakeup::Published);
+        bridge.queue.alarm.ring(delaybridge_telemetry::labels::Wakeup::Published);
         match held {
             true => bridge.metric_is(HELD, 1.0).await,
             false => eventually("the dead letter", || world.store.dead().len() == 1).await,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pipeline::deliver::probes::EVERY;
-use crate::telemetry::status::Answer;
+use delaybridge_telemetry::status::Answer;
 
 const ABSENT: f64 = -1.0;
 

@@ -14,7 +14,7 @@ use super::*;
 use crate::pipeline::tests::world::Trouble;
 use crate::source::ledger::{Pause, Subject};
 use crate::source::memory::{Fault, Op};
-use crate::telemetry::events::Events;
+use delaybridge_telemetry::events::Events;
 
 const OPS: [Op; 9] =
     [Op::Claim, Op::TakeOver, Op::Extend, Op::Contents, Op::Confirm, Op::Settle, Op::Bury, Op::Expired, Op::Pauses];

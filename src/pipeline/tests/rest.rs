@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::clock::{Followed, follow_tokio};
 use crate::pipeline::claim::{claimers, pollers};
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::leases::keeper;
@@ -15,8 +14,9 @@ use crate::pipeline::process::Process;
 use crate::pipeline::registry::{QueueParts, QueueRegistry};
 use crate::pipeline::tests::world::metric;
 use crate::source::memory::{Fault, MemoryServer, Op, element};
-use crate::telemetry::events::Events;
-use crate::telemetry::labels::Wakeup;
+use delaybridge_core::clock::{Followed, follow_tokio};
+use delaybridge_telemetry::events::Events;
+use delaybridge_telemetry::labels::Wakeup;
 
 const ATTEMPTS: &str = "delaybridge_delivery_attempts_total{class=\"ok\",queue=\"q0\",sink=\"s\"}";
 const OF_FIRST: &str = "delaybridge_delivered_messages_total{queue=\"q0\"}";

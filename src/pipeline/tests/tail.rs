@@ -1,7 +1,7 @@
 //! What people see who watch.
 
 use super::*;
-use crate::telemetry::tail::{ElementEvent, Fate};
+use delaybridge_telemetry::tail::{ElementEvent, Fate};
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_sees_what_becomes_of_each_element() {

@@ -1,6 +1,6 @@
 //! Error codes of AMQP with their causes and cures.
 
-use crate::codes::{AGAIN, Code, DEFECT, code};
+use delaybridge_core::codes::{AGAIN, Code, DEFECT, code};
 
 pub(super) const TITLE: &str = "RabbitMQ and other AMQP 0-9-1 brokers";
 pub(super) const TEXT: &str = "Reply codes of the protocol, and what the connection tells.";

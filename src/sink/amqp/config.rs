@@ -11,13 +11,13 @@ use super::NAME;
 use super::declare::{self, AmqpTopology};
 use super::target::{self, AmqpKeys};
 use super::url::AmqpUrl;
-use crate::link::Redis;
-use crate::settings::keys::{Key, tables};
-use crate::settings::problem::Spot;
-use crate::settings::reader::{Scalar, Section};
-use crate::settings::{Secret, TlsFiles, secrets, shown, tls};
 use crate::sink::kind::{self, SinkSettings};
 use crate::sink::{Connector, Sink};
+use delaybridge_link::Redis;
+use delaybridge_settings::keys::{Key, tables};
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::{Scalar, Section};
+use delaybridge_settings::{Secret, TlsFiles, secrets, shown, tls};
 
 tables! {
     mod sink_amqp at "sinks.NAME.amqp", "Nodes of one AMQP 0-9-1 cluster. A message counts as delivered when the broker has confirmed it and has not returned it. `exchange` and `routing_key` are set here for all queues, or under `to:`, which takes precedence. Without an exchange, messages go to the default exchange, and the routing key is the name of a queue. The body is the payload; the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {

@@ -4,11 +4,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::target::{AmqpKeys, unfit_text};
-use crate::settings::keys::{nearest, tables};
-use crate::settings::problem::Spot;
-use crate::settings::reader::{Scalar, Section, clip};
-use crate::settings::shown;
-use crate::template::Template;
+use delaybridge_core::template::Template;
+use delaybridge_settings::keys::{nearest, tables};
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::{Scalar, Section, clip};
+use delaybridge_settings::shown;
 
 tables! {
     mod amqp_declare at "sinks.NAME.amqp.declare", "An exchange, and a queue bound to it. If they exist, they must have the same properties." {

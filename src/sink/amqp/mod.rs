@@ -17,9 +17,9 @@ pub use target::{AmqpDestination, AmqpProperty, AmqpTarget};
 
 pub use client::AmqpSink;
 
-use crate::codes::Codes;
-use crate::settings::keys::{Kind, Table, key};
 use crate::sink::kind::SinkKind;
+use delaybridge_core::codes::Codes;
+use delaybridge_settings::keys::{Kind, Table, key};
 
 /// The kind in the configuration.
 const NAME: &str = "amqp";

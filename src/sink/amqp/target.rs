@@ -8,15 +8,15 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::NAME;
-use crate::message::About;
-use crate::settings::keys::{Group, Key, Kind, key, tables};
-use crate::settings::problem::Spot;
-use crate::settings::reader::Section;
-use crate::settings::shown;
 use crate::sink::headers;
 use crate::sink::kind::RouteSite;
 use crate::sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
-use crate::template::{FillError, Filler, Template};
+use delaybridge_core::message::About;
+use delaybridge_core::template::{FillError, Filler, Template};
+use delaybridge_settings::keys::{Group, Key, Kind, key, tables};
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::shown;
 
 const EXCHANGE: Key = key("exchange", Kind::TemplateOrEmpty, "Exchange. Empty: the default exchange.");
 const ROUTING_KEY: Key = key("routing_key", Kind::TemplateOrEmpty, "Routing key. Default: empty.");
@@ -393,9 +393,10 @@ mod tests {
     #[test]
     fn the_media_type_of_an_event_is_a_property() {
         let target = AmqpTarget::new(template("x"), template(""), Vec::new());
-        let id = crate::message::MessageId([0; 8]).into();
-        let element = crate::template::ElementInfo { id: &id, queue: "q", due_ms: None, attempt: 1, topic: None };
-        let filler = Filler::new(&element, &crate::template::NoFields, Some("text/plain"));
+        let id = delaybridge_core::message::MessageId([0; 8]).into();
+        let element =
+            delaybridge_core::template::ElementInfo { id: &id, queue: "q", due_ms: None, attempt: 1, topic: None };
+        let filler = Filler::new(&element, &delaybridge_core::template::NoFields, Some("text/plain"));
         let filled = target.fill(&filler).unwrap();
         let AmqpDestination { properties, .. } = filled.of_kind(NAME).unwrap();
         assert_eq!(*properties, [(AmqpProperty::ContentType, "text/plain".to_owned())]);

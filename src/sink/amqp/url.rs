@@ -4,7 +4,7 @@
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::settings::url::{decoded, host_and_port};
+use delaybridge_settings::url::{decoded, host_and_port};
 
 /// The parts of a URL.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! The clauses about batches: `deliver_all`, as the trait has it or as the kind does it.
 
 use super::*;
-use crate::clock;
-use crate::message::Failure;
 use crate::sink::{Answered, Answers};
+use delaybridge_core::clock;
+use delaybridge_core::message::Failure;
 
 /// The answers to a batch, each element's once.
 struct Fates {

@@ -17,9 +17,9 @@ use futures_util::future::join_all;
 
 pub(crate) use self::batches::*;
 use super::{Sink, Target};
-use crate::message::{Class, MessageId};
 use crate::sink::{Destination, Outbound, SinkAddress};
-use crate::template::{ElementInfo, Fields, Filler, Template};
+use delaybridge_core::message::{Class, MessageId};
+use delaybridge_core::template::{ElementInfo, Fields, Filler, Template};
 
 /// How long a test waits for anything before it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -89,7 +89,7 @@ pub(crate) fn outbound(id: u64, destination: Destination, body: impl AsRef<[u8]>
         due_ms: Some(1000),
         attempt: 1,
         now_ms: 1005,
-        send_before: crate::clock::Instant::now().after(std::time::Duration::from_secs(3600)),
+        send_before: delaybridge_core::clock::Instant::now().after(std::time::Duration::from_secs(3600)),
         destination,
         body: Bytes::copy_from_slice(body.as_ref()),
         headers: Vec::new(),

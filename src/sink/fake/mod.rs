@@ -9,9 +9,9 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::Sink;
-use crate::clock::Instant;
-use crate::message::{Class, Failure, MessageId, Outcome};
 use crate::sink::{Destination, Outbound};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure, MessageId, Outcome};
 
 /// A reaction of the sink to one delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Error codes of webhooks with their causes and cures.
 
-use crate::codes::{AGAIN, Code, code};
+use delaybridge_core::codes::{AGAIN, Code, code};
 
 pub(super) const TITLE: &str = "HTTP";
 pub(super) const TEXT: &str = "Statuses of webhooks, and what the connection tells. A request that may have arrived is \

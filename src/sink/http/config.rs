@@ -11,13 +11,13 @@ use serde_json::{Map, Value, json};
 use super::target::{self, PathKey};
 use super::url::{self, HttpOrigin};
 use super::{NAME, names, secrets};
-use crate::link::Redis;
-use crate::settings::keys::{Key, tables};
-use crate::settings::reader::Section;
-use crate::settings::units::show_duration;
-use crate::settings::{TlsFiles, shown, tls};
 use crate::sink::kind::{self, SinkSettings};
 use crate::sink::{Connector, Sink};
+use delaybridge_link::Redis;
+use delaybridge_settings::keys::{Key, tables};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::units::show_duration;
+use delaybridge_settings::{TlsFiles, shown, tls};
 
 tables! {
     mod sink_http at "sinks.NAME.http", "A webhook: one request per element, over HTTP/2 if the server offers it. A status from 200 to 299 confirms the element. The body is the payload in its envelope; the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, `Idempotency-Key` with the id, and then the route's." {

@@ -19,9 +19,9 @@ pub use url::HttpOrigin;
 
 pub use client::HttpSink;
 
-use crate::codes::Codes;
-use crate::settings::keys::{Kind, key};
 use crate::sink::kind::SinkKind;
+use delaybridge_core::codes::Codes;
+use delaybridge_settings::keys::{Kind, key};
 
 /// The kind in the configuration.
 const NAME: &str = "http";

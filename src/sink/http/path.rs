@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::template::{FillError, Filler, Template, TemplateError};
+use delaybridge_core::template::{FillError, Filler, Template, TemplateError};
 
 /// Longest path with its query that is sent; servers take about as much.
 const LONGEST: usize = 8_000;
@@ -187,8 +187,8 @@ fn encode(to: &mut String, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::MessageId;
-    use crate::template::{ElementInfo, Fields};
+    use delaybridge_core::message::MessageId;
+    use delaybridge_core::template::{ElementInfo, Fields};
 
     /// A payload that is one text.
     struct Text(&'static str);

@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::path::{self, Path, PathError};
 use super::{NAME, names};
-use crate::message::About;
-use crate::settings::keys::{Key, Kind, key};
-use crate::settings::problem::Spot;
-use crate::settings::reader::{Section, meant, warn_of_constants};
 use crate::sink::kind::RouteSite;
 use crate::sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
-use crate::template::{FillError, Filler, Template};
+use delaybridge_core::message::About;
+use delaybridge_core::template::{FillError, Filler, Template};
+use delaybridge_settings::keys::{Key, Kind, key};
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::{Section, meant, warn_of_constants};
 
 const PATH: Key = key(
     path::KEY,

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::settings::url::host_and_port;
+use delaybridge_settings::url::host_and_port;
 
 /// The server of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 
 use super::target::{self, KafkaKeys};
 use super::{NAME, properties};
-use crate::link::Redis;
-use crate::settings::keys::{Key, tables};
-use crate::settings::reader::Section;
-use crate::settings::units::{show_duration, show_size};
-use crate::settings::url::host_and_port;
-use crate::settings::{Secret, TlsFiles, secrets, shown, tls};
 use crate::sink::kind::{self, SinkSettings};
 use crate::sink::{Connector, Sink};
+use delaybridge_link::Redis;
+use delaybridge_settings::keys::{Key, tables};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::units::{show_duration, show_size};
+use delaybridge_settings::url::host_and_port;
+use delaybridge_settings::{Secret, TlsFiles, secrets, shown, tls};
 
 tables! {
     mod sink_kafka at "sinks.NAME.kafka", "A Kafka cluster. Delivery is idempotent and waits for all in-sync replicas (`acks=all`); the partition is the one that a Java producer would choose for the key. `topic` and `key` are set here for all queues, or under `to:`, which takes precedence. A record has the payload as its value and the headers `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
@@ -173,8 +173,8 @@ impl Connector for KafkaSpec {
         Arc::new(super::KafkaSink::new(Arc::new(self.clone()), timeout))
     }
 
-    fn validate(&self, timeout: Duration) -> Result<(), crate::message::Failure> {
-        use crate::message::{Class, Failure};
+    fn validate(&self, timeout: Duration) -> Result<(), delaybridge_core::message::Failure> {
+        use delaybridge_core::message::{Class, Failure};
 
         super::client::validate(self, timeout)
             .map_err(|problem| Failure::new(Class::TargetPermanent, "settings", problem))
@@ -185,7 +185,7 @@ impl Connector for KafkaSpec {
         from: &str,
         reader: &str,
         timeout: Duration,
-    ) -> Option<Result<Box<dyn crate::sink::Backlog>, crate::message::Failure>> {
+    ) -> Option<Result<Box<dyn crate::sink::Backlog>, delaybridge_core::message::Failure>> {
         let opened = super::client::KafkaBacklog::open(self, from, reader, timeout);
         Some(opened.map(|backlog| -> Box<dyn crate::sink::Backlog> { Box::new(backlog) }))
     }

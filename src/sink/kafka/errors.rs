@@ -6,8 +6,8 @@
 use delivery_status::Persistence;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-use crate::codes::{Code as Entry, code};
-use crate::message::{About, Class, Failure};
+use delaybridge_core::codes::{Code as Entry, code};
+use delaybridge_core::message::{About, Class, Failure};
 
 /// librdkafka's delivery report of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

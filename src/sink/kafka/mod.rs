@@ -14,9 +14,9 @@ pub use target::{KafkaDestination, KafkaTarget};
 
 pub use client::KafkaSink;
 
-use crate::codes::Codes;
-use crate::settings::keys::{Kind, key};
 use crate::sink::kind::SinkKind;
+use delaybridge_core::codes::Codes;
+use delaybridge_settings::keys::{Kind, key};
 
 /// The kind in the configuration.
 const NAME: &str = "kafka";

@@ -5,8 +5,8 @@
 
 use serde::Serializer;
 
-use crate::settings::keys::Key;
-use crate::settings::reader::{Section, clip};
+use delaybridge_settings::keys::Key;
+use delaybridge_settings::reader::{Section, clip};
 
 /// Why a property is refused.
 #[derive(Clone, Copy)]

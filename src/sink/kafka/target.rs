@@ -8,15 +8,15 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::NAME;
-use crate::message::About;
-use crate::settings::keys::{Group, Key, Kind, key};
-use crate::settings::problem::Spot;
-use crate::settings::reader::Section;
-use crate::settings::shown;
 use crate::sink::headers;
 use crate::sink::kind::RouteSite;
 use crate::sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
-use crate::template::{FillError, Filler, Template};
+use delaybridge_core::message::About;
+use delaybridge_core::template::{FillError, Filler, Template};
+use delaybridge_settings::keys::{Group, Key, Kind, key};
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::shown;
 
 const TOPIC: Key = key("topic", Kind::Template, "Topic.");
 const KEY: Key =

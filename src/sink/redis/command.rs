@@ -2,11 +2,11 @@
 
 use redis::{Cmd, Value};
 
-use crate::link::Side;
-use crate::message::{Class, Failure};
 use crate::sink::headers::IdText;
 use crate::sink::redis::{NAME, RedisDestination};
 use crate::sink::{Destination, Outbound};
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_link::Side;
 
 /// The key that a destination is kept under; empty for one that Redis does not have.
 pub(super) fn key(destination: &Destination) -> &[u8] {

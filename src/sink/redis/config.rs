@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::target::{self, RedisKeys};
 use super::{NAME, RedisSink};
-use crate::link::config::{CONNECTION, PLACES};
-use crate::link::{LinkOptions, Redis, RedisTarget, config};
-use crate::settings::keys::{Group, tables};
-use crate::settings::reader::Section;
 use crate::sink::kind::{self, SinkSettings};
 use crate::sink::{Connector, Sink, SinkRedis};
+use delaybridge_link::config::{CONNECTION, PLACES};
+use delaybridge_link::{LinkOptions, Redis, RedisTarget, config};
+use delaybridge_settings::keys::{Group, tables};
+use delaybridge_settings::reader::Section;
 
 tables! {
     mod sink_redis at "sinks.NAME.redis", "A Redis named by `url`, `sentinel` or `cluster`, else the Redis that holds the queues; the keys of a connection need one of the three. Destination keys may be set here for all queues, or under `to:`, which takes precedence." {

@@ -2,8 +2,8 @@
 //!
 //! A code without a row is `Unknown`: retried, counted, never a success.
 
-use crate::link::{ConnectError, LinkError};
-use crate::message::{About, Class, Failure};
+use delaybridge_core::message::{About, Class, Failure};
+use delaybridge_link::{ConnectError, LinkError};
 
 /// Classifies a failed command; `command` is its name.
 pub(super) fn classify(command: &str, error: &LinkError) -> Failure {
@@ -18,10 +18,10 @@ pub(super) fn classify(command: &str, error: &LinkError) -> Failure {
     if matches!(failure.code, "WRONGTYPE" | "NOPERM" | "CROSSSLOT") { failure.about(About::Target) } else { failure }
 }
 
-fn no_answer(reason: &crate::link::NoAnswer) -> &'static str {
+fn no_answer(reason: &delaybridge_link::NoAnswer) -> &'static str {
     match reason {
-        crate::link::NoAnswer::TimedOut(_) => "timeout",
-        crate::link::NoAnswer::Broken(_) => "connection_lost",
+        delaybridge_link::NoAnswer::TimedOut(_) => "timeout",
+        delaybridge_link::NoAnswer::Broken(_) => "connection_lost",
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::link::{ConnectErrorKind, NoAnswer};
+    use delaybridge_link::{ConnectErrorKind, NoAnswer};
 
     #[test]
     fn every_error_reply_has_its_class() {

@@ -22,13 +22,13 @@ use tokio::task::JoinHandle;
 pub use config::RedisSpec;
 pub use target::{KeyTarget, KeyValue, RedisDestination};
 
-use crate::codes::{Code, Codes, DEFECT, code};
-use crate::link::Redis;
-use crate::message::{Class, Failure, Outcome};
-use crate::settings::keys::{Kind, key};
 use crate::sink::kind::SinkKind;
 use crate::sink::worker_queue::WorkerQueue;
 use crate::sink::{Answers, Destination, Outbound, Sink};
+use delaybridge_core::codes::{Code, Codes, DEFECT, code};
+use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_link::Redis;
+use delaybridge_settings::keys::{Kind, key};
 
 /// The kind in the configuration.
 const NAME: &str = "redis";

@@ -8,15 +8,15 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::NAME;
-use crate::link::{Side, hashed};
-use crate::message::About;
-use crate::settings::keys::{Key, Kind, count_or, key, now};
-use crate::settings::problem::Spot;
-use crate::settings::reader::Section;
-use crate::settings::shown;
 use crate::sink::kind::RouteSite;
 use crate::sink::{Destination, Fixed, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target};
-use crate::template::{FillError, Filler, Template};
+use delaybridge_core::message::About;
+use delaybridge_core::template::{FillError, Filler, Template};
+use delaybridge_link::{Side, hashed};
+use delaybridge_settings::keys::{Key, Kind, count_or, key, now};
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::shown;
 
 const LIST: Key = key("list", Kind::Template, "Key of the list. The payload is pushed to it.");
 const STREAM: Key = key(

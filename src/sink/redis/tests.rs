@@ -6,12 +6,12 @@ use futures_util::future::join_all;
 use redis::Value;
 
 use super::*;
-use crate::link::RedisEndpoint;
-use crate::link::Side;
-use crate::link::test_server::{TestServer, eventually, soon};
-use crate::link::{Link, LinkOptions, LinkState};
 use crate::sink::Destination;
 use crate::sink::contract::{Rig, contract_tests, outbound};
+use delaybridge_link::RedisEndpoint;
+use delaybridge_link::Side;
+use delaybridge_link::test_server::{TestServer, eventually, soon};
+use delaybridge_link::{Link, LinkOptions, LinkState};
 
 fn list(key: &'static str) -> Destination {
     RedisDestination::List { key: key.into(), push: Side::Right }.into()

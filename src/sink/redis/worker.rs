@@ -14,9 +14,9 @@ use redis::{Cmd, Pipeline, Value};
 use tokio::sync::mpsc;
 
 use super::{command, errors};
-use crate::link::{Conn, ConnectError, LinkError, Place, Redis};
-use crate::message::{Class, Failure};
 use crate::sink::worker_queue::WorkItem;
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_link::{Conn, ConnectError, LinkError, Place, Redis};
 
 /// Commands in one pipeline.
 const MAX_COMMANDS: usize = 512;

@@ -8,13 +8,13 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{NAME, StdoutSink};
-use crate::link::Redis;
-use crate::message::About;
-use crate::settings::keys::tables;
-use crate::settings::reader::Section;
 use crate::sink::kind::{self, SinkSettings};
 use crate::sink::{Connector, Destination, Fixed, Sink, SinkAddress, Target};
-use crate::template::{FillError, Filler, Template};
+use delaybridge_core::message::About;
+use delaybridge_core::template::{FillError, Filler, Template};
+use delaybridge_link::Redis;
+use delaybridge_settings::keys::tables;
+use delaybridge_settings::reader::Section;
 
 tables! {
     mod sink_stdout at "sinks.NAME.stdout", "For tests and pipes." {

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::IgnoredAny;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::message::{Class, Failure, lateness};
 use crate::sink::Outbound;
+use delaybridge_core::message::{Class, Failure, lateness};
 
 /// Appends the element's line, newline included.
 ///

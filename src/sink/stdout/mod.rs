@@ -20,12 +20,12 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use config::{StdoutDestination, StdoutSpec};
 
-use crate::codes::{Code, Codes, DEFECT, code};
-use crate::message::{Class, Failure, Outcome};
-use crate::settings::keys::{Kind, key};
 use crate::sink::kind::SinkKind;
 use crate::sink::worker_queue::{WorkItem, WorkerQueue};
 use crate::sink::{Answers, Destination, Outbound, Sink};
+use delaybridge_core::codes::{Code, Codes, DEFECT, code};
+use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_settings::keys::{Kind, key};
 
 /// The kind in the configuration.
 const NAME: &str = "stdout";

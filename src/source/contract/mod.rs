@@ -34,8 +34,8 @@ use crate::ledger::claims::{
 };
 use crate::ledger::store::{Server, Store};
 use crate::ledger::{Answer, DeadLetter, Hints};
-use crate::link::Side;
-use crate::message::MessageId;
+use delaybridge_core::message::MessageId;
+use delaybridge_link::Side;
 
 /// The lease of a claim, where a clause asks for no other.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
@@ -332,7 +332,7 @@ pub(crate) async fn settle_one(rig: &impl Rig, mine: &Mine, step: Move) -> Answe
 }
 
 /// The ids and payloads of elements.
-pub(crate) fn open(rig: &impl Rig, mine: &[Mine]) -> Vec<(crate::message::MessageId, Option<Bytes>)> {
+pub(crate) fn open(rig: &impl Rig, mine: &[Mine]) -> Vec<(delaybridge_core::message::MessageId, Option<Bytes>)> {
     let store = rig.store(A);
     let open = |mine: &Mine| store.open_element(&mine.element);
     mine.iter().map(open).map(|(id, payload)| (id.id, payload.ok())).collect()

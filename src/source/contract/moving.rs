@@ -8,8 +8,8 @@ use super::on_redis::OnRedis;
 use super::walk::Walk;
 use super::*;
 use crate::ledger::{StoreError, TEST_CLOCK};
-use crate::link::slot;
-use crate::link::test_server::eventually;
+use delaybridge_link::slot;
+use delaybridge_link::test_server::eventually;
 
 /// What became of the calls that were made while the slot was on its way.
 #[derive(Debug, Default)]

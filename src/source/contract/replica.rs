@@ -7,7 +7,7 @@ use super::on_redis::OnRedis;
 use super::walk::Walk;
 use super::*;
 use crate::ledger::StoreError;
-use crate::link::test_server::eventually;
+use delaybridge_link::test_server::eventually;
 
 /// What was seen.
 #[derive(Debug, Default)]

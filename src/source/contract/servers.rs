@@ -9,10 +9,10 @@ use redis::aio::MultiplexedConnection;
 use super::LIST;
 use crate::ledger::Source;
 use crate::ledger::redis::RedisStore;
-use crate::link::rights::command::LRANGE;
-use crate::link::rights::{Grant, Pattern, to_connect, to_follow_slots, to_load_scripts, to_wait};
-use crate::link::test_server::{TestServer, eventually, free_port, soon};
-use crate::link::{
+use delaybridge_link::rights::command::LRANGE;
+use delaybridge_link::rights::{Grant, Pattern, to_connect, to_follow_slots, to_load_scripts, to_wait};
+use delaybridge_link::test_server::{TestServer, eventually, free_port, soon};
+use delaybridge_link::{
     Address, ClusterTarget, Conn, Durability, DurableRedis, LinkOptions, Redis, RedisTarget, Script, TEST_CLOCK, slot,
 };
 

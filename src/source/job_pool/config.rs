@@ -12,12 +12,12 @@ use super::record::Format;
 use super::write::Program;
 use crate::ledger::Source;
 use crate::ledger::score::Unit;
-use crate::link::hashed;
-use crate::settings::keys::{Key, Kind, key, tables};
-use crate::settings::problem::Spot;
-use crate::settings::reader::Section;
 use crate::source::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
 use crate::source::zset;
+use delaybridge_link::hashed;
+use delaybridge_settings::keys::{Key, Kind, key, tables};
+use delaybridge_settings::problem::Spot;
+use delaybridge_settings::reader::Section;
 
 tables! {
     mod job_pool at "queues.NAME.source.job_pool", "A pool of jobs: sorted sets with ids, and the jobs in other keys." {

@@ -10,7 +10,7 @@ use super::record::{Field, Format, Record};
 use crate::ledger::claims::{Body, BodyAt};
 use crate::ledger::score::{Score, Unit};
 use crate::ledger::{AllBodies, Junk, NoPayload};
-use crate::message::Identity;
+use delaybridge_core::message::Identity;
 
 /// Longest id in bytes.
 const ID_MAX: usize = 1_024;

@@ -6,8 +6,8 @@ use super::JobPool;
 use super::layout::{ID, Place};
 use crate::ledger;
 use crate::ledger::Activity;
-use crate::link::rights::command::*;
-use crate::link::rights::{Grant, Pattern};
+use delaybridge_link::rights::command::*;
+use delaybridge_link::rights::{Grant, Pattern};
 
 impl JobPool {
     /// The rights on the pool for this activity.

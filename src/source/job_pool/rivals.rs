@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::JobPoolSpec;
 use crate::ledger::StoreError;
-use crate::link::rights::Grant;
-use crate::link::rights::command::{CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB};
-use crate::link::{Conn, listeners, missing_rights};
 use crate::source::competitors::{Client, clients};
+use delaybridge_link::rights::Grant;
+use delaybridge_link::rights::command::{CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB};
+use delaybridge_link::{Conn, listeners, missing_rights};
 
 /// Looks at the clients of the server so often, to see those whose connections do other things between two polls.
 const LOOKS: u32 = 4;

@@ -18,10 +18,10 @@ use crate::ledger::{
     Junk, Leftovers, NoPayload, Packed, Read, Repair, Score, Search, Shape, Source, StatusWrite, StoreError,
     glob_literal, junk_id, millis, text,
 };
-use crate::link::rights::Grant;
-use crate::link::{Conn, Script};
-use crate::message::{Identity, MessageId, Origin};
 use crate::source::config::SourceConfig;
+use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_link::rights::Grant;
+use delaybridge_link::{Conn, Script};
 
 /// A pool of jobs.
 #[derive(Clone)]

@@ -12,7 +12,7 @@ use super::layout::{Layout, Status, StatusAt};
 use super::record::{Field, Format, Record};
 use crate::ledger::claims::{Body, BodyAt, Element};
 use crate::ledger::{StatusWrite, StoreError, text};
-use crate::link::{BadReply, Conn, LinkError, Script};
+use delaybridge_link::{BadReply, Conn, LinkError, Script};
 
 /// Writes the status of jobs, each only if it still is what was read.
 pub(super) static NOTE: LazyLock<Script> =

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{JobPool, JobPoolSpec};
 use crate::ledger::claims::BodyAt;
 use crate::ledger::{Score, StoreError, text};
-use crate::link::{Conn, LinkError};
+use delaybridge_link::{Conn, LinkError};
 
 /// The time after its due time for which HDT3213's program keeps a job, unless it is configured otherwise.
 const KEPT_MS: i64 = 3_600_000;

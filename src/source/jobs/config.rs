@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::JobsSource;
-use crate::jobs::{JobSettings, Keys, Topic};
 use crate::ledger::Source;
-use crate::settings::keys::{Kind, key, tables};
-use crate::settings::reader::Section;
-use crate::settings::shown;
 use crate::source::config::{SourceConfig, SourceKind, SourceSettings};
 use crate::source::zset;
+use delaybridge_jobs::{JobSettings, Keys, Topic};
+use delaybridge_settings::keys::{Kind, key, tables};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::shown;
 
 tables! {
     mod jobs at "queues.NAME.source.jobs", "A topic of the job queue: its due jobs are delivered to the destinations of this queue. Requires the section `jobs` of this file." {

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 
 use super::JobsSource;
-use crate::jobs::WAKE;
 use crate::ledger::{Activity, Source};
-use crate::link::rights::command::*;
-use crate::link::rights::{Grant, Pattern};
+use delaybridge_jobs::WAKE;
+use delaybridge_link::rights::command::*;
+use delaybridge_link::rights::{Grant, Pattern};
 
 impl JobsSource {
     /// The rights on the topic for this activity.

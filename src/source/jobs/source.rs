@@ -7,16 +7,16 @@ use bytes::Bytes;
 
 use super::config::JobsSpec;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
-use crate::jobs::{KINDS, Keys, Record, WAKE};
 use crate::ledger;
 use crate::ledger::score::Unit;
 use crate::ledger::{
     Activity, AllBodies, Announcement, Announcements, BadReply, Bodies, Body, BodyAt, ClaimAdded, CompanionKey, Depths,
     Fields, Hints, Junk, NoPayload, Packed, Read, Repair, Search, Shape, Source, glob_literal, junk_id, millis,
 };
-use crate::link::rights::Grant;
-use crate::message::{Identity, MessageId, Origin};
 use crate::source::zset::{Body as Payload, Naming, ZsetSource, ZsetSpec};
+use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_jobs::{KINDS, Keys, Record, WAKE};
+use delaybridge_link::rights::Grant;
 
 /// A topic.
 #[derive(Clone)]

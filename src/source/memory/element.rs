@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::ledger::{Junk, junk_id};
-use crate::message::MessageId;
+use delaybridge_core::message::MessageId;
 
 /// An element with this id.
 pub fn element(id: MessageId, payload: &[u8]) -> Bytes {

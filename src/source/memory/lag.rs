@@ -9,7 +9,7 @@ use super::replica::Saved;
 use super::server::{MemoryServer, MemoryStore};
 use crate::ledger::StoreError;
 use crate::ledger::claims::{ClaimName, Element, Verdict};
-use crate::link::{Durability, NoAnswer, Shortfall};
+use delaybridge_link::{Durability, NoAnswer, Shortfall};
 
 /// The replicas that a claim has to reach.
 const NEED: Durability = Durability { replicas: 1, aof: false, timeout: Duration::from_secs(1) };

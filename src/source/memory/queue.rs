@@ -9,7 +9,7 @@ use super::fence::Fence;
 use super::zset::Zset;
 use crate::ledger::claims::{ClaimName, Element};
 use crate::ledger::{DeadLetter, Forwarder, Order, Pause};
-use crate::link::Side;
+use delaybridge_link::Side;
 
 #[derive(Clone, Default)]
 pub(super) struct Queue {

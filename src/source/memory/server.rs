@@ -13,12 +13,12 @@ use tokio::sync::watch;
 
 use super::queue::Queue;
 use super::replica::{Replica, Saved};
-use crate::clock::{Instant, RedisClock};
 use crate::ledger::claims::{ClaimName, Element};
 use crate::ledger::store::{Call, Home, Server};
 use crate::ledger::{DeadLetter, Pause, Subject};
 use crate::ledger::{Read, StoreError, millis};
-use crate::link::{History, NoAnswer};
+use delaybridge_core::clock::{Instant, RedisClock};
+use delaybridge_link::{History, NoAnswer};
 
 /// The time of the server when it is made, in ms.
 const START_MS: i64 = 1_800_000_000_000;

@@ -13,7 +13,7 @@ use crate::ledger::{
     Announcement, BATCH_ENTRIES, DeadLetter, Depths, Forwarder, Order, Pauses, Read, Score, Stats, Subject,
     UpkeepRequest, UpkeepState, Upkept, millis,
 };
-use crate::metric::SourceTerms;
+use delaybridge_core::metric::SourceTerms;
 
 impl Store for MemoryStore {
     fn home(&self) -> &dyn Home {

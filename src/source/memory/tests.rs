@@ -8,13 +8,13 @@ use futures_util::FutureExt;
 
 use super::zset::Zset;
 use super::*;
-use crate::clock::{Followed, follow_tokio};
 use crate::ledger::claims::{ClaimReply, Move};
 use crate::ledger::store::{Claims, Server, Store};
 use crate::ledger::{Answer, StoreError};
-use crate::message::MessageId;
 use crate::source::contract::walk::Walk;
 use crate::source::contract::{self, A, LIST, Mine, Parts, Places, Rig, contract_tests, id, seeds};
+use delaybridge_core::clock::{Followed, follow_tokio};
+use delaybridge_core::message::MessageId;
 
 /// A queue in memory, on paused time.
 pub(in crate::source) struct MemoryRig {

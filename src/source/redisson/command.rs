@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Redisson, RedissonSource};
 use crate::ledger::{Fields, StoreError, millis, text};
-use crate::link::Conn;
+use delaybridge_link::Conn;
 
 impl RedissonSource {
     /// Offers one packed element as Redisson does, `delay` from now by Redis's clock; returns the due time in ms, and

@@ -10,10 +10,10 @@ use super::RedissonSource;
 use super::key_tag::{tagged, works_in_cluster};
 use super::metric_names::METRIC_NAMES;
 use crate::ledger::Source;
-use crate::settings::keys::{Kind, key, tables};
-use crate::settings::reader::Section;
-use crate::settings::shown;
 use crate::source::config::{SourceConfig, SourceKind, SourceSettings};
+use delaybridge_settings::keys::{Kind, key, tables};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::shown;
 
 tables! {
     mod redisson at "queues.NAME.source.redisson", "An `RDelayedQueue` and its destination queue." {

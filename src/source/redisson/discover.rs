@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::Redisson;
 use crate::ledger::{Fields, StoreError};
-use crate::link::{Conn, listeners};
+use delaybridge_link::{Conn, listeners};
 
 const PREFIX: &str = "redisson_delay_queue_timeout:";
 

@@ -14,7 +14,7 @@ use super::RedissonSource;
 use super::scripts::of_the_command_line;
 use crate::ledger::fsck::{COMPARED, Check, Fault, Found, Held, Repair, Suspect};
 use crate::ledger::{Kind, StoreError, members, redis_now_ms, text};
-use crate::link::{Conn, Script};
+use delaybridge_link::{Conn, Script};
 
 /// Entries of a list that one script searches: 36 ns each.
 const SEARCHED: usize = 130_000;

@@ -1,6 +1,6 @@
 //! The part that all keys of a queue have in common. Only for comparing: the keys that the daemon uses are in `keys`.
 
-use crate::link::hashed;
+use delaybridge_link::hashed;
 
 /// The text that Redisson appends to its prefixes: the name itself if it has a brace, else the name in braces.
 pub(crate) fn tagged(name: &str) -> String {

@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 
-use crate::message::MessageId;
+use delaybridge_core::message::MessageId;
 
 /// The layout of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

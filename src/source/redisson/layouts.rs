@@ -3,7 +3,7 @@
 use super::Redisson;
 use super::layout::Layout;
 use crate::ledger::{Place, Shape, Show, StoreError};
-use crate::link::Conn;
+use delaybridge_link::Conn;
 
 /// Elements at either end of Z whose layout is read.
 const ENDS: usize = 50;
@@ -49,9 +49,9 @@ mod tests {
 
     use crate::ledger::claims::Header;
     use crate::ledger::{Ledger, Place, Score, Shape};
-    use crate::message::{Identity, MessageId, Origin};
     use crate::source::redisson::layout::{self, Layout};
     use crate::source::redisson::{ListCleanup, RedissonSource};
+    use delaybridge_core::message::{Identity, MessageId, Origin};
 
     fn ledger() -> Ledger {
         Ledger::new(std::sync::Arc::new(RedissonSource::new("q", true, true, ListCleanup::Auto)), [0; 8])

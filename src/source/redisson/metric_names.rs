@@ -1,6 +1,6 @@
 //! The names of Redisson's own gauges and log lines.
 
-use crate::metric::{Definition, SourceTerms};
+use delaybridge_core::metric::{Definition, SourceTerms};
 
 /// The names of what Redisson's queues have and others have not.
 pub static METRIC_NAMES: SourceTerms = SourceTerms {

@@ -8,7 +8,7 @@ use super::Redisson;
 use super::restore::Moved;
 use super::scripts::of_the_command_line;
 use crate::ledger::{BATCH_BYTES, Fields, StoreError, fitting, text};
-use crate::link::{Conn, Script};
+use delaybridge_link::{Conn, Script};
 
 static MIGRATE: LazyLock<Script> =
     LazyLock::new(|| of_the_command_line("migrate", include_str!("scripts/migrate.lua")));

@@ -43,7 +43,7 @@ pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 pub use self::source::RedissonSource;
 use crate::ledger::claims::Element;
 use crate::ledger::{Ledger, Packed, Shape};
-use crate::message::{Identity, MessageId, Origin};
+use delaybridge_core::message::{Identity, MessageId, Origin};
 
 /// One queue of Redisson with its ledger, as one process sees it.
 pub struct Redisson {

@@ -2,7 +2,7 @@
 
 use super::Redisson;
 use crate::ledger::{Kind, Members, StoreError, members};
-use crate::link::Conn;
+use delaybridge_link::Conn;
 
 impl Redisson {
     /// Entries of L from the `first` on, whole: at least one unless the end is reached.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::layout::{self, Junk};
 use super::{Redisson, RedissonSource};
 use crate::ledger::{BATCH_BYTES, BadReply, Fields, StoreError, fitting, millis, text};
-use crate::link::Conn;
+use delaybridge_link::Conn;
 
 /// An element and the payload in it, of either layout.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::layout::{self, Layout};
 use super::scripts::of_the_command_line;
 use crate::ledger::claims::Element;
 use crate::ledger::{BATCH_BYTES, BadReply, Fields, StoreError, fitting, text};
-use crate::link::{Conn, Script};
+use delaybridge_link::{Conn, Script};
 
 static RESTORE: LazyLock<Script> =
     LazyLock::new(|| of_the_command_line("restore", include_str!("scripts/restore.lua")));
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use crate::ledger::BATCH_ENTRIES;
     use crate::ledger::claims::Header;
-    use crate::message::{MessageId, Origin};
+    use delaybridge_core::message::{MessageId, Origin};
 
     fn entry(origin: Origin, element: &[u8]) -> Element {
         let mut member = Header::redriven(origin, MessageId(*b"RANDOM8B"), 5_000, vec![]).encode();

@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::{ListCleanup, RedissonSource};
 use crate::ledger::Activity;
-use crate::link::rights::command::*;
-use crate::link::rights::{Grant, Pattern};
+use delaybridge_link::rights::command::*;
+use delaybridge_link::rights::{Grant, Pattern};
 
 impl RedissonSource {
     /// The rights on Redisson's keys for this activity.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::Redisson;
 use crate::ledger;
 use crate::ledger::millis;
-use crate::link::{Conn, LinkError, Memory};
+use delaybridge_link::{Conn, LinkError, Memory};
 
 /// The server answers; how long that takes is the round trip.
 ///

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use crate::ledger::claims::{self, Patch};
 use crate::ledger::{self, Clock, Fragments};
-use crate::link::Script;
+use delaybridge_link::Script;
 
 /// Redisson's half.
 const FRAGMENTS: Fragments = Fragments {

@@ -15,10 +15,10 @@ use crate::ledger::{
     Repair, Rescued, Score, Search, Source, StoreError, Transfer, Upkeep, UpkeepRequest, Upkept, glob_literal,
     large_head, millis, text,
 };
-use crate::link::rights::Grant;
-use crate::link::{Conn, Script};
-use crate::message::{Identity, MessageId, Origin};
-use crate::metric::SourceTerms;
+use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_core::metric::SourceTerms;
+use delaybridge_link::rights::Grant;
+use delaybridge_link::{Conn, Script};
 
 /// A queue as Redisson keeps it.
 #[derive(Clone)]

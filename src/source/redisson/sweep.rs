@@ -8,7 +8,7 @@ use super::{Redisson, RedissonSource};
 use crate::ledger::{
     BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, Start, StoreError, UpkeepRequest, UpkeepState, Upkept, millis, text,
 };
-use crate::link::Conn;
+use delaybridge_link::Conn;
 
 /// The time to wait for a sweeping daemon before another one continues.
 const SWEEP_LEASE: Duration = Duration::from_secs(10);

@@ -10,11 +10,11 @@ use super::identity::Naming;
 use super::keys::{tag, works_in_cluster};
 use crate::ledger::Source;
 use crate::ledger::score::Unit;
-use crate::settings::keys::{Key, Kind, key, tables};
-use crate::settings::reader::Section;
-use crate::settings::shown;
 use crate::source::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
-use crate::template::Template;
+use delaybridge_core::template::Template;
+use delaybridge_settings::keys::{Key, Kind, key, tables};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::shown;
 
 tables! {
     mod zset at "queues.NAME.source.zset", "A sorted set whose members are the payloads and whose scores are the due times. Identical members are one member in Redis: a second `ZADD` only changes its score." {

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::message::{Identity, MessageId};
-use crate::template::{ElementInfo, Fields, Filler, Template};
+use delaybridge_core::message::{Identity, MessageId};
+use delaybridge_core::template::{ElementInfo, Fields, Filler, Template};
 
 /// The origin of the ids of a queue's elements.
 #[derive(Debug, Clone, Serialize)]

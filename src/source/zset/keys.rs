@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::link::hashed;
+use delaybridge_link::hashed;
 
 /// The key, what the ledger's keys share with it, and its channel.
 #[derive(Debug, Clone)]

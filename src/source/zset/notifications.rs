@@ -1,6 +1,6 @@
 //! Keyspace notifications: the server may announce changes of sorted sets.
 
-use crate::link::Conn;
+use delaybridge_link::Conn;
 
 /// Whether additions to sorted sets are announced under the names of their keys; `None` where that may not be asked.
 pub async fn announced(conn: &Conn) -> Option<bool> {

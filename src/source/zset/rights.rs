@@ -3,8 +3,8 @@
 use super::ZsetSource;
 use crate::ledger;
 use crate::ledger::Activity;
-use crate::link::rights::command::*;
-use crate::link::rights::{Grant, Pattern};
+use delaybridge_link::rights::command::*;
+use delaybridge_link::rights::{Grant, Pattern};
 
 impl ZsetSource {
     /// The rights on the set for this activity.

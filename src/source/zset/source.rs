@@ -15,8 +15,8 @@ use crate::ledger::{
     Activity, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read,
     Repair, Score, Search, Shape, Source, glob_literal, large_head, millis, text,
 };
-use crate::link::rights::Grant;
-use crate::message::{Identity, MessageId, Origin};
+use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_link::rights::Grant;
 
 /// A sorted set that is a queue.
 #[derive(Clone)]

@@ -1,10 +1,10 @@
 //! The cost of the scripts of claims.
 
 use bytes::Bytes;
-use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::ledger::claims::{
     Buried, ClaimName, Header, Move, Part, TakeOverReply, TakeOverRequest, Verdict,
 };
+use delaybridge_core::message::{MessageId, Origin};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delaybridge::jobs::{
+use delaybridge_jobs::{
     JobId, JobQueue, JobSettings, JobState, Limits, NewJob, Release, Reserved, SCRIPTS, Token, Topic, Which,
 };
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge::config;
-use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::Score;
 use delaybridge::source::ledger::claims::Header;
 use delaybridge::source::ledger::{
     Acted, DeadLetter, Import, Ledger, Located, Order, Place, Removal, Restored, Show, restore_end,
 };
+use delaybridge_core::message::{MessageId, Origin};
 
 use super::*;
 

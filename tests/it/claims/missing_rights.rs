@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::link::Side;
 use delaybridge::source::ledger::claims::{
     ClaimName, ClaimRequest, Element, Header, Move, Part, TakeOverRequest, Verdict, Whole, Writer,
 };
@@ -12,6 +11,7 @@ use delaybridge::source::ledger::{Hints, TEST_CLOCK};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::{Keys, ListCleanup};
 use delaybridge::source::store::Claims;
+use delaybridge_link::Side;
 
 use super::rig::{Rig, source};
 use super::snapshot::{Names, PUSHED, Snapshot};

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaybridge::config::load_str;
-use delaybridge::link::RedisEndpoint;
-use delaybridge::link::{Conn, Link, LinkOptions, Side};
-use delaybridge::settings::Secret;
 use delaybridge::sink::redis::KeyTarget;
 use delaybridge::source::ledger::TEST_CLOCK;
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::Redisson;
-use delaybridge::template::Template;
+use delaybridge_core::template::Template;
+use delaybridge_link::RedisEndpoint;
+use delaybridge_link::{Conn, Link, LinkOptions, Side};
+use delaybridge_settings::Secret;
 use redis::aio::MultiplexedConnection;
 
 use crate::harness::{RedisServer, ServerOptions, least};

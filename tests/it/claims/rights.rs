@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge::config::load_str;
-use delaybridge::link::Side;
-use delaybridge::message::Origin;
 use delaybridge::operate::acl::{AclPurpose, users};
 use delaybridge::source::ledger::claims::ClaimName;
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::{Start, UpkeepRequest};
+use delaybridge_core::message::Origin;
+use delaybridge_link::Side;
 use futures_util::future::join_all;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use delaybridge::link::Side;
-use delaybridge::message::Class;
 use delaybridge::source::ledger::Answer;
 use delaybridge::source::ledger::claims::{ClaimName, Element, Header, Move, Part, Verdict, Writer};
 use delaybridge::source::store::Claims;
+use delaybridge_core::message::Class;
+use delaybridge_link::Side;
 
 use super::daemon::{Batch, Sent};
 use super::list::Treatment;

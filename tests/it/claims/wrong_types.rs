@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::link::Side;
 use delaybridge::source::ledger::claims::{ClaimName, ClaimRequest, Header, Move, Part, TakeOverRequest, Verdict};
 use delaybridge::source::ledger::{Answer, DeadLetter, Hints, Located, Place, Removal};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::{Keys, ListCleanup, Redisson};
 use delaybridge::source::store::Claims;
 use delaybridge::source::{Score, Start, StoreError, UpkeepRequest};
+use delaybridge_link::Side;
 
 use super::rig::{Rig, source};
 use super::snapshot::Names;

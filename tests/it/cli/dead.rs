@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::link::{Link, LinkOptions};
 use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict};
 use delaybridge::source::ledger::{Hints, sink_hash};
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::{Redisson, open_entry};
+use delaybridge_link::{Link, LinkOptions};
 use redis::AsyncCommands;
 
 use super::{ask, config};

@@ -165,7 +165,7 @@ async fn letters_go_out_as_lines_and_come_back_as_they_were() {
 /// The reasons for filters are those that the daemon writes, and those of operators.
 #[test]
 fn every_reason_of_a_dead_letter_can_be_filtered_by() {
-    let written: Vec<&str> = delaybridge::telemetry::labels::DeadReason::ALL.iter().map(|word| word.as_str()).collect();
+    let written: Vec<&str> = delaybridge_telemetry::labels::DeadReason::ALL.iter().map(|word| word.as_str()).collect();
     let known: Vec<&str> =
         delaybridge::operate::dead::REASONS.into_iter().filter(|reason| *reason != "killed").collect();
     assert_eq!(known, written);

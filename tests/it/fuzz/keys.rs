@@ -5,10 +5,6 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use delaybridge::jobs::{
-    JobError, JobSettings, JobState, KINDS, LocalId, NewJob, Release, SCRIPTS, TOPICS, Token, Which,
-};
-use delaybridge::message::MessageId;
 use delaybridge::source::ledger::Hints;
 use delaybridge::source::ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Header, TakeOverReply, TakeOverRequest,
@@ -17,6 +13,10 @@ use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::layout::{self, Layout};
 use delaybridge::source::store::Claims;
+use delaybridge_core::message::MessageId;
+use delaybridge_jobs::{
+    JobError, JobSettings, JobState, KINDS, LocalId, NewJob, Release, SCRIPTS, TOPICS, Token, Which,
+};
 
 use super::*;
 use crate::claims::rig::{Rig as Claiming, source};

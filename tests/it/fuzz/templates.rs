@@ -1,7 +1,7 @@
 //! Templates: compiled, and filled twice, by the daemon and by the few lines below.
 
-use delaybridge::message::{Identity, MessageId};
-use delaybridge::template::{ElementInfo, Filler, Template};
+use delaybridge_core::message::{Identity, MessageId};
+use delaybridge_core::template::{ElementInfo, Filler, Template};
 use redisson_codecs::bytes::Bytes;
 use redisson_codecs::{Codec, decode};
 use serde_json::{Value, json};

@@ -12,10 +12,10 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use delaybridge::config::load_str;
-use delaybridge::link::SentinelTarget;
-use delaybridge::link::{RedisEndpoint, RedisTarget};
 use delaybridge::model::Config;
 use delaybridge::operate::acl::{AclPurpose, AclVersion, User, users};
+use delaybridge_link::SentinelTarget;
+use delaybridge_link::{RedisEndpoint, RedisTarget};
 
 /// The variable that passes the password to a process, and the password.
 pub const PASSWORD: (&str, &str) = ("DELAYBRIDGE_TEST_PASSWORD", "least");
@@ -214,7 +214,7 @@ pub fn endpoint(open: RedisEndpoint, config: &Config, more: &[&str]) -> RedisEnd
     let rules: Vec<_> = user.rules(server.dialect).into_iter().chain(more.iter().map(ToString::to_string)).collect();
     RedisEndpoint {
         username: Some(new_user(&server, &rules)),
-        password: Some(delaybridge::settings::Secret::Literal(PASSWORD.1.into())),
+        password: Some(delaybridge_settings::Secret::Literal(PASSWORD.1.into())),
         ..open
     }
 }

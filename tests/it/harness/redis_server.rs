@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use delaybridge::link::RedisEndpoint;
+use delaybridge_link::RedisEndpoint;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use rustix::process::Signal;

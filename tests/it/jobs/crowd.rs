@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::jobs::{JobError, JobQueue, JobSettings, NewJob, SCRIPTS, Topic, TopicSettings};
-use delaybridge::link::RedisEndpoint;
-use delaybridge::link::{Link, LinkOptions};
+use delaybridge_jobs::{JobError, JobQueue, JobSettings, NewJob, SCRIPTS, Topic, TopicSettings};
+use delaybridge_link::RedisEndpoint;
+use delaybridge_link::{Link, LinkOptions};
 use tokio::time::Instant;
 
 use crate::harness::RedisServer;
@@ -160,7 +160,7 @@ async fn consumers_are_killed_and_every_job_is_finished_once_or_dead() {
     let mut dead_numbers = Vec::new();
     while dead_numbers.len() < usize::try_from(dead).expect("a number") {
         let page =
-            jobs.peek(&topic(), delaybridge::jobs::JobState::Dead, dead_numbers.len() as u64, 100).await.expect("peek");
+            jobs.peek(&topic(), delaybridge_jobs::JobState::Dead, dead_numbers.len() as u64, 100).await.expect("peek");
         assert!(!page.is_empty(), "{dead} are dead, {} are shown", dead_numbers.len());
         assert!(page.iter().all(|job| job.attempts == 3 && job.reason == "ttr"), "dead only after all tries");
         dead_numbers.extend(page.into_iter().map(|job| String::from_utf8(job.body.to_vec()).expect("a number")));

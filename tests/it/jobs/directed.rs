@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use delaybridge::jobs::{
+use delaybridge_jobs::{
     Due, JobError, JobId, JobState, LocalId, MAX_BATCH, NewJob, SCRIPTS, Token, TopicSettings, Which,
 };
 use redis::AsyncCommands;
@@ -14,7 +14,7 @@ use crate::harness::ServerOptions;
 
 const NOW: i64 = 1_800_000_000_000;
 
-fn unlimited() -> delaybridge::jobs::JobSettings {
+fn unlimited() -> delaybridge_jobs::JobSettings {
     let mut settings = settings();
     settings.defaults = TopicSettings { max_jobs: None, dead_max_len: None, ..settings.defaults };
     settings
@@ -55,7 +55,7 @@ async fn a_full_server_takes_no_job_and_lets_all_out() {
         for (n, job) in popped.iter().enumerate() {
             match n {
                 0 if released < 20 => {
-                    let how = delaybridge::jobs::Release::Uncounted;
+                    let how = delaybridge_jobs::Release::Uncounted;
                     jobs.release(&job.id, job.token, Duration::ZERO, how, "").await.expect("release");
                     released += 1;
                 }

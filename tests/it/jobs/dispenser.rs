@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use delaybridge::jobs::{Dispenser, Due, JobError, JobQueue, NewJob, PopRequest, Reserved, SCRIPTS, Topic, WAKE};
-use delaybridge::link::RedisEndpoint;
-use delaybridge::link::{Link, LinkOptions, Subscriber};
+use delaybridge_jobs::{Dispenser, Due, JobError, JobQueue, NewJob, PopRequest, Reserved, SCRIPTS, Topic, WAKE};
+use delaybridge_link::RedisEndpoint;
+use delaybridge_link::{Link, LinkOptions, Subscriber};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::jobs::{
+use delaybridge_jobs::{
     Due, JobError, JobId, JobQueue, JobSettings, JobState, Limits, LocalId, NewJob, SCRIPTS, Topic,
 };
-use delaybridge::link::{Link, LinkOptions};
+use delaybridge_link::{Link, LinkOptions};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delaybridge::jobs::{JobError, Limits, NewJob, TopicSettings};
+use delaybridge_jobs::{JobError, Limits, NewJob, TopicSettings};
 
 use super::random::settings;
 use super::rig::{Rig, on_test_clock, topic};

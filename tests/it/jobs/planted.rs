@@ -2,8 +2,8 @@
 
 use std::panic::AssertUnwindSafe;
 
-use delaybridge::jobs::{Patch, Scripts};
-use delaybridge::link::Clock;
+use delaybridge_jobs::{Patch, Scripts};
+use delaybridge_link::Clock;
 use futures_util::FutureExt;
 
 use super::random::History;

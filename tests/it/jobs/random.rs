@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use delaybridge::jobs::{
+use delaybridge_jobs::{
     Due, JobError, JobId, JobQueue, JobSettings, LocalId, NewJob, Release, Scripts, Settled, Token, TopicSettings,
     Which,
 };
-use delaybridge::link::LinkError;
+use delaybridge_link::LinkError;
 
 use super::model::{Aged, Job, Model, Place, Verdict};
 use super::rig::{Dump, Rig, on_test_clock, topic};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use delaybridge::jobs::{JobQueue, JobSettings, Scripts, Topic, rights};
-use delaybridge::link::RedisEndpoint;
-use delaybridge::link::rights::{Dialect, Rules, to_connect, to_follow_slots, to_load_scripts};
-use delaybridge::link::{Address, Clock, ClusterTarget, LinkOptions, Redis, RedisTarget, TEST_CLOCK};
-use delaybridge::settings::Secret;
+use delaybridge_jobs::{JobQueue, JobSettings, Scripts, Topic, rights};
+use delaybridge_link::RedisEndpoint;
+use delaybridge_link::rights::{Dialect, Rules, to_connect, to_follow_slots, to_load_scripts};
+use delaybridge_link::{Address, Clock, ClusterTarget, LinkOptions, Redis, RedisTarget, TEST_CLOCK};
+use delaybridge_settings::Secret;
 use redis::aio::MultiplexedConnection;
 
 use crate::harness::{RedisServer, ServerOptions, cluster};

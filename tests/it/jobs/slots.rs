@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use delaybridge::jobs::{Scripts, TOPICS};
-use delaybridge::link::TEST_CLOCK;
+use delaybridge_jobs::{Scripts, TOPICS};
+use delaybridge_link::TEST_CLOCK;
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::link::Side;
-use delaybridge::message::Origin;
 use delaybridge::source::ledger::Answer;
 use delaybridge::source::ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Element, Move, Part, TakeOverReply, TakeOverRequest,
     Verdict, Whole, Writer,
 };
 use delaybridge::source::store::InFlight;
+use delaybridge_core::message::Origin;
+use delaybridge_link::Side;
 
 use super::rig::{A, B, LEASE, Rig, bytes, element};
 

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::link::Side;
 use delaybridge::source::ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Element, Move, TakeOverRequest, Verdict, Whole,
 };
+use delaybridge_link::Side;
 
 use super::rig::{A, B, LEASE, Rig, element};
 use crate::harness::monitor::{Executed, Monitor};

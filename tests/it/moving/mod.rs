@@ -11,11 +11,11 @@ mod shadow;
 
 use std::sync::Arc;
 
-use delaybridge::link::{Conn, Link, LinkOptions};
-use delaybridge::message::{MessageId, Origin};
 use delaybridge::source::ledger::claims::{Header, Writer};
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::Redisson;
+use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_link::{Conn, Link, LinkOptions};
 
 use crate::harness::RedisServer;
 use crate::harness::daemon::{ConfigFile, cli};

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use delaybridge::message::Origin;
+use delaybridge_core::message::Origin;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 

@@ -3,7 +3,7 @@
 //! A panel names metrics of the catalogue, from which unit, description and filter labels are taken. An unknown name
 //! panics, and a metric without a panel fails a test, so the two stay consistent.
 
-use delaybridge::telemetry::catalogue::Definition;
+use delaybridge_telemetry::catalogue::Definition;
 
 use super::catalogue;
 

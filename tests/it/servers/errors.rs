@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use delaybridge::link::RedisEndpoint;
-use delaybridge::link::{Conn, ConnectErrorKind, Link, LinkError, LinkOptions, LinkState, server_code};
-use delaybridge::settings::Secret;
+use delaybridge_link::RedisEndpoint;
+use delaybridge_link::{Conn, ConnectErrorKind, Link, LinkError, LinkOptions, LinkState, server_code};
+use delaybridge_settings::Secret;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value, cmd};
 

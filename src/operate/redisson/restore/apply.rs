@@ -7,8 +7,6 @@ use serde::Serialize;
 
 use super::sweep::until_no_ghost_is_left;
 use super::{ConfirmedElement, KeptCount, RestorePlan, Stay, entry, explain};
-use crate::clock::Instant;
-use crate::message::Origin;
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::progress::{Progress, ProgressWatch, ended};
 use crate::operate::release;
@@ -16,6 +14,8 @@ use crate::operate::session::Queue;
 use crate::source::ledger::Place;
 use crate::source::ledger::claims::Element;
 use crate::source::redisson::{Back, Held, Kept, Moved, Restored as Reply, put_back, restore_end};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::Origin;
 
 /// Bytes of payloads for the ready list that are sorted in memory at a time; one more is taken whatever its size.
 const SORTED_BYTES: usize = 64 << 20;
@@ -277,8 +277,8 @@ fn weight(payload: &Bytes) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::MessageId;
     use crate::source::ledger::claims::Header;
+    use delaybridge_core::message::MessageId;
 
     #[test]
     fn of_many_payloads_the_latest_are_kept_in_their_order() {

@@ -9,12 +9,12 @@ use serde::Serialize;
 pub use self::apply::{RestoreOutcome, apply};
 pub use self::plan::{RestorePlan, plan};
 use super::Layout;
-use crate::message::MessageId;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::plural;
 use crate::operate::release;
 use crate::operate::session::Queue;
 use crate::source::redisson::{AtWork, Kept, Restored as Reply};
+use delaybridge_core::message::MessageId;
 
 /// The options of a restore.
 #[derive(Debug, Clone, Copy, Default)]

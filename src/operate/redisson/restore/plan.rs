@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::super::name;
 use super::{ConfirmedElement, KeptCount, Layout, RestoreOptions, Stay, entry, refusal};
-use crate::message::{Class, MessageId, Origin};
 use crate::model::Config;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::release;
@@ -15,6 +14,7 @@ use crate::source::ledger::claims::Element;
 use crate::source::ledger::{Place, sink_hash};
 use crate::source::redisson::layout;
 use crate::source::redisson::{Kept, open_entry, put_back};
+use delaybridge_core::message::{Class, MessageId, Origin};
 
 /// The changes that a restore would make.
 #[derive(Debug, Clone, Serialize)]

@@ -4,14 +4,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{BUSY, Claimer};
-use crate::backoff::{Backoff, Jitter};
 use crate::pipeline::claim::lost::Lost;
 use crate::pipeline::claim::outstanding::{ClaimAnswer, ClaimCall, ClaimReplied, PendingClaim};
 use crate::pipeline::claim::record::ClaimContents;
 use crate::pipeline::claim::reply;
 use crate::source::StoreError;
 use crate::source::ledger::claims::{ClaimName, ClaimReply, Claimed, Element, TakeOverReply};
-use crate::telemetry::labels::{ReleaseReason, Stage, Wakeup};
+use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_telemetry::labels::{ReleaseReason, Stage, Wakeup};
 
 /// Waits after Redis refused claims.
 const REFUSED: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::None);

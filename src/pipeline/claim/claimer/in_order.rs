@@ -6,7 +6,7 @@ use super::Claimer;
 use super::order::ClaimOrder;
 use crate::pipeline::claim::lost::Lost;
 use crate::source::StoreError;
-use crate::telemetry::labels::Wakeup;
+use delaybridge_telemetry::labels::Wakeup;
 
 /// Wait before a look at Redis that had no answer is repeated.
 const AGAIN: Duration = Duration::from_millis(5);

@@ -1,8 +1,8 @@
 //! The heartbeat of a claimer, and what a gap in it means for the leases.
 
-use crate::clock::Instant;
 use crate::pipeline::queue::Queue;
-use crate::telemetry::status::Heartbeat;
+use delaybridge_core::clock::Instant;
+use delaybridge_telemetry::status::Heartbeat;
 
 /// The heartbeat of a claimer.
 pub(super) struct Pulse {

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::message::Class;
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::circuit::{Allow, Circuit, Transition};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::Class;
 
 /// Elements in flight without any answer for this long: the destination is silent.
 const SILENT: Duration = Duration::from_millis(100);

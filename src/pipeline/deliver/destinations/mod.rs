@@ -15,11 +15,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use self::lane::{DestinationLane, LaneDecision, Share};
-use crate::clock::Instant;
-use crate::message::Class;
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::circuit::{Allow, Transition};
 use crate::sink::Destination;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::Class;
 
 /// Destinations that are remembered.
 const MOST: usize = 1_000;

@@ -1,8 +1,8 @@
 //! Tests of the destinations: waits, shares, bounds, what is forgotten.
 
 use super::*;
-use crate::clock::Instant;
-use crate::message::Class;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::Class;
 
 const SECOND: Duration = Duration::from_secs(1);
 const ROOM: Room = Room { count: 100, bytes: 1 << 20 };

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use crate::backoff::{Backoff, Jitter};
-use crate::clock::Instant;
-use crate::message::Class;
+use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::Class;
 
 /// Failures in a row, with no success between, that open a breaker.
 const THRESHOLD: u32 = 5;

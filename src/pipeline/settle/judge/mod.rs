@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use crate::backoff::{Backoff, Jitter};
-use crate::message::{Class, Failure, Outcome};
 use crate::model::{RetryPolicy, Unroutable};
 use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
-use crate::telemetry::labels::DeadReason;
+use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_telemetry::labels::DeadReason;
 
 /// One round: an element was given to those of its sinks that had not confirmed it, and all of them have answered, or
 /// the daemon gave up waiting.

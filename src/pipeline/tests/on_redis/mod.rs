@@ -8,9 +8,6 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
-use crate::link::rights::{to_connect, to_load_scripts};
-use crate::link::test_server::{TestServer, eventually, soon};
-use crate::link::{Link, LinkOptions};
 use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::claimer;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
@@ -20,7 +17,10 @@ use crate::source::ledger::Ledger;
 use crate::source::redis::RedisStore;
 use crate::source::redisson::Redisson;
 use crate::source::redisson::layout::{self, Layout};
-use crate::telemetry::events::Events;
+use delaybridge_link::rights::{to_connect, to_load_scripts};
+use delaybridge_link::test_server::{TestServer, eventually, soon};
+use delaybridge_link::{Link, LinkOptions};
+use delaybridge_telemetry::events::Events;
 
 /// One process with one queue, on a runtime of its own with two threads.
 struct Bridge {
@@ -76,7 +76,7 @@ impl Bridge {
             let source = self.source.as_ref().expect("a queue of Redisson");
             source.offer(&conn, element.into(), Duration::ZERO).await.unwrap();
         }
-        self.queue.alarm.ring(crate::telemetry::labels::Wakeup::Published);
+        self.queue.alarm.ring(delaybridge_telemetry::labels::Wakeup::Published);
     }
 
     /// The value of one series, written as in the text format; 0 if it is not there.

@@ -13,8 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::wire::{Trouble, Wire};
 use super::{FakeSink, MINUTE, id, spec};
-use crate::clock::{Followed, Instant, follow_tokio};
-use crate::message::{Failure, Outcome};
 use crate::model::QueueSpec;
 use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::{claimer, pollers};
@@ -29,8 +27,10 @@ use crate::pipeline::watch;
 use crate::sink::{Destination, Outbound, Sink};
 use crate::source::memory::{MemoryServer, MemoryStore, element};
 use crate::source::store::Store;
-use crate::telemetry::events::Events;
-use crate::telemetry::labels::Wakeup;
+use delaybridge_core::clock::{Followed, Instant, follow_tokio};
+use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_telemetry::events::Events;
+use delaybridge_telemetry::labels::Wakeup;
 
 /// Longer than anything that a claim of [`spec`] waits for: a minute, and the time-out of its sink.
 pub const STALLED_AFTER: Duration = Duration::from_secs(85);

@@ -11,10 +11,6 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Instant, RedisClock};
-use crate::link::{History, NoAnswer};
-use crate::message::Identity;
-use crate::metric::SourceTerms;
 use crate::source::ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Settled, TakeOverReply,
     TakeOverRequest, Verdict, Whole,
@@ -23,6 +19,10 @@ use crate::source::ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use crate::source::memory::{MemoryServer, MemoryStore};
 use crate::source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use crate::source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
+use delaybridge_core::clock::{Instant, RedisClock};
+use delaybridge_core::message::Identity;
+use delaybridge_core::metric::SourceTerms;
+use delaybridge_link::{History, NoAnswer};
 
 /// How a connection misbehaves, drawn for each call.
 #[derive(Debug, Clone, Copy, Default)]

@@ -10,8 +10,8 @@ use lapin::{Channel, ErrorKind};
 use tokio::time::timeout;
 
 use super::session::AmqpSession;
-use crate::message::Failure;
 use crate::sink::amqp::errors;
+use delaybridge_core::message::Failure;
 
 /// Opens a channel. The session is given up, and not up any more, if it can never open one again.
 ///

@@ -15,11 +15,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::ExposeSecret;
 
 use super::session::{AmqpSession, Socket};
-use crate::link::tls;
-use crate::message::{Class, Failure};
-use crate::settings::{Secret, TlsFiles};
 use crate::sink::amqp::errors;
 use crate::sink::amqp::{AmqpLogin, AmqpSpec};
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_link::tls;
+use delaybridge_settings::{Secret, TlsFiles};
 
 /// `host:port/vhost`, for messages to a person; never with a password.
 pub(super) fn address(spec: &AmqpSpec, node: usize) -> String {
@@ -139,7 +139,7 @@ fn password_of(path: &Path) -> Result<String, String> {
 /// The files are read at every connect, because certificates are rotated. The crypto provider is the process's.
 fn tls(files: Option<&TlsFiles>) -> Result<Option<RustlsConnector>, String> {
     let Some(files) = files else { return Ok(None) };
-    crate::link::tls::init();
+    delaybridge_link::tls::init();
     let mut config = RustlsConnectorConfig::default();
     match &files.ca_file {
         // Only this CA: a configured CA replaces the system's.

@@ -53,10 +53,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::aside::AsideRoutes;
 use self::supervisor::ConnectionState;
-use crate::message::{Class, Failure, Outcome};
 use crate::sink::amqp::{AmqpSpec, NAME, errors};
 use crate::sink::worker_queue::WorkerQueue;
 use crate::sink::{Answers, Destination, Outbound, Sink};
+use delaybridge_core::message::{Class, Failure, Outcome};
 
 /// Elements that wait for the worker; later ones wait in `deliver`.
 const QUEUE: usize = 1024;

@@ -29,10 +29,10 @@ use super::session::AmqpSession;
 use super::supervisor::{self, ConnectionState};
 use super::suspects::{ChannelEnd, Suspects};
 use super::{SinkContext, channels, draining};
-use crate::message::{About, Failure};
 use crate::sink::Destination;
 use crate::sink::amqp::errors::{self, ChannelError, Scope};
 use crate::sink::worker_queue::WorkItem;
+use delaybridge_core::message::{About, Failure};
 
 /// Elements taken from the queue at once.
 const MANY: usize = 512;

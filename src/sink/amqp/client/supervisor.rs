@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::connect::connect;
 use super::session::AmqpSession;
 use super::topology;
-use crate::backoff::{Backoff, Jitter};
-use crate::clock::Instant;
-use crate::message::{Class, Failure};
 use crate::sink::amqp::AmqpSpec;
+use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
 
 /// Upper bound of the first wait after a round of failed attempts; doubles from there.
 const FIRST_WAIT: Duration = Duration::from_millis(50);

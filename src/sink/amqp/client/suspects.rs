@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::message::MessageId;
+use delaybridge_core::message::MessageId;
 
 /// Suspects that are remembered: more than a queue may have in flight. Forgetting them costs their neighbours a doubt.
 const MOST: usize = 16 * 1024;

@@ -11,10 +11,10 @@ use lapin::{Channel, ErrorKind, ExchangeKind};
 
 use super::channels;
 use super::session::AmqpSession;
-use crate::message::{Class, Failure};
 use crate::sink::Destination;
 use crate::sink::amqp::errors;
 use crate::sink::amqp::{AmqpArgument, AmqpDestination, AmqpQueue, AmqpTopology, NAME};
+use delaybridge_core::message::{Class, Failure};
 
 /// Declares exchange, queue and binding; what is there already must be the same.
 ///

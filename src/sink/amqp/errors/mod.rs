@@ -5,7 +5,7 @@
 
 use lapin::ErrorKind;
 
-use crate::message::{About, Class, Failure};
+use delaybridge_core::message::{About, Class, Failure};
 
 /// Reply codes of the protocol that the sink acts upon.
 pub(super) const ACCESS_REFUSED: u16 = 403;

@@ -19,7 +19,7 @@ use super::connection::{Http1Connection, Http2Connection};
 use super::errors;
 use super::tasks::Tasks;
 use super::tls::{self, Tls};
-use crate::message::Failure;
+use delaybridge_core::message::Failure;
 
 /// A new connection.
 #[derive(Debug)]

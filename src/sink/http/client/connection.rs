@@ -10,7 +10,7 @@ use hyper::{Request, Response, Version};
 use tokio::sync::watch;
 
 use super::body::Slices;
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 /// Longest age of a connection: a name may get another address, and a balancer other servers.
 const OLDEST: Duration = Duration::from_secs(300);

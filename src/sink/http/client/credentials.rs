@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 
 use super::super::{HttpSpec, secrets};
 use super::signature::Signer;
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 /// Longest age of what was read. The files are small; a rotated secret is used within a second.
 const FRESH: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use hyper::{HeaderMap, StatusCode, Uri};
 
 use super::super::HttpSpec;
 use super::super::url::default_port;
-use crate::message::{About, Class, Failure};
+use delaybridge_core::message::{About, Class, Failure};
 
 /// Method, scheme, host and port, for messages to a person. Path and query may hold a token or a part of the payload, so
 /// no message has them.

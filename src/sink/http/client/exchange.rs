@@ -18,9 +18,9 @@ use super::credentials::Credentials;
 use super::pool::Pool;
 use super::retry_after::{self, RetryPause};
 use super::{errors, request};
-use crate::clock::Instant;
-use crate::message::{Class, Failure, Outcome};
 use crate::sink::Outbound;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure, Outcome};
 
 /// Bytes of an answer that are read. A longer one is as good as complete; its connection is closed.
 const ANSWER_BYTES: usize = 64 << 10;

@@ -47,9 +47,9 @@ use self::pool::Pool;
 use self::retry_after::RetryPause;
 use self::tasks::Tasks;
 use super::{HttpDestination, HttpProbe, HttpSpec, NAME};
-use crate::clock::Instant;
-use crate::message::{Failure, Outcome};
 use crate::sink::{Destination, Outbound, Sink};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Failure, Outcome};
 
 /// The interval at which connections that have been idle for too long are closed.
 const PRUNE: Duration = Duration::from_secs(5);

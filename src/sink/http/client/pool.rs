@@ -8,8 +8,8 @@ use tokio::sync::Mutex as Turn;
 
 use super::connect::{HttpConnector, OpenedConnection};
 use super::connection::{Http1Connection, Http2Connection, ReadyConnection};
-use crate::clock::Instant;
-use crate::message::Failure;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::Failure;
 
 /// Time for which an unused connection of HTTP/1.1 is kept. Shorter than the 5 s after which common servers close it, so that
 /// a request rarely meets a connection that is being closed, which would leave open whether it arrived.

@@ -10,9 +10,9 @@ use super::super::{HttpSpec, Method, names};
 use super::body::Slices;
 use super::credentials::Credentials;
 use super::errors::attempt;
-use crate::message::{Class, Failure};
 use crate::sink::Outbound;
 use crate::sink::headers::Standard;
+use delaybridge_core::message::{Class, Failure};
 
 /// The daemon's `User-Agent`.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("delaybridge/", env!("CARGO_PKG_VERSION")));

@@ -9,7 +9,7 @@ use hyper::HeaderMap;
 use hyper::header::{DATE, HeaderName, RETRY_AFTER};
 use parking_lot::Mutex;
 
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 /// The longest wait that is obeyed. A mistaken header must not stop a queue for days.
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);

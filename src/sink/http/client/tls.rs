@@ -10,8 +10,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::Mutex;
 
-use crate::clock::Instant;
-use crate::settings::TlsFiles;
+use delaybridge_core::clock::Instant;
+use delaybridge_settings::TlsFiles;
 
 /// Longest age of the settings. They are kept for a while because sessions are resumed by them, and because the
 /// system's certificates are a large file.
@@ -26,7 +26,7 @@ pub(super) struct Tls {
 
 impl Tls {
     pub(super) fn new(files: TlsFiles) -> Tls {
-        crate::link::tls::init();
+        delaybridge_link::tls::init();
         Tls { files, made: Mutex::default() }
     }
 
@@ -91,5 +91,5 @@ fn certificates(path: &Path, key: &str) -> Result<Vec<CertificateDer<'static>>, 
 /// Explains a failed handshake; `None` for a connection that only broke.
 pub(super) fn explain(error: &io::Error) -> Option<String> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
-    Some(crate::link::tls::explain(error, "server", "http://"))
+    Some(delaybridge_link::tls::explain(error, "server", "http://"))
 }

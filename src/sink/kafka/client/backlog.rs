@@ -13,10 +13,10 @@ use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::settings::{password, security};
-use crate::clock::Instant;
-use crate::message::{Class, Failure};
 use crate::sink::kafka::{KafkaSpec, errors};
 use crate::sink::{Backlog, BacklogMessage};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
 
 /// Messages that are handed out together.
 const PAGE: usize = 100;

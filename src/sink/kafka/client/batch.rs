@@ -22,10 +22,10 @@ use super::deliver::RecordDelivery;
 use super::producer::Producer;
 use super::reports::{BatchReports, ReportTo};
 use super::{KafkaSink, record, slot};
-use crate::clock::Instant;
-use crate::message::{Failure, Outcome};
 use crate::sink::kafka::errors::{self, DeliveryReport};
 use crate::sink::{Answers, Outbound};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Failure, Outcome};
 
 /// Bytes copied into the local queue, after which the time is read again: a lease may end meanwhile.
 const COPIED: usize = 1 << 20;

@@ -10,11 +10,11 @@ use super::producer::{self, Defect, Producer};
 use super::record;
 use super::settings::ProducerPurpose;
 use super::topics::{self, TopicAnswer};
-use crate::clock::Instant;
-use crate::message::{Class, Failure};
 use crate::sink::kafka::errors;
 use crate::sink::kafka::{KafkaDestination, KafkaSpec, NAME};
 use crate::sink::{Destination, together};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
 
 /// Time allowed, after the topics' answer, for a refusal of what an idempotent producer needs: it asks for it at the
 /// same time and reports only a refusal.

@@ -14,11 +14,11 @@ use super::reports::ReportTo;
 use super::slot::{self, Slot};
 use super::topics::{TopicAnswer, TopicHealth};
 use super::{KafkaSink, record, settings};
-use crate::clock::Instant;
-use crate::message::{Class, Failure, Outcome};
 use crate::sink::Outbound;
 use crate::sink::kafka::errors::{self, DeliveryReport};
 use crate::sink::kafka::{KafkaDestination, NAME};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure, Outcome};
 
 /// Time for which an element waits for room in the local queue before it fails with backpressure.
 const ROOM_WAIT: Duration = Duration::from_millis(200);

@@ -9,8 +9,8 @@ use parking_lot::{Mutex, MutexGuard};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::sync::watch;
 
-use crate::message::{Class, Failure};
 use crate::sink::kafka::errors;
+use delaybridge_core::message::{Class, Failure};
 
 /// A reason for which nothing can be delivered until a person fixes something.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,10 +30,10 @@ use tokio::sync::Semaphore;
 pub(super) use backlog::KafkaBacklog;
 pub(super) use settings::validate;
 
-use crate::message::{Failure, Outcome};
 use crate::sink::kafka::{KafkaDestination, KafkaSpec, NAME};
 use crate::sink::{Answers, Destination, Outbound, Sink};
 use batch::RoomWaiters;
+use delaybridge_core::message::{Failure, Outcome};
 use producer::Defect;
 use settings::ProducerPurpose;
 use slot::Slot;

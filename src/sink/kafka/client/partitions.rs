@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 /// Topics that are remembered.
 const MOST: usize = 1_000;

@@ -31,11 +31,11 @@ use super::known::KnownTopics;
 use super::record;
 use super::reports::ReportTo;
 use super::settings::{self, ProducerPurpose};
-use crate::clock::Instant;
-use crate::message::{Class, Failure};
 use crate::sink::Outbound;
 use crate::sink::kafka::KafkaSpec;
 use crate::sink::kafka::errors::DeliveryReport;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
 
 /// Duration of one round of the thread: nothing is purged or closed faster.
 ///

@@ -7,9 +7,9 @@ use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, DefaultProducerContext};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::message::{Class, Failure};
-use crate::settings::Secret;
 use crate::sink::kafka::{KafkaSpec, SaslMechanism};
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_settings::Secret;
 
 /// The purpose of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,9 +205,9 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::settings::TlsFiles;
     use crate::sink::kafka::client::tests::spec;
     use crate::sink::kafka::{KafkaCompression, KafkaSasl};
+    use delaybridge_settings::TlsFiles;
 
     const TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -8,8 +8,8 @@ use futures_util::future::{BoxFuture, Shared};
 
 use super::producer::{Defect, Producer, blocking};
 use super::settings::ProducerPurpose;
-use crate::message::{Class, Failure};
 use crate::sink::kafka::KafkaSpec;
+use delaybridge_core::message::{Class, Failure};
 use parking_lot::{Mutex, MutexGuard};
 
 type Made = Result<Arc<Producer>, Failure>;

@@ -168,7 +168,7 @@ mod tests {
     use super::super::settings::ProducerPurpose;
     use super::super::tests::spec;
     use super::*;
-    use crate::clock::Instant;
+    use delaybridge_core::clock::Instant;
 
     const PATIENT: Duration = Duration::from_secs(60);
 

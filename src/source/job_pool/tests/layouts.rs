@@ -68,8 +68,10 @@ fn damaged_jobs_are_read_or_refused() {
                     damaged.truncate(random.usize(..=damaged.len()));
                 }
                 let damaged = Bytes::from(damaged);
-                let _ =
-                    (pool.body_at(&damaged), pool.open(crate::message::Origin::Delayed, MessageId([0; 8]), &damaged));
+                let _ = (
+                    pool.body_at(&damaged),
+                    pool.open(delaybridge_core::message::Origin::Delayed, MessageId([0; 8]), &damaged),
+                );
                 let body = Body::Here { bytes: damaged, read_ms: 0 };
                 let _ = (spec.layout.payload(&body), spec.layout.topic(&body));
             }

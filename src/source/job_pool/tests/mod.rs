@@ -22,11 +22,11 @@ use crate::ledger::redis::{RedisServer, RedisStore};
 use crate::ledger::score::Unit;
 use crate::ledger::store::{Server, Store};
 use crate::ledger::{Activity, Bodies, Ledger, Score, Source, Use};
-use crate::link::{Conn, Side};
-use crate::message::MessageId;
 use crate::source::contract::on_redis::OnRedis;
 use crate::source::contract::servers::{Daemon, Servers};
 use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, seeds};
+use delaybridge_core::message::MessageId;
+use delaybridge_link::{Conn, Side};
 
 /// A pool on servers of its own, under the clock of the test.
 pub(super) struct PoolRig {

@@ -4,11 +4,11 @@ use super::*;
 use crate::ledger::claims::{ClaimReply, Move, Settled, Verdict};
 use crate::ledger::store::Claims;
 use crate::ledger::{Answer, StoreError, TEST_CLOCK};
-use crate::link::rights::command::LRANGE;
-use crate::link::rights::{Grant, Pattern, to_connect, to_load_scripts};
-use crate::link::test_server::soon;
-use crate::link::{Link, LinkOptions};
 use crate::source::contract::{Mine, ms, name, request};
+use delaybridge_link::rights::command::LRANGE;
+use delaybridge_link::rights::{Grant, Pattern, to_connect, to_load_scripts};
+use delaybridge_link::test_server::soon;
+use delaybridge_link::{Link, LinkOptions};
 
 /// A hash of jobs in JSON with a status, and a hash beside them.
 fn shared() -> Preset {

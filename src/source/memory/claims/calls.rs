@@ -16,7 +16,7 @@ use crate::ledger::claims::{
 };
 use crate::ledger::store::{Call, Claims, InFlight};
 use crate::ledger::{NoPayload, millis};
-use crate::message::{Identity, Origin};
+use delaybridge_core::message::{Identity, Origin};
 
 /// Claims of which the elements are counted.
 const COUNTED: usize = 1_000;

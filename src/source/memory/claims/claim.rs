@@ -7,7 +7,7 @@ use super::super::queue::Queue;
 use super::super::zset::Zset;
 use crate::ledger::claims::{ClaimReply, ClaimRequest, Claimed, Contents, EXPIRED_SHOWN, Element, Header, Writer};
 use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, Leftovers, millis};
-use crate::message::{MessageId, Origin};
+use delaybridge_core::message::{MessageId, Origin};
 
 /// Places that elements are claimed from.
 const PLACES: usize = 3;

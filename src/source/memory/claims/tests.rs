@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::clock::follow_tokio;
 use crate::ledger::StoreError;
 use crate::ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Element, Move, Part, TakeOverRequest, Verdict, Whole,
 };
 use crate::ledger::store::{Claims, Server, Store};
-use crate::message::MessageId;
 use crate::source::memory::{Fault, MemoryServer, MemoryStore, Op, element};
+use delaybridge_core::clock::follow_tokio;
+use delaybridge_core::message::MessageId;
 
 const OWNER: [u8; 8] = [1; 8];
 const LEASE: Duration = Duration::from_secs(10);

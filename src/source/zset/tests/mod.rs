@@ -16,12 +16,12 @@ use crate::ledger::redis::RedisServer;
 use crate::ledger::score::Unit;
 use crate::ledger::store::{Server, Store};
 use crate::ledger::{Activity, Ledger, Score, Source, Use};
-use crate::link::Side;
-use crate::message::{MessageId, Origin};
 use crate::source::contract::on_redis::OnRedis;
 use crate::source::contract::servers::{Daemon, Servers};
 use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, request, seeds};
-use crate::template::Template;
+use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_core::template::Template;
+use delaybridge_link::Side;
 
 /// A set under the clock of the test.
 struct ZsetRig {

@@ -7,10 +7,10 @@ use lapin::BasicProperties;
 use lapin::options::BasicPublishOptions;
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 
-use crate::message::{About, Class, Failure};
 use crate::sink::amqp::{AmqpDestination, AmqpProperty, AmqpSpec, NAME};
 use crate::sink::headers::Standard;
 use crate::sink::{Destination, Outbound};
+use delaybridge_core::message::{About, Class, Failure};
 
 /// A publication without its body.
 #[derive(Debug)]

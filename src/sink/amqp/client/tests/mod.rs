@@ -14,11 +14,11 @@ use futures_util::future::join_all;
 
 use self::rabbit::{Admin, Node, Trouble, destination};
 use super::AmqpSink;
-use crate::message::{About, Class, Failure, Outcome};
 use crate::sink::Sink;
 use crate::sink::amqp::AmqpSpec;
 use crate::sink::contract::{Rig, contract_tests};
 use crate::sink::{Destination, Outbound};
+use delaybridge_core::message::{About, Class, Failure, Outcome};
 
 /// A sink for tests that wait for its time-out.
 fn impatient_sink(spec: AmqpSpec) -> Arc<AmqpSink> {

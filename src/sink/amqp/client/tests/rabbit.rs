@@ -11,9 +11,9 @@ use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, Exchange
 use secrecy::SecretString;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::settings::Secret;
 use crate::sink::Destination;
 use crate::sink::amqp::{AmqpDestination, AmqpLogin, AmqpSpec};
+use delaybridge_settings::Secret;
 
 /// How long a test waits for anything before it fails.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);

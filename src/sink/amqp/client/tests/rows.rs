@@ -4,10 +4,10 @@ use lapin::ExchangeKind;
 
 use super::rabbit::{login, spec_on};
 use super::*;
-use crate::clock::Instant;
-use crate::settings::Secret;
 use crate::sink::amqp::{AmqpArgument, AmqpLogin, AmqpQueue, AmqpTopology};
 use crate::sink::contract::outbound;
+use delaybridge_core::clock::Instant;
+use delaybridge_settings::Secret;
 
 fn queue_of(name: &str) -> Destination {
     destination("", name)

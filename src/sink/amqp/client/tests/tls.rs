@@ -4,9 +4,9 @@ use brokers::{Rabbit, RabbitOptions};
 
 use super::rabbit::{login, spec_on};
 use super::*;
-use crate::settings::TlsFiles;
 use crate::sink::amqp::AmqpLogin;
 use crate::sink::contract::outbound;
+use delaybridge_settings::TlsFiles;
 
 /// A node that knows the certificate's name as a user.
 fn start() -> Rabbit {

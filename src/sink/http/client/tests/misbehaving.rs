@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::raw::Raw;
 use super::*;
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use super::super::{HttpDestination, HttpOrigin, HttpProbe, HttpSpec, Method};
 use super::HttpSink;
-use crate::message::{Class, Failure, Outcome};
-use crate::settings::TlsFiles;
 use crate::sink::contract::outbound;
 use crate::sink::{Destination, Outbound, Sink};
+use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_settings::TlsFiles;
 
 /// A path of the sink's server.
 fn to(path: &str) -> Destination {

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::raw::Raw;
 use super::server::{Options, Server};
 use super::*;
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 const KEPT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 

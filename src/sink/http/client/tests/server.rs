@@ -26,7 +26,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::super::super::{HttpOrigin, HttpSpec};
 use super::super::body::Slices;
 use super::plain;
-use crate::settings::TlsFiles;
+use delaybridge_settings::TlsFiles;
 
 /// A request as it was received.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ impl Server {
     }
 
     pub(super) async fn with(options: Options) -> Server {
-        crate::link::tls::init();
+        delaybridge_link::tls::init();
         let dir = tempfile::tempdir().unwrap();
         let desk = Desk {
             seen: Mutex::default(),

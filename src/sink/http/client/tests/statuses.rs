@@ -2,8 +2,8 @@
 
 use super::server::Server;
 use super::*;
-use crate::clock::Instant;
-use crate::message::About;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::About;
 
 #[tokio::test]
 async fn every_status_has_its_class() {

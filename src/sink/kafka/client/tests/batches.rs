@@ -11,10 +11,10 @@ use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Error};
 
 use super::rig::{Shared, new_topic, records};
 use super::{spec, topic};
-use crate::message::{Class, Failure};
 use crate::sink::contract::outbound;
 use crate::sink::kafka::{KafkaSink, KafkaSpec};
 use crate::sink::{Answers, Outbound, Sink};
+use delaybridge_core::message::{Class, Failure};
 
 /// Long enough that only what must time out does.
 const PATIENT: Duration = Duration::from_secs(60);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::rig::{Alone, PATIENCE, new_topic, plain, records, unique};
 use super::topic;
-use crate::clock::Instant;
 use crate::sink::Destination;
 use crate::sink::Sink;
 use crate::sink::contract::{Rig, contract_tests, outbound};
 use crate::sink::kafka::KafkaSink;
+use delaybridge_core::clock::Instant;
 
 /// Each test has the broker to itself: what one stalls, another would miss.
 struct KafkaRig {

@@ -10,14 +10,14 @@ use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Error};
 
 use super::{reported, spec, topic};
-use crate::clock::Instant;
-use crate::message::{About, Class, Failure};
 use crate::sink::Outbound;
 use crate::sink::Sink;
 use crate::sink::contract::{anywhere, outbound};
 use crate::sink::kafka::KafkaSink;
 use crate::sink::kafka::KafkaSpec;
 use crate::sink::kafka::client::known::TOPICS;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{About, Class, Failure};
 
 type Cluster = MockCluster<'static, DefaultProducerContext>;
 

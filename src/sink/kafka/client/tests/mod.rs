@@ -9,10 +9,10 @@ mod rig;
 use std::time::Duration;
 
 use super::KafkaSink;
-use crate::message::{Class, Failure};
 use crate::sink::Sink;
 use crate::sink::kafka::{KafkaCompression, KafkaDestination, KafkaSpec};
 use crate::sink::{Destination, Outbound};
+use delaybridge_core::message::{Class, Failure};
 
 /// The specification of a plain sink.
 pub(super) fn spec(brokers: &str) -> KafkaSpec {

@@ -10,14 +10,14 @@ use futures_util::future::join_all;
 
 use super::rig::{Alone, PATIENCE, Record, Shared, new_topic, plain, records, unique};
 use super::{reported, spec, topic};
-use crate::clock::Instant;
-use crate::message::{About, Class, Failure};
-use crate::settings::{Secret, TlsFiles};
 use crate::sink::Outbound;
 use crate::sink::Sink;
 use crate::sink::contract::outbound;
 use crate::sink::kafka::KafkaSink;
 use crate::sink::kafka::{KafkaDestination, KafkaSasl, KafkaSpec, SaslMechanism};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{About, Class, Failure};
+use delaybridge_settings::{Secret, TlsFiles};
 
 /// Long enough that nothing times out that need not.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -12,7 +12,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Headers, Message};
 use rdkafka::{Offset, TopicPartitionList};
 
-use crate::clock::Instant;
+use delaybridge_core::clock::Instant;
 
 /// How long a test waits for anything before it fails.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
