@@ -54,7 +54,7 @@ pub struct QueueSpec {
     /// The use of due elements.
     pub mode: Mode,
     /// Destinations, each with a sink of its own: at least one, unless the mode is rescue.
-    pub to: Vec<RouteSpec>,
+    pub to: Box<[RouteSpec]>,
     /// Times and number of an element's attempts.
     pub retry: Arc<RetryPolicy>,
     /// Exact length that the dead-letter stream is trimmed to; only with `allow_loss: true`.

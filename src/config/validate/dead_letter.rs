@@ -40,7 +40,7 @@ pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -
         return DeadLetterDraft { max_len, ..DeadLetterDraft::default() };
     };
     let to = at.read(sink, &name.spot).map(|(target, spot)| {
-        let message = MessageSpec { headers: Vec::new(), envelope: Envelope::Raw };
+        let message = MessageSpec { headers: Box::default(), envelope: Envelope::Raw };
         (RouteSpec { sink: name.value.as_str().into(), target, message }, spot)
     });
     DeadLetterDraft { max_len, sink: Some(sink.name.clone()), to }

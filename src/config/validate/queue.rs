@@ -141,7 +141,7 @@ fn one<'a>(
             durability: durability(section, mode).map(Box::new),
             order: order.map(Box::new),
             mode,
-            to,
+            to: to.into(),
             retry,
             dead_letter_max_len: dead.max_len,
             dead_letter_to: dead_letter_to.map(Box::new),

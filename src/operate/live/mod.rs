@@ -316,7 +316,7 @@ mod tests {
 
     fn redisson(list_cleanup: ListCleanup) -> RedissonSpec {
         RedissonSpec {
-            name: "q".to_owned(),
+            name: "q".into(),
             consume: Consume { delayed: true, ready: true },
             list_cleanup,
             ghost_max_age: Duration::from_secs(30),

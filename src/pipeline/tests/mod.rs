@@ -77,7 +77,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         mode: Mode::Deliver,
         id: "q".into(),
         source: Arc::new(RedissonSpec {
-            name: "q".to_owned(),
+            name: "q".into(),
             consume: Consume { delayed: true, ready: true },
             list_cleanup: ListCleanup::Auto,
             ghost_max_age: Duration::from_secs(30),
@@ -113,7 +113,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
 
 /// Bare payloads to this sink.
 fn route(sink: &str) -> RouteSpec {
-    let message = MessageSpec { headers: Vec::new(), envelope: Envelope::Raw };
+    let message = MessageSpec { headers: Box::default(), envelope: Envelope::Raw };
     RouteSpec { sink: sink.into(), target: Arc::new(StdoutSpec), message }
 }
 

@@ -39,7 +39,7 @@ pub(crate) static KIND: SourceKind = SourceKind {
 #[derive(Debug, Clone, Serialize)]
 pub struct RedissonSpec {
     /// Mapped name of the queue: the key of its ready list.
-    pub name: String,
+    pub name: Box<str>,
     /// The elements that are consumed.
     pub consume: Consume,
     /// The way in which claimed elements leave Redisson's list.
@@ -94,7 +94,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let consume = Consume { delayed: words.contains(&"delayed"), ready: words.contains(&"ready") };
     let cleanups = [("auto", ListCleanup::Auto), ("exact", ListCleanup::Exact)];
     let spec = RedissonSpec {
-        name,
+        name: name.into(),
         consume,
         list_cleanup: section.word(&redisson::LIST_CLEANUP, &cleanups).unwrap_or(ListCleanup::Auto),
         ghost_max_age: section.duration(&redisson::GHOST_MAX_AGE),

@@ -56,7 +56,7 @@ impl Envelope {
 #[derive(Debug, Clone)]
 pub struct MessageSpec {
     /// The user's headers.
-    pub headers: Vec<(Arc<str>, Template)>,
+    pub headers: Box<[(Arc<str>, Template)]>,
     /// The kind of body.
     pub envelope: Envelope,
 }

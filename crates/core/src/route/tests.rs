@@ -100,7 +100,7 @@ fn a_template_knows_what_it_needs() {
 }
 
 fn spec(envelope: Envelope) -> MessageSpec {
-    MessageSpec { headers: Vec::new(), envelope }
+    MessageSpec { headers: Box::default(), envelope }
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn headers_are_filled_in_order() {
     let mut spec = spec(Envelope::Raw);
     spec.headers = [("b", "${payload.orderId}"), ("a", "x")]
         .map(|(name, text)| (name.into(), Template::compile(text).unwrap()))
-        .to_vec();
+        .into();
     let message = spec.message(&element(), &payload(Codec::Json, ORDER)).unwrap();
     assert_eq!(message.headers, [("b".into(), "A-7".to_owned()), ("a".into(), "x".to_owned())]);
 }
@@ -180,7 +180,7 @@ fn headers_are_filled_in_order() {
 #[test]
 fn a_header_that_cannot_be_filled_names_the_field_and_not_the_value() {
     let mut spec = spec(Envelope::Raw);
-    spec.headers.push(("tenant".into(), template("${payload.tenant}")));
+    spec.headers = [spec.headers.into_vec(), vec![("tenant".into(), template("${payload.tenant}"))]].concat().into();
     let error = spec.message(&element(), &payload(Codec::Json, ORDER)).unwrap_err();
     let message = "fill template of headers.tenant: the element has no text, number or boolean `payload.tenant`; a default is written `${payload.tenant:-...}`";
     assert_eq!((error.code(), error.to_string().as_str()), ("template_field_missing", message));
@@ -263,7 +263,7 @@ fn java_types_are_stripped_from_the_data() {
 fn cloudevents_are_headers_in_front_of_the_users() {
     fn check(payload: Payload, due_ms: Option<i64>, expected: &[&str]) {
         let mut spec = spec(event(EventMode::Binary, EventData::Raw));
-        spec.headers = vec![("tenant".into(), template("a"))];
+        spec.headers = [("tenant".into(), template("a"))].into();
         let element = ElementInfo { due_ms, ..element() };
         let routed = spec.message(&element, &payload).unwrap();
         assert_eq!(routed.body.as_ptr(), payload.bytes().as_ptr());
