@@ -25,7 +25,8 @@ fn sections() -> Vec<Codes> {
     let mut sections = vec![table::DEAD];
     sections.extend(link::codes::CODES);
     sections.push(sink::codes::EVERY_SINK);
-    sections.extend(sink_kinds::KINDS.iter().map(|kind| (kind.codes)()));
+    // A kind that this binary was built without has no codes.
+    sections.extend(sink_kinds::KINDS.iter().map(|kind| (kind.codes)()).filter(|codes| !codes.list.is_empty()));
     sections.push(payloads);
     sections
 }

@@ -37,7 +37,5 @@ fn codes() -> Codes {
     let text = "Codes of the brokers and of librdkafka, spelt as they spell them. A record that may be in the log all the \
                 same is `ambiguous`, with any code.";
     let list = errors::CODES.iter().cloned().chain(errors::documented()).collect::<Vec<_>>().into();
-    #[cfg(not(feature = "kafka"))]
-    let list = std::borrow::Cow::Borrowed(&[][..]);
     Codes { title: "Kafka", text, list }
 }

@@ -66,7 +66,7 @@ pub struct Wanted {
 /// A status, and how it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// The place of the queue.
+    /// The place of the status.
     pub at: StatusAt,
     /// While the daemon has the job.
     pub reserved: String,

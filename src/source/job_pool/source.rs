@@ -55,7 +55,7 @@ impl JobPool {
     }
 
     /// The unit of the scores, in the words of the scripts.
-    fn unit(&self) -> [Bytes; 3] {
+    fn unit_args(&self) -> [Bytes; 3] {
         self.spec.score.factors().map(text)
     }
 
@@ -82,7 +82,7 @@ impl Source for JobPool {
     }
 
     fn claim_args(&self, _hints: &Hints, ahead: Duration) -> Vec<Bytes> {
-        [text(self.buckets.len()), text(millis(ahead))].into_iter().chain(self.unit()).collect()
+        [text(self.buckets.len()), text(millis(ahead))].into_iter().chain(self.unit_args()).collect()
     }
 
     fn claim_added(&self, mut added: Fields) -> Result<ClaimAdded, BadReply> {
@@ -91,7 +91,7 @@ impl Source for JobPool {
     }
 
     fn depth_args(&self) -> Vec<Bytes> {
-        [text(self.buckets.len())].into_iter().chain(self.unit()).collect()
+        [text(self.buckets.len())].into_iter().chain(self.unit_args()).collect()
     }
 
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {

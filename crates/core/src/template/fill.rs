@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::Template;
 use crate::message::Identity;
 
@@ -110,17 +108,6 @@ impl<'a> Filler<'a> {
     /// Returns an error if the element lacks a field without a default.
     pub fn text(&self, template: &Template, place: &dyn std::fmt::Display) -> Result<String, FillError> {
         template.fill(self).map_err(|field| FillError::MissingField { place: place.to_string(), field })
-    }
-
-    /// Fills a template as bytes. A template without placeholders shares them instead of copying.
-    ///
-    /// # Errors
-    /// As [`text`](Self::text).
-    pub fn bytes(&self, template: &Template, place: &str) -> Result<Bytes, FillError> {
-        match template.static_bytes() {
-            Some(bytes) => Ok(bytes.clone()),
-            None => self.text(template, &place).map(Bytes::from),
-        }
     }
 
     /// Fills a template and checks the result with `unfit`, which returns what is wrong with it. A template without
