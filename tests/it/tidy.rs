@@ -305,7 +305,7 @@ const TESTS_READ_CONFIGURATIONS: &[&str] = &["pipeline", "reload", "operate", "c
 
 /// Whether this line of the file is in a module of tests.
 fn is_test(source: &Source, line: usize) -> bool {
-    let within = source.code.find("\nmod tests {").is_some_and(|at| line >= line_of(&source.code, at));
+    let within = source.code.find("mod tests {").is_some_and(|at| line >= line_of(&source.code, at));
     within || source.path.contains("/tests/") || source.path.ends_with("/tests.rs")
 }
 
