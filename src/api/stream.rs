@@ -1,4 +1,6 @@
 //! The byte stream of one connection: it reports what has left, and ends when its client stops reading.
+//!
+//! Hyper is used without a framework, so that the connection's writes are ours.
 
 use std::io;
 use std::pin::Pin;

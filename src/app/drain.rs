@@ -2,6 +2,9 @@
 //!
 //! It has two deadlines. Until `abandon`, sinks may answer; after it, elements still at a sink are released. Until
 //! `give_up`, verdicts are written; elements left after it come back when their leases expire.
+//!
+//! `abandon` is at 70 % of `shutdown_timeout`, `give_up` at 90 %. Sinks and connections close after that, the HTTP server
+//! last. The exit code reports the remaining elements.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

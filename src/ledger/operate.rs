@@ -1,4 +1,8 @@
 //! Requests of an operator: another time for an element that waits, its end, another life for a dead letter.
+//!
+//! Each request is one script. It compares the member and the score that were seen, and the hash of a body, and changes
+//! nothing if one differs; then the element is searched again. A new first due time is announced where Redisson's clients
+//! listen, otherwise on the presence channel.
 
 use std::sync::LazyLock;
 

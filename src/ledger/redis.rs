@@ -1,4 +1,9 @@
 //! Queues in Redis: the ledger and the source of each, over the connection to the server that has it.
+//!
+//! Durable claims: with `durability`, claims of a queue use a connection of their own, followed by `WAIT`. A claim is
+//! answered only when it is durable. Otherwise the claimed elements are released and the call returns an error, so the
+//! pipeline knows nothing of replicas. After an unknown answer the claim is found by its name, and its contents must be
+//! durable too.
 
 use std::sync::Arc;
 use std::time::Duration;

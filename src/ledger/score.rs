@@ -4,6 +4,8 @@
 //! source knows which time a score means. The conversion is here and nowhere else. In scripts a bound is made by the same
 //! arithmetic (`raw` in `zset/scripts/claims/keys.lua`): one multiplication, one division, one addition of doubles, each
 //! rounded alike everywhere. So Redis and the daemon agree on every score whether it is due.
+//!
+//! An entry keeps its score in its header (`Source::id_from_score`), so that it can go back.
 
 pub use delaybridge_link::Score;
 

@@ -2,6 +2,8 @@
 //! or both in the memory of a test (`source::memory`).
 //!
 //! The contract suite of `source` holds every implementation to the same behaviour.
+//!
+//! `Store`, `Home` and `Server` are all that the pipeline knows of a queue. No call takes a connection.
 
 use std::sync::Arc;
 use std::time::Duration;

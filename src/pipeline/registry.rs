@@ -8,6 +8,10 @@
 //! What wakes a queue: the look after a start and after each reconnect, an announcement of something that is due soon, and
 //! the safety poll. The poll looks as far [ahead](QueueRegistry::horizon) as its next look at the same queue, and a queue with
 //! something due before that is not put to rest. So rest costs no lateness.
+//!
+//! A queue stays at work while only it knows something: claims and their names, verdicts, failed attempts, a hold, a rate
+//! below its bound, a requested sweep. A queue whose dead letters are forwarded, and one that does not deliver, is always
+//! at work. Counters stay in the slot.
 
 mod changes;
 

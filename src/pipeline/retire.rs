@@ -1,5 +1,9 @@
 //! The end of one queue while the process goes on: it is changed or removed. What it has in flight is brought to its end
 //! as at the end of the process, within a time; the other queues do not notice.
+//!
+//! A queue has an end of its own: `Queue::stopping`, `abandon` and `give_up` are children of the process's tokens, and its
+//! claimer, deliveries and settlements are its `tasks`. What could not be written in time is left to its leases. The queue
+//! that follows finds the names, as after a crash, counts possible duplicates, and inherits the names of ended claims.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,6 +11,10 @@
 //! [`Token`], so that a consumer that lost the job can no longer settle it (R3).
 //!
 //! It does not depend on HTTP, the pipeline or sinks.
+//!
+//! R2, R3 and R8 hold for jobs as for elements. A `pop` is never sent again: `not_after` says when it can run no more, then
+//! `recover` returns the jobs that it reserved, by its token. The record is written once; what changes (attempts, token,
+//! times, reason) is stored beside it.
 
 mod add;
 pub mod config;

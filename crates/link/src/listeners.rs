@@ -1,5 +1,7 @@
 //! The number of subscribers of channels. A server counts its own clients; in a cluster a client may subscribe at any
 //! node.
+//!
+//! Connections for `PUBSUB NUMSUB` are kept for the next question.
 
 use super::Conn;
 use super::error::LinkError;

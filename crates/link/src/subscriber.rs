@@ -2,6 +2,8 @@
 //!
 //! Its messages are hints: those published while it was disconnected are lost, so every (re)subscription asks the
 //! receiver to look at everything again. It does not depend on the meaning of channels.
+//!
+//! A single subscription on any node receives all channels of a cluster, because `PUBLISH` reaches every node.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

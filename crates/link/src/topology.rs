@@ -2,6 +2,9 @@
 //!
 //! The user of a key asks its [`Place`] for a connection at every call, because the key may have moved to another
 //! server.
+//!
+//! A queue knows its Redis, the process does not. A Redis that does not answer keeps nothing that queues in another Redis
+//! need.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! The plan of a reload: a pure function of the running configuration and the file.
+//!
+//! A difference outside of queues and sinks needs a restart: then nothing is applied.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -6,6 +6,9 @@
 //! 4. Each of these queues is drained, within a time limit; its slot is opened with the new settings, or cleared.
 //! 5. New queues are added. A queue with a new name and the same source follows the one before it.
 //! 6. Sinks that are no longer in use are closed.
+//!
+//! A SIGTERM in the middle leaves the reload as it is, and drains its queue with the others. A sink that lost its name
+//! finishes its elements and reports no state any more.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

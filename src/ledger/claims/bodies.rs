@@ -3,6 +3,12 @@
 //! A claim moves elements as they are. Only then is known whose bodies are needed, because no script reads an id out of an
 //! element. So they are read after the claim, under its lease: sizes first, then as many as there is room for. An element
 //! without room for its body is released by the pipeline, and the next claim takes fewer.
+//!
+//! Elements of such a source are confirmed one by one, because the settle script removes each body with its element. A body
+//! is removed only if it still has the hash of what was delivered, no sorted set of the source contains the element again,
+//! and no other life of it is in flight: the claim script counts lives, and their ends are counted down. The element goes
+//! first, so a crash leaves a reference with its body, and a missing right leaves a body too many. A dead letter contains
+//! the body, and a redrive restores it unless another one exists.
 
 use redis::Value;
 

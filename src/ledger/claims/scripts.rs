@@ -1,4 +1,8 @@
 //! The Lua scripts of claims, compiled in. The head of each documents its arguments, its reply, and a second call.
+//!
+//! A script is the ledger's Lua text with fragments of the source. Placeholders `--#source NAME` are replaced when the
+//! script is built. The head of each script documents what its fragments must define. Scripts of queues with `order` are
+//! the same texts with additional parts (`scripts/order`).
 
 use delaybridge_link::{Clock, Script};
 

@@ -5,6 +5,8 @@
 //!
 //! A knock during a claim is kept until after it: the reply may be older than the knock. (A reply
 //! that overrides a newer announcement is how Redisson delivers an element late.)
+//!
+//! A daemon that is outrun by another one leaves the next due times to it for a moment, up to 32 ms.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! Claims with leases that are over, as claims of this process have met them: what to do with each.
+//!
+//! Each claim reports a few names with expired leases. The claimer takes them over between its own claims, each under a new
+//! name. Empty ones are buried at once.
 
 use std::collections::VecDeque;
 use std::time::Duration;

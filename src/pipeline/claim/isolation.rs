@@ -1,4 +1,8 @@
 //! The guard that lets one element be alone in flight.
+//!
+//! An element may kill the process each time it is delivered. From the third expiry in a row on, a takeover takes one
+//! element, and nothing else of the process is in flight beside it. After ten expiries it is a dead letter without another
+//! delivery. A retry or a release resets the count.
 
 use std::sync::Arc;
 

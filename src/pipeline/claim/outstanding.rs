@@ -2,6 +2,8 @@
 //!
 //! While a queue has a backlog its claimer keeps two claims outstanding, so that Redis has the next when it has answered
 //! one: sending, reading and taking over five hundred elements takes as long as claiming half of them.
+//!
+//! Only one claim is outstanding for an element that must be alone, for a probe, and after a lost claim.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -1,5 +1,10 @@
 //! Before a claim: waits until something may be due, until nothing holds the queue up, and until there is everything that
 //! a claim needs. All of it is cancel safe; reservations are released.
+//!
+//! Waiting has one order, and never goes backwards: event, Redis, gate, rate, room of the queue, room of the process, guard
+//! of the process, sink. A Redis that went away sends the claimer back to the beginning with nothing in hand. Elements that
+//! are claimed ahead have room and wait for their due time without the guard. Nothing waits for room while it holds the
+//! guard, except an element that is alone. A lost claim keeps its room and guard unless its Redis is away.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! From what a sink answered to what the judge has to know of it: what the failure concerns, and whether it counts.
+//!
+//! A transient or ambiguous failure counts towards `max_attempts` only if the destination has confirmed another element
+//! since the element's last attempt. So an outage of any length makes no dead letters.
 
 use std::time::Duration;
 

@@ -4,6 +4,10 @@
 //! key, one after the other. A failed element is tried again in its place, under its lease, with its attempts written into the
 //! claim; so nothing overtakes it. What has to go back to Redis takes everything in hand with it: it comes back in due order,
 //! and the claimer waits until all of it is written, so that no later element is claimed in between.
+//!
+//! The claim script takes and renews a lease in the state hash, which never ends before a lease of its owner's claims,
+//! because `extend` and the takeover move both. A new owner therefore finds all claims of the former owner expired, and
+//! delivers nothing before it has taken over all of them (`KeyQueues::gather`).
 
 use std::sync::Arc;
 use std::time::Duration;

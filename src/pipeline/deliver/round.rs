@@ -1,4 +1,7 @@
 //! One round of one element: decoded, routed, and delivered to every sink that has not confirmed it.
+//!
+//! All sinks that have not confirmed an element receive it at the same time. If one has confirmed and another has not
+//! within a second, that progress is written, so that a crash does not deliver to the first again.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;

@@ -1,5 +1,9 @@
 //! Keeps the leases of everything in flight: at half of its time each gets a new end. And buries the names of claims that
 //! have ended, as soon as these cannot run again.
+//!
+//! 80 % of `lease` must exceed every sink's timeout. In the last fifth of a lease no sink receives the element or begins to
+//! send it (`QueueSpec::lease_margin`, `Outbound::send_before`). One call extends all claims of a queue. After a gap longer
+//! than half a lease, leases are extended before anything is claimed.
 
 use std::sync::Arc;
 use std::time::Duration;

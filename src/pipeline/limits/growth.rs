@@ -7,6 +7,11 @@
 //! before claims. It is granted where it fits, or where no other growth is held: an element that is larger than the budget, or
 //! than what claims leave of it, goes alone. So the line always moves: who was granted growth waits for the guard and the sink
 //! only, and both end.
+//!
+//! In flight counts what is in memory: the received bytes, the bodies made of them, and copies in client libraries
+//! (`Sink::copies`). An element of more than 1 MiB counts three times, because the Redis client holds it twice more while
+//! it is read or written (`room_of`). Elements behind one that waits for growth stay undecoded, in order and under their
+//! lease. Later claims of the queue take fewer bytes, by the growth of the last ones.
 
 use tokio::sync::oneshot;
 

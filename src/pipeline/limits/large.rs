@@ -5,6 +5,8 @@
 //! that at the same moment, beside everything that is in flight. Small values need no turn.
 //!
 //! A plain lock: it is held while one body is made, never over an await, and who holds it waits for nothing.
+//!
+//! A value that may take more than 1 MiB takes a turn.
 
 use parking_lot::{Mutex, MutexGuard};
 

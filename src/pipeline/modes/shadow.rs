@@ -2,6 +2,9 @@
 //!
 //! Elements are looked at shortly before they fall due, because a live Redisson client takes them at that moment. One that
 //! is offered with a shorter delay than the look ahead may be gone before it is seen.
+//!
+//! `QueueSpec::preview` says which delivery each element would get. Not even the sweep writes for such a queue. A job pool
+//! has a shadow for each of its sorted sets.
 
 use std::collections::HashSet;
 use std::sync::Arc;

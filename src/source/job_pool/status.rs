@@ -2,6 +2,9 @@
 //! the job goes back.
 //!
 //! Nothing depends on it. A status that cannot be written stays as it is, and the job is delivered all the same.
+//!
+//! The status is written after the bodies are read and before the claim is answered, only if the record is still what was
+//! read. The hash that settling compares is that of the record with the new status.
 
 use std::sync::LazyLock;
 

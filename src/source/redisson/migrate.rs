@@ -1,4 +1,6 @@
 //! One layout for all elements of a queue, each in its place.
+//!
+//! An element's bytes are replaced in place, at the index where they were seen. The index only saves a search.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,7 @@
 //! The transfer that Redisson's clients do, done for them: overdue elements to the ready list, as bare payloads.
+//!
+//! Overdue elements are read in Rust, because scripts parse nothing. Removal from Redisson's list follows the rules of a
+//! claim (`scripts/claims/list.lua`), so the sweep runs too.
 
 use std::time::Duration;
 

@@ -1,6 +1,10 @@
 //! The way out: elements that delaybridge holds go back to where Redisson sees them.
 //!
 //! [`put_back`] decides, without Redis, what becomes of one entry; [`Redisson::restore`] moves a batch of them.
+//!
+//! A restore works only while no daemon does: no listener on the presence channel, no unexpired lease, no sweep by another
+//! process. The script checks the last two with every batch. A full turn of the sweep comes first, and counts orphans. The
+//! list is searched only if there are orphans.
 
 use std::sync::LazyLock;
 

@@ -2,6 +2,10 @@
 //!
 //! Such an error precedes the first effect of a command or script, so it was certainly not executed. Commands without a
 //! reply are never resent.
+//!
+//! `ASKING` and its command are one write. Entries of a pipeline are sent on one by one, in their order. A slot on the move
+//! refuses scripts with several keys (`TRYAGAIN`) until it has moved; the queue waits with the reason `slot_migrating` and
+//! counts no attempt. Leases are extended meanwhile, because that takes one key, and again before the next claim.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,9 @@
 //! The task that refreshes the map of a cluster: at every reason to doubt it, and periodically.
+//!
+//! A map is taken only if it covers the slots in use. `MOVED` changes one slot at once. The whole map is requested 100 ms
+//! later, after each disconnect, `READONLY` and `CLUSTERDOWN`, every half second while a master is away, and otherwise
+//! every 10 to 30 seconds. A node that lost its connection may have left the cluster: it counts as down, and is logged,
+//! only if the next map still contains it.
 
 use std::sync::Arc;
 use std::time::Duration;

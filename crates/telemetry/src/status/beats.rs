@@ -1,4 +1,7 @@
 //! The heartbeats of tasks, for the liveness probe.
+//!
+//! Tasks that run every second beat. A claimer beats at each claim, and rests while it has a reason not to claim. `/livez`
+//! and systemd's watchdog read the same board.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};

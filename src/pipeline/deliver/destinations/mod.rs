@@ -6,6 +6,10 @@
 //!
 //! Bounded: so many destinations are remembered, and one that is not used for an hour is forgotten. Those beyond the bound
 //! share one state.
+//!
+//! Times to come back are spread, so that a million held elements cost at most 2,000 claims a second. Destinations that
+//! answer nothing may take three quarters of a queue's room together. A partition is a destination of its own while brokers
+//! report trouble in a part of its topic.
 
 mod lane;
 

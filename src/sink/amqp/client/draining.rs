@@ -1,5 +1,7 @@
 //! A channel on which a message has had no answer for long: nothing more is published there, and the outstanding answers
 //! are awaited.
+//!
+//! Messages that were sent behind a route without an answer are in doubt and count no attempt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,6 +2,9 @@
 //!
 //! A code without a row is `Unknown`: retried, counted, never a success. The texts are the broker's own and name
 //! exchanges, queues and users, never a payload.
+//!
+//! A failure names its subject: the sink, the exchange or the route. The pipeline asks the queue's templates whether the
+//! payload chose it.
 
 use lapin::ErrorKind;
 

@@ -7,6 +7,9 @@
 //!   and so do later batches. See [`RoomWaiters`].
 //! - Its topic is in doubt: the brokers are asked once for all elements of the topic.
 //! - Its record failed: its outcome is found as that of a single element; see `deliver.rs`.
+//!
+//! A refused batch is sent again record by record, a few at a time, so that none times out behind the others. A record
+//! without a turn in time counts no attempt.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;

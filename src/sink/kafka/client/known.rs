@@ -1,5 +1,7 @@
 //! The topics that a producer knows: librdkafka keeps each that a record was ever made for, with all of its partitions, so their
 //! number is bounded. Only hashes of their names are kept, because payloads may choose them.
+//!
+//! The bound is 2,000 topics.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
