@@ -129,16 +129,18 @@ impl Source {
     /// Disconnects the replicas of a queue's master for some time, and kills it: the next master misses the writes of
     /// that time.
     pub async fn fail_over_behind(&mut self, queue: usize, cut: Duration) {
-        let mut master = match self {
+        // In a cluster, the replica is known by its link: it is looked for before that is cut.
+        let (mut master, in_cluster) = match self {
             Source::Fixed(_) => panic!("one server has no replica"),
             Source::Sentinel(group) => {
                 let master = group.master().await.expect("a master");
-                group.server(master).client().await
+                (group.server(master).client().await, None)
             }
             Source::Cluster(cluster) => {
                 cluster.let_votes_expire().await;
                 let master = cluster.owner(KEYS[queue]).await;
-                cluster.nodes[master].client().await
+                let replica = cluster.replica_of(master).await;
+                (cluster.nodes[master].client().await, Some((master, replica)))
             }
         };
         // Replicas are clients that can be refused; they retry until their master is gone.
@@ -157,8 +159,8 @@ impl Source {
                 group.wait_until_whole().await;
             }
             Source::Cluster(cluster) => {
-                let master = cluster.owner(KEYS[queue]).await;
-                cluster.kill(master).await;
+                let Some((master, replica)) = in_cluster else { return };
+                cluster.kill_before(master, replica).await;
                 let back = cluster.nodes[master].boot().await;
                 back.unwrap_or_else(|log| panic!("start a killed node again: {log}"));
                 let_follow(&mut cluster.nodes[master].client().await).await;

@@ -290,10 +290,15 @@ impl RedisCluster {
     pub async fn kill(&mut self, master: usize) -> usize {
         self.let_votes_expire().await;
         let replica = self.replica_of(master).await;
+        self.kill_before(master, replica).await;
+        replica
+    }
+
+    /// Kills a master with SIGKILL, and waits until this replica, which may be cut off from it, has taken over.
+    pub async fn kill_before(&mut self, master: usize, replica: usize) {
         self.nodes[master].kill();
         self.is_master(replica).await;
         self.failed_over = Some(Instant::now());
-        replica
     }
 
     /// Waits until a failover can have an election. Redis 7.0 keeps a vote for a while: a second failover would be won
