@@ -26,6 +26,7 @@ use crate::pipeline::deliver::result::NoDelivery;
 use crate::pipeline::deliver::round::round;
 use crate::pipeline::settle::Settler;
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
+use delaybridge_core::clock::Instant;
 
 /// The interval at which confirmed elements of a claim are written while others of it wait: what a crash delivers twice.
 const FLUSH: Duration = Duration::from_millis(20);
@@ -169,12 +170,20 @@ async fn one(queues: &KeyQueues, mut element: ClaimedElement) {
             verdict => return element.settle(verdict),
         };
         element.state().leave_shared();
-        // Order: a return or a stop goes first; a sleep may be left at any time.
-        tokio::select! {
-            biased;
-            () = queues.returning_all() => {}
-            () = queue.stopping.cancelled() => {}
-            () = tokio::time::sleep(wait) => {}
+        let until = Instant::now().after(wait);
+        loop {
+            let left = until.since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            // Order: a return or a stop goes first; a sleep may be left at any time. Not longer than a second: the runtime's clock
+            // stops while the machine is suspended, ours does not.
+            tokio::select! {
+                biased;
+                () = queues.returning_all() => break,
+                () = queue.stopping.cancelled() => break,
+                () = tokio::time::sleep(left.min(Duration::from_secs(1))) => {}
+            }
         }
         // While something holds the queue up, it is not ours to try: a probe finds out.
         if !queue.is_open() && !queue.stopping.is_cancelled() {

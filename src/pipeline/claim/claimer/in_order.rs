@@ -35,11 +35,14 @@ impl Claimer {
         let waits = if returning { !settled() } else { self.expired.is_first_suspect() && !queues.is_empty() };
         if waits && !queue.stopping.is_cancelled() {
             self.pulse.rest();
-            // Order: a stop goes first; a bell that was not heard rings again.
-            tokio::select! {
-                biased;
-                () = queue.stopping.cancelled() => {}
-                () = queue.rests() => {}
+            // A lost claim is looked for first: it holds room and isolation for which what is in hand may wait.
+            if self.lost.is_empty() {
+                // Order: a stop goes first; a bell that was not heard rings again.
+                tokio::select! {
+                    biased;
+                    () = queue.stopping.cancelled() => {}
+                    () = queue.rests() => {}
+                }
             }
             return false;
         }
