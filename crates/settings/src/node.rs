@@ -24,7 +24,7 @@ pub struct Node {
     pub value: Value,
 }
 
-/// What YAML can say.
+/// A value as YAML writes it.
 #[derive(Debug)]
 pub enum Value {
     /// No value.
