@@ -1,10 +1,10 @@
 //! A private redis-server for unit tests: started on a free port, stopped with its handle.
 
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::collections::{BTreeMap, HashSet};
+use std::net::TcpListener;
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -15,6 +15,14 @@ use delaybridge_settings::Secret;
 
 /// Time that a test waits for anything before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The ports of unit tests: below the source ports of outgoing connections, one of which could take a port between the
+/// check and the server's bind, and outside of the ranges of the brokers and of the integration tests.
+const PORTS: Range<u16> = 4_096..10_000;
+
+/// The ports handed out by this process. Its tests run in parallel, and the check of one does not see that another is
+/// about to bind: two tests would share one server.
+static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
 /// A running server; killed when dropped.
 pub struct TestServer {
@@ -139,10 +147,13 @@ impl TestServer {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
-    /// Starts the process; true once it answers on its port, false if it ended instead.
+    /// Starts the process; true once it says that it listens, false if it ended instead.
+    ///
+    /// Its log is asked, not its port: another server may answer there.
     fn launch(&mut self) -> bool {
         let port = self.port.to_string();
         let tls = self.args.iter().any(|arg| arg == "--tls-auth-clients");
+        let _ = std::fs::remove_file(self.dir.path().join("log"));
         let mut command = Command::new("redis-server");
         command.args(["--save", "", "--logfile", "log", "--dir"]).arg(self.dir.path());
         command.args(if tls { ["--port", "0", "--tls-port", &port] } else { ["--port", &port, "--tls-port", "0"] });
@@ -160,7 +171,7 @@ impl TestServer {
             if child.try_wait().unwrap().is_some() {
                 return false;
             }
-            if answers(self.port, tls) {
+            if self.log().contains("Ready to accept connections") {
                 self.child = Some(child);
                 return true;
             }
@@ -178,20 +189,17 @@ impl Drop for TestServer {
     }
 }
 
-/// A port on which nothing listens now.
+/// A port of 127.0.0.1 on which nothing listens, which this process returns only once.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// Whether the server answers anything: one that asks for a password is up as well. A TLS port is up once it accepts.
-fn answers(port: u16, tls: bool) -> bool {
-    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
-    if tls {
-        return true;
+    for _ in 0..10_000 {
+        let port = fastrand::u16(PORTS);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok()
+            && TAKEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port)
+        {
+            return port;
+        }
     }
-    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-    let mut answer = [0; 1];
-    stream.write_all(b"PING\r\n").is_ok() && stream.read(&mut answer).is_ok_and(|n| n == 1)
+    panic!("find a free port in {PORTS:?}: none in 10,000 tries");
 }
 
 /// Polls a condition; panics after [`PATIENCE`], but not before it has polled often, because a machine that was
@@ -211,4 +219,13 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future)
         .await
         .unwrap_or_else(|_elapsed| panic!("waited {PATIENCE:?} in vain for: {what}"))
+}
+
+#[test]
+fn a_server_that_found_its_port_taken_has_not_started() {
+    let first = TestServer::start();
+    let mut second = TestServer::start();
+    second.kill();
+    second.port = first.port;
+    assert!(!second.launch());
 }
