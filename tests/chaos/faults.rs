@@ -80,7 +80,7 @@ fn of_source(profile: Profile) -> Vec<What> {
     let frozen = queues().map(What::FreezeMaster);
     let behind = queues().chain(queues()).map(|queue| What::FailOverBehind(queue, 0));
     match profile {
-        Profile::Sentinel => {
+        Profile::Sentinel | Profile::JobsSentinel => {
             let all = failovers(Failover::Command).chain(failovers(Failover::Kill)).chain(frozen);
             all.chain((0..3).map(What::FreezeSentinel)).chain(behind).collect()
         }
@@ -119,7 +119,7 @@ fn of_target(profile: Profile) -> Vec<What> {
             let all = [Ailment::Freeze, Ailment::Kill, Ailment::Full, Ailment::Disconnect];
             all.into_iter().chain([Ailment::Gone, Ailment::Rights]).map(What::Broker).collect()
         }
-        Profile::Jobs | Profile::HostileJobs => vec![What::Consumers],
+        Profile::Jobs | Profile::JobsSentinel | Profile::HostileJobs => vec![What::Consumers],
         Profile::Webhook => [
             Manner::Slow { ms: 0, nth: 0 },
             Manner::Fail { status: 0, nth: 0 },

@@ -17,7 +17,6 @@ use crate::least::PASSWORD;
 use crate::logs::Lines;
 use crate::metrics::Metrics;
 use crate::offers::QUEUES;
-use crate::order::InOrder;
 use crate::plan::{Plan, Side};
 use crate::ports::free_port;
 use crate::process::{Process, command};
@@ -330,7 +329,7 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
     let (sink, link) = (target, link.map(Proxy::port));
     let queue = |place: usize, source: &str| {
         let route = sink.route(QUEUES[place]);
-        let (key, order) = InOrder::yaml(settings.order, place, sink);
+        let (key, order) = settings.orders.yaml(place, sink);
         format!(
             "{{ source: {source}, codec: json, lease: {lease}ms, {durable}{order}max_in_flight: {}, \
              to: [{{ sink: out, {route}{key}, headers: {{ life: \"${{CHAOS_LIFE:-0}}\" }} }}] }}",

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::order::Order;
 use crate::plan::UPGRADE;
 use crate::profile::Profile;
 
@@ -24,6 +25,12 @@ pub struct Options {
     pub only: Option<BTreeSet<usize>>,
     /// The kinds of faults to choose from; empty for all.
     pub kinds: Vec<String>,
+    /// The order of all queues; `None` for the choice of the seed.
+    pub order: Option<Order>,
+    /// Whether claims wait for a replica; `None` for the choice of the seed.
+    pub durable: Option<bool>,
+    /// Whether destinations fail three requests of ten; `None` for the choice of the seed.
+    pub fails: Option<bool>,
     /// Whether faults that need a file system of their own are included. Not every machine allows that.
     pub disks: bool,
     /// Whether to print the schedule only.
@@ -44,6 +51,9 @@ impl Default for Options {
             length: Duration::from_secs(60),
             only: None,
             kinds: Vec::new(),
+            order: None,
+            durable: None,
+            fails: None,
             disks: false,
             plan: false,
             shrink: Duration::from_secs(1_200),
@@ -54,8 +64,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Parses `--seed 7 --profile sentinel --minutes 10 --only 3,5 --faults kill,stop --plan --shrink MINUTES --lie
-    /// NAME --old PATH`.
+    /// Parses `--seed 7 --profile sentinel --minutes 10 --only 3,5 --faults kill,stop --order key --durable yes
+    /// --fails no --plan --shrink MINUTES --lie NAME --old PATH`.
     pub fn parse(text: &str) -> Result<Options, String> {
         let mut options = Options { disks: true, ..Options::default() };
         let mut words = text.split_whitespace();
@@ -75,11 +85,14 @@ impl Options {
                     options.only = Some(numbers.map_err(|e| format!("--only {value}: {e}"))?);
                 }
                 "--faults" => options.kinds = value.split(',').map(str::to_owned).collect(),
+                "--order" => options.order = Some(Order::named(value)?),
+                "--durable" => options.durable = Some(yes(word, value)?),
+                "--fails" => options.fails = Some(yes(word, value)?),
                 "--lie" => options.lie = Some(value.to_owned()),
                 "--old" => options.old = Some(binary(value)?),
                 _ => {
                     return Err(format!(
-                        "{word}: unknown; there are --seed, --profile, --minutes, --only, --faults, --plan, --shrink, --lie, --old"
+                        "{word}: unknown; there are --seed, --profile, --minutes, --only, --faults, --order, --durable, --fails, --plan, --shrink, --lie, --old"
                     ));
                 }
             }
@@ -101,6 +114,14 @@ fn binary(path: &str) -> Result<PathBuf, String> {
     }
 }
 
+fn yes(word: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(format!("{word} {value}: there are yes, no")),
+    }
+}
+
 fn minutes(word: &str, value: &str) -> Result<Duration, String> {
     let minutes: f64 = value.parse().map_err(|e| format!("{word} {value}: {e}"))?;
     Duration::try_from_secs_f64(minutes * 60.0).map_err(|e| format!("{word} {value}: {e}"))
@@ -113,7 +134,11 @@ fn arguments_are_read_and_wrong_ones_are_named() {
     let read = Options::parse("--seed 7 --minutes 0.5 --only 3,1 --faults kill,stop --plan").expect("good arguments");
     assert_eq!((read.seed, read.length, read.plan), (7, Duration::from_secs(30), true));
     assert_eq!((read.only, read.kinds.len()), (Some([1, 3].into()), 2));
+    let read = Options::parse("--order key --durable yes --fails no").expect("good arguments");
+    assert_eq!((read.order, read.durable, read.fails), (Some(Order::Key), Some(true), Some(false)));
     for (text, expected) in [
+        ("--order all", "there are none, queue, key"),
+        ("--durable 1", "there are yes, no"),
         ("--seed", "a value is missing"),
         ("--seed x", "--seed x"),
         ("--sead 7", "unknown"),

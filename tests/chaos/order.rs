@@ -21,61 +21,94 @@ use crate::target::Target;
 const RATE: u32 = 8;
 const RATE_BY_KEY: u32 = 20;
 
-/// The two queues with order; the third one has none.
+/// The order of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InOrder {
-    /// The index of the queue with `order: queue`.
-    pub whole: usize,
-    /// The index of the queue with `order: key`.
-    pub by_key: usize,
+pub enum Order {
+    /// `order: none`.
+    None,
+    /// `order: queue`.
+    Queue,
+    /// `order: key`.
+    Key,
 }
 
-impl InOrder {
-    /// Chooses two of the queues; in half of the seeds, none.
-    pub fn random(seed: u64) -> Option<InOrder> {
+impl Order {
+    /// Parses the value of `order`.
+    pub fn named(name: &str) -> Result<Order, String> {
+        match name {
+            "none" => Ok(Order::None),
+            "queue" => Ok(Order::Queue),
+            "key" => Ok(Order::Key),
+            _ => Err(format!("--order {name}: there are none, queue, key")),
+        }
+    }
+}
+
+/// The order of each queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Orders(pub [Order; QUEUES.len()]);
+
+impl Orders {
+    /// No order.
+    pub const NONE: Orders = Orders([Order::None; QUEUES.len()]);
+
+    /// One queue with `order: queue` and one with `order: key`; in half of the seeds, none.
+    pub fn random(seed: u64) -> Orders {
         let mut random = Rng::with_seed(seed.wrapping_mul(151));
         let mut places: Vec<usize> = (0..QUEUES.len()).collect();
         random.shuffle(&mut places);
-        random.bool().then_some(InOrder { whole: places[0], by_key: places[1] })
+        let mut orders = Orders::NONE;
+        if random.bool() {
+            orders.0[places[0]] = Order::Queue;
+            orders.0[places[1]] = Order::Key;
+        }
+        orders
     }
 
     /// The additions to the configuration of a queue's destination, and of the queue.
-    pub fn yaml(order: Option<InOrder>, queue: usize, target: &Target) -> (&'static str, &'static str) {
-        match order {
-            Some(order) if order.whole == queue => ("", "order: queue, "),
+    pub fn yaml(self, queue: usize, target: &Target) -> (&'static str, &'static str) {
+        match self.0[queue] {
+            Order::None => ("", ""),
+            Order::Queue => ("", "order: queue, "),
             // The key of a record is also the key of the order.
-            Some(order) if order.by_key == queue => match target {
+            Order::Key => match target {
                 // One of them has a key anyway.
                 Target::Kafka(_) if target.route(QUEUES[queue]).contains("key:") => ("", "order: key, "),
                 Target::Kafka(_) => (", key: \"${payload.k}\"", "order: key, "),
                 _ => ("", "order: key, order_key: \"${payload.k}\", "),
             },
-            _ => ("", ""),
         }
     }
 
     /// Limits `rate`, the elements/s of a queue, by its order.
-    pub fn rate(order: Option<InOrder>, queue: usize, rate: u32) -> u32 {
-        match order {
-            Some(order) if order.whole == queue => rate.min(RATE),
-            Some(order) if order.by_key == queue => rate.min(RATE_BY_KEY),
-            _ => rate,
+    pub fn rate(self, queue: usize, rate: u32) -> u32 {
+        match self.0[queue] {
+            Order::None => rate,
+            Order::Queue => rate.min(RATE),
+            Order::Key => rate.min(RATE_BY_KEY),
         }
     }
 
     /// The line of an element: elements of a line are delivered one after the other. `None` in a queue without order.
     fn line(self, queue: usize, n: u64) -> Option<(usize, u64)> {
-        match queue {
-            _ if queue == self.whole => Some((queue, 0)),
-            _ if queue == self.by_key => Some((queue, key(n))),
-            _ => None,
+        match self.0[queue] {
+            Order::None => None,
+            Order::Queue => Some((queue, 0)),
+            Order::Key => Some((queue, key(n))),
         }
     }
 }
 
-impl fmt::Display for InOrder {
+impl fmt::Display for Orders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in order, {} in order by key", QUEUES[self.whole], QUEUES[self.by_key])
+        for (queue, order) in QUEUES.iter().zip(self.0) {
+            match order {
+                Order::None => {}
+                Order::Queue => write!(f, ", {queue} in order")?,
+                Order::Key => write!(f, ", {queue} in order by key")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -103,7 +136,7 @@ struct Overtaken {
 
 /// Checks the rule `order`.
 pub fn judge(evidence: &Evidence, found: &mut Found) {
-    let Some(order) = evidence.plan.settings.order else { return };
+    let orders = evidence.plan.settings.orders;
     let dead: HashSet<u64> = evidence.dead.iter().filter_map(|dead| dead.n).collect();
     let mut seen = HashSet::new();
     let mut lines: HashMap<(usize, u64), Vec<First>> = HashMap::new();
@@ -111,7 +144,7 @@ pub fn judge(evidence: &Evidence, found: &mut Found) {
         let Some(n) = *n else { continue };
         let offer = usize::try_from(n).ok().and_then(|n| evidence.offers.get(n));
         let Some(offer) = offer.filter(|offer| matches!(offer.kind, Kind::Good | Kind::Large)) else { continue };
-        let Some(line) = order.line(*queue, n).filter(|_| seen.insert(n)) else { continue };
+        let Some(line) = orders.line(*queue, n).filter(|_| seen.insert(n)) else { continue };
         // A dead letter lets the next one go, and so does a withdrawn element: a delivery under way may arrive later.
         let certain = offer.taken == Answer::Yes && offer.withdrawn.is_none() && !dead.contains(&n);
         let there_ms = certain.then(|| latest(&evidence.clock, offer.answered_ms).max(offer.due_ms));
@@ -172,8 +205,9 @@ fn what_was_there_in_time_is_overtaken_by_nothing() {
 
 #[test]
 fn half_of_the_seeds_have_two_different_queues_in_order() {
-    let drawn: Vec<_> = (0..200).filter_map(InOrder::random).collect();
+    let drawn: Vec<_> = (0..200).map(Orders::random).filter(|orders| *orders != Orders::NONE).collect();
     assert!((60..140).contains(&drawn.len()), "{}", drawn.len());
-    assert!(drawn.iter().all(|order| order.whole != order.by_key));
-    assert!((0..3).all(|queue| drawn.iter().any(|order| order.whole == queue)));
+    let count = |orders: &Orders, order| orders.0.iter().filter(|one| **one == order).count();
+    assert!(drawn.iter().all(|orders| (count(orders, Order::Queue), count(orders, Order::Key)) == (1, 1)));
+    assert!((0..3).all(|queue| drawn.iter().any(|orders| orders.0[queue] == Order::Queue)));
 }

@@ -9,8 +9,9 @@ use fastrand::Rng;
 
 use crate::failovers::Failover;
 use crate::faults::{lasts, millis, recovers, strands, vary};
+use crate::offers::QUEUES;
 use crate::options::Options;
-use crate::order::InOrder;
+use crate::order::Orders;
 use crate::profile::Profile;
 use crate::receiver::Manner;
 use crate::toxic::Toxic;
@@ -41,8 +42,8 @@ pub struct Settings {
     /// Whether the destination is a webhook that fails three requests of ten and delays every second one, all the time,
     /// and elements are due in bursts, so that claims lose some of their elements long before the rest.
     pub fails: bool,
-    /// The two queues with order, if any.
-    pub order: Option<InOrder>,
+    /// The order of each queue.
+    pub orders: Orders,
     /// A binary of another version, which daemons run for some time.
     pub old: Option<PathBuf>,
 }
@@ -413,7 +414,9 @@ impl Settings {
         Settings {
             profile,
             // A generator of its own, so that the rest is the same for all profiles.
-            durable: profile.replicates() && Rng::with_seed(seed.wrapping_mul(131)).bool(),
+            durable: profile.replicates()
+                && profile.delivers()
+                && options.durable.unwrap_or_else(|| Rng::with_seed(seed.wrapping_mul(131)).bool()),
             daemons: random.usize(2..=3),
             lease: match (profile.has_broker(), random.usize(..4)) {
                 (false, n) => Duration::from_millis([1_000, 2_000, 3_000, 5_000][n]),
@@ -424,10 +427,16 @@ impl Settings {
             // A generator of its own, as above.
             in_flight_mib: [None, None, Some(2), Some(8)][Rng::with_seed(seed.wrapping_mul(139)).usize(..4)],
             // A generator of its own, as above.
-            fails: profile.forgets() && Rng::with_seed(seed.wrapping_mul(149)).bool(),
+            fails: profile.forgets()
+                && profile.delivers()
+                && options.fails.unwrap_or_else(|| Rng::with_seed(seed.wrapping_mul(149)).bool()),
             rate: if max_in_flight < 3 { 8 } else { random.u32(15..=40) },
             // A generator of its own, as above.
-            order: InOrder::random(seed).filter(|_| profile.delivers()),
+            orders: match options.order {
+                _ if !profile.delivers() => Orders::NONE,
+                Some(order) => Orders([order; QUEUES.len()]),
+                None => Orders::random(seed),
+            },
             old: options.old.clone(),
         }
     }
@@ -442,7 +451,7 @@ impl fmt::Display for Fault {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { profile, durable, daemons, lease, max_in_flight, in_flight_mib, rate, fails, order, old } =
+        let Settings { profile, durable, daemons, lease, max_in_flight, in_flight_mib, rate, fails, orders, old } =
             &self.settings;
         writeln!(
             f,
@@ -457,7 +466,7 @@ impl fmt::Display for Plan {
             in_flight_mib.map(|mib| format!(", {mib} MiB in flight")).unwrap_or_default(),
             if *durable { ", durable claims" } else { "" },
             if *fails { ", a webhook that fails three of ten and is late with every second" } else { "" },
-            order.map(|order| format!(", {order}")).unwrap_or_default(),
+            orders,
             old.as_ref().map(|old| format!(", upgrades from {}", old.display())).unwrap_or_default()
         )?;
         self.faults.iter().try_for_each(|fault| writeln!(f, "{fault}"))

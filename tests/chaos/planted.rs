@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::judge::Rule;
 use crate::options::Options;
-use crate::order::InOrder;
+use crate::order::{Order, Orders};
 use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::report::report;
@@ -57,7 +57,10 @@ fn plan(planted: &Planted) -> Plan {
     plan.settings.max_in_flight = 60;
     plan.settings.fails = planted.profile.forgets();
     plan.settings.rate = 20;
-    plan.settings.order = (planted.rule == Rule::Order).then_some(InOrder { whole: 0, by_key: 1 });
+    plan.settings.orders = match planted.rule {
+        Rule::Order => Orders([Order::Queue, Order::Key, Order::None]),
+        _ => Orders::NONE,
+    };
     plan
 }
 

@@ -20,6 +20,8 @@ pub enum Profile {
     Webhook,
     /// One Redis with topics of the job queue, and HTTP clients of the daemons.
     Jobs,
+    /// Like `Jobs`, with the topics on a master with two replicas, behind three sentinels.
+    JobsSentinel,
     /// Like `Fixed`, with jumps of the clock of the Redis with the queues.
     Clock,
     /// Like `Fixed`, with restarts of the Redis with the queues with older data.
@@ -31,7 +33,7 @@ pub enum Profile {
 }
 
 /// The names of all profiles, as in `--profile`.
-const NAMES: [(&str, Profile); 11] = [
+const NAMES: [(&str, Profile); 12] = [
     ("fixed", Profile::Fixed),
     ("sentinel", Profile::Sentinel),
     ("cluster", Profile::Cluster),
@@ -39,6 +41,7 @@ const NAMES: [(&str, Profile); 11] = [
     ("amqp", Profile::Amqp),
     ("webhook", Profile::Webhook),
     ("jobs", Profile::Jobs),
+    ("jobs-sentinel", Profile::JobsSentinel),
     ("clock", Profile::Clock),
     ("older", Profile::Older),
     ("hostile", Profile::Hostile),
@@ -65,7 +68,7 @@ impl Profile {
     /// Number of replicas of each master. A failover by command can promote any of them.
     pub fn replicas(self) -> usize {
         match self {
-            Profile::Sentinel => 2,
+            Profile::Sentinel | Profile::JobsSentinel => 2,
             Profile::Cluster => 1,
             _ => 0,
         }
@@ -78,7 +81,7 @@ impl Profile {
 
     /// Whether daemons deliver elements of queues to destinations; jobs are fetched by consumers.
     pub fn delivers(self) -> bool {
-        !matches!(self, Profile::Jobs | Profile::HostileJobs)
+        !matches!(self, Profile::Jobs | Profile::JobsSentinel | Profile::HostileJobs)
     }
 
     /// Whether the destinations are streams of a Redis.

@@ -14,7 +14,6 @@ use crate::evidence::Evidence;
 use crate::jobs::{self, Crowd};
 use crate::judge::{Violation, judge};
 use crate::offers::{Answer, Book, QUEUES};
-use crate::order::InOrder;
 use crate::plan::{Plan, Side};
 use crate::play::{resume_all, strand, strands};
 use crate::produce::Producer;
@@ -56,7 +55,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     for queue in (0..QUEUES.len()).filter(|_| delivers) {
         let producer = Producer::new(&stage.guide, plan.seed, queue, Arc::clone(&book));
         let producer = if plan.settings.fails { producer.in_bursts() } else { producer };
-        let rate = InOrder::rate(plan.settings.order, queue, plan.settings.rate);
+        let rate = plan.settings.orders.rate(queue, plan.settings.rate);
         work.spawn(producer.run(rate, began + plan.length));
     }
     let faults = strands(plan).into_iter().map(|faults| strand(Arc::clone(&stage), Arc::clone(&book), began, faults));

@@ -50,7 +50,7 @@ impl Source {
     /// Starts the servers of this profile.
     pub async fn start(profile: Profile, clock: Option<&Clock>, disk: Option<&Disk>) -> Source {
         match profile {
-            Profile::Sentinel => Source::Sentinel(Box::new(Sentinels::start().await)),
+            Profile::Sentinel | Profile::JobsSentinel => Source::Sentinel(Box::new(Sentinels::start().await)),
             Profile::Cluster => Source::Cluster(Box::new(RedisCluster::start().await)),
             // Its snapshots are written on request only.
             Profile::Older => Source::Fixed(Box::new(RedisServer::start_with(ServerOptions::default()).await)),
@@ -261,13 +261,21 @@ impl Guide {
         }
     }
 
-    /// Whether the last writes of this connection survive the loss of the master: all replicas have them.
-    pub async fn is_sure(&self, redis: &mut MultiplexedConnection) -> bool {
-        let replicas = match self {
-            Guide::Fixed(_) => return true,
+    /// Number of replicas of each master.
+    pub fn replicas(&self) -> u32 {
+        match self {
+            Guide::Fixed(_) => 0,
             Guide::Sentinel(_) => 2,
             Guide::Cluster(..) => 1,
-        };
+        }
+    }
+
+    /// Whether the last writes of this connection survive the loss of the master: all replicas have them.
+    pub async fn is_sure(&self, redis: &mut MultiplexedConnection) -> bool {
+        let replicas = self.replicas();
+        if replicas == 0 {
+            return true;
+        }
         let mut wait = redis::cmd("WAIT");
         wait.arg(replicas).arg(REPLICAS_MS);
         wait.query_async::<u32>(redis).await.is_ok_and(|have_it| have_it >= replicas)

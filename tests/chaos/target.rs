@@ -71,7 +71,7 @@ impl Target {
                 Target::Amqp(Arc::new(rabbit), Arc::default())
             }
             Profile::Webhook => Target::Webhook(Arc::new(Receiver::start().await)),
-            Profile::Jobs | Profile::HostileJobs => Target::Consumers,
+            Profile::Jobs | Profile::JobsSentinel | Profile::HostileJobs => Target::Consumers,
             _ => Target::Redis(Box::new(RedisServer::start_with(ServerOptions::default().append_only()).await)),
         }
     }

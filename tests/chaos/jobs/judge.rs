@@ -52,9 +52,27 @@ pub fn judge(evidence: &Evidence, found: &mut Found) {
     let dead: HashMap<u64, &Dead> = evidence.dead.iter().filter_map(|dead| Some((dead.n?, dead))).collect();
     jobs.values_mut().for_each(|all| all.sort_by_key(|handed| handed.reserved_ms));
     vanished(evidence, &jobs, &dead, found);
-    two_owners(&jobs, &dead, found);
-    early(&jobs, found);
+    let forgotten = Forgotten::of(evidence);
+    two_owners(&jobs, &dead, &forgotten, found);
+    early(&jobs, &forgotten, found);
     dead_jobs(evidence, &jobs, found);
+}
+
+/// The times at which a failover may have lost reservations and verdicts, in ms.
+struct Forgotten(Vec<(i64, i64)>);
+
+impl Forgotten {
+    fn of(evidence: &Evidence) -> Forgotten {
+        /// A write that no replica had may be older than the fault, and its answer later.
+        const AROUND: i64 = 2_000;
+        let struck = evidence.struck.iter().filter(|struck| struck.fault.what.may_lose_writes());
+        Forgotten(struck.map(|struck| (struck.from_ms - AROUND, struck.till_ms + AROUND)).collect())
+    }
+
+    /// Whether something that was written at the first time or later may have been lost before the second.
+    fn between(&self, from_ms: i64, till_ms: i64) -> bool {
+        self.0.iter().any(|(from, till)| from_ms <= *till && *from <= till_ms)
+    }
 }
 
 /// Whether a consumer finished the job with this answer.
@@ -78,25 +96,38 @@ fn vanished(evidence: &Evidence, jobs: &BTreeMap<u64, Vec<&Handed>>, dead: &Hash
     found.all(rule, "jobs were neither finished nor are they dead", &missing);
 }
 
-fn two_owners(jobs: &BTreeMap<u64, Vec<&Handed>>, dead: &HashMap<u64, &Dead>, found: &mut Found) {
+fn two_owners(
+    jobs: &BTreeMap<u64, Vec<&Handed>>,
+    dead: &HashMap<u64, &Dead>,
+    forgotten: &Forgotten,
+    found: &mut Found,
+) {
     let (mut twice, mut after, mut both, mut overlap) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (n, all) in jobs {
         let finishes: Vec<&Handed> = all.iter().copied().filter(|handed| finished(&[*handed], Answer::Yes)).collect();
-        if finishes.len() > 1 {
+        let first_ms = finishes.iter().map(|finish| finish.reserved_ms).min().unwrap_or(0);
+        let last_ms = finishes.iter().map(|finish| finish.reserved_ms).max().unwrap_or(0);
+        if finishes.len() > 1 && !forgotten.between(first_ms, last_ms) {
             twice.push((n, finishes.clone()));
         }
-        if !finishes.is_empty() && dead.contains_key(n) {
+        if !finishes.is_empty() && dead.contains_key(n) && !forgotten.between(last_ms, i64::MAX) {
             both.push((n, finishes.clone()));
         }
         for finish in &finishes {
             // A stopped daemon may answer late with an old reservation.
             let answered_ms = finish.verdict.map_or(i64::MAX, |verdict| verdict.answered_ms);
-            after.extend(all.iter().filter(|handed| handed.reserved_ms > answered_ms).map(|late| (n, *late)));
+            let late = all.iter().filter(|handed| {
+                handed.reserved_ms > answered_ms && !forgotten.between(finish.reserved_ms, handed.reserved_ms)
+            });
+            after.extend(late.map(|late| (n, *late)));
         }
         for (place, one) in all.iter().enumerate() {
             // After any verdict of its consumer, the job may be another's.
             let until = one.verdict.map_or(one.deadline_ms, |verdict| verdict.sent_ms.min(one.deadline_ms));
-            let others = all.iter().skip(place + 1).filter(|other| other.reserved_ms < until);
+            let others = all
+                .iter()
+                .skip(place + 1)
+                .filter(|other| other.reserved_ms < until && !forgotten.between(one.reserved_ms, other.reserved_ms));
             overlap.extend(others.map(|other| (n, *one, *other)));
         }
     }
@@ -110,7 +141,7 @@ fn two_owners(jobs: &BTreeMap<u64, Vec<&Handed>>, dead: &HashMap<u64, &Dead>, fo
 }
 
 /// Checks that released jobs do not come back before their delay.
-fn early(jobs: &BTreeMap<u64, Vec<&Handed>>, found: &mut Found) {
+fn early(jobs: &BTreeMap<u64, Vec<&Handed>>, forgotten: &Forgotten, found: &mut Found) {
     let mut early = Vec::new();
     for (n, all) in jobs {
         for handed in all {
@@ -119,6 +150,7 @@ fn early(jobs: &BTreeMap<u64, Vec<&Handed>>, found: &mut Found) {
             let since = |other: &&&Handed| {
                 other.token != handed.token
                     && (verdict.answered_ms + 1..verdict.sent_ms + delay_ms).contains(&other.reserved_ms)
+                    && !forgotten.between(handed.reserved_ms, other.reserved_ms)
             };
             early.extend(all.iter().find(since).map(|other| (n, verdict, *other)));
         }
@@ -160,12 +192,19 @@ mod tests {
     }
 
     fn check(all: &[Handed], is_dead: bool, expected: &[&str]) {
+        check_with(&Forgotten(Vec::new()), all, is_dead, expected);
+        // A failover at the beginning explains everything but a token that comes twice.
+        let twice = expected.iter().copied().filter(|text| text.contains("handed to two")).collect::<Vec<_>>();
+        check_with(&Forgotten(vec![(-10, 1_000)]), all, is_dead, &twice);
+    }
+
+    fn check_with(forgotten: &Forgotten, all: &[Handed], is_dead: bool, expected: &[&str]) {
         let dead = Dead { queue: 0, n: Some(7), reason: String::new(), attempts: TRIES, expiries: TRIES };
         let dead: HashMap<u64, &Dead> = is_dead.then_some((7, &dead)).into_iter().collect();
         let jobs: BTreeMap<u64, Vec<&Handed>> = [(7, all.iter().collect())].into();
         let mut found = Found(Vec::new());
-        two_owners(&jobs, &dead, &mut found);
-        early(&jobs, &mut found);
+        two_owners(&jobs, &dead, forgotten, &mut found);
+        early(&jobs, forgotten, &mut found);
         assert_eq!(found.0.len(), expected.len(), "{:?}", found.0);
         for (violation, text) in found.0.iter().zip(expected) {
             assert!(violation.text.contains(text), "{violation}, and not {text}");

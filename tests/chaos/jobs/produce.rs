@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use redis::aio::MultiplexedConnection;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::PATIENCE;
@@ -28,6 +29,8 @@ pub struct Producer {
     topic: usize,
     book: Arc<Book>,
     random: Rng,
+    /// A connection to the master of the topic, if there are replicas.
+    redis: Option<MultiplexedConnection>,
     /// The jobs to delete, with their due times.
     doomed: Vec<(u64, i64)>,
 }
@@ -37,7 +40,7 @@ impl Producer {
     pub fn new(stage: &Arc<Stage>, seed: u64, topic: usize, book: &Arc<Book>) -> Self {
         let random = Rng::with_seed(seed.wrapping_mul(89).wrapping_add(topic as u64));
         let (stage, book) = (Arc::clone(stage), Arc::clone(book));
-        Producer { stage, seed, topic, book, random, doomed: Vec::new() }
+        Producer { stage, seed, topic, book, random, redis: None, doomed: Vec::new() }
     }
 
     /// Adds `rate` jobs a second until `end`.
@@ -74,6 +77,7 @@ impl Producer {
         let body = payload(self.seed, n, size);
         let path = format!("/v1/topics/{topic}/jobs?id=j{n}&due_ms={due_ms}");
         let mut known = Answer::No;
+        self.look_up_the_master().await;
         for time in 0..TIMES {
             match self.ask("POST", &path, &body).await {
                 Outcome::Reply(Reply { status: 200 | 201, .. }) => {
@@ -81,7 +85,7 @@ impl Producer {
                     if doomed && time == 0 {
                         self.doomed.push((n, due_ms));
                     }
-                    known = Answer::Yes;
+                    known = self.is_sure().await;
                     break;
                 }
                 Outcome::NotSent => {}
@@ -104,14 +108,38 @@ impl Producer {
         // Recorded first, as unknown.
         self.book.withdrawn(n, Answer::Unknown);
         let path = format!("/v1/jobs/{}~j{n}", QUEUES[self.topic]);
+        self.look_up_the_master().await;
         let answer = match self.ask("DELETE", &path, b"").await {
             // A later success proves nothing: a consumer may have the job.
-            Outcome::Reply(Reply { status: 204, .. }) if now_ms() < due_ms - IN_TIME_MS => Answer::Yes,
+            Outcome::Reply(Reply { status: 204, .. }) if now_ms() < due_ms - IN_TIME_MS => self.is_sure().await,
             Outcome::NotSent => Answer::No,
             Outcome::Reply(reply) if says_that_nothing_was_done(&reply) => Answer::No,
             _ => Answer::Unknown,
         };
         self.book.withdrawn(n, answer);
+    }
+
+    /// Connects to the master of the topic, unless there is a connection.
+    async fn look_up_the_master(&mut self) {
+        if self.redis.is_none() && self.stage.guide.replicas() > 0 {
+            self.redis = self.stage.guide.connect(self.topic).await.ok();
+        }
+    }
+
+    /// Whether what was answered since [`look_up_the_master`](Self::look_up_the_master) survives the loss of the master:
+    /// all replicas have it. They follow the server that was the master before, so no other one gave the answer.
+    async fn is_sure(&mut self) -> Answer {
+        if self.stage.guide.replicas() == 0 {
+            return Answer::Yes;
+        }
+        let Some(mut redis) = self.redis.take() else { return Answer::Unknown };
+        // A write of this connection: everything before it is in front of it in the stream of the replicas.
+        let wrote = redis::cmd("PUBLISH").arg("chaos").arg("sure").exec_async(&mut redis).await;
+        if wrote.is_err() || !self.stage.guide.is_sure(&mut redis).await {
+            return Answer::Unknown;
+        }
+        self.redis = Some(redis);
+        Answer::Yes
     }
 
     async fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> Outcome {
