@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use delaybridge::source::Source;
 use delaybridge::source::job_pool::{JobPool, JobPoolSpec, PRESETS};
-use delaybridge::source::ledger::Hints;
-use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Confirmed, Move, Verdict, Whole};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::store::Claims;
+use delaybridge_ledger::Hints;
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Confirmed, Move, Verdict, Whole};
 use delaybridge_link::{Link, LinkOptions};
 use redis::aio::MultiplexedConnection;
 
@@ -100,7 +100,7 @@ pub(crate) async fn drain(
         };
         let ClaimReply::Claimed(claimed) = store.claim(&request).await? else { bail!("a claim did not run") };
         ensure!(!claimed.elements.is_empty(), "a claim took nothing");
-        let verdict = |element: &delaybridge::source::ledger::claims::Element| Verdict {
+        let verdict = |element: &delaybridge_ledger::claims::Element| Verdict {
             claim: request.name,
             part: element.part(),
             member: element.member.clone(),

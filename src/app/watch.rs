@@ -9,7 +9,7 @@ use crate::model::Mode;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::QueueRegistry;
 use crate::source::competitors::{advice, blocked_consumers};
-use crate::source::ledger::Ledger;
+use delaybridge_ledger::Ledger;
 use delaybridge_link::{Health, LinkState, Place, Redis, missing_rights};
 use delaybridge_telemetry::labels::Wakeup;
 

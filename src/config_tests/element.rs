@@ -5,10 +5,10 @@ use redisson_codecs::{Codec, Coding};
 
 use crate::model::QueueSpec;
 use crate::source::jobs::JobsSpec;
-use crate::source::ledger::claims::Body;
 use crate::source::redisson::layout::{Layout, pack};
 use crate::source::{NoPayload, junk_id};
 use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_ledger::claims::Body;
 
 /// The element of a case.
 #[derive(Debug, Clone)]

@@ -8,15 +8,15 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::lie::Lie;
-use crate::source::ledger::claims::{
-    Answer, Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Move, Settled,
-    TakeOverReply, TakeOverRequest, Verdict, Whole,
-};
-use crate::source::ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use crate::source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Store, Unannounced};
 use crate::source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
+use delaybridge_ledger::claims::{
+    Answer, Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Move, Settled,
+    TakeOverReply, TakeOverRequest, Verdict, Whole,
+};
+use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 
 /// A store that changes what it is asked to do, or what has come of it.
 pub(super) struct LyingStore {

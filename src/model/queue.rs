@@ -8,9 +8,9 @@ use redisson_codecs::{Classes, Codec, Coding, DecodeError, DecodeProblem, Payloa
 
 use super::failures::{OnDecodeError, OnExpired, RetryPolicy, Unroutable};
 use super::route::RouteSpec;
-use crate::source::ledger::{Ledger, Use};
 use crate::source::{Activity, SourceConfig};
 use delaybridge_core::template::{Fields, Template};
+use delaybridge_ledger::{Ledger, Use};
 use delaybridge_link::Durability;
 use delaybridge_link::rights::{self, Grant};
 

@@ -11,7 +11,7 @@ use crate::model::{Config, Mode, QueueSpec, RouteSpec};
 use crate::sink::SinkRedis;
 use crate::source::Activity;
 use crate::source::job_pool::{JobPoolSpec, to_see_rivals};
-use crate::source::ledger::Use;
+use delaybridge_ledger::Use;
 use delaybridge_link::rights::{self, Dialect, Grant, Rules};
 use delaybridge_link::{RedisEndpoint, RedisTarget};
 

@@ -9,9 +9,9 @@ use super::content;
 use super::error::{Attempted, Error};
 use super::session::Queue;
 use crate::source;
-use crate::source::ledger::claims::Element;
-use crate::source::ledger::{Packed, Place, Shape, Show};
 use delaybridge_core::message::{Identity, Origin};
+use delaybridge_ledger::claims::Element;
+use delaybridge_ledger::{Packed, Place, Shape, Show};
 
 /// The way to read a payload.
 #[derive(Debug, Clone, Copy, Default)]
@@ -161,7 +161,7 @@ type Reading = (Coding, &'static str, Result<Payload, DecodeError>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::ledger::claims::Header;
+    use delaybridge_ledger::claims::Header;
 
     #[test]
     fn an_element_an_entry_and_a_payload_are_distinguished() {

@@ -12,9 +12,9 @@ use super::plural;
 use super::session::{Queue, Session, find};
 use crate::model::{Config, QueueSpec};
 use crate::source::StoreError;
-pub use crate::source::ledger::PauseEnd;
-use crate::source::ledger::{Changed, NewPause, Pause, Pauses, Subject};
 use delaybridge_core::clock::utc;
+pub use delaybridge_ledger::PauseEnd;
+use delaybridge_ledger::{Changed, NewPause, Pause, Pauses, Subject};
 
 /// Characters of a name, and of a reason.
 const LONGEST: usize = 500;

@@ -11,9 +11,9 @@ use super::error::{Attempted, Error};
 use super::pause::{PauseState, paused_of};
 use super::session::Queue;
 use crate::model::{Misfit, QueueSpec};
-use crate::source::ledger::{DeadLetter, Place, Seen, Shape, Show};
 use delaybridge_core::message::{Identity, MessageId};
 use delaybridge_core::route::ElementInfo;
+use delaybridge_ledger::{DeadLetter, Place, Seen, Shape, Show};
 
 /// The elements to read.
 #[derive(Debug, Clone, Copy)]

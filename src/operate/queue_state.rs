@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::pause::{PauseState, paused};
 use super::session::Queue;
-use crate::source::ledger::Stats;
 use crate::source::{StoreError, millis};
+use delaybridge_ledger::Stats;
 
 /// The numbers of one queue. Every element is in one state: a due element is not counted as scheduled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::recover::recover;
 use crate::operate::session::Queue;
-use crate::source::ledger::claims::{Buried, ClaimName, TakeOverReply, TakeOverRequest, Verdict};
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, redis_now_ms};
+use delaybridge_ledger::claims::{Buried, ClaimName, TakeOverReply, TakeOverRequest, Verdict};
+use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES, redis_now_ms};
 
 /// Claims that one read asks for.
 const PAGE: usize = 1_000;

@@ -8,8 +8,8 @@ use super::error::{Attempted, Error};
 use super::peek::{PeekState, PeekedElement};
 use super::progress::{Progress, ProgressWatch};
 use super::session::Queue;
-use crate::source::ledger::claims::{self, Body};
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, Order, Page, Place, Show, redis_now_ms};
+use delaybridge_ledger::claims::{self, Body};
+use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES, Order, Page, Place, Show, redis_now_ms};
 
 /// The fields to search for, and the bounds of the search.
 #[derive(Debug, Clone)]

@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 use super::error::{Attempted, Error};
 use super::plural;
 use crate::model::{Config, QueueSpec};
-use crate::source::ledger::{DeadLetter, Ledger, Order, Place};
 use crate::source::redisson::RedissonSpec;
 use delaybridge_core::message::Identity;
+use delaybridge_ledger::{DeadLetter, Ledger, Order, Place};
 use delaybridge_link::RedisTarget;
 use delaybridge_link::{Conn, ConnectError, LinkOptions, Redis};
 

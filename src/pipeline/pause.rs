@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
-use crate::source::ledger::Pauses;
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::Pauses;
 use delaybridge_telemetry::events::Paused;
 use delaybridge_telemetry::labels::Wakeup;
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::ledger::{Packed, Source};
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_jobs::JobSettings;
+use delaybridge_ledger::{Packed, Source};
 use delaybridge_settings::keys::{Key, Table};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::config::{SourceConfig, SourceKind, SourceSettings};
 use super::{job_pool, jobs, redisson, zset};
-use crate::ledger::Packed;
 use delaybridge_core::metric::SourceTerms;
+use delaybridge_ledger::Packed;
 use delaybridge_link::{Script, slot};
 use delaybridge_settings::keys::{Group, Table};
 use delaybridge_settings::reader::Section;

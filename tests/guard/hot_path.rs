@@ -6,11 +6,11 @@ use bytes::Bytes;
 use delaybridge::config;
 use delaybridge::model::{QueueSpec, Routed};
 use delaybridge::sink::Outbound;
-use delaybridge::source::ledger::claims::Element;
 use delaybridge::source::redisson::layout::{Layout, pack};
 use delaybridge::source::redisson::open_entry;
 use delaybridge_core::message::MessageId;
 use delaybridge_core::route::ElementInfo;
+use delaybridge_ledger::claims::Element;
 
 use crate::callgrind;
 use crate::limits::{ELEMENT_BYTES, HOT_PATH, OUTBOUND_BYTES};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Ended;
-use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Part, Whole};
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES, Hints, Ledger};
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Part, Whole};
+use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES, Hints, Ledger};
 use delaybridge_link::Conn;
 
 /// Longer than any run.

@@ -2,8 +2,8 @@
 
 use super::limits::Times;
 use super::{AT_LATEST, Batch, Claimer, Ended, Trial, bury, settle};
-use crate::source::ledger::{BATCH_ENTRIES, redis_now_ms};
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::{BATCH_ENTRIES, redis_now_ms};
 
 /// What the drain took.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::deep::claim;
 use super::limits::{Times, element};
 use super::{Claimer, Ended, PIECE, Trial, bury, settle};
-use crate::source::ledger::{BATCH_ENTRIES, redis_now_ms};
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::{BATCH_ENTRIES, redis_now_ms};
 
 /// Until the first one falls due: time to offer a second's worth.
 const LEAD_MS: i64 = 1_000;

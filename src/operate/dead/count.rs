@@ -12,7 +12,7 @@ use super::which::Letters;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::progress::ProgressWatch;
 use crate::operate::session::Queue;
-use crate::source::ledger::{Order, redis_now_ms};
+use delaybridge_ledger::{Order, redis_now_ms};
 
 /// Kinds of letters that are counted. Daemons write far fewer; another program may write anything.
 const KINDS: usize = 1_000;

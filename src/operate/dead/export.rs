@@ -11,7 +11,7 @@ use crate::operate::content::base64;
 use crate::operate::error::Error;
 use crate::operate::progress::ProgressWatch;
 use crate::operate::session::Queue;
-use crate::source::ledger::{DeadLetter, Order};
+use delaybridge_ledger::{DeadLetter, Order};
 
 /// The end of a field's name with bytes as its value.
 pub(super) const BASE64: &str = "_base64";

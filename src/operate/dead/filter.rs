@@ -9,8 +9,8 @@ use crate::operate::element::KILLED;
 use crate::operate::error::Error;
 use crate::operate::plural::similar;
 use crate::operate::session::Queue;
-use crate::source::ledger::DeadLetter;
 use delaybridge_core::message::Class;
+use delaybridge_ledger::DeadLetter;
 
 /// Why letters died: the reasons of the daemon, and that of an operator.
 pub const REASONS: [&str; 8] =

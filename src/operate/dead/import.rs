@@ -11,8 +11,8 @@ use super::export::BASE64;
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::progress::{Pacer, Progress, ProgressWatch};
 use crate::operate::session::Queue;
-use crate::source::ledger::{DeadLetter, Import};
 use delaybridge_core::json::{Json, NoParts, NotJson};
+use delaybridge_ledger::{DeadLetter, Import};
 
 /// The longest line: an element of 512 MiB in base64, and its fields.
 const LONGEST: u64 = 750 << 20;

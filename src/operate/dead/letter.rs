@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::operate::content::{Content, base64};
-use crate::source::ledger::claims::Element;
-use crate::source::ledger::{DeadLetter, Ledger};
+use delaybridge_ledger::claims::Element;
+use delaybridge_ledger::{DeadLetter, Ledger};
 
 /// A dead letter in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

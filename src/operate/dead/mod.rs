@@ -27,7 +27,7 @@ pub use self::which::{FilterBody, Letters, LettersBody, Pace, is_place};
 use super::error::{Attempted, Error};
 use super::progress::{Pacer, ProgressWatch, Unwatched};
 use super::session::Queue;
-use crate::source::ledger::{DeadLetter, Order, redis_now_ms};
+use delaybridge_ledger::{DeadLetter, Order, redis_now_ms};
 
 /// Letters that one page of a list looks at, at most: the next page goes on behind them.
 const LOOKED_AT: usize = 10_000;

@@ -6,8 +6,8 @@ use super::which::{Letters, is_place};
 use crate::operate::error::{Attempted, Error};
 use crate::operate::progress::{Progress, ProgressWatch};
 use crate::operate::session::Queue;
-use crate::source::ledger::{DeadLetter, DeadLetters, Order, redis_now_ms};
 use delaybridge_core::message::MessageId;
+use delaybridge_ledger::{DeadLetter, DeadLetters, Order, redis_now_ms};
 
 /// A reader of the letters that are meant.
 pub struct Selection<'a> {

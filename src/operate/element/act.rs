@@ -11,9 +11,9 @@ use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::peek::PeekState;
 use crate::operate::plural;
 use crate::operate::session::Queue;
-use crate::source::ledger::claims::{Body, Element};
-use crate::source::ledger::{self, DeadLetter, Located, NewBody, Place, Removal, redis_now_ms};
 use delaybridge_core::message::Identity;
+use delaybridge_ledger::claims::{Body, Element};
+use delaybridge_ledger::{DeadLetter, Located, NewBody, Place, Removal, redis_now_ms};
 
 /// Attempts to find an element that moved before it could be acted on.
 const TRIES: usize = 3;
@@ -231,7 +231,7 @@ async fn alive(
             let state = if scheduled { NewState::Scheduled } else { NewState::Retry };
             if when == When::Now && own_ms.is_some_and(|own| own <= now_ms) {
                 // Due already: what waits for a pause or a hold would lose its place to others.
-                (ledger::Acted::Already, state, own_ms)
+                (delaybridge_ledger::Acted::Already, state, own_ms)
             } else {
                 let body = if scheduled { new_body(queue, element, at_ms).map_err(ActFailure::Refused)? } else { None };
                 let acted = ledger.reschedule(&queue.conn, located, at_ms, body.as_ref()).await?;
@@ -247,9 +247,11 @@ async fn alive(
         }
     };
     let unchanged = match acted {
-        ledger::Acted::Done => false,
-        ledger::Acted::Already => true,
-        ledger::Acted::Gone | ledger::Acted::Moved | ledger::Acted::Rewritten => return Ok(Try::Again),
+        delaybridge_ledger::Acted::Done => false,
+        delaybridge_ledger::Acted::Already => true,
+        delaybridge_ledger::Acted::Gone | delaybridge_ledger::Acted::Moved | delaybridge_ledger::Acted::Rewritten => {
+            return Ok(Try::Again);
+        }
     };
     let new_id = due_ms.filter(|_| scheduled && !unchanged).map(|due_ms| renamed(queue, located, due_ms));
     let new_id = new_id.filter(|new| *new != id);

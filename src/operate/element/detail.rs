@@ -10,9 +10,9 @@ use crate::operate::content::Content;
 use crate::operate::peek::{PeekState, routes_of};
 use crate::operate::session::Queue;
 use crate::source::NoPayload;
-use crate::source::ledger::claims::{Body, Element};
-use crate::source::ledger::{DeadLetter, Located, Place, sink_hash};
 use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_ledger::claims::{Body, Element};
+use delaybridge_ledger::{DeadLetter, Located, Place, sink_hash};
 
 /// One element with its history. Fields that its state does not have are left out.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

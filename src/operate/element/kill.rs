@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use crate::operate::session::Queue;
-use crate::source::ledger::claims::Element;
-use crate::source::ledger::sink_hash;
 use delaybridge_core::message::Identity;
+use delaybridge_ledger::claims::Element;
+use delaybridge_ledger::sink_hash;
 
 /// Why it died: what a daemon never writes.
 pub const KILLED: &str = "killed";

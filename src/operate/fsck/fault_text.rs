@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::source::ledger::fsck::Fault;
+use delaybridge_ledger::fsck::Fault;
 
 /// A fault in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

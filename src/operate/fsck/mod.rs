@@ -14,7 +14,7 @@ use super::error::{Attempted, Error, QueueError};
 use super::redisson::restore::sweep;
 use super::session::{Queue, Session, find};
 use crate::source::jobs::JobsSpec;
-use crate::source::ledger::fsck::{Fault, Found, Repair, Suspect, Terms};
+use delaybridge_ledger::fsck::{Fault, Found, Repair, Suspect, Terms};
 
 pub use self::fault_text::{Explanation, explanation};
 pub use self::topics::CheckedTopic;
@@ -191,8 +191,7 @@ async fn look(queue: &Queue, request: FsckScope, progress: &mut (dyn FnMut(u64) 
             things: Vec::new(),
         });
         finding.count += 1;
-        finding.more =
-            seen.get(&suspect.fault).map_or(0, |seen| seen.saturating_sub(crate::source::ledger::fsck::MOST));
+        finding.more = seen.get(&suspect.fault).map_or(0, |seen| seen.saturating_sub(delaybridge_ledger::fsck::MOST));
         finding.repaired += usize::from(repaired);
         if finding.things.len() < NAMED {
             finding.things.push(Thing { name: suspect.subject, kept, repaired });

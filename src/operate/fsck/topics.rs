@@ -8,8 +8,8 @@ use super::fault_text::explanation;
 use super::{FaultCount, NAMED, Thing};
 use crate::operate::error::{Error, QueueError};
 use crate::operate::jobs::{Jobs, failed};
-use crate::source::ledger::fsck::Fault;
 use delaybridge_jobs::{JobState, Topic};
+use delaybridge_ledger::fsck::Fault;
 
 /// The findings in the index of topics, or in one topic.
 #[derive(Debug, Clone, Serialize)]

@@ -13,8 +13,8 @@ use crate::operate::plural;
 use crate::operate::progress::{ProgressWatch, ended};
 use crate::operate::session::Queue;
 use crate::source::jobs::JobsSpec;
-use crate::source::ledger::{Acted, Located, Place, Removal, Seen, Shape, Show};
 use delaybridge_jobs::{Due, NewJob, Topic};
+use delaybridge_ledger::{Acted, Located, Place, Removal, Seen, Shape, Show};
 
 /// Elements that are moved at once.
 const PAGE: usize = 100;

@@ -15,9 +15,9 @@ use crate::operate::error::{Attempted, Error};
 use crate::operate::progress::{ProgressWatch, Unwatched, ended};
 use crate::operate::session::Queue;
 use crate::source::NoPayload;
-use crate::source::ledger::claims::{Body, ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict, Writer};
-use crate::source::ledger::{Answer, BATCH_BYTES, Hints, Place, Show, redis_now_ms};
 use delaybridge_jobs::{Due, NewJob, Topic};
+use delaybridge_ledger::claims::{Body, ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict, Writer};
+use delaybridge_ledger::{Answer, BATCH_BYTES, Hints, Place, Show, redis_now_ms};
 
 /// Jobs that are moved at once.
 const PAGE: usize = 100;
@@ -53,7 +53,7 @@ pub(super) async fn count(queue: &Queue, most: u64, done: &mut ImportedElements,
                 break;
             }
             first += page.seen.len();
-            let element = |seen: crate::source::ledger::Seen| match place {
+            let element = |seen: delaybridge_ledger::Seen| match place {
                 Place::Retry => Element::entry(seen.member, 0),
                 _ => Some(Element::bare(seen.member, seen.score_ms.unwrap_or(0))),
             };

@@ -9,9 +9,9 @@ use crate::model::QueueSpec;
 use crate::operate::error::explained;
 use crate::operate::session::Queue;
 use crate::source::StoreError;
-use crate::source::ledger::claims::ClaimName;
-use crate::source::ledger::claims_with_keys;
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::claims::ClaimName;
+use delaybridge_ledger::claims_with_keys;
 use delaybridge_link::Conn;
 
 /// The time limit of the search through the keys of the database.

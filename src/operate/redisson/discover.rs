@@ -10,9 +10,9 @@ use crate::operate::error::{Attempted, Error, QueueError, explained};
 use crate::operate::queue_state::QueueState;
 use crate::operate::session::{everywhere, redis};
 use crate::source::StoreError;
-use crate::source::ledger::{Place, Shape, Show};
 use crate::source::redisson::ListCleanup;
 use crate::source::redisson::{self, Found, Redisson};
+use delaybridge_ledger::{Place, Shape, Show};
 use delaybridge_link::Conn;
 use delaybridge_link::RedisTarget;
 

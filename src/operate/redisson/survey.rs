@@ -10,10 +10,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::Layout;
 use crate::operate::session::Queue;
 use crate::source::StoreError;
-use crate::source::ledger::Place;
 use crate::source::redisson::layout;
 use crate::source::redisson::{Kept, Repack, repacked};
 use delaybridge_core::message::MessageId;
+use delaybridge_ledger::Place;
 
 /// An element that a client transferred without removing it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -11,9 +11,9 @@ use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::growth::Growth;
 use crate::pipeline::queue::Queue;
 use crate::source::NoPayload;
-use crate::source::ledger::claims::{Element, Header, Writer};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Identity, lateness};
+use delaybridge_ledger::claims::{Element, Header, Writer};
 
 /// The element, while it has no verdict.
 #[derive(Debug)]

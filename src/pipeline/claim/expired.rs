@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::pipeline::leases::Leases;
 use crate::pipeline::leases::keeper;
 use crate::pipeline::queue::Queue;
-use crate::source::ledger::claims::{ClaimName, EXPIRED_SHOWN};
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::claims::{ClaimName, EXPIRED_SHOWN};
 
 /// Names that one look reads, where a claim shows that there may be more than it shows.
 const PAGE: usize = 1_000;
@@ -100,7 +100,7 @@ impl Expired {
         queue.events.unknown_claims(unknown);
         // A lease outlasts the time in which its claim can run.
         match queue.store.bury(0, &names).await {
-            Ok(crate::source::ledger::claims::Buried::Done { kept, .. }) => {
+            Ok(delaybridge_ledger::claims::Buried::Done { kept, .. }) => {
                 names.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(name, _)| name).collect()
             }
             _ => names,

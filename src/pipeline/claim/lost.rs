@@ -14,9 +14,9 @@ use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
-use crate::source::ledger::claims::{ClaimName, Contents};
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::claims::{ClaimName, Contents};
+use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use delaybridge_link::History;
 use delaybridge_telemetry::labels::ClaimLabel;
 

@@ -20,8 +20,8 @@ use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
-use crate::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, TakeOverReply, TakeOverRequest};
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, TakeOverReply, TakeOverRequest};
 use delaybridge_link::History;
 
 /// The call that is sent.

@@ -15,9 +15,9 @@ use crate::pipeline::gate::{ClaimGate, GateProbe};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
-use crate::source::ledger::claims::{ClaimName, room_of};
-use crate::source::ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::claims::{ClaimName, room_of};
+use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use delaybridge_telemetry::labels::{Stage, Wakeup};
 
 /// The reservations of a claim. Released when dropped.

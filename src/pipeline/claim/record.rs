@@ -16,9 +16,9 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
-use crate::source::ledger::claims::{ClaimName, Element, Part, Whole};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_ledger::claims::{ClaimName, Element, Part, Whole};
 use delaybridge_link::History;
 use delaybridge_spans::Traces;
 

@@ -9,9 +9,9 @@ use crate::pipeline::claim::record::ClaimContents;
 use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
-use crate::source::ledger::claims::Claimed;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Origin;
+use delaybridge_ledger::claims::Claimed;
 use delaybridge_telemetry::labels::ClaimLabel;
 
 /// Whether something is due that the claim did not take.

@@ -7,7 +7,7 @@
 use crate::pipeline::leases::Leases;
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
-use crate::source::ledger::claims::ClaimName;
+use delaybridge_ledger::claims::ClaimName;
 use delaybridge_link::History;
 
 /// Names that one look reads. A queue in order has few claims; what is not among them waits for the end of its lease.

@@ -17,11 +17,11 @@ use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{DeadLetterTarget, Queue};
 use crate::sink::Outbound;
 use crate::source::StoreError;
-use crate::source::ledger::{CAUSES, DeadLetter, DeadPages, Forwarder as Owner, Order};
 use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Class, Failure, Outcome};
 use delaybridge_core::route::ElementInfo;
+use delaybridge_ledger::{CAUSES, DeadLetter, DeadPages, Forwarder as Owner, Order};
 use delaybridge_link::History;
 
 /// Time between two reads of a stream without an announcement: another daemon may have stored a letter.

@@ -9,8 +9,8 @@ use crate::model::Unroutable;
 use crate::pipeline::queue::{Queue, SinkRoute};
 use crate::pipeline::settle::judge::{self, SinkAnswer, Stop};
 use crate::sink::{Destination, Target};
-use crate::source::ledger::claims::Header;
 use delaybridge_core::message::{About, Class, Failure, Outcome};
+use delaybridge_ledger::claims::Header;
 
 /// The answer of the sink at this place among the queue's, about an element with this header that was sent at this time of
 /// Redis.

@@ -15,11 +15,11 @@ use crate::pipeline::limits::large::{LargeTurn, SMALL};
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::sink::{Destination, Outbound};
 use crate::source::NoPayload;
-use crate::source::ledger::claims::Header;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Identity, lateness};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_core::template::{Filler, Template};
+use delaybridge_ledger::claims::Header;
 use delaybridge_spans::Subject as Traced;
 use delaybridge_telemetry::labels::DeadReason;
 

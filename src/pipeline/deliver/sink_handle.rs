@@ -18,9 +18,9 @@ use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::circuit::{Allow, LONGEST_WAIT, OpenReason, Transition};
 use crate::pipeline::limits::rate::Bucket;
 use crate::sink::{Answers, Destination, Outbound, Sink, Target};
-use crate::source::ledger::sink_hash;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_ledger::sink_hash;
 use delaybridge_telemetry::events::SinkEvents;
 use delaybridge_telemetry::metrics::SinkMetrics;
 

@@ -13,9 +13,9 @@ use futures_util::stream::{self, StreamExt};
 use crate::pipeline::leases::Leases;
 use crate::pipeline::leases::reconcile::reconcile;
 use crate::pipeline::registry::QueueRegistry;
-use crate::source::ledger::BATCH_ENTRIES;
-use crate::source::ledger::claims::Buried;
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::BATCH_ENTRIES;
+use delaybridge_ledger::claims::Buried;
 use delaybridge_telemetry::status::Heartbeat;
 
 /// Queues that are extended at the same time.

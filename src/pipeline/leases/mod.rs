@@ -18,8 +18,8 @@ use crate::pipeline::claim::record::{Claim, ClaimContents, ClaimEnd};
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::recent;
-use crate::source::ledger::claims::ClaimName;
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::claims::ClaimName;
 use delaybridge_link::History;
 
 /// The claims of one queue.

@@ -10,7 +10,7 @@ use crate::pipeline::claim::record::{Claim, ClaimDifferences, takes_neighbours_a
 use crate::pipeline::leases::Leases;
 use crate::pipeline::queue::Queue;
 use crate::source::StoreError;
-use crate::source::ledger::claims::{Element, Move, Verdict};
+use delaybridge_ledger::claims::{Element, Move, Verdict};
 use delaybridge_link::History;
 use delaybridge_telemetry::labels::Wakeup;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::source::ledger::{Pause, Pauses};
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::{Pause, Pauses};
 
 /// The time for which it is taken for granted that nothing is paused.
 const AGED: Duration = Duration::from_secs(60);

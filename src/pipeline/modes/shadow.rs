@@ -16,11 +16,11 @@ use crate::model::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::registry::QueueRegistry;
 use crate::sink::Destination;
-use crate::source::ledger::claims::Element;
 use crate::source::{NoPayload, StoreError};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Identity, lateness};
 use delaybridge_core::route::ElementInfo;
+use delaybridge_ledger::claims::Element;
 use delaybridge_telemetry::labels::Fate;
 use delaybridge_telemetry::status::Heartbeat;
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::source::ledger::claims::Element;
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::claims::Element;
 use delaybridge_link::History;
 
 /// The time for which a confirmation is noted: longer than a replica lags behind, and than a connection takes to be seen broken.

@@ -14,7 +14,7 @@ use crate::pipeline::settle::singles::{self, After, Settling, SettlingKind};
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::pipeline::settle::wholes::{self, Complete, OneByOne};
 use crate::pipeline::tail;
-use crate::source::ledger::claims::{Element, Header, Move};
+use delaybridge_ledger::claims::{Element, Header, Move};
 
 /// The verdicts of one queue.
 #[derive(Debug)]

@@ -11,10 +11,10 @@ use crate::pipeline::leases::Leases;
 use crate::pipeline::settle::send::{Tried, delivered, look, ready};
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
 use crate::pipeline::tail;
-use crate::source::ledger::claims::{Element, Move, Verdict as Written};
-use crate::source::ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
+use delaybridge_ledger::claims::{Element, Move, Verdict as Written};
+use delaybridge_ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
 use delaybridge_telemetry::labels::Wakeup;
 
 /// Something on its way to Redis, and what its answer means.

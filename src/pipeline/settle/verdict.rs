@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::source::ledger::claims::{Header, Move};
 use delaybridge_core::message::{Class, Failure};
+use delaybridge_ledger::claims::{Header, Move};
 use delaybridge_link::Side;
 use delaybridge_telemetry::labels::{DeadReason, ReleaseReason};
 

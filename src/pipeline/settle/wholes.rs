@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::pipeline::claim::record::Claim;
 use crate::pipeline::leases::Leases;
 use crate::pipeline::settle::send::{Tried, delivered, look, ready};
-use crate::source::ledger::claims::{Confirmed, Whole};
 use delaybridge_core::clock::Instant;
+use delaybridge_ledger::claims::{Confirmed, Whole};
 
 /// Beyond the longest call, what has to be left of a lease: clocks run apart.
 const MARGIN: Duration = Duration::from_secs(1);

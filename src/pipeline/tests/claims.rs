@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::pipeline::tests::world::Trouble;
-use crate::source::ledger::claims::ClaimRequest;
 use crate::source::memory::{Fault, Op};
 use crate::source::store::Claims;
+use delaybridge_ledger::claims::ClaimRequest;
 use delaybridge_telemetry::labels::Wakeup;
 
 const RECOVERED: &str = "delaybridge_recovered_messages_total{queue=\"q\"}";

@@ -12,8 +12,8 @@ use tokio::runtime::Builder;
 
 use super::*;
 use crate::pipeline::tests::world::Trouble;
-use crate::source::ledger::{Pause, Subject};
 use crate::source::memory::{Fault, Op};
+use delaybridge_ledger::{Pause, Subject};
 use delaybridge_telemetry::events::Events;
 
 const OPS: [Op; 9] =

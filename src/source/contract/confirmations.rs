@@ -1,7 +1,7 @@
 //! Whole claims: how they are confirmed, and how their names end.
 
 use super::*;
-use crate::ledger::claims::{Buried, Confirmed, Whole};
+use delaybridge_ledger::claims::{Buried, Confirmed, Whole};
 
 async fn confirm(rig: &impl Rig, claims: &[Whole]) -> Vec<Confirmed> {
     rig.store(A).confirm(claims).await.expect("the server confirms")

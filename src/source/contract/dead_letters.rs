@@ -1,7 +1,7 @@
 //! Dead letters: how they are read, and who forwards them.
 
 use super::*;
-use crate::ledger::{Forwarder, Order};
+use delaybridge_ledger::{Forwarder, Order};
 
 /// Makes this many letters; their places in the stream, the oldest first.
 async fn letters(rig: &mut impl Rig, count: u64) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! What elements are, whoever wrote them, and what is done with what another version wrote.
 
 use super::*;
-use crate::ledger::claims::EXPIRED_SHOWN;
+use delaybridge_ledger::claims::EXPIRED_SHOWN;
 
 /// Bytes that a newer version may have written.
 fn newer(n: u8) -> Bytes {

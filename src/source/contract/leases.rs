@@ -1,8 +1,8 @@
 //! Leases: how they end, how they are found, and what their owners can still do.
 
 use super::*;
-use crate::ledger::claims::EXPIRED_SHOWN;
-use crate::ledger::store::InFlight;
+use delaybridge_ledger::claims::EXPIRED_SHOWN;
+use delaybridge_ledger::store::InFlight;
 
 /// Claims one element each, with leases that end one ms after the other, the last number first.
 async fn claims_of_one(rig: &mut impl Rig, count: u64) {

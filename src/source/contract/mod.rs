@@ -1,4 +1,4 @@
-//! The contract of [`Claims`](crate::ledger::store::Claims), [`Store`] and [`Server`], as tests that every implementation passes:
+//! The contract of [`Claims`](delaybridge_ledger::store::Claims), [`Store`] and [`Server`], as tests that every implementation passes:
 //! see the traits' prose.
 //!
 //! An implementation brings a [`Rig`]: a queue that other clients fill, a look into its places, and a clock in the hand of
@@ -28,13 +28,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::ledger::claims::{
+use delaybridge_core::message::MessageId;
+use delaybridge_ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, Element, Header, Move, Part, TakeOverReply, TakeOverRequest, Verdict,
     Writer,
 };
-use crate::ledger::store::{Server, Store};
-use crate::ledger::{Answer, DeadLetter, Hints};
-use delaybridge_core::message::MessageId;
+use delaybridge_ledger::store::{Server, Store};
+use delaybridge_ledger::{Answer, DeadLetter, Hints};
 use delaybridge_link::Side;
 
 /// The lease of a claim, where a clause asks for no other.

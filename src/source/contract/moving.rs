@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 use super::on_redis::OnRedis;
 use super::walk::Walk;
 use super::*;
-use crate::ledger::{StoreError, TEST_CLOCK};
+use delaybridge_ledger::{StoreError, TEST_CLOCK};
 use delaybridge_link::slot;
 use delaybridge_link::test_server::eventually;
 

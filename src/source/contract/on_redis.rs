@@ -10,8 +10,8 @@ use redis::aio::MultiplexedConnection;
 
 use super::servers::Servers;
 use super::{Parts, Places};
-use crate::ledger::claims::ClaimName;
-use crate::ledger::{DeadLetter, Keys, Score, TEST_CLOCK};
+use delaybridge_ledger::claims::ClaimName;
+use delaybridge_ledger::{DeadLetter, Keys, Score, TEST_CLOCK};
 
 /// The server's time when a rig is made, in ms: that of the store in memory.
 const START_MS: i64 = 1_800_000_000_000;

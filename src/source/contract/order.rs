@@ -1,7 +1,7 @@
 //! Queues in order: one process at a time delivers, and nothing is claimed before what was in flight.
 
 use super::*;
-use crate::ledger::millis;
+use delaybridge_ledger::millis;
 
 async fn claimed(store: &Arc<dyn Store>, request: &ClaimRequest) -> Claimed {
     match store.claim(request).await.expect("the server claims") {

@@ -1,8 +1,8 @@
 //! What a queue says of itself, and the transfer in place of the source's clients.
 
 use super::*;
-use crate::ledger::Stats;
-use crate::ledger::store::Rescued;
+use delaybridge_ledger::Stats;
+use delaybridge_ledger::store::Rescued;
 
 async fn stats(store: &dyn Store) -> Stats {
     store.stats().await.expect("the server counts")

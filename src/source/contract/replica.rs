@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use super::on_redis::OnRedis;
 use super::walk::Walk;
 use super::*;
-use crate::ledger::StoreError;
+use delaybridge_ledger::StoreError;
 use delaybridge_link::test_server::eventually;
 
 /// What was seen.

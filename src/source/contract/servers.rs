@@ -7,8 +7,8 @@ use bytes::Bytes;
 use redis::aio::MultiplexedConnection;
 
 use super::LIST;
-use crate::ledger::Source;
-use crate::ledger::redis::RedisStore;
+use delaybridge_ledger::Source;
+use delaybridge_ledger::redis::RedisStore;
 use delaybridge_link::rights::command::LRANGE;
 use delaybridge_link::rights::{Grant, Pattern, to_connect, to_follow_slots, to_load_scripts, to_wait};
 use delaybridge_link::test_server::{TestServer, eventually, free_port, soon};

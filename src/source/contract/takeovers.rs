@@ -1,7 +1,7 @@
 //! Takeovers: what a claim holds that let its lease run out goes to another process.
 
 use super::*;
-use crate::ledger::claims::{Confirmed, Whole};
+use delaybridge_ledger::claims::{Confirmed, Whole};
 
 /// A claim of one process with three bare elements, an entry that waited and one that was noted.
 async fn expired_claim(rig: &mut impl Rig) -> Vec<Mine> {

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::*;
-use crate::ledger::StoreError;
-use crate::ledger::claims::{Buried, Whole};
+use delaybridge_ledger::StoreError;
+use delaybridge_ledger::claims::{Buried, Whole};
 
 /// What a step did, in words.
 pub(super) type Step = Result<String, StoreError>;

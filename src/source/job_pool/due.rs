@@ -68,7 +68,7 @@ fn written(format: Format, old: i64, new: i64) -> Vec<(Vec<u8>, Vec<u8>)> {
 mod tests {
     use super::super::layout::{IdIn, Names, Place, Wanted};
     use super::*;
-    use crate::ledger::score::Unit;
+    use delaybridge_ledger::score::Unit;
 
     /// As ouqiang/delay-queue keeps its jobs.
     fn layout() -> Layout {

@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::java;
 use super::record::{Field, Format, Record};
-use crate::ledger::claims::{Body, BodyAt};
-use crate::ledger::score::{Score, Unit};
-use crate::ledger::{AllBodies, Junk, NoPayload};
 use delaybridge_core::message::Identity;
+use delaybridge_ledger::claims::{Body, BodyAt};
+use delaybridge_ledger::score::{Score, Unit};
+use delaybridge_ledger::{AllBodies, Junk, NoPayload};
 
 /// Longest id in bytes.
 const ID_MAX: usize = 1_024;
@@ -114,7 +114,7 @@ impl JobId {
         std::str::from_utf8(&self.bytes)
             .ok()
             .and_then(Identity::named)
-            .unwrap_or_else(|| crate::ledger::junk_id(&self.bytes).into())
+            .unwrap_or_else(|| delaybridge_ledger::junk_id(&self.bytes).into())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A claim moves members as they are. The daemon reads the ids out of them, and asks for the jobs under the lease of the claim
 //! ([`bodies`](super::ledger::claims)). A job goes in the script that settles its element. [`record`] and [`layout`] read bytes
-//! and are pure, `preset` has the layouts of known programs, `source` is the implementation of [`Source`](crate::ledger::Source).
+//! and are pure, `preset` has the layouts of known programs, `source` is the implementation of [`Source`](delaybridge_ledger::Source).
 
 pub(crate) mod config;
 mod due;

@@ -2,7 +2,7 @@
 
 use super::layout::{IdIn, Names, Place, Status, StatusAt, Wanted};
 use super::record::Format;
-use crate::ledger::score::Unit;
+use delaybridge_ledger::score::Unit;
 
 /// The settings that a preset fills in.
 #[derive(Debug, Clone)]

@@ -4,8 +4,7 @@ use bytes::Bytes;
 
 use super::JobPool;
 use super::layout::{ID, Place};
-use crate::ledger;
-use crate::ledger::Activity;
+use delaybridge_ledger::Activity;
 use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
 
@@ -84,7 +83,7 @@ impl JobPool {
     }
 
     fn of_claims(&self) -> Pattern {
-        ledger::Keys::of(&self.tag).of_claims()
+        delaybridge_ledger::Keys::of(&self.tag).of_claims()
     }
 
     fn buckets(&self) -> impl Iterator<Item = Pattern> {

@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::JobPoolSpec;
-use crate::ledger::StoreError;
 use crate::source::competitors::{Client, clients};
+use delaybridge_ledger::StoreError;
 use delaybridge_link::rights::Grant;
 use delaybridge_link::rights::command::{CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB};
 use delaybridge_link::{Conn, listeners, missing_rights};

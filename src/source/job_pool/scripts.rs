@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use crate::ledger::{self, Clock, Fragments, claims};
+use delaybridge_ledger::{Clock, Fragments, claims};
 
 /// The pool's half.
 const FRAGMENTS: Fragments = Fragments {
     keys: include_str!("scripts/keys.lua"),
     stats: include_str!("scripts/stats.lua"),
-    remove: ledger::REMOVE_SETS,
+    remove: delaybridge_ledger::REMOVE_SETS,
     claims: claims::Fragments {
         keys: include_str!("scripts/claims/keys.lua"),
         look: include_str!("scripts/claims/look.lua"),
@@ -21,8 +21,9 @@ const FRAGMENTS: Fragments = Fragments {
 };
 
 /// The scripts that the daemon runs: Redis's clock decides.
-pub static SCRIPTS: LazyLock<ledger::Scripts> = LazyLock::new(|| ledger::Scripts::new(&FRAGMENTS, Clock::Redis));
+pub static SCRIPTS: LazyLock<delaybridge_ledger::Scripts> =
+    LazyLock::new(|| delaybridge_ledger::Scripts::new(&FRAGMENTS, Clock::Redis));
 
 /// The same scripts under a clock that a test sets, so that a seed replays.
-pub static SCRIPTS_ON_TEST_CLOCK: LazyLock<ledger::Scripts> =
-    LazyLock::new(|| ledger::Scripts::new(&FRAGMENTS, Clock::Test));
+pub static SCRIPTS_ON_TEST_CLOCK: LazyLock<delaybridge_ledger::Scripts> =
+    LazyLock::new(|| delaybridge_ledger::Scripts::new(&FRAGMENTS, Clock::Test));

@@ -10,16 +10,15 @@ use futures_util::future::BoxFuture;
 use super::config::JobPoolSpec;
 use super::status::NOTE;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
-use crate::ledger;
-use crate::ledger::claims::Element;
-use crate::ledger::score::Unit;
-use crate::ledger::{
+use crate::source::config::SourceConfig;
+use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_ledger::claims::Element;
+use delaybridge_ledger::score::Unit;
+use delaybridge_ledger::{
     Activity, AllBodies, BadReply, Bodies, Body, BodyAt, BodyStatus, ClaimAdded, CompanionKey, Depths, Fields, Hints,
     Junk, Leftovers, NoPayload, Packed, Read, Repair, Score, Search, Shape, Source, StatusWrite, StoreError,
     glob_literal, junk_id, millis, text,
 };
-use crate::source::config::SourceConfig;
-use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_link::rights::Grant;
 use delaybridge_link::{Conn, Script};
 
@@ -31,7 +30,7 @@ pub struct JobPool {
     pub(super) buckets: Vec<Bytes>,
     pub(super) ready: Vec<Bytes>,
     pub(super) beside: Option<Bytes>,
-    scripts: &'static ledger::Scripts,
+    scripts: &'static delaybridge_ledger::Scripts,
 }
 
 impl JobPool {
@@ -65,15 +64,15 @@ impl JobPool {
 }
 
 impl Source for JobPool {
-    fn ledger_keys(&self) -> ledger::Keys {
-        ledger::Keys::of(&self.tag)
+    fn ledger_keys(&self) -> delaybridge_ledger::Keys {
+        delaybridge_ledger::Keys::of(&self.tag)
     }
 
     fn keys(&self) -> Vec<Bytes> {
         self.buckets.iter().chain(&self.ready).cloned().collect()
     }
 
-    fn scripts(&self) -> &'static ledger::Scripts {
+    fn scripts(&self) -> &'static delaybridge_ledger::Scripts {
         self.scripts
     }
 

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use super::JobPool;
 use super::layout::{Layout, Status, StatusAt};
 use super::record::{Field, Format, Record};
-use crate::ledger::claims::{Body, BodyAt, Element};
-use crate::ledger::{StatusWrite, StoreError, text};
+use delaybridge_ledger::claims::{Body, BodyAt, Element};
+use delaybridge_ledger::{StatusWrite, StoreError, text};
 use delaybridge_link::{BadReply, Conn, LinkError, Script};
 
 /// Writes the status of jobs, each only if it still is what was read.

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{JobPool, JobPoolSpec};
-use crate::ledger::claims::BodyAt;
-use crate::ledger::{Score, StoreError, text};
+use delaybridge_ledger::claims::BodyAt;
+use delaybridge_ledger::{Score, StoreError, text};
 use delaybridge_link::{Conn, LinkError};
 
 /// The time after its due time for which HDT3213's program keeps a job, unless it is configured otherwise.

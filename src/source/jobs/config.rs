@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::JobsSource;
-use crate::ledger::Source;
 use crate::source::config::{SourceConfig, SourceKind, SourceSettings};
 use crate::source::zset;
 use delaybridge_jobs::{JobSettings, Keys, Topic};
+use delaybridge_ledger::Source;
 use delaybridge_settings::keys::{Kind, key, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;

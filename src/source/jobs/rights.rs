@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::JobsSource;
-use crate::ledger::{Activity, Source};
 use delaybridge_jobs::WAKE;
+use delaybridge_ledger::{Activity, Source};
 use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
 

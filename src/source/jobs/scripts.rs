@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use crate::ledger::{self, Clock, Fragments, claims};
+use delaybridge_ledger::{Clock, Fragments, claims};
 
 /// The topic's half. Its due set is a sorted set in milliseconds, so the parts of `zset` serve it.
 const FRAGMENTS: Fragments = Fragments {
     keys: include_str!("../zset/scripts/keys.lua"),
     stats: include_str!("../zset/scripts/stats.lua"),
-    remove: ledger::REMOVE_SETS,
+    remove: delaybridge_ledger::REMOVE_SETS,
     claims: claims::Fragments {
         keys: concat!("local LIVES = table.remove(KEYS)\n", include_str!("../zset/scripts/claims/keys.lua")),
         look: concat!(include_str!("scripts/paused.lua"), include_str!("../zset/scripts/claims/look.lua")),
@@ -24,8 +24,9 @@ const FRAGMENTS: Fragments = Fragments {
 };
 
 /// The scripts that the daemon runs: Redis's clock decides.
-pub static SCRIPTS: LazyLock<ledger::Scripts> = LazyLock::new(|| ledger::Scripts::new(&FRAGMENTS, Clock::Redis));
+pub static SCRIPTS: LazyLock<delaybridge_ledger::Scripts> =
+    LazyLock::new(|| delaybridge_ledger::Scripts::new(&FRAGMENTS, Clock::Redis));
 
 /// The same scripts under a clock that a test sets, so that a seed replays.
-pub static SCRIPTS_ON_TEST_CLOCK: LazyLock<ledger::Scripts> =
-    LazyLock::new(|| ledger::Scripts::new(&FRAGMENTS, Clock::Test));
+pub static SCRIPTS_ON_TEST_CLOCK: LazyLock<delaybridge_ledger::Scripts> =
+    LazyLock::new(|| delaybridge_ledger::Scripts::new(&FRAGMENTS, Clock::Test));

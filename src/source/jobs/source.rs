@@ -7,15 +7,14 @@ use bytes::Bytes;
 
 use super::config::JobsSpec;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
-use crate::ledger;
-use crate::ledger::score::Unit;
-use crate::ledger::{
-    Activity, AllBodies, Announcement, Announcements, BadReply, Bodies, Body, BodyAt, ClaimAdded, CompanionKey, Depths,
-    Fields, Hints, Junk, NoPayload, Packed, Read, Repair, Search, Shape, Source, glob_literal, junk_id, millis,
-};
 use crate::source::zset::{Body as Payload, Naming, ZsetSource, ZsetSpec};
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_jobs::{KINDS, Keys, Record, WAKE};
+use delaybridge_ledger::score::Unit;
+use delaybridge_ledger::{
+    Activity, AllBodies, Announcement, Announcements, BadReply, Bodies, Body, BodyAt, ClaimAdded, CompanionKey, Depths,
+    Fields, Hints, Junk, NoPayload, Packed, Read, Repair, Search, Shape, Source, glob_literal, junk_id, millis,
+};
 use delaybridge_link::rights::Grant;
 
 /// A topic.
@@ -26,7 +25,7 @@ pub struct JobsSource {
     /// The due set.
     set: ZsetSource,
     wake: Arc<str>,
-    scripts: &'static ledger::Scripts,
+    scripts: &'static delaybridge_ledger::Scripts,
 }
 
 impl JobsSource {
@@ -62,7 +61,7 @@ impl JobsSource {
 }
 
 impl Source for JobsSource {
-    fn ledger_keys(&self) -> ledger::Keys {
+    fn ledger_keys(&self) -> delaybridge_ledger::Keys {
         self.set.ledger_keys()
     }
 
@@ -70,7 +69,7 @@ impl Source for JobsSource {
         [self.keys.due(), self.keys.topic()].map(Clone::clone).into()
     }
 
-    fn scripts(&self) -> &'static ledger::Scripts {
+    fn scripts(&self) -> &'static delaybridge_ledger::Scripts {
         self.scripts
     }
 

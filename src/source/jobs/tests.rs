@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::{JobsSource, JobsSpec};
-use crate::ledger::claims::Body;
-use crate::ledger::{Bodies, CompanionKey, NoPayload, Search};
+use delaybridge_ledger::claims::Body;
+use delaybridge_ledger::{Bodies, CompanionKey, NoPayload, Search};
 
 const NOW: i64 = 1_800_000_000_000;
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::zset::Zset;
-use crate::ledger::claims::{ClaimName, Contents, Element, Part};
+use delaybridge_ledger::claims::{ClaimName, Contents, Element, Part};
 
 /// The two keys of a claim.
 #[derive(Debug, Clone, Default)]

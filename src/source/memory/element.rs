@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::ledger::{Junk, junk_id};
 use delaybridge_core::message::MessageId;
+use delaybridge_ledger::{Junk, junk_id};
 
 /// An element with this id.
 pub fn element(id: MessageId, payload: &[u8]) -> Bytes {

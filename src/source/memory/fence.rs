@@ -1,6 +1,6 @@
 //! The fence of a queue in order, in memory: one process at a time delivers from it.
 
-use crate::ledger::claims::ClaimName;
+use delaybridge_ledger::claims::ClaimName;
 
 /// The process that delivers in order, and until when: never earlier than the end of any of its leases.
 #[derive(Clone, Default)]

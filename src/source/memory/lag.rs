@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::queue::Queue;
 use super::replica::Saved;
 use super::server::{MemoryServer, MemoryStore};
-use crate::ledger::StoreError;
-use crate::ledger::claims::{ClaimName, Element, Verdict};
+use delaybridge_ledger::StoreError;
+use delaybridge_ledger::claims::{ClaimName, Element, Verdict};
 use delaybridge_link::{Durability, NoAnswer, Shortfall};
 
 /// The replicas that a claim has to reach.

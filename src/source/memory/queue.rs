@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::claim_sets::ClaimSets;
 use super::fence::Fence;
 use super::zset::Zset;
-use crate::ledger::claims::{ClaimName, Element};
-use crate::ledger::{DeadLetter, Forwarder, Order, Pause};
+use delaybridge_ledger::claims::{ClaimName, Element};
+use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pause};
 use delaybridge_link::Side;
 
 #[derive(Clone, Default)]

@@ -13,11 +13,11 @@ use tokio::sync::watch;
 
 use super::queue::Queue;
 use super::replica::{Replica, Saved};
-use crate::ledger::claims::{ClaimName, Element};
-use crate::ledger::store::{Call, Home, Server};
-use crate::ledger::{DeadLetter, Pause, Subject};
-use crate::ledger::{Read, StoreError, millis};
 use delaybridge_core::clock::{Instant, RedisClock};
+use delaybridge_ledger::claims::{ClaimName, Element};
+use delaybridge_ledger::store::{Call, Home, Server};
+use delaybridge_ledger::{DeadLetter, Pause, Subject};
+use delaybridge_ledger::{Read, StoreError, millis};
 use delaybridge_link::{History, NoAnswer};
 
 /// The time of the server when it is made, in ms.

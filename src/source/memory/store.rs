@@ -7,13 +7,13 @@ use bytes::Bytes;
 
 use super::element::open;
 use super::server::{MemoryStore, Op};
-use crate::ledger::claims::Element;
-use crate::ledger::store::{Call, Home, Rescued, Scheduled, Store, Unannounced};
-use crate::ledger::{
+use delaybridge_core::metric::SourceTerms;
+use delaybridge_ledger::claims::Element;
+use delaybridge_ledger::store::{Call, Home, Rescued, Scheduled, Store, Unannounced};
+use delaybridge_ledger::{
     Announcement, BATCH_ENTRIES, DeadLetter, Depths, Forwarder, Order, Pauses, Read, Score, Stats, Subject,
     UpkeepRequest, UpkeepState, Upkept, millis,
 };
-use delaybridge_core::metric::SourceTerms;
 
 impl Store for MemoryStore {
     fn home(&self) -> &dyn Home {

@@ -8,13 +8,13 @@ use futures_util::FutureExt;
 
 use super::zset::Zset;
 use super::*;
-use crate::ledger::claims::{ClaimReply, Move};
-use crate::ledger::store::{Claims, Server, Store};
-use crate::ledger::{Answer, StoreError};
 use crate::source::contract::walk::Walk;
 use crate::source::contract::{self, A, LIST, Mine, Parts, Places, Rig, contract_tests, id, seeds};
 use delaybridge_core::clock::{Followed, follow_tokio};
 use delaybridge_core::message::MessageId;
+use delaybridge_ledger::claims::{ClaimReply, Move};
+use delaybridge_ledger::store::{Claims, Server, Store};
+use delaybridge_ledger::{Answer, StoreError};
 
 /// A queue in memory, on paused time.
 pub(in crate::source) struct MemoryRig {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Redisson, RedissonSource};
-use crate::ledger::{Fields, StoreError, millis, text};
+use delaybridge_ledger::{Fields, StoreError, millis, text};
 use delaybridge_link::Conn;
 
 impl RedissonSource {

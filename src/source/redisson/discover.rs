@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Redisson;
-use crate::ledger::{Fields, StoreError};
+use delaybridge_ledger::{Fields, StoreError};
 use delaybridge_link::{Conn, listeners};
 
 const PREFIX: &str = "redisson_delay_queue_timeout:";

@@ -12,8 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::RedissonSource;
 use super::scripts::of_the_command_line;
-use crate::ledger::fsck::{COMPARED, Check, Fault, Found, Held, Repair, Suspect};
-use crate::ledger::{Kind, StoreError, members, redis_now_ms, text};
+use delaybridge_ledger::fsck::{COMPARED, Check, Fault, Found, Held, Repair, Suspect};
+use delaybridge_ledger::{Kind, StoreError, members, redis_now_ms, text};
 use delaybridge_link::{Conn, Script};
 
 /// Entries of a list that one script searches: 36 ns each.
@@ -102,7 +102,7 @@ impl RedissonSource {
                     Value::Array(values) if values.len() == entries.len() => answers.push(values),
                     _ => {
                         let expected = "an answer for each entry";
-                        return Err(crate::ledger::BadReply { script: "ZMSCORE", expected }.into());
+                        return Err(delaybridge_ledger::BadReply { script: "ZMSCORE", expected }.into());
                     }
                 }
             }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::ledger;
-
 /// All keys of one queue. They share one hash tag, so that everything works in Redis Cluster.
 #[derive(Debug, Clone)]
 pub struct Keys {
@@ -26,7 +24,7 @@ pub struct Keys {
     pub sweep: Bytes,
     /// Redisson announces the due time of a new head here.
     pub channel: Arc<str>,
-    ledger: ledger::Keys,
+    ledger: delaybridge_ledger::Keys,
 }
 
 impl Keys {
@@ -36,7 +34,7 @@ impl Keys {
     /// (`RedissonObject.prefixName`).
     pub fn of(name: &str) -> Self {
         let tagged = if name.contains('{') { name.to_owned() } else { ["{", name, "}"].concat() };
-        let [delayed, list, ready, ghosts, ghosts_turn, sweep] = ledger::together([
+        let [delayed, list, ready, ghosts, ghosts_turn, sweep] = delaybridge_ledger::together([
             ("redisson_delay_queue_timeout:", &tagged),
             ("redisson_delay_queue:", &tagged),
             ("", name),
@@ -52,7 +50,7 @@ impl Keys {
             ghosts_turn,
             sweep,
             channel: ["redisson_delay_queue_channel:", &tagged].concat().into(),
-            ledger: ledger::Keys::of(&tagged),
+            ledger: delaybridge_ledger::Keys::of(&tagged),
             tag: tagged,
         }
     }
@@ -64,9 +62,9 @@ impl Keys {
 }
 
 impl Deref for Keys {
-    type Target = ledger::Keys;
+    type Target = delaybridge_ledger::Keys;
 
-    fn deref(&self) -> &ledger::Keys {
+    fn deref(&self) -> &delaybridge_ledger::Keys {
         &self.ledger
     }
 }

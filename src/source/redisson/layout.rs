@@ -115,7 +115,7 @@ pub fn pack(layout: Layout, id: MessageId, payload: &[u8]) -> Vec<u8> {
     element
 }
 
-pub use crate::ledger::junk_id;
+pub use delaybridge_ledger::junk_id;
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use super::Redisson;
 use super::layout::Layout;
-use crate::ledger::{Place, Shape, Show, StoreError};
+use delaybridge_ledger::{Place, Shape, Show, StoreError};
 use delaybridge_link::Conn;
 
 /// Elements at either end of Z whose layout is read.
@@ -47,11 +47,11 @@ fn layout(shape: Shape) -> Option<Layout> {
 mod tests {
     use bytes::Bytes;
 
-    use crate::ledger::claims::Header;
-    use crate::ledger::{Ledger, Place, Score, Shape};
     use crate::source::redisson::layout::{self, Layout};
     use crate::source::redisson::{ListCleanup, RedissonSource};
     use delaybridge_core::message::{Identity, MessageId, Origin};
+    use delaybridge_ledger::claims::Header;
+    use delaybridge_ledger::{Ledger, Place, Score, Shape};
 
     fn ledger() -> Ledger {
         Ledger::new(std::sync::Arc::new(RedissonSource::new("q", true, true, ListCleanup::Auto)), [0; 8])

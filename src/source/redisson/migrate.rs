@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::Redisson;
 use super::restore::Moved;
 use super::scripts::of_the_command_line;
-use crate::ledger::{BATCH_BYTES, Fields, StoreError, fitting, text};
+use delaybridge_ledger::{BATCH_BYTES, Fields, StoreError, fitting, text};
 use delaybridge_link::{Conn, Script};
 
 static MIGRATE: LazyLock<Script> =

@@ -1,7 +1,7 @@
 //! The source `redisson`: a delayed queue as Redisson keeps it.
 //!
 //! `keys` names what is in Redis, [`layout`] reads Redisson's elements, `source` is the implementation of
-//! [`Source`](crate::ledger::Source); then a file for each thing that only Redisson's queues need: the sweep of its list, the rescue
+//! [`Source`](delaybridge_ledger::Source); then a file for each thing that only Redisson's queues need: the sweep of its list, the rescue
 //! of overdue elements, the way back to Redisson's keys, the change of layouts, the discovery of queues.
 
 mod command;
@@ -41,9 +41,9 @@ pub use self::restore::{AtWork, Back, Held, Kept, Moved, Restored, put_back, rep
 pub use self::scratch_queue::{memory_left, ping};
 pub use self::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts};
 pub use self::source::RedissonSource;
-use crate::ledger::claims::Element;
-use crate::ledger::{Ledger, Packed, Shape};
 use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_ledger::claims::Element;
+use delaybridge_ledger::{Ledger, Packed, Shape};
 
 /// One queue of Redisson with its ledger, as one process sees it.
 pub struct Redisson {

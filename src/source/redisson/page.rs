@@ -1,7 +1,7 @@
 //! Redisson's own places as pages of bytes.
 
 use super::Redisson;
-use crate::ledger::{Kind, Members, StoreError, members};
+use delaybridge_ledger::{Kind, Members, StoreError, members};
 use delaybridge_link::Conn;
 
 impl Redisson {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::layout::{self, Junk};
 use super::{Redisson, RedissonSource};
-use crate::ledger::{BATCH_BYTES, BadReply, Fields, StoreError, fitting, millis, text};
+use delaybridge_ledger::{BATCH_BYTES, BadReply, Fields, StoreError, fitting, millis, text};
 use delaybridge_link::Conn;
 
 /// An element and the payload in it, of either layout.

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use super::Redisson;
 use super::layout::{self, Layout};
 use super::scripts::of_the_command_line;
-use crate::ledger::claims::Element;
-use crate::ledger::{BATCH_BYTES, BadReply, Fields, StoreError, fitting, text};
+use delaybridge_ledger::claims::Element;
+use delaybridge_ledger::{BATCH_BYTES, BadReply, Fields, StoreError, fitting, text};
 use delaybridge_link::{Conn, Script};
 
 static RESTORE: LazyLock<Script> =
@@ -203,9 +203,9 @@ pub fn restore_end(items: &[(Held, Back)]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::BATCH_ENTRIES;
-    use crate::ledger::claims::Header;
     use delaybridge_core::message::{MessageId, Origin};
+    use delaybridge_ledger::BATCH_ENTRIES;
+    use delaybridge_ledger::claims::Header;
 
     fn entry(origin: Origin, element: &[u8]) -> Element {
         let mut member = Header::redriven(origin, MessageId(*b"RANDOM8B"), 5_000, vec![]).encode();

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{ListCleanup, RedissonSource};
-use crate::ledger::Activity;
+use delaybridge_ledger::Activity;
 use delaybridge_link::rights::command::*;
 use delaybridge_link::rights::{Grant, Pattern};
 

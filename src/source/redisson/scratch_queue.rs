@@ -7,8 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Redisson;
-use crate::ledger;
-use crate::ledger::millis;
+use delaybridge_ledger::millis;
 use delaybridge_link::{Conn, LinkError, Memory};
 
 /// The server answers; how long that takes is the round trip.
@@ -34,7 +33,7 @@ impl Redisson {
     /// Everything that is ever stored for a queue.
     fn stored(&self) -> Vec<&Bytes> {
         let k = &self.keys;
-        let ledger: &ledger::Keys = k;
+        let ledger: &delaybridge_ledger::Keys = k;
         k.in_scripts().into_iter().chain(ledger.stored()).collect()
     }
 

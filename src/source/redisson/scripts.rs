@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use crate::ledger::claims::{self, Patch};
-use crate::ledger::{self, Clock, Fragments};
+use delaybridge_ledger::claims::{self, Patch};
+use delaybridge_ledger::{Clock, Fragments};
 use delaybridge_link::Script;
 
 /// Redisson's half.
@@ -28,7 +28,7 @@ const CLAIMS: claims::Fragments = claims::Fragments {
 /// All scripts that a daemon runs for a queue of Redisson.
 pub struct Scripts {
     /// The ledger's, with this half in them.
-    pub ledger: ledger::Scripts,
+    pub ledger: delaybridge_ledger::Scripts,
     pub(super) sweep: Script,
     pub(super) offer: Script,
     pub(super) rescue: Script,
@@ -42,7 +42,7 @@ pub static SCRIPTS_ON_TEST_CLOCK: LazyLock<Scripts> = LazyLock::new(|| Scripts::
 
 /// A script that only the command line sends: loaded when it is first needed, under Redis's clock.
 pub(super) fn of_the_command_line(name: &str, body: &str) -> Script {
-    Script::new(name, ledger::whole(&with_half(body), Clock::Redis))
+    Script::new(name, delaybridge_ledger::whole(&with_half(body), Clock::Redis))
 }
 
 fn with_half(body: &str) -> String {
@@ -52,9 +52,9 @@ fn with_half(body: &str) -> String {
 
 impl Scripts {
     fn new(clock: Clock) -> Self {
-        let script = |name: &str, body: &str| Script::new(name, ledger::whole(&with_half(body), clock));
+        let script = |name: &str, body: &str| Script::new(name, delaybridge_ledger::whole(&with_half(body), clock));
         Scripts {
-            ledger: ledger::Scripts::new(&FRAGMENTS, clock),
+            ledger: delaybridge_ledger::Scripts::new(&FRAGMENTS, clock),
             sweep: script("sweep", include_str!("scripts/sweep.lua")),
             offer: script("offer", include_str!("scripts/offer.lua")),
             rescue: script("rescue", include_str!("scripts/rescue.lua")),
@@ -69,7 +69,7 @@ impl Scripts {
     #[doc(hidden)]
     pub fn patched(clock: Clock, patches: &[Patch]) -> Self {
         let mut scripts = Scripts::new(clock);
-        scripts.ledger = ledger::Scripts::patched(&FRAGMENTS, clock, patches);
+        scripts.ledger = delaybridge_ledger::Scripts::patched(&FRAGMENTS, clock, patches);
         scripts
     }
 

@@ -8,15 +8,14 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::{Keys, ListCleanup, Overdue, RedissonSpec, SCRIPTS, SCRIPTS_ON_TEST_CLOCK, Scripts, layout, rescue_end};
-use crate::ledger;
-use crate::ledger::fsck::{Check, Found, Held};
-use crate::ledger::{
+use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_core::metric::SourceTerms;
+use delaybridge_ledger::fsck::{Check, Found, Held};
+use delaybridge_ledger::{
     Activity, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read,
     Repair, Rescued, Score, Search, Source, StoreError, Transfer, Upkeep, UpkeepRequest, Upkept, glob_literal,
     large_head, millis, text,
 };
-use delaybridge_core::message::{Identity, MessageId, Origin};
-use delaybridge_core::metric::SourceTerms;
 use delaybridge_link::rights::Grant;
 use delaybridge_link::{Conn, Script};
 
@@ -73,7 +72,7 @@ fn leftovers(count: i64, of: i64, oldest_ms: i64) -> Leftovers {
 }
 
 impl Source for RedissonSource {
-    fn ledger_keys(&self) -> ledger::Keys {
+    fn ledger_keys(&self) -> delaybridge_ledger::Keys {
         (*self.keys).clone()
     }
 
@@ -81,7 +80,7 @@ impl Source for RedissonSource {
         self.keys.in_scripts().map(Bytes::clone).to_vec()
     }
 
-    fn scripts(&self) -> &'static ledger::Scripts {
+    fn scripts(&self) -> &'static delaybridge_ledger::Scripts {
         &self.scripts.ledger
     }
 

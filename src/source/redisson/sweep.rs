@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Redisson, RedissonSource};
-use crate::ledger::{
+use delaybridge_ledger::{
     BATCH_BYTES, BATCH_ENTRIES, BadReply, Fields, Start, StoreError, UpkeepRequest, UpkeepState, Upkept, millis, text,
 };
 use delaybridge_link::Conn;

@@ -7,15 +7,15 @@ use bytes::Bytes;
 
 use super::layout::{self, Layout};
 use super::{ListCleanup, RedissonSource, SCRIPTS_ON_TEST_CLOCK};
-use crate::ledger::redis::RedisServer;
-use crate::ledger::store::{Server, Store};
-use crate::ledger::{Activity, Ledger, Score, Use};
 use crate::source::contract::on_redis::OnRedis;
 use crate::source::contract::servers::{Daemon, Servers};
 use crate::source::contract::walk::Walk;
 use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, seeds};
 use crate::source::memory::tests::MemoryRig;
 use delaybridge_core::message::MessageId;
+use delaybridge_ledger::redis::RedisServer;
+use delaybridge_ledger::store::{Server, Store};
+use delaybridge_ledger::{Activity, Ledger, Score, Use};
 use delaybridge_link::Side;
 
 /// A queue on servers of its own, under the clock of the test.

@@ -1,7 +1,7 @@
 //! The source `zset`: a sorted set whose members are the payloads and whose scores are the due times.
 //!
 //! Other programs may read the set at the same time: whoever removes a member has it. `keys` names what is in Redis,
-//! `identity` makes ids, `source` is the implementation of [`Source`](crate::ledger::Source).
+//! `identity` makes ids, `source` is the implementation of [`Source`](delaybridge_ledger::Source).
 
 pub(crate) mod config;
 mod identity;

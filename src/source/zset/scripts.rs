@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-use crate::ledger::claims;
-use crate::ledger::{self, Clock, Fragments};
+use delaybridge_ledger::claims;
+use delaybridge_ledger::{Clock, Fragments};
 
 /// The set's half.
 pub(super) const FRAGMENTS: Fragments = Fragments {
     keys: include_str!("scripts/keys.lua"),
     stats: include_str!("scripts/stats.lua"),
-    remove: ledger::REMOVE_SETS,
+    remove: delaybridge_ledger::REMOVE_SETS,
     claims: CLAIMS,
 };
 
@@ -25,8 +25,9 @@ const CLAIMS: claims::Fragments = claims::Fragments {
 };
 
 /// The scripts that the daemon runs: Redis's clock decides.
-pub static SCRIPTS: LazyLock<ledger::Scripts> = LazyLock::new(|| ledger::Scripts::new(&FRAGMENTS, Clock::Redis));
+pub static SCRIPTS: LazyLock<delaybridge_ledger::Scripts> =
+    LazyLock::new(|| delaybridge_ledger::Scripts::new(&FRAGMENTS, Clock::Redis));
 
 /// The same scripts under a clock that a test sets, so that a seed replays.
-pub static SCRIPTS_ON_TEST_CLOCK: LazyLock<ledger::Scripts> =
-    LazyLock::new(|| ledger::Scripts::new(&FRAGMENTS, Clock::Test));
+pub static SCRIPTS_ON_TEST_CLOCK: LazyLock<delaybridge_ledger::Scripts> =
+    LazyLock::new(|| delaybridge_ledger::Scripts::new(&FRAGMENTS, Clock::Test));

@@ -9,13 +9,12 @@ use super::config::Body;
 use super::identity::filled;
 use super::scripts::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 use super::{Keys, Naming, ZsetSpec};
-use crate::ledger;
-use crate::ledger::score::Unit;
-use crate::ledger::{
+use delaybridge_core::message::{Identity, MessageId, Origin};
+use delaybridge_ledger::score::Unit;
+use delaybridge_ledger::{
     Activity, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read,
     Repair, Score, Search, Shape, Source, glob_literal, large_head, millis, text,
 };
-use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_link::rights::Grant;
 
 /// A sorted set that is a queue.
@@ -24,7 +23,7 @@ pub struct ZsetSource {
     /// The keys.
     pub keys: Keys,
     pub(super) spec: ZsetSpec,
-    pub(super) scripts: &'static ledger::Scripts,
+    pub(super) scripts: &'static delaybridge_ledger::Scripts,
 }
 
 impl ZsetSource {
@@ -58,15 +57,15 @@ fn score(score: Option<Score>) -> Bytes {
 }
 
 impl Source for ZsetSource {
-    fn ledger_keys(&self) -> ledger::Keys {
-        ledger::Keys::of(&self.keys.tag)
+    fn ledger_keys(&self) -> delaybridge_ledger::Keys {
+        delaybridge_ledger::Keys::of(&self.keys.tag)
     }
 
     fn keys(&self) -> Vec<Bytes> {
         vec![self.keys.zset.clone()]
     }
 
-    fn scripts(&self) -> &'static ledger::Scripts {
+    fn scripts(&self) -> &'static delaybridge_ledger::Scripts {
         self.scripts
     }
 

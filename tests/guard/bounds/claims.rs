@@ -1,10 +1,8 @@
 //! The cost of the scripts of claims.
 
 use bytes::Bytes;
-use delaybridge::source::ledger::claims::{
-    Buried, ClaimName, Header, Move, Part, TakeOverReply, TakeOverRequest, Verdict,
-};
 use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_ledger::claims::{Buried, ClaimName, Header, Move, Part, TakeOverReply, TakeOverRequest, Verdict};
 
 use super::*;
 

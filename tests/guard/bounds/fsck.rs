@@ -2,7 +2,7 @@
 //! member.
 
 use bytes::Bytes;
-use delaybridge::source::ledger::fsck::script;
+use delaybridge_ledger::fsck::script;
 
 use super::*;
 

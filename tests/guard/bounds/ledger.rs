@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use delaybridge::config;
 use delaybridge::source::Score;
-use delaybridge::source::ledger::claims::Header;
-use delaybridge::source::ledger::{
+use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_ledger::claims::Header;
+use delaybridge_ledger::{
     Acted, DeadLetter, Import, Ledger, Located, Order, Place, Removal, Restored, Show, restore_end,
 };
-use delaybridge_core::message::{MessageId, Origin};
 
 use super::*;
 

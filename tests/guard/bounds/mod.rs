@@ -16,9 +16,9 @@ mod redisson;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::source::ledger::Hints;
-use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest};
 use delaybridge::source::redisson::{ListCleanup, Redisson};
+use delaybridge_ledger::Hints;
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest};
 use delaybridge_link::{Conn, Link, LinkOptions};
 use redis::aio::MultiplexedConnection;
 

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use delaybridge::config;
-use delaybridge::source::ledger::Ledger;
-use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Part, Verdict};
 use delaybridge::source::{Source, StatusWrite};
+use delaybridge_ledger::Ledger;
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Part, Verdict};
 
 use super::*;
 

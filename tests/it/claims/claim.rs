@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use delaybridge::source::ledger::claims::{
+use delaybridge_core::message::Origin;
+use delaybridge_ledger::claims::{
     ClaimName, ClaimReply, ClaimRequest, Claimed, EXPIRED_SHOWN, Element, Header, Part, Writer,
 };
-use delaybridge_core::message::Origin;
 
 use super::daemon::{Held, Sent};
 use super::list::Treatment;

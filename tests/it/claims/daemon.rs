@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use delaybridge::source::UpkeepRequest;
-use delaybridge::source::ledger::Hints;
-use delaybridge::source::ledger::claims::{ClaimName, ClaimRequest, Element, Part, TakeOverRequest, Verdict, Whole};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::{ListCleanup, Redisson};
+use delaybridge_ledger::Hints;
+use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Element, Part, TakeOverRequest, Verdict, Whole};
 
 use super::world::{NAME, World};
 

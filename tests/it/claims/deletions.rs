@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use bytes::Bytes;
-use delaybridge::source::ledger::claims::{ClaimName, Part};
+use delaybridge_ledger::claims::{ClaimName, Part};
 use redis::Script;
 
 use super::snapshot::Snapshot;
@@ -139,7 +139,7 @@ impl World<'_> {
 
     /// Restores an earlier state of Redis, or remembers the present one for later.
     pub async fn fail_over(&mut self) {
-        let clock = delaybridge::source::ledger::TEST_CLOCK;
+        let clock = delaybridge_ledger::TEST_CLOCK;
         let Some(older) = self.older.take() else {
             let dump = Script::new(DUMP);
             let keys = dump.arg(clock).invoke_async(&mut self.rig.redis).await.expect("dump all keys");

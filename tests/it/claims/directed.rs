@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::ledger::claims::{
+use delaybridge::source::store::Claims;
+use delaybridge_ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Move, TakeOverReply, TakeOverRequest, Verdict, Whole,
 };
-use delaybridge::source::store::Claims;
 
 use super::rig::Rig;
 use super::world::{LEASE, LEASE_MS, World};
@@ -141,14 +141,14 @@ async fn a_claim_with_a_lease_that_is_too_short_loses_nothing() {
     // A verdict on a taken-over element finds nothing, and no call removes the lease of the present elements.
     let verdict = |n| Verdict {
         claim: request.name,
-        part: delaybridge::source::ledger::claims::Part::Bare,
+        part: delaybridge_ledger::claims::Part::Bare,
         member: element(n),
         step: Move::Confirm,
         body: None,
     };
     let store = &world.daemons[0].store;
     let answers = store.settle(&[verdict(1)], None, None).await.unwrap().answers;
-    assert_eq!(answers, [delaybridge::source::ledger::Answer::NotMine]);
+    assert_eq!(answers, [delaybridge_ledger::Answer::NotMine]);
     let kept = store.bury(world.now() - 1, &[request.name]).await.unwrap();
     assert!(matches!(kept, Buried::Done { kept, .. } if kept == [true]));
     assert_eq!(after.difference(&world.look().await), None);

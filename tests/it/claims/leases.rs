@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use delaybridge::source::ledger::claims::{Buried, ClaimName, Confirmed, Header, Part, Whole};
 use delaybridge::source::store::{Claims, InFlight};
+use delaybridge_ledger::claims::{Buried, ClaimName, Confirmed, Header, Part, Whole};
 
 use super::daemon::Sent;
 use super::list::Treatment;

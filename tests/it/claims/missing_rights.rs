@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::ledger::claims::{
-    ClaimName, ClaimRequest, Element, Header, Move, Part, TakeOverRequest, Verdict, Whole, Writer,
-};
-use delaybridge::source::ledger::{Hints, TEST_CLOCK};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::{Keys, ListCleanup};
 use delaybridge::source::store::Claims;
+use delaybridge_ledger::claims::{
+    ClaimName, ClaimRequest, Element, Header, Move, Part, TakeOverRequest, Verdict, Whole, Writer,
+};
+use delaybridge_ledger::{Hints, TEST_CLOCK};
 use delaybridge_link::Side;
 
 use super::rig::{Rig, source};
@@ -201,7 +201,7 @@ impl Flow {
         }
         // Confirmed elements are removed or not; nothing else is.
         let answer = self.store.confirm(&[Whole { name: self.request(2).name, bare: 1, entries: 0 }]).await;
-        if matches!(answer.as_deref(), Ok([delaybridge::source::ledger::claims::Confirmed::Done])) {
+        if matches!(answer.as_deref(), Ok([delaybridge_ledger::claims::Confirmed::Done])) {
             self.everything.retain(|e| *e != element(b'z'));
         }
         self.tell("confirm", answer).await;

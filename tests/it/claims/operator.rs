@@ -5,9 +5,9 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use delaybridge::source::Score;
-use delaybridge::source::ledger::claims::{Element, Header, Patch};
-use delaybridge::source::ledger::{Acted, Clock, DeadLetter, Located, Place, Removal};
 use delaybridge::source::redisson::Scripts;
+use delaybridge_ledger::claims::{Element, Header, Patch};
+use delaybridge_ledger::{Acted, Clock, DeadLetter, Located, Place, Removal};
 
 use super::list::Treatment;
 use super::rig::Rig;

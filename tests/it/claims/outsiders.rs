@@ -1,7 +1,7 @@
 //! Steps of all others: producers, Redisson's clients, newer daemons.
 
 use bytes::Bytes;
-use delaybridge::source::ledger::claims::Part;
+use delaybridge_ledger::claims::Part;
 
 use super::elements;
 use super::rig::Rig;
@@ -158,7 +158,7 @@ impl World<'_> {
 
     /// Leaves a damaged entry of this version in retry, with an unknown origin in its header.
     pub async fn damaged_entry(&mut self) {
-        let mut member = delaybridge::source::ledger::claims::Header::new(self.now()).encode();
+        let mut member = delaybridge_ledger::claims::Header::new(self.now()).encode();
         member[8] = b'?';
         member[12] = self.rng.u8(..);
         member.extend_from_slice(b"damaged");

@@ -5,9 +5,9 @@
 
 use std::sync::Mutex;
 
-use delaybridge::source::ledger::Clock;
-use delaybridge::source::ledger::claims::Patch;
 use delaybridge::source::redisson::Scripts;
+use delaybridge_ledger::Clock;
+use delaybridge_ledger::claims::Patch;
 
 use super::rig::Rig;
 use super::runner::{self, Trace};

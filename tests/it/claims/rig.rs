@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use delaybridge::config::load_str;
 use delaybridge::sink::redis::KeyTarget;
-use delaybridge::source::ledger::TEST_CLOCK;
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::Redisson;
 use delaybridge_core::template::Template;
+use delaybridge_ledger::TEST_CLOCK;
 use delaybridge_link::RedisEndpoint;
 use delaybridge_link::{Conn, Link, LinkOptions, Side};
 use delaybridge_settings::Secret;

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use delaybridge::source::ledger::claims::{
-    ClaimName, Element, Header, MAX_EXPIRIES, Part, TakeOverReply, TakeOverRequest,
-};
 use delaybridge::source::store::Claims;
+use delaybridge_ledger::claims::{ClaimName, Element, Header, MAX_EXPIRIES, Part, TakeOverReply, TakeOverRequest};
 
 use super::claim::check_element;
 use super::daemon::Sent;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use delaybridge::source::ledger::Answer;
-use delaybridge::source::ledger::claims::{ClaimName, Element, Header, Move, Part, Verdict, Writer};
 use delaybridge::source::store::Claims;
 use delaybridge_core::message::Class;
+use delaybridge_ledger::Answer;
+use delaybridge_ledger::claims::{ClaimName, Element, Header, Move, Part, Verdict, Writer};
 use delaybridge_link::Side;
 
 use super::daemon::{Batch, Sent};

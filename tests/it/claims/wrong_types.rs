@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::ledger::claims::{ClaimName, ClaimRequest, Header, Move, Part, TakeOverRequest, Verdict};
-use delaybridge::source::ledger::{Answer, DeadLetter, Hints, Located, Place, Removal};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::{Keys, ListCleanup, Redisson};
 use delaybridge::source::store::Claims;
 use delaybridge::source::{Score, Start, StoreError, UpkeepRequest};
+use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Header, Move, Part, TakeOverRequest, Verdict};
+use delaybridge_ledger::{Answer, DeadLetter, Hints, Located, Place, Removal};
 use delaybridge_link::Side;
 
 use super::rig::{Rig, source};

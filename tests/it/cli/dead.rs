@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict};
-use delaybridge::source::ledger::{Hints, sink_hash};
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::{Redisson, open_entry};
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict};
+use delaybridge_ledger::{Hints, sink_hash};
 use delaybridge_link::{Link, LinkOptions};
 use redis::AsyncCommands;
 

@@ -186,7 +186,7 @@ async fn a_daemon_at_rest_delivers_at_once_what_is_made_due() {
     let yaml = format!("{}{texts}", yaml.split("  jobs:").next().unwrap());
     let _: () = redis.zadd("later", "from the set", FAR_MS / 1_000).await.unwrap();
     let queue = RedissonQueue::new("app:texts");
-    let mut waiting = delaybridge::source::ledger::claims::Header::new(5_000).encode();
+    let mut waiting = delaybridge_ledger::claims::Header::new(5_000).encode();
     waiting.extend_from_slice(&Layout::New.pack(*b"waiting.", b"from a retry"));
     let _: () = redis.zadd(queue.bridge_key("retry"), waiting, FAR_MS).await.unwrap();
     let scheduled = queue.offer(&mut redis, FAR_MS, "from the queue").await;
@@ -217,7 +217,7 @@ async fn payloads_are_searched_in_every_state_and_a_limit_is_said() {
     for order in 0..600 {
         queue.offer(&mut redis, FAR_MS + order as i64, payload(order % 300)).await;
     }
-    let mut waiting = delaybridge::source::ledger::claims::Header::new(5_000).encode();
+    let mut waiting = delaybridge_ledger::claims::Header::new(5_000).encode();
     waiting.extend_from_slice(&Layout::New.pack(*b"waiting.", payload(7).as_bytes()));
     let _: () = redis.zadd(queue.bridge_key("retry"), waiting, FAR_MS).await.unwrap();
     let flying = Element::new(Layout::New, 5_000, payload(7));

@@ -5,10 +5,6 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use delaybridge::source::ledger::Hints;
-use delaybridge::source::ledger::claims::{
-    ClaimName, ClaimReply, ClaimRequest, Header, TakeOverReply, TakeOverRequest,
-};
 use delaybridge::source::redis::RedisStore;
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::layout::{self, Layout};
@@ -17,6 +13,8 @@ use delaybridge_core::message::MessageId;
 use delaybridge_jobs::{
     JobError, JobSettings, JobState, KINDS, LocalId, NewJob, Release, SCRIPTS, TOPICS, Token, Which,
 };
+use delaybridge_ledger::Hints;
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Header, TakeOverReply, TakeOverRequest};
 
 use super::*;
 use crate::claims::rig::{Rig as Claiming, source};

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::ledger::Answer;
-use delaybridge::source::ledger::claims::{
+use delaybridge::source::store::InFlight;
+use delaybridge_core::message::Origin;
+use delaybridge_ledger::Answer;
+use delaybridge_ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Element, Move, Part, TakeOverReply, TakeOverRequest,
     Verdict, Whole, Writer,
 };
-use delaybridge::source::store::InFlight;
-use delaybridge_core::message::Origin;
 use delaybridge_link::Side;
 
 use super::rig::{A, B, LEASE, Rig, bytes, element};

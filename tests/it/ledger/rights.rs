@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::ledger::claims::{
-    ClaimName, ClaimReply, ClaimRequest, Element, Move, TakeOverRequest, Verdict, Whole,
-};
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, TakeOverRequest, Verdict, Whole};
 use delaybridge_link::Side;
 
 use super::rig::{A, B, LEASE, Rig, element};

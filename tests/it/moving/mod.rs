@@ -11,10 +11,10 @@ mod shadow;
 
 use std::sync::Arc;
 
-use delaybridge::source::ledger::claims::{Header, Writer};
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::Redisson;
 use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_ledger::claims::{Header, Writer};
 use delaybridge_link::{Conn, Link, LinkOptions};
 
 use crate::harness::RedisServer;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::catalogue;
-use delaybridge::source::ledger::claims::Header;
 use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_ledger::claims::Header;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;

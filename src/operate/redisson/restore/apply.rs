@@ -11,11 +11,11 @@ use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::progress::{Progress, ProgressWatch, ended};
 use crate::operate::release;
 use crate::operate::session::Queue;
-use crate::source::ledger::Place;
-use crate::source::ledger::claims::Element;
 use crate::source::redisson::{Back, Held, Kept, Moved, Restored as Reply, put_back, restore_end};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Origin;
+use delaybridge_ledger::Place;
+use delaybridge_ledger::claims::Element;
 
 /// Bytes of payloads for the ready list that are sorted in memory at a time; one more is taken whatever its size.
 const SORTED_BYTES: usize = 64 << 20;
@@ -277,8 +277,8 @@ fn weight(payload: &Bytes) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::ledger::claims::Header;
     use delaybridge_core::message::MessageId;
+    use delaybridge_ledger::claims::Header;
 
     #[test]
     fn of_many_payloads_the_latest_are_kept_in_their_order() {

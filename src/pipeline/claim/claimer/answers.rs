@@ -9,8 +9,8 @@ use crate::pipeline::claim::outstanding::{ClaimAnswer, ClaimCall, ClaimReplied, 
 use crate::pipeline::claim::record::ClaimContents;
 use crate::pipeline::claim::reply;
 use crate::source::StoreError;
-use crate::source::ledger::claims::{ClaimName, ClaimReply, Claimed, Element, TakeOverReply};
 use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, Claimed, Element, TakeOverReply};
 use delaybridge_telemetry::labels::{ReleaseReason, Stage, Wakeup};
 
 /// Waits after Redis refused claims.

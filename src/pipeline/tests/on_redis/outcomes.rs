@@ -3,7 +3,7 @@
 use super::*;
 use crate::pipeline::dead_letters::forwarder;
 use crate::source::job_pool::{JobPoolSpec, PRESETS};
-use crate::source::ledger::claims::{TakeOverReply, TakeOverRequest};
+use delaybridge_ledger::claims::{TakeOverReply, TakeOverRequest};
 
 #[tokio::test]
 async fn a_message_that_can_never_be_taken_is_a_dead_letter_at_once_with_all_that_is_known() {
@@ -169,7 +169,7 @@ async fn a_damaged_entry_becomes_a_dead_letter_with_its_bytes_wherever_it_is_met
     let (server, sink) = (TestServer::start(), sink());
     let mut redis = RedisView::at(&server).await;
     let damaged = |n: u8| {
-        let mut entry = crate::source::ledger::claims::Header::new(5).encode();
+        let mut entry = delaybridge_ledger::claims::Header::new(5).encode();
         (entry[8], entry[12]) = (b'?', n);
         entry
     };

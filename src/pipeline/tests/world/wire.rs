@@ -11,17 +11,17 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::source::ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Settled, TakeOverReply,
-    TakeOverRequest, Verdict, Whole,
-};
-use crate::source::ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use crate::source::memory::{MemoryServer, MemoryStore};
 use crate::source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use crate::source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
 use delaybridge_core::clock::{Instant, RedisClock};
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
+use delaybridge_ledger::claims::{
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Settled, TakeOverReply,
+    TakeOverRequest, Verdict, Whole,
+};
+use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use delaybridge_link::{History, NoAnswer};
 
 /// How a connection misbehaves, drawn for each call.

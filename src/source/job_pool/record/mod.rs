@@ -10,7 +10,7 @@ use bytes::Bytes;
 use redisson_codecs::{Codec, Coding, JavaTypes};
 use serde_json::Value;
 
-use crate::ledger::Junk;
+use delaybridge_ledger::Junk;
 
 /// The format of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Field;
-use crate::ledger::Junk;
+use delaybridge_ledger::Junk;
 
 /// Most levels below the map.
 const DEPTH: usize = 64;

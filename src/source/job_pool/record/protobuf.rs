@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Field;
-use crate::ledger::Junk;
+use delaybridge_ledger::Junk;
 
 /// Most fields of a message that is read.
 const FIELDS: usize = 1_024;

@@ -1,11 +1,12 @@
 //! Bodies: read under the lease, bounded, gone with their elements and with no others.
 
 use super::*;
-use crate::ledger::claims::{Body, Move};
-use crate::ledger::{Answer, Bodies, NoPayload};
 use crate::source::contract::{
     claim, ms, name, offer, request, settle, settle_one, take, take_one, take_over, takeover,
 };
+use delaybridge_ledger::claims::{Body, ClaimReply, ClaimRequest, Element, Move};
+use delaybridge_ledger::store::Claims as _;
+use delaybridge_ledger::{Answer, Bodies, NoPayload};
 
 const JOB: Bytes = Bytes::from_static(b"job-7");
 
@@ -110,7 +111,7 @@ async fn a_claim_reads_as_many_bodies_as_it_has_room_for_and_always_one() {
     let mut rig = pool().await;
     let body = vec![b'x'; 1_000];
     jobs(&mut rig, &[("a", &body), ("b", &body), ("c", &body), ("d", b"small")]).await;
-    let limited = crate::ledger::claims::ClaimRequest { bytes: 2_500, ..request(A, 1) };
+    let limited = delaybridge_ledger::claims::ClaimRequest { bytes: 2_500, ..request(A, 1) };
     let claimed = claim(&rig, &limited).await;
     let states: Vec<_> = claimed.elements.iter().map(|element| *element.body.clone().expect("a body")).collect();
     assert!(
@@ -123,7 +124,7 @@ async fn a_claim_reads_as_many_bodies_as_it_has_room_for_and_always_one() {
     assert_eq!(rig.redis(A).ledger().open(&left[0].element).1, Err(NoPayload::NoRoom));
     let verdicts: Vec<_> = left.iter().map(|mine| mine.verdict(mine.release())).collect();
     assert_eq!(settle(&rig, &verdicts).await, [Answer::Done; 2]);
-    let tiny = crate::ledger::claims::ClaimRequest { bytes: 10, ..request(A, 2) };
+    let tiny = delaybridge_ledger::claims::ClaimRequest { bytes: 10, ..request(A, 2) };
     let claimed = claim(&rig, &tiny).await;
     assert_eq!(claimed.elements[0].body_bytes().map(Bytes::len), Some(1_000));
 }
@@ -137,9 +138,9 @@ async fn large_bodies_make_small_claims() {
         jobs(&mut rig, &[(&format!("job-{n:02}"), &body)]).await;
     }
     let store = rig.redis(A);
-    let first = store.claim_of(&request(A, 1)).await;
+    let first = claim_of(&store, &request(A, 1)).await;
     let read =
-        |elements: &[crate::ledger::claims::Element]| elements.iter().filter(|e| e.body_bytes().is_some()).count();
+        |elements: &[delaybridge_ledger::claims::Element]| elements.iter().filter(|e| e.body_bytes().is_some()).count();
     assert_eq!((first.len(), read(&first)), (40, 10));
     let verdicts: Vec<_> = crate::source::contract::Mine::all(name(A, 1), first)
         .into_iter()
@@ -147,7 +148,7 @@ async fn large_bodies_make_small_claims() {
         .map(|mine| mine.verdict(mine.release()))
         .collect();
     settle(&rig, &verdicts).await;
-    let second = store.claim_of(&request(A, 2)).await;
+    let second = claim_of(&store, &request(A, 2)).await;
     assert_eq!((second.len(), read(&second)), (10, 10));
 }
 
@@ -220,7 +221,7 @@ async fn several_buckets_share_a_claim_and_a_job_in_two_of_them_is_one() {
     // One job in two buckets, and one that is due later.
     let due_ms = rig.now_ms();
     rig.redis.run(redis::pipe().zadd(&buckets[2], "job-00", due_ms).zadd(&buckets[1], "later", due_ms + 700)).await;
-    let claimed = claim(&rig, &crate::ledger::claims::ClaimRequest { most: 30, ..request(A, 1) }).await;
+    let claimed = claim(&rig, &delaybridge_ledger::claims::ClaimRequest { most: 30, ..request(A, 1) }).await;
     let members: Vec<_> = claimed.elements.iter().map(|element| element.member.clone()).collect();
     assert_eq!((members.len(), claimed.next_ms), (30, Some(rig.now_ms())));
     for n in 0..3 {
@@ -284,13 +285,10 @@ async fn a_dead_letter_has_the_body_and_brings_it_back() {
     }
 }
 
-impl RedisStore {
-    /// What a claim took.
-    async fn claim_of(&self, request: &crate::ledger::claims::ClaimRequest) -> Vec<crate::ledger::claims::Element> {
-        use crate::ledger::claims::ClaimReply;
-        match crate::ledger::store::Claims::claim(self, request).await.expect("the server claims") {
-            ClaimReply::Claimed(claimed) => claimed.elements,
-            reply => panic!("{reply:?}"),
-        }
+/// What a claim took.
+async fn claim_of(store: &RedisStore, request: &ClaimRequest) -> Vec<Element> {
+    match store.claim(request).await.expect("the server claims") {
+        ClaimReply::Claimed(claimed) => claimed.elements,
+        reply => panic!("{reply:?}"),
     }
 }

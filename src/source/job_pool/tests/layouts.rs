@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::*;
-use crate::ledger::NoPayload;
-use crate::ledger::claims::{Body, BodyAt};
 use crate::source::job_pool::PRESETS;
+use delaybridge_ledger::NoPayload;
+use delaybridge_ledger::claims::{Body, BodyAt};
 
 fn bytes(value: &Value) -> Bytes {
     match value {

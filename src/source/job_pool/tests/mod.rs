@@ -18,14 +18,14 @@ use super::layout::{IdIn, Names, Place, Status, StatusAt, Wanted};
 use super::record::Format;
 use super::status::NOTE;
 use super::{JobPool, JobPoolSpec, Preset, SCRIPTS_ON_TEST_CLOCK};
-use crate::ledger::redis::{RedisServer, RedisStore};
-use crate::ledger::score::Unit;
-use crate::ledger::store::{Server, Store};
-use crate::ledger::{Activity, Bodies, Ledger, Score, Source, Use};
 use crate::source::contract::on_redis::OnRedis;
 use crate::source::contract::servers::{Daemon, Servers};
 use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, seeds};
 use delaybridge_core::message::MessageId;
+use delaybridge_ledger::redis::{RedisServer, RedisStore};
+use delaybridge_ledger::score::Unit;
+use delaybridge_ledger::store::{Server, Store};
+use delaybridge_ledger::{Activity, Bodies, Ledger, Score, Source, Use};
 use delaybridge_link::{Conn, Side};
 
 /// A pool on servers of its own, under the clock of the test.

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::ledger::claims::{ClaimReply, ClaimRequest, Move, TakeOverReply, TakeOverRequest, Verdict};
-use crate::ledger::store::Claims;
-use crate::ledger::{Answer, Bodies, NoPayload};
 use crate::source::contract::{Mine, ms, name, request, takeover};
+use delaybridge_ledger::claims::{ClaimReply, ClaimRequest, Move, TakeOverReply, TakeOverRequest, Verdict};
+use delaybridge_ledger::store::Claims;
+use delaybridge_ledger::{Answer, Bodies, NoPayload};
 
 /// Seeds of one run; more with `DELAYBRIDGE_SEEDS`.
 const SEEDS: u64 = 300;
@@ -25,7 +25,7 @@ struct World {
     /// Bodies that a sink has confirmed.
     confirmed: BTreeSet<Bytes>,
     held: Vec<Mine>,
-    names: Vec<crate::ledger::claims::ClaimName>,
+    names: Vec<delaybridge_ledger::claims::ClaimName>,
     claims: u64,
     sent: Vec<Verdict>,
 }

@@ -1,10 +1,10 @@
 //! Each right in turn is withdrawn from the daemon's user: no job is lost, and what is refused names the right.
 
 use super::*;
-use crate::ledger::claims::{ClaimReply, Move, Settled, Verdict};
-use crate::ledger::store::Claims;
-use crate::ledger::{Answer, StoreError, TEST_CLOCK};
 use crate::source::contract::{Mine, ms, name, request};
+use delaybridge_ledger::claims::{ClaimReply, Move, Settled, Verdict};
+use delaybridge_ledger::store::Claims;
+use delaybridge_ledger::{Answer, StoreError, TEST_CLOCK};
 use delaybridge_link::rights::command::LRANGE;
 use delaybridge_link::rights::{Grant, Pattern, to_connect, to_load_scripts};
 use delaybridge_link::test_server::soon;
@@ -107,7 +107,7 @@ async fn one_right(rig: &mut PoolRig, link: &Link, test: &str, what: &str) -> bo
     for (place, old) in expired.into_iter().enumerate() {
         let new = next + 10_000 * (1 + place as u64);
         let ask = crate::source::contract::takeover(old, A + 1, new);
-        if let crate::ledger::claims::TakeOverReply::Taken { elements, .. } =
+        if let delaybridge_ledger::claims::TakeOverReply::Taken { elements, .. } =
             whole.take_over(&ask).await.expect("with all rights")
         {
             found.extend(Mine::all(ask.new, elements));

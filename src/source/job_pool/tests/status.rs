@@ -1,10 +1,10 @@
 //! The status in jobs: written while they are held, and when they go back; never in the way of anything.
 
 use super::*;
-use crate::ledger::claims::{ClaimReply, Element, Move};
-use crate::ledger::store::Claims;
-use crate::ledger::{Answer, BodyStatus, StatusWrite};
 use crate::source::contract::{ms, name, request, settle_one, take_one, take_over, takeover};
+use delaybridge_ledger::claims::{ClaimReply, Element, Move};
+use delaybridge_ledger::store::Claims;
+use delaybridge_ledger::{Answer, BodyStatus, StatusWrite};
 
 const JOB: Bytes = Bytes::from_static(b"job-7");
 

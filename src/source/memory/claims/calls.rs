@@ -10,13 +10,13 @@ use super::super::element::open;
 use super::super::queue::Queue;
 use super::super::server::{MemoryStore, Op};
 use super::super::zset::Zset;
-use crate::ledger::claims::{
+use delaybridge_core::message::{Identity, Origin};
+use delaybridge_ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Settled, TakeOverReply,
     TakeOverRequest, Verdict, Whole,
 };
-use crate::ledger::store::{Call, Claims, InFlight};
-use crate::ledger::{NoPayload, millis};
-use delaybridge_core::message::{Identity, Origin};
+use delaybridge_ledger::store::{Call, Claims, InFlight};
+use delaybridge_ledger::{NoPayload, millis};
 
 /// Claims of which the elements are counted.
 const COUNTED: usize = 1_000;

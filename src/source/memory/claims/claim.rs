@@ -5,9 +5,9 @@ use bytes::Bytes;
 use super::super::claim_sets::{ClaimSets, name, text};
 use super::super::queue::Queue;
 use super::super::zset::Zset;
-use crate::ledger::claims::{ClaimReply, ClaimRequest, Claimed, Contents, EXPIRED_SHOWN, Element, Header, Writer};
-use crate::ledger::{BATCH_BYTES, BATCH_ENTRIES, Leftovers, millis};
 use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_ledger::claims::{ClaimReply, ClaimRequest, Claimed, Contents, EXPIRED_SHOWN, Element, Header, Writer};
+use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES, Leftovers, millis};
 
 /// Places that elements are claimed from.
 const PLACES: usize = 3;

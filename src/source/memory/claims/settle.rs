@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::super::queue::Queue;
 use super::super::zset::Zset;
-use crate::ledger::Answer;
-use crate::ledger::claims::{Element, Header, Move, Part, Settled, Verdict};
+use delaybridge_ledger::Answer;
+use delaybridge_ledger::claims::{Element, Header, Move, Part, Settled, Verdict};
 
 impl Queue {
     pub(in crate::source::memory) fn settle(

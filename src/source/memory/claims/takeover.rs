@@ -3,8 +3,8 @@
 use super::super::claim_sets::{ClaimSets, text};
 use super::super::queue::Queue;
 use super::claim::Room;
-use crate::ledger::claims::{Contents, TakeOverReply, TakeOverRequest};
-use crate::ledger::{BATCH_ENTRIES, millis};
+use delaybridge_ledger::claims::{Contents, TakeOverReply, TakeOverRequest};
+use delaybridge_ledger::{BATCH_ENTRIES, millis};
 
 impl Queue {
     pub(super) fn take_over(&mut self, request: &TakeOverRequest, now_ms: i64) -> TakeOverReply {

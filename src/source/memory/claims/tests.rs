@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::ledger::StoreError;
-use crate::ledger::claims::{
-    ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Element, Move, Part, TakeOverRequest, Verdict, Whole,
-};
-use crate::ledger::store::{Claims, Server, Store};
 use crate::source::memory::{Fault, MemoryServer, MemoryStore, Op, element};
 use delaybridge_core::clock::follow_tokio;
 use delaybridge_core::message::MessageId;
+use delaybridge_ledger::StoreError;
+use delaybridge_ledger::claims::{
+    ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Element, Move, Part, TakeOverRequest, Verdict, Whole,
+};
+use delaybridge_ledger::store::{Claims, Server, Store};
 
 const OWNER: [u8; 8] = [1; 8];
 const LEASE: Duration = Duration::from_secs(10);
@@ -29,7 +29,7 @@ fn request(number: u64) -> ClaimRequest {
         most: 500,
         bytes: 1 << 20,
         rotation: 0,
-        hints: crate::ledger::Hints::default(),
+        hints: delaybridge_ledger::Hints::default(),
     }
 }
 

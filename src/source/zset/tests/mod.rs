@@ -11,16 +11,16 @@ use bytes::Bytes;
 
 use super::config::Body;
 use super::{Naming, SCRIPTS_ON_TEST_CLOCK, ZsetSource, ZsetSpec};
-use crate::ledger::claims::{ClaimReply, ClaimRequest, Header};
-use crate::ledger::redis::RedisServer;
-use crate::ledger::score::Unit;
-use crate::ledger::store::{Server, Store};
-use crate::ledger::{Activity, Ledger, Score, Source, Use};
 use crate::source::contract::on_redis::OnRedis;
 use crate::source::contract::servers::{Daemon, Servers};
 use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, request, seeds};
 use delaybridge_core::message::{MessageId, Origin};
 use delaybridge_core::template::Template;
+use delaybridge_ledger::claims::{ClaimReply, ClaimRequest, Header};
+use delaybridge_ledger::redis::RedisServer;
+use delaybridge_ledger::score::Unit;
+use delaybridge_ledger::store::{Server, Store};
+use delaybridge_ledger::{Activity, Ledger, Score, Source, Use};
 use delaybridge_link::Side;
 
 /// A set under the clock of the test.

@@ -6,15 +6,15 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::ZsetRig;
-use crate::ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Element, Move, TakeOverReply, TakeOverRequest, Whole,
-};
-use crate::ledger::score::Unit;
-use crate::ledger::{Answer, Score, Source};
 use crate::source::contract::servers::Servers;
 use crate::source::contract::{A, Mine, Rig, request, settle_one, takeover};
 use crate::source::zset::Naming;
 use crate::source::zset::config::Body;
+use delaybridge_ledger::claims::{
+    Buried, ClaimName, ClaimReply, ClaimRequest, Element, Move, TakeOverReply, TakeOverRequest, Whole,
+};
+use delaybridge_ledger::score::Unit;
+use delaybridge_ledger::{Answer, Score, Source};
 
 /// Random schedules in every unit: `DELAYBRIDGE_SEED=7` runs one, `DELAYBRIDGE_SEEDS=3000` more than usual.
 #[tokio::test]

@@ -1,0 +1,72 @@
+//! The ledger: elements in flight, waiting for a retry or dead, the same for every kind of source.
+//!
+//! [`Ledger`] wraps the scripts of one queue, one call each: no state between calls, no retries. What to do with an unknown
+//! answer is the pipeline's to decide. [`keys`] names what is in Redis, [`claims`] documents its bytes; then a file for each
+//! kind of call. The other half of each script comes from the [`Source`] that the ledger was made for: it hands its Lua
+//! fragments, its keys and its rights down, and the ledger knows no kind of source by name.
+//!
+//! [`store`] is all that the pipeline sees of it; [`redis`] implements that over Redis.
+
+mod answers;
+mod args;
+mod batch;
+mod bodies;
+mod body;
+pub mod claims;
+mod dead;
+mod error;
+pub mod fsck;
+mod handle;
+mod hints;
+mod horizon;
+mod in_flight;
+mod inspect;
+mod keys;
+mod operate;
+mod packed;
+mod page;
+mod pause;
+mod payload;
+mod pressure;
+pub mod redis;
+mod refusal;
+mod restore;
+mod rights;
+pub mod score;
+mod scripts;
+mod source;
+mod stats;
+pub mod store;
+mod unleased;
+pub mod upkeep;
+
+pub use self::answers::{Announcement, ClaimAdded, Depths, InFlight, Read, Rescued};
+pub use self::args::millis;
+pub use self::args::text;
+pub use self::batch::fitting;
+pub use self::batch::{BATCH_BYTES, BATCH_ENTRIES};
+pub use self::body::{AllBodies, Body, BodyAt, CompanionKey, StatusWrite};
+pub use self::claims::{Answer, sink_hash};
+pub use self::dead::{CAUSES, DeadLetter, DeadLetters, DeadPages, Forwarder, NotALetter, Order};
+pub use self::error::StoreError;
+pub use self::handle::Ledger;
+pub use self::hints::{Hints, large_head};
+pub use self::in_flight::ClaimKey;
+pub use self::inspect::{Located, Page, Place, Seen, Show};
+pub use self::keys::Keys;
+pub use self::keys::together;
+pub use self::operate::{Acted, CHANGED, Import, NewBody, Removal};
+pub use self::packed::glob_literal;
+pub use self::packed::{Packed, Shape};
+pub use self::page::{Kind, Members, RawPage, members, page, redis_now_ms};
+pub use self::pause::{ANNOUNCED, Changed, NewPause, Pause, PauseEnd, Pauses, Subject};
+pub use self::payload::{Junk, NoPayload, junk_id};
+pub use self::pressure::nearly_full;
+pub use self::restore::{Item, Moved, Restored, restore_end};
+pub use self::rights::Use;
+pub use self::scripts::{Fragments, REMOVE_SETS, Scripts, whole};
+pub use self::source::{Activity, Announcements, Bodies, BodyStatus, Repair, Search, Source, Transfer, Upkeep};
+pub use self::stats::Stats;
+pub use self::unleased::claims_with_keys;
+pub use self::upkeep::{Leftovers, Start, UpkeepRequest, UpkeepState, Upkept};
+pub use delaybridge_link::{BadReply, Clock, Fields, Score, TEST_CLOCK};
