@@ -15,7 +15,6 @@
 pub mod config;
 
 pub mod api;
-pub mod sink;
 mod sink_kinds;
 pub mod source;
 

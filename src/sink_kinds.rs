@@ -3,14 +3,16 @@
 //! A kind with a client library of its own has a cargo feature of its name. A binary without it has an entry that only
 //! refuses the kind, so that the configuration says why.
 
-#[cfg(feature = "amqp")]
-use crate::sink::amqp;
-#[cfg(feature = "http")]
-use crate::sink::http;
-#[cfg(feature = "kafka")]
-use crate::sink::kafka;
-use crate::sink::{SinkKind, redis, stdout};
 use delaybridge_settings::keys::Group;
+use delaybridge_sink::SinkKind;
+#[cfg(feature = "amqp")]
+use delaybridge_sink_amqp as amqp;
+#[cfg(feature = "http")]
+use delaybridge_sink_http as http;
+#[cfg(feature = "kafka")]
+use delaybridge_sink_kafka as kafka;
+use delaybridge_sink_redis as redis;
+use delaybridge_sink_stdout as stdout;
 
 #[cfg(not(feature = "amqp"))]
 mod amqp {
@@ -35,9 +37,9 @@ mod kafka {
 /// Entries for kinds that are not in this binary.
 #[cfg(not(all(feature = "amqp", feature = "http", feature = "kafka")))]
 mod absent {
-    pub(super) use crate::sink::SinkKind;
     use delaybridge_core::codes::Codes;
     use delaybridge_settings::keys::{Key, Kind, key};
+    pub(super) use delaybridge_sink::SinkKind;
 
     /// An entry with these destination keys, which are not read.
     pub(super) const fn absent(name: &'static str, title: &'static str, to: &'static [Key]) -> SinkKind {

@@ -62,7 +62,7 @@ impl Admin {
             reason: found.reason.clone(),
             seconds: found.seconds,
         };
-        let of_sink = |spec: &Arc<crate::sink::SinkSpec>| {
+        let of_sink = |spec: &Arc<delaybridge_sink::SinkSpec>| {
             let seen = look.sinks.get(&spec.name);
             let delivers = |queue: &&Arc<crate::model::QueueSpec>| queue.to.iter().any(|to| to.sink == spec.name);
             let of = |found: &&status::Trouble| *found.sink == *spec.name;

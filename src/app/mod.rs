@@ -39,8 +39,8 @@ use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::QueueRegistry;
 use crate::reload::ReloadHandle;
-use crate::sink::SinkSpec;
 use delaybridge_link::{Redis, RedisTarget, tls};
+use delaybridge_sink::SinkSpec;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::http;
 

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use crate::pipeline::deliver::probes;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::process::Process;
-use crate::sink::SinkSpec;
 use delaybridge_link::Redis;
+use delaybridge_sink::SinkSpec;
 
 /// Sinks by their names.
 pub(super) type ByName = HashMap<Arc<str>, Arc<SinkHandle>>;

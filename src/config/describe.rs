@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::model::*;
-use crate::sink::SinkSpec;
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_link::Durability;
 use delaybridge_settings::shown;
 use delaybridge_settings::units::{show_duration, show_size};
+use delaybridge_sink::SinkSpec;
 
 /// The settings in effect, in the shape and the units of the YAML.
 pub fn describe_json(config: &Config) -> Value {

@@ -19,10 +19,10 @@ pub use reference::reference;
 pub use schema::schema;
 
 use crate::model::{Config, Parts};
-use crate::sink::SinkSpec;
 use delaybridge_settings::problem::{ConfigErrors, Position, Problem};
 pub use delaybridge_settings::reader::{Needs, hash_of_file};
 use delaybridge_settings::{node, problem, reader};
+use delaybridge_sink::SinkSpec;
 
 /// A configuration that can be run.
 #[derive(Debug, Clone)]

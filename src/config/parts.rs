@@ -13,10 +13,10 @@ use redisson_codecs::Codec;
 
 use super::tables::top;
 use crate::model::{Config, Parts, QueueSpec};
-use crate::sink::{SinkRedis, SinkSpec};
 use delaybridge_settings::node::{Node, Value};
 use delaybridge_settings::problem::Position;
 use delaybridge_settings::reader::{Files, content_hash};
+use delaybridge_sink::{SinkRedis, SinkSpec};
 
 /// The parts of a configuration that was read from `tree` in the file `file` with this text, with the files that it names.
 pub(super) fn of(tree: &Node, (file, text): (&str, &str), files: &Files, config: &Config) -> Parts {

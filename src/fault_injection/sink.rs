@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::lie::Lie;
-use crate::sink::{Answers, Destination, Outbound, Sink};
 use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_sink::{Answers, Destination, Outbound, Sink};
 
 /// A sink that changes messages, or answers before it knows.
 pub(super) struct LyingSink {

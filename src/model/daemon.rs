@@ -9,9 +9,9 @@ use redisson_codecs::Classes;
 use super::listeners::{AdminSpec, ApiSpec};
 use super::queue::QueueSpec;
 use super::servers::{ONLY, Servers};
-use crate::sink::SinkSpec;
 use delaybridge_jobs::JobSettings;
 use delaybridge_link::RedisTarget;
+use delaybridge_sink::SinkSpec;
 use delaybridge_spans::OtlpSpec;
 
 /// The configuration of a daemon.

@@ -5,9 +5,9 @@ use redisson_codecs::Payload;
 
 use super::failures::OnDecodeError;
 use super::queue::QueueSpec;
-use crate::sink::Destination;
 use delaybridge_core::route::ElementInfo;
 use delaybridge_core::template::FillError;
+use delaybridge_sink::Destination;
 
 /// The end of an element that would not be handed to its sinks.
 #[derive(Clone, Debug, PartialEq, Eq)]

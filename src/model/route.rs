@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use redisson_codecs::Payload;
 
-use crate::sink::{Destination, Target};
 use delaybridge_core::route::{ElementInfo, MessageSpec, RouteMessage};
 use delaybridge_core::template::FillError;
+use delaybridge_sink::{Destination, Target};
 
 /// One destination of a queue.
 #[derive(Debug, Clone)]

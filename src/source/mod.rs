@@ -7,13 +7,9 @@
 
 pub mod competitors;
 pub mod config;
-#[cfg(test)]
-pub(crate) mod contract;
 pub mod job_pool;
 pub mod jobs;
 pub(crate) mod kinds;
-#[doc(hidden)]
-pub mod memory;
 pub mod redisson;
 pub mod zset;
 

@@ -7,7 +7,7 @@ mod table;
 
 use std::fmt::Write as _;
 
-use crate::{sink, sink_kinds};
+use crate::sink_kinds;
 use delaybridge_core::codes::{Code, Codes};
 use delaybridge_core::template;
 use delaybridge_link as link;
@@ -24,7 +24,7 @@ fn sections() -> Vec<Codes> {
     let payloads = Codes { title: table::PAYLOADS_TITLE, text: table::PAYLOADS_TEXT, list: payloads.into() };
     let mut sections = vec![table::DEAD];
     sections.extend(link::codes::CODES);
-    sections.push(sink::codes::EVERY_SINK);
+    sections.push(delaybridge_sink::codes::EVERY_SINK);
     // A kind that this binary was built without has no codes.
     sections.extend(sink_kinds::KINDS.iter().map(|kind| (kind.codes)()).filter(|codes| !codes.list.is_empty()));
     sections.push(payloads);

@@ -2,7 +2,7 @@
 #![cfg(feature = "amqp")]
 
 use super::*;
-use crate::sink::amqp::{AmqpArgument, AmqpLogin, AmqpQueue, AmqpSpec, AmqpTarget, AmqpTopology};
+use delaybridge_sink_amqp::{AmqpArgument, AmqpLogin, AmqpQueue, AmqpSpec, AmqpTarget, AmqpTopology};
 
 /// The good file with this AMQP sink and this route to it, each the inside of a `{ }`.
 fn file(sink: &str, route: &str) -> String {

@@ -2,10 +2,10 @@
 
 use super::*;
 #[cfg(feature = "amqp")]
-use crate::sink::amqp::AmqpTarget;
+use delaybridge_sink_amqp::AmqpTarget;
 #[cfg(feature = "kafka")]
-use crate::sink::kafka::KafkaTarget;
-use crate::sink::redis::{KeyTarget, KeyValue};
+use delaybridge_sink_kafka::KafkaTarget;
+use delaybridge_sink_redis::{KeyTarget, KeyValue};
 
 /// The good file, with these lines in place of the codec of the queue `mails`.
 fn file(dead_letter: &str) -> String {

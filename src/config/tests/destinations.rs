@@ -1,7 +1,7 @@
 //! Destinations: keys on the sink and under `to:`, and what contradicts itself.
 
 use super::*;
-use crate::sink::redis::{KeyTarget, KeyValue};
+use delaybridge_sink_redis::{KeyTarget, KeyValue};
 
 #[test]
 fn contradictions_between_parts_are_refused() {

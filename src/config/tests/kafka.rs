@@ -2,7 +2,7 @@
 #![cfg(feature = "kafka")]
 
 use super::*;
-use crate::sink::kafka::{KafkaSpec, KafkaTarget};
+use delaybridge_sink_kafka::{KafkaSpec, KafkaTarget};
 
 /// The good file with this Kafka sink and this route to it, each the inside of a `{ }`.
 fn file(sink: &str, route: &str) -> String {

@@ -117,7 +117,7 @@ fn check_warnings(text: &str, expected: &[&str]) {
 
 /// The destination of a route, by its kind.
 #[track_caller]
-fn target<T: crate::sink::Target>(route: &RouteSpec) -> &T {
+fn target<T: delaybridge_sink::Target>(route: &RouteSpec) -> &T {
     let any: &dyn std::any::Any = &*route.target;
     any.downcast_ref().unwrap_or_else(|| panic!("another kind: {route:?}"))
 }

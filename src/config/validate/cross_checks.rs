@@ -12,7 +12,6 @@ use super::retry::PolicyDraft;
 use super::sink::SinkDraft;
 use crate::config::tables::top;
 use crate::model::{MaxInFlight, ProcessLimits, RouteSpec, Servers};
-use crate::sink::{RedisCommand, RedisWrite, SinkRedis};
 use crate::source;
 use crate::source::config::RESERVED_KEYS;
 use crate::source::job_pool::JobPoolSpec;
@@ -21,6 +20,7 @@ use delaybridge_jobs::JobSettings;
 use delaybridge_settings::keys::nearest;
 use delaybridge_settings::reader::{Section, clip};
 use delaybridge_settings::units::{show_duration, show_size};
+use delaybridge_sink::{RedisCommand, RedisWrite, SinkRedis};
 
 /// Longest time-out that `auto` chooses.
 const AUTO_MAX: Duration = Duration::from_secs(30);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use redisson_codecs::{Coding, Reads};
 
 use super::sink::SinkDraft;
-use crate::sink::{RouteSite, SinkKind, Target};
 use crate::sink_kinds::KINDS;
 use delaybridge_core::template::Template;
 use delaybridge_settings::keys::Key;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
+use delaybridge_sink::{RouteSite, SinkKind, Target};
 
 /// The section of a destination, with what its keys depend on.
 pub(super) struct DestinationDraft<'a, 's> {

@@ -8,12 +8,12 @@ use super::destination::DestinationDraft;
 use super::sink::{self, SinkDraft};
 use crate::config::tables::{cloud_events, to};
 use crate::model::RouteSpec;
-use crate::sink::{RouteHeaders, Target};
 use delaybridge_core::route::{EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, MessageSpec};
 use delaybridge_core::template::Template;
 use delaybridge_settings::keys::Key;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
+use delaybridge_sink::{RouteHeaders, Target};
 
 /// A route as it was read.
 pub(super) struct RouteDraft {

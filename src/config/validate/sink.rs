@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::config::tables::{sinks as table, top};
-use crate::sink::{ReadTarget, SinkKind, SinkSettings, SinkSpec};
 use crate::sink_kinds::KINDS;
 use delaybridge_settings::keys::nearest;
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::{Scalar, Section, clip};
+use delaybridge_sink::{ReadTarget, SinkKind, SinkSettings, SinkSpec};
 
 /// A sink and its place.
 pub(super) struct SinkDraft<'a> {

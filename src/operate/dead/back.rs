@@ -12,11 +12,11 @@ use crate::operate::error::{Attempted, Error};
 use crate::operate::pause::paused;
 use crate::operate::progress::{Pacer, Progress, ProgressWatch};
 use crate::operate::session::{Queue, find};
-use crate::sink::{Backlog, BacklogMessage};
 use crate::source::redisson::RedissonSpec;
 use crate::source::redisson::layout::{Layout, pack};
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::{CAUSES, DeadLetter, Import, Order};
+use delaybridge_sink::{Backlog, BacklogMessage};
 
 /// Letters that are compared with what is to be imported: far more than a page, after which the place is kept.
 const LATEST: usize = 1_000;

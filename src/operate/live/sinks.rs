@@ -4,8 +4,8 @@ use super::super::acl;
 use super::super::session::{first, redis};
 use super::{Health, LiveFinding, finding, remedy};
 use crate::model::Config;
-use crate::sink::{Fixed, SinkRedis, SinkSpec};
 use delaybridge_link::{Conn, Redis, missing_rights, whoami};
+use delaybridge_sink::{Fixed, SinkRedis, SinkSpec};
 
 /// Looks at one sink.
 pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, source_conn: Option<&Conn>) -> LiveFinding {

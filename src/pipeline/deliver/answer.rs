@@ -8,9 +8,9 @@ use std::time::Duration;
 use crate::model::Unroutable;
 use crate::pipeline::queue::{Queue, SinkRoute};
 use crate::pipeline::settle::judge::{self, SinkAnswer, Stop};
-use crate::sink::{Destination, Target};
 use delaybridge_core::message::{About, Class, Failure, Outcome};
 use delaybridge_ledger::claims::Header;
+use delaybridge_sink::{Destination, Target};
 
 /// The answer of the sink at this place among the queue's, about an element with this header that was sent at this time of
 /// Redis.

@@ -21,9 +21,9 @@ use crate::pipeline::queue::{Queue, SinkRoute};
 use crate::pipeline::settle::verdict::Verdict;
 use crate::pipeline::settle::{Settler, VerdictWriter};
 use crate::pipeline::tail;
-use crate::sink::Outbound;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Failure, MessageId, lateness};
+use delaybridge_sink::Outbound;
 
 /// Elements of a claim at the one sink of their queue. Those without an answer when it is dropped are released.
 pub struct BatchDelivery {

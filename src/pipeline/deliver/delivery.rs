@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 
 use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
-use crate::sink::{Answered, Answers, Destination, Outbound, Target};
 use delaybridge_core::clock::Instant;
+use delaybridge_sink::{Answered, Answers, Destination, Outbound, Target};
 
 /// The time that confirmed elements of a batch wait for its others before they are written: what a crash delivers twice.
 const WAVE: Duration = Duration::from_millis(20);

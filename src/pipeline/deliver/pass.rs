@@ -8,8 +8,8 @@ use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{Queue, SinkRoute};
-use crate::sink::Outbound;
 use delaybridge_core::message::About;
+use delaybridge_sink::Outbound;
 
 /// The decisions about the elements of a claim.
 pub enum Decisions {

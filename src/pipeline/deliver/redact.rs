@@ -1,8 +1,8 @@
 //! What is shown of a destination and of a failure where payloads must not be: logs, and the probes, which anyone may ask.
 //! Words that came out of a payload are replaced by the template that they filled. Dead letters keep the words.
 
-use crate::sink::{Destination, Target};
 use delaybridge_core::message::Failure;
+use delaybridge_sink::{Destination, Target};
 
 /// The name of a destination, as it may be shown.
 pub fn name(destination: &Destination, target: &dyn Target) -> String {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::pipeline::settle::judge::SinkAnswer;
 use crate::pipeline::settle::verdict::Verdict;
-use crate::sink::Destination;
+use delaybridge_sink::Destination;
 
 /// The result of one round of an element at its sinks.
 #[derive(Default)]

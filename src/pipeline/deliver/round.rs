@@ -17,9 +17,9 @@ use crate::pipeline::deliver::pass::{Decision, Decisions, pass};
 use crate::pipeline::deliver::result::{NoDelivery, RoundResult};
 use crate::pipeline::settle::judge::SinkAnswer;
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
-use crate::sink::Outbound;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Outcome;
+use delaybridge_sink::Outbound;
 
 /// The time that one sink is waited for after another has confirmed, before that is written down.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);

@@ -17,10 +17,10 @@ use crate::pipeline::deliver::redact::{name, redacted};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::circuit::{Allow, LONGEST_WAIT, OpenReason, Transition};
 use crate::pipeline::limits::rate::Bucket;
-use crate::sink::{Answers, Destination, Outbound, Sink, Target};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Outcome};
 use delaybridge_ledger::sink_hash;
+use delaybridge_sink::{Answers, Destination, Outbound, Sink, Target};
 use delaybridge_telemetry::events::SinkEvents;
 use delaybridge_telemetry::metrics::SinkMetrics;
 

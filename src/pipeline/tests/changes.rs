@@ -7,7 +7,7 @@ use super::rest::Many;
 use super::*;
 use crate::model::Ordered;
 use crate::pipeline::retire;
-use crate::source::memory::{Fault, Op};
+use delaybridge_testing::memory::{Fault, Op};
 
 /// Announced: deliveries of elements that may have arrived before.
 const REPEATS: &str = "delaybridge_possible_duplicates_total{queue=\"q0\"}";

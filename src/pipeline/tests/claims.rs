@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::pipeline::tests::world::Trouble;
-use crate::source::memory::{Fault, Op};
 use crate::source::store::Claims;
 use delaybridge_ledger::claims::ClaimRequest;
 use delaybridge_telemetry::labels::Wakeup;
+use delaybridge_testing::memory::{Fault, Op};
 
 const RECOVERED: &str = "delaybridge_recovered_messages_total{queue=\"q\"}";
 const EXPIRED: &str = "delaybridge_claimed_messages_total{from=\"expired\",queue=\"q\"}";
@@ -210,7 +210,7 @@ async fn a_push_is_made_exactly_once_however_often_its_reply_is_lost() {
     let sinks = [("s", sink.clone())];
     let mut spec = spec(&sinks);
     let (list, push) = (delaybridge_core::template::Template::compile("out").unwrap(), delaybridge_link::Side::Right);
-    spec.to[0].target = Arc::new(crate::sink::redis::KeyTarget::list(list, push, true));
+    spec.to[0].target = Arc::new(delaybridge_sink_redis::KeyTarget::list(list, push, true));
     let bridge = world.bridge_with(1, &sinks, spec);
     world.server.fail(Op::Settle, [Fault::ReplyLost, Fault::RequestLost, Fault::ReplyLost]);
     bridge.offer(0..10);

@@ -2,15 +2,15 @@
 
 use super::rest::Many;
 use super::*;
-use crate::source::memory::element;
 use delaybridge_telemetry::labels::Wakeup;
+use delaybridge_testing::memory::element;
 
 const IN_TROUBLE: &str = "delaybridge_sink_destinations_in_trouble{sink=\"s\"}";
 
 /// Elements go to the list that their payload names.
 fn lists(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
     let list = delaybridge_core::template::Template::compile("${payload}").unwrap();
-    let target = crate::sink::redis::KeyTarget::list(list, delaybridge_link::Side::Right, false);
+    let target = delaybridge_sink_redis::KeyTarget::list(list, delaybridge_link::Side::Right, false);
     let mut spec = QueueSpec { codec: Codec::String.into(), ..spec(sinks) };
     spec.to[0].target = Arc::new(target);
     spec
@@ -210,7 +210,7 @@ async fn words_of_payloads_are_shown_in_dead_letters_only() {
 /// Elements of each queue go to a list of its own.
 fn own_list(spec: &mut QueueSpec) {
     let list = delaybridge_core::template::Template::compile(&format!("of-{}", spec.id)).unwrap();
-    let target = crate::sink::redis::KeyTarget::list(list, delaybridge_link::Side::Right, false);
+    let target = delaybridge_sink_redis::KeyTarget::list(list, delaybridge_link::Side::Right, false);
     spec.to[0].target = Arc::new(target);
 }
 

@@ -1,7 +1,7 @@
 //! The end of a process: sinks may answer until 70 % of the time, verdicts are written until 90 %.
 
 use super::*;
-use crate::source::memory::{Fault, Op};
+use delaybridge_testing::memory::{Fault, Op};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const SHUTDOWN: &str = "delaybridge_released_messages_total{queue=\"q\",reason=\"shutdown\"}";

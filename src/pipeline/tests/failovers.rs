@@ -170,7 +170,7 @@ async fn progress_that_is_forgotten_does_not_keep_an_element_from_its_end() {
 /// With two sinks, one of which has confirmed: what comes back is offered to it again.
 #[tokio::test(start_paused = true)]
 async fn what_comes_back_is_announced_also_if_the_answer_is_lost() {
-    use crate::source::memory::{Fault, Op};
+    use delaybridge_testing::memory::{Fault, Op};
     let (world, fast, slow) =
         (World::new(), sink(), sink_with(Step::FailAfter(SECOND, failure(Class::Transient, "500"))));
     world.server.await_replica();
@@ -190,7 +190,7 @@ async fn what_comes_back_is_announced_also_if_the_answer_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_extension_is_not_taken_for_kept() {
     use crate::pipeline::leases::keeper;
-    use crate::source::memory::{Fault, Op};
+    use delaybridge_testing::memory::{Fault, Op};
     let (world, sink) = (World::new(), sink());
     sink.on_id(id(0), [Step::ConfirmAfter(15 * SECOND)]);
     world.offer(0..1);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pipeline::tests::world::Trouble;
-use crate::source::memory::{Fault, Op};
+use delaybridge_testing::memory::{Fault, Op};
 
 const LATE_ACKS: &str = "delaybridge_late_acks_total{queue=\"q\"}";
 

@@ -35,14 +35,14 @@ use self::world::{Bridge, World, eventually, within};
 use crate::model::{
     MaxInFlight, Mode, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
-use crate::sink::Outbound;
-use crate::sink::fake::{FakeSink, Step};
-use crate::sink::stdout::StdoutSpec;
 use crate::source::redisson::ListCleanup;
 use crate::source::redisson::{Consume, RedissonSpec};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Class, Failure, MessageId};
 use delaybridge_core::route::{Envelope, MessageSpec};
+use delaybridge_sink::Outbound;
+use delaybridge_sink_stdout::StdoutSpec;
+use delaybridge_testing::fake::{FakeSink, Step};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -3,10 +3,10 @@
 use super::*;
 use crate::model::Ordered;
 use crate::pipeline::tests::world::Trouble;
-use crate::source::memory::{Fault, Op, element};
 use crate::source::store::Claims;
 use delaybridge_core::template::Template;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest, TakeOverReply, TakeOverRequest};
+use delaybridge_testing::memory::{Fault, Op, element};
 
 const ACTIVE: &str = "delaybridge_queue_active{queue=\"q\"}";
 

@@ -1,7 +1,7 @@
 //! One sink and what it answers.
 
 use super::*;
-use crate::sink::Target;
+use delaybridge_sink::Target;
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_a_counted_retry_and_a_dead_letter_in_the_end_while_its_neighbours_are_delivered() {
@@ -144,11 +144,11 @@ async fn a_target_named_after_the_queue_can_be_fixed_and_one_named_by_the_payloa
     let template = |text| delaybridge_core::template::Template::compile(text).unwrap();
     let list = |key| -> Arc<dyn Target> {
         let (list, push) = (template(key), delaybridge_link::Side::Right);
-        Arc::new(crate::sink::redis::KeyTarget::list(list, push, false))
+        Arc::new(delaybridge_sink_redis::KeyTarget::list(list, push, false))
     };
     let exchange = |exchange, routing_key| -> Arc<dyn Target> {
         let (exchange, routing_key) = (template(exchange), template(routing_key));
-        Arc::new(crate::sink::amqp::AmqpTarget::new(exchange, routing_key, Vec::new()))
+        Arc::new(delaybridge_sink_amqp::AmqpTarget::new(exchange, routing_key, Vec::new()))
     };
     let rows = [
         (list("due-${queue}"), About::Target, true),

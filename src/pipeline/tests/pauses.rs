@@ -1,8 +1,8 @@
 //! Queues and sinks that a person has paused: nothing is claimed, what is in flight is finished, and it lasts.
 
 use super::*;
-use crate::source::memory::{Fault, Op};
 use delaybridge_ledger::{Pause, Subject};
+use delaybridge_testing::memory::{Fault, Op};
 
 const PAUSED: &str = "delaybridge_queue_paused{queue=\"q\"}";
 

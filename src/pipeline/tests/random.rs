@@ -12,9 +12,9 @@ use tokio::runtime::Builder;
 
 use super::*;
 use crate::pipeline::tests::world::Trouble;
-use crate::source::memory::{Fault, Op};
 use delaybridge_ledger::{Pause, Subject};
 use delaybridge_telemetry::events::Events;
+use delaybridge_testing::memory::{Fault, Op};
 
 const OPS: [Op; 9] =
     [Op::Claim, Op::TakeOver, Op::Extend, Op::Contents, Op::Confirm, Op::Settle, Op::Bury, Op::Expired, Op::Pauses];

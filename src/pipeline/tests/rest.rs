@@ -13,10 +13,10 @@ use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::{QueueParts, QueueRegistry};
 use crate::pipeline::tests::world::metric;
-use crate::source::memory::{Fault, MemoryServer, Op, element};
 use delaybridge_core::clock::{Followed, follow_tokio};
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::labels::Wakeup;
+use delaybridge_testing::memory::{Fault, MemoryServer, Op, element};
 
 const ATTEMPTS: &str = "delaybridge_delivery_attempts_total{class=\"ok\",queue=\"q0\",sink=\"s\"}";
 const OF_FIRST: &str = "delaybridge_delivered_messages_total{queue=\"q0\"}";

@@ -7,16 +7,17 @@ use bytes::Bytes;
 
 use super::layout::{self, Layout};
 use super::{ListCleanup, RedissonSource, SCRIPTS_ON_TEST_CLOCK};
-use crate::source::contract::on_redis::OnRedis;
-use crate::source::contract::servers::{Daemon, Servers};
-use crate::source::contract::walk::Walk;
-use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, seeds};
-use crate::source::memory::tests::MemoryRig;
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::redis::RedisServer;
 use delaybridge_ledger::store::{Server, Store};
 use delaybridge_ledger::{Activity, Ledger, Score, Use};
 use delaybridge_link::Side;
+use delaybridge_testing::memory::MemoryRig;
+use delaybridge_testing::store::on_redis::OnRedis;
+use delaybridge_testing::store::servers::{Daemon, Servers};
+use delaybridge_testing::store::walk::Walk;
+use delaybridge_testing::store::{A, Places, Rig, Served, moving, older, replica, seeds};
+use delaybridge_testing::store_contract_tests;
 
 /// A queue on servers of its own, under the clock of the test.
 struct RedissonRig {
@@ -140,7 +141,7 @@ impl Served for RedissonRig {
 mod the_contract {
     use super::*;
 
-    contract_tests!(RedissonRig::new().await);
+    store_contract_tests!(RedissonRig::new().await);
 }
 
 /// A script that opens a full Redis removes nothing by that: an element of another program may be empty.

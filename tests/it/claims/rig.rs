@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaybridge::config::load_str;
-use delaybridge::sink::redis::KeyTarget;
 use delaybridge::source::redisson::ListCleanup;
 use delaybridge::source::redisson::Redisson;
 use delaybridge_core::template::Template;
@@ -13,6 +12,7 @@ use delaybridge_ledger::TEST_CLOCK;
 use delaybridge_link::RedisEndpoint;
 use delaybridge_link::{Conn, Link, LinkOptions, Side};
 use delaybridge_settings::Secret;
+use delaybridge_sink_redis::KeyTarget;
 use redis::aio::MultiplexedConnection;
 
 use crate::harness::{RedisServer, ServerOptions, least};

@@ -21,9 +21,9 @@ use std::time::Duration;
 use self::lane::{DestinationLane, LaneDecision, Share};
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::circuit::{Allow, Transition};
-use crate::sink::Destination;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Class;
+use delaybridge_sink::Destination;
 
 /// Destinations that are remembered.
 const MOST: usize = 1_000;

@@ -1,10 +1,10 @@
 //! Tests of the probes of a sink and of its destinations, where two queues ask for them at once.
 
 use super::*;
-use crate::sink::contract::anywhere;
-use crate::sink::fake::FakeSink;
 use delaybridge_core::clock::follow_tokio;
 use delaybridge_telemetry::events::Events;
+use delaybridge_testing::fake::FakeSink;
+use delaybridge_testing::sink::anywhere;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -24,13 +24,13 @@ use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::QueueRegistry;
 use crate::pipeline::watch;
-use crate::sink::{Destination, Outbound, Sink};
-use crate::source::memory::{MemoryServer, MemoryStore, element};
 use crate::source::store::Store;
 use delaybridge_core::clock::{Followed, Instant, follow_tokio};
 use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_sink::{Destination, Outbound, Sink};
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::labels::Wakeup;
+use delaybridge_testing::memory::{MemoryServer, MemoryStore, element};
 
 /// Longer than anything that a claim of [`spec`] waits for: a minute, and the time-out of its sink.
 pub const STALLED_AFTER: Duration = Duration::from_secs(85);

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::source::memory::{MemoryServer, MemoryStore};
 use crate::source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
 use crate::source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
 use delaybridge_core::clock::{Instant, RedisClock};
@@ -23,6 +22,7 @@ use delaybridge_ledger::claims::{
 };
 use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use delaybridge_link::{History, NoAnswer};
+use delaybridge_testing::memory::{MemoryServer, MemoryStore};
 
 /// How a connection misbehaves, drawn for each call.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,12 +1,12 @@
 //! Bodies: read under the lease, bounded, gone with their elements and with no others.
 
 use super::*;
-use crate::source::contract::{
-    claim, ms, name, offer, request, settle, settle_one, take, take_one, take_over, takeover,
-};
 use delaybridge_ledger::claims::{Body, ClaimReply, ClaimRequest, Element, Move};
 use delaybridge_ledger::store::Claims as _;
 use delaybridge_ledger::{Answer, Bodies, NoPayload};
+use delaybridge_testing::store::{
+    claim, ms, name, offer, request, settle, settle_one, take, take_one, take_over, takeover,
+};
 
 const JOB: Bytes = Bytes::from_static(b"job-7");
 
@@ -120,7 +120,7 @@ async fn a_claim_reads_as_many_bodies_as_it_has_room_for_and_always_one() {
     );
     assert!(claimed.more, "there is more to claim at once");
     // What had no room goes back uncounted, and its body is there.
-    let left = &crate::source::contract::Mine::all(name(A, 1), claimed.elements)[2..];
+    let left = &delaybridge_testing::store::Mine::all(name(A, 1), claimed.elements)[2..];
     assert_eq!(rig.redis(A).ledger().open(&left[0].element).1, Err(NoPayload::NoRoom));
     let verdicts: Vec<_> = left.iter().map(|mine| mine.verdict(mine.release())).collect();
     assert_eq!(settle(&rig, &verdicts).await, [Answer::Done; 2]);
@@ -142,7 +142,7 @@ async fn large_bodies_make_small_claims() {
     let read =
         |elements: &[delaybridge_ledger::claims::Element]| elements.iter().filter(|e| e.body_bytes().is_some()).count();
     assert_eq!((first.len(), read(&first)), (40, 10));
-    let verdicts: Vec<_> = crate::source::contract::Mine::all(name(A, 1), first)
+    let verdicts: Vec<_> = delaybridge_testing::store::Mine::all(name(A, 1), first)
         .into_iter()
         .skip(10)
         .map(|mine| mine.verdict(mine.release()))
@@ -161,7 +161,7 @@ async fn bodies_come_with_a_takeover_and_with_what_is_found_of_a_lost_claim() {
     let bodies = |elements: Vec<Bytes>| assert_eq!(elements, [&b"body a"[..], b"body b"]);
     bodies(found.elements.iter().filter_map(|element| element.body_bytes().cloned()).collect());
     rig.advance(ms(10_000)).await;
-    let (mine, _) = take_over(&rig, &takeover(name(A, 1), crate::source::contract::B, 1)).await;
+    let (mine, _) = take_over(&rig, &takeover(name(A, 1), delaybridge_testing::store::B, 1)).await;
     bodies(mine.iter().filter_map(|mine| mine.element.body_bytes().cloned()).collect());
 }
 
@@ -171,7 +171,7 @@ async fn a_job_that_its_user_deleted_is_missing_and_a_foreign_value_is_junk() {
     offer(&mut rig, [1]).await;
     rig.redis.run(redis::pipe().del("{pool}:job:0000000000000001")).await;
     let mine = take_one(&rig, A, 1).await;
-    let open = |mine: &crate::source::contract::Mine| rig.redis(A).ledger().open(&mine.element).1;
+    let open = |mine: &delaybridge_testing::store::Mine| rig.redis(A).ledger().open(&mine.element).1;
     assert_eq!(open(&mine), Err(NoPayload::Missing));
     // Deleted while it waits for a retry.
     assert_eq!(settle_one(&rig, &mine, mine.retry(ms(0))).await, Answer::Done);

@@ -18,15 +18,16 @@ use super::layout::{IdIn, Names, Place, Status, StatusAt, Wanted};
 use super::record::Format;
 use super::status::NOTE;
 use super::{JobPool, JobPoolSpec, Preset, SCRIPTS_ON_TEST_CLOCK};
-use crate::source::contract::on_redis::OnRedis;
-use crate::source::contract::servers::{Daemon, Servers};
-use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, seeds};
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::redis::{RedisServer, RedisStore};
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::store::{Server, Store};
 use delaybridge_ledger::{Activity, Bodies, Ledger, Score, Source, Use};
 use delaybridge_link::{Conn, Side};
+use delaybridge_testing::store::on_redis::OnRedis;
+use delaybridge_testing::store::servers::{Daemon, Servers};
+use delaybridge_testing::store::{A, Places, Rig, Served, moving, older, replica, seeds};
+use delaybridge_testing::store_contract_tests;
 
 /// A pool on servers of its own, under the clock of the test.
 pub(super) struct PoolRig {
@@ -244,7 +245,7 @@ async fn what_a_replica_has_not_confirmed_is_not_delivered() {
 mod the_contract {
     use super::*;
 
-    contract_tests! { PoolRig::new(plain()).await, and
+    store_contract_tests! { PoolRig::new(plain()).await, and
         claims::elements_are_claimed_in_the_order_of_their_due_times,
         claims::no_place_starves_another,
         reads::the_gauges_count_what_is_at_each_place,

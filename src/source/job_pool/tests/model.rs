@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::source::contract::{Mine, ms, name, request, takeover};
 use delaybridge_ledger::claims::{ClaimReply, ClaimRequest, Move, TakeOverReply, TakeOverRequest, Verdict};
 use delaybridge_ledger::store::Claims;
 use delaybridge_ledger::{Answer, Bodies, NoPayload};
+use delaybridge_testing::store::{Mine, ms, name, request, takeover};
 
 /// Seeds of one run; more with `DELAYBRIDGE_SEEDS`.
 const SEEDS: u64 = 300;

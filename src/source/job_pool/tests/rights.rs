@@ -1,7 +1,6 @@
 //! Each right in turn is withdrawn from the daemon's user: no job is lost, and what is refused names the right.
 
 use super::*;
-use crate::source::contract::{Mine, ms, name, request};
 use delaybridge_ledger::claims::{ClaimReply, Move, Settled, Verdict};
 use delaybridge_ledger::store::Claims;
 use delaybridge_ledger::{Answer, StoreError, TEST_CLOCK};
@@ -9,6 +8,7 @@ use delaybridge_link::rights::command::LRANGE;
 use delaybridge_link::rights::{Grant, Pattern, to_connect, to_load_scripts};
 use delaybridge_link::test_server::soon;
 use delaybridge_link::{Link, LinkOptions};
+use delaybridge_testing::store::{Mine, ms, name, request};
 
 /// A hash of jobs in JSON with a status, and a hash beside them.
 fn shared() -> Preset {
@@ -106,7 +106,7 @@ async fn one_right(rig: &mut PoolRig, link: &Link, test: &str, what: &str) -> bo
     let (expired, _) = whole.expired(rig.now_ms(), 10).await.expect("names");
     for (place, old) in expired.into_iter().enumerate() {
         let new = next + 10_000 * (1 + place as u64);
-        let ask = crate::source::contract::takeover(old, A + 1, new);
+        let ask = delaybridge_testing::store::takeover(old, A + 1, new);
         if let delaybridge_ledger::claims::TakeOverReply::Taken { elements, .. } =
             whole.take_over(&ask).await.expect("with all rights")
         {

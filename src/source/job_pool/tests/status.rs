@@ -1,10 +1,10 @@
 //! The status in jobs: written while they are held, and when they go back; never in the way of anything.
 
 use super::*;
-use crate::source::contract::{ms, name, request, settle_one, take_one, take_over, takeover};
 use delaybridge_ledger::claims::{ClaimReply, Element, Move};
 use delaybridge_ledger::store::Claims;
 use delaybridge_ledger::{Answer, BodyStatus, StatusWrite};
+use delaybridge_testing::store::{ms, name, request, settle_one, take_one, take_over, takeover};
 
 const JOB: Bytes = Bytes::from_static(b"job-7");
 
@@ -96,7 +96,7 @@ async fn a_full_server_keeps_the_status_and_the_job_goes_on() {
         panic!("late")
     };
     assert_eq!(claimed.elements.len(), 1);
-    let mine = crate::source::contract::Mine::all(name(A, 1), claimed.elements).remove(0);
+    let mine = delaybridge_testing::store::Mine::all(name(A, 1), claimed.elements).remove(0);
     assert_eq!(mine.element.body_bytes(), rig.body(&JOB).await.as_ref());
     assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
     assert_eq!(rig.body(&JOB).await, None);

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::source::contract::{name, request};
 use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::{ClaimReply, Move, Verdict};
 use delaybridge_ledger::store::Claims;
+use delaybridge_testing::store::{name, request};
 
 /// Every key with its contents.
 async fn dump(rig: &mut PoolRig) -> BTreeMap<Vec<u8>, Vec<u8>> {

@@ -11,9 +11,6 @@ use bytes::Bytes;
 
 use super::config::Body;
 use super::{Naming, SCRIPTS_ON_TEST_CLOCK, ZsetSource, ZsetSpec};
-use crate::source::contract::on_redis::OnRedis;
-use crate::source::contract::servers::{Daemon, Servers};
-use crate::source::contract::{A, Places, Rig, Served, contract_tests, moving, older, replica, request, seeds};
 use delaybridge_core::message::{MessageId, Origin};
 use delaybridge_core::template::Template;
 use delaybridge_ledger::claims::{ClaimReply, ClaimRequest, Header};
@@ -22,6 +19,10 @@ use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::store::{Server, Store};
 use delaybridge_ledger::{Activity, Ledger, Score, Source, Use};
 use delaybridge_link::Side;
+use delaybridge_testing::store::on_redis::OnRedis;
+use delaybridge_testing::store::servers::{Daemon, Servers};
+use delaybridge_testing::store::{A, Places, Rig, Served, moving, older, replica, request, seeds};
+use delaybridge_testing::store_contract_tests;
 
 /// A set under the clock of the test.
 struct ZsetRig {
@@ -160,7 +161,7 @@ impl Served for ZsetRig {
 mod the_contract {
     use super::*;
 
-    contract_tests! { ZsetRig::new().await, and
+    store_contract_tests! { ZsetRig::new().await, and
         takeovers::a_takeover_takes_no_more_bytes_than_it_may_but_always_one_element,
     }
 }

@@ -6,10 +6,10 @@ use futures_util::FutureExt;
 
 use super::walk::World;
 use super::*;
-use crate::source::contract::walk::Walk;
 use crate::source::zset::scripts::FRAGMENTS;
 use delaybridge_ledger::claims::Patch;
 use delaybridge_ledger::{Clock, Scripts};
+use delaybridge_testing::store::walk::Walk;
 
 /// Seeds that each bug is tried on. The first that notices it ends the search.
 const SEEDS: u64 = 100;

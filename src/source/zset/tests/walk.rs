@@ -6,8 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::ZsetRig;
-use crate::source::contract::servers::Servers;
-use crate::source::contract::{A, Mine, Rig, request, settle_one, takeover};
 use crate::source::zset::Naming;
 use crate::source::zset::config::Body;
 use delaybridge_ledger::claims::{
@@ -15,6 +13,8 @@ use delaybridge_ledger::claims::{
 };
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{Answer, Score, Source};
+use delaybridge_testing::store::servers::Servers;
+use delaybridge_testing::store::{A, Mine, Rig, request, settle_one, takeover};
 
 /// Random schedules in every unit: `DELAYBRIDGE_SEED=7` runs one, `DELAYBRIDGE_SEEDS=3000` more than usual.
 #[tokio::test]

@@ -1,0 +1,120 @@
+//! Turns an element into a publication: names, properties and headers, checked before a byte leaves.
+//!
+//! A message for which the broker would close the channel or the connection is refused here, so that it costs no
+//! neighbour anything.
+
+use lapin::BasicProperties;
+use lapin::options::BasicPublishOptions;
+use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
+
+use crate::{AmqpDestination, AmqpProperty, AmqpSpec, NAME};
+use delaybridge_core::message::{About, Class, Failure};
+use delaybridge_sink::headers::Standard;
+use delaybridge_sink::{Destination, Outbound};
+
+/// A publication without its body.
+#[derive(Debug)]
+pub(super) struct Publication {
+    pub(super) exchange: ShortString,
+    pub(super) routing_key: ShortString,
+    pub(super) options: BasicPublishOptions,
+    /// Without a `message_id`.
+    pub(super) properties: BasicProperties,
+}
+
+/// The name of the attempt in messages to a person.
+pub(super) fn attempt(destination: &Destination) -> String {
+    format!("publish to {destination}")
+}
+
+/// Prepares a message; `frame_max` is what the broker takes in one frame, properties and headers together.
+///
+/// # Errors
+///
+/// Why this message can never be published.
+pub(super) fn prepare(message: &Outbound, spec: &AmqpSpec, frame_max: u32) -> Result<Publication, Failure> {
+    let AmqpDestination { exchange, routing_key, properties } = message.destination.of_kind(NAME)?;
+    let attempt = attempt(&message.destination);
+    let size = message.body.len() as u64;
+    if size > spec.max_message_size {
+        let text = format!("{attempt}: {size} bytes are more than the sink's `max_message_size`");
+        return Err(Failure::new(Class::MessagePermanent, "CONTENT_TOO_LARGE", text));
+    }
+    let name = |what: &str, text: &str, about: About| {
+        ShortString::try_new(text).map_err(|_| {
+            let text = format!("{attempt}: its {what} has {} bytes, the protocol allows 255", text.len());
+            Failure::new(Class::TargetPermanent, "bad_name", text).about(about)
+        })
+    };
+    let mut fitting = BasicProperties::default().with_app_id("delaybridge".into());
+    if spec.persistent {
+        fitting = fitting.with_delivery_mode(2);
+    }
+    if let Some(due) = message.due_ms.and_then(|due| u64::try_from(due).ok()) {
+        fitting = fitting.with_timestamp(due / 1000);
+    }
+    for (property, value) in properties {
+        fitting = set(fitting, *property, value).map_err(|why| {
+            let text = format!("{attempt}: property {}: {why}", property.as_str());
+            Failure::new(Class::MessagePermanent, "bad_property", text)
+        })?;
+    }
+    let (table, bytes) = table(message).map_err(|(name, why)| {
+        let text = format!("{attempt}: header {name}: {why}");
+        Failure::new(Class::MessagePermanent, "bad_header", text)
+    })?;
+    // Twelve short strings and some numbers at most, beside the headers.
+    if bytes + 4096 > frame_max as usize && bytes > 0 {
+        let text =
+            format!("{attempt}: its headers have {bytes} bytes, the broker takes {frame_max} with the properties");
+        return Err(Failure::new(Class::MessagePermanent, "HEADERS_TOO_LARGE", text));
+    }
+    Ok(Publication {
+        exchange: name("exchange", exchange, About::Target)?,
+        routing_key: name("routing key", routing_key, About::Route)?,
+        options: BasicPublishOptions { mandatory: spec.mandatory, immediate: false },
+        properties: fitting.with_headers(table),
+    })
+}
+
+fn set(to: BasicProperties, property: AmqpProperty, value: &str) -> Result<BasicProperties, String> {
+    let short = || ShortString::try_new(value).map_err(|_| format!("{} bytes, the protocol allows 255", value.len()));
+    Ok(match property {
+        AmqpProperty::ContentType => to.with_content_type(short()?),
+        AmqpProperty::ContentEncoding => to.with_content_encoding(short()?),
+        AmqpProperty::CorrelationId => to.with_correlation_id(short()?),
+        AmqpProperty::ReplyTo => to.with_reply_to(short()?),
+        AmqpProperty::Type => to.with_type(short()?),
+        AmqpProperty::Priority => {
+            let priority = value.parse().map_err(|_| "not a whole number from 0 to 255".to_owned())?;
+            to.with_priority(priority)
+        }
+        AmqpProperty::Expiration => {
+            // The broker closes the channel over anything else.
+            if value.parse::<u32>().is_err() || !value.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err("not a whole number of milliseconds".to_owned());
+            }
+            to.with_expiration(short()?)
+        }
+    })
+}
+
+/// The headers, and how many bytes they take on the wire.
+fn table(message: &Outbound) -> Result<(FieldTable, usize), (String, String)> {
+    let mut table = FieldTable::default();
+    let mut bytes = 0;
+    let standard = Standard::of(message);
+    let own = message.headers.iter().map(|(name, value)| (&**name, value.as_str()));
+    let standard = standard.iter().map(|(name, value)| -> (&str, &str) { (name, value) });
+    for (name, value) in standard.chain(own) {
+        bytes += name.len() + value.len() + 6;
+        let Ok(key) = ShortString::try_new(name) else {
+            return Err((name.to_owned(), "its name has more than 255 bytes".to_owned()));
+        };
+        table.insert(key, AMQPValue::LongString(LongString::from(value)));
+    }
+    Ok((table, bytes))
+}
+
+#[cfg(test)]
+mod tests;

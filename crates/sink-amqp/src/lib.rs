@@ -1,0 +1,43 @@
+//! The `amqp` sink: messages to exchanges of an AMQP 0-9-1 broker (RabbitMQ).
+//!
+//! `config` has the keys and the settings of the cluster, `declare` the declarations, `target` the exchanges as
+//! destinations, `errors` the classes of failures, `codes` their cures, `client` the sink itself, on lapin.
+
+mod client;
+mod codes;
+mod config;
+mod declare;
+mod errors;
+mod target;
+mod url;
+
+pub use config::{AmqpLogin, AmqpSpec};
+pub use declare::{AmqpArgument, AmqpQueue, AmqpTopology};
+pub use target::{AmqpDestination, AmqpProperty, AmqpTarget};
+
+pub use client::AmqpSink;
+
+use delaybridge_core::codes::Codes;
+use delaybridge_settings::keys::{Kind, Table, key};
+use delaybridge_sink::kind::SinkKind;
+
+/// The kind in the configuration.
+const NAME: &str = "amqp";
+
+/// The `amqp` kind.
+pub static KIND: SinkKind = SinkKind {
+    key: key(NAME, Kind::Section(&config::sink_amqp::TABLE), "AMQP 0-9-1 exchanges (RabbitMQ)."),
+    title: "AMQP",
+    tables: TABLES,
+    to: target::KEYS,
+    dead_letter: target::DEAD_LETTER_KEYS,
+    read: Some(config::read),
+    codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
+};
+
+static TABLES: &[&Table] = &[
+    &config::sink_amqp::TABLE,
+    &declare::amqp_declare::TABLE,
+    &declare::amqp_queue::TABLE,
+    &target::amqp_properties::TABLE,
+];

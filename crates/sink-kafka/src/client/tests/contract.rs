@@ -1,0 +1,72 @@
+//! The contract of every sink, against a real Kafka.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::rig::{Alone, PATIENCE, new_topic, plain, records, unique};
+use super::topic;
+use crate::KafkaSink;
+use delaybridge_core::clock::Instant;
+use delaybridge_sink::Destination;
+use delaybridge_sink::Sink;
+use delaybridge_testing::sink::{Rig, outbound};
+use delaybridge_testing::sink_contract_tests;
+
+/// Each test has the broker to itself: what one stalls, another would miss.
+struct KafkaRig {
+    kafka: Alone,
+    sink: Arc<KafkaSink>,
+    name: String,
+}
+
+impl KafkaRig {
+    async fn new() -> KafkaRig {
+        let kafka = Alone::get();
+        let name = new_topic(&kafka);
+        let sink = Arc::new(KafkaSink::new(plain(&kafka), Duration::from_secs(4)));
+        // A producer's first record is slow: it asks for an id.
+        let warm_up = new_topic(&kafka);
+        let begun = Instant::now();
+        while let Err(failure) = sink.deliver(outbound(0, topic(&warm_up), "first")).await {
+            assert!(begun.elapsed() < PATIENCE, "the first record is not delivered: {failure}");
+        }
+        KafkaRig { kafka, sink, name }
+    }
+}
+
+impl Rig for KafkaRig {
+    fn sink(&self) -> Arc<dyn Sink> {
+        self.sink.clone()
+    }
+
+    fn destination(&self) -> Destination {
+        topic(&self.name)
+    }
+
+    fn refusing(&self) -> Destination {
+        topic(&unique("missing"))
+    }
+
+    async fn received(&mut self) -> Vec<Vec<u8>> {
+        let records = records(&self.kafka, &self.name);
+        records.into_iter().map(|record| record.value.expect("no tombstone")).collect()
+    }
+
+    async fn outage(&mut self) {
+        self.kafka.kill();
+    }
+
+    async fn recover(&mut self) {
+        self.kafka.restart();
+    }
+
+    async fn stall(&mut self) {
+        self.kafka.freeze(1);
+    }
+
+    async fn resume(&mut self) {
+        self.kafka.thaw(1);
+    }
+}
+
+sink_contract_tests!(KafkaRig::new().await);

@@ -1,0 +1,80 @@
+//! The keys of `sinks.NAME.redis`, and the server that they describe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::target::{self, RedisKeys};
+use super::{NAME, RedisSink};
+use delaybridge_link::config::{CONNECTION, PLACES};
+use delaybridge_link::{LinkOptions, Redis, RedisTarget, config};
+use delaybridge_settings::keys::{Group, tables};
+use delaybridge_settings::reader::Section;
+use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::{Connector, Sink, SinkRedis};
+
+tables! {
+    mod sink_redis at "sinks.NAME.redis", "A Redis named by `url`, `sentinel` or `cluster`, else the Redis that holds the queues; the keys of a connection need one of the three. Destination keys may be set here for all queues, or under `to:`, which takes precedence." {
+        URL = key("url", Kind::Secret, "As `redis.url`. Default: the Redis that holds the queues, with its connection settings.");
+        SENTINEL = config::SENTINEL;
+        CLUSTER = config::CLUSTER;
+        TIMEOUT = kind::TIMEOUT;
+        MAX_RATE = kind::MAX_RATE;
+    } + &[Group { of: None, keys: target::KEYS }, Group { of: None, keys: CONNECTION }]
+}
+
+/// The server of the sink.
+#[derive(Debug, Clone)]
+pub struct RedisSpec {
+    /// A server of its own; `None` is the one that holds the queues.
+    pub target: Option<RedisTarget>,
+}
+
+/// Reads the sink.
+pub(super) fn read(section: &Section<'_>) -> SinkSettings {
+    let has_place = PLACES.iter().any(|place| section.has(place));
+    let target = config::target(section);
+    for key in CONNECTION.iter().filter(|key| !has_place && section.has(key)) {
+        let message = format!("`{}` has no effect without `url`", key.name);
+        let help = "without `url` the sink uses the Redis that holds the queues, over its settings";
+        section.cx.report.problem(&section.spot(key), message, help);
+    }
+    let keys = RedisKeys::read(section, true);
+    // Under `dead_letter:` the name `stream` means the stream that the queue keeps.
+    SinkSettings::new(section, Some(section.duration(&sink_redis::TIMEOUT)), RedisSpec { target }, move |at| {
+        RedisKeys::read(at.section, !at.dead).target(at, &keys, has_place)
+    })
+}
+
+impl Connector for RedisSpec {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn connect(&self, timeout: Duration, source: &Redis) -> Arc<dyn Sink> {
+        Arc::new(match &self.target {
+            None => RedisSink::on_shared(source.clone(), timeout),
+            Some(own) => RedisSink::on_own(Redis::start(own, LinkOptions::default()), timeout),
+        })
+    }
+
+    fn settings(&self) -> Map<String, Value> {
+        match &self.target {
+            None => Map::from_iter([("url".to_owned(), json!("(the Redis that holds the queues)"))]),
+            Some(own) => own.settings(),
+        }
+    }
+
+    fn address(&self) -> String {
+        self.target.as_ref().map(RedisTarget::address).unwrap_or_default()
+    }
+
+    fn looks_for_destinations(&self) -> bool {
+        false
+    }
+
+    fn redis(&self) -> Option<SinkRedis<'_>> {
+        Some(self.target.as_ref().map_or(SinkRedis::OfTheQueues, SinkRedis::Own))
+    }
+}

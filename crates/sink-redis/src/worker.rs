@@ -1,0 +1,206 @@
+//! The task that turns waiting elements into pipelines.
+//!
+//! A pipeline leaves as soon as there is an element and a free slot; while all slots are taken, elements gather and
+//! leave together. So a lone element is not delayed and a flood is batched, without a timer. Each server of a cluster has slots
+//! of its own.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use redis::{Cmd, Pipeline, Value};
+use tokio::sync::mpsc;
+
+use super::{command, errors};
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_link::{Conn, ConnectError, LinkError, Place, Redis};
+use delaybridge_sink::worker_queue::WorkItem;
+
+/// Commands in one pipeline.
+const MAX_COMMANDS: usize = 512;
+/// Payload bytes in one pipeline; a larger element goes alone.
+pub(super) const MAX_BYTES: usize = 1 << 20;
+/// Outstanding pipelines: the server works on one while the next is on the wire.
+const MAX_PIPELINES: usize = 8;
+
+/// Elements that wait here, over all servers: some of a server that does not answer must not keep those of others out.
+const MAX_WAITING: usize = 8192;
+
+/// The elements for one server, in the order in which they came.
+#[derive(Default)]
+struct ServerLane {
+    waiting: VecDeque<WorkItem>,
+    under_way: usize,
+}
+
+/// Delivers until the queue is closed and empty.
+pub(super) async fn run(redis: Redis, mut items: mpsc::Receiver<WorkItem>) {
+    // One lane, unless it is a cluster.
+    let mut lanes: HashMap<usize, ServerLane> = HashMap::new();
+    let mut received: Vec<WorkItem> = Vec::new();
+    let mut under_way = FuturesUnordered::new();
+    let (mut open, mut waiting) = (true, 0);
+    while open || waiting > 0 || !under_way.is_empty() {
+        for (&number, lane) in &mut lanes {
+            while lane.under_way < MAX_PIPELINES && !lane.waiting.is_empty() {
+                let batch = take_batch(&mut lane.waiting);
+                waiting -= batch.len();
+                lane.under_way += 1;
+                under_way.push(send(&redis, batch).map(move |()| number));
+            }
+        }
+        let full = if lanes.len() > 1 { waiting >= MAX_WAITING } else { waiting > 0 };
+        // Answers first: they free slots and permits. Both branches are cancel safe.
+        tokio::select! {
+            biased;
+            Some(number) = under_way.next(), if !under_way.is_empty() => {
+                if let Entry::Occupied(mut lane) = lanes.entry(number) {
+                    lane.get_mut().under_way -= 1;
+                    if lane.get().under_way == 0 && lane.get().waiting.is_empty() {
+                        // The server may be of no use any more.
+                        lane.remove();
+                    }
+                }
+            }
+            count = items.recv_many(&mut received, MAX_COMMANDS), if open && !full => {
+                open = count > 0;
+                waiting += count;
+                for item in received.drain(..) {
+                    lanes.entry(lane_of(&redis, &item)).or_default().waiting.push_back(item);
+                }
+            }
+        }
+    }
+}
+
+/// The server that has the destination now, by a number.
+fn lane_of(redis: &Redis, item: &WorkItem) -> usize {
+    match place(redis, item).node() {
+        Some(node) if redis.is_cluster() => Arc::as_ptr(&node) as usize,
+        _ => 0,
+    }
+}
+
+fn place(redis: &Redis, item: &WorkItem) -> Place {
+    redis.at(command::key(&item.message().destination))
+}
+
+/// Takes as many elements as fit into a pipeline, at least one.
+fn take_batch(waiting: &mut VecDeque<WorkItem>) -> Vec<WorkItem> {
+    let mut bytes = 0;
+    let mut count = 0;
+    for item in waiting.iter().take(MAX_COMMANDS) {
+        bytes += item.message().body.len();
+        if count > 0 && bytes > MAX_BYTES {
+            break;
+        }
+        count += 1;
+    }
+    waiting.drain(..count).collect()
+}
+
+/// Sends one pipeline and gives each element its own outcome.
+async fn send(redis: &Redis, batch: Vec<WorkItem>) {
+    // In a cluster all go to the server of the first. What has moved since is sent on.
+    let Some(first) = batch.first().map(|item| place(redis, item)) else { return };
+    let conn = match connection(redis, first.first().await) {
+        Ok(conn) => conn,
+        Err(failure) => {
+            for item in batch {
+                item.finish(Err(failure.clone()));
+            }
+            return;
+        }
+    };
+    let mut pushes = pushes(batch);
+    let mut pipeline = Pipeline::with_capacity(pushes.len());
+    for push in &mut pushes {
+        pipeline.add_command(std::mem::take(&mut push.command));
+    }
+    let send_before = pushes.iter().flat_map(|push| &push.items).map(|item| item.message().send_before).min();
+    let Some(send_before) = send_before else { return };
+    match conn.pipeline_before(send_before, &pipeline).await {
+        Ok(answers) => {
+            for (push, answer) in pushes.into_iter().zip(answers) {
+                push.finish(&answer);
+            }
+        }
+        Err(error) => {
+            for item in pushes.into_iter().flat_map(|push| push.items) {
+                let failure = errors::classify(&attempt(&item), &error);
+                item.finish(Err(failure));
+            }
+        }
+    }
+}
+
+/// A command and the elements that it delivers: one, or some that follow each other to the same end of a list.
+struct Push {
+    command: Cmd,
+    items: Vec<WorkItem>,
+}
+
+impl Push {
+    /// Whether the element can go with the same command.
+    fn takes(&self, item: &WorkItem) -> bool {
+        let last = self.items.last().map(|last| &last.message().destination);
+        last.is_some_and(|last| command::is_of_many(last) && *last == item.message().destination)
+    }
+
+    /// Gives each element its outcome: Redis pushes all or none.
+    fn finish(self, answer: &Result<Value, LinkError>) {
+        let count = self.items.len();
+        for item in self.items {
+            let outcome = match answer {
+                Ok(value) => command::confirmed(&item.message().destination, value, count),
+                Err(error) => Err(errors::classify(&attempt(&item), error)),
+            };
+            item.finish(outcome);
+        }
+    }
+}
+
+/// The commands for what may be sent, in the order of the elements.
+fn pushes(batch: Vec<WorkItem>) -> Vec<Push> {
+    let mut pushes: Vec<Push> = Vec::new();
+    for item in batch {
+        if let Some(push) = pushes.last_mut()
+            && push.takes(&item)
+        {
+            if item.may_send() {
+                push.command.arg(item.message().body.as_ref());
+                push.items.push(item);
+            }
+            continue;
+        }
+        match command::command(item.message()) {
+            Err(failure) => item.finish(Err(failure)),
+            Ok(command) => {
+                if item.may_send() {
+                    pushes.push(Push { command, items: vec![item] });
+                }
+            }
+        }
+    }
+    pushes
+}
+
+fn attempt(item: &WorkItem) -> String {
+    let destination = &item.message().destination;
+    format!("{} to {destination}", command::name(destination))
+}
+
+/// The connection, or what it means that there is none. It was waited for only while no attempt to connect had failed: an
+/// outage is reported at once, so that the pipeline stops claiming, but neither the start nor a quick reconnect fails a
+/// delivery.
+pub(super) fn connection(redis: &Redis, first: Result<Conn, Option<Arc<ConnectError>>>) -> Result<Conn, Failure> {
+    first.map_err(|problem| match problem {
+        Some(problem) => errors::not_connected(&problem),
+        None => {
+            let text = format!("connect to Redis {}: the connection is closed", redis.address());
+            Failure::new(Class::Transient, "closed", text)
+        }
+    })
+}

@@ -1,0 +1,103 @@
+//! The keys of `sinks.NAME.stdout`. There is only one place in it: every route goes there.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::{NAME, StdoutSink};
+use delaybridge_core::message::About;
+use delaybridge_core::template::{FillError, Filler, Template};
+use delaybridge_link::Redis;
+use delaybridge_settings::keys::tables;
+use delaybridge_settings::reader::Section;
+use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::{Connector, Destination, Fixed, Sink, SinkAddress, Target};
+
+tables! {
+    mod sink_stdout at "sinks.NAME.stdout", "For tests and pipes." {
+        TIMEOUT = key("timeout", duration(1), "Longest duration of one delivery. A slow reader of the pipe delays it.").default("10s");
+        MAX_RATE = kind::MAX_RATE;
+    }
+}
+
+/// Standard output, without settings of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct StdoutSpec;
+
+/// Standard output as a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StdoutDestination;
+
+impl SinkAddress for StdoutDestination {
+    fn lane(&self) -> (&[u8], &[u8]) {
+        (&[], &[])
+    }
+
+    fn fields(&self) -> Vec<(String, Bytes)> {
+        Vec::new()
+    }
+}
+
+impl fmt::Display for StdoutDestination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stdout")
+    }
+}
+
+/// The one destination, shared by all elements.
+static STDOUT: LazyLock<Destination> = LazyLock::new(|| StdoutDestination.into());
+
+/// Reads the sink.
+pub(super) fn read(section: &Section<'_>) -> SinkSettings {
+    SinkSettings::new(section, Some(section.duration(&sink_stdout::TIMEOUT)), StdoutSpec, |at| {
+        Some((Arc::new(StdoutSpec), at.sink_spot.clone()))
+    })
+}
+
+impl Connector for StdoutSpec {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
+        Arc::new(StdoutSink::on_stdout(timeout))
+    }
+
+    fn settings(&self) -> Map<String, Value> {
+        Map::new()
+    }
+
+    fn address(&self) -> String {
+        String::new()
+    }
+
+    fn looks_for_destinations(&self) -> bool {
+        false
+    }
+}
+
+impl Target for StdoutSpec {
+    fn fill(&self, _from: &Filler<'_>) -> Result<Destination, FillError> {
+        Ok(STDOUT.clone())
+    }
+
+    fn choosing(&self, _about: About) -> [Option<&Template>; 2] {
+        [None; 2]
+    }
+
+    fn keys(&self) -> Map<String, Value> {
+        Map::new()
+    }
+
+    fn place(&self) -> Option<String> {
+        // It is for trying out: dead letters may go there as well.
+        None
+    }
+
+    fn fixed(&self) -> Option<Fixed> {
+        None
+    }
+}

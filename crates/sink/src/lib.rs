@@ -1,0 +1,155 @@
+//! Sinks: one folder a kind, one trait, one contract suite that all of them pass.
+//!
+//! A sink turns an [`Outbound`] into an [`Outcome`]. It knows nothing of claims, retries, leases or metrics: it answers
+//! truthfully, once, for each element, and the pipeline decides.
+//!
+//! All that belongs to one kind is in its folder: its keys in the configuration and the function that reads them
+//! ([`SinkKind`]), the settings and targets that they make ([`Connector`], [`Target`]), its destinations
+//! ([`SinkAddress`]), its error codes, and the [`Sink`] itself. A kind knows no other. A new kind is a folder, a `mod` line
+//! here and a line in the list of kinds, which nothing here knows.
+
+mod answers;
+mod backlog;
+pub mod codes;
+mod destination;
+#[cfg(any(test, feature = "testing"))]
+pub mod fixtures;
+pub mod headers;
+pub mod kind;
+mod redis_write;
+mod spec;
+pub mod worker_queue;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+pub use self::answers::{Answered, Answers};
+pub use self::backlog::{Backlog, BacklogMessage};
+pub use self::destination::{Destination, SinkAddress};
+pub use self::kind::{ReadTarget, RouteSite, SinkKind, SinkSettings};
+pub use self::redis_write::{RedisCommand, RedisWrite, SinkRedis};
+pub use self::spec::{Connector, Fixed, RouteHeaders, SinkSpec, Target};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Failure, Identity, Outcome};
+
+/// One element on its way to one sink: decoded and routed, nothing left to decide.
+#[derive(Clone, Debug)]
+pub struct Outbound {
+    /// Identity, the same at every attempt.
+    pub id: Identity,
+    /// The queue's id in the configuration.
+    pub queue: Arc<str>,
+    /// Due time in Redis milliseconds since the epoch; absent for elements of the ready list.
+    pub due_ms: Option<i64>,
+    /// Number of this attempt: 1 only if no sink can have had the element before. What does not count towards `max_attempts`
+    /// raises it to 2 at least.
+    pub attempt: u32,
+    /// Redis time, in milliseconds since the epoch, at which the element was given to the sink.
+    pub now_ms: i64,
+    /// A sink that has not begun to send by then must not send: the lease may be over, and the element may belong to
+    /// another daemon. It answers [`Failure::stale`].
+    pub send_before: Instant,
+    /// The destination in the sink.
+    pub destination: Destination,
+    /// The bytes to deliver, after the envelope.
+    pub body: Bytes,
+    /// The user's headers, in the order of the configuration.
+    pub headers: Vec<(Arc<str>, String)>,
+}
+
+/// A place that elements are delivered to.
+///
+/// The contract, tested for every kind by the suite in `contract.rs`:
+///
+/// - `Ok(())` means that the destination has taken the element. Everything else is a [`Failure`]: a code that the
+///   sink's table does not know is [`Class::Unknown`](delaybridge_core::message::Class::Unknown), never a success.
+/// - `deliver` answers within [`timeout`](Sink::timeout). An element without a known outcome by then is
+///   [`Class::Ambiguous`](delaybridge_core::message::Class::Ambiguous) if a byte of it may have been sent, else `Transient`.
+/// - Dropping the future abandons the element: whether it arrived is unknown to the caller, and no other element
+///   suffers from it.
+/// - One element's failure is not its neighbours'.
+/// - Many calls run at once; the sink batches and bounds them by itself.
+pub trait Sink: Send + Sync + 'static {
+    /// The kind as written in the configuration (`redis`, `stdout`).
+    fn kind(&self) -> &'static str;
+
+    /// The longest that [`deliver`](Sink::deliver) takes; the lease of a queue is longer.
+    fn timeout(&self) -> Duration;
+
+    /// Delivers one element.
+    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome>;
+
+    /// Delivers a batch: each element as by [`deliver`](Sink::deliver), in this order. The answers come one by one, under
+    /// the places in the batch; when this ends, each element has its answer.
+    ///
+    /// As far as the sink has room, all elements are on their way after the first poll: what is handed over later by
+    /// another task does not overtake them.
+    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        one_by_one(self, batch, answers).boxed()
+    }
+
+    /// The part of this destination that the element goes to and that can fail by itself, where that is known: the
+    /// partition of a topic of which some have no leader.
+    fn part(&self, _destination: &Destination) -> Option<u32> {
+        None
+    }
+
+    /// The number of copies of a body of so many bytes that the client library keeps beside it: they count as in flight too.
+    fn copies(&self, _bytes: usize) -> u64 {
+        0
+    }
+
+    /// Connects, authenticates and asks whether delivery to these destinations could work now, without delivering or making
+    /// anything (`check --live`). Returns what does not exist yet and what the sink makes when it connects for delivery,
+    /// destinations by their [`Fixed::name`].
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>>;
+
+    /// Asks whether the sink answers, at next to no cost and without delivering anything; it ends within
+    /// [`timeout`](Sink::timeout). `None` for a sink that has nothing to ask: it counts as up. An answer proves less than
+    /// a confirmed element, so that a sink that delivers is not asked. Cancel safe.
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>>;
+
+    /// Ends when the sink can never deliver again because a task of its own has ended by a defect. Cancel safe.
+    fn ended(&self) -> BoxFuture<'_, ()>;
+
+    /// Flushes what is buffered and closes; called once, after the last `deliver` has answered.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Delivers each element of a batch by itself.
+pub async fn one_by_one<S: Sink + ?Sized>(sink: &S, batch: Vec<Outbound>, answers: &Answers) {
+    let mut outstanding = FuturesUnordered::new();
+    for (place, message) in batch.into_iter().enumerate() {
+        // A panic is one element's, not that of its neighbours.
+        let mut delivery = AssertUnwindSafe(sink.deliver(message)).catch_unwind();
+        // Unconstrained, because the runtime would let only so many of them get anywhere, and those behind would wait for
+        // a later poll. One by one, because `FuturesUnordered` pauses after two that are ready.
+        match tokio::task::unconstrained(&mut delivery).now_or_never() {
+            Some(ended) => put(answers, place, ended),
+            None => outstanding.push(delivery.map(move |ended| (place, ended))),
+        }
+    }
+    while let Some((place, ended)) = outstanding.next().await {
+        put(answers, place, ended);
+    }
+}
+
+fn put(answers: &Answers, place: usize, ended: std::thread::Result<Outcome>) {
+    match ended {
+        Ok(outcome) => answers.put(place, outcome),
+        Err(_panic) => answers.put_panic(place),
+    }
+}
+
+/// Joins the failures that a check has found into its answer.
+pub fn together(failures: Vec<Failure>) -> Result<(), Failure> {
+    let texts: Vec<_> = failures.iter().map(|failure| failure.message.as_str()).collect();
+    let text = texts.join("; ");
+    failures.into_iter().next().map_or(Ok(()), |first| Err(Failure::new(first.class, first.code, text)))
+}
