@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use delaybridge::source::redisson::SCRIPTS;
+use delaybridge_source::redisson::SCRIPTS;
 use redis::aio::MultiplexedConnection;
 
 use crate::redis_server::RedisServer;

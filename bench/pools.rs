@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use delaybridge::source::Source;
-use delaybridge::source::job_pool::{JobPool, JobPoolSpec, PRESETS};
-use delaybridge::source::redis::RedisStore;
-use delaybridge::source::store::Claims;
 use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Confirmed, Move, Verdict, Whole};
 use delaybridge_link::{Link, LinkOptions};
+use delaybridge_source::Source;
+use delaybridge_source::job_pool::{JobPool, JobPoolSpec, PRESETS};
+use delaybridge_source::redis::RedisStore;
+use delaybridge_source::store::Claims;
 use redis::aio::MultiplexedConnection;
 
 use crate::observed::{Counters, log_scripts, longest_scripts, show_longest};

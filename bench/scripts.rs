@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use delaybridge::config;
 use delaybridge::operate::bench::{Claimer, bury, settle};
-use delaybridge::source::redisson::ListCleanup;
-use delaybridge::source::redisson::{Redisson, SCRIPTS};
-use delaybridge::source::{Start, UpkeepRequest, UpkeepState};
 use delaybridge_ledger::BATCH_ENTRIES;
 use delaybridge_ledger::claims::Whole;
 use delaybridge_link::{Conn, Link, LinkOptions};
+use delaybridge_source::redisson::ListCleanup;
+use delaybridge_source::redisson::{Redisson, SCRIPTS};
+use delaybridge_source::{Start, UpkeepRequest, UpkeepState};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{mpsc, watch};
 

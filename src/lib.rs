@@ -16,7 +16,6 @@ pub mod config;
 
 pub mod api;
 mod sink_kinds;
-pub mod source;
 
 pub mod model;
 

@@ -15,11 +15,10 @@ use super::watch::{Watched, watch_redis};
 use crate::model::{Config, QueueSpec};
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::{QueueParts, QueueRegistry};
-use crate::source;
-use crate::source::redis::{RedisServer, RedisStore};
-use crate::source::store::Store;
 use delaybridge_jobs::SCRIPTS;
 use delaybridge_link::{Durability, DurableRedis, LinkOptions, Redis, Subscriber};
+use delaybridge_source::redis::{RedisServer, RedisStore};
+use delaybridge_source::store::Store;
 
 /// A Redis that holds queues.
 pub(super) struct Group {
@@ -70,7 +69,8 @@ impl Group {
 /// on first use.
 pub(super) fn options(config: &Config, name: &str) -> LinkOptions {
     let queues = config.queues_on(name);
-    let mut scripts: Vec<_> = source::scripts(queues.iter().map(|spec| &spec.source)).into_iter().cloned().collect();
+    let mut scripts: Vec<_> =
+        delaybridge_source::scripts(queues.iter().map(|spec| &spec.source)).into_iter().cloned().collect();
     if config.jobs.is_some() && &*config.jobs_redis == name {
         scripts.extend(SCRIPTS.all().into_iter().cloned());
     }

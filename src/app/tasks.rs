@@ -16,8 +16,8 @@ use crate::pipeline::leases::keeper;
 use crate::pipeline::modes::{rescue, shadow};
 use crate::pipeline::registry::QueueRegistry;
 use crate::pipeline::{upkeep, watch};
-use crate::source::{Announcement, millis};
 use delaybridge_link::SubscriberEvent;
+use delaybridge_source::{Announcement, millis};
 use delaybridge_telemetry::labels::Wakeup;
 
 /// Starts every task for the queues of a Redis that ends only when the process stops. A task without a heartbeat for

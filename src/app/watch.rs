@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::model::Mode;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::QueueRegistry;
-use crate::source::competitors::{advice, blocked_consumers};
 use delaybridge_ledger::Ledger;
 use delaybridge_link::{Health, LinkState, Place, Redis, missing_rights};
+use delaybridge_source::competitors::{advice, blocked_consumers};
 use delaybridge_telemetry::labels::Wakeup;
 
 /// Number of queues whose rights are checked at the start. Each command costs a round trip.

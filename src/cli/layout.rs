@@ -1,20 +1,24 @@
 //! Redisson's two layouts as arguments.
 
 use clap::ValueEnum;
-use clap::builder::PossibleValue;
 
 use crate::operate::redisson::Layout;
 
-impl ValueEnum for Layout {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Layout::Old, Layout::New]
-    }
+/// A layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LayoutName {
+    /// Redisson up to 3.21.0
+    Old,
+    /// Redisson from 3.21.1 on
+    New,
+}
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(match self {
-            Layout::Old => PossibleValue::new("old").help("Redisson up to 3.21.0"),
-            Layout::New => PossibleValue::new("new").help("Redisson from 3.21.1 on"),
-        })
+impl From<LayoutName> for Layout {
+    fn from(name: LayoutName) -> Layout {
+        match name {
+            LayoutName::Old => Layout::Old,
+            LayoutName::New => Layout::New,
+        }
     }
 }
 

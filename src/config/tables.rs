@@ -4,11 +4,11 @@ use redisson_codecs::{Codec, Coding, Compression};
 
 use crate::api::config as api;
 use crate::sink_kinds;
-use crate::source::kinds;
 use delaybridge_jobs::config as job_queue;
 use delaybridge_link::config::{durability, redis, sentinel};
 use delaybridge_settings::keys::{Kind, Table, tables};
 use delaybridge_settings::tls;
+use delaybridge_source::kinds;
 use delaybridge_spans::config as spans;
 
 tables! {

@@ -12,9 +12,9 @@ use crate::pipeline::deliver::answer::{Refusing, stop};
 use crate::pipeline::deliver::understand::{junk, routed, understand, unroutable};
 use crate::pipeline::settle::judge::{JudgedRound, SinkAnswer, Stop, judge};
 use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
-use crate::source::NoPayload;
 use delaybridge_core::message::{Class, Failure, FailureCode, lateness};
 use delaybridge_core::route::ElementInfo;
+use delaybridge_source::NoPayload;
 
 /// The decision about an element.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use redisson_codecs::{Codec, Coding};
 
 use crate::model::QueueSpec;
-use crate::source::jobs::JobsSpec;
-use crate::source::redisson::layout::{Layout, pack};
-use crate::source::{NoPayload, junk_id};
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Body;
+use delaybridge_source::jobs::JobsSpec;
+use delaybridge_source::redisson::layout::{Layout, pack};
+use delaybridge_source::{NoPayload, junk_id};
 
 /// The element of a case.
 #[derive(Debug, Clone)]

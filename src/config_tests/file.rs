@@ -10,14 +10,14 @@ use super::element::{Given, redisson as as_redisson, written};
 use super::keys::{case, dead, deliver, element, expect, fails, file, hold, redisson, retry};
 use super::{Case, Expected, ExpectedBody, ExpectedMessage, ExpectedVerdict, Failing};
 use crate::model::{Config, Mode, QueueSpec};
-use crate::source::redisson::RedissonSpec;
-use crate::source::redisson::layout::Layout;
 use delaybridge_core::message::{About, Class, MessageId, Origin};
 use delaybridge_settings::keys::{Key, nearest};
 use delaybridge_settings::node;
 use delaybridge_settings::problem::ConfigErrors;
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::{Context, Needs, Scalar, Section};
+use delaybridge_source::redisson::RedissonSpec;
+use delaybridge_source::redisson::layout::Layout;
 
 /// The cases of one file.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use self::lie::{Lie, planted};
 use self::sink::LyingSink;
 use self::store::LyingStore;
 use crate::model::{Ordered, QueueSpec, RetryPolicy};
-use crate::source::store::Store;
 use delaybridge_sink::Sink;
+use delaybridge_source::store::Store;
 
 /// A store that lies, if this process does. `stopping` ends when the process begins to stop.
 pub fn store(store: Arc<dyn Store>, stopping: &CancellationToken) -> Arc<dyn Store> {

@@ -8,8 +8,6 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::lie::Lie;
-use crate::source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Store, Unannounced};
-use crate::source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::claims::{
@@ -17,6 +15,8 @@ use delaybridge_ledger::claims::{
     TakeOverReply, TakeOverRequest, Verdict, Whole,
 };
 use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
+use delaybridge_source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Store, Unannounced};
+use delaybridge_source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
 
 /// A store that changes what it is asked to do, or what has come of it.
 pub(super) struct LyingStore {

@@ -8,11 +8,11 @@ use redisson_codecs::{Classes, Codec, Coding, DecodeError, DecodeProblem, Payloa
 
 use super::failures::{OnDecodeError, OnExpired, RetryPolicy, Unroutable};
 use super::route::RouteSpec;
-use crate::source::{Activity, SourceConfig};
 use delaybridge_core::template::{Fields, Template};
 use delaybridge_ledger::{Ledger, Use};
 use delaybridge_link::Durability;
 use delaybridge_link::rights::{self, Grant};
+use delaybridge_source::{Activity, SourceConfig};
 
 /// One queue: the source of its elements, and their destinations.
 #[derive(Debug, Clone)]

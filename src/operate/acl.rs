@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use super::session::ledger;
 use crate::model::{Config, Mode, QueueSpec, RouteSpec};
-use crate::source::Activity;
-use crate::source::job_pool::{JobPoolSpec, to_see_rivals};
 use delaybridge_ledger::Use;
 use delaybridge_link::rights::{self, Dialect, Grant, Rules};
 use delaybridge_link::{RedisEndpoint, RedisTarget};
 use delaybridge_sink::SinkRedis;
+use delaybridge_source::Activity;
+use delaybridge_source::job_pool::{JobPoolSpec, to_see_rivals};
 
 /// The purpose of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use super::error::{Attempted, Error, may_have_run};
 use super::progress::{Progress, ProgressWatch, ended};
 use super::session::Queue;
 use super::{plural, release};
-use crate::source::redisson::RedissonSpec;
 use delaybridge_ledger::{Item, Moved, Place, Restored as Reply, restore_end};
+use delaybridge_source::redisson::RedissonSpec;
 
 /// The elements that claims hold of a queue, or that were brought back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

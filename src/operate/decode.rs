@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::content;
 use super::error::{Attempted, Error};
 use super::session::Queue;
-use crate::source;
 use delaybridge_core::message::{Identity, Origin};
 use delaybridge_ledger::claims::Element;
 use delaybridge_ledger::{Packed, Place, Shape, Show};
@@ -106,14 +105,19 @@ struct WholePayload {
 fn take_apart(bytes: Bytes) -> WholePayload {
     let of = |packed: Packed| WholePayload { shape: packed.shape, id: packed.id, payload: packed.payload };
     let Some(entry) = Element::entry(bytes.clone(), 0) else {
-        return source::recognise(&bytes).map_or(WholePayload { shape: Shape::Bare, id: None, payload: bytes }, of);
+        return delaybridge_source::recognise(&bytes)
+            .map_or(WholePayload { shape: Shape::Bare, id: None, payload: bytes }, of);
     };
     let element = entry.bytes();
     match entry.origin() {
         Origin::Ready => WholePayload { shape: Shape::Bare, id: Some(entry.given_id().into()), payload: element },
-        Origin::Delayed => match source::recognise(&element) {
+        Origin::Delayed => match delaybridge_source::recognise(&element) {
             Some(packed) => of(packed),
-            None => WholePayload { shape: Shape::Junk, id: Some(source::junk_id(&element).into()), payload: element },
+            None => WholePayload {
+                shape: Shape::Junk,
+                id: Some(delaybridge_source::junk_id(&element).into()),
+                payload: element,
+            },
         },
     }
 }
@@ -165,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_element_an_entry_and_a_payload_are_distinguished() {
-        use crate::source::redisson::layout::{Layout, pack};
+        use delaybridge_source::redisson::layout::{Layout, pack};
         let id = delaybridge_core::message::MessageId(*b"RANDOM8B");
         let check = |bytes: Vec<u8>, layout: &str, id: Option<delaybridge_core::message::MessageId>| {
             let whole = take_apart(bytes.into());

@@ -11,10 +11,10 @@ use super::error::{Attempted, Error, QueueError, explained, may_have_run};
 use super::plural;
 use super::session::{Queue, Session, find};
 use crate::model::{Config, QueueSpec};
-use crate::source::StoreError;
 use delaybridge_core::clock::utc;
 pub use delaybridge_ledger::PauseEnd;
 use delaybridge_ledger::{Changed, NewPause, Pause, Pauses, Subject};
+use delaybridge_source::StoreError;
 
 /// Characters of a name, and of a reason.
 const LONGEST: usize = 500;

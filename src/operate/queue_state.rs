@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::pause::{PauseState, paused};
 use super::session::Queue;
-use crate::source::{StoreError, millis};
 use delaybridge_ledger::Stats;
+use delaybridge_source::{StoreError, millis};
 
 /// The numbers of one queue. Every element is in one state: a due element is not counted as scheduled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -93,8 +93,8 @@ impl QueueState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Depths;
     use delaybridge_core::message::LATEST_MS;
+    use delaybridge_source::Depths;
 
     #[test]
     fn only_what_is_due_is_overdue() {

@@ -8,11 +8,11 @@ use futures_util::future::join_all;
 use super::error::{Attempted, Error};
 use super::plural;
 use crate::model::{Config, QueueSpec};
-use crate::source::redisson::RedissonSpec;
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::{DeadLetter, Ledger, Order, Place};
 use delaybridge_link::RedisTarget;
 use delaybridge_link::{Conn, ConnectError, LinkOptions, Redis};
+use delaybridge_source::redisson::RedissonSpec;
 
 /// The name of the command line towards Redis.
 const CLIENT: &str = "delaybridge-cli";

@@ -11,7 +11,7 @@ use crate::pipeline::leases::Leases;
 use crate::pipeline::process::Process;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::Settler;
-use crate::source::store::Store;
+use delaybridge_source::store::Store;
 use delaybridge_telemetry::events::QueueEvents;
 
 /// One queue at work.

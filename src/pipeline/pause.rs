@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pipeline::queue::Queue;
-use crate::source::StoreError;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::Pauses;
+use delaybridge_source::StoreError;
 use delaybridge_telemetry::events::Paused;
 use delaybridge_telemetry::labels::Wakeup;
 

@@ -23,12 +23,12 @@ use crate::pipeline::limits::rate::Bucket;
 use crate::pipeline::process::Process;
 use crate::pipeline::settle::history::AttemptHistory;
 use crate::pipeline::settle::recent::RecentDeliveries;
-use crate::source::store::{Home, Store};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::About;
 use delaybridge_ledger::Hints;
 use delaybridge_link::Side;
 use delaybridge_sink::Destination;
+use delaybridge_source::store::{Home, Store};
 use delaybridge_telemetry::events::QueueEvents;
 use delaybridge_telemetry::metrics::DeliveryMetrics;
 

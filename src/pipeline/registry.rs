@@ -27,8 +27,8 @@ use crate::model::{Mode, QueueSpec};
 use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::process::Process;
-use crate::source::millis;
-use crate::source::store::{Server, Store};
+use delaybridge_source::millis;
+use delaybridge_source::store::{Server, Store};
 use delaybridge_telemetry::events::QueueEvents;
 use delaybridge_telemetry::labels::Wakeup;
 

@@ -6,8 +6,8 @@ use crate::pipeline::claim::element::ElementState;
 use crate::pipeline::claim::record::Claim;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
-use crate::source::NoPayload;
 use delaybridge_core::message::Identity;
+use delaybridge_source::NoPayload;
 use delaybridge_telemetry::tail::{ElementEvent, Fate, PAYLOAD};
 
 /// Every sink has confirmed the element at this place of a claim.

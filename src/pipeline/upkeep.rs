@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::model::Mode;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::registry::QueueRegistry;
-use crate::source::{Start, StoreError, UpkeepRequest, UpkeepState, Upkept};
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::BadReply;
+use delaybridge_source::{Start, StoreError, UpkeepRequest, UpkeepState, Upkept};
 use delaybridge_telemetry::status::Heartbeat;
 
 /// Least time between two looks at the queues.

@@ -234,9 +234,9 @@ static EXTENSIONS: Names = LazyLock::new(|| scripts(&["extend", "jobs_touch"]));
 /// The hashes of the scripts with these names, of all sources.
 fn scripts(names: &[&str]) -> HashSet<String> {
     let sources = [
-        delaybridge::source::redisson::SCRIPTS.all(),
-        delaybridge::source::zset::SCRIPTS.all(),
-        delaybridge::source::job_pool::SCRIPTS.all(),
+        delaybridge_source::redisson::SCRIPTS.all(),
+        delaybridge_source::zset::SCRIPTS.all(),
+        delaybridge_source::job_pool::SCRIPTS.all(),
     ];
     let scripts = sources.into_iter().flatten().chain(delaybridge_jobs::SCRIPTS.all());
     scripts.filter(|script| names.contains(&script.name())).map(|script| script.sha1().to_ascii_lowercase()).collect()

@@ -5,12 +5,12 @@ use std::hint::black_box;
 use bytes::Bytes;
 use delaybridge::config;
 use delaybridge::model::{QueueSpec, Routed};
-use delaybridge::source::redisson::layout::{Layout, pack};
-use delaybridge::source::redisson::open_entry;
 use delaybridge_core::message::MessageId;
 use delaybridge_core::route::ElementInfo;
 use delaybridge_ledger::claims::Element;
 use delaybridge_sink::Outbound;
+use delaybridge_source::redisson::layout::{Layout, pack};
+use delaybridge_source::redisson::open_entry;
 
 use crate::callgrind;
 use crate::limits::{ELEMENT_BYTES, HOT_PATH, OUTBOUND_BYTES};

@@ -12,15 +12,14 @@ use super::retry::PolicyDraft;
 use super::sink::SinkDraft;
 use crate::config::tables::top;
 use crate::model::{MaxInFlight, ProcessLimits, RouteSpec, Servers};
-use crate::source;
-use crate::source::config::RESERVED_KEYS;
-use crate::source::job_pool::JobPoolSpec;
-use crate::source::jobs::JobsSpec;
 use delaybridge_jobs::JobSettings;
 use delaybridge_settings::keys::nearest;
 use delaybridge_settings::reader::{Section, clip};
 use delaybridge_settings::units::{show_duration, show_size};
 use delaybridge_sink::{RedisCommand, RedisWrite, SinkRedis};
+use delaybridge_source::config::RESERVED_KEYS;
+use delaybridge_source::job_pool::JobPoolSpec;
+use delaybridge_source::jobs::JobsSpec;
 
 /// Longest time-out that `auto` chooses.
 const AUTO_MAX: Duration = Duration::from_secs(30);
@@ -193,7 +192,7 @@ pub(super) fn slots(queues: &[QueueDraft<'_>], servers: &Servers) {
     let in_cluster = |queue: &&QueueDraft<'_>| servers.named(&queue.spec.redis).is_cluster();
     for queue in queues.iter().filter(in_cluster).filter(|queue| !queue.spec.source.name().is_empty()) {
         let source = &queue.spec.source;
-        let apart = source::apart(&**source).map(|(one, other)| {
+        let apart = delaybridge_source::apart(&**source).map(|(one, other)| {
             let slots = format!("`{one}` and `{other}` have different hash slots");
             format!("a cluster may keep the keys of queue `{}` on different nodes: {slots}", queue.spec.id)
         });

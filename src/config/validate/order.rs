@@ -5,9 +5,9 @@ use redisson_codecs::Coding;
 use super::destination::DestinationDraft;
 use crate::config::tables::queue;
 use crate::model::{Mode, Ordered, RouteSpec};
-use crate::source::SourceConfig;
-use crate::source::job_pool::JobPoolSpec;
 use delaybridge_settings::reader::Section;
+use delaybridge_source::SourceConfig;
+use delaybridge_source::job_pool::JobPoolSpec;
 
 /// Reads the order, and reports combinations that cannot keep it.
 pub(super) fn read(

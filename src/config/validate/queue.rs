@@ -14,13 +14,13 @@ use crate::config::tables::{queue, source as table, top};
 use crate::model::{
     MaxInFlight, Mode, ONLY, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
-use crate::source::config::SourceSettings;
-use crate::source::kinds;
 use delaybridge_link::config::durability;
 use delaybridge_link::{Durability, hashed};
 use delaybridge_settings::keys::{Key, nearest};
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::{Scalar, Section, clip};
+use delaybridge_source::config::SourceSettings;
+use delaybridge_source::kinds;
 
 /// A queue and the places of its parts, for checks of several queues.
 pub(super) struct QueueDraft<'a> {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{AT_LATEST, Ended, PIECE, Quantiles, Trial};
-use crate::source::redisson::layout::{Layout, pack};
-use crate::source::redisson::ping;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::redis_now_ms;
+use delaybridge_source::redisson::layout::{Layout, pack};
+use delaybridge_source::redisson::ping;
 
 const PINGS: usize = 200;
 const HOUR_MS: i64 = 3_600_000;

@@ -12,11 +12,11 @@ use serde::Serialize;
 pub use self::claimer::{Batch, Claimer, bury, settle};
 use super::error::{Error, explained};
 use super::session::{at, connected, redis};
-use crate::source::StoreError;
-use crate::source::redisson::ListCleanup;
-use crate::source::redisson::{Redisson, memory_left};
 use delaybridge_link::RedisTarget;
 use delaybridge_link::{Conn, LinkError, Redis};
+use delaybridge_source::StoreError;
+use delaybridge_source::redisson::ListCleanup;
+use delaybridge_source::redisson::{Redisson, memory_left};
 
 /// Elements of one command while the queue is filled: small enough that other clients come in between.
 const PIECE: usize = 500;

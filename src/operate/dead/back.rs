@@ -12,11 +12,11 @@ use crate::operate::error::{Attempted, Error};
 use crate::operate::pause::paused;
 use crate::operate::progress::{Pacer, Progress, ProgressWatch};
 use crate::operate::session::{Queue, find};
-use crate::source::redisson::RedissonSpec;
-use crate::source::redisson::layout::{Layout, pack};
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::{CAUSES, DeadLetter, Import, Order};
 use delaybridge_sink::{Backlog, BacklogMessage};
+use delaybridge_source::redisson::RedissonSpec;
+use delaybridge_source::redisson::layout::{Layout, pack};
 
 /// Letters that are compared with what is to be imported: far more than a page, after which the place is kept.
 const LATEST: usize = 1_000;
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!((letter.text("reason"), letter.number("due_ms")), ("max_attempts", Some(1_795_251_632_252)));
         assert_eq!((letter.number("attempts"), letter.number("died_ms")), (Some(3), Some(1_795_251_640_000)));
         let element = letter.bytes("element").unwrap();
-        let read = crate::source::redisson::layout::parse(element).unwrap();
+        let read = delaybridge_source::redisson::layout::parse(element).unwrap();
         assert_eq!((read.id.to_string().as_str(), &read.payload[..]), ("52414e444f4d3842", &b"geheim"[..]));
     }
 

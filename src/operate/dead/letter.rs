@@ -115,10 +115,10 @@ pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::source::redisson::ListCleanup;
-    use crate::source::redisson::Redisson;
-    use crate::source::redisson::layout::{Layout, pack};
     use delaybridge_core::message::MessageId;
+    use delaybridge_source::redisson::ListCleanup;
+    use delaybridge_source::redisson::Redisson;
+    use delaybridge_source::redisson::layout::{Layout, pack};
 
     /// A letter with every kind of field.
     pub(crate) fn sample(codec: Codec) -> Letter {

@@ -187,11 +187,11 @@ pub async fn act(queue: &Queue, id: &str, action: Action<'_>) -> Result<ActOutco
 
 /// Why a try has no answer.
 enum ActFailure {
-    Source(crate::source::StoreError),
+    Source(delaybridge_source::StoreError),
     Refused(Error),
 }
 
-impl<E: Into<crate::source::StoreError>> From<E> for ActFailure {
+impl<E: Into<delaybridge_source::StoreError>> From<E> for ActFailure {
     fn from(error: E) -> Self {
         ActFailure::Source(error.into())
     }

@@ -9,10 +9,10 @@ use crate::model::QueueSpec;
 use crate::operate::content::Content;
 use crate::operate::peek::{PeekState, routes_of};
 use crate::operate::session::Queue;
-use crate::source::NoPayload;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::{Body, Element};
 use delaybridge_ledger::{DeadLetter, Located, Place, sink_hash};
+use delaybridge_source::NoPayload;
 
 /// One element with its history. Fields that its state does not have are left out.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -15,10 +15,10 @@ use super::error::{Attempted, Error};
 use super::overview::Hold;
 use super::pause::{PauseState, paused_of};
 use super::session::Queue;
-use crate::source::Score;
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::claims::{Element, Part};
 use delaybridge_ledger::{BATCH_BYTES, DeadLetter, Located, Order, Place, redis_now_ms};
+use delaybridge_source::Score;
 
 /// Searches of a queue: one search misses an element that moves from a place that is still to be searched to one that
 /// was.

@@ -13,8 +13,8 @@ use serde::Serialize;
 use super::error::{Attempted, Error, QueueError};
 use super::redisson::restore::sweep;
 use super::session::{Queue, Session, find};
-use crate::source::jobs::JobsSpec;
 use delaybridge_ledger::fsck::{Fault, Found, Repair, Suspect, Terms};
+use delaybridge_source::jobs::JobsSpec;
 
 pub use self::fault_text::{Explanation, explanation};
 pub use self::topics::CheckedTopic;

@@ -9,11 +9,11 @@ use super::{Jobs, failed};
 use crate::operate::error::{Attempted, Error};
 use crate::operate::progress::{Progress, ProgressWatch, ended};
 use crate::operate::session::Queue;
-use crate::source::job_pool::{JobPool, JobPoolSpec, Leaving};
-use crate::source::jobs::JobsSpec;
-use crate::source::score::Unit;
-use crate::source::zset::ZsetSpec;
 use delaybridge_jobs::{JobInfo, JobState, Topic};
+use delaybridge_source::job_pool::{JobPool, JobPoolSpec, Leaving};
+use delaybridge_source::jobs::JobsSpec;
+use delaybridge_source::score::Unit;
+use delaybridge_source::zset::ZsetSpec;
 
 /// Jobs that are read at once.
 const PAGE: usize = 100;

@@ -12,9 +12,9 @@ use crate::operate::error::{Attempted, Error};
 use crate::operate::plural;
 use crate::operate::progress::{ProgressWatch, ended};
 use crate::operate::session::Queue;
-use crate::source::jobs::JobsSpec;
 use delaybridge_jobs::{Due, NewJob, Topic};
 use delaybridge_ledger::{Acted, Located, Place, Removal, Seen, Shape, Show};
+use delaybridge_source::jobs::JobsSpec;
 
 /// Elements that are moved at once.
 const PAGE: usize = 100;

@@ -14,10 +14,10 @@ use crate::operate::back;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::progress::{ProgressWatch, Unwatched, ended};
 use crate::operate::session::Queue;
-use crate::source::NoPayload;
 use delaybridge_jobs::{Due, NewJob, Topic};
 use delaybridge_ledger::claims::{Body, ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict, Writer};
 use delaybridge_ledger::{Answer, BATCH_BYTES, Hints, Place, Show, redis_now_ms};
+use delaybridge_source::NoPayload;
 
 /// Jobs that are moved at once.
 const PAGE: usize = 100;

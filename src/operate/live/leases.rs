@@ -8,11 +8,11 @@ use super::{Health, LiveFinding, finding};
 use crate::model::QueueSpec;
 use crate::operate::error::explained;
 use crate::operate::session::Queue;
-use crate::source::StoreError;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::ClaimName;
 use delaybridge_ledger::claims_with_keys;
 use delaybridge_link::Conn;
+use delaybridge_source::StoreError;
 
 /// The time limit of the search through the keys of the database.
 const LONGEST: Duration = Duration::from_secs(5);

@@ -15,13 +15,13 @@ use super::plural;
 use super::queue_state::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
 use crate::model::{Config, Mode, QueueSpec};
-use crate::source::SourceConfig;
-use crate::source::competitors::{advice, blocked_consumers};
-use crate::source::job_pool::{JobPoolSpec, rivals};
-use crate::source::redisson::{ListCleanup, RedissonSpec};
-use crate::source::zset::{ZsetSpec, announced};
 use delaybridge_link::rights::{Dialect, Grant, Missing, Rules};
 use delaybridge_link::{Conn, LinkError, Redis, missing_rights, whoami};
+use delaybridge_source::SourceConfig;
+use delaybridge_source::competitors::{advice, blocked_consumers};
+use delaybridge_source::job_pool::{JobPoolSpec, rivals};
+use delaybridge_source::redisson::{ListCleanup, RedissonSpec};
+use delaybridge_source::zset::{ZsetSpec, announced};
 
 /// The state of one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -310,9 +310,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::source::redisson::Consume;
     use delaybridge_link::rights::Pattern;
     use delaybridge_link::rights::command::XADD;
+    use delaybridge_source::redisson::Consume;
 
     fn redisson(list_cleanup: ListCleanup) -> RedissonSpec {
         RedissonSpec {

@@ -9,12 +9,12 @@ use super::guess;
 use crate::operate::error::{Attempted, Error, QueueError, explained};
 use crate::operate::queue_state::QueueState;
 use crate::operate::session::{everywhere, redis};
-use crate::source::StoreError;
-use crate::source::redisson::ListCleanup;
-use crate::source::redisson::{self, Found, Redisson};
 use delaybridge_ledger::{Place, Shape, Show};
 use delaybridge_link::Conn;
 use delaybridge_link::RedisTarget;
+use delaybridge_source::StoreError;
+use delaybridge_source::redisson::ListCleanup;
+use delaybridge_source::redisson::{self, Found, Redisson};
 
 /// Elements of each queue that are sampled.
 const SAMPLES: usize = 50;

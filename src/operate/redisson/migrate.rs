@@ -8,8 +8,8 @@ use super::{Layout, name};
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::progress::{Progress, ProgressWatch, ended};
 use crate::operate::session::Queue;
-use crate::source::StoreError;
-use crate::source::redisson::{Moved, Repack, migrate_end};
+use delaybridge_source::StoreError;
+use delaybridge_source::redisson::{Moved, Repack, migrate_end};
 
 /// Surveys after which clients must be writing the other layout as fast as it is repacked.
 const ROUNDS: usize = 5;

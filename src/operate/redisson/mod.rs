@@ -9,8 +9,8 @@ mod survey;
 
 use super::error::Error;
 use super::session::Queue;
-pub use crate::source::redisson::layout::Layout;
-use crate::source::redisson::{Redisson, RedissonSpec};
+pub use delaybridge_source::redisson::layout::Layout;
+use delaybridge_source::redisson::{Redisson, RedissonSpec};
 
 impl Queue {
     /// Refuses a queue that is not Redisson's.

@@ -10,8 +10,8 @@ use crate::model::{OnDecodeError, QueueSpec};
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::peek::PeekState;
 use crate::operate::session::Queue;
-use crate::source::redisson::layout;
 use delaybridge_core::message::MessageId;
+use delaybridge_source::redisson::layout;
 
 /// The outcome of an offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -9,11 +9,11 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Layout;
 use crate::operate::session::Queue;
-use crate::source::StoreError;
-use crate::source::redisson::layout;
-use crate::source::redisson::{Kept, Repack, repacked};
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::Place;
+use delaybridge_source::StoreError;
+use delaybridge_source::redisson::layout;
+use delaybridge_source::redisson::{Kept, Repack, repacked};
 
 /// An element that a client transferred without removing it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

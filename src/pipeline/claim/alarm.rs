@@ -14,8 +14,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::source::millis;
 use delaybridge_core::clock::Instant;
+use delaybridge_source::millis;
 use delaybridge_telemetry::labels::Wakeup;
 
 /// The alarm clock of one claimer; many knock, one waits.

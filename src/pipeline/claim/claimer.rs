@@ -29,10 +29,10 @@ use crate::pipeline::claim::outstanding::{ClaimCall, OutstandingClaims, PendingC
 use crate::pipeline::claim::prepare::{ClaimTurn, Preparation, ReadyClaim, prepare};
 use crate::pipeline::leases::keeper;
 use crate::pipeline::registry::QueueRegistry;
-use crate::source::millis;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::BATCH_ENTRIES;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest, TakeOverRequest};
+use delaybridge_source::millis;
 use delaybridge_telemetry::labels::{Stage, Wakeup};
 use delaybridge_telemetry::status::Heartbeat;
 

@@ -10,10 +10,10 @@ use crate::pipeline::claim::record::Claim;
 use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::growth::Growth;
 use crate::pipeline::queue::Queue;
-use crate::source::NoPayload;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Identity, lateness};
 use delaybridge_ledger::claims::{Element, Header, Writer};
+use delaybridge_source::NoPayload;
 
 /// The element, while it has no verdict.
 #[derive(Debug)]

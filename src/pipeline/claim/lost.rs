@@ -13,11 +13,11 @@ use crate::pipeline::leases::Forgotten;
 use crate::pipeline::limits::budget::Room;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
-use crate::source::StoreError;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::{ClaimName, Contents};
 use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES};
 use delaybridge_link::History;
+use delaybridge_source::StoreError;
 use delaybridge_telemetry::labels::ClaimLabel;
 
 /// The time beyond its patience in which a claim is waited for by our own clock: a millisecond each way, and a busy machine.

@@ -19,10 +19,10 @@ use crate::pipeline::claim::isolation::Isolation;
 use crate::pipeline::gate::GateProbe;
 use crate::pipeline::limits::reserved::RoomReserved;
 use crate::pipeline::queue::Queue;
-use crate::source::StoreError;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, TakeOverReply, TakeOverRequest};
 use delaybridge_link::History;
+use delaybridge_source::StoreError;
 
 /// The call that is sent.
 pub enum ClaimCall {

@@ -15,7 +15,6 @@ use redisson_codecs::Payload;
 use crate::pipeline::deliver::destinations::DestinationKey;
 use crate::pipeline::limits::circuit::Allow;
 use crate::pipeline::queue::{DeadLetterTarget, Queue};
-use crate::source::StoreError;
 use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Class, Failure, Outcome};
@@ -23,6 +22,7 @@ use delaybridge_core::route::ElementInfo;
 use delaybridge_ledger::{CAUSES, DeadLetter, DeadPages, Forwarder as Owner, Order};
 use delaybridge_link::History;
 use delaybridge_sink::Outbound;
+use delaybridge_source::StoreError;
 
 /// Time between two reads of a stream without an announcement: another daemon may have stored a letter.
 const LOOK: Duration = Duration::from_secs(5);

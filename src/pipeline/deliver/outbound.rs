@@ -13,13 +13,13 @@ pub use crate::pipeline::deliver::understand::unroutable;
 use crate::pipeline::deliver::understand::{self, Understood, dead, routed, understand_by};
 use crate::pipeline::limits::large::{LargeTurn, SMALL};
 use crate::pipeline::settle::verdict::{ReleaseCause, Verdict};
-use crate::source::NoPayload;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Identity, lateness};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_core::template::{Filler, Template};
 use delaybridge_ledger::claims::Header;
 use delaybridge_sink::{Destination, Outbound};
+use delaybridge_source::NoPayload;
 use delaybridge_spans::Subject as Traced;
 use delaybridge_telemetry::labels::DeadReason;
 

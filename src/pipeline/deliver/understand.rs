@@ -9,9 +9,9 @@ use redisson_codecs::{DecodeError, Payload};
 
 use crate::model::{OnDecodeError, OnExpired, QueueSpec, RouteSpec, Routed};
 use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
-use crate::source::Junk;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_core::route::ElementInfo;
+use delaybridge_source::Junk;
 use delaybridge_telemetry::labels::DeadReason;
 
 /// The outcome of decoding a payload, and what of that is to be counted.

@@ -9,9 +9,9 @@
 use crate::pipeline::claim::record::{Claim, ClaimDifferences, takes_neighbours_along};
 use crate::pipeline::leases::Leases;
 use crate::pipeline::queue::Queue;
-use crate::source::StoreError;
 use delaybridge_ledger::claims::{Element, Move, Verdict};
 use delaybridge_link::History;
+use delaybridge_source::StoreError;
 use delaybridge_telemetry::labels::Wakeup;
 
 /// The outcome of a comparison.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::model::Mode;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::registry::QueueRegistry;
-use crate::source::StoreError;
 use delaybridge_core::clock::Instant;
+use delaybridge_source::StoreError;
 use delaybridge_telemetry::status::Heartbeat;
 
 /// Longest time between two looks.

@@ -15,12 +15,12 @@ use bytes::Bytes;
 use crate::model::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::registry::QueueRegistry;
-use crate::source::{NoPayload, StoreError};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Identity, lateness};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_ledger::claims::Element;
 use delaybridge_sink::Destination;
+use delaybridge_source::{NoPayload, StoreError};
 use delaybridge_telemetry::labels::Fate;
 use delaybridge_telemetry::status::Heartbeat;
 

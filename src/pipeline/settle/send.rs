@@ -6,7 +6,7 @@ use crate::pipeline::claim::record::Claim;
 use crate::pipeline::leases::Leases;
 use crate::pipeline::leases::reconcile::{Reconciled, reconcile};
 use crate::pipeline::queue::Queue;
-use crate::source::StoreError;
+use delaybridge_source::StoreError;
 
 /// The wait before a verdict that Redis refused is sent again.
 const REFUSED: Duration = Duration::from_millis(500);

@@ -1,9 +1,9 @@
 //! Elements claimed before they are due: held, never early, and released unchanged.
 
 use super::*;
-use crate::source::store::Claims;
 use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest};
+use delaybridge_source::store::Claims;
 
 fn ahead(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
     QueueSpec { claim_ahead: LEASE / 2, lease: LEASE, ..spec(sinks) }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::pipeline::tests::world::Trouble;
-use crate::source::store::Claims;
 use delaybridge_ledger::claims::ClaimRequest;
+use delaybridge_source::store::Claims;
 use delaybridge_telemetry::labels::Wakeup;
 use delaybridge_testing::memory::{Fault, Op};
 

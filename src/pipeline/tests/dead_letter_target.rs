@@ -1,8 +1,8 @@
 //! Dead letters forwarded to a sink: they leave the stream when it has confirmed them, and not before.
 
 use super::*;
-use crate::source::store::Store;
 use delaybridge_ledger::Forwarder;
+use delaybridge_source::store::Store;
 
 /// A bridge: its sink `main` refuses everything permanently, and its dead letters are forwarded to `target`.
 fn bridge(world: &World, owner: u8, target: &Arc<FakeSink>) -> Bridge {

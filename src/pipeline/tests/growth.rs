@@ -6,9 +6,9 @@ use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::{claimer, pollers};
 use crate::pipeline::leases::keeper;
 use crate::pipeline::registry::QueueRegistry;
-use crate::source::store::Claims;
 use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest};
+use delaybridge_source::store::Claims;
 use delaybridge_testing::memory::element;
 
 /// What an element of [`offer`] becomes.

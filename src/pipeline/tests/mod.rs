@@ -35,13 +35,13 @@ use self::world::{Bridge, World, eventually, within};
 use crate::model::{
     MaxInFlight, Mode, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
-use crate::source::redisson::ListCleanup;
-use crate::source::redisson::{Consume, RedissonSpec};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Class, Failure, MessageId};
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_sink::Outbound;
 use delaybridge_sink_stdout::StdoutSpec;
+use delaybridge_source::redisson::ListCleanup;
+use delaybridge_source::redisson::{Consume, RedissonSpec};
 use delaybridge_testing::fake::{FakeSink, Step};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -3,9 +3,9 @@
 use super::*;
 use crate::model::Ordered;
 use crate::pipeline::tests::world::Trouble;
-use crate::source::store::Claims;
 use delaybridge_core::template::Template;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest, TakeOverReply, TakeOverRequest};
+use delaybridge_source::store::Claims;
 use delaybridge_testing::memory::{Fault, Op, element};
 
 const ACTIVE: &str = "delaybridge_queue_active{queue=\"q\"}";

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge::config;
-use delaybridge::source::Score;
 use delaybridge_core::message::{MessageId, Origin};
 use delaybridge_ledger::claims::Header;
 use delaybridge_ledger::{
     Acted, DeadLetter, Import, Ledger, Located, Order, Place, Removal, Restored, Show, restore_end,
 };
+use delaybridge_source::Score;
 
 use super::*;
 

@@ -16,10 +16,10 @@ mod redisson;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::source::redisson::{ListCleanup, Redisson};
 use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest};
 use delaybridge_link::{Conn, Link, LinkOptions};
+use delaybridge_source::redisson::{ListCleanup, Redisson};
 use redis::aio::MultiplexedConnection;
 
 use crate::limits::{SCRIPT_MS, SCRIPT_MS_PER_MB};

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use delaybridge::config;
-use delaybridge::source::{Source, StatusWrite};
 use delaybridge_ledger::Ledger;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Part, Verdict};
+use delaybridge_source::{Source, StatusWrite};
 
 use super::*;
 

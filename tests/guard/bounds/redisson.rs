@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::redisson::{Back, Held, Overdue, Repack, Restored, migrate_end, rescue_end, restore_end};
-use delaybridge::source::{Start, UpkeepRequest, UpkeepState};
 use delaybridge_core::message::{MessageId, Origin};
 use delaybridge_ledger::claims::Header;
 use delaybridge_ledger::{Acted, Located, Place, Removal};
+use delaybridge_source::redisson::{Back, Held, Overdue, Repack, Restored, migrate_end, rescue_end, restore_end};
+use delaybridge_source::{Start, UpkeepRequest, UpkeepState};
 
 use super::*;
 

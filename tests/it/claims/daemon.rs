@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use delaybridge::source::UpkeepRequest;
-use delaybridge::source::redis::RedisStore;
-use delaybridge::source::redisson::{ListCleanup, Redisson};
 use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Element, Part, TakeOverRequest, Verdict, Whole};
+use delaybridge_source::UpkeepRequest;
+use delaybridge_source::redis::RedisStore;
+use delaybridge_source::redisson::{ListCleanup, Redisson};
 
 use super::world::{NAME, World};
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::store::Claims;
 use delaybridge_ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Move, TakeOverReply, TakeOverRequest, Verdict, Whole,
 };
+use delaybridge_source::store::Claims;
 
 use super::rig::Rig;
 use super::world::{LEASE, LEASE_MS, World};

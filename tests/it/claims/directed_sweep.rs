@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::redisson::{ListCleanup, Redisson};
-use delaybridge::source::{Start, UpkeepRequest, UpkeepState, Upkept};
 use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed};
+use delaybridge_source::redisson::{ListCleanup, Redisson};
+use delaybridge_source::{Start, UpkeepRequest, UpkeepState, Upkept};
 
 use super::directed::element;
 use super::rig::{Rig, source};

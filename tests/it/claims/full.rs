@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use delaybridge::source::{Start, UpkeepRequest, UpkeepState};
 use delaybridge_ledger::Forwarder;
+use delaybridge_source::{Start, UpkeepRequest, UpkeepState};
 
 use super::directed::element;
 use super::directed_sweep::{NOW_MS, start};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use delaybridge::source::store::{Claims, InFlight};
 use delaybridge_ledger::claims::{Buried, ClaimName, Confirmed, Header, Part, Whole};
+use delaybridge_source::store::{Claims, InFlight};
 
 use super::daemon::Sent;
 use super::list::Treatment;

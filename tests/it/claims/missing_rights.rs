@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::redis::RedisStore;
-use delaybridge::source::redisson::{Keys, ListCleanup};
-use delaybridge::source::store::Claims;
 use delaybridge_ledger::claims::{
     ClaimName, ClaimRequest, Element, Header, Move, Part, TakeOverRequest, Verdict, Whole, Writer,
 };
 use delaybridge_ledger::{Hints, TEST_CLOCK};
 use delaybridge_link::Side;
+use delaybridge_source::redis::RedisStore;
+use delaybridge_source::redisson::{Keys, ListCleanup};
+use delaybridge_source::store::Claims;
 
 use super::rig::{Rig, source};
 use super::snapshot::{Names, PUSHED, Snapshot};

@@ -4,10 +4,10 @@
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use delaybridge::source::Score;
-use delaybridge::source::redisson::Scripts;
 use delaybridge_ledger::claims::{Element, Header, Patch};
 use delaybridge_ledger::{Acted, Clock, DeadLetter, Located, Place, Removal};
+use delaybridge_source::Score;
+use delaybridge_source::redisson::Scripts;
 
 use super::list::Treatment;
 use super::rig::Rig;

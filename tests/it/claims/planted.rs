@@ -5,9 +5,9 @@
 
 use std::sync::Mutex;
 
-use delaybridge::source::redisson::Scripts;
 use delaybridge_ledger::Clock;
 use delaybridge_ledger::claims::Patch;
+use delaybridge_source::redisson::Scripts;
 
 use super::rig::Rig;
 use super::runner::{self, Trace};

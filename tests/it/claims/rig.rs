@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaybridge::config::load_str;
-use delaybridge::source::redisson::ListCleanup;
-use delaybridge::source::redisson::Redisson;
 use delaybridge_core::template::Template;
 use delaybridge_ledger::TEST_CLOCK;
 use delaybridge_link::RedisEndpoint;
 use delaybridge_link::{Conn, Link, LinkOptions, Side};
 use delaybridge_settings::Secret;
 use delaybridge_sink_redis::KeyTarget;
+use delaybridge_source::redisson::ListCleanup;
+use delaybridge_source::redisson::Redisson;
 use redis::aio::MultiplexedConnection;
 
 use crate::harness::{RedisServer, ServerOptions, least};

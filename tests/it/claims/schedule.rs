@@ -1,8 +1,8 @@
 //! One seed: steps in random order, then everything comes to rest and is checked.
 
 use bytes::Bytes;
-use delaybridge::source::redisson::Scripts;
 use delaybridge_ledger::claims::{ClaimRequest, Header, Part, TakeOverRequest, Whole};
+use delaybridge_source::redisson::Scripts;
 
 use super::daemon::Sent;
 use super::rig::Rig;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use delaybridge::source::redisson::Keys;
 use delaybridge_ledger::claims::Part;
+use delaybridge_source::redisson::Keys;
 use redis::aio::MultiplexedConnection;
 use redis::{Script, Value};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use delaybridge::source::store::Claims;
 use delaybridge_ledger::claims::{ClaimName, Element, Header, MAX_EXPIRIES, Part, TakeOverReply, TakeOverRequest};
+use delaybridge_source::store::Claims;
 
 use super::claim::check_element;
 use super::daemon::Sent;

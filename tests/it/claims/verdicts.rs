@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use delaybridge::source::store::Claims;
 use delaybridge_core::message::Class;
 use delaybridge_ledger::Answer;
 use delaybridge_ledger::claims::{ClaimName, Element, Header, Move, Part, Verdict, Writer};
 use delaybridge_link::Side;
+use delaybridge_source::store::Claims;
 
 use super::daemon::{Batch, Sent};
 use super::list::Treatment;

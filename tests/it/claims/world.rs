@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::redisson::{Keys, Scripts};
 use delaybridge_ledger::claims::ClaimName;
+use delaybridge_source::redisson::{Keys, Scripts};
 
 use super::daemon::Daemon;
 use super::deletions::Older;

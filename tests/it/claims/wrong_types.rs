@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::redis::RedisStore;
-use delaybridge::source::redisson::{Keys, ListCleanup, Redisson};
-use delaybridge::source::store::Claims;
-use delaybridge::source::{Score, Start, StoreError, UpkeepRequest};
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Header, Move, Part, TakeOverRequest, Verdict};
 use delaybridge_ledger::{Answer, DeadLetter, Hints, Located, Place, Removal};
 use delaybridge_link::Side;
+use delaybridge_source::redis::RedisStore;
+use delaybridge_source::redisson::{Keys, ListCleanup, Redisson};
+use delaybridge_source::store::Claims;
+use delaybridge_source::{Score, Start, StoreError, UpkeepRequest};
 
 use super::rig::{Rig, source};
 use super::snapshot::Names;

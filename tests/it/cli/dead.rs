@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::redisson::ListCleanup;
-use delaybridge::source::redisson::{Redisson, open_entry};
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict};
 use delaybridge_ledger::{Hints, sink_hash};
 use delaybridge_link::{Link, LinkOptions};
+use delaybridge_source::redisson::ListCleanup;
+use delaybridge_source::redisson::{Redisson, open_entry};
 use redis::AsyncCommands;
 
 use super::{ask, config};

@@ -1,8 +1,8 @@
 //! `offer`, `peek`, `cancel`, `queues`: one element from its offer to its end.
 
-use delaybridge::source::redisson::SCRIPTS;
 use delaybridge_core::message::{MessageId, Origin};
 use delaybridge_ledger::claims::Header;
+use delaybridge_source::redisson::SCRIPTS;
 use redis::AsyncCommands;
 use serde_json::json;
 

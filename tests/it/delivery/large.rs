@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use delaybridge::source::redisson::SCRIPTS;
+use delaybridge_source::redisson::SCRIPTS;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 

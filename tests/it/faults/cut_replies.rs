@@ -1,6 +1,6 @@
 //! The reply of a script is lost after it ran: for a client this looks like a script that never ran.
 
-use delaybridge::source::redisson::SCRIPTS;
+use delaybridge_source::redisson::SCRIPTS;
 use redis::AsyncCommands;
 
 use super::rig::{

@@ -1,9 +1,9 @@
 //! Elements of Redisson's sorted set, entries with the ledger's header, and names of claims.
 
 use bytes::Bytes;
-use delaybridge::source::redisson::layout::{self, FIXED, Layout};
 use delaybridge_core::message::{Class, MessageId, Origin};
 use delaybridge_ledger::claims::{ClaimName, Element, Header};
+use delaybridge_source::redisson::layout::{self, FIXED, Layout};
 
 use super::*;
 

@@ -5,16 +5,16 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use delaybridge::source::redis::RedisStore;
-use delaybridge::source::redisson::ListCleanup;
-use delaybridge::source::redisson::layout::{self, Layout};
-use delaybridge::source::store::Claims;
 use delaybridge_core::message::MessageId;
 use delaybridge_jobs::{
     JobError, JobSettings, JobState, KINDS, LocalId, NewJob, Release, SCRIPTS, TOPICS, Token, Which,
 };
 use delaybridge_ledger::Hints;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Header, TakeOverReply, TakeOverRequest};
+use delaybridge_source::redis::RedisStore;
+use delaybridge_source::redisson::ListCleanup;
+use delaybridge_source::redisson::layout::{self, Layout};
+use delaybridge_source::store::Claims;
 
 use super::*;
 use crate::claims::rig::{Rig as Claiming, source};

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::store::InFlight;
 use delaybridge_core::message::Origin;
 use delaybridge_ledger::Answer;
 use delaybridge_ledger::claims::{
@@ -11,6 +10,7 @@ use delaybridge_ledger::claims::{
     Verdict, Whole, Writer,
 };
 use delaybridge_link::Side;
+use delaybridge_source::store::InFlight;
 
 use super::rig::{A, B, LEASE, Rig, bytes, element};
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge::config::load_str;
-use delaybridge::source::redisson::{Redisson, RedissonSpec};
 use delaybridge_core::template::Template;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Claims, Element};
 use delaybridge_ledger::{Hints, TEST_CLOCK};
 use delaybridge_link::RedisEndpoint;
 use delaybridge_link::{Conn, Link, LinkOptions, Side};
 use delaybridge_sink_redis::KeyTarget;
+use delaybridge_source::redisson::{Redisson, RedissonSpec};
 use redis::aio::MultiplexedConnection;
 
 use crate::harness::{RedisServer, least};

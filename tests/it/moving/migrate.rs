@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use delaybridge::source::redisson::layout::Layout as Wanted;
-use delaybridge::source::redisson::{Moved, Repack, repacked};
+use delaybridge_source::redisson::layout::Layout as Wanted;
+use delaybridge_source::redisson::{Moved, Repack, repacked};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 

@@ -11,11 +11,11 @@ mod shadow;
 
 use std::sync::Arc;
 
-use delaybridge::source::redisson::ListCleanup;
-use delaybridge::source::redisson::Redisson;
 use delaybridge_core::message::{MessageId, Origin};
 use delaybridge_ledger::claims::{Header, Writer};
 use delaybridge_link::{Conn, Link, LinkOptions};
+use delaybridge_source::redisson::ListCleanup;
+use delaybridge_source::redisson::Redisson;
 
 use crate::harness::RedisServer;
 use crate::harness::daemon::{ConfigFile, cli};

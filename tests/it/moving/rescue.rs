@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::source::redisson::Overdue;
+use delaybridge_source::redisson::Overdue;
 use redis::AsyncCommands;
 
 use super::{NAME, library};

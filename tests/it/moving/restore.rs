@@ -1,9 +1,9 @@
 //! `restore`: running daemons, the report beforehand, and the effect of a second call.
 
 use bytes::Bytes;
-use delaybridge::source::redisson::{Back, Held, Moved, Restored};
 use delaybridge_core::message::Origin;
 use delaybridge_ledger::sink_hash;
+use delaybridge_source::redisson::{Back, Held, Moved, Restored};
 use redis::AsyncCommands;
 
 use super::{NAME, ask, config, entry, library, well, yaml};

@@ -29,13 +29,13 @@ fn assert_current(path: &str, text: &str) {
 
 /// The definitions of all metrics of a daemon.
 fn catalogue() -> Vec<delaybridge_telemetry::catalogue::Definition> {
-    delaybridge_telemetry::catalogue::all(&delaybridge::source::metric_names())
+    delaybridge_telemetry::catalogue::all(&delaybridge_source::metric_names())
 }
 
 #[test]
 fn the_reference_page_of_metrics_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
-    let page = delaybridge_telemetry::catalogue::reference(&delaybridge::source::metric_names());
+    let page = delaybridge_telemetry::catalogue::reference(&delaybridge_source::metric_names());
     if std::fs::read_to_string(path).ok().as_deref() != Some(page.as_str()) {
         std::fs::write(path, page).unwrap();
         panic!("docs/metrics.md was out of date and has been rewritten: look at it and commit it");

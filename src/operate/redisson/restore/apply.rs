@@ -11,11 +11,11 @@ use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::progress::{Progress, ProgressWatch, ended};
 use crate::operate::release;
 use crate::operate::session::Queue;
-use crate::source::redisson::{Back, Held, Kept, Moved, Restored as Reply, put_back, restore_end};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Origin;
 use delaybridge_ledger::Place;
 use delaybridge_ledger::claims::Element;
+use delaybridge_source::redisson::{Back, Held, Kept, Moved, Restored as Reply, put_back, restore_end};
 
 /// Bytes of payloads for the ready list that are sorted in memory at a time; one more is taken whatever its size.
 const SORTED_BYTES: usize = 64 << 20;

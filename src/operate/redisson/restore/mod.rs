@@ -13,8 +13,8 @@ use crate::operate::error::{Attempted, Error};
 use crate::operate::plural;
 use crate::operate::release;
 use crate::operate::session::Queue;
-use crate::source::redisson::{AtWork, Kept, Restored as Reply};
 use delaybridge_core::message::MessageId;
+use delaybridge_source::redisson::{AtWork, Kept, Restored as Reply};
 
 /// The options of a restore.
 #[derive(Debug, Clone, Copy, Default)]

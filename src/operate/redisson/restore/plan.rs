@@ -10,11 +10,11 @@ use crate::model::Config;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::release;
 use crate::operate::session::Queue;
-use crate::source::redisson::layout;
-use crate::source::redisson::{Kept, open_entry, put_back};
 use delaybridge_core::message::{Class, MessageId, Origin};
 use delaybridge_ledger::claims::Element;
 use delaybridge_ledger::{Place, sink_hash};
+use delaybridge_source::redisson::layout;
+use delaybridge_source::redisson::{Kept, open_entry, put_back};
 
 /// The changes that a restore would make.
 #[derive(Debug, Clone, Serialize)]

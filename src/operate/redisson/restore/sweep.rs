@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::session::Queue;
-use crate::source::{Start, UpkeepRequest, UpkeepState};
+use delaybridge_source::{Start, UpkeepRequest, UpkeepState};
 
 /// Turns after which something must be making ghosts as fast as they are removed.
 const TURNS: usize = 5;

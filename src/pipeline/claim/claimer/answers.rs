@@ -8,9 +8,9 @@ use crate::pipeline::claim::lost::Lost;
 use crate::pipeline::claim::outstanding::{ClaimAnswer, ClaimCall, ClaimReplied, PendingClaim};
 use crate::pipeline::claim::record::ClaimContents;
 use crate::pipeline::claim::reply;
-use crate::source::StoreError;
 use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, Claimed, Element, TakeOverReply};
+use delaybridge_source::StoreError;
 use delaybridge_telemetry::labels::{ReleaseReason, Stage, Wakeup};
 
 /// Waits after Redis refused claims.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Claimer;
 use super::order::ClaimOrder;
 use crate::pipeline::claim::lost::Lost;
-use crate::source::StoreError;
+use delaybridge_source::StoreError;
 use delaybridge_telemetry::labels::Wakeup;
 
 /// Wait before a look at Redis that had no answer is repeated.

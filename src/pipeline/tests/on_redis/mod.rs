@@ -13,13 +13,13 @@ use crate::pipeline::claim::claimer;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
-use crate::source::redis::RedisStore;
-use crate::source::redisson::Redisson;
-use crate::source::redisson::layout::{self, Layout};
 use delaybridge_ledger::Ledger;
 use delaybridge_link::rights::{to_connect, to_load_scripts};
 use delaybridge_link::test_server::{TestServer, eventually, soon};
 use delaybridge_link::{Link, LinkOptions};
+use delaybridge_source::redis::RedisStore;
+use delaybridge_source::redisson::Redisson;
+use delaybridge_source::redisson::layout::{self, Layout};
 use delaybridge_telemetry::events::Events;
 
 /// One process with one queue, on a runtime of its own with two threads.

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::pipeline::dead_letters::forwarder;
-use crate::source::job_pool::{JobPoolSpec, PRESETS};
 use delaybridge_ledger::claims::{TakeOverReply, TakeOverRequest};
+use delaybridge_source::job_pool::{JobPoolSpec, PRESETS};
 
 #[tokio::test]
 async fn a_message_that_can_never_be_taken_is_a_dead_letter_at_once_with_all_that_is_known() {

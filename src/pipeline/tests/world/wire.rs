@@ -11,8 +11,6 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
-use crate::source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
 use delaybridge_core::clock::{Instant, RedisClock};
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
@@ -22,6 +20,8 @@ use delaybridge_ledger::claims::{
 };
 use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use delaybridge_link::{History, NoAnswer};
+use delaybridge_source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
+use delaybridge_source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
 use delaybridge_testing::memory::{MemoryServer, MemoryStore};
 
 /// How a connection misbehaves, drawn for each call.

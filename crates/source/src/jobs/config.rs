@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::JobsSource;
-use crate::source::config::{SourceConfig, SourceKind, SourceSettings};
-use crate::source::zset;
+use crate::config::{SourceConfig, SourceKind, SourceSettings};
+use crate::zset;
 use delaybridge_jobs::{JobSettings, Keys, Topic};
 use delaybridge_ledger::Source;
 use delaybridge_settings::keys::{Kind, key, tables};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::ZsetRig;
-use crate::source::zset::Naming;
-use crate::source::zset::config::Body;
+use crate::zset::Naming;
+use crate::zset::config::Body;
 use delaybridge_ledger::claims::{
     Buried, ClaimName, ClaimReply, ClaimRequest, Element, Move, TakeOverReply, TakeOverRequest, Whole,
 };

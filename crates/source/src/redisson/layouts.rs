@@ -47,8 +47,8 @@ fn layout(shape: Shape) -> Option<Layout> {
 mod tests {
     use bytes::Bytes;
 
-    use crate::source::redisson::layout::{self, Layout};
-    use crate::source::redisson::{ListCleanup, RedissonSource};
+    use crate::redisson::layout::{self, Layout};
+    use crate::redisson::{ListCleanup, RedissonSource};
     use delaybridge_core::message::{Identity, MessageId, Origin};
     use delaybridge_ledger::claims::Header;
     use delaybridge_ledger::{Ledger, Place, Score, Shape};

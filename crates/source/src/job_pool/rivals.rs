@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::JobPoolSpec;
-use crate::source::competitors::{Client, clients};
+use crate::competitors::{Client, clients};
 use delaybridge_ledger::StoreError;
 use delaybridge_link::rights::Grant;
 use delaybridge_link::rights::command::{CLIENT_INFO, CLIENT_LIST, PUBSUB_NUMSUB};
@@ -114,7 +114,7 @@ fn sign_of(seen: &[Client], commands: &[&str], what: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::job_pool::PRESETS;
+    use crate::job_pool::PRESETS;
 
     fn client(address: &str, name: &str, command: &str, seconds: u64, blocked: bool) -> Client {
         Client { address: address.into(), name: name.into(), command: command.into(), seconds, blocked }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::config::JobsSpec;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
-use crate::source::zset::{Body as Payload, Naming, ZsetSource, ZsetSpec};
+use crate::zset::{Body as Payload, Naming, ZsetSource, ZsetSpec};
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_jobs::{KINDS, Keys, Record, WAKE};
 use delaybridge_ledger::score::Unit;

@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn every_recorded_element_of_redisson_parses() {
-        let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/redisson.jsonl"));
+        let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/redisson.jsonl"));
         let mut seen = 0;
         for line in text.lines() {
             let vector: serde_json::Value = serde_json::from_str(line).unwrap();

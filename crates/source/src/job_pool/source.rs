@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use super::config::JobPoolSpec;
 use super::status::NOTE;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
-use crate::source::config::SourceConfig;
+use crate::config::SourceConfig;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Element;
 use delaybridge_ledger::score::Unit;

@@ -16,20 +16,20 @@ use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 
 /// First characters of keys in Redis that belong to sources or to the daemon.
-pub(crate) const RESERVED_KEYS: [&str; 2] = ["redisson_delay_queue", "delaybridge:"];
+pub const RESERVED_KEYS: [&str; 2] = ["redisson_delay_queue", "delaybridge:"];
 
 /// A kind of source.
 pub struct SourceKind {
     /// The key under `queues.NAME.source`, with the table behind it.
-    pub(crate) key: Key,
+    pub key: Key,
     /// Every table of its keys, in the order of the reference.
-    pub(crate) tables: &'static [&'static Table],
+    pub tables: &'static [&'static Table],
     /// Reads what is behind `key`.
-    pub(crate) read: fn(&Section<'_>) -> SourceSettings,
+    pub read: fn(&Section<'_>) -> SourceSettings,
     /// The names of metrics and log lines that only this kind has.
-    pub(crate) metric_names: Option<&'static SourceTerms>,
+    pub metric_names: Option<&'static SourceTerms>,
     /// Reads an element that comes without its queue; `None` for bytes in no format of this kind.
-    pub(crate) recognise: fn(&Bytes) -> Option<Packed>,
+    pub recognise: fn(&Bytes) -> Option<Packed>,
 }
 
 impl fmt::Debug for SourceKind {
@@ -39,13 +39,13 @@ impl fmt::Debug for SourceKind {
 }
 
 /// The settings that were read of one source.
-pub(crate) struct SourceSettings {
+pub struct SourceSettings {
     /// The source.
-    pub(crate) config: Arc<dyn SourceConfig>,
+    pub config: Arc<dyn SourceConfig>,
     /// The place where its name is written.
-    pub(crate) name_spot: Spot,
+    pub name_spot: Spot,
     /// Keys that were written and only matter with `mode: rescue`: their names, and where they are.
-    pub(crate) rescue_only: Vec<(&'static str, Spot)>,
+    pub rescue_only: Vec<(&'static str, Spot)>,
 }
 
 /// The checked settings of one queue's source: makes the source, and answers what others have to know before.

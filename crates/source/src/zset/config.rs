@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::ZsetSource;
 use super::identity::Naming;
 use super::keys::{tag, works_in_cluster};
-use crate::source::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
+use crate::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
 use delaybridge_core::template::Template;
 use delaybridge_ledger::Source;
 use delaybridge_ledger::score::Unit;

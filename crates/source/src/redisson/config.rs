@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::RedissonSource;
 use super::key_tag::{tagged, works_in_cluster};
 use super::metric_names::METRIC_NAMES;
-use crate::source::config::{SourceConfig, SourceKind, SourceSettings};
+use crate::config::{SourceConfig, SourceKind, SourceSettings};
 use delaybridge_ledger::Source;
 use delaybridge_settings::keys::{Kind, key, tables};
 use delaybridge_settings::reader::Section;

@@ -18,7 +18,7 @@ macro_rules! kinds {
         static KINDS: &[&SourceKind] = &[$(&$module::KIND),*];
 
         /// The key of each kind under `queues.NAME.source`.
-        pub(crate) static KIND_KEYS: &[Group] = &[$(Group { of: None, keys: std::slice::from_ref(&$module::KIND.key) }),*];
+        pub static KIND_KEYS: &[Group] = &[$(Group { of: None, keys: std::slice::from_ref(&$module::KIND.key) }),*];
     };
 }
 
@@ -33,12 +33,12 @@ kinds! {
 static DEFAULT: &SourceKind = &redisson::KIND;
 
 /// Every table of the kinds' keys, in the order of the reference.
-pub(crate) fn tables() -> impl Iterator<Item = &'static Table> {
+pub fn tables() -> impl Iterator<Item = &'static Table> {
     KINDS.iter().flat_map(|kind| kind.tables.iter().copied())
 }
 
 /// Reads what is under `source:`.
-pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
+pub fn read(section: &Section<'_>) -> SourceSettings {
     let mut written = section.written();
     written.retain(|name| *name != "redis");
     if written.len() > 1 {

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 
 use super::walk::World;
 use super::*;
-use crate::source::zset::scripts::FRAGMENTS;
+use crate::zset::scripts::FRAGMENTS;
 use delaybridge_ledger::claims::Patch;
 use delaybridge_ledger::{Clock, Scripts};
 use delaybridge_testing::store::walk::Walk;

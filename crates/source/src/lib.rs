@@ -9,7 +9,7 @@ pub mod competitors;
 pub mod config;
 pub mod job_pool;
 pub mod jobs;
-pub(crate) mod kinds;
+pub mod kinds;
 pub mod redisson;
 pub mod zset;
 

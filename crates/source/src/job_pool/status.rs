@@ -180,7 +180,7 @@ mod tests {
     /// The enum of the port that is recorded in the vectors.
     #[test]
     fn the_constant_of_a_java_enum_changes_and_the_object_is_read_as_before() {
-        let vectors = include_str!("../../../tests/vectors/job_pools.jsonl");
+        let vectors = include_str!("../../../../tests/vectors/job_pools.jsonl");
         let line = vectors.lines().find(|line| line.contains("\"youzan\"")).expect("a recording");
         let vector: serde_json::Value = serde_json::from_str(line).expect("JSON");
         let job = Bytes::from(hex::decode(vector["job"]["hex"].as_str().expect("digits")).expect("hex"));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::source::job_pool::PRESETS;
+use crate::job_pool::PRESETS;
 use delaybridge_ledger::NoPayload;
 use delaybridge_ledger::claims::{Body, BodyAt};
 
@@ -16,7 +16,7 @@ fn bytes(value: &Value) -> Bytes {
 }
 
 fn vectors() -> Vec<Value> {
-    let lines = include_str!("../../../../tests/vectors/job_pools.jsonl").lines();
+    let lines = include_str!("../../../../../tests/vectors/job_pools.jsonl").lines();
     lines.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
@@ -47,7 +47,7 @@ fn every_preset_finds_and_reads_what_its_program_wrote() {
         assert_eq!(spec.layout.topic(&body).as_deref(), vector["topic"].as_str(), "{vector}");
         assert_eq!(spec.layout.tries(&body).map(i64::from), vector["tries"].as_i64(), "{vector}");
         assert_eq!(spec.layout.id(&member).expect("an id").bytes, bytes(&vector["id"]), "{vector}");
-        let score = crate::source::Score::parse(text("score")).expect("a score");
+        let score = crate::Score::parse(text("score")).expect("a score");
         assert_eq!(Some(pool.unit().due_ms(score)), vector["due_ms"].as_i64(), "{vector}");
     }
 }
@@ -120,7 +120,7 @@ fn pools_without_a_common_hash_tag_are_known() {
 /// A job is written as its program would have written it: what the recordings show is read of it again.
 #[test]
 fn what_is_written_into_a_pool_is_read_as_it_was() {
-    use crate::source::job_pool::{Leaving, Program};
+    use crate::job_pool::{Leaving, Program};
     let body = Bytes::from_static(b"{\"orderId\":7}");
     for (preset, name) in [
         ("ouqiang", ""),
