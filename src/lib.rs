@@ -17,7 +17,6 @@ pub mod config;
 pub mod api;
 mod sink_kinds;
 
-pub mod model;
 
 pub mod pipeline;
 pub mod reload;
@@ -29,5 +28,3 @@ pub mod admin;
 
 pub mod app;
 pub mod cli;
-#[cfg(debug_assertions)]
-mod fault_injection;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::model::{Config, Difference, Parts};
+use delaybridge_model::{Config, Difference, Parts};
 use delaybridge_settings::problem::Problem;
 
 /// Maximum number of requests that wait for the next reload.

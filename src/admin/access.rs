@@ -17,7 +17,7 @@ use crate::api::named::{NamedTokens, hash};
 use crate::api::origin::{is_called_by_address, is_local};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::room::MaybeNamed;
-use crate::model::AdminSpec;
+use delaybridge_model::AdminSpec;
 use delaybridge_telemetry::events::admin::AdminEvents;
 use delaybridge_telemetry::events::api::ApiEvents;
 use delaybridge_telemetry::peer::Peer;

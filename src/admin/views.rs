@@ -64,7 +64,7 @@ impl Admin {
         };
         let of_sink = |spec: &Arc<delaybridge_sink::SinkSpec>| {
             let seen = look.sinks.get(&spec.name);
-            let delivers = |queue: &&Arc<crate::model::QueueSpec>| queue.to.iter().any(|to| to.sink == spec.name);
+            let delivers = |queue: &&Arc<delaybridge_model::QueueSpec>| queue.to.iter().any(|to| to.sink == spec.name);
             let of = |found: &&status::Trouble| *found.sink == *spec.name;
             SinkRow {
                 sink: spec.name.to_string(),

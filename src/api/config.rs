@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::access::Tokens;
-use crate::model::{ApiSpec, Face, RequestRate};
+use delaybridge_model::{ApiSpec, Face, RequestRate};
 use delaybridge_settings::keys::{Key, Kind, count, count_or, key, now, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::show_size;

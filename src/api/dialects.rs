@@ -7,7 +7,7 @@ use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
 use super::route::ApiDialect;
 use super::{Api, lmstfy, ouqiang};
-use crate::model::Face;
+use delaybridge_model::Face;
 
 /// The dialect of a path that no route has, where these APIs are served.
 pub fn of_path(faces: &[Face], path: &str) -> ApiDialect {

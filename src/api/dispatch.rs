@@ -22,7 +22,7 @@ use super::router::Router;
 use super::server::{Connection, Served};
 use super::state::Api;
 use super::{dialects, routes};
-use crate::model::{ApiSpec, Face};
+use delaybridge_model::{ApiSpec, Face};
 use delaybridge_jobs::{Dispenser, JobQueue};
 use delaybridge_settings::problem::ConfigErrors;
 use delaybridge_telemetry::events::api::ApiEvents;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::problem::{Problem, ProblemKind};
-use crate::model::RequestRate;
+use delaybridge_model::RequestRate;
 use delaybridge_core::clock::Instant;
 
 /// Callers that are remembered; those that have earned everything back are forgotten before.

@@ -13,7 +13,7 @@ use super::v1::settle::{ReleasedJob, TouchedJob};
 use super::v1::shapes::{AddedShape, AddedShapes, PoppedJobs};
 use super::v1::topics::{JobsShape, TopicShape, TopicsShape};
 use super::{lmstfy, ouqiang, v1};
-use crate::model::{ApiSpec, Face};
+use delaybridge_model::{ApiSpec, Face};
 use delaybridge_jobs::Allowed;
 
 /// Our own API.

@@ -9,7 +9,7 @@ use super::tasks::named;
 use crate::admin::Admin;
 use crate::api::listener::ApiListener;
 use crate::api::server::{Served, serve};
-use crate::model::Config;
+use delaybridge_model::Config;
 use crate::pipeline::process::Process;
 use crate::reload::ReloadHandle;
 

@@ -12,7 +12,7 @@ use crate::api::listener::ApiListener;
 use crate::api::room::{BodyMemory, ROOM};
 use crate::api::server::{Served, serve};
 use crate::api::tls::Certificates;
-use crate::model::ApiSpec;
+use delaybridge_model::ApiSpec;
 use crate::pipeline::process::Process;
 
 /// Starts all listeners. They share one budget of memory for request bodies.

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::resting::Resting;
 use super::tasks::named;
-use crate::model::Config;
+use delaybridge_model::Config;
 use crate::pipeline::process::Process;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs::{Aged, Dispenser, JobQueue, SCRIPTS, Tick, Topic, WAKE};

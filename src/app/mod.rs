@@ -34,7 +34,7 @@ use self::signals::{Signal, Signals};
 use self::sinks::{ByName, Sinks};
 use self::systemd::Notifier;
 use crate::config::{Loaded, summary};
-use crate::model::Config;
+use delaybridge_model::Config;
 use crate::pipeline::limits::budget::Budget;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::QueueRegistry;

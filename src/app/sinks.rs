@@ -43,7 +43,7 @@ impl Sinks {
         let (events, gates) = (process.events.sink(&spec.name), process.gates.clone());
         let sink = spec.connect(redis);
         #[cfg(debug_assertions)]
-        let sink = crate::fault_injection::sink(sink);
+        let sink = crate::pipeline::fault_injection::sink(sink);
         let handle = Arc::new(SinkHandle::new(spec.name.clone(), sink, spec.max_rate, events, gates));
         process.spawn("sink probe", probes::run(handle.clone(), process.stopping.clone()));
         process.spawn("sink watch", watch(process.clone(), handle.clone()));

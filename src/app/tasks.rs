@@ -9,7 +9,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch as watch_channel;
 use tokio::task::JoinSet;
 
-use crate::model::Mode;
+use delaybridge_model::Mode;
 use crate::pipeline::claim::{claimers, pollers};
 use crate::pipeline::dead_letters::forwarder;
 use crate::pipeline::leases::keeper;

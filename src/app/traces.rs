@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::model::Config;
+use delaybridge_model::Config;
 use delaybridge_spans::{LAST_WORDS, Tracer, export};
 use delaybridge_telemetry::events::Events;
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::model::Mode;
+use delaybridge_model::Mode;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::QueueRegistry;
 use delaybridge_ledger::Ledger;

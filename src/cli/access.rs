@@ -7,7 +7,7 @@ use clap::Args;
 use super::endpoint::endpoint;
 use super::{Failed, environment};
 use crate::config::{self, Loaded, Needs};
-use crate::model::Config;
+use delaybridge_model::Config;
 use delaybridge_settings::Secret;
 use delaybridge_settings::problem::ConfigErrors;
 

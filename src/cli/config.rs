@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Failed, Global, answer, read};
 use crate::config;
-use crate::model::Config;
+use delaybridge_model::Config;
 use crate::operate::daemon;
 use crate::operate::differences::{Differing, MOST, differences};
 use crate::operate::remote::Daemon;

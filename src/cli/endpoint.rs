@@ -2,7 +2,7 @@
 
 use super::Failed;
 use crate::config;
-use crate::model::Config;
+use delaybridge_model::Config;
 use delaybridge_link::RedisTarget;
 
 /// The settings behind a URL, read by the rules of the configuration.

@@ -54,7 +54,7 @@ pub use run::{RunArgs, log_warnings};
 
 pub use self::access::AccessArgs;
 use crate::config::Loaded;
-use crate::model::Config;
+use delaybridge_model::Config;
 use crate::operate::{Queue, Session};
 use delaybridge_settings::problem::ConfigErrors;
 

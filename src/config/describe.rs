@@ -6,7 +6,7 @@ use redisson_codecs::JavaTypes;
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::model::*;
+use delaybridge_model::*;
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_link::Durability;
 use delaybridge_settings::shown;

@@ -18,7 +18,7 @@ pub use describe::{describe, describe_json, describe_queue, summary};
 pub use reference::reference;
 pub use schema::schema;
 
-use crate::model::{Config, Parts};
+use delaybridge_model::{Config, Parts};
 use delaybridge_settings::problem::{ConfigErrors, Position, Problem};
 pub use delaybridge_settings::reader::{Needs, hash_of_file};
 use delaybridge_settings::{node, problem, reader};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use redisson_codecs::Codec;
 
 use super::tables::top;
-use crate::model::{Config, Parts, QueueSpec};
+use delaybridge_model::{Config, Parts, QueueSpec};
 use delaybridge_settings::node::{Node, Value};
 use delaybridge_settings::problem::Position;
 use delaybridge_settings::reader::{Files, content_hash};

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::element::OpenedElement;
 use super::{Case, Failing};
-use crate::model::{QueueSpec, RetryPolicy};
+use delaybridge_model::{QueueSpec, RetryPolicy};
 use crate::pipeline::deliver::answer::{Refusing, stop};
 use crate::pipeline::deliver::understand::{junk, routed, understand, unroutable};
 use crate::pipeline::settle::judge::{JudgedRound, SinkAnswer, Stop, judge};

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use redisson_codecs::{Codec, Coding};
 
-use crate::model::QueueSpec;
+use delaybridge_model::QueueSpec;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Body;
 use delaybridge_source::jobs::JobsSpec;

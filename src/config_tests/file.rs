@@ -9,7 +9,7 @@ use redisson_codecs::Coding;
 use super::element::{Given, redisson as as_redisson, written};
 use super::keys::{case, dead, deliver, element, expect, fails, file, hold, redisson, retry};
 use super::{Case, Expected, ExpectedBody, ExpectedMessage, ExpectedVerdict, Failing};
-use crate::model::{Config, Mode, QueueSpec};
+use delaybridge_model::{Config, Mode, QueueSpec};
 use delaybridge_core::message::{About, Class, MessageId, Origin};
 use delaybridge_settings::keys::{Key, nearest};
 use delaybridge_settings::node;

@@ -21,7 +21,7 @@ use serde::Serialize;
 pub use self::compare::Mismatch;
 pub use self::element::Given;
 pub use self::file::{Suite, read};
-use crate::model::QueueSpec;
+use delaybridge_model::QueueSpec;
 use delaybridge_core::message::{About, Class};
 
 /// One case.

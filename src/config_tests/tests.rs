@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::model::Config;
+use delaybridge_model::Config;
 use delaybridge_settings::problem::ConfigErrors;
 
 const CONFIG: &str = "\

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::session::ledger;
-use crate::model::{Config, Mode, QueueSpec, RouteSpec};
+use delaybridge_model::{Config, Mode, QueueSpec, RouteSpec};
 use delaybridge_ledger::Use;
 use delaybridge_link::rights::{self, Dialect, Grant, Rules};
 use delaybridge_link::{RedisEndpoint, RedisTarget};

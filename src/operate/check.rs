@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use super::live::{Health, LiveFinding};
-use crate::model::{Config, QueueSpec};
+use delaybridge_model::{Config, QueueSpec};
 use delaybridge_settings::problem::{ConfigErrors, Problem};
 
 /// The findings about a configuration.

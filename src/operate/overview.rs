@@ -13,7 +13,7 @@ use super::error::{Attempted, Error, QueueError, explained};
 use super::plural::duration;
 use super::queue_state::{QueueState, state};
 use super::session::{Queue, Session, find};
-use crate::model::QueueSpec;
+use delaybridge_model::QueueSpec;
 
 /// Queues that are read at the same time.
 const SIDE_BY_SIDE: usize = 64;

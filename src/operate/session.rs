@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 
 use super::error::{Attempted, Error};
 use super::plural;
-use crate::model::{Config, QueueSpec};
+use delaybridge_model::{Config, QueueSpec};
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::{DeadLetter, Ledger, Order, Place};
 use delaybridge_link::RedisTarget;

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::model::QueueSpec;
+use delaybridge_model::QueueSpec;
 use crate::pipeline::deliver::dispatch::Dispatch;
 use crate::pipeline::deliver::key_queues::KeyQueues;
 use crate::pipeline::deliver::sink_handle::SinkHandle;

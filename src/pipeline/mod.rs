@@ -11,6 +11,8 @@ pub mod active;
 pub mod claim;
 pub mod dead_letters;
 pub mod deliver;
+#[cfg(debug_assertions)]
+pub mod fault_injection;
 pub mod gate;
 pub mod leases;
 pub mod limits;

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::model::{MaxInFlight, QueueSpec, RouteSpec};
+use delaybridge_model::{MaxInFlight, QueueSpec, RouteSpec};
 use crate::pipeline::claim::alarm::Alarm;
 use crate::pipeline::claim::progress::ClaimProgress;
 use crate::pipeline::deliver::destinations::DestinationKey;

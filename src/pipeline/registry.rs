@@ -23,7 +23,7 @@ use std::time::Duration;
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
-use crate::model::{Mode, QueueSpec};
+use delaybridge_model::{Mode, QueueSpec};
 use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 use crate::pipeline::process::Process;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::Mode;
+use delaybridge_model::Mode;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use delaybridge::config;
-use delaybridge::model::{QueueSpec, Routed};
+use delaybridge_model::{QueueSpec, Routed};
 use delaybridge_core::message::MessageId;
 use delaybridge_core::route::ElementInfo;
 use delaybridge_ledger::claims::Element;

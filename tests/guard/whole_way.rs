@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaybridge::config;
-use delaybridge::model::QueueSpec;
+use delaybridge_model::QueueSpec;
 use delaybridge::pipeline::active::ActiveQueue;
 use delaybridge::pipeline::claim::{claimer, claimers};
 use delaybridge::pipeline::deliver::sink_handle::SinkHandle;

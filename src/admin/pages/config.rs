@@ -13,7 +13,7 @@ use crate::api::call::Call;
 use crate::api::problem::Problem;
 use crate::api::reply::Reply;
 use crate::config::describe_json;
-use crate::model::Config;
+use delaybridge_model::Config;
 
 /// Queues that are shown with all of their settings; each has a page of its own.
 const QUEUES: usize = 50;

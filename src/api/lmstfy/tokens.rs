@@ -19,7 +19,7 @@ use crate::api::fields::JsonFields;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
-use crate::model::RequestRate;
+use delaybridge_model::RequestRate;
 use delaybridge_jobs::{MadeToken, TokenLimits};
 
 /// lmstfy's clients may name a pool in front of the token; there is one.

@@ -187,7 +187,7 @@ async fn bodies_that_are_announced_and_do_not_come_keep_nobody_out() {
 async fn a_token_makes_only_so_many_topics() {
     let dir = tempfile::tempdir().unwrap();
     let file = tokens(&dir, "shop");
-    let bounds = |spec: &mut crate::model::ApiSpec| {
+    let bounds = |spec: &mut delaybridge_model::ApiSpec| {
         spec.tokens_file = Some(file.clone());
         spec.max_topics_per_token = Some(3);
     };
@@ -219,7 +219,7 @@ async fn a_token_makes_only_so_many_topics() {
 #[tokio::test]
 async fn a_caller_may_ask_so_often() {
     let world =
-        World::with(|spec| spec.max_rate = Some(crate::model::RequestRate::per_second(5.0)), JobSettings::default())
+        World::with(|spec| spec.max_rate = Some(delaybridge_model::RequestRate::per_second(5.0)), JobSettings::default())
             .await;
     let mut client = world.client().await;
     for _ in 0..5 {
@@ -339,9 +339,9 @@ async fn a_page_in_a_browser_cannot_reach_a_server_without_tokens() {
 async fn a_page_in_a_browser_makes_no_tokens() {
     let dir = tempfile::tempdir().unwrap();
     let file = tokens(&dir, "shop");
-    let admin = |spec: &mut crate::model::ApiSpec| {
+    let admin = |spec: &mut delaybridge_model::ApiSpec| {
         spec.tokens_file = Some(file);
-        spec.faces = vec![crate::model::Face::LmstfyAdmin];
+        spec.faces = vec![delaybridge_model::Face::LmstfyAdmin];
     };
     let world = World::with(admin, JobSettings::default()).await;
     let make = async |headers: &[(&str, &str)]| {

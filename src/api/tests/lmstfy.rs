@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Answer, World};
-use crate::model::Face;
+use delaybridge_model::Face;
 use delaybridge_jobs::JobSettings;
 
 /// A client of a namespace.

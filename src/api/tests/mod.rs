@@ -20,7 +20,7 @@ pub(crate) use self::client::{Answer, Client};
 use super::HttpApi;
 use super::listener::ApiListener;
 use super::server::serve;
-use crate::model::{ApiSpec, Face};
+use delaybridge_model::{ApiSpec, Face};
 use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
 use delaybridge_link::test_server::TestServer;
 use delaybridge_link::{Link, LinkOptions, Subscriber};

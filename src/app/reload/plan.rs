@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::config::Loaded;
-use crate::model::{Config, Difference, Parts};
+use delaybridge_model::{Config, Difference, Parts};
 use delaybridge_settings::problem::Problem;
 
 /// A configuration that can replace the running one, and the difference between them.

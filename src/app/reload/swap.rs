@@ -20,7 +20,7 @@ use super::plan::Plan;
 use crate::app::group::Group;
 use crate::app::sinks::{ByName, Sinks};
 use crate::app::tasks::forward;
-use crate::model::{Config, QueueSpec};
+use delaybridge_model::{Config, QueueSpec};
 use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::process::Process;
 use crate::pipeline::retire;

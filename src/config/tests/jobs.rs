@@ -1,9 +1,9 @@
 //! `jobs`: its listeners, and what topics have.
 
 use crate::config::load_str;
-use crate::model::Face;
+use delaybridge_model::Face;
 
-fn loaded(jobs: &str) -> Result<crate::model::Config, String> {
+fn loaded(jobs: &str) -> Result<delaybridge_model::Config, String> {
     let text = format!("redis: {{ url: 'redis://h' }}\njobs: {jobs}\n");
     load_str(&text, "c.yaml", &|_| None).map(|loaded| loaded.config).map_err(|errors| errors.to_string())
 }

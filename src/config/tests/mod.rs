@@ -18,7 +18,7 @@ mod yaml;
 mod zset;
 
 use super::*;
-use crate::model::*;
+use delaybridge_model::*;
 
 /// A file that can be run; rows of the tables below replace parts of it.
 const GOOD: &str = "\

@@ -2,7 +2,7 @@
 
 use crate::api::named::NamedTokens;
 use crate::config::tables::admin;
-use crate::model::AdminSpec;
+use delaybridge_model::AdminSpec;
 use delaybridge_settings::reader::{Needs, Section};
 
 /// Reads the section. `None` where nothing can be built; what is wrong is reported.

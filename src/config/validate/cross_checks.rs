@@ -11,7 +11,7 @@ use super::queue::QueueDraft;
 use super::retry::PolicyDraft;
 use super::sink::SinkDraft;
 use crate::config::tables::top;
-use crate::model::{MaxInFlight, ProcessLimits, RouteSpec, Servers};
+use delaybridge_model::{MaxInFlight, ProcessLimits, RouteSpec, Servers};
 use delaybridge_jobs::JobSettings;
 use delaybridge_settings::keys::nearest;
 use delaybridge_settings::reader::{Section, clip};

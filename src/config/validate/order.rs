@@ -4,7 +4,7 @@ use redisson_codecs::Coding;
 
 use super::destination::DestinationDraft;
 use crate::config::tables::queue;
-use crate::model::{Mode, Ordered, RouteSpec};
+use delaybridge_model::{Mode, Ordered, RouteSpec};
 use delaybridge_settings::reader::Section;
 use delaybridge_source::SourceConfig;
 use delaybridge_source::job_pool::JobPoolSpec;

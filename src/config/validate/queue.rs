@@ -11,7 +11,7 @@ use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
 use super::sink::SinkDraft;
 use crate::config::tables::{queue, source as table, top};
-use crate::model::{
+use delaybridge_model::{
     MaxInFlight, Mode, ONLY, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
 use delaybridge_link::config::durability;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::tables::{retry, top};
-use crate::model::RetryPolicy;
+use delaybridge_model::RetryPolicy;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::show_duration;

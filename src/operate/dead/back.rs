@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::aside::{Broken, BrokenFile, Imported};
 use super::import::{PAST_IT, put};
-use crate::model::Config;
+use delaybridge_model::Config;
 use crate::operate::content::base64;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::pause::paused;

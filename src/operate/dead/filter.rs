@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::model::QueueSpec;
+use delaybridge_model::QueueSpec;
 use crate::operate::element::KILLED;
 use crate::operate::error::Error;
 use crate::operate::plural::similar;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::QueueSpec;
+use delaybridge_model::QueueSpec;
 use crate::operate::content::Content;
 use crate::operate::peek::{PeekState, routes_of};
 use crate::operate::session::Queue;

@@ -21,7 +21,7 @@ pub use self::moving::import;
 use super::content::Content;
 use super::error::Error;
 use super::session::{Session, connected, redis};
-use crate::model::Config;
+use delaybridge_model::Config;
 pub use delaybridge_jobs::NewJob;
 use delaybridge_jobs::{
     self, Added, Allowed, Dispenser, JobError, JobId, JobInfo, JobQueue, JobSettings, JobState, Limits, LocalId,

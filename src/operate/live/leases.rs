@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Health, LiveFinding, finding};
-use crate::model::QueueSpec;
+use delaybridge_model::QueueSpec;
 use crate::operate::error::explained;
 use crate::operate::session::Queue;
 use delaybridge_core::clock::Instant;

@@ -14,7 +14,7 @@ use super::error::explained;
 use super::plural;
 use super::queue_state::{self, QueueState};
 use super::session::{self, Queue, everywhere, redis};
-use crate::model::{Config, Mode, QueueSpec};
+use delaybridge_model::{Config, Mode, QueueSpec};
 use delaybridge_link::rights::{Dialect, Grant, Missing, Rules};
 use delaybridge_link::{Conn, LinkError, Redis, missing_rights, whoami};
 use delaybridge_source::SourceConfig;

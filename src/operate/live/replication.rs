@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Health, LiveFinding, finding};
-use crate::model::QueueSpec;
+use delaybridge_model::QueueSpec;
 use crate::operate::error::explained;
 use delaybridge_link::{Conn, Version, replication, storage};
 use delaybridge_link::{Durability, RedisTarget};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::{Layout, name};
-use crate::model::{OnDecodeError, QueueSpec};
+use delaybridge_model::{OnDecodeError, QueueSpec};
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::peek::PeekState;
 use crate::operate::session::Queue;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::model::Mode;
+use delaybridge_model::Mode;
 use crate::pipeline::process::Process;
 use crate::pipeline::registry::QueueRegistry;
 use delaybridge_core::clock::{Asked, Instant, Skew};

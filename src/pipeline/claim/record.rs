@@ -24,11 +24,11 @@ use delaybridge_spans::Traces;
 
 /// Whether neighbours are taken along, which the rule above forbids: for the tests of those that must notice it.
 #[cfg(debug_assertions)]
-pub(in crate::pipeline) use crate::fault_injection::takes_neighbours_along;
+pub(crate) use crate::pipeline::fault_injection::takes_neighbours_along;
 
 /// No release build does.
 #[cfg(not(debug_assertions))]
-pub(in crate::pipeline) const fn takes_neighbours_along() -> bool {
+pub(crate) const fn takes_neighbours_along() -> bool {
     false
 }
 
@@ -163,7 +163,7 @@ pub enum Unwritten {
 
 /// The state of a claim after some of its elements have left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::pipeline) enum ClaimEnd {
+pub(crate) enum ClaimEnd {
     /// Elements are in hand, or have verdicts to be written.
     Open,
     /// Nothing is left in it.
@@ -199,7 +199,7 @@ impl std::fmt::Debug for Claim {
 impl Claim {
     /// The claim of these contents. `room` is what was reserved for it: what is not needed is released, what is missing is
     /// taken all the same.
-    pub(in crate::pipeline) fn new(queue: &Arc<Queue>, taken: ClaimContents, mut room: RoomReserved) -> Arc<Claim> {
+    pub(crate) fn new(queue: &Arc<Queue>, taken: ClaimContents, mut room: RoomReserved) -> Arc<Claim> {
         let ClaimContents { name, not_after_ms, may_repeat, elements, complete, deadline, history } = taken;
         let bytes = elements.iter().map(|element| element.room()).sum();
         // Bodies go with their elements, each by a verdict of its own.
@@ -417,7 +417,7 @@ impl Claim {
     }
 
     /// Ends these elements, because their verdicts were answered, and releases their room.
-    pub(in crate::pipeline) fn ended(&self, places: impl IntoIterator<Item = usize>) -> ClaimEnd {
+    pub(crate) fn ended(&self, places: impl IntoIterator<Item = usize>) -> ClaimEnd {
         let end = |stage| match stage {
             ElementStage::OnItsWay(ending) => Some(ElementStage::Ended(ending)),
             _ => None,
@@ -429,7 +429,7 @@ impl Claim {
     }
 
     /// Drops an element whose lease is over: it stays in Redis.
-    pub(in crate::pipeline) fn stale(&self, place: usize) -> ClaimEnd {
+    pub(crate) fn stale(&self, place: usize) -> ClaimEnd {
         self.leave([place], |stage| (stage == ElementStage::InHand).then_some(ElementStage::Stale))
     }
 

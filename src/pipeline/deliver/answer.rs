@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::model::Unroutable;
+use delaybridge_model::Unroutable;
 use crate::pipeline::queue::{Queue, SinkRoute};
 use crate::pipeline::settle::judge::{self, SinkAnswer, Stop};
 use delaybridge_core::message::{About, Class, Failure, Outcome};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::model::RetryPolicy;
+use delaybridge_model::RetryPolicy;
 use crate::pipeline::claim::claimed::ClaimedElement;
 use crate::pipeline::claim::element::ElementState;
 use crate::pipeline::deliver::redact::redacted;

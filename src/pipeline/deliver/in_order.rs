@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::model::Ordered;
+use delaybridge_model::Ordered;
 use crate::pipeline::claim::batch::ClaimBatch;
 use crate::pipeline::claim::claimed::ClaimedElement;
 use crate::pipeline::claim::record::Claim;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redisson_codecs::{DecodeError, Payload};
 
-use crate::model::{OnDecodeError, OnExpired, QueueSpec, RouteSpec, Routed};
+use delaybridge_model::{OnDecodeError, OnExpired, QueueSpec, RouteSpec, Routed};
 use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_core::route::ElementInfo;

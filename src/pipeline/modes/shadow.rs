@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::model::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec};
+use delaybridge_model::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::registry::QueueRegistry;
 use delaybridge_core::clock::Instant;
@@ -229,16 +229,22 @@ fn describe(to: &RouteSpec, destination: &Destination) -> String {
 
 #[cfg(test)]
 mod tests {
+    use delaybridge_core::template::Template;
+    use delaybridge_link::Side;
+    use delaybridge_model::{Mode, OnDecodeError};
+    use delaybridge_sink_redis::KeyTarget;
+    use redisson_codecs::Codec;
+
     use super::*;
-    use crate::config;
+    use crate::pipeline::tests;
     use crate::pipeline::tests::world::World;
 
-    fn spec(rest: &str) -> Arc<QueueSpec> {
-        let text = format!(
-            "redis: {{ url: 'redis://h' }}\nsinks: {{ out: {{ redis: {{ list: 'l:${{payload.a:-none}}' }} }}, fix: {{ stdout: }} }}\n\
-             queues:\n  q:\n    source: {{ redisson: {{ name: n }} }}\n    mode: shadow\n    codec: json\n{rest}    to: [{{ sink: out }}, {{ sink: fix }}]\n"
-        );
-        config::load_str(&text, "c.yaml", &|_| None).unwrap().config.queues.remove(0)
+    /// A queue to a list that the payload names, and to standard output.
+    fn queue() -> QueueSpec {
+        let fix = tests::route("fix");
+        let list = Template::compile("l:${payload.a:-none}").expect("a template");
+        let out = RouteSpec { sink: "out".into(), target: Arc::new(KeyTarget::list(list, Side::Right, false)), ..fix.clone() };
+        QueueSpec { codec: Codec::Json.into(), mode: Mode::Shadow, to: vec![out, fix].into(), ..tests::spec(&[]) }
     }
 
     /// A look ends after so many elements; the next one continues, also within one millisecond.
@@ -264,24 +270,24 @@ mod tests {
     #[test]
     fn the_fate_is_what_delivery_would_have_made_of_it() {
         let element = |payload: &str| Ok(Bytes::from(payload.to_owned()));
-        let check = |rest: &str, element: Result<Bytes, NoPayload>, expected: Result<&str, Fate>| {
+        let check = |queue: QueueSpec, element: Result<Bytes, NoPayload>, expected: Result<&str, Fate>| {
             let got = fate(
-                &spec(rest),
+                &queue,
                 &delaybridge_core::message::MessageId(*b"RANDOM8B").into(),
                 element,
                 None,
                 1_000,
                 9_000,
             );
-            assert_eq!(got.map(|all| all.join(", ")).map_err(|(fate, _)| fate), expected.map(str::to_owned), "{rest}");
+            assert_eq!(got.map(|all| all.join(", ")).map_err(|(fate, _)| fate), expected.map(str::to_owned));
         };
-        check("", element("{\"a\":\"x\"}"), Ok("out: chosen by the payload, fix: stdout"));
-        check("", element("{}"), Ok("out: chosen by the payload, fix: stdout"));
-        check("", element("oops"), Err(Fate::DeadLetter));
-        check("    on_decode_error: hold\n", element("oops"), Err(Fate::Hold));
-        check("    on_decode_error: forward_raw\n", element("oops"), Ok("out: chosen by the payload, fix: stdout"));
-        check("", Err(NoPayload::Missing), Err(Fate::DeadLetter));
-        check("    max_lateness: 7s\n", element("{}"), Err(Fate::DeadLetter));
-        check("    max_lateness: 9s\n", element("{}"), Ok("out: chosen by the payload, fix: stdout"));
+        check(queue(), element("{\"a\":\"x\"}"), Ok("out: chosen by the payload, fix: stdout"));
+        check(queue(), element("{}"), Ok("out: chosen by the payload, fix: stdout"));
+        check(queue(), element("oops"), Err(Fate::DeadLetter));
+        check(QueueSpec { on_decode_error: OnDecodeError::Hold, ..queue() }, element("oops"), Err(Fate::Hold));
+        check(QueueSpec { on_decode_error: OnDecodeError::ForwardRaw, ..queue() }, element("oops"), Ok("out: chosen by the payload, fix: stdout"));
+        check(queue(), Err(NoPayload::Missing), Err(Fate::DeadLetter));
+        check(QueueSpec { max_lateness: Some(Duration::from_secs(7)), ..queue() }, element("{}"), Err(Fate::DeadLetter));
+        check(QueueSpec { max_lateness: Some(Duration::from_secs(9)), ..queue() }, element("{}"), Ok("out: chosen by the payload, fix: stdout"));
     }
 }

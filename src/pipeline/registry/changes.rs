@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{QueueCounts, QueueRegistry, QueueSlot, RegistryState};
-use crate::model::{Mode, QueueSpec};
+use delaybridge_model::{Mode, QueueSpec};
 use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::deliver::sink_handle::SinkHandle;
 

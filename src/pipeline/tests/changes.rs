@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::rest::Many;
 use super::*;
-use crate::model::Ordered;
+use delaybridge_model::Ordered;
 use crate::pipeline::retire;
 use delaybridge_testing::memory::{Fault, Op};
 

@@ -2,7 +2,7 @@
 //! under its name again, while its process still waits for others of the claim.
 
 use super::*;
-use crate::model::Ordered;
+use delaybridge_model::Ordered;
 
 const RETURNED: &str = "delaybridge_returned_messages_total{queue=\"q\"}";
 const MISSING: &str = "delaybridge_missing_messages_total{queue=\"q\"}";

@@ -32,7 +32,7 @@ use std::time::Duration;
 use redisson_codecs::Codec;
 
 use self::world::{Bridge, World, eventually, within};
-use crate::model::{
+use delaybridge_model::{
     MaxInFlight, Mode, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
 use delaybridge_core::clock::Instant;
@@ -73,7 +73,7 @@ fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
     let to = sinks.iter().map(|(name, _)| route(name));
     QueueSpec {
         durability: None,
-        redis: crate::model::ONLY.into(),
+        redis: delaybridge_model::ONLY.into(),
         mode: Mode::Deliver,
         id: "q".into(),
         source: Arc::new(RedissonSpec {

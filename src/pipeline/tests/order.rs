@@ -1,7 +1,7 @@
 //! Queues in order: nothing overtakes, through retries, outages, deaths of processes and changes of the daemon that delivers.
 
 use super::*;
-use crate::model::Ordered;
+use delaybridge_model::Ordered;
 use crate::pipeline::tests::world::Trouble;
 use delaybridge_core::template::Template;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest, TakeOverReply, TakeOverRequest};

@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use delaybridge::config::load_str;
-use delaybridge::model::Config;
+use delaybridge_model::Config;
 use delaybridge::operate::acl::{AclPurpose, AclVersion, User, users};
 use delaybridge_link::SentinelTarget;
 use delaybridge_link::{RedisEndpoint, RedisTarget};

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::super::name;
 use super::{ConfirmedElement, KeptCount, Layout, RestoreOptions, Stay, entry, refusal};
-use crate::model::Config;
+use delaybridge_model::Config;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::release;
 use crate::operate::session::Queue;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::model::{RetryPolicy, Unroutable};
+use delaybridge_model::{RetryPolicy, Unroutable};
 use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::message::{Class, Failure, Outcome};

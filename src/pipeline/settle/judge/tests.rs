@@ -176,7 +176,7 @@ fn what_one_destination_refuses_holds_no_other() {
 
 #[test]
 fn a_destination_that_payloads_chose_is_given_up_after_its_time_if_it_never_worked() {
-    use crate::model::{OnUnroutable, Unroutable};
+    use delaybridge_model::{OnUnroutable, Unroutable};
     let check = |after: Option<u64>, action, lasted, worked, expected| {
         let policy = Unroutable { after: after.map(Duration::from_secs), action };
         assert_eq!(

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::wire::{Trouble, Wire};
 use super::{FakeSink, MINUTE, id, spec};
-use crate::model::QueueSpec;
+use delaybridge_model::QueueSpec;
 use crate::pipeline::active::ActiveQueue;
 use crate::pipeline::claim::{claimer, pollers};
 use crate::pipeline::dead_letters::forwarder;
@@ -112,14 +112,14 @@ impl World {
                     cut: wire.is_cut(),
                 });
                 #[cfg(debug_assertions)]
-                let own = crate::fault_injection::sink(own);
+                let own = crate::pipeline::fault_injection::sink(own);
                 let (events, gates) = (events.sink(&name), process.gates.clone());
                 Arc::new(SinkHandle::new(name, own, None, events, gates))
             })
             .collect();
         let store: Arc<dyn Store> = Arc::new(wire.clone());
         #[cfg(debug_assertions)]
-        let store = crate::fault_injection::store(store, &process.stopping);
+        let store = crate::pipeline::fault_injection::store(store, &process.stopping);
         let queue = ActiveQueue::new(Arc::new(spec), process.clone(), store, |name| {
             handles.iter().find(|handle| &*handle.name == name).cloned()
         });

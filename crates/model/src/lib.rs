@@ -1,6 +1,6 @@
 //! The model of a configuration: the queues, routes, limits and listeners that a daemon runs on.
 //!
-//! Built by [`config::load`](crate::config::load): every value has been checked, every default filled in, every template
+//! Built by `config::load` of the daemon: every value has been checked, every default filled in, every template
 //! compiled. Nothing here knows the file, its keys, or how they are read.
 
 mod daemon;

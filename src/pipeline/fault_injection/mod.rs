@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use self::lie::{Lie, planted};
 use self::sink::LyingSink;
 use self::store::LyingStore;
-use crate::model::{Ordered, QueueSpec, RetryPolicy};
+use delaybridge_model::{Ordered, QueueSpec, RetryPolicy};
 use delaybridge_sink::Sink;
 use delaybridge_source::store::Store;
 
