@@ -17,8 +17,6 @@ pub mod config;
 pub mod api;
 mod sink_kinds;
 
-
-pub mod pipeline;
 pub mod reload;
 
 pub mod config_tests;

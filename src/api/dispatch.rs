@@ -22,8 +22,8 @@ use super::router::Router;
 use super::server::{Connection, Served};
 use super::state::Api;
 use super::{dialects, routes};
-use delaybridge_model::{ApiSpec, Face};
 use delaybridge_jobs::{Dispenser, JobQueue};
+use delaybridge_model::{ApiSpec, Face};
 use delaybridge_settings::problem::ConfigErrors;
 use delaybridge_telemetry::events::api::ApiEvents;
 

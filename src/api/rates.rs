@@ -9,8 +9,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::problem::{Problem, ProblemKind};
-use delaybridge_model::RequestRate;
 use delaybridge_core::clock::Instant;
+use delaybridge_model::RequestRate;
 
 /// Callers that are remembered; those that have earned everything back are forgotten before.
 const MOST: usize = 10_000;

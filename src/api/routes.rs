@@ -13,8 +13,8 @@ use super::v1::settle::{ReleasedJob, TouchedJob};
 use super::v1::shapes::{AddedShape, AddedShapes, PoppedJobs};
 use super::v1::topics::{JobsShape, TopicShape, TopicsShape};
 use super::{lmstfy, ouqiang, v1};
-use delaybridge_model::{ApiSpec, Face};
 use delaybridge_jobs::Allowed;
+use delaybridge_model::{ApiSpec, Face};
 
 /// Our own API.
 pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;

@@ -10,9 +10,9 @@ use super::file::Reread;
 use super::lmstfy::known::{KnownTokens, TokenUse};
 use super::rates::Rates;
 use super::room::{BodyMemory, Who};
+use delaybridge_jobs::{Dispenser, JobQueue, TokenLimits};
 use delaybridge_model::ApiSpec;
 use delaybridge_model::RequestRate;
-use delaybridge_jobs::{Dispenser, JobQueue, TokenLimits};
 use delaybridge_settings::problem::ConfigErrors;
 use delaybridge_telemetry::events::api::ApiEvents;
 

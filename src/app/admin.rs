@@ -9,9 +9,9 @@ use super::tasks::named;
 use crate::admin::Admin;
 use crate::api::listener::ApiListener;
 use crate::api::server::{Served, serve};
-use delaybridge_model::Config;
-use crate::pipeline::process::Process;
 use crate::reload::ReloadHandle;
+use delaybridge_model::Config;
+use delaybridge_pipeline::process::Process;
 
 /// Binds the address and spawns the tasks that serve it, if the configuration has `http.admin`.
 pub(super) fn start(

@@ -13,7 +13,7 @@ use crate::api::room::{BodyMemory, ROOM};
 use crate::api::server::{Served, serve};
 use crate::api::tls::Certificates;
 use delaybridge_model::ApiSpec;
-use crate::pipeline::process::Process;
+use delaybridge_pipeline::process::Process;
 
 /// Starts all listeners. They share one budget of memory for request bodies.
 pub(super) fn start(

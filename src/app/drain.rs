@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::pipeline::process::Process;
-use crate::pipeline::registry::{QueueCounts, QueueRegistry};
-use crate::pipeline::watch::holders;
 use delaybridge_core::clock::Instant;
+use delaybridge_pipeline::process::Process;
+use delaybridge_pipeline::registry::{QueueCounts, QueueRegistry};
+use delaybridge_pipeline::watch::holders;
 
 /// Time between two lines about what is still in flight.
 const PROGRESS: Duration = Duration::from_secs(5);

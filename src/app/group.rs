@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 use super::sinks::ByName;
 use super::tasks::{self, Channels};
 use super::watch::{Watched, watch_redis};
-use delaybridge_model::{Config, QueueSpec};
-use crate::pipeline::process::Process;
-use crate::pipeline::registry::{QueueParts, QueueRegistry};
 use delaybridge_jobs::SCRIPTS;
 use delaybridge_link::{Durability, DurableRedis, LinkOptions, Redis, Subscriber};
+use delaybridge_model::{Config, QueueSpec};
+use delaybridge_pipeline::process::Process;
+use delaybridge_pipeline::registry::{QueueParts, QueueRegistry};
 use delaybridge_source::redis::{RedisServer, RedisStore};
 use delaybridge_source::store::Store;
 
@@ -81,7 +81,7 @@ pub(super) fn options(config: &Config, name: &str) -> LinkOptions {
 fn registry(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByName) -> QueueRegistry {
     let queues = config.queues_on(redis.name());
     #[cfg(debug_assertions)]
-    let queues: Vec<_> = queues.iter().map(crate::pipeline::fault_injection::spec).collect();
+    let queues: Vec<_> = queues.iter().map(delaybridge_pipeline::fault_injection::spec).collect();
     let options = options(config, redis.name());
     let durable = Mutex::new(HashMap::<Durability, DurableRedis>::new());
     // Additional connections for queues with durable claims, one for each durability setting.
@@ -101,7 +101,7 @@ fn registry(config: &Config, process: &Arc<Process>, redis: &Redis, sinks: ByNam
             let durable = spec.durability.as_deref().copied().map(&beside);
             let store: Arc<dyn Store> = Arc::new(store.durable(durable.as_ref()));
             #[cfg(debug_assertions)]
-            let store = crate::pipeline::fault_injection::store(store, &stopping);
+            let store = delaybridge_pipeline::fault_injection::store(store, &stopping);
             store
         }
     };

@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 
 use super::resting::Resting;
 use super::tasks::named;
-use delaybridge_model::Config;
-use crate::pipeline::process::Process;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs::{Aged, Dispenser, JobQueue, SCRIPTS, Tick, Topic, WAKE};
 use delaybridge_link::{Redis, Subscriber};
+use delaybridge_model::Config;
+use delaybridge_pipeline::process::Process;
 use delaybridge_telemetry::jobs::{JobEvents, JobSizes};
 use delaybridge_telemetry::labels::JobEnd;
 use delaybridge_telemetry::status::{Heartbeat, Topics};

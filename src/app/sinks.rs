@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::pipeline::deliver::probes;
-use crate::pipeline::deliver::sink_handle::SinkHandle;
-use crate::pipeline::process::Process;
 use delaybridge_link::Redis;
+use delaybridge_pipeline::deliver::probes;
+use delaybridge_pipeline::deliver::sink_handle::SinkHandle;
+use delaybridge_pipeline::process::Process;
 use delaybridge_sink::SinkSpec;
 
 /// Sinks by their names.
@@ -43,7 +43,7 @@ impl Sinks {
         let (events, gates) = (process.events.sink(&spec.name), process.gates.clone());
         let sink = spec.connect(redis);
         #[cfg(debug_assertions)]
-        let sink = crate::pipeline::fault_injection::sink(sink);
+        let sink = delaybridge_pipeline::fault_injection::sink(sink);
         let handle = Arc::new(SinkHandle::new(spec.name.clone(), sink, spec.max_rate, events, gates));
         process.spawn("sink probe", probes::run(handle.clone(), process.stopping.clone()));
         process.spawn("sink watch", watch(process.clone(), handle.clone()));

@@ -9,14 +9,14 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch as watch_channel;
 use tokio::task::JoinSet;
 
-use delaybridge_model::Mode;
-use crate::pipeline::claim::{claimers, pollers};
-use crate::pipeline::dead_letters::forwarder;
-use crate::pipeline::leases::keeper;
-use crate::pipeline::modes::{rescue, shadow};
-use crate::pipeline::registry::QueueRegistry;
-use crate::pipeline::{upkeep, watch};
 use delaybridge_link::SubscriberEvent;
+use delaybridge_model::Mode;
+use delaybridge_pipeline::claim::{claimers, pollers};
+use delaybridge_pipeline::dead_letters::forwarder;
+use delaybridge_pipeline::leases::keeper;
+use delaybridge_pipeline::modes::{rescue, shadow};
+use delaybridge_pipeline::registry::QueueRegistry;
+use delaybridge_pipeline::{upkeep, watch};
 use delaybridge_source::{Announcement, millis};
 use delaybridge_telemetry::labels::Wakeup;
 

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use delaybridge_model::Mode;
-use crate::pipeline::process::Process;
-use crate::pipeline::registry::QueueRegistry;
 use delaybridge_ledger::Ledger;
 use delaybridge_link::{Health, LinkState, Place, Redis, missing_rights};
+use delaybridge_model::Mode;
+use delaybridge_pipeline::process::Process;
+use delaybridge_pipeline::registry::QueueRegistry;
 use delaybridge_source::competitors::{advice, blocked_consumers};
 use delaybridge_telemetry::labels::Wakeup;
 

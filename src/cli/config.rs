@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::{Failed, Global, answer, read};
 use crate::config;
-use delaybridge_model::Config;
 use crate::operate::daemon;
 use crate::operate::differences::{Differing, MOST, differences};
 use crate::operate::remote::Daemon;
+use delaybridge_model::Config;
 use delaybridge_settings::Listen;
 
 /// Show the settings in effect.

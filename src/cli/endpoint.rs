@@ -2,8 +2,8 @@
 
 use super::Failed;
 use crate::config;
-use delaybridge_model::Config;
 use delaybridge_link::RedisTarget;
+use delaybridge_model::Config;
 
 /// The settings behind a URL, read by the rules of the configuration.
 pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> Result<RedisTarget, Failed> {

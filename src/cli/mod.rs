@@ -54,8 +54,8 @@ pub use run::{RunArgs, log_warnings};
 
 pub use self::access::AccessArgs;
 use crate::config::Loaded;
-use delaybridge_model::Config;
 use crate::operate::{Queue, Session};
+use delaybridge_model::Config;
 use delaybridge_settings::problem::ConfigErrors;
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.

@@ -6,9 +6,9 @@ use redisson_codecs::JavaTypes;
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use delaybridge_model::*;
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_link::Durability;
+use delaybridge_model::*;
 use delaybridge_settings::shown;
 use delaybridge_settings::units::{show_duration, show_size};
 use delaybridge_sink::SinkSpec;

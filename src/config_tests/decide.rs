@@ -7,13 +7,13 @@ use bytes::Bytes;
 
 use super::element::OpenedElement;
 use super::{Case, Failing};
-use delaybridge_model::{QueueSpec, RetryPolicy};
-use crate::pipeline::deliver::answer::{Refusing, stop};
-use crate::pipeline::deliver::understand::{junk, routed, understand, unroutable};
-use crate::pipeline::settle::judge::{JudgedRound, SinkAnswer, Stop, judge};
-use crate::pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_core::message::{Class, Failure, FailureCode, lateness};
 use delaybridge_core::route::ElementInfo;
+use delaybridge_model::{QueueSpec, RetryPolicy};
+use delaybridge_pipeline::deliver::answer::{Refusing, stop};
+use delaybridge_pipeline::deliver::understand::{junk, routed, understand, unroutable};
+use delaybridge_pipeline::settle::judge::{JudgedRound, SinkAnswer, Stop, judge};
+use delaybridge_pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_source::NoPayload;
 
 /// The decision about an element.

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use redisson_codecs::{Codec, Coding};
 
-use delaybridge_model::QueueSpec;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Body;
+use delaybridge_model::QueueSpec;
 use delaybridge_source::jobs::JobsSpec;
 use delaybridge_source::redisson::layout::{Layout, pack};
 use delaybridge_source::{NoPayload, junk_id};

@@ -21,8 +21,8 @@ use serde::Serialize;
 pub use self::compare::Mismatch;
 pub use self::element::Given;
 pub use self::file::{Suite, read};
-use delaybridge_model::QueueSpec;
 use delaybridge_core::message::{About, Class};
+use delaybridge_model::QueueSpec;
 
 /// One case.
 #[derive(Debug, Clone)]

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::session::ledger;
-use delaybridge_model::{Config, Mode, QueueSpec, RouteSpec};
 use delaybridge_ledger::Use;
 use delaybridge_link::rights::{self, Dialect, Grant, Rules};
 use delaybridge_link::{RedisEndpoint, RedisTarget};
+use delaybridge_model::{Config, Mode, QueueSpec, RouteSpec};
 use delaybridge_sink::SinkRedis;
 use delaybridge_source::Activity;
 use delaybridge_source::job_pool::{JobPoolSpec, to_see_rivals};

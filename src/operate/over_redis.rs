@@ -12,8 +12,8 @@ use super::pause::{self, PauseChanges, PauseReason, PauseTarget, check_target};
 use super::peek::{Peek, PeekState, peek};
 use super::queues::{Queues, queues};
 use super::session::{Queue, Session, check_id, find};
-use delaybridge_model::Config;
 use delaybridge_jobs::{JobState, Topic};
+use delaybridge_model::Config;
 
 /// A configuration, and the connections to its Redis once they are needed: a mistake in an argument is reported without Redis.
 pub struct OverRedis {

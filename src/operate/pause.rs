@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::error::{Attempted, Error, QueueError, explained, may_have_run};
 use super::plural;
 use super::session::{Queue, Session, find};
-use delaybridge_model::{Config, QueueSpec};
 use delaybridge_core::clock::utc;
 pub use delaybridge_ledger::PauseEnd;
 use delaybridge_ledger::{Changed, NewPause, Pause, Pauses, Subject};
+use delaybridge_model::{Config, QueueSpec};
 use delaybridge_source::StoreError;
 
 /// Characters of a name, and of a reason.

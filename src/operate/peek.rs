@@ -10,10 +10,10 @@ use super::content::Content;
 use super::error::{Attempted, Error};
 use super::pause::{PauseState, paused_of};
 use super::session::Queue;
-use delaybridge_model::{Misfit, QueueSpec};
 use delaybridge_core::message::{Identity, MessageId};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_ledger::{DeadLetter, Place, Seen, Shape, Show};
+use delaybridge_model::{Misfit, QueueSpec};
 
 /// The elements to read.
 #[derive(Debug, Clone, Copy)]

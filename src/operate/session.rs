@@ -7,11 +7,11 @@ use futures_util::future::join_all;
 
 use super::error::{Attempted, Error};
 use super::plural;
-use delaybridge_model::{Config, QueueSpec};
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::{DeadLetter, Ledger, Order, Place};
 use delaybridge_link::RedisTarget;
 use delaybridge_link::{Conn, ConnectError, LinkOptions, Redis};
+use delaybridge_model::{Config, QueueSpec};
 use delaybridge_source::redisson::RedissonSpec;
 
 /// The name of the command line towards Redis.

@@ -4,10 +4,10 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use delaybridge::config;
-use delaybridge_model::{QueueSpec, Routed};
 use delaybridge_core::message::MessageId;
 use delaybridge_core::route::ElementInfo;
 use delaybridge_ledger::claims::Element;
+use delaybridge_model::{QueueSpec, Routed};
 use delaybridge_sink::Outbound;
 use delaybridge_source::redisson::layout::{Layout, pack};
 use delaybridge_source::redisson::open_entry;

@@ -19,8 +19,8 @@ use crate::api::fields::JsonFields;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::reply::Reply;
 use crate::api::v1::errors::problem;
-use delaybridge_model::RequestRate;
 use delaybridge_jobs::{MadeToken, TokenLimits};
+use delaybridge_model::RequestRate;
 
 /// lmstfy's clients may name a pool in front of the token; there is one.
 const POOL: &str = "default";

@@ -218,9 +218,11 @@ async fn a_token_makes_only_so_many_topics() {
 
 #[tokio::test]
 async fn a_caller_may_ask_so_often() {
-    let world =
-        World::with(|spec| spec.max_rate = Some(delaybridge_model::RequestRate::per_second(5.0)), JobSettings::default())
-            .await;
+    let world = World::with(
+        |spec| spec.max_rate = Some(delaybridge_model::RequestRate::per_second(5.0)),
+        JobSettings::default(),
+    )
+    .await;
     let mut client = world.client().await;
     for _ in 0..5 {
         assert_eq!(client.ask("GET", "/v1/topics", &[], b"").await.status, 200);

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Answer, World};
-use delaybridge_model::Face;
 use delaybridge_jobs::JobSettings;
+use delaybridge_model::Face;
 
 /// A client of a namespace.
 struct Lmstfy {

@@ -20,10 +20,10 @@ pub(crate) use self::client::{Answer, Client};
 use super::HttpApi;
 use super::listener::ApiListener;
 use super::server::serve;
-use delaybridge_model::{ApiSpec, Face};
 use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
 use delaybridge_link::test_server::TestServer;
 use delaybridge_link::{Link, LinkOptions, Subscriber};
+use delaybridge_model::{ApiSpec, Face};
 use delaybridge_telemetry::events::Events;
 
 /// A running API with a Redis of its own.

@@ -18,9 +18,9 @@ use super::group::Group;
 use super::sinks::Sinks;
 use super::systemd::Words;
 use crate::config::{Loaded, summary};
-use crate::pipeline::process::Process;
 use crate::reload::{Outcome, ReloadHandle, ReloadReport, ReloadRequest};
 use delaybridge_core::clock::Instant;
+use delaybridge_pipeline::process::Process;
 use delaybridge_settings::problem::{ConfigErrors, Problem};
 use delaybridge_telemetry::status::Refusal;
 

@@ -21,9 +21,9 @@ use crate::app::group::Group;
 use crate::app::sinks::{ByName, Sinks};
 use crate::app::tasks::forward;
 use delaybridge_model::{Config, QueueSpec};
-use crate::pipeline::active::ActiveQueue;
-use crate::pipeline::process::Process;
-use crate::pipeline::retire;
+use delaybridge_pipeline::active::ActiveQueue;
+use delaybridge_pipeline::process::Process;
+use delaybridge_pipeline::retire;
 
 /// A queue that is retired, and its successor.
 struct Leaving<'a> {

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use super::tables::{http, jobs, limits, reload, top};
 use crate::api::config as api;
-use delaybridge_model::{Config, Mode, ONLY, ProcessLimits, Servers};
 use delaybridge_jobs::config as job_queue;
+use delaybridge_model::{Config, Mode, ONLY, ProcessLimits, Servers};
 use delaybridge_settings::node::{Node, Value};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::{Context, Section};

@@ -11,11 +11,11 @@ use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
 use super::sink::SinkDraft;
 use crate::config::tables::{queue, source as table, top};
+use delaybridge_link::config::durability;
+use delaybridge_link::{Durability, hashed};
 use delaybridge_model::{
     MaxInFlight, Mode, ONLY, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
-use delaybridge_link::config::durability;
-use delaybridge_link::{Durability, hashed};
 use delaybridge_settings::keys::{Key, nearest};
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::{Scalar, Section, clip};

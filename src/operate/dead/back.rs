@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use super::aside::{Broken, BrokenFile, Imported};
 use super::import::{PAST_IT, put};
-use delaybridge_model::Config;
 use crate::operate::content::base64;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::pause::paused;
@@ -14,6 +13,7 @@ use crate::operate::progress::{Pacer, Progress, ProgressWatch};
 use crate::operate::session::{Queue, find};
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::{CAUSES, DeadLetter, Import, Order};
+use delaybridge_model::Config;
 use delaybridge_sink::{Backlog, BacklogMessage};
 use delaybridge_source::redisson::RedissonSpec;
 use delaybridge_source::redisson::layout::{Layout, pack};

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use delaybridge_model::QueueSpec;
 use crate::operate::element::KILLED;
 use crate::operate::error::Error;
 use crate::operate::plural::similar;
 use crate::operate::session::Queue;
 use delaybridge_core::message::Class;
 use delaybridge_ledger::DeadLetter;
+use delaybridge_model::QueueSpec;
 
 /// Why letters died: the reasons of the daemon, and that of an operator.
 pub const REASONS: [&str; 8] =

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use delaybridge_model::QueueSpec;
 use crate::operate::content::Content;
 use crate::operate::peek::{PeekState, routes_of};
 use crate::operate::session::Queue;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::{Body, Element};
 use delaybridge_ledger::{DeadLetter, Located, Place, sink_hash};
+use delaybridge_model::QueueSpec;
 use delaybridge_source::NoPayload;
 
 /// One element with its history. Fields that its state does not have are left out.

@@ -21,13 +21,13 @@ pub use self::moving::import;
 use super::content::Content;
 use super::error::Error;
 use super::session::{Session, connected, redis};
-use delaybridge_model::Config;
 pub use delaybridge_jobs::NewJob;
 use delaybridge_jobs::{
     self, Added, Allowed, Dispenser, JobError, JobId, JobInfo, JobQueue, JobSettings, JobState, Limits, LocalId,
     PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
 };
 use delaybridge_link::{LinkError, Redis, Subscriber};
+use delaybridge_model::Config;
 
 /// The job queue of a configuration, over a connection of its own.
 pub struct Jobs {

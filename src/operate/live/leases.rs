@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Health, LiveFinding, finding};
-use delaybridge_model::QueueSpec;
 use crate::operate::error::explained;
 use crate::operate::session::Queue;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::ClaimName;
 use delaybridge_ledger::claims_with_keys;
 use delaybridge_link::Conn;
+use delaybridge_model::QueueSpec;
 use delaybridge_source::StoreError;
 
 /// The time limit of the search through the keys of the database.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{Health, LiveFinding, finding};
-use delaybridge_model::QueueSpec;
 use crate::operate::error::explained;
 use delaybridge_link::{Conn, Version, replication, storage};
 use delaybridge_link::{Durability, RedisTarget};
+use delaybridge_model::QueueSpec;
 
 /// The first version with `WAITAOF`.
 const WAITS_FOR_DISKS: Version = Version { major: 7, minor: 2, patch: 0 };

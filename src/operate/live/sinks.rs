@@ -3,8 +3,8 @@
 use super::super::acl;
 use super::super::session::{first, redis};
 use super::{Health, LiveFinding, finding, remedy};
-use delaybridge_model::Config;
 use delaybridge_link::{Conn, Redis, missing_rights, whoami};
+use delaybridge_model::Config;
 use delaybridge_sink::{Fixed, SinkRedis, SinkSpec};
 
 /// Looks at one sink.

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::{Layout, name};
-use delaybridge_model::{OnDecodeError, QueueSpec};
 use crate::operate::error::{Attempted, Error, may_have_run};
 use crate::operate::peek::PeekState;
 use crate::operate::session::Queue;
 use delaybridge_core::message::MessageId;
+use delaybridge_model::{OnDecodeError, QueueSpec};
 use delaybridge_source::redisson::layout;
 
 /// The outcome of an offer.

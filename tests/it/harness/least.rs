@@ -12,10 +12,10 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use delaybridge::config::load_str;
-use delaybridge_model::Config;
 use delaybridge::operate::acl::{AclPurpose, AclVersion, User, users};
 use delaybridge_link::SentinelTarget;
 use delaybridge_link::{RedisEndpoint, RedisTarget};
+use delaybridge_model::Config;
 
 /// The variable that passes the password to a process, and the password.
 pub const PASSWORD: (&str, &str) = ("DELAYBRIDGE_TEST_PASSWORD", "least");

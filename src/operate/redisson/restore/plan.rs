@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::super::name;
 use super::{ConfirmedElement, KeptCount, Layout, RestoreOptions, Stay, entry, refusal};
-use delaybridge_model::Config;
 use crate::operate::error::{Attempted, Error};
 use crate::operate::release;
 use crate::operate::session::Queue;
 use delaybridge_core::message::{Class, MessageId, Origin};
 use delaybridge_ledger::claims::Element;
 use delaybridge_ledger::{Place, sink_hash};
+use delaybridge_model::Config;
 use delaybridge_source::redisson::layout;
 use delaybridge_source::redisson::{Kept, open_entry, put_back};
 

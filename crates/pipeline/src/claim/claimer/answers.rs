@@ -1,0 +1,239 @@
+//! What becomes of the answer to a claim or a takeover.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{BUSY, Claimer};
+use crate::claim::lost::Lost;
+use crate::claim::outstanding::{ClaimAnswer, ClaimCall, ClaimReplied, PendingClaim};
+use crate::claim::record::ClaimContents;
+use crate::claim::reply;
+use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, Claimed, Element, TakeOverReply};
+use delaybridge_source::StoreError;
+use delaybridge_telemetry::labels::{ReleaseReason, Stage, Wakeup};
+
+/// Waits after Redis refused claims.
+const REFUSED: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::None);
+
+/// Waits while the cluster moves the queue's slot.
+const MIGRATING: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(1), Jitter::None);
+
+impl Claimer {
+    pub(super) async fn receive(&mut self, answered: Box<ClaimAnswer>) {
+        let queue = self.queue.clone();
+        let process = &queue.process;
+        let ClaimAnswer { claim, answer, took } = *answered;
+        let most = claim.request.most();
+        self.pace.backlog = false;
+        if let ClaimCall::TakeOver(request) = &claim.request {
+            self.goes_on_after(request.old, &answer);
+        }
+        match answer {
+            Ok(
+                ClaimReplied::Claim(ClaimReply::Late { now_ms })
+                | ClaimReplied::TakeOver(TakeOverReply::Late { now_ms }),
+            ) => {
+                queue.home().observe(now_ms);
+                self.pace.came_late(claim.patience);
+                queue.refund_rate(most as u32);
+                queue.alarm.ring(Wakeup::More);
+            }
+            // Another sending of it has run: what it took is found by its name.
+            Ok(
+                ClaimReplied::Claim(ClaimReply::Twice { now_ms })
+                | ClaimReplied::TakeOver(TakeOverReply::Twice { now_ms }),
+            ) => {
+                queue.home().observe(now_ms);
+                self.lose(claim);
+            }
+            // Another daemon delivers: it may end, or release the order earlier, so the safety poll looks too.
+            Ok(ClaimReplied::Claim(ClaimReply::Standby { now_ms, until_ms })) => {
+                self.answered(now_ms, claim.patience);
+                queue.refund_rate(most as u32);
+                // What was gathered is that daemon's now.
+                if let Some(order) = &mut self.order {
+                    order.gathering = false;
+                }
+                self.expired.forget();
+                queue.stands_by(until_ms);
+                queue.alarm.next(Some(until_ms.saturating_add(1)), false);
+            }
+            Ok(ClaimReplied::Claim(ClaimReply::Claimed(claimed))) => {
+                queue.is_active();
+                process.events.metrics().script("claim").took(took);
+                self.answered(claimed.now_ms, claim.patience);
+                reply::look_at_due_times(&queue, &claimed, claim.nothing_due_ms);
+                reply::look_for_repeats(&queue, &claimed);
+                self.take_up(claimed, claim).await;
+            }
+            Ok(ClaimReplied::TakeOver(TakeOverReply::Nothing { now_ms })) => {
+                process.events.metrics().script("take_over").took(took);
+                self.answered(now_ms, claim.patience);
+                queue.refund_rate(most as u32);
+                queue.alarm.ring(Wakeup::More);
+            }
+            Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { now_ms, mut elements, unknown, damaged, .. })) => {
+                process.events.metrics().script("take_over").took(took);
+                self.answered(now_ms, claim.patience);
+                let unknown = unknown.saturating_sub(damaged.len() as u64);
+                elements.extend(damaged);
+                if unknown > 0 {
+                    queue.events.unknown_entries(unknown);
+                }
+                self.hand_over(elements, 0, unknown > 0, claim);
+                queue.alarm.ring(Wakeup::More);
+            }
+            Err(StoreError::NotSent { .. }) => {
+                queue.refund_rate(most as u32);
+                queue.alarm.ring(Wakeup::Reconnect);
+            }
+            Err(StoreError::Unknown { .. }) => self.lose(claim),
+            Err(problem) => {
+                queue.refund_rate(most as u32);
+                drop(claim);
+                // What the next one took does not wait until Redis may be asked again.
+                self.receive_all().await;
+                self.refused(&problem).await;
+            }
+        }
+    }
+
+    /// A queue in order: what comes behind a claim is taken over when nothing is left of that claim.
+    fn goes_on_after(&mut self, old: ClaimName, answer: &Result<ClaimReplied, StoreError>) {
+        match answer {
+            Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { left: 0, .. } | TakeOverReply::Nothing { .. })) => {
+                self.expired.taken_over(old);
+            }
+            // It did not run, or there is more in it than was taken.
+            Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { .. } | TakeOverReply::Late { .. }))
+            | Err(
+                StoreError::NotSent { .. }
+                | StoreError::Moving { .. }
+                | StoreError::Passing { .. }
+                | StoreError::Refused { .. },
+            ) => {}
+            // The next claim meets what is left, in its place.
+            _ if self.order.is_some() => self.expired.forget(),
+            _ => {}
+        }
+    }
+
+    /// Redis has run a claim or a takeover.
+    fn answered(&mut self, now_ms: i64, patience: Duration) {
+        self.queue.home().observe(now_ms);
+        let refused_before = self.pace.ran(patience);
+        let migrated = self.queue.slot_migrating.swap(false, Ordering::Relaxed);
+        if refused_before || migrated {
+            self.queue.resume();
+        }
+    }
+
+    fn lose(&mut self, claim: PendingClaim) {
+        let (name, not_after_ms) = (claim.request.name(), claim.request.not_after_ms());
+        self.lost.push(Lost::reply(name, not_after_ms, claim.sent.after(claim.patience), claim.room, claim.isolation));
+    }
+
+    /// Redis refuses: a key of a wrong type, a missing right. Nothing was changed.
+    pub(super) async fn refused(&mut self, problem: &StoreError) {
+        self.pulse.rest();
+        let queue = self.queue.clone();
+        queue.progress.at(Stage::Refused);
+        let migrating = matches!(problem, StoreError::Moving { .. });
+        match migrating {
+            true => queue.slot_migrates(),
+            false => queue.events.on_hold(None, "claim", "", &format!("claim: {problem}")),
+        }
+        self.pulse.extend_first |= migrating;
+        // The server may have been a replica for a while, on the same connection.
+        if let Some(order) = &mut self.order {
+            order.returned.forget();
+        }
+        if let StoreError::NotDurable { released, .. } = problem {
+            queue.events.metrics().released(ReleaseReason::NotDurable, *released);
+            if let Some(order) = self.order.as_ref().filter(|order| order.gathering && *released > 0) {
+                // What is to be the first of what is gathered has gone back.
+                order.queues.return_all();
+            }
+        }
+        let refusals = self.pace.refused();
+        let wait = match (migrating, problem.passes()) {
+            (true, _) => MIGRATING.bound(refusals),
+            (false, true) => BUSY,
+            (false, false) => REFUSED.bound(refusals),
+        };
+        queue.alarm.ring(Wakeup::Poll);
+        // In the drain a lost claim is still looked for, but not without a pause.
+        let stopping = queue.stopping.is_cancelled();
+        let end = if stopping { &queue.abandon } else { &queue.stopping };
+        // Order: the end goes first; a sleep may be left at any time.
+        tokio::select! {
+            biased;
+            () = end.cancelled() => {}
+            () = tokio::time::sleep(if stopping { BUSY } else { wait }) => {}
+        }
+    }
+
+    async fn take_up(&mut self, mut claimed: Claimed, claim: PendingClaim) {
+        let queue = self.queue.clone();
+        reply::take_damaged(&mut claimed);
+        let (most, probing) = (claim.request.most(), claim.probe.is_some());
+        let (taken, more_due) = (claimed.elements.len(), reply::more_is_due(&claimed));
+        reply::note(&queue, &claimed);
+        *queue.hints() = claimed.hints;
+        if let Some(order) = self.order.as_ref().filter(|order| order.gathering)
+            && claimed.elements.iter().any(|element| order.queues.hold_later_than(element.due_ms()))
+        {
+            // What was gathered is not before all others: those went back. There may be more of them than this claim took.
+            order.queues.return_all();
+        }
+        queue.alarm.next(claimed.next_ms, taken > 0);
+        self.hand_over(claimed.elements, claimed.retried, claimed.unreadable > 0, claim);
+        let strays = self.expired.met(&queue.leases, claimed.expired, claimed.unknown_names).await;
+        if let Some(order) = &mut self.order {
+            order.gathering = !(self.expired.is_empty() && strays.is_empty());
+            order.alone |= order.gathering && strays.iter().any(|name| name.is_suspect());
+            // Before anything is found: it would be delivered.
+            order.gather(&self.expired);
+        }
+        self.look_for(strays, claimed.now_ms);
+        // A probe that found nothing but expired leases waits for the safety poll: the gate would let it through again at
+        // once.
+        let left = taken >= most || claimed.more;
+        self.pace.backlog = left && !probing;
+        let probed_nothing = probing && taken == 0;
+        if left || !self.expired.is_empty() && !probed_nothing {
+            queue.alarm.ring(Wakeup::More);
+        } else if taken == 0 && more_due {
+            // Another daemon was faster: not again in lockstep.
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(1..5))).await;
+        }
+    }
+
+    /// Gives what was taken to the delivery. What was reserved for more is released.
+    fn hand_over(&mut self, elements: Vec<Element>, retried: usize, unreadable: bool, claim: PendingClaim) {
+        let queue = self.queue.clone();
+        if let Some(order) = self.unknown_order() {
+            // Something that is due before may have come back with the new connection.
+            order.queues.return_all();
+        }
+        let PendingClaim { request, sent, room, isolation, probe, history, .. } = claim;
+        let unused = request.most().saturating_sub(elements.len());
+        queue.refund_rate(u32::try_from(unused).unwrap_or(0));
+        if queue.give_up.is_cancelled() {
+            // Too late to write a verdict: left to its lease, and not sent.
+            return;
+        }
+        let deadline = sent.after(queue.spec.lease);
+        let (name, not_after_ms) = (request.name(), request.not_after_ms());
+        if !elements.is_empty() {
+            self.linger(sent);
+        }
+        let may_repeat = name.expiries > 0;
+        let taken =
+            ClaimContents { name, not_after_ms, may_repeat, elements, complete: !unreadable, deadline, history };
+        if let Some(batch) = reply::accept(&queue, taken, retried, (room, isolation, probe)) {
+            queue.dispatch.push(batch);
+        }
+    }
+}

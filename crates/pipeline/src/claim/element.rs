@@ -1,0 +1,139 @@
+//! The state of one claimed element, until it has a verdict.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::claim::isolation::Isolation;
+use crate::claim::record::Claim;
+use crate::gate::GateProbe;
+use crate::limits::growth::Growth;
+use crate::queue::Queue;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Identity, lateness};
+use delaybridge_ledger::claims::{Element, Header, Writer};
+use delaybridge_source::NoPayload;
+
+/// The element, while it has no verdict.
+#[derive(Debug)]
+pub struct ElementState {
+    /// The claim that holds the element.
+    pub claim: Arc<Claim>,
+    /// The place of the element in its claim.
+    pub place: usize,
+    /// The element as it is in Redis.
+    pub element: Element,
+    /// The header that is written with every verdict that keeps the element.
+    pub header: Header,
+    /// The identity of the element.
+    pub id: Identity,
+    /// The payload that the application offered; junk has none.
+    pub payload: Result<Bytes, NoPayload>,
+    /// Whether the element finds out if something works again.
+    pub probe: Option<GateProbe>,
+    /// The time of the claim; the due time, if the claim was ahead of that.
+    pub since: Instant,
+    /// The room of its bodies, while they are there.
+    growth: Option<Growth>,
+    isolation: Option<Isolation>,
+}
+
+impl ElementState {
+    /// The element at this place of a claim. `None` if the claim has no such place.
+    pub fn new(
+        claim: &Arc<Claim>,
+        place: usize,
+        isolation: Option<Isolation>,
+        probe: Option<GateProbe>,
+    ) -> Option<ElementState> {
+        let element = claim.element(place)?;
+        let (id, payload) = claim.queue.store.open_element(&element);
+        let mut header = element.header();
+        // The entry keeps that when the claim is gone.
+        header.doubt |= claim.may_repeat;
+        header.writer = Writer {
+            owner: claim.queue.store.owner(),
+            claim: claim.name.number,
+            place: u32::try_from(place + 1).unwrap_or(u32::MAX),
+        };
+        Some(ElementState {
+            claim: claim.clone(),
+            place,
+            header,
+            element,
+            id,
+            payload,
+            probe,
+            since: claim.since,
+            growth: None,
+            isolation,
+        })
+    }
+
+    /// The context of the queue.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.claim.queue
+    }
+
+    /// Whether its body came with the claim, as far as there is one.
+    pub fn has_room(&self) -> bool {
+        !matches!(self.payload, Err(NoPayload::NoRoom))
+    }
+
+    /// Takes room for bodies of so many bytes beyond what came, if there is any.
+    pub fn grow(&mut self, bytes: u64) -> bool {
+        let (queue, alone) = (self.claim.queue.clone(), matches!(self.isolation, Some(Isolation::Alone(_))));
+        if bytes == 0 {
+            queue.budget.grew(self.element.weight() as u64, 0);
+            return true;
+        }
+        let growth =
+            self.growth.get_or_insert_with(|| Growth::none(&queue.budget, queue.process.budget_of(&queue.spec.redis)));
+        let grown = match alone {
+            true => {
+                growth.take_anyway(bytes);
+                true
+            }
+            false => growth.take(bytes),
+        };
+        if grown {
+            growth.settle();
+            queue.budget.grew(self.element.weight() as u64, bytes);
+        }
+        grown
+    }
+
+    /// Waits for such room, as far as an element that must be alone is concerned not in flight: it may have the room.
+    pub async fn wait_for_room(&mut self, bytes: u64) {
+        let queue = self.claim.queue.clone();
+        self.leave_shared();
+        self.growth = Some(Growth::of(&queue.budget, queue.process.budget_of(&queue.spec.redis), bytes).await);
+        self.join_shared().await;
+    }
+
+    /// Releases the room of its bodies, which are gone.
+    pub fn shrink(&mut self) {
+        self.growth = None;
+    }
+
+    /// Leaves what is in flight, as far as an element that must be alone is concerned.
+    pub fn leave_shared(&mut self) {
+        if let Some(Isolation::Shared(_)) = self.isolation {
+            self.isolation = None;
+        }
+    }
+
+    /// Is in flight again after [`leave_shared`](ElementState::leave_shared); waits while something else must be alone.
+    pub async fn join_shared(&mut self) {
+        if self.isolation.is_none() {
+            let process = self.queue().process.clone();
+            self.isolation = Some(Isolation::of(&process, false).await);
+        }
+    }
+
+    /// The lateness of the element by Redis's clock; `None` for elements without a due time.
+    pub fn lateness(&self) -> Option<Duration> {
+        lateness(self.header.due_ms()?, self.queue().home().now_ms())
+    }
+}

@@ -1,0 +1,203 @@
+//! Claims with a lost reply: if they ran, their elements are in Redis under our name (R5).
+//!
+//! The same for claims of ours that turn up again because their elements were dropped here: their leases were over when
+//! their turn came, and no other process took them over.
+
+use std::time::Duration;
+
+use crate::active::ActiveQueue;
+use crate::claim::batch::ClaimBatch;
+use crate::claim::isolation::Isolation;
+use crate::claim::record::ClaimContents;
+use crate::leases::Forgotten;
+use crate::limits::budget::Room;
+use crate::limits::reserved::RoomReserved;
+use crate::queue::Queue;
+use delaybridge_core::clock::Instant;
+use delaybridge_ledger::claims::{ClaimName, Contents};
+use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES};
+use delaybridge_link::History;
+use delaybridge_source::StoreError;
+use delaybridge_telemetry::labels::ClaimLabel;
+
+/// The time beyond its patience in which a claim is waited for by our own clock: a millisecond each way, and a busy machine.
+const SLACK: Duration = Duration::from_millis(500);
+
+/// A claim that is looked for.
+pub struct Lost {
+    name: ClaimName,
+    not_after_ms: i64,
+    /// The point from which it cannot run any more by our own clock.
+    over_at: Instant,
+    /// The room and the guard that the claim was made with. None for one that turned up again: it gets them when its turn comes, and holds
+    /// nothing until then.
+    means: Option<(RoomReserved, Isolation)>,
+    /// Whether its elements may have been delivered before.
+    may_repeat: bool,
+}
+
+/// The outcome of a look for a lost claim.
+pub enum Looked {
+    /// The claim is found, or it never ran.
+    Found,
+    /// Look again.
+    Again,
+    /// Redis refuses.
+    Refused(StoreError),
+}
+
+impl Lost {
+    /// A claim or takeover with a lost reply, with its reservations.
+    ///
+    /// It cannot run after `not_after_ms` by Redis's clock, which is `patience_over` by our own if the clock has not changed.
+    pub fn reply(
+        name: ClaimName,
+        not_after_ms: i64,
+        patience_over: Instant,
+        room: RoomReserved,
+        isolation: Isolation,
+    ) -> Self {
+        let over_at = patience_over.after(SLACK);
+        Lost { name, not_after_ms, over_at, means: Some((room, isolation)), may_repeat: name.expiries > 0 }
+    }
+
+    /// A claim of ours that is not here, with a lease that was over at this Redis time. `left`: what is in it was left there,
+    /// and not sent.
+    pub fn stray(name: ClaimName, seen_ms: i64, left: bool) -> Self {
+        Lost { name, not_after_ms: seen_ms.saturating_sub(1), over_at: Instant::now(), means: None, may_repeat: !left }
+    }
+
+    /// A claim that the queue before this one, in the same process, has left.
+    pub fn forgotten(claim: Forgotten, now_ms: i64) -> Self {
+        let Forgotten { name, not_after_ms, may_repeat } = claim;
+        let runs_ms = not_after_ms.saturating_sub(now_ms).try_into().unwrap_or(0);
+        let over_at = Instant::now().after(Duration::from_millis(runs_ms)).after(SLACK);
+        Lost { name, not_after_ms, over_at, means: None, may_repeat }
+    }
+
+    /// The claim as the queue that follows is to know it.
+    pub fn forget(&self) -> Forgotten {
+        Forgotten { name: self.name, not_after_ms: self.not_after_ms, may_repeat: self.may_repeat }
+    }
+
+    /// The name of the claim.
+    pub fn name(&self) -> ClaimName {
+        self.name
+    }
+
+    /// Whether it holds what others may wait for, and so goes before those that do not.
+    pub fn holds(&self) -> bool {
+        self.means.is_some()
+    }
+
+    /// Gives back what others may wait for, while Redis cannot be asked: it may be away for long, and queues on another Redis
+    /// need the same. Its turn comes as that of one that turned up again.
+    pub fn yields(&mut self) {
+        self.means = None;
+    }
+
+    /// Looks once, and takes up what it finds.
+    pub async fn look(&mut self, queue: &ActiveQueue) -> Looked {
+        let process = &queue.process;
+        if self.means.is_none() {
+            // Order: the end goes first; a place in a line may be left at any time.
+            self.means = tokio::select! {
+                biased;
+                () = queue.abandon.cancelled() => return Looked::Again,
+                means = means(queue, self.name) => Some(means),
+            };
+        }
+        let (sent, history) = (Instant::now(), queue.home().history());
+        let extended = match queue.store.extend(queue.spec.lease, &[self.name]).await {
+            Ok(extended) => extended,
+            Err(problem) => return unanswered(problem),
+        };
+        queue.home().observe(extended.now_ms);
+        let held = extended.held.first() == Some(&true);
+        // A clock that says much less than when the claim was sent is another one, after a failover. Should the claim run
+        // after all, it is met again when its lease is over.
+        let left = self.over_at.since(Instant::now());
+        if extended.now_ms <= self.not_after_ms && !left.is_zero() {
+            // It may still run. If it has run, its lease is extended, which does no harm.
+            let wait = Duration::from_millis(self.not_after_ms.saturating_sub(extended.now_ms).unsigned_abs() + 1);
+            let wait = wait.min(left);
+            // Order does not matter: either way the claim is looked for again, or the process ends.
+            tokio::select! {
+                () = queue.abandon.cancelled() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+            return Looked::Again;
+        }
+        if !held {
+            return Looked::Found;
+        }
+        match queue.store.recover(self.name, self.may_repeat).await {
+            Ok(contents) => self.take_up(queue, contents, sent.after(queue.spec.lease), history),
+            Err(problem) => return unanswered(problem),
+        }
+        process.events.metrics().script("recover").took(sent.elapsed());
+        Looked::Found
+    }
+
+    /// Takes up what was found in this history, under a lease that ends at `deadline`.
+    fn take_up(&mut self, queue: &ActiveQueue, mut contents: Contents, deadline: Instant, history: Option<History>) {
+        let Some((room, isolation)) = self.means.take() else { return };
+        contents.unknown = contents.unknown.saturating_sub(contents.damaged.len() as u64);
+        contents.elements.append(&mut contents.damaged);
+        if contents.unknown > 0 {
+            queue.events.unknown_entries(contents.unknown);
+        }
+        let found = contents.elements.len() as u64;
+        if found == 0 {
+            if contents.unknown == 0 {
+                queue.leases.bury_name(self.name, self.not_after_ms);
+            }
+            return;
+        }
+        let metrics = queue.events.metrics();
+        metrics.recovered(found);
+        if self.may_repeat {
+            // The owner of the expired lease may have delivered them, also if the reply with that fact was lost. Or we did,
+            // and a failover has lost that.
+            metrics.claimed(ClaimLabel::Expired, found);
+            metrics.possible_duplicates(if self.name.is_exhausted() { 0 } else { found });
+        }
+        let (name, not_after_ms) = (self.name, self.not_after_ms);
+        let taken = ClaimContents {
+            name,
+            not_after_ms,
+            may_repeat: self.may_repeat,
+            elements: contents.elements,
+            complete: false,
+            deadline,
+            history,
+        };
+        let claim = queue.leases.take_up(taken, room);
+        let batch = ClaimBatch::new(queue.settler.clone(), claim, isolation, None);
+        match queue.stopping.is_cancelled() {
+            true => drop(batch), // Released: nothing new is delivered after SIGTERM.
+            false => queue.dispatch.push(batch),
+        }
+    }
+}
+
+fn unanswered(problem: StoreError) -> Looked {
+    match problem {
+        StoreError::NotSent { .. } | StoreError::Unknown { .. } => Looked::Again,
+        problem => Looked::Refused(problem),
+    }
+}
+
+/// Waits for what the elements of such a claim need: room, and to be alone if one of them may kill the process.
+async fn means(queue: &Queue, name: ClaimName) -> (RoomReserved, Isolation) {
+    let of_process = queue.process.budget_of(&queue.spec.redis);
+    // In this order, as before every claim. In order nothing is waited for: what has room waits for what is found here.
+    let room = match queue.spec.order.is_some() {
+        true => RoomReserved::none(&queue.budget, of_process),
+        false => {
+            let want = Room { count: BATCH_ENTRIES as u64, bytes: BATCH_BYTES as u64 };
+            RoomReserved::of(&queue.budget, || (), of_process, want).await
+        }
+    };
+    (room, Isolation::of(&queue.process, name.is_suspect()).await)
+}

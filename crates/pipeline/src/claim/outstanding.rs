@@ -1,0 +1,146 @@
+//! Claims that were sent, until their replies are handled, in the order of their sending.
+//!
+//! While a queue has a backlog its claimer keeps two claims outstanding, so that Redis has the next when it has answered
+//! one: sending, reading and taking over five hundred elements takes as long as claiming half of them.
+//!
+//! Only one claim is outstanding for an element that must be alone, for a probe, and after a lost claim.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, MaybeDone, maybe_done};
+
+use crate::claim::isolation::Isolation;
+use crate::gate::GateProbe;
+use crate::limits::reserved::RoomReserved;
+use crate::queue::Queue;
+use delaybridge_core::clock::Instant;
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, TakeOverReply, TakeOverRequest};
+use delaybridge_link::History;
+use delaybridge_source::StoreError;
+
+/// The call that is sent.
+pub enum ClaimCall {
+    /// Claims what is due.
+    Claim(ClaimRequest),
+    /// Takes over a claim with an expired lease.
+    TakeOver(TakeOverRequest),
+}
+
+/// The reply of Redis to a call.
+pub enum ClaimReplied {
+    /// To a claim.
+    Claim(ClaimReply),
+    /// To a takeover.
+    TakeOver(TakeOverReply),
+}
+
+impl ClaimCall {
+    /// The name under which the elements will be.
+    pub fn name(&self) -> ClaimName {
+        match self {
+            ClaimCall::Claim(request) => request.name,
+            ClaimCall::TakeOver(request) => request.new,
+        }
+    }
+
+    /// Redis time in ms after which it does nothing.
+    pub fn not_after_ms(&self) -> i64 {
+        match self {
+            ClaimCall::Claim(request) => request.not_after_ms,
+            ClaimCall::TakeOver(request) => request.not_after_ms,
+        }
+    }
+
+    /// Most elements.
+    pub fn most(&self) -> usize {
+        match self {
+            ClaimCall::Claim(request) => request.most,
+            ClaimCall::TakeOver(request) => request.most,
+        }
+    }
+}
+
+/// A claim as it is sent.
+pub struct PendingClaim {
+    /// The call that is sent.
+    pub request: ClaimCall,
+    /// The time of its sending; leases count from here, because the claim may run at once.
+    pub sent: Instant,
+    /// The time that it may wait for its turn.
+    pub patience: Duration,
+    /// The time until which nothing was known to be due. Noted before the sending: what is seen during the claim may
+    /// be what it leaves.
+    pub nothing_due_ms: i64,
+    /// The room of its elements.
+    pub room: RoomReserved,
+    /// The guard of its elements.
+    pub isolation: Isolation,
+    /// The probe that its first element is.
+    pub probe: Option<GateProbe>,
+    /// The history of the server, from before the sending; `None` if it could not be asked.
+    pub history: Option<History>,
+}
+
+/// A claim with its answer.
+pub struct ClaimAnswer {
+    /// As it was sent.
+    pub claim: PendingClaim,
+    /// The answer of Redis.
+    pub answer: Result<ClaimReplied, StoreError>,
+    /// From the sending until Redis said so.
+    pub took: Duration,
+}
+
+/// The outstanding claims of one queue.
+#[derive(Default)]
+pub struct OutstandingClaims(VecDeque<MaybeDone<BoxFuture<'static, Box<ClaimAnswer>>>>);
+
+impl OutstandingClaims {
+    /// Adds a claim behind the others. It is sent by the next poll of [`next`](Self::next), which sends in this order, and
+    /// so one connection answers in this order too.
+    pub fn push(&mut self, queue: Arc<Queue>, claim: PendingClaim) {
+        let answered = async move {
+            let answer = match &claim.request {
+                ClaimCall::Claim(request) => queue.store.claim(request).await.map(ClaimReplied::Claim),
+                ClaimCall::TakeOver(request) => queue.store.take_over(request).await.map(ClaimReplied::TakeOver),
+            };
+            Box::new(ClaimAnswer { took: claim.sent.elapsed(), claim, answer })
+        };
+        self.0.push_back(maybe_done(answered.boxed()));
+    }
+
+    /// The answer to the oldest claim; pending for ever while there is none. Cancel safe: an answer stays until it is
+    /// taken. Between two polls nothing is sent and no answer is read.
+    pub async fn next(&mut self) -> Box<ClaimAnswer> {
+        poll_fn(|cx| {
+            for claim in &mut self.0 {
+                // Ready or not is seen below, of the first only.
+                let _ = claim.poll_unpin(cx);
+            }
+            match self.0.front_mut().and_then(|first| Pin::new(first).take_output()) {
+                Some(answered) => {
+                    self.0.pop_front();
+                    Poll::Ready(answered)
+                }
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// The number of outstanding claims.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,286 @@
+//! What looks at Redis without being asked: the safety poll, the ready lists beside live Redisson clients, the gauges.
+//!
+//! Announcements on a channel are hints and never the truth: a poll finds what they missed. It reads without taking and
+//! wakes a claimer only when it found something.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use crate::process::Process;
+use crate::registry::QueueRegistry;
+use delaybridge_core::clock::{Asked, Instant, Skew};
+use delaybridge_ledger::Stats;
+use delaybridge_model::Mode;
+use delaybridge_source::Read;
+use delaybridge_source::store::Store;
+use delaybridge_telemetry::events::QueueEvents;
+use delaybridge_telemetry::labels::{LateState, MessageState, Wakeup};
+use delaybridge_telemetry::metrics::QueueSizes;
+use delaybridge_telemetry::status::Heartbeat;
+
+/// Time between two looks at one queue.
+const POLL: Duration = Duration::from_secs(1);
+/// Queues that are looked at per second, over the whole process; with more of them the looks become rarer.
+const POLL_BUDGET: usize = 500;
+/// Time between two looks at the ready list of a queue that other clients listen to.
+const READY: Duration = Duration::from_millis(100);
+/// Time between two readings of the gauges.
+const GAUGES: Duration = Duration::from_secs(5);
+/// Number of queues per reading of the gauges; with more queues each is read less often.
+const GAUGES_BUDGET: usize = 1_000;
+/// Up to so many queues have gauges from the start. Of more, only those that were ever used: each has a dozen series.
+const FEW: usize = 1_000;
+/// Of thousands of queues, those that were empty and have announced nothing are asked about so seldom.
+const EMPTY_EVERY: usize = 4;
+/// Queues that are asked about in one round trip: with thousands of idle ones the trips are what they cost. Not more,
+/// because a claim waits behind them.
+const GAUGES_AT_ONCE: usize = 16;
+
+/// Polls until the process stops. It finds what was not announced, and wakes queues at rest before something falls due.
+pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
+    let process = registry.process().clone();
+    let chunk = POLL_BUDGET / 10;
+    // Until the next look at the same queue, with jitter and a round trip.
+    let turn =
+        |queues: usize, took: Duration| POLL.max(took).max(POLL * queues.div_ceil(POLL_BUDGET) as u32).mul_f64(1.25);
+    let (mut took, mut seen) = (Duration::ZERO, None);
+    let mut places = Vec::new();
+    loop {
+        let changes = registry.changes();
+        if seen.replace(changes) != Some(changes) {
+            places = registry.with_mode(|mode| mode == Mode::Deliver);
+        }
+        let until_next = turn(places.len(), took);
+        registry.set_horizon(until_next);
+        let began = Instant::now();
+        if places.is_empty() && pause(&process, POLL).await.is_stopping() {
+            return;
+        }
+        heartbeat.beat();
+        for some in places.chunks(chunk) {
+            // Jitter, so that many daemons do not poll in step.
+            let share = POLL.mul_f64(chunk.min(places.len()) as f64 / places.len().clamp(1, POLL_BUDGET) as f64);
+            if pause(&process, share.mul_f64(0.9 + 0.2 * fastrand::f64())).await.is_stopping() {
+                return;
+            }
+            heartbeat.beat();
+            if registry.server().is_up() {
+                look(&registry, some, until_next).await;
+            }
+        }
+        took = began.elapsed();
+    }
+}
+
+/// Looks at some queues in one round trip.
+async fn look(registry: &QueueRegistry, places: &[usize], until_next: Duration) {
+    let ask = |place: &usize| {
+        let (spec, at_work, store) = (registry.spec(*place), registry.get(*place), registry.store(*place));
+        let now_ms = store.home().now_ms();
+        // What falls due until the next look at the queue. The claim that this leads to takes nothing early: it learns when
+        // the element is due. A queue at work knows that already, if it was announced.
+        let ahead = match at_work.is_some() && spec.source.announces() {
+            true => spec.claim_ahead,
+            false => spec.claim_ahead + until_next,
+        };
+        (*place, at_work, now_ms, store.poll(now_ms, ahead))
+    };
+    let mut reads = Vec::with_capacity(places.len() * 4);
+    let mut of_each = Vec::with_capacity(places.len());
+    for (place, at_work, now_ms, own) in places.iter().map(ask) {
+        of_each.push((place, at_work, now_ms, own.len()));
+        reads.extend(own);
+    }
+    let answers = registry.server().read(&reads).await;
+    let mut answers = answers.into_iter().flatten();
+    for (place, at_work, now_ms, count) in of_each {
+        // What cannot be read (a key of a wrong type) is the claimer's to report; where there is no answer, nothing is known.
+        let own = answers.by_ref().take(count);
+        let nothing = own.fold(true, |nothing, answer| nothing & matches!(answer, Ok(0)));
+        if let Some(queue) = &at_work {
+            queue.progress.set_due(!nothing);
+        }
+        match (nothing, at_work) {
+            (true, Some(queue)) if queue.nothing_due_ms() > i64::MIN => queue.saw_nothing_due(now_ms),
+            (true, Some(_)) => {}
+            (true, None) => registry.saw_nothing_due(place, now_ms),
+            (false, _) => registry.wake(place, |queue| queue.alarm.ring(Wakeup::Poll)),
+        }
+    }
+}
+
+/// Polls the places that other clients fill without an announcement, as long as such clients are awake: they listen to the
+/// queue's channel.
+pub async fn unannounced(registry: Arc<QueueRegistry>) {
+    let process = registry.process().clone();
+    let (mut watched, mut seen) = (Vec::new(), None);
+    let (mut beside, mut round) = (Vec::new(), 0);
+    loop {
+        let changes = registry.changes();
+        if seen.replace(changes) != Some(changes) {
+            watched = registry.with_mode(|mode| mode == Mode::Deliver);
+            watched.retain(|place| registry.store(*place).unannounced().is_some());
+            (beside, round) = (Vec::new(), 0);
+        }
+        let every = 10 * u32::try_from(watched.len().div_ceil(POLL_BUDGET)).unwrap_or(u32::MAX / 10);
+        // Without another listener there is nothing to look at.
+        let alone = beside.is_empty();
+        if pause(&process, if alone { READY * every.max(10) } else { READY }).await.is_stopping() {
+            return;
+        }
+        if watched.is_empty() || !registry.server().is_up() {
+            continue;
+        }
+        if alone || round % every == 0 {
+            beside = listened_to(&registry, &watched).await.unwrap_or(beside);
+        }
+        round += 1;
+        let reads: Vec<_> = beside.iter().map(|(_, read): &(usize, Read)| read.clone()).collect();
+        if let Ok(answers) = registry.server().read(&reads).await {
+            for ((place, _), answer) in beside.iter().zip(answers) {
+                if answer.is_ok_and(|number| number > 0) {
+                    registry.wake(*place, |queue| queue.alarm.ring(Wakeup::Poll));
+                }
+            }
+        }
+    }
+}
+
+/// The queues with other subscribers on their channels than daemons, and what to read of each: two daemons are no client.
+async fn listened_to(registry: &QueueRegistry, watched: &[usize]) -> Option<Vec<(usize, Read)>> {
+    let mut beside = Vec::new();
+    for some in watched.chunks(POLL_BUDGET) {
+        let at = some.iter().filter_map(|place| Some((*place, registry.store(*place).unannounced()?)));
+        let at: Vec<_> = at.collect();
+        let channels: Vec<_> = at.iter().flat_map(|(_, at)| [at.channel.clone(), at.presence.clone()]).collect();
+        let listeners = registry.server().listeners(&channels).await.ok()?;
+        let places = at.into_iter().zip(listeners.chunks_exact(2)).filter(|(_, of)| of[0] > of[1]);
+        beside.extend(places.map(|((place, at), _)| (place, at.read)));
+    }
+    Some(beside)
+}
+
+/// Reads the gauges until the process stops.
+pub async fn gauges(registry: Arc<QueueRegistry>) {
+    let process = registry.process().clone();
+    let mut wait = Duration::from_millis(500);
+    let mut skew = Skew::default();
+    for turn in 0_usize.. {
+        if pause(&process, wait).await.is_stopping() {
+            return;
+        }
+        wait = GAUGES;
+        let places = registry.places();
+        places.iter().filter_map(|place| registry.events(*place)).for_each(|events| events.sum_up(false));
+        process.events.sum_up(false);
+        if !registry.server().is_up() {
+            places.iter().for_each(|place| clear_gauges(&registry, *place));
+            process.events.clock_skew(registry.server().name(), None);
+            continue;
+        }
+        // Without an answer what was known stays.
+        drop(registry.server().look_at_memory().await);
+        let slices = places.len().div_ceil(GAUGES_BUDGET).max(1);
+        let slice = places.chunks(GAUGES_BUDGET).nth(turn % slices).unwrap_or_default();
+        let skips = |place: &usize| !(turn / slices).is_multiple_of(EMPTY_EVERY) && registry.was_empty(*place);
+        let due: Vec<_> = slice.iter().copied().filter(|place| !skips(place)).collect();
+        for some in due.chunks(GAUGES_AT_ONCE) {
+            let asked = Asked::now();
+            let stores: Vec<_> = some.iter().map(|place| registry.store(*place)).collect();
+            let read = join_all(stores.iter().map(|store| store.stats())).await;
+            let mut last_ms = None;
+            for ((place, store), stats) in some.iter().zip(&stores).zip(read) {
+                // What cannot be read is the claimer's to report, and not shown as it was.
+                let Ok(stats) = stats else {
+                    clear_gauges(&registry, *place);
+                    continue;
+                };
+                show_gauges(&registry, *place, &**store, &stats);
+                if registry.is_gone(*place) {
+                    // Removed meanwhile: what was shown is shown no more.
+                    process.events.queues_removed(&[registry.spec(*place).id.clone()]);
+                }
+                store.home().observe(stats.now_ms);
+                last_ms = Some(stats.now_ms);
+            }
+            if let Some(now_ms) = last_ms {
+                skew.observe(&asked, now_ms);
+            }
+        }
+        process.events.clock_skew(registry.server().name(), skew.seconds());
+    }
+}
+
+fn clear_gauges(registry: &QueueRegistry, place: usize) {
+    if let Some(events) = registry.events(place).filter(|events| events.metrics().has_gauges()) {
+        events.metrics().clear_gauges(registry.store(place).metric_names());
+    }
+}
+
+/// Shows what a look found. Of thousands of queues, those that were never used show nothing.
+fn show_gauges(registry: &QueueRegistry, place: usize, store: &dyn Store, stats: &Stats) {
+    let used = |events: &QueueEvents| events.metrics().has_gauges() || events.metrics().was_used();
+    let shows_nothing = registry.len() > FEW && stats.is_empty() && !registry.events(place).as_ref().is_some_and(used);
+    // What is added without an announcement is found by no other look.
+    registry.set_empty(place, shows_nothing && registry.spec(place).source.announces());
+    if shows_nothing {
+        return;
+    }
+    let (events, spec, at_work) = (registry.events_or_new(place), registry.spec(place), registry.get(place));
+    let metrics = events.metrics();
+    let count = |n: i64| u64::try_from(n).unwrap_or(0);
+    let source = &stats.source;
+    let ready = if spec.source.consumes_ready() { source.ready } else { 0 };
+    let age = |due_ms: Option<i64>| Duration::from_millis(due_ms.and_then(|ms| stats.overdue_ms(ms)).unwrap_or(0));
+    metrics.sizes(&QueueSizes {
+        messages: MessageState::ALL.map(|state| {
+            count(match state {
+                MessageState::Scheduled => source.scheduled - source.due,
+                MessageState::Due => source.due + ready,
+                MessageState::InFlight => stats.in_flight,
+                MessageState::Retry => stats.retry,
+                MessageState::Dead => stats.dead,
+            })
+        }),
+        oldest: LateState::ALL.map(|state| {
+            age(match state {
+                LateState::Due => source.head_ms,
+                LateState::InFlight => at_work.as_ref().and_then(|queue| queue.leases.oldest_due_ms()),
+                LateState::Retry => stats.retry_oldest_ms,
+            })
+        }),
+        next_due_ms: source.head_ms,
+    });
+    if let Some(terms) = store.metric_names() {
+        metrics.leftovers(terms, source.leftovers.count, source.leftovers.oldest);
+        events.orphans(terms, count(source.orphans));
+    }
+    let full = store.home().is_nearly_full();
+    if full && source.leftovers.count > 0 || source.leftovers.want_turn(spec.source.leftover_max_age(), source.due > 0)
+    {
+        registry.wake(place, |queue| queue.want_upkeep());
+    }
+}
+
+/// Whether the process continues after a pause.
+enum Stopping {
+    GoOn,
+    Stopping,
+}
+
+impl Stopping {
+    fn is_stopping(&self) -> bool {
+        matches!(self, Stopping::Stopping)
+    }
+}
+
+async fn pause(process: &Process, time: Duration) -> Stopping {
+    // Order: the end goes first; a sleep may be left at any time.
+    tokio::select! {
+        biased;
+        () = process.stopping.cancelled() => Stopping::Stopping,
+        () = tokio::time::sleep(time) => Stopping::GoOn,
+    }
+}

@@ -1,0 +1,463 @@
+//! One claim of this process: its lease, the room of its elements, and how far each of them is.
+//!
+//! An element is *in hand* until it has a verdict, then its verdict is *unwritten*, *on its way* to Redis, and *ended*. Most
+//! claims end as a whole: every element confirmed, one command. An element that was dropped because its lease was over is
+//! *stale*: it stays in Redis for whoever takes the claim over.
+//!
+//! That one command removes whatever is under the name. The server may have an older state than this process has seen: then what
+//! left the claim is in it again. So a claim ends as a whole only if nothing has left it in another way than by a confirmation.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use foldhash::HashMap;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::limits::budget::Room;
+use crate::limits::reserved::RoomReserved;
+use crate::queue::Queue;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{MessageId, Origin};
+use delaybridge_ledger::claims::{ClaimName, Element, Part, Whole};
+use delaybridge_link::History;
+use delaybridge_spans::Traces;
+
+/// Whether neighbours are taken along, which the rule above forbids: for the tests of those that must notice it.
+#[cfg(debug_assertions)]
+pub(crate) use crate::fault_injection::takes_neighbours_along;
+
+/// No release build does.
+#[cfg(not(debug_assertions))]
+pub(crate) const fn takes_neighbours_along() -> bool {
+    false
+}
+
+/// A claim that this process holds.
+pub struct Claim {
+    /// The context of its queue.
+    pub queue: Arc<Queue>,
+    /// The name of the claim.
+    pub name: ClaimName,
+    /// Redis time in ms after which it cannot run again.
+    pub not_after_ms: i64,
+    /// Whether a sink may have what it holds: it was taken over, or turned up again.
+    pub may_repeat: bool,
+    /// The elements that it took.
+    pub elements: Vec<Element>,
+    /// The time at which its reply was read.
+    pub since: Instant,
+    /// The traces of its elements; none where elements are not traced. Boxed, because most daemons have none.
+    pub traces: Option<Box<Traces>>,
+    state: Mutex<ClaimState>,
+}
+
+/// The contents of a claim or a takeover, as its reply or a look for it brought them.
+#[derive(Debug)]
+pub struct ClaimContents {
+    /// Name of the claim.
+    pub name: ClaimName,
+    /// Redis time in ms after which it cannot run again.
+    pub not_after_ms: i64,
+    /// Whether a sink may have its elements: another owner, or this process, may have sent them.
+    pub may_repeat: bool,
+    /// The elements of the claim.
+    pub elements: Vec<Element>,
+    /// Whether these are all that was ever under the name: not if there are entries beside them that this version cannot read, or
+    /// if it was found by its name, when something may have left it already.
+    pub complete: bool,
+    /// End of the lease.
+    pub deadline: Instant,
+    /// The history of the server from before the claim was sent; `None` if it could not be asked then.
+    pub history: Option<History>,
+}
+
+#[derive(Debug)]
+struct ClaimState {
+    /// End of the lease.
+    deadline: Instant,
+    /// Another process took the claim over, or Redis has lost it.
+    lost: bool,
+    /// Whether all that was ever under its name was confirmed, or is still here.
+    only_confirmed: bool,
+    /// The history of the server in which its elements are known to be under its name.
+    history: Option<History>,
+    stages: Vec<ElementStage>,
+    counts: StageCounts,
+    /// Elements that were written back under a new header, by their place.
+    rewritten: Vec<(usize, Element)>,
+    room: RoomReserved,
+}
+
+/// The progress of an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ElementStage {
+    InHand,
+    /// Confirmed, and not written.
+    Unwritten,
+    /// The verdict is queued or on its way.
+    OnItsWay(Ending),
+    Ended(Ending),
+    Stale,
+}
+
+/// The way in which an element left its claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Every sink had confirmed it.
+    Confirmed,
+    /// Moved elsewhere: to the retries, the dead letters, a list, the source.
+    Moved,
+}
+
+/// The number of elements at each stage.
+#[derive(Debug, Clone, Copy, Default)]
+struct StageCounts {
+    in_hand: usize,
+    unwritten: usize,
+    on_its_way: usize,
+    stale: usize,
+}
+
+impl StageCounts {
+    fn of(&mut self, stage: ElementStage) -> Option<&mut usize> {
+        match stage {
+            ElementStage::InHand => Some(&mut self.in_hand),
+            ElementStage::Unwritten => Some(&mut self.unwritten),
+            ElementStage::OnItsWay(_) => Some(&mut self.on_its_way),
+            ElementStage::Stale => Some(&mut self.stale),
+            ElementStage::Ended(_) => None,
+        }
+    }
+
+    /// Elements with a verdict that is still to be written, or without one.
+    fn open(&self) -> usize {
+        self.in_hand + self.unwritten + self.on_its_way
+    }
+}
+
+impl ClaimState {
+    /// Moves an element on, if it is at the stage that the caller takes it from.
+    fn move_on(&mut self, place: usize, from: ElementStage, to: ElementStage) -> bool {
+        match self.stages.get_mut(place) {
+            Some(stage) if *stage == from => *stage = to,
+            _ => return false,
+        }
+        if let Some(count) = self.counts.of(from) {
+            *count -= 1;
+        }
+        if let Some(count) = self.counts.of(to) {
+            *count += 1;
+        }
+        true
+    }
+}
+
+/// The confirmations of a claim that can be written.
+#[derive(Debug, PartialEq)]
+pub enum Unwritten {
+    /// All that was ever in it is confirmed.
+    Whole(Whole),
+    /// Some elements are confirmed; others are still in hand, or stay.
+    Some(Vec<usize>),
+}
+
+/// The state of a claim after some of its elements have left it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClaimEnd {
+    /// Elements are in hand, or have verdicts to be written.
+    Open,
+    /// Nothing is left in it.
+    Empty,
+    /// Elements that were dropped as stale are left in it.
+    Left,
+}
+
+/// The differences between what is under the name of a claim and what its process believed.
+#[derive(Debug, Default)]
+pub struct ClaimDifferences {
+    /// Elements that every sink has confirmed, and that are there again.
+    pub confirmed: Vec<Element>,
+    /// Elements that were moved elsewhere, and that are there again.
+    pub returned: Vec<Element>,
+    /// The places of elements in hand that are not there.
+    pub missing: Vec<usize>,
+}
+
+/// The key of an element within its claim, whatever header it has: equal payloads of a ready list by their ids.
+type Key = (Bytes, Option<MessageId>);
+
+fn key(element: &Element) -> Key {
+    (element.bytes(), (element.origin() == Origin::Ready).then(|| element.given_id()))
+}
+
+impl std::fmt::Debug for Claim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Claim({})", self.name)
+    }
+}
+
+impl Claim {
+    /// The claim of these contents. `room` is what was reserved for it: what is not needed is released, what is missing is
+    /// taken all the same.
+    pub(crate) fn new(queue: &Arc<Queue>, taken: ClaimContents, mut room: RoomReserved) -> Arc<Claim> {
+        let ClaimContents { name, not_after_ms, may_repeat, elements, complete, deadline, history } = taken;
+        let bytes = elements.iter().map(|element| element.room()).sum();
+        // Bodies go with their elements, each by a verdict of its own.
+        let only_confirmed = complete && elements.iter().all(|element| element.body.is_none());
+        room.set(Room { count: elements.len() as u64, bytes });
+        let counts = StageCounts { in_hand: elements.len(), ..StageCounts::default() };
+        let stages = vec![ElementStage::InHand; elements.len()];
+        let state =
+            ClaimState { deadline, lost: false, only_confirmed, history, stages, counts, rewritten: Vec::new(), room };
+        let since = Instant::now();
+        let claim = Claim {
+            traces: queue.process.tracer.as_ref().map(|tracer| Box::new(tracer.claim(since))),
+            queue: queue.clone(),
+            name,
+            not_after_ms,
+            may_repeat,
+            elements,
+            since,
+            state: Mutex::new(state),
+        };
+        Arc::new(claim)
+    }
+
+    /// The element at this place, as it is in Redis now.
+    pub fn element(&self, place: usize) -> Option<Element> {
+        let state = self.lock();
+        let rewritten = state.rewritten.iter().rev().find(|(at, _)| *at == place).map(|(_, element)| element);
+        rewritten.or(self.elements.get(place)).cloned()
+    }
+
+    /// The exact member of an element, and the key that holds it.
+    pub fn member(&self, place: usize) -> Option<(Part, Bytes)> {
+        self.element(place).map(|element| (element.part(), element.member))
+    }
+
+    /// The element was written back under a new header.
+    pub fn rewritten(&self, place: usize, element: Element) {
+        self.lock().rewritten.push((place, element));
+    }
+
+    /// The number of this attempt for whoever receives an element of it, with so many attempts that counted before: 1 only if
+    /// no sink has had it before. So it can be larger than what counts towards `max_attempts`.
+    pub fn attempt(&self, attempts: u32, doubt: bool) -> u32 {
+        let attempt = attempts.saturating_add(u32::from(self.name.expiries)).saturating_add(1);
+        attempt.max(1 + u32::from(doubt || self.may_repeat))
+    }
+
+    /// Until when sinks may begin to send what is in hand; `None` if too little of the lease is left, or if it is lost.
+    pub fn fresh(&self) -> Option<Instant> {
+        let state = self.lock();
+        let latest = state.deadline.before(self.queue.spec.lease_margin());
+        (!state.lost && Instant::now() < latest).then_some(latest)
+    }
+
+    /// End of the lease.
+    pub fn deadline(&self) -> Instant {
+        self.lock().deadline
+    }
+
+    /// Whether it was lost.
+    pub fn is_lost(&self) -> bool {
+        self.lock().lost
+    }
+
+    /// Whether another process may have taken it over.
+    pub fn is_over(&self, now: Instant) -> bool {
+        let state = self.lock();
+        state.lost || state.deadline <= now
+    }
+
+    /// A new end of the lease; never an earlier one.
+    pub fn extended(&self, deadline: Instant) {
+        let mut state = self.lock();
+        state.deadline = state.deadline.max(deadline);
+    }
+
+    /// Redis says that the lease is gone. How many elements without an end that is news for.
+    pub fn set_lost(&self) -> usize {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.lost, true) { 0 } else { state.counts.open() }
+    }
+
+    /// Elements that have not ended.
+    pub fn open(&self) -> usize {
+        self.lock().counts.open()
+    }
+
+    /// The bytes that the foreign program wrote, of the elements that have not ended.
+    pub fn in_hand(&self) -> Vec<Bytes> {
+        let state = self.lock();
+        let open = |stage: &ElementStage| !matches!(stage, ElementStage::Ended(_) | ElementStage::Stale);
+        let places = self.elements.iter().zip(&state.stages);
+        places.filter(|(_, stage)| open(stage)).map(|(element, _)| element.bytes()).collect()
+    }
+
+    /// Due time in Redis ms of the oldest element that has not ended.
+    pub fn oldest_due_ms(&self) -> Option<i64> {
+        let state = self.lock();
+        let open =
+            self.elements.iter().zip(&state.stages).filter(|(_, stage)| !matches!(stage, ElementStage::Ended(_)));
+        open.filter_map(|(element, _)| element.due_ms()).min()
+    }
+
+    /// Every sink has confirmed these elements. Whether that was the last that the claim waited for.
+    pub fn confirmed(&self, places: impl IntoIterator<Item = usize>) -> bool {
+        let mut state = self.lock();
+        for place in places {
+            state.move_on(place, ElementStage::InHand, ElementStage::Unwritten);
+        }
+        state.counts.in_hand == 0 && state.counts.on_its_way == 0 && state.counts.unwritten > 0
+    }
+
+    /// The element has a verdict of its own, which is written by itself.
+    pub fn decided(&self, place: usize) {
+        let mut state = self.lock();
+        state.move_on(place, ElementStage::InHand, ElementStage::OnItsWay(Ending::Moved));
+        state.only_confirmed = false;
+    }
+
+    /// Takes the confirmations that are not written. `partly`: also if others of the claim are still in hand.
+    pub fn take_unwritten(&self, partly: bool) -> Option<Unwritten> {
+        let mut state = self.lock();
+        let StageCounts { in_hand, unwritten, on_its_way, stale: _ } = state.counts;
+        let whole = in_hand == 0 && on_its_way == 0 && (state.only_confirmed || takes_neighbours_along());
+        if unwritten == 0 || !whole && !partly && (in_hand > 0 || on_its_way > 0) {
+            return None;
+        }
+        let places: Vec<usize> =
+            (0..state.stages.len()).filter(|at| state.stages[*at] == ElementStage::Unwritten).collect();
+        for &place in &places {
+            state.move_on(place, ElementStage::Unwritten, ElementStage::OnItsWay(Ending::Confirmed));
+        }
+        if !whole {
+            return Some(Unwritten::Some(places));
+        }
+        let part = |place: &&usize| {
+            let rewritten = state.rewritten.iter().any(|(at, _)| at == *place);
+            rewritten || self.elements[**place].part() == Part::Entries
+        };
+        let entries = places.iter().filter(part).count();
+        Some(Unwritten::Whole(Whole { name: self.name, bare: places.len() - entries, entries }))
+    }
+
+    /// The places with a verdict on its way.
+    pub fn on_their_way(&self) -> Vec<usize> {
+        let state = self.lock();
+        (0..state.stages.len()).filter(|at| matches!(state.stages[*at], ElementStage::OnItsWay(_))).collect()
+    }
+
+    /// Whether its name may be removed with whatever is under it, by a call that is over before this point: nothing has left it in
+    /// another way than by a confirmation, no other process can have taken a part of it, and the server is the one that it was
+    /// claimed at.
+    pub fn may_end_whole(&self, until: Instant) -> bool {
+        let state = self.lock();
+        let history = self.queue.home().history();
+        let only_confirmed = state.only_confirmed && history.is_some() && state.history == history;
+        (only_confirmed || takes_neighbours_along()) && !state.lost && state.deadline > until
+    }
+
+    /// Compares what is under its name with what it is believed to hold, after the server may have forgotten writes. Elements that
+    /// are there under another header than was written last are known by the one that is there.
+    pub fn differences(&self, contents: Vec<Element>) -> ClaimDifferences {
+        let mut state = self.lock();
+        // What has gone may come back with the next change.
+        state.only_confirmed = false;
+        let mut there: HashMap<Key, Vec<Element>> = HashMap::default();
+        for element in contents {
+            there.entry(key(&element)).or_default().push(element);
+        }
+        let mut open = Vec::new();
+        for (place, element) in self.elements.iter().enumerate() {
+            let known =
+                state.rewritten.iter().rev().find(|(at, _)| *at == place).map_or(element, |(_, element)| element);
+            let same = there.get_mut(&key(known));
+            let exact =
+                same.and_then(|same| Some(same.swap_remove(same.iter().position(|at| at.member == known.member)?)));
+            match (state.stages[place], exact) {
+                (ElementStage::Ended(_), Some(back)) => there.entry(key(&back)).or_default().push(back),
+                (ElementStage::Ended(_), None) | (_, Some(_)) => {}
+                (_, None) => open.push(place),
+            }
+        }
+        let mut differences = ClaimDifferences::default();
+        for place in open {
+            let found = there.get_mut(&key(&self.elements[place])).and_then(Vec::pop);
+            match (found, state.stages[place]) {
+                (Some(mut found), _) => {
+                    found.body = self.elements[place].body.clone();
+                    state.rewritten.push((place, found));
+                }
+                (None, ElementStage::InHand) => differences.missing.push(place),
+                (None, _) => {}
+            }
+        }
+        for (place, element) in self.elements.iter().enumerate() {
+            if state.stages[place] == ElementStage::Ended(Ending::Confirmed)
+                && let Some(mut back) = there.get_mut(&key(element)).and_then(Vec::pop)
+            {
+                back.body = element.body.clone();
+                differences.confirmed.push(back);
+            }
+        }
+        differences.returned = there.into_values().flatten().collect();
+        differences
+    }
+
+    /// Notes that its elements are known to be under its name in this history.
+    pub fn known_in(&self, history: History) {
+        self.lock().history = Some(history);
+    }
+
+    /// The history of the server in which its elements are known to be under its name.
+    pub fn history(&self) -> Option<History> {
+        self.lock().history
+    }
+
+    /// Ends these elements, because their verdicts were answered, and releases their room.
+    pub(crate) fn ended(&self, places: impl IntoIterator<Item = usize>) -> ClaimEnd {
+        let end = |stage| match stage {
+            ElementStage::OnItsWay(ending) => Some(ElementStage::Ended(ending)),
+            _ => None,
+        };
+        let Some(traces) = &self.traces else { return self.leave(places, end) };
+        let places: Vec<usize> = places.into_iter().collect();
+        traces.ended(places.iter().copied(), self.queue.home().now_ms());
+        self.leave(places, end)
+    }
+
+    /// Drops an element whose lease is over: it stays in Redis.
+    pub(crate) fn stale(&self, place: usize) -> ClaimEnd {
+        self.leave([place], |stage| (stage == ElementStage::InHand).then_some(ElementStage::Stale))
+    }
+
+    fn leave(
+        &self,
+        places: impl IntoIterator<Item = usize>,
+        to: impl Fn(ElementStage) -> Option<ElementStage>,
+    ) -> ClaimEnd {
+        let mut state = self.lock();
+        let mut room = Room::default();
+        for place in places {
+            let Some(from) = state.stages.get(place).copied() else { continue };
+            let Some(to) = to(from) else { continue };
+            state.only_confirmed &= to != ElementStage::Stale;
+            if state.move_on(place, from, to) {
+                room.count += 1;
+                room.bytes += self.elements[place].room();
+            }
+        }
+        state.room.release(room);
+        match state.counts {
+            counts if counts.open() > 0 => ClaimEnd::Open,
+            StageCounts { stale: 0, .. } => ClaimEnd::Empty,
+            _ => ClaimEnd::Left,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ClaimState> {
+        self.state.lock()
+    }
+}

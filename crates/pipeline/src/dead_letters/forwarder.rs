@@ -1,0 +1,330 @@
+//! Moves dead letters on to the sink that `dead_letter` names. A letter stays in the stream until that sink has confirmed
+//! it (R1), so whatever ends in between leaves it there, and it is sent again.
+//!
+//! One daemon at a time does this for a queue, under a lease; two would send each letter twice. What the sink refuses for
+//! good (a letter too large for it) stays in the stream and does not block the others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redisson_codecs::Payload;
+
+use crate::deliver::destinations::DestinationKey;
+use crate::limits::circuit::Allow;
+use crate::queue::{DeadLetterTarget, Queue};
+use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{About, Class, Failure, Outcome};
+use delaybridge_core::route::ElementInfo;
+use delaybridge_ledger::{CAUSES, DeadLetter, DeadPages, Forwarder as Owner, Order};
+use delaybridge_link::History;
+use delaybridge_sink::Outbound;
+use delaybridge_source::StoreError;
+
+/// Time between two reads of a stream without an announcement: another daemon may have stored a letter.
+const LOOK: Duration = Duration::from_secs(5);
+/// Letters that are at the sink at once.
+const PAGE: usize = 100;
+/// Waits after failures. Only one daemon forwards a queue's dead letters, so there is no jitter.
+const WAIT: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30), Jitter::None);
+/// The time for which a letter that was refused for good is left alone.
+const REFUSED: Duration = Duration::from_secs(600);
+/// Pause of a letter that failed otherwise, so that it does not block the letters after it.
+const FAILED: Duration = Duration::from_secs(10);
+/// Most letters that are left alone at a time; more are tried again early.
+const REMEMBERED: usize = 10_000;
+/// Pages in a row of which the sink took nothing, before it is left alone for a while.
+const STRIKES: u32 = 2;
+
+/// Moves the letters of a queue on until it stops.
+pub async fn run(queue: Arc<Queue>) {
+    let Some(target) = &queue.dead_letter_to else { return };
+    let at_sink = AtomicU64::new(0);
+    let mut forwarder = LetterForwarder {
+        queue: &queue,
+        target,
+        confirmed: Vec::new(),
+        history: None,
+        aside: HashMap::new(),
+        count: 0,
+        at_sink: &at_sink,
+        failures: 0,
+        only: None,
+    };
+    let stopping = &queue.stopping;
+    loop {
+        // Order: the end goes first.
+        tokio::select! {
+            biased;
+            () = stopping.cancelled() => break,
+            () = queue.home().ready() => {}
+        }
+        // Order: what a sink has confirmed is removed, even if the drain's time is up. What is given up in the middle
+        // stays in the stream.
+        let ended = tokio::select! {
+            biased;
+            ended = forwarder.round() => ended,
+            () = queue.abandon.cancelled() => {
+                queue.events.metrics().possible_duplicates(at_sink.load(Ordering::Relaxed));
+                break;
+            }
+        };
+        let wait = forwarder.pause(ended);
+        // Order: the end goes first. A knock that is left behind is kept by `Notify`.
+        tokio::select! {
+            biased;
+            () = stopping.cancelled() => break,
+            () = queue.dead_letters.notified(), if ended == PassEnd::Idle => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+    forwarder.forget_if_changed();
+    // Another daemon need not wait for the lease to end; if this fails, it does.
+    let give_back = queue.store.forwarded(Duration::ZERO, &forwarder.confirmed);
+    drop(tokio::time::timeout(Duration::from_millis(500), give_back).await);
+}
+
+/// The end of a look at the stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PassEnd {
+    /// Nothing is left to forward now, or another daemon does it.
+    Idle,
+    /// There is more to do.
+    Again,
+    /// The sink or Redis does not take part; later.
+    Failed,
+}
+
+struct LetterForwarder<'a> {
+    queue: &'a Queue,
+    target: &'a DeadLetterTarget,
+    /// Letters that the sink has, while Redis has not answered that they are out of the stream: they are not sent again.
+    confirmed: Vec<String>,
+    /// The history of the server from which they were read: in another one their ids may be those of other letters.
+    history: Option<History>,
+    /// Letters that failed, and when to try them again.
+    aside: HashMap<String, Instant>,
+    /// The number of letters at the last look.
+    count: usize,
+    /// Letters at the sink without an answer.
+    at_sink: &'a AtomicU64,
+    failures: u32,
+    /// The one destination of all letters, if there is one and a letter was routed.
+    only: Option<DestinationKey>,
+}
+
+impl LetterForwarder<'_> {
+    fn allows(&self) -> Allow {
+        self.target.handle.allows(self.only)
+    }
+
+    fn pause(&mut self, ended: PassEnd) -> Duration {
+        self.failures = if ended == PassEnd::Failed { self.failures.saturating_add(1) } else { 0 };
+        match ended {
+            PassEnd::Idle => LOOK,
+            PassEnd::Again => Duration::ZERO,
+            PassEnd::Failed => WAIT.bound(self.failures - 1),
+        }
+    }
+
+    /// Four times what a page takes at most: letters are sent only in its first half.
+    fn lease(&self) -> Duration {
+        self.target.handle.longest().saturating_mul(4).max(Duration::from_secs(60))
+    }
+
+    async fn round(&mut self) -> PassEnd {
+        match self.pages().await {
+            Ok(ended) => ended,
+            // Nothing is lost by a lost answer: the letters stay, or they are gone because they were confirmed.
+            Err(problem) => {
+                if let StoreError::Reply(_) = problem {
+                    self.queue.events.dead_letter_stays("", &problem.to_string());
+                }
+                PassEnd::Failed
+            }
+        }
+    }
+
+    async fn pages(&mut self) -> Result<PassEnd, StoreError> {
+        let now = Instant::now();
+        self.aside.retain(|_, until| *until > now);
+        let count = self.queue.store.dead_count().await?;
+        let changed = std::mem::replace(&mut self.count, count) != count;
+        // What was put aside is not read again and again.
+        if count == 0 || !changed && count <= self.aside.len() {
+            self.confirmed.clear();
+            return Ok(PassEnd::Idle);
+        }
+        // The lease before the letters: a letter read under another's lease may have been forwarded when it is sent.
+        let mut taken_over = false;
+        let Some(mut send_before) = self.renew(&mut taken_over).await? else { return Ok(PassEnd::Idle) };
+        self.queue.learn_pauses().await;
+        let store = &self.queue.store;
+        let newest = store.dead_range(Order::Newest, "+", "-", 1).await?.pop().map(|letter| letter.stream_id);
+        let mut pages = DeadPages::new(Order::Oldest, newest);
+        let mut strikes = 0;
+        loop {
+            let Some((order, from, until, count)) = pages.next(PAGE) else { return Ok(PassEnd::Idle) };
+            self.history = self.queue.home().history();
+            let mut page = store.dead_range(order, &from, &until, count).await?;
+            pages.read(&page);
+            if page.is_empty() {
+                return Ok(PassEnd::Idle);
+            }
+            page.retain(|letter| !self.aside.contains_key(&letter.stream_id));
+            if page.is_empty() {
+                continue;
+            }
+            if self.queue.stopping.is_cancelled() {
+                return Ok(PassEnd::Failed);
+            }
+            // A paused queue forwards its letters, a paused sink gets none.
+            if self.queue.has_paused(&self.target.spec.sink) {
+                return Ok(PassEnd::Idle);
+            }
+            if std::mem::take(&mut taken_over) {
+                // The former lease holder died or stalled with letters at the sink.
+                self.queue.events.metrics().possible_duplicates(page.len() as u64);
+            }
+            let all = page.len();
+            let sent = self.deliver(page, send_before).await;
+            let arrived = self.confirmed.len();
+            let Some(next) = self.renew(&mut taken_over).await? else { return Ok(PassEnd::Idle) };
+            send_before = next;
+            strikes = if arrived > 0 { 0 } else { strikes + 1 };
+            if strikes >= STRIKES || self.allows() != Allow::Free {
+                return Ok(PassEnd::Failed);
+            }
+            if sent < all {
+                return Ok(PassEnd::Again);
+            }
+        }
+    }
+
+    /// Forgets what is confirmed if the server has another history than when it was read. Its letters are there again, or others
+    /// under the same ids, and are forwarded once more.
+    fn forget_if_changed(&mut self) {
+        if !self.confirmed.is_empty() && self.history != self.queue.home().history() {
+            self.queue.events.metrics().possible_duplicates(self.confirmed.len() as u64);
+            self.confirmed.clear();
+        }
+    }
+
+    /// Removes what is confirmed and renews the lease; until when letters may be sent under it, `None` if another daemon
+    /// has it.
+    async fn renew(&mut self, taken_over: &mut bool) -> Result<Option<Instant>, StoreError> {
+        self.forget_if_changed();
+        let before = Instant::now();
+        let owner = self.queue.store.forwarded(self.lease(), &self.confirmed).await?;
+        self.confirmed.clear();
+        *taken_over |= owner == Owner::TakenOver;
+        Ok((owner != Owner::Another).then(|| before.after(self.lease() / 2)))
+    }
+
+    /// Hands letters to the sink, as many as its rate and its breaker allow; answers how many have been dealt with.
+    async fn deliver(&mut self, page: Vec<DeadLetter>, send_before: Instant) -> usize {
+        let mut messages = Vec::with_capacity(page.len());
+        let mut dealt_with = 0;
+        for letter in page {
+            match self.message(&letter, send_before) {
+                Ok(message) => messages.push((letter.stream_id, message)),
+                Err(failure) => {
+                    dealt_with += 1;
+                    self.answered(letter.stream_id, Err(failure));
+                }
+            }
+        }
+        if messages.is_empty() {
+            return dealt_with;
+        }
+        let handle = &self.target.handle;
+        let granted = handle.grant(u32::try_from(messages.len()).unwrap_or(u32::MAX)).await;
+        messages.truncate(granted as usize);
+        // A sink that is down is asked with one letter. The probe is taken last, when there is a letter that will ask.
+        let varies = self.target.spec.target.varies(About::Route);
+        self.only =
+            messages.first().filter(|_| !varies).map(|(_, message)| DestinationKey::of(&message.destination, None));
+        let probe = match self.allows() {
+            Allow::Free => None,
+            Allow::Probe => match handle.start_probe(self.only) {
+                Some(started) => Some(started),
+                None => return dealt_with,
+            },
+            Allow::No { .. } => return dealt_with,
+        };
+        if probe.is_some() {
+            messages.truncate(1);
+        }
+        self.at_sink.store(messages.len() as u64, Ordering::Relaxed);
+        let deliveries = messages.into_iter().map(async |(stream_id, message)| {
+            let outcome = handle.deliver(message, &*self.target.spec.target).await;
+            self.at_sink.fetch_sub(1, Ordering::Relaxed);
+            (stream_id, outcome)
+        });
+        let outcomes = join_all(deliveries).await;
+        let stale = outcomes.iter().any(|(_, outcome)| matches!(outcome, Err(failure) if failure.is_stale()));
+        if let Some(started) = probe.filter(|_| stale) {
+            // Not asked after all, and no breaker has seen it.
+            handle.abandon_probe(started);
+        }
+        dealt_with += outcomes.len();
+        outcomes.into_iter().for_each(|(stream_id, outcome)| self.answered(stream_id, outcome));
+        dealt_with
+    }
+
+    fn answered(&mut self, stream_id: String, outcome: Outcome) {
+        let metrics = self.queue.events.metrics();
+        metrics.dead_letter_forwarded(&self.target.spec.sink, &outcome);
+        let failure = match outcome {
+            Ok(()) => return self.confirmed.push(stream_id),
+            Err(failure) => failure,
+        };
+        if failure.class == Class::Ambiguous {
+            metrics.possible_duplicates(1);
+        }
+        self.queue.events.dead_letter_stays(&stream_id, &failure.to_string());
+        let alone = match failure.class {
+            Class::MessagePermanent => REFUSED,
+            // The sink is down: it is not the letter's fault.
+            _ if self.allows() != Allow::Free => return,
+            _ => FAILED,
+        };
+        if self.aside.len() < REMEMBERED {
+            self.aside.insert(stream_id, Instant::now().after(alone));
+        }
+    }
+
+    fn message(&self, letter: &DeadLetter, send_before: Instant) -> Result<Outbound, Failure> {
+        let spec = &self.target.spec;
+        let unreadable = |text: String| Failure::new(Class::MessagePermanent, "not_a_letter", text);
+        let body = letter
+            .payload(|element| self.queue.store.open_element(element).1.ok())
+            .map_err(|problem| unreadable(problem.to_string()))?;
+        let id = letter.identity().ok_or_else(|| unreadable("the letter has no id".to_owned()))?;
+        let attempt = letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+        let due_ms = letter.number("due_ms");
+        let element = ElementInfo { id: &id, queue: &self.queue.spec.id, due_ms, attempt, topic: None };
+        let routed = spec
+            .fill(&element, &Payload::opaque(body))
+            .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
+        Ok(Outbound {
+            id,
+            queue: self.queue.spec.id.clone(),
+            due_ms,
+            attempt,
+            now_ms: self.queue.home().now_ms(),
+            send_before,
+            destination: routed.destination,
+            body: routed.message.body,
+            headers: causes(letter).chain(routed.message.headers).collect(),
+        })
+    }
+}
+
+fn causes(letter: &DeadLetter) -> impl Iterator<Item = (Arc<str>, String)> {
+    let known = CAUSES.iter().map(|(field, header)| (*header, letter.text(field)));
+    known.filter(|(_, value)| !value.is_empty()).map(|(header, value)| (header.into(), value.to_owned()))
+}

@@ -1,0 +1,173 @@
+//! From what was found out about an element to its verdict: the judge is asked, and everything that learns from the
+//! verdict is reported before it is settled: to the history, the queue's hold, the breakers that wait for a probe.
+
+use std::sync::Arc;
+
+use crate::claim::claimed::ClaimedElement;
+use crate::claim::element::ElementState;
+use crate::deliver::redact::redacted;
+use crate::deliver::result::RoundResult;
+use crate::deliver::sink_handle::SinkHandle;
+use crate::queue::Queue;
+use crate::settle::history::FailedAttempt;
+use crate::settle::judge::{self, Judged, JudgedRound, SinkAnswer};
+use crate::settle::verdict::{Death, ReleaseCause, Verdict};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_model::RetryPolicy;
+
+/// Settles an element with a verdict that needs no answer of a sink.
+pub fn without_sinks(mut held: ClaimedElement, verdict: Verdict) {
+    if let Verdict::Release { why: ReleaseCause::Hold { sink, failure } } = &verdict {
+        let state = held.state();
+        hold(state.queue(), *sink, failure);
+        if let Some(probe) = state.probe.take() {
+            probe.answered(true, |_| false);
+        }
+    }
+    // Otherwise a probe stays with the element: the script says whether an element that it pushes was delivered, and
+    // what is decided here says nothing about a sink.
+    held.settle(verdict);
+}
+
+/// Judges what the sinks answered, and settles the element.
+pub(super) fn by_answers(mut held: ClaimedElement, found: RoundResult) {
+    let verdict = decide(&mut held, found);
+    held.settle(verdict);
+}
+
+/// Judges what the sinks answered. The caller settles the element, or tries it again.
+pub(super) fn decide(held: &mut ClaimedElement, found: RoundResult) -> Verdict {
+    let state = held.state();
+    let queue = state.queue().clone();
+    let Judged { mut verdict, confirmed, possible_duplicate } = judged(state, &found);
+    if possible_duplicate {
+        queue.events.metrics().possible_duplicates(1);
+        state.header.doubt = true;
+    }
+    note(state, &found.answers, found.panicked);
+    complete(&queue, &found, &mut verdict);
+    let hold_moved = move_hold(&queue, &verdict, !found.answers.is_empty());
+    answer_probe(state, &found.answers, hold_moved);
+    if verdict != Verdict::Confirm {
+        record(state, &confirmed, !found.asked.is_empty() || found.panicked);
+    }
+    verdict
+}
+
+/// Adds to a verdict where the element was to go, as far as it may be shown.
+fn complete(queue: &Queue, found: &RoundResult, verdict: &mut Verdict) {
+    let of = |sink: usize| {
+        let (_, destination) = found.destinations.iter().find(|(place, _)| *place == sink)?;
+        Some((destination, &*queue.routes.get(sink)?.spec.target))
+    };
+    match verdict {
+        Verdict::Dead(Death { sink: Some(sink), destination, failure, shown, .. }) => {
+            let Some((found, target)) = of(*sink) else { return };
+            *destination = Some(found.to_string());
+            *shown = failure.as_ref().map(|failure| Box::new(redacted(failure, found, target)));
+        }
+        // What is held is shown to all; the element keeps its destination to itself.
+        Verdict::Release { why: ReleaseCause::Hold { sink: Some(sink), failure } } => {
+            let Some((found, target)) = of(*sink) else { return };
+            *failure = redacted(failure, found, target);
+        }
+        _ => {}
+    }
+}
+
+fn judged(state: &ElementState, found: &RoundResult) -> Judged {
+    let RoundResult { answers, asked, panicked, given_up, held, probe, .. } = found;
+    let (queue, header) = (state.queue(), &state.header);
+    let unanswered = |place: &usize| answers.iter().all(|answer| answer.sink != *place);
+    let round = JudgedRound {
+        confirmed: queue.routes.iter().map(|route| header.confirmed.contains(&route.handle.hash)).collect(),
+        answers,
+        counted: header.attempts,
+        probe: state.probe.is_some() || *probe,
+        panicked: *panicked,
+        stopping: *given_up,
+        held: *held,
+        abandoned: *given_up && asked.iter().any(unanswered),
+    };
+    let policy = &queue.spec.retry;
+    match queue.store.tries(&state.element).filter(|tries| *tries < policy.max_attempts) {
+        Some(max_attempts) => judge::judge(round, &RetryPolicy { max_attempts, ..**policy }, fastrand::f64()),
+        None => judge::judge(round, policy, fastrand::f64()),
+    }
+}
+
+/// Notes the result of this round in the entry, for every verdict that keeps or reports the entry.
+fn record(state: &mut ElementState, confirmed: &[bool], attempted: bool) {
+    let now_ms = state.queue().home().now_ms();
+    let queue = state.queue().clone();
+    let header = &mut state.header;
+    for (route, _) in queue.routes.iter().zip(confirmed).filter(|(_, confirmed)| **confirmed) {
+        header.confirm(route.handle.hash);
+    }
+    if attempted {
+        header.last_attempt_ms = now_ms;
+        header.first_attempt_ms = if header.first_attempt_ms == 0 { now_ms } else { header.first_attempt_ms };
+    }
+}
+
+/// A breaker has seen an answer, not a question: one that was given up is asked again.
+fn answer_probe(state: &mut ElementState, answers: &[SinkAnswer], hold_moved: bool) {
+    let Some(probe) = state.probe.take() else { return };
+    let said = |answer: &&SinkAnswer| !matches!(&answer.outcome, Err(failure) if failure.is_stale());
+    let seen = |handle: &SinkHandle| {
+        answers.iter().filter(said).any(|answer| state.queue().routes[answer.sink].handle.hash == handle.hash)
+    };
+    probe.answered(hold_moved, seen);
+}
+
+fn note(state: &ElementState, answers: &[SinkAnswer], panicked: bool) {
+    let at_ms = state.queue().home().now_ms();
+    for answer in answers {
+        if let Err(failure) = &answer.outcome {
+            let sink = state.queue().routes[answer.sink].spec.sink.to_string();
+            state
+                .queue()
+                .history
+                .note(state.id.id, FailedAttempt { at_ms, sink, class: failure.class, code: failure.code });
+        }
+    }
+    if panicked {
+        let attempt = FailedAttempt { at_ms, sink: String::new(), class: Class::Unknown, code: judge::PANIC };
+        state.queue().history.note(state.id.id, attempt);
+    }
+}
+
+/// Lets the queue's hold see the verdict; whether it learned something from it.
+fn move_hold(queue: &Arc<Queue>, verdict: &Verdict, asked: bool) -> bool {
+    let inconclusive = |class| {
+        let mut hold = queue.hold();
+        hold.on_failure(class, Instant::now(), fastrand::f64());
+        if hold.why().is_some() {
+            // A probe that proved nothing: the waiting claimers have a new time to wait for.
+            queue.process.gates.send_modify(|n| *n += 1);
+        }
+        true
+    };
+    match verdict {
+        Verdict::Confirm => {
+            queue.release_hold();
+            true
+        }
+        Verdict::Release { why: ReleaseCause::Hold { sink, failure } } => {
+            hold(queue, *sink, failure);
+            true
+        }
+        Verdict::Retry { class, .. } => inconclusive(*class),
+        Verdict::Dead { .. } => inconclusive(Class::MessagePermanent),
+        // Its destination alone refused it.
+        Verdict::Release { why: ReleaseCause::Destination { .. } } if asked => inconclusive(Class::MessagePermanent),
+        // Whether a push worked, the script will say.
+        Verdict::Push { .. } | Verdict::Release { .. } | Verdict::Gone | Verdict::Return { .. } => false,
+    }
+}
+
+fn hold(queue: &Queue, sink: Option<usize>, failure: &Failure) {
+    let sink = sink.and_then(|place| queue.routes.get(place)).map(|route| &*route.spec.sink);
+    queue.hold_because(sink, failure);
+}

@@ -1,0 +1,215 @@
+//! From a claimed element to what its sinks get: the payload is decoded once, and routed for each sink.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use redisson_codecs::{DecodeError, Payload};
+
+use crate::claim::element::ElementState;
+use crate::claim::record::Claim;
+pub use crate::deliver::understand::unroutable;
+use crate::deliver::understand::{self, Understood, dead, routed, understand_by};
+use crate::limits::large::{LargeTurn, SMALL};
+use crate::settle::verdict::{ReleaseCause, Verdict};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure, Identity, lateness};
+use delaybridge_core::route::ElementInfo;
+use delaybridge_core::template::{Filler, Template};
+use delaybridge_ledger::claims::Header;
+use delaybridge_sink::{Destination, Outbound};
+use delaybridge_source::NoPayload;
+use delaybridge_spans::Subject as Traced;
+use delaybridge_telemetry::labels::DeadReason;
+
+/// An element, as far as decoding and routing look at it.
+pub struct ElementView<'a> {
+    /// The claim that holds the element.
+    pub claim: &'a Claim,
+    /// The identity of the element.
+    pub id: &'a Identity,
+    /// The payload that the application offered; junk has none.
+    pub payload: &'a Result<Bytes, NoPayload>,
+    /// Due time by Redis's clock; none for elements of the ready list.
+    pub due_ms: Option<i64>,
+    /// Attempts that counted before.
+    pub attempts: u32,
+    /// A sink may have had it in an attempt that did not count.
+    pub doubt: bool,
+    /// The topic of a job.
+    pub topic: Option<Arc<str>>,
+    /// The place of the element in the claim.
+    pub place: usize,
+}
+
+impl<'a> ElementView<'a> {
+    /// The element that these state are of.
+    pub fn of(state: &'a ElementState) -> Self {
+        let ElementState { claim, id, payload, header, element, place, .. } = state;
+        let topic = claim.queue.store.topic(element);
+        let Header { attempts, doubt, .. } = *header;
+        ElementView { claim, id, payload, due_ms: header.due_ms(), attempts, doubt, topic, place: *place }
+    }
+
+    /// As its spans show it.
+    fn traced(&self) -> Traced<'_> {
+        Traced { queue: &self.claim.queue.spec.id, id: self.id, due_ms: self.due_ms, attempt: self.attempt() }
+    }
+
+    /// As templates see it.
+    fn info(&self) -> ElementInfo<'_> {
+        let (queue, topic) = (&*self.claim.queue.spec.id, self.topic.as_deref());
+        ElementInfo { id: self.id, queue, due_ms: self.due_ms, attempt: self.attempt(), topic }
+    }
+
+    fn attempt(&self) -> u32 {
+        self.claim.attempt(self.attempts, self.doubt)
+    }
+
+    fn lateness(&self) -> Option<Duration> {
+        lateness(self.due_ms?, self.claim.queue.home().now_ms())
+    }
+}
+
+/// A payload, and the turn that a large one has until its bodies are made.
+pub struct Readable<'a> {
+    payload: Payload,
+    _turn: Option<LargeTurn<'a>>,
+}
+
+impl Deref for Readable<'_> {
+    type Target = Payload;
+
+    fn deref(&self) -> &Payload {
+        &self.payload
+    }
+}
+
+/// Decodes, in a turn what may become large.
+fn decode<'a>(subject: &ElementView<'a>, payload: &Bytes) -> (Result<Payload, DecodeError>, Option<LargeTurn<'a>>) {
+    let queue = &subject.claim.queue;
+    match queue.spec.decode_within(payload, SMALL) {
+        Some(decoded) => (decoded, None),
+        None => {
+            let turn = queue.process.large.turn();
+            (queue.spec.decode(payload), Some(turn))
+        }
+    }
+}
+
+/// The payload, or why the element needs no sink.
+pub fn readable<'a>(subject: &ElementView<'a>) -> Result<Readable<'a>, Verdict> {
+    let queue = &subject.claim.queue;
+    if let Some(traces) = &subject.claim.traces {
+        traces.begun(subject.place, &subject.traced());
+    }
+    if subject.claim.name.is_exhausted() {
+        let failure = Failure::new(
+            Class::Unknown,
+            "lease_expired",
+            "ten leases in a row expired: the process died or stalled each time it worked on this element",
+        );
+        return Err(dead(DeadReason::LeaseExpired, failure));
+    }
+    let payload = match subject.payload {
+        Ok(payload) => payload,
+        Err(NoPayload::Junk(junk)) => return Err(understand::junk(junk)),
+        // Where none was ever met, the configuration may look for them in the wrong place: no id is dropped for that.
+        Err(NoPayload::Missing) if queue.spec.source.buries_without_body() || !queue.store.has_met_bodies() => {
+            let text =
+                "the id has no job; its user may have deleted it, or `job` in the configuration names another place";
+            let failure = Failure::new(Class::MessagePermanent, "no_body", text);
+            return Err(dead(DeadReason::Junk, failure));
+        }
+        Err(NoPayload::Missing) => return Err(Verdict::Gone),
+        Err(NoPayload::NoRoom) => return Err(Verdict::Release { why: ReleaseCause::NoRoom }),
+        Err(NoPayload::NotDue(at_ms)) => return Err(Verdict::Return { at_ms: *at_ms }),
+    };
+    let mut turn = None;
+    let decode = || {
+        let (decoded, its) = decode(subject, payload);
+        turn = its;
+        decoded
+    };
+    let Understood { payload, expired, refused, opaque } =
+        understand_by(&queue.spec, payload, subject.lateness(), decode);
+    if expired {
+        queue.events.metrics().expired_delivery();
+    }
+    if refused {
+        queue.events.metrics().decode_error(queue.spec.codec.as_str());
+    }
+    if let Some(why) = opaque {
+        queue.events.opaque(&why);
+    }
+    payload.map(|payload| Readable { payload, _turn: turn })
+}
+
+/// The payload as templates see it, without a verdict and uncounted.
+pub fn peeked<'a>(subject: &ElementView<'a>) -> Option<Readable<'a>> {
+    let (decoded, turn) = decode(subject, subject.payload.as_ref().ok()?);
+    Some(Readable { payload: decoded.ok()?, _turn: turn })
+}
+
+/// The text that a template makes of an element.
+pub fn text(subject: &ElementView<'_>, payload: &Payload, template: &Template) -> Option<String> {
+    Filler::new(&subject.info(), payload, None).text(template, &"order_key").ok()
+}
+
+/// The destination of an element at the first sink of its queue, without a message and uncounted.
+pub fn destination(subject: &ElementView<'_>, payload: &Payload) -> Option<Destination> {
+    let route = subject.claim.queue.routes.first()?;
+    route.spec.destination(&subject.info(), payload).ok()
+}
+
+/// The element on its way to the sink of this place among the queue's destinations; a failure if a template has no value.
+pub fn message(
+    subject: &ElementView<'_>,
+    payload: &Payload,
+    place: usize,
+    now_ms: i64,
+    send_before: Instant,
+) -> Result<Outbound, Failure> {
+    let queue = &subject.claim.queue;
+    let (spec, due_ms) = (&queue.routes[place].spec, subject.due_ms);
+    // Once for an element, and not for every attempt.
+    if place == 0 && subject.attempts == 0 && subject.id.text.is_none() && queue.spec.source.names_elements() {
+        queue.events.metrics().id_by_hash();
+    }
+    let element = subject.info();
+    let attempt = element.attempt;
+    let mut routed = routed(spec, &element, payload)?;
+    if let Some(traces) = &subject.claim.traces {
+        let carries = routed.destination.carries_traces();
+        let headers = &mut routed.message.headers;
+        traces.routed(subject.place, &subject.traced(), (place, &spec.sink), headers, carries);
+    }
+    Ok(Outbound {
+        id: subject.id.clone(),
+        queue: queue.spec.id.clone(),
+        due_ms,
+        attempt,
+        now_ms,
+        send_before,
+        destination: routed.destination,
+        body: routed.message.body,
+        headers: routed.message.headers,
+    })
+}
+
+/// The memory that the message takes beyond the bytes that came, until the sink has answered.
+pub fn growth(subject: &ElementView<'_>, message: &Outbound, place: usize) -> u64 {
+    let came = subject.payload.as_ref().map_or(&[][..], |payload| &payload[..]);
+    let body = message.body.len() as u64;
+    let own = if is_within(&message.body, came) { 0 } else { body };
+    let copied = body * subject.claim.queue.routes[place].handle.copies(message.body.len());
+    let headers: usize = message.headers.iter().map(|(_, value)| value.len()).sum();
+    own + copied + headers as u64
+}
+
+/// Whether these bytes are a part of those in memory.
+fn is_within(part: &[u8], all: &[u8]) -> bool {
+    let (part, all) = (part.as_ptr_range(), all.as_ptr_range());
+    all.start <= part.start && part.end <= all.end
+}

@@ -1,0 +1,103 @@
+//! What the rules of a queue say about an element before any sink is asked. Pure: no clock, no metric, no connection.
+//!
+//! The daemon asks for every element ([`outbound`](super::outbound)), the tests of a configuration for each of their cases.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use redisson_codecs::{DecodeError, Payload};
+
+use crate::settle::verdict::{Death, ReleaseCause, Verdict};
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_core::route::ElementInfo;
+use delaybridge_model::{OnDecodeError, OnExpired, QueueSpec, RouteSpec, Routed};
+use delaybridge_source::Junk;
+use delaybridge_telemetry::labels::DeadReason;
+
+/// The outcome of decoding a payload, and what of that is to be counted.
+#[derive(Debug)]
+pub struct Understood {
+    /// The payload, or why the element needs no sink.
+    pub payload: Result<Payload, Verdict>,
+    /// Whether it is delivered although it is expired.
+    pub expired: bool,
+    /// The codec refused it.
+    pub refused: bool,
+    /// Only its Java class can read it, and it is delivered as it is; what the codec said.
+    pub opaque: Option<String>,
+}
+
+impl Understood {
+    fn dead(reason: DeadReason, failure: Failure) -> Self {
+        Understood { payload: Err(dead(reason, failure)), expired: false, refused: false, opaque: None }
+    }
+}
+
+/// Decodes a payload by the rules of its queue. `late` is how long ago it was due, where that is known.
+pub fn understand(spec: &QueueSpec, payload: &Bytes, late: Option<Duration>) -> Understood {
+    understand_by(spec, payload, late, || spec.decode(payload))
+}
+
+/// The same, with the caller's way to [decode](QueueSpec::decode) it.
+pub fn understand_by(
+    spec: &QueueSpec,
+    payload: &Bytes,
+    late: Option<Duration>,
+    decode: impl FnOnce() -> Result<Payload, DecodeError>,
+) -> Understood {
+    if let (Some(limit), Some(late)) = (spec.max_lateness, late)
+        && late > limit
+    {
+        if spec.on_expired == OnExpired::Deliver {
+            return Understood { expired: true, ..decoded(spec, payload, decode()) };
+        }
+        let text = format!("{} ms late, max_lateness is {} ms", late.as_millis(), limit.as_millis());
+        return Understood::dead(DeadReason::Expired, Failure::new(Class::MessagePermanent, "expired", text));
+    }
+    decoded(spec, payload, decode())
+}
+
+fn decoded(spec: &QueueSpec, payload: &Bytes, decoded: Result<Payload, DecodeError>) -> Understood {
+    let error = match decoded {
+        Ok(payload) => return Understood { payload: Ok(payload), expired: false, refused: false, opaque: None },
+        Err(error) => error,
+    };
+    let failure = Failure::new(Class::MessagePermanent, error.code(), error.to_string());
+    let (payload, opaque) = match spec.on_refusal(&error) {
+        OnDecodeError::ForwardRaw => {
+            (Ok(Payload::opaque(payload.clone())), error.is_opaque().then_some(failure.message))
+        }
+        OnDecodeError::DeadLetter => (Err(dead(DeadReason::Undecodable, failure)), None),
+        OnDecodeError::Hold => {
+            let failure = Failure { class: Class::TargetPermanent, ..failure };
+            (Err(Verdict::Release { why: ReleaseCause::Hold { sink: None, failure } }), None)
+        }
+    };
+    Understood { payload, expired: false, refused: true, opaque }
+}
+
+/// The verdict on bytes that are in no format of their source.
+pub fn junk(junk: &Junk) -> Verdict {
+    dead(DeadReason::Junk, Failure::new(Class::MessagePermanent, "junk", junk.to_string()))
+}
+
+/// Fills the templates of a destination; a failure if one has no value.
+///
+/// # Errors
+/// What [`unroutable`] makes a verdict of.
+pub fn routed(spec: &RouteSpec, element: &ElementInfo<'_>, payload: &Payload) -> Result<Routed, Failure> {
+    let failure = |error: delaybridge_core::template::FillError| {
+        Failure::new(Class::MessagePermanent, error.code(), error.to_string())
+    };
+    spec.fill(element, payload).map_err(failure)
+}
+
+/// The verdict on an element for which a template has no value.
+pub fn unroutable(place: usize, failure: Failure) -> Verdict {
+    let (reason, sink) = (DeadReason::Unroutable, Some(place));
+    Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure), shown: None })
+}
+
+pub(super) fn dead(reason: DeadReason, failure: Failure) -> Verdict {
+    Verdict::Dead(Death::without_sink(reason, failure))
+}

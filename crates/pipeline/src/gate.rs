@@ -1,0 +1,140 @@
+//! The permission of a claimer: pauses, the hold of its queue and the breakers of its sinks, asked together. Where all elements of
+//! the queue have one destination, its breaker is asked as well; where they differ, each element is (`deliver/pass.rs`).
+//!
+//! While one of them is open, nothing is claimed for it; then one real element at a time, a [`GateProbe`], finds out whether
+//! things work again.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
+
+use crate::deliver::sink_handle::{SinkHandle, StartedProbe};
+use crate::limits::circuit::{Allow, Circuit};
+use crate::queue::Queue;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_telemetry::labels::Wakeup;
+
+/// The permission of a claimer.
+#[derive(Debug)]
+pub enum ClaimGate {
+    /// Claim.
+    Free,
+    /// Claim one element, to see whether things work again.
+    Probe(GateProbe),
+    /// Wait until this point, or for a change.
+    Wait(Option<Instant>),
+}
+
+/// Permission for one element to find out whether something works again. Dropped without [`answered`](GateProbe::answered),
+/// the permission is returned.
+#[derive(Debug)]
+pub struct GateProbe {
+    queue: Arc<Queue>,
+    hold: bool,
+    sinks: Vec<(Arc<SinkHandle>, StartedProbe)>,
+}
+
+impl GateProbe {
+    /// The element has its verdict: `hold` says whether the hold has seen it, `asked` which breakers have. The others
+    /// get their permission back.
+    pub fn answered(mut self, hold: bool, asked: impl Fn(&SinkHandle) -> bool) {
+        self.hold &= !hold;
+        self.sinks.retain(|(handle, _)| !asked(handle));
+    }
+}
+
+impl Drop for GateProbe {
+    fn drop(&mut self) {
+        for (handle, started) in &self.sinks {
+            handle.abandon_probe(*started);
+        }
+        if self.hold {
+            self.queue.hold().probe_abandoned(Instant::now());
+            self.queue.process.gates.send_modify(|n| *n += 1);
+        }
+    }
+}
+
+impl Queue {
+    /// The permission of pauses, the hold and the breakers of all its sinks.
+    pub fn gate(self: &Arc<Self>) -> ClaimGate {
+        if let Some(look_at) = self.paused() {
+            return ClaimGate::Wait(Some(look_at));
+        }
+        let hold = self.hold().allows(Instant::now());
+        let all = || std::iter::once(hold).chain(self.routes.iter().map(|route| route.handle.allows(route.known())));
+        if let Some(until) =
+            all().filter_map(|allow| if let Allow::No { retry_at } = allow { Some(retry_at) } else { None }).max()
+        {
+            return ClaimGate::Wait(until);
+        }
+        if all().all(|allow| allow == Allow::Free) {
+            return ClaimGate::Free;
+        }
+        let mut probe = GateProbe { queue: self.clone(), hold: false, sinks: Vec::new() };
+        if hold == Allow::Probe {
+            self.hold().probe_started();
+            probe.hold = true;
+        }
+        for route in &self.routes {
+            let only = route.known();
+            if route.handle.allows(only) == Allow::Free {
+                continue;
+            }
+            match route.handle.start_probe(only) {
+                Some(started) => probe.sinks.push((route.handle.clone(), started)),
+                // Another queue was faster; its probe decides for us as well.
+                None => return ClaimGate::Wait(None),
+            }
+        }
+        ClaimGate::Probe(probe)
+    }
+
+    /// Whether nothing holds the queue up: no pause, neither its hold nor a breaker. A question without an effect.
+    pub fn is_open(&self) -> bool {
+        self.paused().is_none()
+            && self.hold().why().is_none()
+            && self.routes.iter().all(|route| route.handle.allows(route.known()) == Allow::Free)
+    }
+
+    /// The hold.
+    pub fn hold(&self) -> MutexGuard<'_, Circuit> {
+        self.hold.lock()
+    }
+
+    /// Holds the queue, and says why.
+    pub fn hold_because(&self, sink: Option<&str>, failure: &Failure) {
+        self.hold().on_failure(Class::TargetPermanent, Instant::now(), fastrand::f64());
+        // Every sink says first what it attempted, which names the destination as it may be shown.
+        let about = sink.and_then(|_| failure.message.split_once(": ")).map_or("", |(attempt, _)| attempt);
+        self.events.on_hold(sink, failure.code, about, &failure.to_string());
+        self.process.gates.send_modify(|n| *n += 1);
+    }
+
+    /// An element was delivered: the queue resumes if it was on hold.
+    pub fn release_hold(&self) {
+        let closed = self.hold().on_success().is_some();
+        if closed {
+            self.events.resumed();
+            self.process.gates.send_modify(|n| *n += 1);
+        }
+    }
+
+    /// The cluster moves the queue's slot: what needs several keys is refused until that is over. Reported once; the next
+    /// claim that is made ends it.
+    pub fn slot_migrates(&self) {
+        if !self.slot_migrating.swap(true, Ordering::Relaxed) {
+            self.events.slot_migrates();
+            self.alarm.ring(Wakeup::Poll);
+        }
+    }
+
+    /// Redis takes claims and verdicts again. A queue that is held because of a sink stays held.
+    pub fn resume(&self) {
+        if self.hold().why().is_none() {
+            self.events.resumed();
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Keeps the leases of everything in flight: at half of its time each gets a new end. And buries the names of claims that
+//! have ended, as soon as these cannot run again.
+//!
+//! 80 % of `lease` must exceed every sink's timeout. In the last fifth of a lease no sink receives the element or begins to
+//! send it (`QueueSpec::lease_margin`, `Outbound::send_before`). One call extends all claims of a queue. After a gap longer
+//! than half a lease, leases are extended before anything is claimed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+
+use crate::leases::Leases;
+use crate::leases::reconcile::reconcile;
+use crate::registry::QueueRegistry;
+use delaybridge_core::clock::Instant;
+use delaybridge_ledger::BATCH_ENTRIES;
+use delaybridge_ledger::claims::Buried;
+use delaybridge_telemetry::status::Heartbeat;
+
+/// Queues that are extended at the same time.
+const PARALLEL: usize = 16;
+
+/// Extends until the process gives up its leases.
+pub async fn run(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
+    let process = registry.process().clone();
+    let (mut every, mut seen) = (Duration::from_secs(1), None);
+    loop {
+        let changes = registry.changes();
+        if seen.replace(changes) != Some(changes) {
+            // Those that are about to go count as well.
+            let at_work = registry.at_work().into_iter().map(|(_, queue)| queue.spec.lease);
+            let shortest = registry.places().into_iter().map(|place| registry.spec(place).lease).chain(at_work).min();
+            every = (shortest.unwrap_or(Duration::from_secs(30)) / 8)
+                .clamp(Duration::from_millis(10), Duration::from_secs(1));
+        }
+        // Order: the end goes first; a sleep may be left at any time.
+        tokio::select! {
+            biased;
+            () = process.give_up.cancelled() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        heartbeat.beat();
+        // Of a server that is away nothing can be extended, and its queues must not hold up the others.
+        let busy = registry.find(|queue| !queue.leases.is_idle() && queue.home().is_up());
+        let round = stream::iter(busy).for_each_concurrent(PARALLEL, |queue| async move {
+            reconcile(&queue.leases).await;
+            extend(&queue.leases).await;
+            bury(&queue.leases).await;
+        });
+        tokio::select! {
+            biased;
+            () = process.give_up.cancelled() => return,
+            () = round => {}
+        }
+    }
+}
+
+/// Extends every lease of the queue that has less than half of its time left. False if they are to be extended again before
+/// anything else is claimed: there was no answer, or a slot is on the move.
+pub async fn extend(leases: &Leases) -> bool {
+    extend_all(leases, leases.queue().spec.lease / 2).await
+}
+
+/// The same of every lease that has less than `left` of its time left.
+pub async fn extend_all(leases: &Leases, left: Duration) -> bool {
+    let queue = leases.queue();
+    let lease = queue.spec.lease;
+    let due = leases.due(Instant::now(), left);
+    if due.is_empty() {
+        return true;
+    }
+    let names: Vec<_> = due.iter().map(|claim| claim.name).collect();
+    let sent = Instant::now();
+    let extended = match queue.store.extend(lease, &names).await {
+        Ok(extended) => extended,
+        // The next round asks again. With a slot on the move the answer may be another one for each key.
+        Err(problem) if problem.passes() => return false,
+        // A key of a wrong type, a missing right: the claimer's to report.
+        Err(_) => return true,
+    };
+    queue.process.events.metrics().script("extend").took(sent.elapsed());
+    queue.home().observe(extended.now_ms);
+    let mut lost = 0;
+    for (claim, held) in due.iter().zip(extended.held) {
+        match held {
+            true => claim.extended(sent.after(lease)),
+            false => lost += claim.set_lost() as u64,
+        }
+    }
+    queue.events.leases_lost(lost);
+    true
+}
+
+/// Removes the names of ended claims.
+pub async fn bury(leases: &Leases) {
+    let queue = leases.queue();
+    let now_ms = queue.home().now_ms();
+    while let Some((not_after_ms, names)) = leases.take_ended(now_ms, BATCH_ENTRIES) {
+        // Our idea of Redis's clock is not exact. What is not buried now is a name without elements: whoever meets it when
+        // its lease is over removes it.
+        match queue.store.bury(not_after_ms, &names).await {
+            Ok(Buried::Done { .. }) => {}
+            Ok(Buried::Wait { now_ms }) => {
+                queue.home().observe(now_ms);
+                names.iter().for_each(|name| leases.bury_name(*name, not_after_ms));
+                return;
+            }
+            Err(_) => {
+                names.iter().for_each(|name| leases.bury_name(*name, not_after_ms));
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The verdicts of one queue on their way to Redis.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::claim::element::ElementState;
+use crate::claim::record::{Claim, Unwritten};
+use crate::dead_letters::fields;
+use crate::leases::Leases;
+use crate::settle::singles::{self, After, Settling, SettlingKind};
+use crate::settle::verdict::{ReleaseCause, Verdict};
+use crate::settle::wholes::{self, Complete, OneByOne};
+use crate::tail;
+use delaybridge_ledger::claims::{Element, Header, Move};
+
+/// The verdicts of one queue.
+#[derive(Debug)]
+pub struct Settler {
+    leases: Arc<Leases>,
+    state: Mutex<SettlerState>,
+}
+
+#[derive(Debug, Default)]
+struct SettlerState {
+    singles: VecDeque<Settling>,
+    /// Claims with nothing left but confirmed elements.
+    wholes: Vec<Complete>,
+    /// There is a [`VerdictWriter`], which will see what is added.
+    running: bool,
+}
+
+/// The duty to write the verdicts of a queue, until none is left. There is one at a time. Dropped, it becomes a task.
+#[derive(Debug)]
+pub struct VerdictWriter(Option<Arc<Settler>>);
+
+impl VerdictWriter {
+    /// Writes in the task of the caller: starting another one costs as much as all else that is done for a claim of one.
+    pub async fn write(mut self) {
+        if let Some(settler) = self.0.take() {
+            run(settler).await;
+        }
+    }
+}
+
+impl Drop for VerdictWriter {
+    fn drop(&mut self) {
+        if let Some(settler) = self.0.take() {
+            let queue = settler.leases.queue().clone();
+            queue.spawn("settler", run(settler));
+        }
+    }
+}
+
+impl Settler {
+    /// Nothing to write yet.
+    pub fn new(leases: Arc<Leases>) -> Self {
+        Settler { leases, state: Mutex::default() }
+    }
+
+    /// The claims that the verdicts are about.
+    pub fn leases(&self) -> &Arc<Leases> {
+        &self.leases
+    }
+
+    /// Hands over the verdict about an element. Bounded by what is in flight.
+    pub fn settle(self: &Arc<Self>, mut state: Box<ElementState>, verdict: Verdict) {
+        // The element can do no more harm, so it blocks nothing, however long the verdict takes to write.
+        // One that was alone stays alone until it is settled.
+        state.leave_shared();
+        if state.element.is_damaged() && !matches!(verdict, Verdict::Dead(_)) {
+            // It has no header that could be written back: it stays as it is, for whoever takes the claim over.
+            return self.leases.stale(&state.claim, state.place);
+        }
+        let queue = self.leases.queue();
+        if verdict == Verdict::Confirm {
+            queue.history.forget(state.id.id);
+            tail::settled(&state, &verdict);
+            return self.confirmed(&state.claim, [state.place]);
+        }
+        if let Verdict::Retry { after, .. } | Verdict::Release { why: ReleaseCause::Destination { after } } = verdict {
+            let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+            queue.alarm.announce(queue.home().now_ms().saturating_add_unsigned(delay_ms));
+        }
+        let step = verdict.step(&state.header, |death| fields::fields(&state, death));
+        state.claim.decided(state.place);
+        let (claim, place) = (state.claim.clone(), state.place);
+        self.push(Settling { claim, place, step, what: SettlingKind::Verdict(verdict, state) });
+    }
+
+    /// Every sink has confirmed these elements of a claim. Written at once if the claim waits for no others, else by the
+    /// next [`flush`](Settler::flush).
+    pub fn confirmed(self: &Arc<Self>, claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) {
+        if claim.confirmed(places) {
+            drop(self.take_unwritten(claim, false));
+        }
+    }
+
+    /// Writes what is confirmed of a claim, also if others of it are still in hand.
+    pub fn flush(self: &Arc<Self>, claim: &Arc<Claim>) {
+        drop(self.take_unwritten(claim, true));
+    }
+
+    /// Every sink has confirmed these elements of a claim: what is confirmed of it is to be written now. A caller that has
+    /// nothing else to do may write; else a task of its own does.
+    pub fn confirmed_now(
+        self: &Arc<Self>,
+        claim: &Arc<Claim>,
+        places: impl IntoIterator<Item = usize>,
+    ) -> Option<VerdictWriter> {
+        claim.confirmed(places);
+        self.take_unwritten(claim, true)
+    }
+
+    fn take_unwritten(self: &Arc<Self>, claim: &Arc<Claim>, partly: bool) -> Option<VerdictWriter> {
+        match claim.take_unwritten(partly)? {
+            Unwritten::Whole(whole) => self.add(|state| state.wholes.push((claim.clone(), whole))),
+            Unwritten::Some(places) => self.confirm_each(claim, places, false),
+        }
+    }
+
+    /// Confirms these elements by themselves. `resent`: they may have been confirmed by a sending without an answer.
+    fn confirm_each(self: &Arc<Self>, claim: &Arc<Claim>, places: Vec<usize>, resent: bool) -> Option<VerdictWriter> {
+        let confirm = |place| Settling {
+            claim: claim.clone(),
+            place,
+            step: Move::Confirm,
+            what: SettlingKind::Confirmed { resent },
+        };
+        self.add(|state| state.singles.extend(places.into_iter().map(confirm)))
+    }
+
+    /// Writes which sinks have confirmed so far; `false` if the element is not ours any more.
+    pub async fn progress(
+        self: &Arc<Self>,
+        claim: &Arc<Claim>,
+        place: usize,
+        element: &Element,
+        header: Header,
+    ) -> bool {
+        let (reply, answer) = oneshot::channel();
+        let Some(mut noted) = Element::entry(element.under(&header), element.score_ms) else { return false };
+        noted.body = element.body.clone();
+        let what = SettlingKind::Progress { element: noted, reply };
+        let step = Move::Progress { header };
+        self.push(Settling { claim: claim.clone(), place, step, what });
+        answer.await.unwrap_or(false)
+    }
+
+    fn push(self: &Arc<Self>, settling: Settling) {
+        drop(self.add(|state| state.singles.push_back(settling)));
+    }
+
+    /// Whether nothing is to be written.
+    pub fn is_idle(&self) -> bool {
+        !self.state.lock().running
+    }
+
+    /// Lets go of what could not be written in time: it is left to its lease.
+    pub fn forget(&self) {
+        let forgotten = {
+            let mut state = self.state.lock();
+            (std::mem::take(&mut state.singles), std::mem::take(&mut state.wholes))
+        };
+        drop(forgotten);
+    }
+
+    /// Adds something to write. Whoever adds the first is the writer.
+    fn add(self: &Arc<Self>, add: impl FnOnce(&mut SettlerState)) -> Option<VerdictWriter> {
+        let first = {
+            let mut state = self.state.lock();
+            add(&mut state);
+            !std::mem::replace(&mut state.running, true)
+        };
+        first.then(|| VerdictWriter(Some(self.clone())))
+    }
+
+    /// Takes what is to be written next; the writer ends when there is nothing.
+    fn next_batch(&self) -> Option<(Vec<Settling>, Vec<Complete>)> {
+        let next = {
+            let mut state = self.state.lock();
+            let singles = singles::next_batch(&mut state.singles);
+            let wholes = std::mem::take(&mut state.wholes);
+            state.running = !singles.is_empty() || !wholes.is_empty();
+            state.running.then_some((singles, wholes))
+        };
+        if next.is_none() {
+            self.leases.queue().came_to_rest();
+        }
+        next
+    }
+}
+
+async fn run(settler: Arc<Settler>) {
+    let leases = &settler.leases;
+    while let Some((singles, wholes)) = settler.next_batch() {
+        let write = async { tokio::join!(singles::write(leases, singles), wholes::write(leases, wholes)) };
+        // Order: an answer that has come counts, even if the time for writing verdicts is up.
+        let (singles, wholes) = tokio::select! {
+            biased;
+            written = write => written,
+            // Left under their leases; the process ends, or the queue is another one from here on.
+            () = leases.queue().give_up.cancelled() => return,
+        };
+        for next in singles {
+            match next {
+                // What the claim waited for may be complete now.
+                After::Ended(claim) => drop(settler.take_unwritten(&claim, false)),
+                After::Refused(state, verdict) => settler.settle(state, verdict),
+            }
+        }
+        for OneByOne { claim, places, resent } in wholes {
+            drop(settler.confirm_each(&claim, places, resent));
+        }
+    }
+}

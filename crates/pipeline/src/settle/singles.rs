@@ -1,0 +1,288 @@
+//! Verdicts on single elements: everything but the confirmation of what is left in a claim.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::claim::element::ElementState;
+use crate::claim::record::Claim;
+use crate::leases::Leases;
+use crate::settle::send::{Tried, delivered, look, ready};
+use crate::settle::verdict::{ReleaseCause, Verdict};
+use crate::tail;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_ledger::claims::{Element, Move, Verdict as Written};
+use delaybridge_ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
+use delaybridge_telemetry::labels::Wakeup;
+
+/// Something on its way to Redis, and what its answer means.
+#[derive(Debug)]
+pub(super) struct Settling {
+    /// The claim that holds the element.
+    pub(super) claim: Arc<Claim>,
+    /// The place of the element in the claim.
+    pub(super) place: usize,
+    /// The move; it follows from what is settled.
+    pub(super) step: Move,
+    pub(super) what: SettlingKind,
+}
+
+#[derive(Debug)]
+pub(super) enum SettlingKind {
+    /// A confirmation, while others of the claim are not there yet. `resent`: it may have been written by a sending without an
+    /// answer.
+    Confirmed { resent: bool },
+    /// The verdict about an element.
+    Verdict(Verdict, Box<ElementState>),
+    /// Some sinks have confirmed. The element stays in flight, as this entry, with its task, which waits for the answer.
+    Progress { element: Element, reply: oneshot::Sender<bool> },
+}
+
+/// The consequence of an answer, for the settler.
+pub(super) enum After {
+    /// Elements of the claim have ended.
+    Ended(Arc<Claim>),
+    /// The verdict was refused, and another one follows from that.
+    Refused(Box<ElementState>, Verdict),
+}
+
+/// As many as one script takes, by count and by bytes: at least one, if there is one. A verdict behind the progress of the
+/// same element names the member that the progress makes: not in one batch.
+pub(super) fn next_batch(waiting: &mut VecDeque<Settling>) -> Vec<Settling> {
+    let (mut end, mut entries, mut bytes, mut progressed) = (0, 0, 0, Vec::new());
+    for settling in waiting.iter() {
+        let key = (settling.claim.name, settling.place);
+        let element = settling.claim.elements.get(settling.place);
+        // The script reads a body once more before it removes it: that takes as long as a second verdict.
+        entries += 1 + usize::from(element.is_some_and(|element| element.body.is_some()));
+        bytes += element.map_or(0, Element::weight) + settling.step.size();
+        if end > 0 && (entries > BATCH_ENTRIES || bytes > BATCH_BYTES) || progressed.contains(&key) {
+            break;
+        }
+        if let SettlingKind::Progress { .. } = settling.what {
+            progressed.push(key);
+        }
+        end += 1;
+    }
+    waiting.drain(..end).collect()
+}
+
+/// Answers to confirmations of one claim, with the places of the elements.
+struct OfClaim {
+    claim: Arc<Claim>,
+    answers: Vec<(usize, Answer)>,
+    /// Whether they may have been written by a sending without an answer.
+    resent: bool,
+}
+
+/// Writes until there is an answer.
+pub(super) async fn write(leases: &Leases, batch: Vec<Settling>) -> Vec<After> {
+    let mut after = Vec::new();
+    if batch.is_empty() {
+        return after;
+    }
+    let (answers, resent) = send(leases, &batch).await;
+    let now = Instant::now();
+    let mut confirmed: Vec<OfClaim> = Vec::new();
+    for (Settling { claim, place, what, .. }, answer) in batch.into_iter().zip(answers) {
+        match what {
+            SettlingKind::Verdict(verdict, state) => after.push(finish(leases, verdict, state, answer, resent, now)),
+            SettlingKind::Confirmed { resent: before } => match confirmed.last_mut() {
+                Some(last) if Arc::ptr_eq(&last.claim, &claim) => {
+                    last.resent |= before;
+                    last.answers.push((place, answer));
+                }
+                _ => confirmed.push(OfClaim { claim, answers: vec![(place, answer)], resent: resent || before }),
+            },
+            SettlingKind::Progress { element, reply } => {
+                let done = fate(&claim, answer, resent, now) == WriteOutcome::Done;
+                if done {
+                    claim.rewritten(place, element);
+                }
+                // The caller may be gone.
+                let _ = reply.send(done);
+            }
+        }
+    }
+    for OfClaim { claim, answers, resent } in confirmed {
+        finish_confirmed(leases, &claim, &answers, resent, now);
+        after.push(After::Ended(claim));
+    }
+    after
+}
+
+/// The moves of these verdicts, on the elements as they are known now.
+fn moves(batch: &[Settling]) -> Vec<Written> {
+    let written = |settling: &Settling| {
+        // A claim has each of its places.
+        let (part, member) = settling.claim.member(settling.place)?;
+        let body = settling.claim.elements.get(settling.place).and_then(|element| element.body_bytes().cloned());
+        Some(Written { claim: settling.claim.name, part, member, step: settling.step.clone(), body })
+    };
+    batch.iter().filter_map(written).collect()
+}
+
+/// Sends until there is an answer; whether it may have been sent before.
+async fn send(leases: &Leases, batch: &[Settling]) -> (Vec<Answer>, bool) {
+    let queue = leases.queue();
+    let list = queue.exactly_once().map(|(key, _)| key.clone());
+    let script = queue.process.events.metrics().script("settle");
+    let (mut resent, mut reported) = (false, false);
+    loop {
+        ready(leases).await;
+        // Made anew for each sending: a comparison may have found an element under another header.
+        let moves = moves(batch);
+        let sent = Instant::now();
+        let answer = queue.store.settle(&moves, list.as_ref(), queue.spec.dead_letter_max_len).await;
+        match look(queue, answer, &mut reported).await {
+            Tried::Answered(settled) => {
+                script.took(sent.elapsed());
+                queue.home().observe(settled.now_ms);
+                queue.events.metrics().dead_letters_trimmed(settled.trimmed);
+                return (settled.answers, resent);
+            }
+            // A script may have written some before it stopped.
+            Tried::Unknown | Tried::Refused => resent = true,
+            Tried::NotSent => {}
+        }
+    }
+}
+
+/// The meaning of an answer for a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WriteOutcome {
+    /// Written.
+    Done,
+    /// Written by a sending without an answer, or another claim has taken the element over.
+    Unknown,
+    /// Another claim has taken the element over.
+    Refused,
+}
+
+fn fate(claim: &Claim, answer: Answer, resent: bool, now: Instant) -> WriteOutcome {
+    match answer {
+        Answer::Done | Answer::Already => WriteOutcome::Done,
+        Answer::NotMine if resent && claim.is_over(now) => WriteOutcome::Unknown,
+        // No other process takes over while the lease runs: it was the sending without an answer.
+        Answer::NotMine if resent => WriteOutcome::Done,
+        Answer::NotMine | Answer::WrongType => WriteOutcome::Refused,
+    }
+}
+
+/// Confirmations of a claim were answered.
+fn finish_confirmed(leases: &Leases, claim: &Claim, places: &[(usize, Answer)], resent: bool, now: Instant) {
+    let queue = leases.queue();
+    let count = |of: WriteOutcome| places.iter().filter(|(_, answer)| fate(claim, *answer, resent, now) == of).count();
+    let (done, unknown) = (count(WriteOutcome::Done), count(WriteOutcome::Unknown));
+    if done > 0 {
+        if !resent && claim.deadline() < now {
+            queue.events.metrics().late_acks(done as u64);
+        }
+        delivered(claim, done);
+        queue.recent.confirmed(now, places.iter().filter_map(|(place, _)| claim.elements.get(*place)));
+        queue.adapt(now.since(claim.since), done);
+    }
+    queue.events.metrics().unknown_acks(unknown as u64);
+    queue.events.stale_acks((places.len() - done - unknown) as u64);
+    leases.ended(claim, places.iter().map(|(place, _)| *place));
+}
+
+/// The verdict was answered: the room ends, and the counters follow from the verdict.
+fn finish(
+    leases: &Leases,
+    verdict: Verdict,
+    state: Box<ElementState>,
+    answer: Answer,
+    resent: bool,
+    now: Instant,
+) -> After {
+    if answer == Answer::WrongType {
+        return refused_push(state);
+    }
+    let (claim, place) = (state.claim.clone(), state.place);
+    match fate(&claim, answer, resent, now) {
+        WriteOutcome::Done => count(verdict, state, !resent && claim.deadline() < now),
+        WriteOutcome::Unknown => claim.queue.events.metrics().unknown_acks(1),
+        WriteOutcome::Refused => claim.queue.events.stale_acks(1),
+    }
+    leases.ended(&claim, [place]);
+    After::Ended(claim)
+}
+
+fn count(verdict: Verdict, state: Box<ElementState>, late: bool) {
+    let queue = state.queue();
+    if late {
+        queue.events.metrics().late_acks(1);
+    }
+    tail::settled(&state, &verdict);
+    match verdict {
+        Verdict::Release { why } => {
+            if why == ReleaseCause::NoRoom {
+                // The claim that read no body for it may have been followed by another before it was back, which found nothing.
+                queue.alarm.ring(Wakeup::More);
+            }
+            queue.events.metrics().released(why.reason(), 1);
+            queue.count_released();
+        }
+        Verdict::Push { .. } => {
+            drop(queue.history.take(state.id.id));
+            delivered(&state.claim, 1);
+            queue.adapt(Instant::now().since(state.claim.since), 1);
+            pushed(state);
+        }
+        Verdict::Dead(death) => {
+            queue.count_settled(1);
+            queue.events.dead_lettered(&state.id, death.reason, death.shown.as_deref().or(death.failure.as_ref()));
+            queue.dead_letters.notify_one();
+        }
+        Verdict::Gone => {
+            queue.count_settled(1);
+            queue.events.metrics().without_body(1);
+        }
+        Verdict::Return { .. } => {
+            queue.count_released();
+            queue.events.metrics().put_back(1);
+        }
+        Verdict::Confirm | Verdict::Retry { .. } => {
+            queue.count_settled(1);
+        }
+    }
+}
+
+/// The push and the settling were one script, so this is the moment of delivery.
+fn pushed(mut state: Box<ElementState>) {
+    let queue = state.queue().clone();
+    for route in &queue.routes {
+        route.handle.confirmed(queue.home().now_ms());
+        route.metrics.attempt(&Ok(()));
+        if let Some(late) = state.lateness() {
+            route.metrics.late(late);
+        }
+    }
+    queue.release_hold();
+    if let Some(probe) = state.probe.take() {
+        probe.answered(true, |_| true);
+    }
+}
+
+/// The destination is not a list: the same as a sink that says so.
+fn refused_push(mut state: Box<ElementState>) -> After {
+    let queue = state.queue().clone();
+    let failure = Failure::new(
+        Class::TargetPermanent,
+        "WRONGTYPE",
+        "push exactly once: the destination key holds something else than a list; rename or delete it",
+    );
+    let sink = queue.routes.first().map(|route| {
+        route.metrics.attempt(&Err(failure.clone()));
+        &*route.spec.sink
+    });
+    queue.hold_because(sink, &failure);
+    if let Some(probe) = state.probe.take() {
+        probe.answered(true, |_| false);
+    }
+    let sink = (!queue.routes.is_empty()).then_some(0);
+    After::Refused(state, Verdict::Release { why: ReleaseCause::Hold { sink, failure } })
+}

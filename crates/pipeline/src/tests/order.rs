@@ -1,0 +1,427 @@
+//! Queues in order: nothing overtakes, through retries, outages, deaths of processes and changes of the daemon that delivers.
+
+use super::*;
+use crate::tests::world::Trouble;
+use delaybridge_core::template::Template;
+use delaybridge_ledger::claims::{ClaimName, ClaimRequest, TakeOverReply, TakeOverRequest};
+use delaybridge_model::Ordered;
+use delaybridge_source::store::Claims;
+use delaybridge_testing::memory::{Fault, Op, element};
+
+const ACTIVE: &str = "delaybridge_queue_active{queue=\"q\"}";
+
+/// A queue in order.
+fn in_order(sinks: &[(&str, Arc<FakeSink>)], order: Ordered) -> QueueSpec {
+    QueueSpec { order: Some(Box::new(order)), codec: Codec::String.into(), ..spec(sinks) }
+}
+
+fn world() -> World {
+    let world = World::new();
+    world.server.in_order("q");
+    world
+}
+
+/// Elements that fall due one after the other, all in the past, with these keys as their payloads.
+fn offer_keys(world: &World, from: u64, keys: &[&str]) {
+    for (n, key) in (from..).zip(keys) {
+        world.store.offer_at(element(id(n), key.as_bytes()), world.server.now_ms() - 1_000 + i64::try_from(n).unwrap());
+    }
+}
+
+/// The order in which elements were taken for the first time, of those that this chooses.
+fn first_taken(sink: &FakeSink, chosen: impl Fn(&Outbound) -> bool) -> Vec<u64> {
+    let mut seen = Vec::new();
+    for n in sink.taken().iter().filter(|message| chosen(message)).map(number) {
+        if !seen.contains(&n) {
+            seen.push(n);
+        }
+    }
+    seen
+}
+
+fn transient() -> Step {
+    Step::Fail(failure(Class::Transient, "again"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_is_not_overtaken() {
+    let (world, sink) = (world(), sink());
+    sink.on_id(id(3), [transient(), transient()]);
+    sink.on_id(id(40), [Step::Panic]);
+    offer_keys(&world, 0, &["a"; 60]);
+    let sinks = [("s", sink.clone())];
+    let bridge = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
+    world.until_empty().await;
+    assert_eq!(sink.taken().iter().map(number).collect::<Vec<_>>(), (0..60).collect::<Vec<_>>());
+    assert_eq!((times(&sink, [3, 40, 41]), sink.most_at_once()), (vec![3, 2, 1], 1));
+    assert_eq!(bridge.metric(ACTIVE), 1.0);
+}
+
+/// Leaves claims of these elements behind, each of three, as a process does that dies. They were offered just before each claim.
+async fn left_behind(world: &World, claims: &[[u64; 3]]) {
+    let dead = world.server.store("q", [7; 8]);
+    for (number, ids) in (1..).zip(claims) {
+        ids.iter().for_each(|n| offer_keys(world, *n, &["a"]));
+        let request = ClaimRequest {
+            name: ClaimName::new([7; 8], number),
+            not_after_ms: i64::MAX,
+            lease: LEASE,
+            ahead: Duration::ZERO,
+            most: 3,
+            bytes: 1 << 20,
+            rotation: 0,
+            hints: Default::default(),
+        };
+        dead.claim(&request).await.unwrap();
+    }
+    offer_keys(world, 20, &["a"; 3]);
+}
+
+/// The claims of a dead process: what falls due first may be in any of them.
+#[tokio::test(start_paused = true)]
+async fn what_several_claims_left_is_delivered_in_its_order() {
+    let (world, sink) = (world(), sink());
+    left_behind(&world, &[[3, 5, 9], [1, 7, 8], [2, 4, 6]]).await;
+    let sinks = [("s", sink.clone())];
+    let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(4), ..in_order(&sinks, Ordered::Queue) };
+    let _bridge = world.bridge_with(1, &sinks, spec);
+    world.until_empty().await;
+    assert_eq!(first_taken(&sink, |_| true), [1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 21, 22]);
+}
+
+/// The same, and the sink is down when they are taken over: what went back is not overtaken by what is taken over next.
+#[tokio::test(start_paused = true)]
+async fn what_several_claims_left_goes_back_and_keeps_its_order() {
+    for seconds in [1, 5, 40] {
+        let (world, sink) = (world(), sink());
+        sink.outage(Some(failure(Class::Transient, "down")));
+        left_behind(&world, &[[3, 5, 9], [1, 7, 8], [2, 4, 6]]).await;
+        let sinks = [("s", sink.clone())];
+        let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(4), ..in_order(&sinks, Ordered::Queue) };
+        let _bridge = world.bridge_with(1, &sinks, spec);
+        within(2 * LEASE, "an attempt", || !sink.attempts().is_empty()).await;
+        tokio::time::sleep(seconds * SECOND).await;
+        sink.outage(None);
+        world.until_empty().await;
+        assert_eq!(first_taken(&sink, |_| true), [1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 21, 22], "after {seconds} s");
+    }
+}
+
+/// What may have killed three processes is taken over one element at a time; what comes behind it waits for all of them.
+#[tokio::test(start_paused = true)]
+async fn what_may_kill_the_process_is_not_overtaken() {
+    let (world, sink) = (world(), sink());
+    left_behind(&world, &[[1, 2, 3], [4, 5, 6]]).await;
+    let mut old = ClaimName::new([7; 8], 1);
+    for owner in 8..10 {
+        tokio::time::sleep(2 * LEASE).await;
+        let (new, dead) = (old.taken_over_by([owner; 8], 1), world.server.store("q", [owner; 8]));
+        let request =
+            TakeOverRequest { old, new, not_after_ms: i64::MAX, lease: LEASE, most: 3, bytes: 1 << 20, largest: 0 };
+        assert!(matches!(dead.take_over(&request).await, Ok(TakeOverReply::Taken { .. })));
+        old = new;
+    }
+    let sinks = [("s", sink.clone())];
+    let _bridge = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
+    world.until_empty().await;
+    assert_eq!(first_taken(&sink, |_| true), [1, 2, 3, 4, 5, 6, 20, 21, 22]);
+}
+
+/// A replica takes over that does not know of the return: the elements are in their claim again.
+#[tokio::test(start_paused = true)]
+async fn what_had_gone_back_before_a_failover_is_not_overtaken() {
+    let (world, sink) = (world(), sink());
+    sink.outage(Some(failure(Class::Transient, "down")));
+    offer_keys(&world, 0, &["a"; 3]);
+    let later_ms = world.server.now_ms() + 10_000;
+    (10..13).for_each(|n| world.store.offer_at(element(id(n), b"a"), later_ms + n as i64));
+    let sinks = [("s", sink.clone())];
+    let bridge = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
+    eventually("a claim", || world.store.in_flight().len() == 3).await;
+    world.server.cut_replica();
+    eventually("everything to go back", || world.store.in_flight().is_empty()).await;
+    bridge.wire.connect(false);
+    world.server.promote_replica();
+    assert_eq!(world.store.in_flight().len(), 3, "they are under the former lease");
+    sink.outage(None);
+    bridge.wire.connect(true);
+    within(LEASE / 2, "all to arrive", || arrived(&sink).len() == 6).await;
+    assert_eq!(first_taken(&sink, |_| true), [0, 1, 2, 10, 11, 12]);
+    world.until_empty().await;
+}
+
+/// Its key is in its body.
+#[tokio::test(start_paused = true)]
+async fn an_element_whose_body_is_not_read_is_not_overtaken() {
+    let (world, sink) = (world(), sink());
+    let sinks = [("s", sink.clone())];
+    let key = Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap())));
+    let bridge = world.bridge_with(1, &sinks, in_order(&sinks, key));
+    bridge.wire.leave_unread(element(id(2), b"a"));
+    offer_keys(&world, 0, &["a", "b", "a", "b", "a", "b", "a"]);
+    world.until_empty().await;
+    let of = |key: &'static str| first_taken(&sink, |message| message.body == key);
+    assert_eq!((of("a"), of("b")), (vec![0, 2, 4, 6], vec![1, 3, 5]));
+}
+
+/// Leases could not be extended, so that elements had their turn when too little of them was left.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_sent_for_want_of_lease_is_not_overtaken() {
+    let (world, sink) = (world(), sink());
+    sink.otherwise(|_| Step::ConfirmAfter(LEASE.mul_f64(0.3)));
+    offer_keys(&world, 0, &["a"; 5]);
+    let sinks = [("s", sink.clone())];
+    let bridge = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
+    eventually("a claim", || world.store.in_flight().len() == 5).await;
+    world.server.set_up(false);
+    let dropped = "delaybridge_stale_drops_total{queue=\"q\"}";
+    within(LEASE, "one to be late for its lease", || bridge.metric(dropped) >= 1.0).await;
+    sink.otherwise(|_| Step::Confirm);
+    world.server.set_up(true);
+    offer_keys(&world, 10, &["a"; 5]);
+    world.until_empty().await;
+    let taken = first_taken(&sink, |_| true);
+    assert_eq!(taken, [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_lets_the_next_one_go() {
+    let (world, sink) = (world(), sink());
+    sink.on_id(id(1), [Step::Fail(failure(Class::MessagePermanent, "no"))]);
+    offer_keys(&world, 0, &["a"; 5]);
+    let sinks = [("s", sink.clone())];
+    let _bridge = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
+    world.until_empty().await;
+    assert_eq!(sink.taken().iter().map(number).collect::<Vec<_>>(), [0, 2, 3, 4]);
+    assert_eq!(world.store.dead().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_holds_up_its_key_and_no_other() {
+    let (world, sink) = (world(), sink());
+    sink.on_id(id(0), std::iter::repeat_n(transient(), 2));
+    offer_keys(&world, 0, &["a", "b", "a", "b", "c", "a", "c"]);
+    let sinks = [("s", sink.clone())];
+    let key = Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap())));
+    let _bridge = world.bridge_with(1, &sinks, in_order(&sinks, key));
+    world.until_empty().await;
+    let of = |key: &'static str| first_taken(&sink, |message| message.body == key);
+    assert_eq!((of("a"), of("b"), of("c")), (vec![0, 2, 5], vec![1, 3], vec![4, 6]));
+    let all = sink.taken().iter().map(number).collect::<Vec<_>>();
+    let place = |n: u64| all.iter().position(|taken| *taken == n).unwrap();
+    assert!(place(3) < place(0) && place(6) < place(0), "other keys go on: {all:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_changes_nothing_in_the_order_and_makes_no_dead_letters() {
+    for order in [Ordered::Queue, Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap())))] {
+        let (world, sink) = (world(), sink());
+        sink.outage(Some(failure(Class::Transient, "down")));
+        offer_keys(&world, 0, &["a", "b", "c", "a", "b", "c", "a", "a", "a", "b"]);
+        let sinks = [("s", sink.clone())];
+        let bridge = world.bridge_with(1, &sinks, in_order(&sinks, order.clone()));
+        eventually("the breaker to open", || !bridge.queue.is_open()).await;
+        eventually("everything to go back", || world.store.in_flight().is_empty()).await;
+        offer_keys(&world, 10, &["a", "b", "c"]);
+        tokio::time::sleep(10 * MINUTE).await;
+        sink.outage(None);
+        world.until_empty().await;
+        assert_eq!(world.store.dead().len(), 0);
+        for key in ["a", "b", "c"] {
+            let taken = first_taken(&sink, |message| message.body == key);
+            assert!(taken.is_sorted(), "{order:?} {key}: {taken:?}");
+        }
+        assert_eq!(arrived(&sink), (0..13).collect::<Vec<_>>());
+        if matches!(order, Ordered::Queue) {
+            assert!(first_taken(&sink, |_| true).is_sorted());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_limit_of_what_waits_nothing_is_claimed() {
+    let (world, sink) = (world(), sink());
+    sink.stall(true);
+    offer_keys(&world, 0, &["a"; 50]);
+    let sinks = [("s", sink.clone())];
+    let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(5), ..in_order(&sinks, Ordered::Queue) };
+    let _bridge = world.bridge_with(1, &sinks, spec);
+    eventually("the limit", || world.store.in_flight().len() == 5).await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!((world.store.in_flight().len(), sink.attempts().len()), (5, 1));
+    sink.stall(false);
+    world.until_empty().await;
+    assert!(first_taken(&sink, |_| true).is_sorted());
+}
+
+/// The first process is cut off in the middle; the second stands by, takes over after the lease, and goes on in order.
+#[tokio::test(start_paused = true)]
+async fn one_process_delivers_and_another_one_goes_on_after_its_lease() {
+    let (world, sink) = (world(), sink());
+    let sinks = [("s", sink.clone())];
+    // The first ones are confirmed, one is at the sink when the process dies.
+    sink.on_id(id(7), [Step::Hang]);
+    offer_keys(&world, 0, &["a"; 30]);
+    let first = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
+    eventually("the seventh", || sink.attempts().iter().any(|message| number(message) == 7)).await;
+    let second = world.bridge_with(2, &sinks, in_order(&sinks, Ordered::Queue));
+    second.offer([]);
+    offer_keys(&world, 30, &["a"; 10]);
+    tokio::time::sleep(10 * SECOND).await;
+    assert_eq!(
+        (sink.taken().len(), second.metric(ACTIVE)),
+        (8, 0.0),
+        "the second one delivers nothing while the first one has the order"
+    );
+    let killed = Instant::now();
+    drop(first);
+    world.until_empty().await;
+    assert!(killed.elapsed() < 2 * LEASE, "{:?}", killed.elapsed());
+    assert_eq!(first_taken(&sink, |_| true), (0..40).collect::<Vec<_>>());
+    assert_eq!(second.metric(ACTIVE), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stops_hands_the_order_over_at_once() {
+    let (world, sink) = (world(), sink());
+    let sinks = [("s", sink.clone())];
+    offer_keys(&world, 0, &["a"; 10]);
+    let first = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
+    eventually("all of it", || sink.taken().len() == 10).await;
+    assert!(first.stop(10 * SECOND).await);
+    let started = Instant::now();
+    offer_keys(&world, 10, &["a"; 10]);
+    let _second = world.bridge_with(2, &sinks, in_order(&sinks, Ordered::Queue));
+    eventually("the rest", || sink.taken().len() == 20).await;
+    assert!(started.elapsed() < 5 * SECOND, "it waited for a lease: {:?}", started.elapsed());
+    assert!(first_taken(&sink, |_| true).is_sorted());
+}
+
+/// One seed: two processes, of which some are killed, stopped, cut off or frozen, on connections that lose what they carry, a server
+/// that refuses and may be replaced by its replica, and a sink that fails now and then. `forgets`: whatever replaces the server lacks
+/// its last calls, and the sink fails three of ten.
+async fn whatever_happens(seed: u64, by_key: bool, forgets: bool) {
+    let mut draw = fastrand::Rng::with_seed(seed);
+    let (world, sink) = (world(), sink());
+    let sinks = [("s", sink.clone())];
+    let key = Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap())));
+    let order = if by_key { key } else { Ordered::Queue };
+    let mut spec =
+        QueueSpec { max_in_flight: MaxInFlight::Fixed(draw.u32(1..12)), lease: 4 * SECOND, ..in_order(&sinks, order) };
+    // By itself, so that the seeds that broke something still do the same.
+    spec.max_rate = (seed % 7 == 2).then_some(20.0);
+    if forgets {
+        Arc::make_mut(&mut spec.retry).max_attempts = u32::MAX;
+    }
+    let (keys, mut due_ms) = (["a", "b", "c"], Vec::new());
+    for n in 0..120 {
+        due_ms.push(world.server.now_ms() + draw.i64(100..20_000));
+        world.store.offer_at(element(id(n), keys[draw.usize(0..3)].as_bytes()), *due_ms.last().unwrap());
+    }
+    let mut owner = 0;
+    let mut start = || {
+        owner += 1;
+        world.bridge_with(owner, &sinks, spec.clone())
+    };
+    let mut bridges = vec![start(), start()];
+    let durable = draw.bool();
+    if durable {
+        world.server.await_replica();
+    }
+    if forgets {
+        world.server.lag();
+        sink.otherwise(uneven(seed, SECOND));
+    }
+    for _ in 0..draw.usize(10..40) {
+        let at = draw.usize(0..bridges.len());
+        match draw.u8(0..if forgets { 26 } else { 18 }) {
+            18.. => drop(world.server.promote_behind(draw.usize(0..20))),
+            0..2 => {
+                drop(bridges.swap_remove(at));
+                bridges.push(start());
+            }
+            2 => {
+                bridges.swap_remove(at).stop(5 * SECOND).await;
+                bridges.push(start());
+            }
+            3 => bridges[at].wire.connect(false),
+            4 => bridges.iter().for_each(|bridge| bridge.wire.connect(true)),
+            5 => bridges[at].wire.freeze(true),
+            6 => bridges.iter().for_each(|bridge| bridge.wire.freeze(false)),
+            7 => sink.outage(Some(failure(Class::Transient, "down"))),
+            8 | 9 => sink.outage(None),
+            10 => sink.outage(Some(failure(Class::TargetPermanent, "NOPERM"))),
+            // A key of a wrong type: the first refusals are claims, or verdicts of what is in hand.
+            11 => {
+                for op in [Op::Claim, Op::TakeOver, Op::Settle] {
+                    world.server.fail(op, vec![Fault::Refused("WRONGKEY"); draw.usize(0..4)]);
+                }
+            }
+            12 => bridges[at].wire.trouble(Trouble { slow: SECOND.mul_f64(draw.f64()), lost: 0.3 * draw.f64() }),
+            13 => bridges.iter().for_each(|bridge| bridge.wire.trouble(Trouble::default())),
+            14 if durable => world.server.cut_replica(),
+            15 if durable => world.server.reach_replica(),
+            16 if durable => world.server.promote_replica(),
+            _ => {
+                let slow = Duration::from_millis(draw.u64(0..900));
+                match forgets {
+                    true => sink.otherwise(uneven(draw.u64(..), slow)),
+                    false => sink.otherwise(move |_| Step::ConfirmAfter(slow)),
+                }
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(draw.u64(10..3_000))).await;
+    }
+    sink.outage(None);
+    sink.otherwise(|_| Step::Confirm);
+    world.server.reach_replica();
+    for bridge in &bridges {
+        bridge.wire.trouble(Trouble::default());
+        bridge.wire.freeze(false);
+    }
+    // A call that waited since then gives up, and its connection is gone.
+    tokio::time::sleep(MINUTE).await;
+    bridges.iter().for_each(|bridge| bridge.wire.connect(true));
+    world.until_empty().await;
+    for key in keys {
+        let taken = first_taken(&sink, |message| !by_key || message.body == key);
+        assert!(taken.is_sorted_by_key(|n| due_ms[*n as usize]), "seed {seed}, {key}: {taken:?}");
+    }
+    // By key, others prove now and then that the destination works, so that failures count. What a crash or a failover brings
+    // back may be taken and then be dead.
+    let (taken, dead) = (first_taken(&sink, |_| true), world.store.dead());
+    let lost = |n: &u64| !taken.contains(n) && !dead.iter().any(|letter| letter.text("id") == id(*n).to_string());
+    let lost: Vec<u64> = (0..120).filter(lost).collect();
+    assert!(lost.is_empty() && (by_key || dead.is_empty()), "seed {seed}: {lost:?} lost, {} dead", dead.len());
+}
+
+/// A sink that fails three of ten, and confirms the others up to `slow` later.
+fn uneven(seed: u64, slow: Duration) -> impl FnMut(&Outbound) -> Step + Send + 'static {
+    let mut draw = fastrand::Rng::with_seed(seed);
+    move |_| match draw.u8(0..10) {
+        0..3 => Step::FailAfter(slow.mul_f64(draw.f64()), failure(Class::Transient, "500")),
+        _ => Step::ConfirmAfter(slow.mul_f64(draw.f64())),
+    }
+}
+
+/// Elements that are all there when the first falls due are delivered in the order of their due times.
+#[test]
+fn whatever_happens_nothing_is_overtaken() {
+    play(30, false);
+}
+
+/// The same where servers come back with older data.
+#[test]
+fn whatever_a_server_forgets_nothing_is_overtaken() {
+    play(30, true);
+}
+
+fn play(seeds: u64, forgets: bool) {
+    let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
+    let many = number("DELAYBRIDGE_SEEDS").unwrap_or(seeds);
+    for seed in number("DELAYBRIDGE_SEED").map_or(0..many, |seed| seed..seed + 1) {
+        println!("seed {seed}");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(whatever_happens(seed, seed % 2 == 1, forgets));
+    }
+}
