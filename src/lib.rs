@@ -14,7 +14,6 @@
 
 pub mod config;
 
-pub mod api;
 mod sink_kinds;
 
 pub mod reload;

@@ -11,12 +11,12 @@ use hyper::header::COOKIE;
 
 use super::failures::Failures;
 use super::sessions::Sessions;
-use crate::api::answer::bearer;
-use crate::api::file::Reread;
-use crate::api::named::{NamedTokens, hash};
-use crate::api::origin::{is_called_by_address, is_local};
-use crate::api::problem::{Problem, ProblemKind};
-use crate::api::room::MaybeNamed;
+use delaybridge_jobs_http::answer::bearer;
+use delaybridge_jobs_http::file::Reread;
+use delaybridge_jobs_http::named::{NamedTokens, hash};
+use delaybridge_jobs_http::origin::{is_called_by_address, is_local};
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::room::MaybeNamed;
 use delaybridge_model::AdminSpec;
 use delaybridge_telemetry::events::admin::AdminEvents;
 use delaybridge_telemetry::events::api::ApiEvents;

@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 use super::access::{AdminCaller, Need};
 use super::routes::{AdminRoute, ROUTES, is_api};
 use super::{Admin, pages};
-use crate::api::answer::{Exchange, allow};
-use crate::api::call::Call;
-use crate::api::handover::ReplyBody;
-use crate::api::origin::{may_look, same_origin};
-use crate::api::problem::{Problem, ProblemKind, ProblemPage};
-use crate::api::reply::Reply;
-use crate::api::router::Router;
-use crate::api::server::{Connection, Served};
+use delaybridge_jobs_http::answer::{Exchange, allow};
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::handover::ReplyBody;
+use delaybridge_jobs_http::origin::{may_look, same_origin};
+use delaybridge_jobs_http::problem::{Problem, ProblemKind, ProblemPage};
+use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::router::Router;
+use delaybridge_jobs_http::server::{Connection, Served};
 use delaybridge_telemetry::events::api::ApiEvents;
 
 /// Connections at once.

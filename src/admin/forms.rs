@@ -1,8 +1,8 @@
 //! Fields of a form, as a browser sends them.
 
 use super::access::AdminCaller;
-use crate::api::call::{Call, Query};
-use crate::api::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::call::{Call, Query};
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 
 /// The fields of the form in a request.
 ///

@@ -5,7 +5,7 @@
 //! api/server    routes      token     JSON       HTML          Redis
 //! ```
 //!
-//! The listener, the reading of requests and the problems are those of the job queue's API ([`crate::api`]). Both the API and the
+//! The listener, the reading of requests and the problems are those of the job queue's API ([`delaybridge_jobs_http`]). Both the API and the
 //! pages call the same functions and show the same values, so nothing is only on a page.
 //!
 //! Redis is asked over connections of their own: what an operator looks at does not wait in front of a claim. An answer is kept for

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::access::Need;
 use super::routes::ROUTES;
 use super::v1::events::EventShape;
-use crate::api::openapi::operation::{DescribedEndpoint, parameter};
-use crate::api::openapi::{ApiDescription, schemas, write};
-use crate::api::problem::ProblemKind;
+use delaybridge_jobs_http::openapi::operation::{DescribedEndpoint, parameter};
+use delaybridge_jobs_http::openapi::{ApiDescription, schemas, write};
+use delaybridge_jobs_http::problem::ProblemKind;
 
 /// Problems of every endpoint that asks Redis.
 const ALWAYS: &[ProblemKind] = &[

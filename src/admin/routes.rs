@@ -10,11 +10,6 @@ use super::access::{AdminCaller, Need};
 use super::v1::queues::QueueShape;
 use super::v1::topics::TopicPause;
 use super::{Admin, pages, v1};
-use crate::api::call::Call;
-use crate::api::openapi::operation::Operation;
-use crate::api::problem::{Problem, ProblemKind};
-use crate::api::reply::Reply;
-use crate::api::router::Endpoint;
 use crate::operate::dead::{Counted, LetterList, LettersBody, Purged, Redriven, ShownLetters};
 use crate::operate::element::{ActOutcome, FoundElement, KillBody, RescheduleBody};
 use crate::operate::jobs::{FoundJobs, TopicDetail, TopicPage};
@@ -22,6 +17,11 @@ use crate::operate::overview::{Overview, SinkList};
 use crate::operate::pause::{PauseBody, PauseChanges};
 use crate::operate::peek::Elements;
 use crate::reload::ReloadReport;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::openapi::operation::Operation;
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::router::Endpoint;
 
 /// The answer of a handler.
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;

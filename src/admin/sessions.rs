@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::api::named::{Hash, NamedTokens, hash};
-use crate::api::problem::{Problem, ProblemKind};
 use delaybridge_core::clock::Instant;
+use delaybridge_jobs_http::named::{Hash, NamedTokens, hash};
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 
 /// The length of a session.
 pub const LASTS: Duration = Duration::from_secs(12 * 3600);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::Admin;
 use super::v1::errors::problem;
-use crate::api::problem::Problem;
 use crate::operate::jobs::TopicPage;
 use crate::operate::overview::{
     ClockSkew, DestinationTrouble, Here, Hold, Overview, QueuePage, QueueRow, SinkList, SinkRow, overview,
 };
+use delaybridge_jobs_http::problem::Problem;
 use delaybridge_telemetry::recent::Lately;
 use delaybridge_telemetry::status::{self, Look};
 

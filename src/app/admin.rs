@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 
 use super::tasks::named;
 use crate::admin::Admin;
-use crate::api::listener::ApiListener;
-use crate::api::server::{Served, serve};
 use crate::reload::ReloadHandle;
+use delaybridge_jobs_http::listener::ApiListener;
+use delaybridge_jobs_http::server::{Served, serve};
 use delaybridge_model::Config;
 use delaybridge_pipeline::process::Process;
 

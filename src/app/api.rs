@@ -7,11 +7,11 @@ use tokio::task::JoinSet;
 
 use super::jobs::Jobs;
 use super::tasks::named;
-use crate::api::HttpApi;
-use crate::api::listener::ApiListener;
-use crate::api::room::{BodyMemory, ROOM};
-use crate::api::server::{Served, serve};
-use crate::api::tls::Certificates;
+use delaybridge_jobs_http::HttpApi;
+use delaybridge_jobs_http::listener::ApiListener;
+use delaybridge_jobs_http::room::{BodyMemory, ROOM};
+use delaybridge_jobs_http::server::{Served, serve};
+use delaybridge_jobs_http::tls::Certificates;
 use delaybridge_model::ApiSpec;
 use delaybridge_pipeline::process::Process;
 

@@ -45,7 +45,7 @@ fn shared(config: &Config) -> Value {
         if config.redis.count() > 1 {
             shown.insert("redis".to_owned(), json!(&*config.jobs_redis));
         }
-        shown.extend(crate::api::config::shown(&config.api));
+        shown.extend(delaybridge_jobs_http::config::shown(&config.api));
         fields.insert("jobs".to_owned(), shown.into());
     }
     all

@@ -2,9 +2,9 @@
 
 use redisson_codecs::{Codec, Coding, Compression};
 
-use crate::api::config as api;
 use crate::sink_kinds;
 use delaybridge_jobs::config as job_queue;
+use delaybridge_jobs_http::config as api;
 use delaybridge_link::config::{durability, redis, sentinel};
 use delaybridge_settings::keys::{Kind, Table, tables};
 use delaybridge_settings::tls;

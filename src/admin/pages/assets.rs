@@ -8,9 +8,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
-use crate::api::call::Call;
-use crate::api::problem::{Problem, ProblemKind};
-use crate::api::reply::Reply;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::reply::Reply;
 
 const FILES: &[(&str, &str, &str)] = &[
     ("style.css", "text/css; charset=utf-8", include_str!("../assets/style.css")),

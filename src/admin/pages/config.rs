@@ -9,10 +9,10 @@ use super::layout::{View, page};
 use super::queue::settings;
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
-use crate::api::call::Call;
-use crate::api::problem::Problem;
-use crate::api::reply::Reply;
 use crate::config::describe_json;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
 use delaybridge_model::Config;
 
 /// Queues that are shown with all of their settings; each has a page of its own.

@@ -15,11 +15,11 @@ use crate::admin::v1::dead::{PAGE, after, asked};
 use crate::admin::v1::elements::SHOWN;
 use crate::admin::v1::errors::problem;
 use crate::admin::v1::filter::NAMES;
-use crate::api::call::{Call, Query};
-use crate::api::problem::Problem;
-use crate::api::reply::Reply;
-use crate::api::text::clip;
 use crate::operate::dead::{self, Letter, Letters, Summary};
+use delaybridge_jobs_http::call::{Call, Query};
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::text::clip;
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -117,7 +117,7 @@ pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
     let id = queue.id();
     let Some(letter) = found.dead_letters.first() else {
         return Err(Problem::new(
-            crate::api::problem::ProblemKind::NotFound,
+            delaybridge_jobs_http::problem::ProblemKind::NotFound,
             "find the dead letter: it is not there any more",
         ));
     };

@@ -13,11 +13,11 @@ use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
 use crate::admin::forms::form;
 use crate::admin::v1::elements::{ElementChange, SHOWN, when};
-use crate::api::call::Call;
-use crate::api::problem::Problem;
-use crate::api::reply::Reply;
 use crate::operate::element::{Detail, When};
 use crate::operate::peek::PeekState;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
 
 /// Sends the browser to the element of this id.
 pub async fn find(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {

@@ -10,9 +10,9 @@ use super::show::late;
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
 use crate::admin::v1::events::{EventFilter, EventShape};
-use crate::api::call::Call;
-use crate::api::problem::Problem;
-use crate::api::reply::Reply;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
 use delaybridge_telemetry::tail::Fate;
 
 /// Letters of a payload in its row.

@@ -4,7 +4,7 @@ use hyper::header::HeaderValue;
 use hyper::{StatusCode, header};
 use maud::{DOCTYPE, Markup, html};
 
-use crate::api::reply::Reply;
+use delaybridge_jobs_http::reply::Reply;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// Seconds between two looks of a page that watches.

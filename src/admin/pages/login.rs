@@ -11,9 +11,9 @@ use crate::admin::Admin;
 use crate::admin::access::{AdminCaller, COOKIE_NAME};
 use crate::admin::forms::form;
 use crate::admin::sessions::LASTS;
-use crate::api::call::Call;
-use crate::api::problem::Problem;
-use crate::api::reply::Reply;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
 
 /// The form.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {

@@ -5,8 +5,8 @@ use maud::html;
 
 use super::layout::{View, encoded, page};
 use super::login;
-use crate::api::problem::{Problem, ProblemKind};
-use crate::api::reply::Reply;
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::reply::Reply;
 
 /// The page of a problem; where a token is missing, the form that asks for one.
 pub fn show(problem: &Problem, path: &str, name: Option<&str>, tokens: bool) -> Reply {

@@ -15,11 +15,11 @@ use crate::admin::changes::Asker;
 use crate::admin::forms::form;
 use crate::admin::v1::pause::{PauseRequest, PauseSubject, end};
 use crate::admin::v1::queues::{QueueShape, whole};
-use crate::api::call::Call;
-use crate::api::problem::Problem;
-use crate::api::reply::Reply;
 use crate::operate::overview::{QueueRow, SinkList};
 use crate::operate::plural::{self, duration};
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
 
 /// One queue.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {

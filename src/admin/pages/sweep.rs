@@ -14,11 +14,11 @@ use crate::admin::changes::Asker;
 use crate::admin::forms::form;
 use crate::admin::v1::errors::problem;
 use crate::admin::v1::filter::{NAMES, of_query, words};
-use crate::api::call::Call;
-use crate::api::problem::{Problem, ProblemKind};
-use crate::api::reply::Reply;
 use crate::operate::dead::{Letters, Pace, count};
 use crate::operate::progress::Unwatched;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::reply::Reply;
 
 /// Redrive or purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

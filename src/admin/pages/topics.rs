@@ -15,11 +15,11 @@ use crate::admin::forms::form;
 use crate::admin::v1::elements::SHOWN;
 use crate::admin::v1::errors::problem;
 use crate::admin::v1::topics;
-use crate::api::call::Call;
-use crate::api::problem::{Problem, ProblemKind};
-use crate::api::reply::Reply;
 use crate::operate::jobs::{JobDetail, TopicDetail, TopicPage, TopicState, states};
 use crate::operate::plural::duration;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::reply::Reply;
 
 /// Topics on the overview.
 const SOME: usize = 10;

@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{TOKEN, World};
-use crate::api::tests::Client;
 use delaybridge_core::message::Identity;
+use delaybridge_jobs_http::testing::Client;
 use delaybridge_telemetry::tail::{ANONYMOUS, ElementEvent, Fate, LISTENERS};
 
 /// An event of an element with this id.

@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Admin;
 use super::openapi::document;
-use crate::api::listener::ApiListener;
-use crate::api::server::serve;
-use crate::api::tests::{Answer, Client, conforms};
 use crate::config::load_str;
 use crate::reload::{ReloadHandle, ReloadRequest};
+use delaybridge_jobs_http::listener::ApiListener;
+use delaybridge_jobs_http::server::serve;
+use delaybridge_jobs_http::testing::{Answer, Client, check as conforms};
 use delaybridge_link::test_server::TestServer;
 use delaybridge_telemetry::events::Events;
 
@@ -73,7 +73,7 @@ impl World {
     /// One request with these headers on a connection of its own.
     pub(super) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let answer = Client::connect(self.address).await.ask(method, path, headers, body.as_bytes()).await;
-        conforms::check(&document(), method, path, &answer);
+        conforms(&document(), method, path, &answer);
         answer
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::api::problem::{Problem, ProblemKind};
 use crate::operate;
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 
 /// Before another attempt in an outage.
 const AGAIN: Duration = Duration::from_secs(1);

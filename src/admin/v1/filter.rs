@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::api::call::Query;
-use crate::api::fields::JsonFields;
-use crate::api::problem::Problem;
 use crate::operate::dead::Filter;
 use crate::operate::pause::length;
 use delaybridge_core::json::Json;
+use delaybridge_jobs_http::call::Query;
+use delaybridge_jobs_http::fields::JsonFields;
+use delaybridge_jobs_http::problem::Problem;
 
 /// The names of the filter's parts in a query. Several values of one are separated by commas.
 pub const NAMES: [&str; 8] = ["reason", "class", "code", "sink", "older_than", "newer_than", "id_prefix", "field"];

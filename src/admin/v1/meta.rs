@@ -8,11 +8,11 @@ use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
 use crate::admin::changes::{Asker, ChangeSubject};
 use crate::admin::openapi::document;
-use crate::api::call::Call;
-use crate::api::problem::Problem;
-use crate::api::reply::Reply;
 use crate::config::describe_json;
 use crate::operate::{self, Error};
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
 
 /// The OpenAPI document. Everybody may read it.
 pub async fn openapi(_admin: Arc<Admin>, _call: Call<AdminCaller>) -> Result<Reply, Problem> {

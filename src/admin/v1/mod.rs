@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use super::Admin;
 use super::access::AdminCaller;
-use crate::api::call::Call;
-use crate::api::problem::{Problem, ProblemKind};
 use crate::operate::{Queue, find};
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 
 impl Admin {
     /// The queue that the path names, with a connection to its server.

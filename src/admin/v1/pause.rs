@@ -7,12 +7,12 @@ use hyper::StatusCode;
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
 use crate::admin::changes::{Asker, ChangeSubject};
-use crate::api::call::Call;
-use crate::api::fields::JsonFields;
-use crate::api::problem::{Problem, ProblemKind};
-use crate::api::reply::Reply;
 use crate::operate::pause::{self, PauseChanges, PauseEnd, PauseReason, PauseTarget, check_target};
 use crate::operate::{Error, Session};
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::fields::JsonFields;
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::reply::Reply;
 
 /// A queue or a sink that is paused or resumed.
 #[derive(Debug, Clone)]

@@ -11,13 +11,13 @@ use super::errors::problem;
 use super::limit;
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
-use crate::api::call::Call;
-use crate::api::problem::{Problem, ProblemKind};
-use crate::api::reply::Reply;
 use crate::config::describe_queue;
 use crate::operate::Queue;
 use crate::operate::horizon::{Horizon, horizon};
 use crate::operate::overview::{MOST, QueuePage, QueueRow};
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::reply::Reply;
 
 /// Queues of a page.
 pub const PAGE: usize = 50;

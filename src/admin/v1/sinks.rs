@@ -6,9 +6,9 @@ use hyper::StatusCode;
 
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
-use crate::api::call::Call;
-use crate::api::problem::Problem;
-use crate::api::reply::Reply;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
 
 /// The sinks with their state.
 pub async fn list(admin: Arc<Admin>, _call: Call<AdminCaller>) -> Result<Reply, Problem> {

@@ -1,7 +1,7 @@
 //! The operators' listener.
 
-use crate::api::named::NamedTokens;
 use crate::config::tables::admin;
+use delaybridge_jobs_http::named::NamedTokens;
 use delaybridge_model::AdminSpec;
 use delaybridge_settings::reader::{Needs, Section};
 

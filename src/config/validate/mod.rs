@@ -14,8 +14,8 @@ mod sink;
 use std::sync::Arc;
 
 use super::tables::{http, jobs, limits, reload, top};
-use crate::api::config as api;
 use delaybridge_jobs::config as job_queue;
+use delaybridge_jobs_http::config as api;
 use delaybridge_model::{Config, Mode, ONLY, ProcessLimits, Servers};
 use delaybridge_settings::node::{Node, Value};
 use delaybridge_settings::problem::Spot;

@@ -1,0 +1,187 @@
+//! The keys under `jobs` that are about HTTP.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use super::access::Tokens;
+use delaybridge_model::{ApiSpec, Face, RequestRate};
+use delaybridge_settings::keys::{Key, Kind, count, count_or, key, now, tables};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::units::show_size;
+
+/// The key `listen`.
+pub const LISTEN: Key = key(
+    "listen",
+    Kind::Address,
+    "Address and port of the HTTP API. See [http-api.md](http-api.md). If omitted, only the command line has access.",
+);
+/// The key `tls`.
+pub const TLS: Key =
+    key("tls", Kind::Section(&tls::TABLE), "Certificate for HTTPS, for all listeners of the job queue.");
+/// The key `tokens_file`.
+pub const TOKENS_FILE: Key = key(
+    "tokens_file",
+    Kind::File,
+    "File with tokens and their rights on topics. Changes apply within a second. If omitted, only clients on the same machine are served.",
+);
+/// The key `max_body`.
+pub const MAX_BODY: Key = key(
+    "max_body",
+    Kind::Size,
+    "Largest body of a request after decompression. The limit for the body of one job is `max_body` of its topic.",
+)
+.default("4MiB");
+/// The key `max_connections`.
+pub const MAX_CONNECTIONS: Key = key(
+    "max_connections",
+    count(1, 100_000),
+    "Concurrent connections of each listener. Each waiting `pop` uses one; further clients wait.",
+)
+.default("1024");
+/// The key `max_topics_per_token`.
+pub const MAX_TOPICS_PER_TOKEN: Key = key(
+    "max_topics_per_token",
+    count_or("none", 1, 10_000_000),
+    "Number of topics matching a token's patterns at which the token may create no more. Existing topics may still be used.",
+)
+.default("1000");
+/// The key `max_rate_per_token`.
+pub const MAX_RATE_PER_TOKEN: Key = key(
+    "max_rate_per_token",
+    Kind::Rate,
+    "Requests per token, or per address for clients without a token; `100/s` allows bursts of at most 100. Further requests are answered with 429. Each daemon counts separately.",
+)
+.default("none");
+/// The key `compat`.
+pub const COMPAT: Key = key(
+    "compat",
+    Kind::Words(&[now("lmstfy"), now("ouqiang")]),
+    "APIs of other job queues, served at the address of `listen` for the same jobs. `lmstfy`: `/api/NAMESPACE/QUEUE` and `/token/NAMESPACE`. `ouqiang`: `/push`, `/pop`, `/finish`, `/delete`, `/get`. Default: none of them.",
+);
+/// The key `lmstfy`.
+pub const LMSTFY: Key = key(
+    "lmstfy",
+    Kind::Section(&lmstfy::TABLE),
+    "The API of lmstfy on separate addresses, as in lmstfy. See [lmstfy.md](lmstfy.md).",
+);
+
+tables! {
+    mod tls at "jobs.tls", "Changed files are read again." {
+        CERT_FILE = key("cert_file", Kind::File, "Certificate in PEM, followed by those of its issuers.").required();
+        KEY_FILE = key("key_file", Kind::File, "Key of the certificate in PEM.").required();
+    }
+    mod lmstfy at "jobs.lmstfy", "Both addresses serve the same jobs as `jobs.listen`, with the same tokens, TLS and limits." {
+        LISTEN = key("listen", Kind::Address, "Address and port for clients: `/api/NAMESPACE/QUEUE`.").required();
+        ADMIN = key("admin", Kind::Address, "Address and port for administrators: `/token/NAMESPACE` and `/info`. As in lmstfy, clients on the same machine need no token: do not expose it through a proxy. Other clients need a token of `tokens_file`.");
+    }
+}
+
+const COMPATIBLE: [(&str, &[Face]); 2] =
+    [("lmstfy", &[Face::Lmstfy, Face::LmstfyAdmin]), ("ouqiang", &[Face::Ouqiang])];
+
+/// The settings in effect, in the shape and the units of the YAML.
+pub fn shown(listeners: &[ApiSpec]) -> Map<String, Value> {
+    let mut shown = Map::new();
+    let Some(first) = listeners.first() else { return shown };
+    let path = |path: &PathBuf| json!(path.display().to_string());
+    shown.insert("max_body".to_owned(), json!(show_size(first.max_body as u64)));
+    shown.insert("max_connections".to_owned(), json!(first.max_connections));
+    shown.insert(
+        "max_topics_per_token".to_owned(),
+        first.max_topics_per_token.map_or(json!("none"), |most| json!(most)),
+    );
+    shown.insert("max_rate_per_token".to_owned(), first.max_rate.map_or(json!("none"), |rate| json!(rate.to_string())));
+    if let Some([certificate, key]) = &first.tls {
+        shown.insert("tls".to_owned(), json!({ "cert_file": path(certificate), "key_file": path(key) }));
+    }
+    if let Some(file) = &first.tokens_file {
+        shown.insert("tokens_file".to_owned(), path(file));
+    }
+    for spec in listeners {
+        let address = json!(spec.listen.to_string());
+        match spec.faces.as_slice() {
+            [Face::Lmstfy] => shown.entry("lmstfy").or_insert_with(|| json!({}))["listen"] = address,
+            [Face::LmstfyAdmin] => shown.entry("lmstfy").or_insert_with(|| json!({}))["admin"] = address,
+            faces => {
+                shown.insert("listen".to_owned(), address);
+                let words: Vec<_> =
+                    COMPATIBLE.iter().filter(|(_, all)| all.iter().all(|face| faces.contains(face))).collect();
+                if !words.is_empty() {
+                    shown.insert("compat".to_owned(), words.iter().map(|(word, _)| *word).collect());
+                }
+            }
+        }
+    }
+    shown
+}
+
+/// Reads what is under `jobs:`: each listener. What is wrong is reported.
+pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
+    let report = &section.cx.report;
+    let tls = section.opt_section(&TLS).map(|tls| {
+        let files = (tls.file(&tls::CERT_FILE), tls.file(&tls::KEY_FILE));
+        (files.0.map(|(path, _)| path), files.1.map(|(path, _)| path))
+    });
+    let tls = tls.and_then(|(certificate, key)| Some([certificate?, key?]));
+    if let Some(files) = &tls
+        && let Err(problem) = super::tls::Certificates::read(files.clone())
+    {
+        report.problem(&section.spot(&TLS), problem, "certificate and key are PEM files that belong together");
+    }
+    let tokens_file = section.file(&TOKENS_FILE).map(|(path, _)| path);
+    if let Some(path) = &tokens_file
+        && let Err(errors) = Tokens::read(path)
+    {
+        for problem in errors.problems {
+            report.problem(&section.spot(&TOKENS_FILE), problem.to_string(), "");
+        }
+    }
+    let max_body = usize::try_from(section.size(&MAX_BODY)).unwrap_or(usize::MAX);
+    let max_connections = section.count(&MAX_CONNECTIONS).and_then(|count| usize::try_from(count).ok()).unwrap_or(1);
+    let (max_topics_per_token, max_rate) =
+        (section.count(&MAX_TOPICS_PER_TOKEN), section.rate(&MAX_RATE_PER_TOKEN).map(RequestRate::per_second));
+    let mut own = vec![Face::Own];
+    if section.has(&COMPAT) {
+        own.extend(section.words(&COMPAT, &COMPATIBLE).into_iter().flatten());
+    }
+    let lmstfy = section.opt_section(&LMSTFY);
+    let of_lmstfy = |key: &Key| lmstfy.as_ref().filter(|lmstfy| lmstfy.has(key)).and_then(|lmstfy| lmstfy.address(key));
+    let for_clients = lmstfy.as_ref().and_then(|lmstfy| lmstfy.address(&lmstfy::LISTEN));
+    let listeners = [
+        ("jobs.listen", own, section.has(&LISTEN).then(|| section.address(&LISTEN)).flatten()),
+        ("jobs.lmstfy.listen", vec![Face::Lmstfy], for_clients),
+        ("jobs.lmstfy.admin", vec![Face::LmstfyAdmin], of_lmstfy(&lmstfy::ADMIN)),
+    ];
+    let listeners = listeners.into_iter().filter_map(|(key, faces, listen)| {
+        let (tls, tokens_file) = (tls.clone(), tokens_file.clone());
+        let spec = ApiSpec {
+            key,
+            listen: listen?,
+            faces,
+            tls,
+            tokens_file,
+            max_body,
+            max_connections,
+            max_topics_per_token,
+            max_rate,
+        };
+        Some(spec)
+    });
+    let listeners: Vec<_> = listeners.collect();
+    let outside = listeners.iter().find(|spec| spec.tokens_file.is_none() && !spec.listen.ip().is_loopback());
+    if let Some(spec) = outside {
+        let help = "set `tokens_file`, or listen on 127.0.0.1";
+        let message = format!("`{}`: without `tokens_file` only clients on this machine are served", spec.key);
+        report.warning(&section.spot, message, help);
+    }
+    if !section.has(&LISTEN) && lmstfy.is_none() {
+        let all =
+            [&TLS, &TOKENS_FILE, &MAX_BODY, &MAX_CONNECTIONS, &MAX_TOPICS_PER_TOKEN, &MAX_RATE_PER_TOKEN, &COMPAT];
+        for key in all.into_iter().filter(|key| section.has(key)) {
+            let message = format!("`{}` has no effect without `listen`", key.name);
+            report.problem(&section.spot(key), message, "write `listen`, for example 127.0.0.1:7777");
+        }
+    }
+    listeners
+}

@@ -1,0 +1,79 @@
+//! `/api/NAMESPACE/QUEUE/deadletter`: jobs whose tries are used up.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::answer;
+use super::names::{namespace, seconds, topic};
+use super::publish::TTL;
+use crate::Api;
+use crate::access::Right;
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::v1::errors::problem;
+use delaybridge_jobs::{JobState, MAX_SWEEP, Which};
+
+/// Most jobs of one request: a hundred calls on the queue.
+const MOST: usize = 100 * MAX_SWEEP;
+
+/// Answers the number of dead jobs, and the oldest.
+pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Pop)?;
+    let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("peek the dead letters", error))?;
+    let oldest =
+        api.queue.peek(&topic, JobState::Dead, 0, 1).await.map_err(|error| problem("peek the dead letters", error))?;
+    let head = oldest.first().map_or("", |job| job.id.local.as_str());
+    let (namespace, queue) = (namespace(&call)?, call.part("queue"));
+    let body =
+        json!({ "namespace": namespace, "queue": queue, "deadletter_size": sizes.dead, "deadletter_head": head });
+    Ok(answer(StatusCode::OK, body))
+}
+
+/// Answers the number of dead jobs.
+pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Pop)?;
+    let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("get the size", error))?;
+    let (namespace, queue) = (namespace(&call)?, call.part("queue"));
+    Ok(answer(StatusCode::OK, json!({ "namespace": namespace, "queue": queue, "size": sizes.dead })))
+}
+
+/// The oldest of them wait again.
+pub async fn respawn(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Admin)?;
+    let (mut left, ttl) = (limit(&call)?, seconds(&call, "ttl", TTL)?);
+    let mut count = 0;
+    while left > 0 {
+        let most = left.min(MAX_SWEEP);
+        let redriven = api.queue.redrive(&topic, Which::Oldest(most), Some(ttl)).await;
+        let redriven = redriven.map_err(|error| problem("respawn dead letters", error))?;
+        count += redriven;
+        left -= most;
+        if redriven < most as u64 {
+            break;
+        }
+    }
+    Ok(answer(StatusCode::OK, json!({ "msg": "respawned", "count": count })))
+}
+
+/// The oldest of them are removed.
+pub async fn purge(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Admin)?;
+    let mut left = limit(&call)?;
+    while left > 0 {
+        let most = left.min(MAX_SWEEP);
+        let purged = api.queue.purge(&topic, Which::Oldest(most)).await;
+        left -= most;
+        if purged.map_err(|error| problem("delete dead letters", error))? < most as u64 {
+            break;
+        }
+    }
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+fn limit(call: &Call) -> Result<usize, Problem> {
+    let limit = call.query.text("limit").map_or(Ok(1), str::parse::<usize>);
+    limit.ok().filter(|limit| *limit > 0).map(|limit| limit.min(MOST)).ok_or_else(|| Problem::bad("invalid limit"))
+}

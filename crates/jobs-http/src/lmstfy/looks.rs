@@ -1,0 +1,75 @@
+//! Looks at a queue and at jobs, and the end of a queue.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::answer;
+use super::names::{self, namespace, topic};
+use super::shapes::looked_at;
+use crate::Api;
+use crate::access::Right;
+use crate::call::Call;
+use crate::problem::{Problem, ProblemKind};
+use crate::reply::Reply;
+use crate::v1::errors::problem;
+use delaybridge_jobs::{JobState, MAX_PAGE};
+
+/// Queues that one answer names.
+const MOST: usize = 10_000;
+
+/// The next job that is ready.
+pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Pop)?;
+    let jobs = api.queue.peek(&topic, JobState::Ready, 0, 1).await.map_err(|error| problem("peek", error))?;
+    Ok(match jobs.first() {
+        Some(job) => answer(StatusCode::OK, looked_at(job, namespace(&call)?, api.queue.now_ms())),
+        None => answer(StatusCode::NOT_FOUND, json!({ "error": "the queue is empty" })),
+    })
+}
+
+/// A job, whatever its state.
+pub async fn job(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let not_found = || Problem::new(ProblemKind::NoSuchJob, "look at the job");
+    let id = names::job(&call, Right::Pop)?.ok_or_else(not_found)?;
+    let job = api.queue.get(&id).await.map_err(|error| problem("look at the job", error))?;
+    let job = job.ok_or_else(not_found)?;
+    Ok(answer(StatusCode::OK, looked_at(&job, namespace(&call)?, api.queue.now_ms())))
+}
+
+/// Answers the number of ready jobs.
+pub async fn size(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Pop)?;
+    let sizes = api.queue.sizes(&topic).await.map_err(|error| problem("get the size", error))?;
+    let (namespace, queue) = (namespace(&call)?, call.part("queue"));
+    Ok(answer(StatusCode::OK, json!({ "namespace": namespace, "queue": queue, "size": sizes.ready })))
+}
+
+/// The queues of every namespace, of those that the caller may look at.
+pub async fn info(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let (mut all, mut after, mut seen) = (BTreeMap::<String, Vec<String>>::new(), None, 0);
+    loop {
+        let names = api.queue.topics(after.as_ref(), MAX_PAGE).await;
+        let names = names.map_err(|error| problem("list the queues", error))?;
+        for name in names.iter().filter(|name| call.caller.may(Right::Admin, name.as_str())) {
+            // Topics without a dot are none of lmstfy's.
+            if let Some((namespace, queue)) = name.as_str().split_once('.') {
+                all.entry(namespace.to_owned()).or_default().push(queue.to_owned());
+            }
+        }
+        seen += names.len();
+        match names.into_iter().last() {
+            Some(last) if seen < MOST => after = Some(last),
+            _ => return Ok(answer(StatusCode::OK, json!(all))),
+        }
+    }
+}
+
+/// The queue is removed with all of its jobs.
+pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let topic = topic(&call, Right::Admin)?;
+    api.queue.destroy(&topic).await.map_err(|error| problem("destroy the queue", error))?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}

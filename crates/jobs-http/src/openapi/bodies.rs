@@ -1,0 +1,94 @@
+//! The bodies of requests, for the document. Handlers read them field by field, each mistake with its place.
+
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use crate::v1::add::BATCH;
+
+/// A job to add.
+#[derive(JsonSchema)]
+#[schemars(rename = "NewJob", extend("required" = []))]
+pub struct NewJobBody {
+    /// The client's own id: letters, digits, `_`, `.`, `:`, `~`, `-`.
+    pub id: Option<String>,
+    /// The body: a text, or any other JSON value, whose JSON is the body.
+    pub body: Option<Value>,
+    /// The body in base64, for bytes that are no text.
+    pub body_base64: Option<String>,
+    /// The content type of the body; handed out with it.
+    pub content_type: Option<String>,
+    /// The delay, as a duration with its unit: `500ms`, `30s`, `1h30m`, `7d`.
+    pub delay: Option<String>,
+    /// The delay in milliseconds.
+    pub delay_ms: Option<i64>,
+    /// The time at which the job becomes ready, instead of a delay.
+    #[schemars(extend("format" = "date-time"))]
+    pub due: Option<String>,
+    /// The same in milliseconds since 1970.
+    pub due_ms: Option<i64>,
+    /// A consumer's time to run, as a duration with its unit.
+    pub ttr: Option<String>,
+    /// The time to run in milliseconds.
+    pub ttr_ms: Option<i64>,
+    /// Attempts before the job is dead.
+    pub tries: Option<i64>,
+    /// The time after which the job is dropped if it is not finished, as a duration with its unit.
+    pub ttl: Option<String>,
+    /// The same in milliseconds; 0 is never.
+    pub ttl_ms: Option<i64>,
+}
+
+/// Jobs to add.
+#[derive(JsonSchema)]
+#[schemars(rename = "NewJobs")]
+pub struct NewJobsBody {
+    /// The jobs.
+    #[schemars(length(min = 1, max = BATCH))]
+    pub jobs: Vec<NewJobBody>,
+}
+
+/// Limits of a topic.
+#[derive(JsonSchema)]
+#[schemars(rename = "NewLimits", extend("required" = []))]
+pub struct LimitsBody {
+    /// Time to run of a job that has none of its own.
+    pub ttr_ms: Option<i64>,
+    /// Tries of a job that has none of its own.
+    pub tries: Option<i64>,
+    /// Time to live of a job that has none of its own; 0 is for ever.
+    pub ttl_ms: Option<i64>,
+    /// Maximum number of jobs that are not dead; 0 is no limit.
+    pub max_jobs: Option<i64>,
+    /// Maximum size of a body, in bytes.
+    pub max_body: Option<i64>,
+    /// Maximum number of dead jobs; 0 is no limit.
+    pub dead_max_len: Option<i64>,
+    /// Time that a dead job is kept; 0 is for ever.
+    pub dead_ttl_ms: Option<i64>,
+}
+
+/// Dead jobs to redrive.
+#[derive(JsonSchema)]
+#[schemars(rename = "Redrive", extend("required" = []))]
+pub struct RedriveBody {
+    /// Ids of jobs.
+    #[schemars(length(min = 1, max = 1000))]
+    pub ids: Option<Vec<String>>,
+    /// So many of the oldest.
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<i64>,
+    /// The new time to live; 0 is for ever.
+    pub ttl_ms: Option<i64>,
+}
+
+/// Dead jobs to remove.
+#[derive(JsonSchema)]
+#[schemars(rename = "Purge", extend("required" = []))]
+pub struct PurgeBody {
+    /// Ids of jobs.
+    #[schemars(length(min = 1, max = 1000))]
+    pub ids: Option<Vec<String>>,
+    /// So many of the oldest.
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<i64>,
+}

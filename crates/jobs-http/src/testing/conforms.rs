@@ -1,0 +1,68 @@
+//! Whether an answer is what the OpenAPI document says of it.
+
+use serde_json::Value;
+
+use super::client::Answer;
+
+/// Fails the test if the document has no such answer, or describes it otherwise.
+pub fn check(document: &Value, method: &str, path: &str, answer: &Answer) {
+    let path = path.split('?').next().unwrap();
+    let fits = |pattern: &str| {
+        let (pattern, path) = (pattern.split('/'), path.split('/'));
+        pattern.clone().count() == path.clone().count() && pattern.zip(path).all(|(a, b)| a == b || a.starts_with('{'))
+    };
+    let Some((_, described)) = document["paths"].as_object().unwrap().iter().find(|(pattern, _)| fits(pattern)) else {
+        return;
+    };
+    let Some(operation) = described.get(method.to_lowercase()) else { return };
+    let described = &operation["responses"][answer.status.to_string()];
+    assert!(described.is_object(), "{method} {path}: the document has no answer {}: {}", answer.status, answer.text());
+    let media_type = answer.headers.get("content-type").map(String::as_str).unwrap_or_default();
+    match &described["content"] {
+        Value::Null => assert!(answer.body.is_empty(), "{method} {path}: {}", answer.text()),
+        content => {
+            let schema = &content[media_type]["schema"];
+            assert!(schema.is_object(), "{method} {path}: the document does not know {media_type}");
+            matches(document, schema, &answer.json(), path);
+        }
+    }
+}
+
+fn matches(document: &Value, schema: &Value, value: &Value, place: &str) {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.rsplit('/').next().unwrap();
+        return matches(document, &document["components"]["schemas"][name], value, place);
+    }
+    // A type, or null in its place.
+    let mut types = schema["type"].as_array().into_iter().flatten();
+    if value.is_null() && types.any(|name| name == "null") {
+        return;
+    }
+    match schema["type"].as_str().or_else(|| schema["type"][0].as_str()) {
+        Some("object") => {
+            let fields = value.as_object().unwrap_or_else(|| panic!("{place}: {value}"));
+            for name in schema["required"].as_array().into_iter().flatten() {
+                assert!(fields.contains_key(name.as_str().unwrap()), "{place}: {name} is missing in {value}");
+            }
+            for (name, value) in fields {
+                match schema["properties"].get(name) {
+                    Some(schema) => matches(document, schema, value, &format!("{place}.{name}")),
+                    None => assert_ne!(schema["additionalProperties"], false, "{place}: {name} is not described"),
+                }
+            }
+        }
+        Some("array") => {
+            for item in value.as_array().unwrap_or_else(|| panic!("{place}: {value}")) {
+                matches(document, &schema["items"], item, place);
+            }
+        }
+        Some("string") => {
+            let text = value.as_str().unwrap_or_else(|| panic!("{place}: {value}"));
+            let words = schema["enum"].as_array();
+            assert!(words.is_none_or(|words| words.contains(&text.into())), "{place}: {text}");
+        }
+        Some("integer") => assert!(value.is_i64() || value.is_u64(), "{place}: {value}"),
+        Some("boolean") => assert!(value.is_boolean(), "{place}: {value}"),
+        _ => {}
+    }
+}

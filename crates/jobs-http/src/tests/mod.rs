@@ -1,0 +1,134 @@
+//! The API over real connections and a real Redis.
+
+mod handover;
+mod limits;
+mod lmstfy;
+mod ouqiang;
+mod own;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::HttpApi;
+use super::listener::ApiListener;
+use super::server::serve;
+pub(super) use crate::testing::{Answer, Client};
+use delaybridge_jobs::{Dispenser, JobQueue, JobSettings, SCRIPTS, WAKE};
+use delaybridge_link::test_server::TestServer;
+use delaybridge_link::{Link, LinkOptions, Subscriber};
+use delaybridge_model::{ApiSpec, Face};
+use delaybridge_telemetry::events::Events;
+
+/// A running API with a Redis of its own.
+pub(super) struct World {
+    pub(super) redis: TestServer,
+    pub(super) queue: JobQueue,
+    pub(super) events: Events,
+    pub(super) address: SocketAddr,
+    pub(super) stop: CancellationToken,
+    pub(super) served: JoinHandle<()>,
+    pub(super) dispensing: JoinHandle<()>,
+    _subscriber: Subscriber,
+}
+
+impl World {
+    /// With the defaults.
+    pub(super) async fn start() -> World {
+        World::with(|_| {}, JobSettings::default()).await
+    }
+
+    /// With other settings.
+    pub(super) async fn with(change: impl FnOnce(&mut ApiSpec), settings: JobSettings) -> World {
+        delaybridge_link::tls::init();
+        let redis = TestServer::start();
+        let endpoint = Arc::new(redis.endpoint());
+        let link = Link::start(endpoint.clone(), LinkOptions::default());
+        let queue = JobQueue::new(link, settings, &SCRIPTS);
+        let mut spec = spec(None);
+        change(&mut spec);
+        let (events, stop) = (Events::default(), CancellationToken::new());
+        let (subscriber, heard) = Subscriber::start(endpoint, vec![WAKE.into()]);
+        let (dispenser, dispensing) = Dispenser::new(queue.clone());
+        let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));
+        let memory = super::room::BodyMemory::new(spec.max_body, super::room::ROOM);
+        let api = HttpApi::new(&spec, (queue.clone(), dispenser), memory, events.api(), stop.clone()).unwrap();
+        let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files).unwrap()));
+        let listener = ApiListener::bind(&spec.listen.into()).unwrap();
+        let address = listener.address.tcp().unwrap();
+        let served = tokio::spawn(serve(listener, Arc::new(api), certificates));
+        World { redis, queue, events, address, stop, served, dispensing, _subscriber: subscriber }
+    }
+
+    /// Waits until the server has so many connections: it has met each that began, and noticed each that ended.
+    pub(super) async fn until_connected(&self, connections: usize) {
+        let series = format!("delaybridge_api_connections {connections}\n");
+        let has = || self.events.metrics().render().is_ok_and(|text| text.contains(&series));
+        let began = tokio::time::Instant::now();
+        while !has() {
+            assert!(began.elapsed() < Duration::from_secs(30), "the server does not have {connections} connections");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// A connection.
+    pub(super) async fn client(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    /// One request on a connection of its own.
+    pub(super) async fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
+        let headers = [("content-type", "application/json")];
+        let answer = self.client().await.ask(method, path, &headers, body.as_bytes()).await;
+        crate::testing::check(&crate::openapi::document(), method, path, &answer);
+        answer
+    }
+
+    /// Adds a job.
+    pub(super) async fn add(&self, topic: &str, job: &str) -> Answer {
+        self.ask("POST", &format!("/v1/topics/{topic}/jobs"), job).await
+    }
+
+    /// Adds a job to the queue, without a connection.
+    pub(super) async fn add_directly(&self, topic: &str) {
+        let job = delaybridge_jobs::NewJob::new("x");
+        self.queue.add(&topic.parse().unwrap(), vec![job]).await.unwrap();
+    }
+
+    /// Jobs of a topic by state.
+    pub(super) async fn sizes(&self, topic: &str) -> [u64; 4] {
+        let sizes = self.queue.sizes(&topic.parse().unwrap()).await.unwrap();
+        [sizes.delay, sizes.ready, sizes.reserved, sizes.dead]
+    }
+
+    /// Waits until the topic has so many jobs in each state.
+    pub(super) async fn until_sizes(&self, topic: &str, expected: [u64; 4]) {
+        let reached = async {
+            while self.sizes(topic).await != expected {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(20), reached).await.is_err() {
+            panic!("{topic} has {:?}, not {expected:?}", self.sizes(topic).await);
+        }
+    }
+}
+
+/// A free port of this machine, and small limits.
+pub(super) fn spec(tokens_file: Option<PathBuf>) -> ApiSpec {
+    ApiSpec {
+        key: "jobs.listen",
+        listen: "127.0.0.1:0".parse().unwrap(),
+        tls: None,
+        tokens_file,
+        max_body: 4 << 20,
+        max_connections: 64,
+        max_topics_per_token: Some(1000),
+        max_rate: None,
+        faces: vec![Face::Own, Face::Lmstfy, Face::LmstfyAdmin, Face::Ouqiang],
+    }
+}

@@ -1,0 +1,201 @@
+//! `POST /v1/topics/{topic}/jobs`: one job, as a JSON object or as a body of any type with its settings in the query; and
+//! `.../batch`: many, all of them or none.
+//!
+//! A query with settings says that the body of the request is the body of the job, whatever its type.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::CONTENT_TYPE;
+
+use super::errors::problem;
+use super::shapes::{AddedShape, AddedShapes};
+use crate::Api;
+use crate::access::Right;
+use crate::call::{Call, Query};
+use crate::fields::JsonFields;
+use crate::problem::{Problem, ProblemKind};
+use crate::reply::Reply;
+use crate::text::moment;
+use delaybridge_core::json::Json;
+use delaybridge_jobs::{Due, NewJob};
+
+/// Most jobs of one request.
+pub const BATCH: usize = 1000;
+/// The settings of a job, as its query may have them.
+pub const SETTINGS: [&str; 10] =
+    ["id", "delay", "delay_ms", "due", "due_ms", "ttr", "ttr_ms", "tries", "ttl", "ttl_ms"];
+/// The fields of a job that are its body.
+const BODY: [&str; 2] = ["body", "body_base64"];
+/// The field of a job that says what its body is.
+const CONTENT: &str = "content_type";
+/// The media type that `curl -d` gives any body.
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// One job.
+pub async fn one(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let topic = call.topic(Right::Add)?;
+    let content_type = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let content_type = if call.media_type() == FORM { "" } else { content_type }.to_owned();
+    let (query, is_json, says_json) = (call.query.clone(), call.is_json(), call.says_json());
+    let job = call.read(move |body| {
+        if is_json && query.is_empty() && (says_json || is_object(&body)) {
+            return job(JsonFields::parse(body)?);
+        }
+        if is_json && is_job(&body) {
+            return Err(Problem::bad(
+                "add the job: there are settings in the query, and the body looks like a job with settings of its own; send one of \
+                 them, or a body like this one with another content-type",
+            ));
+        }
+        with_settings(NewJob { content_type, ..NewJob::new(body) }, &mut FromQuery(&query))
+    });
+    let job = job.await?;
+    let mut added = api.add("add the job", &call, &topic, vec![job]).await?;
+    let Some(added) = added.pop() else {
+        return Err(Problem::new(ProblemKind::Unexpected, "add the job: the answer has none"));
+    };
+    if added.created {
+        return Reply::json(StatusCode::CREATED, &AddedShape::from(added));
+    }
+    if added.differs {
+        let id = added.id;
+        let detail =
+            format!("add the job: {id} is there with another body; nothing was done; use another id, or delete it");
+        return Err(Problem::new(ProblemKind::IdTaken, detail));
+    }
+    // What became of the one that was added before.
+    let there = api.queue.get(&added.id).await.map_err(|error| problem("look at the job that is there", error))?;
+    Reply::json(StatusCode::OK, &AddedShape::of_one_that_was_there(added, there.as_ref()))
+}
+
+/// Many jobs.
+pub async fn batch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let topic = call.topic(Right::Add)?;
+    if !call.is_json() {
+        let detail = "add jobs: several jobs are sent as JSON, with content-type application/json";
+        return Err(Problem::new(ProblemKind::MediaType, detail));
+    }
+    let jobs = call.read(jobs).await?;
+    let added = api.add("add the jobs", &call, &topic, jobs).await?;
+    Reply::json(StatusCode::OK, &AddedShapes { jobs: added.into_iter().map(AddedShape::from).collect() })
+}
+
+/// Whether a body of which nobody said that it is JSON is to be read as a job: an object is, and nothing at all.
+fn is_object(body: &Bytes) -> bool {
+    body.trim_ascii().is_empty() || body.trim_ascii_start().starts_with(b"{") && Json::read(body.clone()).is_ok()
+}
+
+/// Whether a body is a job with its settings, and not the body of one.
+fn is_job(body: &Bytes) -> bool {
+    JsonFields::parse(body.clone()).is_ok_and(|fields| {
+        fields.names().any(|name| BODY.contains(&name))
+            && fields.names().all(|name| BODY.contains(&name) || name == CONTENT || SETTINGS.contains(&name))
+    })
+}
+
+/// The jobs of a batch.
+fn jobs(body: Bytes) -> Result<Vec<NewJob>, Problem> {
+    let mut fields = JsonFields::parse(body)?;
+    let items = fields.list("jobs", BATCH)?;
+    fields.finish()?;
+    let items = items.ok_or_else(|| Problem::bad("read the body: `jobs` is missing: a list of jobs"))?;
+    let read = |(at, item): (usize, &Json)| job(JsonFields::of(format!("jobs[{at}]."), item)?);
+    items.iter().enumerate().map(read).collect()
+}
+
+/// A job as a JSON object.
+fn job(mut fields: JsonFields) -> Result<NewJob, Problem> {
+    let (body, default_type) = body(&mut fields)?;
+    let content_type = fields.text(CONTENT)?.unwrap_or_else(|| default_type.to_owned());
+    let job = with_settings(NewJob { content_type, ..NewJob::new(body) }, &mut fields)?;
+    fields.finish()?;
+    Ok(job)
+}
+
+/// The body: a text is its characters, any other value its JSON as it was sent.
+fn body(fields: &mut JsonFields) -> Result<(Bytes, &'static str), Problem> {
+    match (fields.any("body"), fields.bytes("body_base64")?) {
+        (Some(_), Some(_)) => Err(fields.problem("there are both `body` and `body_base64`; send one of them")),
+        (Some(value), None) => match value.text() {
+            Some(text) => Ok((text, "")),
+            None => Ok((value.bytes().clone(), "application/json")),
+        },
+        (None, Some(text)) => match STANDARD.decode(&text) {
+            Ok(bytes) => Ok((bytes.into(), "")),
+            Err(_) => Err(fields.problem("`body_base64` is not base64 with the usual letters and padding")),
+        },
+        (None, None) => Err(fields.problem("`body` is missing: a text, or any JSON value; bytes are `body_base64`")),
+    }
+}
+
+/// A source of settings.
+trait SettingsSource {
+    fn word(&mut self, name: &'static str) -> Result<Option<String>, Problem>;
+    fn whole(&mut self, name: &'static str) -> Result<Option<u64>, Problem>;
+    fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem>;
+    fn refused(&self, detail: &str) -> Problem;
+}
+
+impl SettingsSource for JsonFields {
+    fn word(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
+        self.text(name)
+    }
+
+    fn whole(&mut self, name: &'static str) -> Result<Option<u64>, Problem> {
+        self.number(name)
+    }
+
+    fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem> {
+        JsonFields::time(self, names)
+    }
+
+    fn refused(&self, detail: &str) -> Problem {
+        self.problem(detail)
+    }
+}
+
+struct FromQuery<'a>(&'a Query);
+
+impl SettingsSource for FromQuery<'_> {
+    fn word(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
+        Ok(self.0.text(name).map(str::to_owned))
+    }
+
+    fn whole(&mut self, name: &'static str) -> Result<Option<u64>, Problem> {
+        self.0.number(name)
+    }
+
+    fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem> {
+        self.0.time(names)
+    }
+
+    fn refused(&self, detail: &str) -> Problem {
+        Problem::bad(format!("read the query: {detail}"))
+    }
+}
+
+fn with_settings(job: NewJob, from: &mut impl SettingsSource) -> Result<NewJob, Problem> {
+    let id = from.word("id")?.map(|id| id.parse()).transpose();
+    let id = id.map_err(|error: delaybridge_jobs::InvalidName| from.refused(&format!("`id`: {error}")))?;
+    let at = match (from.word("due")?, from.whole("due_ms")?) {
+        (Some(_), Some(_)) => return Err(from.refused("there are both `due` and `due_ms`; send one of them")),
+        (Some(text), None) => Some(moment(&text).map_err(|problem| from.refused(&format!("`due`: {problem}")))?),
+        (None, ms) => ms.map(i64::try_from).transpose().map_err(|_| from.refused("`due_ms` is beyond all times"))?,
+    };
+    let due = match (from.time(["delay", "delay_ms"])?, at) {
+        (Some(_), Some(_)) => return Err(from.refused("there are both a delay and a due time; send one of them")),
+        (Some(delay), None) => Due::After(delay),
+        (None, Some(at)) => Due::At(at),
+        (None, None) => Due::After(Duration::ZERO),
+    };
+    let ttr = from.time(["ttr", "ttr_ms"])?;
+    let tries = from.whole("tries")?.map(u32::try_from).transpose();
+    let tries = tries.map_err(|_| from.refused("`tries` is larger than any number of tries"))?;
+    let ttl = from.time(["ttl", "ttl_ms"])?;
+    Ok(NewJob { id, due, ttr, tries, ttl, ..job })
+}

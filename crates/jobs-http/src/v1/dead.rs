@@ -1,0 +1,93 @@
+//! `/v1/topics/{topic}/dead`: jobs whose tries are used up, or that were buried.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::errors::problem;
+use super::topics;
+use crate::Api;
+use crate::access::Right;
+use crate::call::Call;
+use crate::fields::JsonFields;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use delaybridge_jobs::{JobState, LocalId, MAX_SWEEP, Topic, Which};
+
+/// The number of jobs that were redriven or removed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Count {
+    /// The number of jobs.
+    count: u64,
+}
+
+/// A page of them, the oldest first.
+pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let name = call.topic(Right::Admin)?;
+    topics::jobs(&api, &name, JobState::Dead, &call).await
+}
+
+/// Makes dead jobs wait again: those with these ids, or the oldest.
+pub async fn redrive(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let (name, meant, ttl) = meant(call, true).await?;
+    let count =
+        api.queue.redrive(&name, meant.which(), ttl).await.map_err(|error| problem("redrive dead jobs", error))?;
+    Reply::json(StatusCode::OK, &Count { count })
+}
+
+/// Removes dead jobs for good: those with these ids, or the oldest.
+pub async fn purge(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let (name, meant, _) = meant(call, false).await?;
+    let count = api.queue.purge(&name, meant.which()).await.map_err(|error| problem("purge dead jobs", error))?;
+    Reply::json(StatusCode::OK, &Count { count })
+}
+
+/// Dead jobs that a request means.
+enum Meant {
+    Ids(Vec<LocalId>),
+    Oldest(usize),
+}
+
+impl Meant {
+    fn which(&self) -> Which<'_> {
+        match self {
+            Meant::Ids(ids) => Which::Ids(ids),
+            Meant::Oldest(most) => Which::Oldest(*most),
+        }
+    }
+}
+
+/// The topic, the jobs, and their new time to live. Nothing is meant by nothing: a purge has to say how many.
+async fn meant(mut call: Call, with_ttl: bool) -> Result<(Topic, Meant, Option<Duration>), Problem> {
+    let name = call.topic(Right::Admin)?;
+    let mut fields = call.read(JsonFields::parse).await?;
+    let ids = fields.list("ids", MAX_SWEEP)?;
+    let limit = fields.number("limit")?;
+    let ttl = if with_ttl { fields.number("ttl_ms")?.map(Duration::from_millis) } else { None };
+    let meant = match (ids, limit) {
+        (Some(_), Some(_)) => return Err(fields.problem("there are both `ids` and `limit`; send one of them")),
+        (None, None) => {
+            return Err(fields.problem("`ids` or `limit` is missing: which jobs, or how many of the oldest"));
+        }
+        (Some(ids), None) => {
+            let ids = ids.iter().map(|id| {
+                let id = id.text().unwrap_or_default();
+                let job = call.job_named(Right::Admin, &String::from_utf8_lossy(&id))?;
+                match job.topic == name {
+                    true => Ok(job.local),
+                    false => Err(fields.problem("`ids`: a job is of another topic")),
+                }
+            });
+            Meant::Ids(ids.collect::<Result<_, _>>()?)
+        }
+        (None, Some(limit)) => match usize::try_from(limit) {
+            Ok(limit) if (1..=MAX_SWEEP).contains(&limit) => Meant::Oldest(limit),
+            _ => return Err(fields.problem(&format!("`limit` is 1 to {MAX_SWEEP}"))),
+        },
+    };
+    fields.finish()?;
+    Ok((name, meant, ttl))
+}

@@ -1,0 +1,53 @@
+//! What an error of the queue means to a client. The wait before another attempt is short: the link to Redis tries again
+//! every second.
+
+use std::time::Duration;
+
+use crate::problem::{Problem, ProblemKind};
+use delaybridge_jobs::JobError;
+use delaybridge_link::LinkError;
+
+/// Before another attempt in an outage, and while a topic is full.
+pub const AGAIN: Duration = Duration::from_secs(1);
+
+/// The problem; `what` was attempted, as in `add the job`.
+pub fn problem(what: &str, error: JobError) -> Problem {
+    let unknown = error.outcome_unknown();
+    let (kind, advice) = match &error {
+        JobError::NotFound => {
+            (ProblemKind::NoSuchJob, "it was never added, or it is finished, deleted, or past its time to live")
+        }
+        JobError::Conflict => (
+            ProblemKind::NotYours,
+            "its time to run was over, and it was given back or reserved again; drop it, another consumer does it",
+        ),
+        JobError::Full { .. } => (
+            ProblemKind::TooMany,
+            "nothing was added; wait until consumers have caught up, or raise the topic's max_jobs",
+        ),
+        JobError::TooManyTopics { .. } => {
+            (ProblemKind::TooMany, "nothing was added; use topics that are there, or raise max_topics")
+        }
+        JobError::TooLarge { .. } => {
+            (ProblemKind::TooLarge, "nothing was added; store the body elsewhere, or raise the topic's max_body")
+        }
+        JobError::Invalid(_) | JobError::Name(_) => (ProblemKind::BadRequest, "nothing was done"),
+        JobError::Busy { .. } => (ProblemKind::TooMany, "wait, or run another daemon"),
+        JobError::Unavailable(LinkError::NotSent { .. }) => (ProblemKind::Unavailable, "nothing was done; try again"),
+        JobError::Unavailable(LinkError::Server { .. }) => {
+            (ProblemKind::Refused, "nothing was done; the daemon's operator has to look")
+        }
+        _ if unknown => (
+            ProblemKind::OutcomeUnknown,
+            "it may have been done; look at the job, or send it again if the API says that this is harmless",
+        ),
+        _ => (ProblemKind::Unexpected, "the daemon's operator has to look"),
+    };
+    let problem = Problem::new(kind, format!("{what}: {error}; {advice}"));
+    match kind {
+        ProblemKind::TooMany | ProblemKind::Unavailable | ProblemKind::OutcomeUnknown | ProblemKind::Refused => {
+            problem.retry_after(AGAIN)
+        }
+        _ => problem,
+    }
+}

@@ -1,0 +1,117 @@
+//! `/v1/topics`: which there are, how many jobs they have, what they allow, and whether they hand out any.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::errors::problem;
+use super::jobs::JobShape;
+use super::limits;
+use crate::Api;
+use crate::access::Right;
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use delaybridge_jobs::{Allowed, JobState, MAX_PAGE, Sizes, Topic};
+
+/// One topic.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Topic")]
+pub struct TopicShape {
+    /// The topic's name.
+    topic: String,
+    /// The numbers of jobs by state.
+    #[serde(flatten)]
+    sizes: Sizes,
+    /// The limits in effect.
+    limits: Allowed,
+}
+
+/// A page of topics.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Topics")]
+pub struct TopicsShape {
+    /// The topics.
+    topics: Vec<TopicShape>,
+    /// The topic after which the next page begins, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// A page of jobs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Jobs")]
+pub struct JobsShape {
+    /// The jobs.
+    pub jobs: Vec<JobShape>,
+}
+
+/// A page of topics, in alphabetical order; of those that the caller may look at.
+pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let limit = limit(&call, MAX_PAGE)?;
+    let after = call.query.text("after").map(str::parse::<Topic>).transpose();
+    let after = after.map_err(|error| Problem::bad(format!("read `after` in the query: {error}")))?;
+    let what = "list the topics";
+    let names = api.queue.topics(after.as_ref(), limit).await.map_err(|error| problem(what, error))?;
+    let next = names.last().filter(|_| names.len() == limit).map(Topic::to_string);
+    let mut topics = Vec::new();
+    for name in names.iter().filter(|name| call.caller.may(Right::Admin, name.as_str())) {
+        topics.push(topic(&api, name).await?);
+    }
+    Reply::json(StatusCode::OK, &TopicsShape { topics, next })
+}
+
+/// One topic.
+pub async fn get(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let name = call.topic(Right::Admin)?;
+    Reply::json(StatusCode::OK, &topic(&api, &name).await?)
+}
+
+/// Jobs of one state, in the order of their times.
+pub async fn peek(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let name = call.topic(Right::Admin)?;
+    let asked = call.query.text("state").unwrap_or("ready");
+    let state = JobState::ALL.into_iter().find(|state| state.as_str() == asked);
+    let state = state.ok_or_else(|| Problem::bad("read `state` in the query: it is delay, ready, reserved or dead"))?;
+    jobs(&api, &name, state, &call).await
+}
+
+/// Pauses a topic: nothing is handed out.
+pub async fn pause(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let name = call.topic(Right::Admin)?;
+    api.may_make("pause the topic", &call, &name).await?;
+    api.queue.pause(&name).await.map_err(|error| problem("pause the topic", error))?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+/// Jobs are handed out again.
+pub async fn resume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let name = call.topic(Right::Admin)?;
+    api.queue.resume(&name).await.map_err(|error| problem("resume the topic", error))?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+/// A page of jobs.
+pub async fn jobs(api: &Api, name: &Topic, state: JobState, call: &Call) -> Result<Reply, Problem> {
+    let (skip, limit) = (call.query.number("skip")?.unwrap_or(0), limit(call, MAX_PAGE)?);
+    let jobs = api.queue.peek(name, state, skip, limit).await.map_err(|error| problem("look at the jobs", error))?;
+    Reply::json(StatusCode::OK, &JobsShape { jobs: jobs.into_iter().map(JobShape::from).collect() })
+}
+
+/// `limit` of the query: 1 to `most`; the most if it is left out.
+pub fn limit(call: &Call, most: usize) -> Result<usize, Problem> {
+    match call.query.number("limit")? {
+        None => Ok(most),
+        Some(limit) => match usize::try_from(limit) {
+            Ok(limit) if (1..=most).contains(&limit) => Ok(limit),
+            _ => Err(Problem::bad(format!("read `limit` in the query: it is 1 to {most}"))),
+        },
+    }
+}
+
+async fn topic(api: &Api, name: &Topic) -> Result<TopicShape, Problem> {
+    let sizes = api.queue.sizes(name).await.map_err(|error| problem("look at the topic", error))?;
+    Ok(TopicShape { topic: name.to_string(), sizes, limits: limits::of(api, name).await? })
+}
