@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use delaybridge::config;
 use delaybridge::operate::bench::{Claimer, bury, settle};
 use delaybridge_ledger::BATCH_ENTRIES;
 use delaybridge_ledger::claims::Whole;
@@ -152,7 +151,8 @@ impl Scripts {
 /// The default `ghost_max_age` and `sweep_bandwidth` of a queue.
 fn sweep_defaults() -> Result<(Duration, u64)> {
     let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { redis: {} } }\nqueues: { q: { source: { redisson: { name: q } }, to: [{ sink: out, list: l }] } }\n";
-    let loaded = config::load_str(yaml, "defaults", &|_| None).map_err(|errors| anyhow::anyhow!("{errors}"))?;
+    let loaded =
+        delaybridge_config::load_str(yaml, "defaults", &|_| None).map_err(|errors| anyhow::anyhow!("{errors}"))?;
     let queue = loaded.config.queues.first().context("one queue")?;
     Ok((queue.source.leftover_max_age(), queue.source.upkeep_bandwidth()))
 }

@@ -1,7 +1,7 @@
 //! Claim and settling with few and with very many elements in a plain sorted set: the library's own calls alone.
 
 use anyhow::{Context, Result};
-use delaybridge::config::load_str;
+use delaybridge_config::load_str;
 
 use crate::pools::{DEPTHS, drain};
 use crate::redis_server::RedisServer;

@@ -161,12 +161,11 @@ fn refusal(message: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
 
     fn handle() -> (ReloadHandle, mpsc::Receiver<ReloadRequest>) {
         let text = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: } }\n\
             queues: { q: { source: { redisson: { name: n } }, to: [{ sink: out }] } }\n";
-        let loaded = config::load_str(text, "c.yaml", &|_| None).unwrap();
+        let loaded = delaybridge_config::load_str(text, "c.yaml", &|_| None).unwrap();
         ReloadHandle::new(Arc::new(loaded.config), loaded.parts)
     }
 

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::endpoint::endpoint;
 use super::{Failed, environment};
-use crate::config::{self, Loaded, Needs};
+use delaybridge_config::{Loaded, Needs};
 use delaybridge_model::Config;
 use delaybridge_settings::Secret;
 use delaybridge_settings::problem::ConfigErrors;
@@ -65,7 +65,7 @@ impl AccessArgs {
     /// Reads a configuration for commands at its queues.
     pub(super) fn read(&self, path: &std::path::Path) -> Result<Loaded, Failed> {
         let usage = |errors: ConfigErrors| Failed::usage(errors.to_string());
-        let loaded = config::load_for(path, &environment, self.needs()).map_err(usage)?;
+        let loaded = delaybridge_config::load_for(path, &environment, self.needs()).map_err(usage)?;
         Ok(Loaded { config: self.over(loaded.config)?, ..loaded })
     }
 }

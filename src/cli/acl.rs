@@ -103,8 +103,8 @@ fn text(users: &Users) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::load_str;
     use crate::operate::acl::tests::TWO_SERVERS;
+    use delaybridge_config::load_str;
 
     #[test]
     fn the_text_has_a_line_for_each_server_and_no_secret() {

@@ -7,9 +7,9 @@ use clap::Args;
 
 use super::table::TextTable;
 use super::{Failed, Global, answer, environment};
-use crate::config::{self, Loaded};
 use crate::operate::check::{ConfigCheck, Health};
 use crate::operate::plural;
+use delaybridge_config::Loaded;
 use delaybridge_settings::problem::ConfigErrors;
 
 /// Report all mistakes of the configuration, or show the settings in effect.
@@ -34,7 +34,7 @@ Examples:
 Exit codes: 0 it can be run, 1 --live found something that must be fixed, 2 the configuration is wrong";
 
 pub(super) async fn run(global: &Global, args: &CheckArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let mut read = config::load_with_clients(&global.config, &environment);
+    let mut read = delaybridge_config::load_with_clients(&global.config, &environment);
     if let Ok(loaded) = &mut read {
         loaded.config = global.redis.over(loaded.config.clone())?;
     }
@@ -47,7 +47,7 @@ async fn check(read: &Result<Loaded, ConfigErrors>, live: bool) -> ConfigCheck {
     match read {
         Err(errors) => ConfigCheck::refused(errors),
         Ok(loaded) => {
-            let settings = config::describe_json(&loaded.config);
+            let settings = delaybridge_config::describe_json(&loaded.config);
             ConfigCheck::of(&loaded.config, &loaded.warnings, settings, live).await
         }
     }
@@ -75,7 +75,7 @@ fn text(path: &Path, read: &Result<Loaded, ConfigErrors>, check: &ConfigCheck) -
     let path = path.display();
     match &check.live {
         None => {
-            text.push_str(&config::describe(&loaded.config));
+            text.push_str(&delaybridge_config::describe(&loaded.config));
             text.push_str(&format!("\n{path} can be run{doubts}. Above: the settings in effect.\n"));
         }
         Some(findings) => {
@@ -112,7 +112,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c.yaml");
         std::fs::write(&path, yaml).unwrap();
-        let read = config::load_with_clients(&path, &|_| None);
+        let read = delaybridge_config::load_with_clients(&path, &|_| None);
         let check = check(&read, false).await;
         (code(&check), text(&path, &read, &check), serde_json::to_value(&check).unwrap())
     }

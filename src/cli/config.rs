@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Failed, Global, answer, read};
-use crate::config;
 use crate::operate::daemon;
 use crate::operate::differences::{Differing, MOST, differences};
 use crate::operate::remote::Daemon;
@@ -71,7 +70,7 @@ pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn 
     let ConfigCommand::Show(args) = command;
     // Of the file alone: the daemon does not run with the connection that this command was given.
     let config = read(global).map_err(|errors| Failed::usage(errors.to_string()))?.config;
-    let (settings, hash) = (config::describe_json(&config), config::summary(&config));
+    let (settings, hash) = (delaybridge_config::describe_json(&config), delaybridge_config::summary(&config));
     let running = match config.http_listen {
         Some(listen) => daemon::running_hash(&global.config, listen).await,
         None => None,
@@ -84,7 +83,7 @@ pub(super) async fn run(global: &Global, command: &ConfigCommand, out: &mut dyn 
     };
     let differences = found.map(|found| differences(&found, &settings));
     let shown = ShownSettings { settings, hash, running, differences };
-    answer(global, out, &shown, |shown| format!("{}\n{}", config::describe(&config), state(shown)))?;
+    answer(global, out, &shown, |shown| format!("{}\n{}", delaybridge_config::describe(&config), state(shown)))?;
     Ok(0)
 }
 

@@ -8,11 +8,10 @@ use clap::{ArgGroup, Args};
 use redisson_codecs::{Classes, Coding};
 
 use super::{DEFAULT_CONFIG, Failed, Global, answer, environment, input, load_queues, on_queue};
-use crate::config;
-use crate::config::Needs;
 use crate::operate;
 use crate::operate::content::escaped;
 use crate::operate::decode::{DecodeOptions, DecodeOutcome, DecodedPayload, decode, decode_in};
+use delaybridge_config::Needs;
 
 /// Decode an element or a payload.
 ///
@@ -104,7 +103,7 @@ fn classes(global: &Global) -> Result<Classes, Failed> {
     if global.config == Path::new(DEFAULT_CONFIG) && !global.config.exists() {
         return Ok(Classes::default());
     }
-    match config::load_for(&global.config, &environment, Needs::Nothing) {
+    match delaybridge_config::load_for(&global.config, &environment, Needs::Nothing) {
         Ok(loaded) => Ok(loaded.config.classes),
         Err(_) if global.config == Path::new(DEFAULT_CONFIG) => Ok(Classes::default()),
         Err(errors) => Err(Failed::usage(errors.to_string())),

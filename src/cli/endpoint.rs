@@ -1,7 +1,6 @@
 //! A Redis that an argument names in place of the configuration.
 
 use super::Failed;
-use crate::config;
 use delaybridge_link::RedisTarget;
 use delaybridge_model::Config;
 
@@ -14,7 +13,7 @@ pub(super) fn endpoint(url: &str, password_file: Option<&str>, option: &str) -> 
         "http: none\nredis: {{ url: {}{file} }}\nqueues: {{ q: {{ source: {{ redisson: {{ name: q }} }}, mode: rescue }} }}\n",
         text(url)
     );
-    match config::load_str(&yaml, option, &|_| None) {
+    match delaybridge_config::load_str(&yaml, option, &|_| None) {
         Ok(loaded) => only(loaded.config, option),
         Err(errors) => {
             let words = errors.problems.iter().map(|problem| {

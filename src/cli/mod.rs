@@ -53,8 +53,8 @@ pub use failed::Failed;
 pub use run::{RunArgs, log_warnings};
 
 pub use self::access::AccessArgs;
-use crate::config::Loaded;
 use crate::operate::{Queue, Session};
+use delaybridge_config::Loaded;
 use delaybridge_model::Config;
 use delaybridge_settings::problem::ConfigErrors;
 
@@ -180,7 +180,7 @@ pub fn load(global: &Global) -> Result<Loaded, Failed> {
 ///
 /// Everything that is wrong.
 pub fn read(global: &Global) -> Result<Loaded, ConfigErrors> {
-    crate::config::load_with_clients(&global.config, &environment)
+    delaybridge_config::load_with_clients(&global.config, &environment)
 }
 
 /// Reads the configuration for a command at its queues: it needs no secret but those that lead to Redis.

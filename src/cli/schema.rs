@@ -22,5 +22,5 @@ Example:
 /// # Errors
 /// When `out` cannot be written to.
 pub fn schema(out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{:#}", crate::config::schema())
+    writeln!(out, "{:#}", delaybridge_config::schema())
 }

@@ -19,7 +19,7 @@ queues:
 ";
 
 fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigErrors> {
-    Ok(crate::config::load(path, env)?.config)
+    Ok(delaybridge_config::load(path, env)?.config)
 }
 
 fn suite(cases: &str) -> Result<Suite, String> {

@@ -239,7 +239,7 @@ pub fn least(config: &Config, purpose: AclPurpose, server: AclVersion, user: Opt
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::config::load_str;
+    use delaybridge_config::load_str;
 
     fn config(text: &str) -> Config {
         load_str(text, "c.yaml", &|_| Some("geheim".to_owned())).unwrap_or_else(|errors| panic!("{errors}")).config

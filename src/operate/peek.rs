@@ -255,7 +255,7 @@ mod tests {
     fn spec() -> std::sync::Arc<QueueSpec> {
         let text = "redis: { url: 'redis://h' }\nsinks: { out: { redis: { list: 'l:${payload.a}' } } }\nqueues:\n  q:\n    \
                     source: { redisson: { name: n } }\n    codec: string\n    to: [{ sink: out, list: done }]\n";
-        crate::config::load_str(text, "c.yaml", &|_| None).unwrap().config.queues.remove(0)
+        delaybridge_config::load_str(text, "c.yaml", &|_| None).unwrap().config.queues.remove(0)
     }
 
     fn json(state: PeekState, routes: bool) -> Value {

@@ -3,7 +3,6 @@
 use std::hint::black_box;
 
 use bytes::Bytes;
-use delaybridge::config;
 use delaybridge_core::message::MessageId;
 use delaybridge_core::route::ElementInfo;
 use delaybridge_ledger::claims::Element;
@@ -43,7 +42,8 @@ impl Way {
             "redis: {{ url: 'redis://h' }}\nsinks: {{ out: {{ kafka: {{ brokers: [h] }} }} }}\nqueues: {{ q: {{ source: \
              {{ redisson: {{ name: n }} }}, codec: {codec}, to: [{{ sink: out, {to} }}] }} }}\n"
         );
-        let loaded = config::load_str(&yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+        let loaded =
+            delaybridge_config::load_str(&yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
         let payload = format!("{{\"order\":{{\"id\":4711,\"note\":\"{:>180}\"}},\"tenant\":\"acme\"}}", "x");
         Way { spec: loaded.config.queues[0].clone(), payload }
     }

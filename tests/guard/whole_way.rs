@@ -4,10 +4,6 @@
 //!
 //! Every allocation of the process counts, so the measurement runs alone in a process of its own.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use delaybridge::config;
 use delaybridge_core::message::{Failure, Outcome};
 use delaybridge_link::{Link, LinkOptions, Redis, RedisEndpoint};
 use delaybridge_model::QueueSpec;
@@ -28,6 +24,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use redis::AsyncCommands;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::fill::{Load, Order, fill};
 use crate::limits::{IDLE_QUEUE_BYTES, PerWay, WHOLE_WAY};
@@ -97,7 +95,8 @@ async fn link(server: &RedisServer) -> Link {
 async fn queue(server: &RedisServer, tracer: Option<Tracer>) -> Arc<ActiveQueue> {
     let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: { redisson: { name: q \
                 } }, to: [{ sink: out }] } }\n";
-    let loaded = config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded =
+        delaybridge_config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
     let spec = loaded.config.queues[0].clone();
     let link = link(server).await;
     let events = Events::default();
@@ -206,7 +205,8 @@ async fn idle() -> [f64; 2] {
         (change.bytes_allocated as f64 - change.bytes_deallocated as f64) / IDLE as f64
     };
     let region = Region::new(ALLOCATOR);
-    let loaded = config::load_str(&yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded =
+        delaybridge_config::load_str(&yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
     let specs = loaded.config.queues.clone();
     drop(loaded);
     let config = held(&region);

@@ -9,7 +9,7 @@ use super::layout::{View, page};
 use super::queue::settings;
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
-use crate::config::describe_json;
+use delaybridge_config::describe_json;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Admin;
 use super::openapi::document;
-use crate::config::load_str;
 use crate::reload::{ReloadHandle, ReloadRequest};
+use delaybridge_config::load_str;
 use delaybridge_jobs_http::listener::ApiListener;
 use delaybridge_jobs_http::server::serve;
 use delaybridge_jobs_http::testing::{Answer, Client, check as conforms};

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::config::Loaded;
+use delaybridge_config::Loaded;
 use delaybridge_model::{Config, Difference, Parts};
 use delaybridge_settings::problem::Problem;
 
@@ -60,7 +60,7 @@ fn in_order(names: Vec<Arc<str>>, config: &Config) -> Vec<Arc<str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{self, describe_json};
+    use delaybridge_config::describe_json;
 
     const FILE: &str = "\
 http: { listen: '127.0.0.1:9464' }
@@ -78,7 +78,7 @@ queues:
 ";
 
     fn loaded(text: &str) -> Loaded {
-        config::load_str(text, "c.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"))
+        delaybridge_config::load_str(text, "c.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
     /// Checks what a file leads to after these replacements (from, to): added, changed and removed queues, the same of
@@ -172,7 +172,7 @@ queues:
         std::fs::write(&path, text).unwrap();
         let read = |password: &str| {
             std::fs::write(&secret, password).unwrap();
-            config::load(&path, &|_| None).unwrap_or_else(|errors| panic!("{errors}"))
+            delaybridge_config::load(&path, &|_| None).unwrap_or_else(|errors| panic!("{errors}"))
         };
         let (before, same, other) = (read("old\n"), read("old\n"), read("new\n"));
         let plan = |loaded| Plan::new(&before.config, &before.parts, loaded, "c.yaml").unwrap();

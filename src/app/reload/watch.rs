@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::hash_of_file;
 use crate::reload::ReloadHandle;
+use delaybridge_config::hash_of_file;
 use delaybridge_core::clock::Instant;
 
 /// Interval between two reads of the files.

@@ -7,7 +7,7 @@ mod table;
 
 use std::fmt::Write as _;
 
-use crate::sink_kinds;
+use delaybridge_config::sink_kinds;
 use delaybridge_core::codes::{Code, Codes};
 use delaybridge_core::template;
 use delaybridge_link as link;

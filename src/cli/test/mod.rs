@@ -9,7 +9,6 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Failed, Global, answer, environment};
-use crate::config;
 use crate::config_tests::{self, CaseResult};
 use crate::operate::content::escaped;
 use crate::operate::plural;
@@ -56,7 +55,9 @@ pub(super) async fn run(global: &Global, args: &TestArgs, out: &mut dyn Write) -
     let mut suites = Vec::with_capacity(args.files.len());
     let mut wrong = Vec::new();
     for file in &args.files {
-        match config_tests::read(file, &global.config, &environment, &|path, env| Ok(config::load(path, env)?.config)) {
+        match config_tests::read(file, &global.config, &environment, &|path, env| {
+            Ok(delaybridge_config::load(path, env)?.config)
+        }) {
             Ok(suite) => suites.push(suite),
             Err(ConfigErrors { problems, .. }) => wrong.extend(problems),
         }

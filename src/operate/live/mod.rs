@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn a_wrong_unit_is_a_warning() {
         let check = |next_due_ms, state| {
-            let spec = crate::config::load_str(
+            let spec = delaybridge_config::load_str(
                 "redis: { url: 'redis://h' }\nsinks: { out: { stdout: } }\nqueues: { q: { source: { zset: { key: k, score: s \
                  } }, to: [{ sink: out }] } }\n",
                 "c.yaml",

@@ -92,7 +92,7 @@ fn destinations(config: &Config, spec: &SinkSpec) -> Vec<Fixed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::load_str;
+    use delaybridge_config::load_str;
 
     #[test]
     fn what_is_the_same_for_every_element_is_asked_for_once() {

@@ -122,7 +122,7 @@ mod tests {
                 "redis: {{ url: 'redis://h' }}\nsinks: {{ out: {{ stdout: }} }}\n\
                  queues: {{ q: {{ source: {{ redisson: {{ name: n }} }}, {keys}, to: [{{ sink: out }}] }} }}\n"
             );
-            let spec = crate::config::load_str(&text, "c.yaml", &|_| None).unwrap().config.queues.remove(0);
+            let spec = delaybridge_config::load_str(&text, "c.yaml", &|_| None).unwrap().config.queues.remove(0);
             refuse_what_cannot_be_delivered(&spec, &Bytes::from_static(payload))
         };
         let failed = check("codec: json", b"{oops").unwrap_err();

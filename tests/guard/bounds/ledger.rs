@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config;
 use delaybridge_core::message::{MessageId, Origin};
 use delaybridge_ledger::claims::Header;
 use delaybridge_ledger::{
@@ -132,7 +131,8 @@ async fn single_large_members() {
 async fn a_return_to_a_sorted_set() {
     let yaml = "redis: { url: 'redis://h' }\nsinks: { out: { stdout: {} } }\nqueues: { q: { source: { zset: { key: z, score: \
                 ms } }, to: [{ sink: out }] } }\n";
-    let loaded = config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded =
+        delaybridge_config::load_str(yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
     let ledger = Ledger::new(loaded.config.queues[0].source.build(), [1; 8]);
     for (count, size) in [(500, 2 << 10), (1, 10 * MIB)] {
         within_the_limit(RESTORE, &format!("{count} of {size} bytes"), async |rig: &mut Rig| {

@@ -1,7 +1,6 @@
 //! The cost of the scripts of claims for a pool of jobs, whose bodies are in other keys.
 
 use bytes::Bytes;
-use delaybridge::config;
 use delaybridge_ledger::Ledger;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Part, Verdict};
 use delaybridge_source::{Source, StatusWrite};
@@ -23,7 +22,8 @@ fn source(more: &str) -> Arc<dyn Source> {
         "redis: {{ url: 'redis://h' }}\nsinks: {{ out: {{ stdout: {{}} }} }}\nqueues: {{ q: {{ source: {{ job_pool: {{ buckets: \
          ['{{p}}:bucket'], score: ms, id: member, job: {{ hash: '{{p}}:jobs' }}{more} }} }}, to: [{{ sink: out }}] }} }}\n"
     );
-    let loaded = config::load_str(&yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded =
+        delaybridge_config::load_str(&yaml, "guard.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
     loaded.config.queues[0].source.build()
 }
 

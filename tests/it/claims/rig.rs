@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delaybridge::config::load_str;
+use delaybridge_config::load_str;
 use delaybridge_core::template::Template;
 use delaybridge_ledger::TEST_CLOCK;
 use delaybridge_link::RedisEndpoint;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config::load_str;
 use delaybridge::operate::acl::{AclPurpose, users};
+use delaybridge_config::load_str;
 use delaybridge_core::message::Origin;
 use delaybridge_ledger::claims::ClaimName;
 use delaybridge_link::Side;

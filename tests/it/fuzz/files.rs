@@ -1,6 +1,6 @@
 //! The configuration: users' files, damaged.
 
-use delaybridge::config::load_str;
+use delaybridge_config::load_str;
 
 use super::*;
 

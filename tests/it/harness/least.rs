@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
-use delaybridge::config::load_str;
 use delaybridge::operate::acl::{AclPurpose, AclVersion, User, users};
+use delaybridge_config::load_str;
 use delaybridge_link::SentinelTarget;
 use delaybridge_link::{RedisEndpoint, RedisTarget};
 use delaybridge_model::Config;

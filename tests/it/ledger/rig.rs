@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::config::load_str;
+use delaybridge_config::load_str;
 use delaybridge_core::template::Template;
 use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Claims, Element};
 use delaybridge_ledger::{Hints, TEST_CLOCK};

@@ -1,6 +1,6 @@
 //! The operators' listener.
 
-use crate::config::tables::admin;
+use crate::tables::admin;
 use delaybridge_jobs_http::named::NamedTokens;
 use delaybridge_model::AdminSpec;
 use delaybridge_settings::reader::{Needs, Section};

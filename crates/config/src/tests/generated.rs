@@ -34,14 +34,13 @@ fn every_default_of_the_table_reads_back() {
 }
 
 fn project(file: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)
 }
 
 #[cfg(all(feature = "kafka", feature = "amqp"))]
 #[test]
 fn the_example_is_a_good_file() {
-    let loaded =
-        crate::config::load(&project("config.example.yaml"), &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded = crate::load(&project("config.example.yaml"), &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(lines(&loaded.warnings), [""; 0]);
     assert_eq!(loaded.config.queues.len(), 4);
 }

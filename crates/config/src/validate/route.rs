@@ -6,7 +6,7 @@ use redisson_codecs::JavaTypes;
 
 use super::destination::DestinationDraft;
 use super::sink::{self, SinkDraft};
-use crate::config::tables::{cloud_events, to};
+use crate::tables::{cloud_events, to};
 use delaybridge_core::route::{EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, MessageSpec};
 use delaybridge_core::template::Template;
 use delaybridge_model::RouteSpec;

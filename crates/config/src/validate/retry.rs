@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::tables::{retry, top};
+use crate::tables::{retry, top};
 use delaybridge_model::RetryPolicy;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;

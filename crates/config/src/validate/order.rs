@@ -3,7 +3,7 @@
 use redisson_codecs::Coding;
 
 use super::destination::DestinationDraft;
-use crate::config::tables::queue;
+use crate::tables::queue;
 use delaybridge_model::{Mode, Ordered, RouteSpec};
 use delaybridge_settings::reader::Section;
 use delaybridge_source::SourceConfig;

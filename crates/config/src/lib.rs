@@ -8,6 +8,7 @@ mod describe;
 mod parts;
 mod reference;
 mod schema;
+pub mod sink_kinds;
 mod tables;
 mod validate;
 

@@ -2,7 +2,7 @@
 
 use redisson_codecs::{ClassProblem, ClassSpec, Classes, Content};
 
-use crate::config::tables::{class, top};
+use crate::tables::{class, top};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 

@@ -121,14 +121,14 @@ fn variables_are_replaced_inside_values_only() {
 #[test]
 fn a_file_that_cannot_be_read_is_one_problem() {
     let directory = tempfile::tempdir().unwrap();
-    let error = crate::config::load(&directory.path().join("gone.yaml"), &env).unwrap_err().to_string();
+    let error = crate::load(&directory.path().join("gone.yaml"), &env).unwrap_err().to_string();
     assert!(error.contains("gone.yaml\n  read configuration: No such file"), "{error}");
     let path = directory.path().join("latin1.yaml");
     std::fs::write(&path, b"a: \xff").unwrap();
-    let error = crate::config::load(&path, &env).unwrap_err().to_string();
+    let error = crate::load(&path, &env).unwrap_err().to_string();
     assert!(error.contains("latin1.yaml:1:4\n  read configuration: the file is not UTF-8 text: byte 0xff"), "{error}");
     std::fs::write(&path, b"# caf\xc3\xa9\nredis:\n  url: \xe9\n").unwrap();
-    let error = crate::config::load(&path, &env).unwrap_err().to_string();
+    let error = crate::load(&path, &env).unwrap_err().to_string();
     assert!(error.contains("latin1.yaml:3:8\n") && error.contains("save the file as UTF-8"), "{error}");
 }
 

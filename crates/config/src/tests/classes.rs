@@ -20,7 +20,7 @@ fn objects_of_declared_classes_are_read_by_a_queue() {
          com.example.State: { final: true, constants: [OPEN, PAID] }\n",
         "kryo5",
     );
-    let loaded = crate::config::load_str(&text, "t.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    let loaded = crate::load_str(&text, "t.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(lines(&loaded.warnings), [""; 0]);
     // id 5, a list of one line without its class, the second constant.
     let payload = b"\x01\x00com.example.Orde\xf2\x0a\x01\x01java.util.ArrayLis\xf4\x02\x04\x82a\x02";
@@ -32,7 +32,7 @@ fn objects_of_declared_classes_are_read_by_a_queue() {
 #[test]
 fn what_is_wrong_with_a_class_is_reported_at_its_place() {
     let check = |classes: &str, expected: &str| {
-        let errors = crate::config::load_str(&with(classes, "kryo5"), "t.yaml", &|_| None).unwrap_err();
+        let errors = crate::load_str(&with(classes, "kryo5"), "t.yaml", &|_| None).unwrap_err();
         let found = lines(&errors.problems);
         assert!(found.iter().any(|line| line.contains(expected)), "{expected}: {found:?}");
     };
@@ -46,6 +46,6 @@ fn what_is_wrong_with_a_class_is_reported_at_its_place() {
 
 #[test]
 fn classes_that_no_queue_needs_are_doubtful() {
-    let loaded = crate::config::load_str(&with("  a.B: { abstract: true }\n", "json"), "t.yaml", &|_| None).unwrap();
+    let loaded = crate::load_str(&with("  a.B: { abstract: true }\n", "json"), "t.yaml", &|_| None).unwrap();
     assert!(lines(&loaded.warnings)[0].contains("no queue has a codec that needs the classes"));
 }

@@ -10,7 +10,7 @@ use super::order;
 use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
 use super::sink::SinkDraft;
-use crate::config::tables::{queue, source as table, top};
+use crate::tables::{queue, source as table, top};
 use delaybridge_link::config::durability;
 use delaybridge_link::{Durability, hashed};
 use delaybridge_model::{

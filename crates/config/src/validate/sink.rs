@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::config::tables::{sinks as table, top};
 use crate::sink_kinds::KINDS;
+use crate::tables::{sinks as table, top};
 use delaybridge_settings::keys::nearest;
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::{Scalar, Section, clip};

@@ -10,7 +10,7 @@ use redisson_codecs::Codec;
 use super::queue::QueueDraft;
 use super::retry::PolicyDraft;
 use super::sink::SinkDraft;
-use crate::config::tables::top;
+use crate::tables::top;
 use delaybridge_jobs::JobSettings;
 use delaybridge_model::{MaxInFlight, ProcessLimits, RouteSpec, Servers};
 use delaybridge_settings::keys::nearest;

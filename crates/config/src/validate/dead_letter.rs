@@ -4,7 +4,7 @@ use redisson_codecs::Codec;
 
 use super::destination::DestinationDraft;
 use super::sink::{self, SinkDraft};
-use crate::config::tables::{dead_letter, dead_stream, queue};
+use crate::tables::{dead_letter, dead_stream, queue};
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_model::RouteSpec;
 use delaybridge_settings::problem::Spot;

@@ -1,6 +1,6 @@
 //! `source: { job_pool }`: the status of a job.
 
-use crate::config::load_str;
+use crate::load_str;
 
 /// What the configuration says of a pool: its settings, or its problems.
 fn configured(pool: &str) -> Result<serde_json::Value, String> {

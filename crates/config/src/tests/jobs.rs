@@ -1,6 +1,6 @@
 //! `jobs`: its listeners, and what topics have.
 
-use crate::config::load_str;
+use crate::load_str;
 use delaybridge_model::Face;
 
 fn loaded(jobs: &str) -> Result<delaybridge_model::Config, String> {
