@@ -12,8 +12,6 @@
 //!
 //! `ARCHITECTURE.md` states the invariants; the numbered guarantees (R1 to R9) in comments and tests are defined there.
 
-pub mod reload;
-
 pub mod config_tests;
 pub mod operate;
 

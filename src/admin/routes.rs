@@ -16,7 +16,7 @@ use crate::operate::jobs::{FoundJobs, TopicDetail, TopicPage};
 use crate::operate::overview::{Overview, SinkList};
 use crate::operate::pause::{PauseBody, PauseChanges};
 use crate::operate::peek::Elements;
-use crate::reload::ReloadReport;
+use crate::operate::reload::ReloadReport;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::openapi::operation::Operation;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::access::AdminAccess;
 use super::overview_cache::OverviewCache;
 use crate::operate::Session;
-use crate::reload::ReloadHandle;
+use crate::operate::reload::ReloadHandle;
 use delaybridge_jobs_http::room::BodyMemory;
 use delaybridge_model::{AdminSpec, Config};
 use delaybridge_telemetry::events::Events;

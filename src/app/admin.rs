@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::tasks::named;
 use crate::admin::Admin;
-use crate::reload::ReloadHandle;
+use crate::operate::reload::ReloadHandle;
 use delaybridge_jobs_http::listener::ApiListener;
 use delaybridge_jobs_http::server::{Served, serve};
 use delaybridge_model::Config;

@@ -33,7 +33,7 @@ use self::reload::Reloads;
 use self::signals::{Signal, Signals};
 use self::sinks::{ByName, Sinks};
 use self::systemd::Notifier;
-use crate::reload::ReloadHandle;
+use crate::operate::reload::ReloadHandle;
 use delaybridge_config::{Loaded, summary};
 use delaybridge_link::{Redis, RedisTarget, tls};
 use delaybridge_model::Config;

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use super::choice::{Choice, Choices};
 use super::{Failed, Global, answer, load_queues};
 use crate::operate::acl::{AclPurpose, AclVersion, Users, least};
 
@@ -21,12 +21,12 @@ use crate::operate::acl::{AclPurpose, AclVersion, Users, least};
 pub struct AclArgs {
     /// The purpose of the user: `run` and `check --live`, or an operator's commands (queues, peek, find, offer, run-now,
     /// reschedule, cancel, kill, pause, dead, migrate, recover, restore)
-    #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = AclPurpose::Run)]
-    pub purpose: AclPurpose,
+    #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = Choice(AclPurpose::Run))]
+    pub purpose: Choice<AclPurpose>,
     /// The major version of the server. 6 has no selectors, so there every command is allowed on every key of the
     /// configuration
-    #[arg(long, value_enum, value_name = "VERSION", default_value_t = AclVersion::Seven)]
-    pub redis: AclVersion,
+    #[arg(long, value_enum, value_name = "VERSION", default_value_t = Choice(AclVersion::Seven))]
+    pub redis: Choice<AclVersion>,
     /// The user's name; default: the configuration's (else delaybridge), and delaybridge-operator for an operator
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
@@ -48,34 +48,34 @@ const ALL_KEYS: &str = "\
 # database. For a job pool with bare ids that is the layout of the program: give the pool a Redis of its own.
 ";
 
-impl ValueEnum for AclPurpose {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[AclPurpose::Run, AclPurpose::Operator]
+impl Choices for AclPurpose {
+    fn all() -> &'static [Choice<Self>] {
+        &[Choice(AclPurpose::Run), Choice(AclPurpose::Operator)]
     }
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(match self {
-            AclPurpose::Run => PossibleValue::new("run").help("The daemon, and `check --live` with its configuration"),
-            AclPurpose::Operator => PossibleValue::new("operator").help("A person's commands at the queues"),
-        })
+    fn name(&self) -> (&'static str, &'static str) {
+        match self {
+            AclPurpose::Run => ("run", "The daemon, and `check --live` with its configuration"),
+            AclPurpose::Operator => ("operator", "A person's commands at the queues"),
+        }
     }
 }
 
-impl ValueEnum for AclVersion {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[AclVersion::Six, AclVersion::Seven]
+impl Choices for AclVersion {
+    fn all() -> &'static [Choice<Self>] {
+        &[Choice(AclVersion::Six), Choice(AclVersion::Seven)]
     }
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(match self {
-            AclVersion::Six => PossibleValue::new("6").help("Redis 6.2"),
-            AclVersion::Seven => PossibleValue::new("7").help("Redis 7.0 and newer"),
-        })
+    fn name(&self) -> (&'static str, &'static str) {
+        match self {
+            AclVersion::Six => ("6", "Redis 6.2"),
+            AclVersion::Seven => ("7", "Redis 7.0 and newer"),
+        }
     }
 }
 
 pub(super) fn run(global: &Global, args: &AclArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let users = least(&load_queues(global)?, args.purpose, args.redis, args.user.as_deref());
+    let users = least(&load_queues(global)?, args.purpose.0, args.redis.0, args.user.as_deref());
     answer(global, out, &users, text)?;
     Ok(0)
 }

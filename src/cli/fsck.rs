@@ -3,9 +3,9 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;
 
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use super::choice::{Choice, Choices};
 use super::{Failed, Global, answer, load};
 use crate::operate::Session;
 use crate::operate::fsck::{Checked, FaultCount, Fsck, FsckScope, Orphans, fsck};
@@ -28,8 +28,8 @@ pub struct FsckArgs {
     #[arg(long)]
     pub repair: bool,
     /// Action of --repair on entries of Redisson's list that are scheduled nowhere: deliver, or keep
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Orphans::Deliver, hide_possible_values = true)]
-    pub orphans: Orphans,
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Choice(Orphans::Deliver), hide_possible_values = true)]
+    pub orphans: Choice<Orphans>,
 }
 
 const AFTER: &str = "\
@@ -43,22 +43,22 @@ Exit codes:
   1  something is wrong, or a queue could not be read
   2  wrong arguments or configuration";
 
-impl ValueEnum for Orphans {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Orphans::Deliver, Orphans::Keep]
+impl Choices for Orphans {
+    fn all() -> &'static [Choice<Self>] {
+        &[Choice(Orphans::Deliver), Choice(Orphans::Keep)]
     }
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(match self {
-            Orphans::Deliver => PossibleValue::new("deliver").help("Scheduled, due now"),
-            Orphans::Keep => PossibleValue::new("keep").help("Left as they are"),
-        })
+    fn name(&self) -> (&'static str, &'static str) {
+        match self {
+            Orphans::Deliver => ("deliver", "Scheduled, due now"),
+            Orphans::Keep => ("keep", "Left as they are"),
+        }
     }
 }
 
 pub(super) async fn run(global: &Global, args: &FsckArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let session = Session::open(load(global)?.config).await?;
-    let request = FsckScope { repair: args.repair, orphans: args.orphans };
+    let request = FsckScope { repair: args.repair, orphans: args.orphans.0 };
     let mut progress = FsckProgress::new();
     let result =
         fsck(&session, args.queue.as_deref(), request, &mut |queue, looked| progress.show(queue, looked)).await?;

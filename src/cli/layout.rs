@@ -2,22 +2,18 @@
 
 use clap::ValueEnum;
 
+use super::choice::{Choice, Choices};
 use crate::operate::redisson::Layout;
 
-/// A layout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LayoutName {
-    /// Redisson up to 3.21.0
-    Old,
-    /// Redisson from 3.21.1 on
-    New,
-}
+impl Choices for Layout {
+    fn all() -> &'static [Choice<Self>] {
+        &[Choice(Layout::Old), Choice(Layout::New)]
+    }
 
-impl From<LayoutName> for Layout {
-    fn from(name: LayoutName) -> Layout {
-        match name {
-            LayoutName::Old => Layout::Old,
-            LayoutName::New => Layout::New,
+    fn name(&self) -> (&'static str, &'static str) {
+        match self {
+            Layout::Old => ("old", "Redisson up to 3.21.0"),
+            Layout::New => ("new", "Redisson from 3.21.1 on"),
         }
     }
 }

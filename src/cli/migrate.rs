@@ -4,10 +4,11 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::layout::LayoutName;
+use super::choice::Choice;
 use super::progress::ProgressLine;
 use super::{Failed, Global, Output, answer, on_queue};
 use crate::operate::plural;
+use crate::operate::redisson::Layout;
 use crate::operate::redisson::migrate::{Migration, apply, survey};
 
 /// Convert every scheduled element to the layout that the Redisson clients read.
@@ -26,7 +27,7 @@ pub struct MigrateArgs {
     pub queue: String,
     /// The layout: old is Redisson up to 3.21.0, new from 3.21.1 on
     #[arg(long, value_enum, value_name = "LAYOUT")]
-    pub to: LayoutName,
+    pub to: Choice<Layout>,
     /// Apply the changes; without it, only show them
     #[arg(long)]
     pub apply: bool,
@@ -48,14 +49,14 @@ Exit codes: 0 done, 1 some elements stay, or it failed, 2 wrong arguments or con
 
 pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let (_session, queue) = on_queue(global, &args.queue).await?;
-    let mut found = survey(&queue, args.to.into()).await?;
+    let mut found = survey(&queue, args.to.0).await?;
     if args.apply {
         // Before any conversion: after it, clients transfer the blocked elements, and no other run would list them.
         if global.output == Output::Text {
             write!(out, "{}", transferred(&found))?;
             out.flush()?;
         }
-        found = apply(&queue, args.to.into(), found, &mut ProgressLine::start("migrate")).await?;
+        found = apply(&queue, args.to.0, found, &mut ProgressLine::start("migrate")).await?;
     }
     answer(global, out, &found, text)?;
     match found.kept > 0 && (args.apply || found.junk + found.strays > 0) {

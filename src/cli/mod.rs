@@ -7,6 +7,7 @@ mod access;
 mod acl;
 mod bench;
 mod check;
+mod choice;
 mod completions;
 mod config;
 mod dead;

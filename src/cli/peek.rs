@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use super::choice::{Choice, Choices};
 use super::remote::DaemonArgs;
 use super::table::TextTable;
 use super::{Failed, Global, Output, answer, element, show};
@@ -31,8 +31,8 @@ pub struct PeekArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
     /// The state of the elements
-    #[arg(long, value_enum, value_name = "STATE", default_value_t = PeekState::Scheduled)]
-    pub state: PeekState,
+    #[arg(long, value_enum, value_name = "STATE", default_value_t = Choice(PeekState::Scheduled))]
+    pub state: Choice<PeekState>,
     /// Show whole payloads
     #[arg(long, conflicts_with = "url")]
     pub full: bool,
@@ -56,21 +56,20 @@ In JSON a payload is `payload` (text) or `payload_base64`; `payload_cut` means t
 `value` is the payload decoded by the queue's codec; with codec `raw`, by the most probable codec.
 An element with the layout `junk` is not from Redisson; it becomes a dead letter at its due time.";
 
-impl ValueEnum for PeekState {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[PeekState::Scheduled, PeekState::Retry, PeekState::InFlight, PeekState::Ready]
+impl Choices for PeekState {
+    fn all() -> &'static [Choice<Self>] {
+        &[Choice(PeekState::Scheduled), Choice(PeekState::Retry), Choice(PeekState::InFlight), Choice(PeekState::Ready)]
     }
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let (name, help) = match self {
+    fn name(&self) -> (&'static str, &'static str) {
+        match self {
             PeekState::Scheduled => ("scheduled", "Not claimed yet"),
             PeekState::Retry => ("retry", "Waits for another attempt"),
             PeekState::InFlight => ("in-flight", "Claimed"),
             PeekState::Ready => ("ready", "Transferred by a Redisson client"),
-            // `dead ls` has more to show.
-            PeekState::Dead => return None,
-        };
-        Some(PossibleValue::new(name).help(help))
+            // No choice: `dead ls` has more to show.
+            PeekState::Dead => ("dead", "Dead letters"),
+        }
     }
 }
 
@@ -90,7 +89,7 @@ pub(super) async fn run(global: &Global, args: &PeekArgs, out: &mut dyn Write) -
     }
     let start = if global.output == Output::Json { START_JSON } else { START_TEXT };
     let PeekArgs { limit, state, full, routes, .. } = *args;
-    let ask = Peek { state, first: 0, limit, payload_bytes: (!full).then_some(start), routes };
+    let ask = Peek { state: state.0, first: 0, limit, payload_bytes: (!full).then_some(start), routes };
     match operator.peek(&args.queue, &ask).await? {
         Peeked::Elements(found) => answer(global, out, &found, |found| text(found, &ask))?,
         Peeked::Jobs(found) => answer(global, out, &found, super::jobs::list)?,

@@ -37,6 +37,7 @@ pub mod queues;
 pub mod recover;
 pub mod redisson;
 mod release;
+pub mod reload;
 pub mod remote;
 pub mod search;
 mod session;

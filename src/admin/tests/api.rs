@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{TOKEN, World};
-use crate::reload::ReloadReport;
+use crate::operate::reload::ReloadReport;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_settings::problem::Problem;
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Admin;
 use super::openapi::document;
-use crate::reload::{ReloadHandle, ReloadRequest};
+use crate::operate::reload::{ReloadHandle, ReloadRequest};
 use delaybridge_config::load_str;
 use delaybridge_jobs_http::listener::ApiListener;
 use delaybridge_jobs_http::server::serve;

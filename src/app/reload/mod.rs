@@ -17,7 +17,7 @@ use self::plan::Plan;
 use super::group::Group;
 use super::sinks::Sinks;
 use super::systemd::Words;
-use crate::reload::{Outcome, ReloadHandle, ReloadReport, ReloadRequest};
+use crate::operate::reload::{Outcome, ReloadHandle, ReloadReport, ReloadRequest};
 use delaybridge_config::{Loaded, summary};
 use delaybridge_core::clock::Instant;
 use delaybridge_pipeline::process::Process;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::reload::ReloadHandle;
+use crate::operate::reload::ReloadHandle;
 use delaybridge_config::hash_of_file;
 use delaybridge_core::clock::Instant;
 
