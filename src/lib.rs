@@ -13,7 +13,6 @@
 //! `ARCHITECTURE.md` states the invariants; the numbered guarantees (R1 to R9) in comments and tests are defined there.
 
 pub mod config_tests;
-pub mod operate;
 
 pub mod admin;
 

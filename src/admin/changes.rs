@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::Admin;
 use super::access::AdminCaller;
 use super::v1::errors::problem_of_change;
-use crate::operate::Error;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_ops::Error;
 use delaybridge_telemetry::events::admin::Change;
 use delaybridge_telemetry::peer::Peer;
 

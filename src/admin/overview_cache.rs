@@ -8,10 +8,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::operate::jobs::TopicPage;
-use crate::operate::overview::{Overview, QueuePage};
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::problem::Problem;
+use delaybridge_ops::jobs::TopicPage;
+use delaybridge_ops::overview::{Overview, QueuePage};
 
 /// Time for which a page is shown.
 const FRESH: Duration = Duration::from_secs(1);

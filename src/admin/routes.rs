@@ -10,18 +10,18 @@ use super::access::{AdminCaller, Need};
 use super::v1::queues::QueueShape;
 use super::v1::topics::TopicPause;
 use super::{Admin, pages, v1};
-use crate::operate::dead::{Counted, LetterList, LettersBody, Purged, Redriven, ShownLetters};
-use crate::operate::element::{ActOutcome, FoundElement, KillBody, RescheduleBody};
-use crate::operate::jobs::{FoundJobs, TopicDetail, TopicPage};
-use crate::operate::overview::{Overview, SinkList};
-use crate::operate::pause::{PauseBody, PauseChanges};
-use crate::operate::peek::Elements;
-use crate::operate::reload::ReloadReport;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::openapi::operation::Operation;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::router::Endpoint;
+use delaybridge_ops::dead::{Counted, LetterList, LettersBody, Purged, Redriven, ShownLetters};
+use delaybridge_ops::element::{ActOutcome, FoundElement, KillBody, RescheduleBody};
+use delaybridge_ops::jobs::{FoundJobs, TopicDetail, TopicPage};
+use delaybridge_ops::overview::{Overview, SinkList};
+use delaybridge_ops::pause::{PauseBody, PauseChanges};
+use delaybridge_ops::peek::Elements;
+use delaybridge_ops::reload::ReloadReport;
 
 /// The answer of a handler.
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;

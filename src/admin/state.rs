@@ -9,10 +9,10 @@ use tokio_util::task::TaskTracker;
 
 use super::access::AdminAccess;
 use super::overview_cache::OverviewCache;
-use crate::operate::Session;
-use crate::operate::reload::ReloadHandle;
 use delaybridge_jobs_http::room::BodyMemory;
 use delaybridge_model::{AdminSpec, Config};
+use delaybridge_ops::Session;
+use delaybridge_ops::reload::ReloadHandle;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::events::admin::AdminEvents;
 use delaybridge_telemetry::recent::{Recent, STEP};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::Admin;
 use super::v1::errors::problem;
-use crate::operate::jobs::TopicPage;
-use crate::operate::overview::{
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_ops::jobs::TopicPage;
+use delaybridge_ops::overview::{
     ClockSkew, DestinationTrouble, Here, Hold, Overview, QueuePage, QueueRow, SinkList, SinkRow, overview,
 };
-use delaybridge_jobs_http::problem::Problem;
 use delaybridge_telemetry::recent::Lately;
 use delaybridge_telemetry::status::{self, Look};
 
@@ -46,8 +46,8 @@ impl Admin {
     ///
     /// # Errors
     /// It cannot be read.
-    pub async fn row(&self, queue: &crate::operate::Queue) -> Result<QueueRow, Problem> {
-        let mut row = crate::operate::overview::row_of(queue).await.map_err(|error| problem(&error))?;
+    pub async fn row(&self, queue: &delaybridge_ops::Queue) -> Result<QueueRow, Problem> {
+        let mut row = delaybridge_ops::overview::row_of(queue).await.map_err(|error| problem(&error))?;
         let lately = self.recent.lately().get(queue.id()).copied();
         row.add(here(queue.id(), &self.status.look(), lately));
         Ok(row)

@@ -7,10 +7,10 @@ use tokio::task::JoinSet;
 
 use super::tasks::named;
 use crate::admin::Admin;
-use crate::operate::reload::ReloadHandle;
 use delaybridge_jobs_http::listener::ApiListener;
 use delaybridge_jobs_http::server::{Served, serve};
 use delaybridge_model::Config;
+use delaybridge_ops::reload::ReloadHandle;
 use delaybridge_pipeline::process::Process;
 
 /// Binds the address and spawns the tasks that serve it, if the configuration has `http.admin`.

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::choice::{Choice, Choices};
 use super::{Failed, Global, answer, load_queues};
-use crate::operate::acl::{AclPurpose, AclVersion, Users, least};
+use delaybridge_ops::acl::{AclPurpose, AclVersion, Users, least};
 
 /// Print the minimum rights in Redis for this configuration, as `ACL SETUSER`.
 ///
@@ -103,8 +103,17 @@ fn text(users: &Users) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::acl::tests::TWO_SERVERS;
     use delaybridge_config::load_str;
+
+    const TWO_SERVERS: &str = "
+redis: { url: 'redis://bridge:${P}@h/3' }
+sinks:
+  same: { redis: { list: out } }
+  other: { redis: { url: 'redis://o:1', stream: 's:${payload.tenant:-x}:${queue}' } }
+queues:
+  a: { source: { redisson: { name: 'q a', consume: [delayed] } }, codec: json, to: [{ sink: same }, { sink: other }] }
+  b: { source: { redisson: { name: b } }, mode: shadow, to: [{ sink: same, list: never }] }
+";
 
     #[test]
     fn the_text_has_a_line_for_each_server_and_no_secret() {

@@ -7,9 +7,9 @@ use clap::Args;
 
 use super::table::TextTable;
 use super::{Failed, Global, answer, environment};
-use crate::operate::check::{ConfigCheck, Health};
-use crate::operate::plural;
 use delaybridge_config::Loaded;
+use delaybridge_ops::check::{ConfigCheck, Health};
+use delaybridge_ops::plural;
 use delaybridge_settings::problem::ConfigErrors;
 
 /// Report all mistakes of the configuration, or show the settings in effect.

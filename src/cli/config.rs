@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Failed, Global, answer, read};
-use crate::operate::daemon;
-use crate::operate::differences::{Differing, MOST, differences};
-use crate::operate::remote::Daemon;
 use delaybridge_model::Config;
+use delaybridge_ops::daemon;
+use delaybridge_ops::differences::{Differing, MOST, differences};
+use delaybridge_ops::remote::Daemon;
 use delaybridge_settings::Listen;
 
 /// Show the settings in effect.

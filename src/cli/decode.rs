@@ -8,10 +8,9 @@ use clap::{ArgGroup, Args};
 use redisson_codecs::{Classes, Coding};
 
 use super::{DEFAULT_CONFIG, Failed, Global, answer, environment, input, load_queues, on_queue};
-use crate::operate;
-use crate::operate::content::escaped;
-use crate::operate::decode::{DecodeOptions, DecodeOutcome, DecodedPayload, decode, decode_in};
 use delaybridge_config::Needs;
+use delaybridge_ops::content::escaped;
+use delaybridge_ops::decode::{DecodeOptions, DecodeOutcome, DecodedPayload, decode, decode_in};
 
 /// Decode an element or a payload.
 ///
@@ -70,8 +69,8 @@ fn digits(text: &str) -> Result<Bytes, String> {
 /// Refuses a text that can be no id of an element, before Redis is asked.
 fn check_element(global: &Global, queue: &str, id: &str) -> Result<(), Failed> {
     // The own name of a letter is its place in the stream.
-    if !operate::dead::is_place(id) {
-        operate::check_id(&load_queues(global)?, queue, id)?;
+    if !delaybridge_ops::dead::is_place(id) {
+        delaybridge_ops::check_id(&load_queues(global)?, queue, id)?;
     }
     Ok(())
 }

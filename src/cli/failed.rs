@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::operate::{self, ErrorKind};
+use delaybridge_ops::ErrorKind;
 
 /// A command that did not do what it was asked: the exit code and the message.
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +26,8 @@ impl Failed {
     }
 }
 
-impl From<operate::Error> for Failed {
-    fn from(error: operate::Error) -> Self {
+impl From<delaybridge_ops::Error> for Failed {
+    fn from(error: delaybridge_ops::Error) -> Self {
         let code = if error.kind == ErrorKind::Invalid { 2 } else { 1 };
         Failed { code, message: error.message }
     }

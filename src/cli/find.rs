@@ -7,10 +7,10 @@ use clap::Args;
 use super::progress::ProgressLine;
 use super::table::TextTable;
 use super::{Failed, Global, answer, on_queue, show};
-use crate::operate::dead::FieldIs;
-use crate::operate::peek::PeekState;
-use crate::operate::plural;
-use crate::operate::search::{Hits, Search, search};
+use delaybridge_ops::dead::FieldIs;
+use delaybridge_ops::peek::PeekState;
+use delaybridge_ops::plural;
+use delaybridge_ops::search::{Hits, Search, search};
 
 /// Find elements by a field of their payload.
 ///

@@ -7,10 +7,10 @@ use clap::Args;
 
 use super::choice::{Choice, Choices};
 use super::{Failed, Global, answer, load};
-use crate::operate::Session;
-use crate::operate::fsck::{Checked, FaultCount, Fsck, FsckScope, Orphans, fsck};
-use crate::operate::plural;
 use delaybridge_core::clock::Instant;
+use delaybridge_ops::Session;
+use delaybridge_ops::fsck::{Checked, FaultCount, Fsck, FsckScope, Orphans, fsck};
+use delaybridge_ops::plural;
 
 /// Find and repair what a crash, an operator or another program left in Redis.
 ///

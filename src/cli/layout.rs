@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::choice::{Choice, Choices};
-use crate::operate::redisson::Layout;
+use delaybridge_ops::redisson::Layout;
 
 impl Choices for Layout {
     fn all() -> &'static [Choice<Self>] {

@@ -7,9 +7,9 @@ use clap::Args;
 use super::choice::Choice;
 use super::progress::ProgressLine;
 use super::{Failed, Global, Output, answer, on_queue};
-use crate::operate::plural;
-use crate::operate::redisson::Layout;
-use crate::operate::redisson::migrate::{Migration, apply, survey};
+use delaybridge_ops::plural;
+use delaybridge_ops::redisson::Layout;
+use delaybridge_ops::redisson::migrate::{Migration, apply, survey};
 
 /// Convert every scheduled element to the layout that the Redisson clients read.
 ///

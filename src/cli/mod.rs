@@ -54,9 +54,9 @@ pub use failed::Failed;
 pub use run::{RunArgs, log_warnings};
 
 pub use self::access::AccessArgs;
-use crate::operate::{Queue, Session};
 use delaybridge_config::Loaded;
 use delaybridge_model::Config;
+use delaybridge_ops::{Queue, Session};
 use delaybridge_settings::problem::ConfigErrors;
 
 /// Delivers the due elements of Redisson delayed queues, and loses none.

@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args};
 
 use super::layout::LayoutArg;
 use super::{Failed, Global, answer, input, on_queue, show};
-use crate::operate::redisson::offer::offer;
+use delaybridge_ops::redisson::offer::offer;
 
 /// Offer an element, as Redisson does.
 ///

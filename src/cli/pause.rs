@@ -8,8 +8,8 @@ use clap::Args;
 use super::person::person;
 use super::remote::DaemonArgs;
 use super::{Failed, Global, answer, show};
-use crate::operate::pause::{PauseChange, PauseChanges, PauseEnd, PauseReason, PauseTarget, length, point};
-use crate::operate::plural;
+use delaybridge_ops::pause::{PauseChange, PauseChanges, PauseEnd, PauseReason, PauseTarget, length, point};
+use delaybridge_ops::plural;
 
 /// Stop the deliveries of a queue, or to a sink.
 ///

@@ -8,9 +8,9 @@ use super::choice::{Choice, Choices};
 use super::remote::DaemonArgs;
 use super::table::TextTable;
 use super::{Failed, Global, Output, answer, element, show};
-use crate::operate::operator::Peeked;
-use crate::operate::peek::{Elements, Peek, PeekState};
-use crate::operate::plural;
+use delaybridge_ops::operator::Peeked;
+use delaybridge_ops::peek::{Elements, Peek, PeekState};
+use delaybridge_ops::plural;
 
 /// Show the elements of a queue without taking them.
 ///
@@ -137,9 +137,9 @@ mod tests {
     use redisson_codecs::Codec;
 
     use super::*;
-    use crate::operate::content::Content;
-    use crate::operate::peek::PeekedElement;
     use delaybridge_core::message::MessageId;
+    use delaybridge_ops::content::Content;
+    use delaybridge_ops::peek::PeekedElement;
 
     #[test]
     fn a_row_says_which_when_and_what() {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 
-use crate::operate::plural;
-use crate::operate::progress::{Progress, ProgressWatch};
 use delaybridge_core::clock::Instant;
+use delaybridge_ops::plural;
+use delaybridge_ops::progress::{Progress, ProgressWatch};
 
 /// Between two changes of the line on a terminal.
 const REDRAW: Duration = Duration::from_millis(200);

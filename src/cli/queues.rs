@@ -11,10 +11,10 @@ use super::remote::DaemonArgs;
 use super::table::TextTable;
 use super::top::every;
 use super::{Failed, Global, Output, answer, show};
-use crate::operate::content::escaped;
-use crate::operate::overview::{DestinationTrouble, QueueRow, SinkRow};
-use crate::operate::queues::Queues;
-use crate::operate::{Operator, plural};
+use delaybridge_ops::content::escaped;
+use delaybridge_ops::overview::{DestinationTrouble, QueueRow, SinkRow};
+use delaybridge_ops::queues::Queues;
+use delaybridge_ops::{Operator, plural};
 
 /// Show every queue with its pending, late and dead elements.
 ///
@@ -147,9 +147,9 @@ fn lasted(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::QueueError;
-    use crate::operate::overview::{ClockSkew, Here, Hold};
-    use crate::operate::queue_state::QueueState;
+    use delaybridge_ops::QueueError;
+    use delaybridge_ops::overview::{ClockSkew, Here, Hold};
+    use delaybridge_ops::queue_state::QueueState;
 
     fn cells(found: &Queues) -> (Vec<Vec<String>>, Vec<String>) {
         let text = text(found);

@@ -5,8 +5,8 @@ use std::io::Write;
 use clap::Args;
 
 use super::{Failed, Global, answer, on_queue};
-use crate::operate::plural;
-use crate::operate::recover::recover;
+use delaybridge_ops::plural;
+use delaybridge_ops::recover::recover;
 
 /// Bring back elements in flight whose leases were deleted.
 ///

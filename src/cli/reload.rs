@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{Failed, Global, answer, load};
-use crate::operate::daemon::{self, Reloaded};
+use delaybridge_ops::daemon::{self, Reloaded};
 
 /// Tell the daemon on this machine to read its configuration again.
 ///

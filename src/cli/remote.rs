@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Failed, Global, load_queues};
-use crate::operate::remote::Daemon;
-use crate::operate::{Operator, OverRedis};
+use delaybridge_ops::remote::Daemon;
+use delaybridge_ops::{Operator, OverRedis};
 
 /// A running daemon.
 #[derive(Debug, Args)]

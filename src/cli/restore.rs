@@ -7,11 +7,11 @@ use clap::Args;
 use super::layout::LayoutArg;
 use super::progress::ProgressLine;
 use super::{Failed, Global, Output, answer, on_queue};
-use crate::operate::back::{self, BroughtBack};
-use crate::operate::redisson::restore::{
+use delaybridge_ops::back::{self, BroughtBack};
+use delaybridge_ops::redisson::restore::{
     ConfirmedElement, KeptCount, RestoreOptions, RestoreOutcome, RestorePlan, apply, plan,
 };
-use crate::operate::{Queue, plural};
+use delaybridge_ops::{Queue, plural};
 
 /// Return everything delaybridge holds to the source's keys.
 ///

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::operate::plural::duration;
+use delaybridge_ops::plural::duration;
 
 /// The last millisecond of the year 9999, where calendars end.
 const LAST: i64 = 253_402_300_799_999;

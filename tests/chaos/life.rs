@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use delaybridge::operate::acl::AclPurpose;
+use delaybridge_ops::acl::AclPurpose;
 use rustix::process::Signal;
 
 use crate::daemon::ConfigFile;

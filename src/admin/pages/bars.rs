@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::show::number;
-use crate::operate::horizon::{Bar, Horizon};
-use crate::operate::plural::duration;
+use delaybridge_ops::horizon::{Bar, Horizon};
+use delaybridge_ops::plural::duration;
 
 /// Width of the longest bar in the units of its drawing.
 const WIDTH: u64 = 300;

@@ -15,11 +15,11 @@ use crate::admin::v1::dead::{PAGE, after, asked};
 use crate::admin::v1::elements::SHOWN;
 use crate::admin::v1::errors::problem;
 use crate::admin::v1::filter::NAMES;
-use crate::operate::dead::{self, Letter, Letters, Summary};
 use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::text::clip;
+use delaybridge_ops::dead::{self, Letter, Letters, Summary};
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {

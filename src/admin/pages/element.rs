@@ -13,11 +13,11 @@ use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
 use crate::admin::forms::form;
 use crate::admin::v1::elements::{ElementChange, SHOWN, when};
-use crate::operate::element::{Detail, When};
-use crate::operate::peek::PeekState;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::element::{Detail, When};
+use delaybridge_ops::peek::PeekState;
 
 /// Sends the browser to the element of this id.
 pub async fn find(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -70,7 +70,7 @@ pub async fn act(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply
     let to = element.new_id.as_ref().map_or(id, ToString::to_string);
     Ok(match element.state {
         // It has no page any more.
-        crate::operate::element::NewState::Gone => see_other(&format!("../../../{}", encoded(&acted.queue))),
+        delaybridge_ops::element::NewState::Gone => see_other(&format!("../../../{}", encoded(&acted.queue))),
         _ => see_other(&format!("../{}", encoded(&to))),
     })
 }

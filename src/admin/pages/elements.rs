@@ -11,10 +11,10 @@ use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
 use crate::admin::v1::elements::{PAGE, SHOWN, first, state};
 use crate::admin::v1::errors::problem;
-use crate::operate::peek::{Peek, PeekState, PeekedElement, peek};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::peek::{Peek, PeekState, PeekedElement, peek};
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {

@@ -11,11 +11,11 @@ use super::topics;
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
 use crate::admin::v1::queues::which;
-use crate::operate::overview::{Overview, QueueRow, SinkList, SinkRow, Sums};
-use crate::operate::plural::{count as count_of, duration};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::overview::{Overview, QueueRow, SinkList, SinkRow, Sums};
+use delaybridge_ops::plural::{count as count_of, duration};
 use delaybridge_telemetry::status::Look;
 
 /// The first page.

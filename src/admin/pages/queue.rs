@@ -15,11 +15,11 @@ use crate::admin::changes::Asker;
 use crate::admin::forms::form;
 use crate::admin::v1::pause::{PauseRequest, PauseSubject, end};
 use crate::admin::v1::queues::{QueueShape, whole};
-use crate::operate::overview::{QueueRow, SinkList};
-use crate::operate::plural::{self, duration};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::overview::{QueueRow, SinkList};
+use delaybridge_ops::plural::{self, duration};
 
 /// One queue.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {

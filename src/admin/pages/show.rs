@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::operate::content::Content;
-use crate::operate::overview::{QueueRow, SinkList};
-use crate::operate::plural::duration;
+use delaybridge_ops::content::Content;
+use delaybridge_ops::overview::{QueueRow, SinkList};
+use delaybridge_ops::plural::duration;
 
 /// `1,234,567`; the narrow space of typographers does not survive copying.
 pub fn number(number: impl TryInto<i128>) -> String {

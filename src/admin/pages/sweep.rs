@@ -14,11 +14,11 @@ use crate::admin::changes::Asker;
 use crate::admin::forms::form;
 use crate::admin::v1::errors::problem;
 use crate::admin::v1::filter::{NAMES, of_query, words};
-use crate::operate::dead::{Letters, Pace, count};
-use crate::operate::progress::Unwatched;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::dead::{Letters, Pace, count};
+use delaybridge_ops::progress::Unwatched;
 
 /// Redrive or purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

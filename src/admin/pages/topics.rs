@@ -15,11 +15,11 @@ use crate::admin::forms::form;
 use crate::admin::v1::elements::SHOWN;
 use crate::admin::v1::errors::problem;
 use crate::admin::v1::topics;
-use crate::operate::jobs::{JobDetail, TopicDetail, TopicPage, TopicState, states};
-use crate::operate::plural::duration;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::jobs::{JobDetail, TopicDetail, TopicPage, TopicState, states};
+use delaybridge_ops::plural::duration;
 
 /// Topics on the overview.
 const SOME: usize = 10;

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{TOKEN, World};
-use crate::operate::reload::ReloadReport;
 use delaybridge_core::message::{Class, Failure};
+use delaybridge_ops::reload::ReloadReport;
 use delaybridge_settings::problem::Problem;
 
 #[tokio::test]

@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Admin;
 use super::openapi::document;
-use crate::operate::reload::{ReloadHandle, ReloadRequest};
 use delaybridge_config::load_str;
 use delaybridge_jobs_http::listener::ApiListener;
 use delaybridge_jobs_http::server::serve;
 use delaybridge_jobs_http::testing::{Answer, Client, check as conforms};
 use delaybridge_link::test_server::TestServer;
+use delaybridge_ops::reload::{ReloadHandle, ReloadRequest};
 use delaybridge_telemetry::events::Events;
 
 /// A token of the tests.

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::{TOKEN, World};
-use crate::operate::Session;
-use crate::operate::jobs::NewJob;
 use delaybridge_config::load_str;
+use delaybridge_ops::Session;
+use delaybridge_ops::jobs::NewJob;
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 

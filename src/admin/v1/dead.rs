@@ -9,14 +9,14 @@ use super::{filter, limit};
 use crate::admin::Admin;
 use crate::admin::access::{AdminCaller, Need};
 use crate::admin::changes::{Asker, ChangeSubject};
-use crate::operate::dead::{self, Filter, Letters, Pace, Purged, Redriven};
-use crate::operate::progress::Unwatched;
-use crate::operate::{Queue, plural};
 use delaybridge_core::json::Json;
 use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::fields::JsonFields;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::dead::{self, Filter, Letters, Pace, Purged, Redriven};
+use delaybridge_ops::progress::Unwatched;
+use delaybridge_ops::{Queue, plural};
 
 /// Letters of a page.
 pub const PAGE: usize = 50;

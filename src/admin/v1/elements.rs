@@ -9,14 +9,14 @@ use super::limit;
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
 use crate::admin::changes::{Asker, ChangeSubject};
-use crate::operate::element::{self, ActOutcome, Action, FoundElement, When};
-use crate::operate::pause::{length, point};
-use crate::operate::peek::{Peek, PeekState, peek};
-use crate::operate::{Queue, check_id, dead};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::fields::JsonFields;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::element::{self, ActOutcome, Action, FoundElement, When};
+use delaybridge_ops::pause::{length, point};
+use delaybridge_ops::peek::{Peek, PeekState, peek};
+use delaybridge_ops::{Queue, check_id, dead};
 
 /// Bytes of each payload in a list.
 pub const SHOWN: usize = 4096;

@@ -1,30 +1,28 @@
 //! What an error of a use case means to a client.
 
-use std::time::Duration;
-
-use crate::operate;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use std::time::Duration;
 
 /// Before another attempt in an outage.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The problem of a look: it may be repeated at any time.
-pub fn problem(error: &operate::Error) -> Problem {
+pub fn problem(error: &delaybridge_ops::Error) -> Problem {
     of(error, ProblemKind::Unavailable)
 }
 
 /// The problem of a change. Where it failed while it ran, something may have been done; the message says what is known.
-pub fn problem_of_change(error: &operate::Error) -> Problem {
+pub fn problem_of_change(error: &delaybridge_ops::Error) -> Problem {
     of(error, ProblemKind::OutcomeUnknown)
 }
 
-fn of(error: &operate::Error, failed: ProblemKind) -> Problem {
+fn of(error: &delaybridge_ops::Error, failed: ProblemKind) -> Problem {
     let kind = match error.kind {
-        operate::ErrorKind::Invalid => ProblemKind::BadRequest,
-        operate::ErrorKind::NotFound => ProblemKind::NotFound,
-        operate::ErrorKind::Conflict => ProblemKind::Conflict,
-        operate::ErrorKind::Failed => failed,
+        delaybridge_ops::ErrorKind::Invalid => ProblemKind::BadRequest,
+        delaybridge_ops::ErrorKind::NotFound => ProblemKind::NotFound,
+        delaybridge_ops::ErrorKind::Conflict => ProblemKind::Conflict,
+        delaybridge_ops::ErrorKind::Failed => failed,
     };
     let problem = Problem::new(kind, error.message.clone());
-    if error.kind == operate::ErrorKind::Failed { problem.retry_after(AGAIN) } else { problem }
+    if error.kind == delaybridge_ops::ErrorKind::Failed { problem.retry_after(AGAIN) } else { problem }
 }

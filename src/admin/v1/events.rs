@@ -12,14 +12,14 @@ use serde::Serialize;
 
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
-use crate::operate::content::Content;
-use crate::operate::find;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::feed::Feed;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::text::clip;
+use delaybridge_ops::content::Content;
+use delaybridge_ops::find;
 use delaybridge_telemetry::peer::Peer;
 use delaybridge_telemetry::tail::{ANONYMOUS, ElementEvent, Fate, LISTENERS, Listener};
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::operate::dead::Filter;
-use crate::operate::pause::length;
 use delaybridge_core::json::Json;
 use delaybridge_jobs_http::call::Query;
 use delaybridge_jobs_http::fields::JsonFields;
 use delaybridge_jobs_http::problem::Problem;
+use delaybridge_ops::dead::Filter;
+use delaybridge_ops::pause::length;
 
 /// The names of the filter's parts in a query. Several values of one are separated by commas.
 pub const NAMES: [&str; 8] = ["reason", "class", "code", "sink", "older_than", "newer_than", "id_prefix", "field"];
@@ -81,7 +81,7 @@ fn age(name: &str, text: Option<&str>) -> Result<Option<Duration>, Problem> {
 }
 
 /// The text itself is not quoted: it has a value of a payload in it.
-fn read_field(text: &str) -> Result<crate::operate::dead::FieldIs, Problem> {
+fn read_field(text: &str) -> Result<delaybridge_ops::dead::FieldIs, Problem> {
     text.parse().map_err(|problem| Problem::bad(format!("read `field`: {problem}")))
 }
 

@@ -8,11 +8,11 @@ use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
 use crate::admin::changes::{Asker, ChangeSubject};
 use crate::admin::openapi::document;
-use crate::operate::{self, Error};
 use delaybridge_config::describe_json;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::Error;
 
 /// The OpenAPI document. Everybody may read it.
 pub async fn openapi(_admin: Arc<Admin>, _call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -38,7 +38,7 @@ pub async fn reload(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply,
         handle.reload(dry_run).await.map_err(|problems| {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
             let message = format!("reload: the configuration before runs on: {}", problems.join("; "));
-            Error { kind: operate::ErrorKind::Conflict, message }
+            Error { kind: delaybridge_ops::ErrorKind::Conflict, message }
         })
     };
     let report = admin.change(subject, Asker::of(&call), work, ToString::to_string).await?;

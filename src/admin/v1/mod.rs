@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use super::Admin;
 use super::access::AdminCaller;
-use crate::operate::{Queue, find};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_ops::{Queue, find};
 
 impl Admin {
     /// The queue that the path names, with a connection to its server.

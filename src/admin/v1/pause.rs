@@ -7,12 +7,12 @@ use hyper::StatusCode;
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
 use crate::admin::changes::{Asker, ChangeSubject};
-use crate::operate::pause::{self, PauseChanges, PauseEnd, PauseReason, PauseTarget, check_target};
-use crate::operate::{Error, Session};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::fields::JsonFields;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::pause::{self, PauseChanges, PauseEnd, PauseReason, PauseTarget, check_target};
+use delaybridge_ops::{Error, Session};
 
 /// A queue or a sink that is paused or resumed.
 #[derive(Debug, Clone)]
@@ -157,6 +157,6 @@ fn whole(changes: PauseChanges, verb: &str) -> Result<PauseChanges, Error> {
     if failed.is_empty() {
         Ok(changes)
     } else {
-        Err(Error { kind: crate::operate::ErrorKind::Failed, message: failed.join("; ") })
+        Err(Error { kind: delaybridge_ops::ErrorKind::Failed, message: failed.join("; ") })
     }
 }

@@ -11,13 +11,13 @@ use super::errors::problem;
 use super::limit;
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
-use crate::operate::Queue;
-use crate::operate::horizon::{Horizon, horizon};
-use crate::operate::overview::{MOST, QueuePage, QueueRow};
 use delaybridge_config::describe_queue;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::Queue;
+use delaybridge_ops::horizon::{Horizon, horizon};
+use delaybridge_ops::overview::{MOST, QueuePage, QueueRow};
 
 /// Queues of a page.
 pub const PAGE: usize = 50;

@@ -11,10 +11,10 @@ use super::limit;
 use crate::admin::Admin;
 use crate::admin::access::AdminCaller;
 use crate::admin::changes::{Asker, ChangeSubject};
-use crate::operate::jobs::{FoundJobs, Jobs, TOPICS_MOST, TopicPage};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::jobs::{FoundJobs, Jobs, TOPICS_MOST, TopicPage};
 
 /// Topics of a page.
 pub const PAGE: usize = 50;

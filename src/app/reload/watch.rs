@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::operate::reload::ReloadHandle;
 use delaybridge_config::hash_of_file;
 use delaybridge_core::clock::Instant;
+use delaybridge_ops::reload::ReloadHandle;
 
 /// Interval between two reads of the files.
 const LOOK: Duration = Duration::from_secs(2);

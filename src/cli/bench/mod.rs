@@ -14,7 +14,7 @@ use self::progress::Progress;
 use super::endpoint::{endpoint, only};
 use super::table::TextTable;
 use super::{Failed, Global, answer, load_queues};
-use crate::operate::bench::{Figures, Options, Quantiles, measure};
+use delaybridge_ops::bench::{Figures, Options, Quantiles, measure};
 
 /// Measure claim and settle on your Redis.
 ///

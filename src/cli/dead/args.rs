@@ -7,8 +7,8 @@ use clap::Args;
 
 use crate::cli::Failed;
 use crate::cli::remote::DaemonArgs;
-use crate::operate::dead::{FieldIs, Filter, Letters, Pace};
-use crate::operate::pause;
+use delaybridge_ops::dead::{FieldIs, Filter, Letters, Pace};
+use delaybridge_ops::pause;
 
 /// The longest line of standard input that can be an id.
 const LONGEST: usize = 1_024;

@@ -9,10 +9,10 @@ use clap::Args;
 use super::args::{FilterArgs, PaceArgs};
 use crate::cli::progress::ProgressLine;
 use crate::cli::{Failed, Global, answer, load, on_queue};
-use crate::operate::Session;
-use crate::operate::content::escaped;
-use crate::operate::dead::{self, Broken, BrokenFile, Imported, Letters};
-use crate::operate::plural;
+use delaybridge_ops::Session;
+use delaybridge_ops::content::escaped;
+use delaybridge_ops::dead::{self, Broken, BrokenFile, Imported, Letters};
+use delaybridge_ops::plural;
 
 /// Write dead letters as lines of JSON.
 ///

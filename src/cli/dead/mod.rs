@@ -14,9 +14,9 @@ use super::progress::ProgressLine;
 use super::remote::DaemonArgs;
 use super::table::TextTable;
 use super::{Failed, Global, answer, show};
-use crate::operate::content::escaped;
-use crate::operate::dead::{self, Counted, Letter, LetterList, Letters, Purged, Redriven, ShownLetters, Swept};
-use crate::operate::{Error, plural};
+use delaybridge_ops::content::escaped;
+use delaybridge_ops::dead::{self, Counted, Letter, LetterList, Letters, Purged, Redriven, ShownLetters, Swept};
+use delaybridge_ops::{Error, plural};
 
 /// Show, count, redrive, remove, export or import dead letters.
 ///
@@ -384,7 +384,7 @@ mod tests {
     use redisson_codecs::Codec;
 
     use super::*;
-    use crate::operate::dead::letter::tests::sample;
+    use delaybridge_ops::dead::sample::sample;
 
     #[test]
     fn a_person_sees_times_and_payload_and_nothing_that_a_terminal_obeys() {

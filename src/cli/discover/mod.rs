@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::endpoint::{endpoint, only};
 use super::{Failed, Global, answer, load_queues};
-use crate::operate::redisson::discover::discover;
+use delaybridge_ops::redisson::discover::discover;
 
 /// Find Redisson's delayed queues and print a configuration for them.
 ///

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::operate::plural;
-use crate::operate::redisson::discover::{DiscoveredQueue, Layouts};
 use delaybridge_link::RedisTarget;
+use delaybridge_ops::plural;
+use delaybridge_ops::redisson::discover::{DiscoveredQueue, Layouts};
 
 /// A configuration that `check` accepts.
 pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[DiscoveredQueue]) -> String {

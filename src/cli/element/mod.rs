@@ -11,9 +11,9 @@ pub(super) use self::text::found;
 use super::person::person;
 use super::remote::DaemonArgs;
 use super::{Failed, Global, answer, show};
-use crate::operate::element::{ActOutcome, Action, NewState, When};
-use crate::operate::pause;
-use crate::operate::peek::PeekState;
+use delaybridge_ops::element::{ActOutcome, Action, NewState, When};
+use delaybridge_ops::pause;
+use delaybridge_ops::peek::PeekState;
 
 /// An element of a queue.
 #[derive(Debug, Args)]

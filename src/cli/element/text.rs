@@ -2,10 +2,10 @@
 
 use crate::cli::errors::explain;
 use crate::cli::show;
-use crate::operate::content::escaped;
-use crate::operate::element::{Detail, FoundElement};
-use crate::operate::peek::PeekState;
-use crate::operate::plural::duration;
+use delaybridge_ops::content::escaped;
+use delaybridge_ops::element::{Detail, FoundElement};
+use delaybridge_ops::peek::PeekState;
+use delaybridge_ops::plural::duration;
 
 /// Everything that is known of it.
 pub fn found(found: &FoundElement) -> String {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use crate::operate::jobs::LONGEST_WAIT;
 use delaybridge_jobs::{JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_TTR, Token, Topic};
+use delaybridge_ops::jobs::LONGEST_WAIT;
 
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 500ms, 5s, 10m or 1h 30m"))

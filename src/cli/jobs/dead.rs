@@ -9,8 +9,8 @@ use super::args::OfTopic;
 use super::open::{confirmed, open};
 use super::text;
 use crate::cli::{Failed, Global, answer};
-use crate::operate::plural;
 use delaybridge_jobs::{JobId, JobState, LocalId, Topic};
+use delaybridge_ops::plural;
 
 /// Show, redrive or remove dead jobs.
 ///

@@ -17,8 +17,8 @@ use self::open::open;
 pub(super) use self::text::{list, topics};
 use super::progress::ProgressLine;
 use super::{Failed, Global, answer, input, on_queue};
-use crate::operate::jobs::{ExportTarget, export, failed, import};
 use delaybridge_jobs::{Due, JobError, NewJob, PopRequest, Release, Settled};
+use delaybridge_ops::jobs::{ExportTarget, export, failed, import};
 
 /// A result without a list: what was done, in the shape of the others.
 #[derive(serde::Serialize)]
@@ -151,12 +151,12 @@ async fn add(global: &Global, args: &AddArgs, out: &mut dyn Write) -> Result<(),
         body,
     };
     let jobs = open(global).await?;
-    let mut added = crate::operate::jobs::AddedJobs { jobs: Vec::new() };
+    let mut added = delaybridge_ops::jobs::AddedJobs { jobs: Vec::new() };
     for some in bodies.chunks(delaybridge_jobs::MAX_BATCH) {
         let batch = jobs.add(&args.topic, some.iter().cloned().map(job).collect()).await;
         let batch = batch.map_err(|error| match added.jobs.len() {
             0 => error,
-            n => crate::operate::Error { message: format!("{} ({n} jobs were added before)", error.message), ..error },
+            n => delaybridge_ops::Error { message: format!("{} ({n} jobs were added before)", error.message), ..error },
         })?;
         added.jobs.extend(batch.jobs);
     }

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use crate::cli::{Failed, Global, load_queues};
-use crate::operate::jobs::Jobs;
+use delaybridge_ops::jobs::Jobs;
 
 /// Connects to the job queue.
 pub(super) async fn open(global: &Global) -> Result<Jobs, Failed> {

@@ -2,17 +2,17 @@
 
 use crate::cli::show;
 use crate::cli::table::TextTable;
-use crate::operate::content::escaped;
-use crate::operate::jobs::{
+use delaybridge_ops::content::escaped;
+use delaybridge_ops::jobs::{
     AddedJobs, ExportedJobs, FoundJobs, ImportedElements, JobDetail, TopicLimits, TopicState, TopicStates,
 };
-use crate::operate::plural;
+use delaybridge_ops::plural;
 
 /// Characters of a body in a row.
 const PREVIEW: usize = 80;
 
 pub(super) fn added(added: &AddedJobs) -> String {
-    let line = |job: &crate::operate::jobs::AddedJob| match job.due_ms {
+    let line = |job: &delaybridge_ops::jobs::AddedJob| match job.due_ms {
         Some(due) => format!("{} added, due {}\n", job.id, show::absolute(due)),
         None if job.conflict => format!("{} is there with another body; nothing was added\n", job.id),
         None => format!("{} was there already, or was finished lately\n", job.id),

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::{Failed, Global, answer, environment};
 use crate::config_tests::{self, CaseResult};
-use crate::operate::content::escaped;
-use crate::operate::plural;
+use delaybridge_ops::content::escaped;
+use delaybridge_ops::plural;
 use delaybridge_settings::problem::ConfigErrors;
 
 /// Test a configuration with cases, without any server.

@@ -14,8 +14,8 @@ use self::screen::{KeyAction, Screen};
 use super::person::person;
 use super::remote::DaemonArgs;
 use super::{Failed, Global};
-use crate::operate::Operator;
-use crate::operate::pause::{PauseEnd, PauseReason, PauseTarget};
+use delaybridge_ops::Operator;
+use delaybridge_ops::pause::{PauseEnd, PauseReason, PauseTarget};
 
 /// Watch every queue live in the terminal.
 ///

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::operate::overview::{Overview, QueueRow, SinkList};
+use delaybridge_ops::overview::{Overview, QueueRow, SinkList};
 
 /// The order of the queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

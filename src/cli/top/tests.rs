@@ -7,10 +7,10 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::every;
 use super::screen::{KeyAction, Screen, ScreenMode};
 use super::view::draw;
-use crate::operate::QueueError;
-use crate::operate::overview::{Here, Hold, Overview, QueueRow, SinkList, SinkRow};
-use crate::operate::pause::PauseState;
-use crate::operate::queue_state::QueueState;
+use delaybridge_ops::QueueError;
+use delaybridge_ops::overview::{Here, Hold, Overview, QueueRow, SinkList, SinkRow};
+use delaybridge_ops::pause::PauseState;
+use delaybridge_ops::queue_state::QueueState;
 
 fn row(queue: &str, due: i64, dead: i64) -> QueueRow {
     let state = QueueState {

@@ -8,9 +8,9 @@ use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState, Wrap};
 
 use super::screen::{KeyAction, Screen, ScreenMode};
 use crate::cli::show::{absolute, relative};
-use crate::operate::content::escaped;
-use crate::operate::overview::{QueueRow, Sums};
-use crate::operate::plural::{count, duration};
+use delaybridge_ops::content::escaped;
+use delaybridge_ops::overview::{QueueRow, Sums};
+use delaybridge_ops::plural::{count, duration};
 
 const BAD: Style = Style::new().fg(Color::Red);
 const WARN: Style = Style::new().fg(Color::Yellow);
@@ -223,7 +223,7 @@ fn queue(frame: &mut Frame<'_>, area: Rect, screen: &Screen, row: &QueueRow) {
 
 fn sinks_of(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     let Some(sinks) = &screen.sinks else { return };
-    let line = |sink: &crate::operate::overview::SinkRow| {
+    let line = |sink: &delaybridge_ops::overview::SinkRow| {
         let style = match sink.state.as_str() {
             "up" => GOOD,
             "down" => BAD,

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge::operate::acl::{AclPurpose, users};
 use delaybridge_config::load_str;
 use delaybridge_core::message::Origin;
 use delaybridge_ledger::claims::ClaimName;
 use delaybridge_link::Side;
+use delaybridge_ops::acl::{AclPurpose, users};
 use delaybridge_source::redisson::ListCleanup;
 use delaybridge_source::{Start, UpkeepRequest};
 use futures_util::future::join_all;

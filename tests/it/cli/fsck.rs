@@ -8,7 +8,7 @@ use super::ask;
 use crate::harness::daemon::ConfigFile;
 use crate::harness::redisson::{Element, Layout};
 use crate::harness::{Daemon, RedisServer, RedissonQueue, eventually};
-use delaybridge::operate::acl::AclPurpose;
+use delaybridge_ops::acl::AclPurpose;
 use std::time::Duration;
 
 /// A due time later than any during a test, in ms.

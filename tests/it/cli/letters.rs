@@ -166,7 +166,6 @@ async fn letters_go_out_as_lines_and_come_back_as_they_were() {
 #[test]
 fn every_reason_of_a_dead_letter_can_be_filtered_by() {
     let written: Vec<&str> = delaybridge_telemetry::labels::DeadReason::ALL.iter().map(|word| word.as_str()).collect();
-    let known: Vec<&str> =
-        delaybridge::operate::dead::REASONS.into_iter().filter(|reason| *reason != "killed").collect();
+    let known: Vec<&str> = delaybridge_ops::dead::REASONS.into_iter().filter(|reason| *reason != "killed").collect();
     assert_eq!(known, written);
 }

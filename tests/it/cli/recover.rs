@@ -1,6 +1,6 @@
 //! `recover`, `check --live` and `restore` after the leases of claims were deleted.
 
-use delaybridge::operate::acl::AclPurpose;
+use delaybridge_ops::acl::AclPurpose;
 use redis::AsyncCommands;
 use serde_json::json;
 

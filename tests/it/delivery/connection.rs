@@ -5,8 +5,8 @@ use std::time::Instant;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
-use delaybridge::operate::acl::{AclPurpose, AclVersion, users};
 use delaybridge_config::load_str;
+use delaybridge_ops::acl::{AclPurpose, AclVersion, users};
 
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::oracle::{read_list, read_stream};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use delaybridge::operate::acl::AclPurpose;
+use delaybridge_ops::acl::AclPurpose;
 use rustix::process::Signal;
 use tempfile::TempDir;
 

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
-use delaybridge::operate::acl::{AclPurpose, AclVersion, User, users};
 use delaybridge_config::load_str;
 use delaybridge_link::SentinelTarget;
 use delaybridge_link::{RedisEndpoint, RedisTarget};
 use delaybridge_model::Config;
+use delaybridge_ops::acl::{AclPurpose, AclVersion, User, users};
 
 /// The variable that passes the password to a process, and the password.
 pub const PASSWORD: (&str, &str) = ("DELAYBRIDGE_TEST_PASSWORD", "least");

@@ -1,0 +1,115 @@
+//! The letters that are meant, page by page, in the order of the stream: never more in memory than a page.
+
+use std::collections::{HashMap, HashSet};
+
+use super::which::{Letters, is_place};
+use crate::error::{Attempted, Error};
+use crate::progress::{Progress, ProgressWatch};
+use crate::session::Queue;
+use delaybridge_core::message::MessageId;
+use delaybridge_ledger::{DeadLetter, DeadLetters, Order, redis_now_ms};
+
+/// A reader of the letters that are meant.
+pub struct Selection<'a> {
+    queue: &'a Queue,
+    which: &'a Letters,
+    what: String,
+    /// Places that were named and are still to be asked for.
+    places: Vec<&'a str>,
+    /// Ids of elements that were named.
+    elements: HashMap<MessageId, &'a str>,
+    /// The stream, where it is searched.
+    letters: Option<DeadLetters<'a>>,
+    met: HashSet<&'a str>,
+    /// The progress.
+    pub step: Progress,
+}
+
+/// Some letters.
+pub struct LetterPage {
+    /// The letters that are meant.
+    pub letters: Vec<DeadLetter>,
+    /// The place of the last one that was looked at.
+    pub last: Option<String>,
+}
+
+impl<'a> Selection<'a> {
+    /// Begins to read. What dies from now on is not among them.
+    ///
+    /// # Errors
+    ///
+    /// When the filter cannot be, and when Redis cannot be asked.
+    pub async fn open(queue: &'a Queue, which: &'a Letters, order: Order) -> Result<Selection<'a>, Error> {
+        which.filter.check()?;
+        let what = format!("read the dead letters of `{}`", queue.id());
+        let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
+        let (mut places, mut elements) = (Vec::new(), HashMap::new());
+        for name in &which.ids {
+            match is_place(name) {
+                true => places.push(name.as_str()),
+                false => drop(elements.insert(MessageId::of_text(name), name.as_str())),
+            }
+        }
+        let searches = which.all || !elements.is_empty() || which.ids.is_empty();
+        let (mut oldest, mut newest) = which.filter.range(now_ms);
+        match (order, &which.after) {
+            (Order::Oldest, Some(after)) => oldest = Some(format!("({after}")),
+            (Order::Newest, Some(after)) => newest = Some(format!("({after}")),
+            (_, None) => {}
+        }
+        let (mut letters, mut of) = (None, places.len() as u64);
+        if searches {
+            of += queue.ledger.dead_count(&queue.conn).await.attempt(&what)? as u64;
+            letters = Some(queue.ledger.dead_letters_between(&queue.conn, order, oldest, newest).await.attempt(&what)?);
+        }
+        places.reverse();
+        let step = Progress { done: 0, of: Some(of), acted: 0 };
+        Ok(Selection { queue, which, what, places, elements, letters, met: HashSet::new(), step })
+    }
+
+    /// The next page, of at most `most` letters that are looked at; `None` at the end, and when it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// When Redis cannot be asked.
+    pub async fn next(&mut self, most: usize, watch: &mut dyn ProgressWatch) -> Result<Option<LetterPage>, Error> {
+        watch.at(self.step);
+        if watch.is_stopped() {
+            return Ok(None);
+        }
+        let conn = &self.queue.conn;
+        if let Some(place) = self.places.pop() {
+            self.step.done += 1;
+            let found = self.queue.ledger.dead_letter(conn, place).await.attempt(&self.what)?;
+            let letters: Vec<_> = found.into_iter().collect();
+            if !letters.is_empty() {
+                self.met.insert(place);
+            }
+            let letters = self.fitting(letters, true);
+            return Ok(Some(LetterPage { letters, last: None }));
+        }
+        let Some(reader) = &mut self.letters else { return Ok(None) };
+        let page = reader.next(conn, most).await.attempt(&self.what)?;
+        let Some(last) = page.last().map(|letter| letter.stream_id.clone()) else { return Ok(None) };
+        self.step.done += page.len() as u64;
+        let letters = self.fitting(page, false);
+        Ok(Some(LetterPage { letters, last: Some(last) }))
+    }
+
+    fn fitting(&mut self, mut page: Vec<DeadLetter>, named: bool) -> Vec<DeadLetter> {
+        page.retain(|letter| {
+            if !named && !self.elements.is_empty() && !self.which.all {
+                let id = letter.identity().map(|own| own.id);
+                let Some(name) = id.and_then(|id| self.elements.get(&id)) else { return false };
+                self.met.insert(name);
+            }
+            self.which.filter.is_empty() || self.which.filter.fits(self.queue, letter)
+        });
+        page
+    }
+
+    /// The names that fit no letter, as far as was searched.
+    pub fn not_found(&self) -> Vec<String> {
+        self.which.ids.iter().filter(|name| !self.met.contains(name.as_str())).cloned().collect()
+    }
+}

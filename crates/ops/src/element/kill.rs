@@ -1,0 +1,50 @@
+//! The dead letter that an operator makes of an element: the fields of one that a daemon writes.
+
+use bytes::Bytes;
+
+use crate::session::Queue;
+use delaybridge_core::message::Identity;
+use delaybridge_ledger::claims::Element;
+use delaybridge_ledger::sink_hash;
+
+/// Why it died: what a daemon never writes.
+pub const KILLED: &str = "killed";
+
+/// The fields, in the order of a daemon's letters. `message` says who and why.
+pub fn fields(
+    queue: &Queue,
+    id: &Identity,
+    element: &Element,
+    now_ms: i64,
+    message: &str,
+) -> Vec<(&'static str, Bytes)> {
+    let (header, spec) = (element.header(), &queue.spec);
+    let text = |value: &str| Bytes::copy_from_slice(value.as_bytes());
+    let time = |ms: i64| if ms == 0 { Bytes::new() } else { ms.to_string().into() };
+    let confirmed: Vec<&str> =
+        spec.to.iter().map(|to| &*to.sink).filter(|sink| header.confirmed.contains(&sink_hash(sink))).collect();
+    let mut fields = vec![
+        ("id", id.to_string().into()),
+        ("reason", text(KILLED)),
+        ("queue", text(&spec.id)),
+        ("origin", text(header.origin.as_str())),
+        ("due_ms", header.due_ms().map(|ms| Bytes::from(ms.to_string())).unwrap_or_default()),
+        ("died_ms", now_ms.to_string().into()),
+        ("attempts", header.attempts.to_string().into()),
+        ("expiries", text("0")),
+        ("first_attempt_ms", time(header.first_attempt_ms)),
+        ("last_attempt_ms", time(header.last_attempt_ms)),
+        ("class", text(header.class.map_or("", |class| class.as_str()))),
+        ("code", text(header.code())),
+        ("message", text(message)),
+        ("sink", Bytes::new()),
+        ("destination", Bytes::new()),
+        ("confirmed", confirmed.join(",").into()),
+        ("codec", text(spec.codec.as_str())),
+        ("attempts_seen", text("[]")),
+    ];
+    fields.extend(header.kept_score().map(|score| ("score", Bytes::from(score.to_string()))));
+    fields.push(("element", element.bytes()));
+    fields.extend(element.body_bytes().map(|body| ("body", body.clone())));
+    fields
+}

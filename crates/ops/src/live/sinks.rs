@@ -1,0 +1,140 @@
+//! The sinks: connected, logged in, and asked for what the routes name.
+
+use super::super::acl;
+use super::super::session::{first, redis};
+use super::{Health, LiveFinding, finding, remedy};
+use delaybridge_link::{Conn, Redis, missing_rights, whoami};
+use delaybridge_model::Config;
+use delaybridge_sink::{Fixed, SinkRedis, SinkSpec};
+
+/// Looks at one sink.
+pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, source_conn: Option<&Conn>) -> LiveFinding {
+    let what = format!("sink {}", spec.name);
+    let (own, conn) = match spec.connector.redis() {
+        None => (None, None),
+        Some(SinkRedis::OfTheQueues) => match source_conn {
+            Some(conn) => (None, Some(conn.clone())),
+            None => return finding(what, Health::Failed, "uses the Redis of the queues, which is not connected"),
+        },
+        Some(SinkRedis::Own(endpoint)) => {
+            let own = redis(endpoint);
+            match first(&own).await {
+                Ok(conn) => (Some(own), Some(conn)),
+                Err(error) => return finding(what, Health::Failed, error.to_string()),
+            }
+        }
+    };
+    let destinations = destinations(config, spec);
+    let sink = spec.connect_to_check(source);
+    let wanted: Vec<_> = destinations.iter().map(|fixed| fixed.destination.clone()).collect();
+    let checked = sink.check(&wanted).await;
+    sink.close().await;
+    let place = place(spec, conn.as_ref());
+    let undeclared = match checked {
+        Ok(undeclared) => undeclared,
+        Err(failure) => return finding(what, Health::Failed, format!("{place}: {failure}")),
+    };
+    let missing = match &conn {
+        Some(conn) => missing_rights(conn, &acl::of_sink(config, &spec.name)).await,
+        None => Ok(None),
+    };
+    let found = match missing {
+        Ok(Some(missing)) if !missing.is_empty() => {
+            let user = match &conn {
+                Some(conn) => whoami(conn).await.unwrap_or_default(),
+                None => String::new(),
+            };
+            finding(what, Health::Failed, remedy(&user, missing))
+        }
+        Err(error) => finding(what, Health::Failed, error.to_string()),
+        Ok(_) => finding(what, Health::Well, format!("{place}{}", asked(spec, &destinations, &undeclared))),
+    };
+    // Only now: the connection ends with its link.
+    drop(own);
+    found
+}
+
+/// The kind, and where it is.
+fn place(spec: &SinkSpec, conn: Option<&Conn>) -> String {
+    let address = conn.map_or_else(|| spec.connector.address(), |conn| conn.address().to_owned());
+    format!("{} {address}", spec.kind()).trim_end().to_owned()
+}
+
+/// The destinations that the sink was asked for, and those that the daemon would make; of the rest nothing can be
+/// known before there is an element.
+fn asked(spec: &SinkSpec, destinations: &[Fixed], undeclared: &[String]) -> String {
+    let found: Vec<_> = destinations.iter().map(|fixed| &*fixed.name).collect();
+    let found: Vec<_> = found.into_iter().filter(|name| !undeclared.iter().any(|other| other == name)).collect();
+    let mut text = match (destinations, found.is_empty()) {
+        _ if !spec.connector.looks_for_destinations() => String::new(),
+        ([], _) => "; connected and logged in, every destination is a template".to_owned(),
+        (_, true) => String::new(),
+        (_, false) => format!("; found {}", found.join(", ")),
+    };
+    if !undeclared.is_empty() {
+        text.push_str(&format!("; would declare {}", undeclared.join(", ")));
+    }
+    text
+}
+
+/// Destinations in the sink that are the same for every element, each once; those of dead letters too.
+fn destinations(config: &Config, spec: &SinkSpec) -> Vec<Fixed> {
+    let routes = config.queues.iter().flat_map(|queue| queue.to.iter().chain(queue.dead_letter_to.as_deref()));
+    let mut all = Vec::new();
+    for fixed in routes.filter(|route| route.sink == spec.name).filter_map(|route| route.target.fixed()) {
+        if !all.contains(&fixed) {
+            all.push(fixed);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use delaybridge_config::load_str;
+
+    #[test]
+    fn what_is_the_same_for_every_element_is_asked_for_once() {
+        let text = "
+redis: { url: 'redis://h' }
+sinks: { out: { redis: { list: all } }, own: { redis: { url: 'redis://o:1', stream: s } } }
+queues:
+  a: { source: { redisson: { name: a } }, to: [{ sink: out }, { sink: own, stream: 's${id}' }], dead_letter: { sink: own } }
+  b: { source: { redisson: { name: b } }, to: [{ sink: out }], dead_letter: { sink: out, list: dead } }
+";
+        let config = load_str(text, "c.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
+        let asked = |sink: usize| -> Vec<String> {
+            destinations(&config, &config.sinks[sink]).into_iter().map(|fixed| fixed.name).collect()
+        };
+        assert_eq!(asked(0), ["list all", "list dead"]);
+        assert_eq!(asked(1), ["stream s"]);
+    }
+
+    #[test]
+    fn a_broker_is_named_with_what_it_was_asked_for() {
+        let text = "
+redis: { url: 'redis://h' }
+sinks:
+  k: { kafka: { brokers: [k0, 'k1:1'], topic: t, key: '${id}' } }
+  r: { amqp: { url: 'amqp://u:${P}@r/shop', exchange: x, routing_key: '${id}' } }
+  s: { amqp: { url: 'amqp://u:${P}@s', routing_key: '${id}' } }
+queues:
+  a: { source: { redisson: { name: a } }, to: [{ sink: k }, { sink: r }], dead_letter: { sink: k, topic: dead } }
+  b: { source: { redisson: { name: b } }, to: [{ sink: s }], dead_letter: { sink: r, exchange: '', routing_key: q } }
+";
+        let env = |_: &str| Some("geheim".to_owned());
+        let config = load_str(text, "c.yaml", &env).unwrap_or_else(|errors| panic!("{errors}")).config;
+        let shown = |sink: usize| {
+            let spec = &config.sinks[sink];
+            place(spec, None) + &asked(spec, &destinations(&config, spec), &[])
+        };
+        assert_eq!(shown(0), "kafka k0:9092, k1:1; found topic t, topic dead");
+        assert_eq!(shown(1), "amqp r:5672, vhost shop; found exchange x, queue q");
+        assert_eq!(shown(2), "amqp s:5672, vhost /; connected and logged in, every destination is a template");
+        let spec = &config.sinks[1];
+        let undeclared = ["exchange x".to_owned(), "binding b".to_owned()];
+        let text = asked(spec, &destinations(&config, spec), &undeclared);
+        assert_eq!(text, "; found queue q; would declare exchange x, binding b");
+    }
+}

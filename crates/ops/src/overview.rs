@@ -1,0 +1,345 @@
+//! Every queue at one glance: its numbers in Redis, and what the daemon that answers knows of it.
+//!
+//! A page of queues is read side by side, so over one connection in a few round trips, however many there are on it.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::error::{Attempted, Error, QueueError, explained};
+use super::plural::duration;
+use super::queue_state::{QueueState, state};
+use super::session::{Queue, Session, find};
+use delaybridge_model::QueueSpec;
+
+/// Queues that are read at the same time.
+const SIDE_BY_SIDE: usize = 64;
+/// Most queues of a page.
+pub const MOST: usize = 200;
+
+/// A page of queues, in the order of the configuration.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Queues")]
+pub struct Overview {
+    /// Queues that could be read.
+    pub queues: Vec<QueueRow>,
+    /// Queues that could not be read.
+    pub errors: Vec<QueueError>,
+    /// Clocks that are far from that of Redis.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<ClockSkew>,
+    /// The queue after which the next page begins, if there are more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A clock that is far from that of a Redis.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockSkew {
+    /// The name of the Redis in the configuration.
+    pub redis: String,
+    /// Seconds by which the clock of the machine that answers is ahead; negative if it is behind.
+    pub ahead_seconds: f64,
+}
+
+impl ClockSkew {
+    /// In one line.
+    pub fn line(&self) -> String {
+        let ClockSkew { redis, ahead_seconds } = self;
+        let way = if *ahead_seconds < 0.0 { "behind" } else { "ahead of" };
+        let by = duration((ahead_seconds.abs() * 1_000.0) as u64);
+        format!("{by} {way} that of Redis `{redis}`, by which elements are due; check the time synchronization of both")
+    }
+}
+
+/// The numbers of several queues together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sums {
+    /// Elements that are not due yet.
+    pub scheduled: i64,
+    /// Elements that are due and not claimed.
+    pub due: i64,
+    /// Elements under a lease.
+    pub in_flight: i64,
+    /// Elements that wait for another attempt.
+    pub retry: i64,
+    /// Dead letters.
+    pub dead: i64,
+    /// Time since the due time of the oldest element.
+    pub oldest_overdue_ms: Option<u64>,
+    /// Elements that the daemon delivered by second, over the last minute.
+    pub delivered_per_second: f64,
+    /// Queues are missing that could not be read: there is at least so much.
+    pub at_least: bool,
+    /// More elements may be in flight.
+    pub in_flight_at_least: bool,
+}
+
+/// The numbers of one queue.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
+pub struct QueueRow {
+    /// The numbers in Redis.
+    #[serde(flatten)]
+    pub state: QueueState,
+    /// The state at the daemon that answered; none where Redis was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub here: Option<Here>,
+}
+
+/// The state and the recent work of one daemon at a queue.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Here {
+    /// The reason why this daemon claims nothing from the queue, and since how many seconds.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub held: Option<Hold>,
+    /// Elements that this daemon delivered by second, over the last minute.
+    pub delivered_per_second: f64,
+    /// Attempts of this daemon that failed by second, over the last minute.
+    pub failed_per_second: f64,
+    /// Median of the lateness over the last minute; none where nothing was delivered.
+    pub lateness_p50_ms: Option<f64>,
+    /// 99th percentile of the lateness over the last minute.
+    pub lateness_p99_ms: Option<f64>,
+    /// Time since the due time of the oldest element that this daemon has in flight; 0 if none is.
+    #[serde(default)]
+    pub in_flight_oldest_due_age_ms: u64,
+}
+
+/// A queue on hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// The problem that has to be fixed.
+    pub reason: String,
+    /// Seconds since the queue is held.
+    pub seconds: u64,
+}
+
+/// The sinks of a daemon.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SinkList {
+    /// The sinks, in the order of their names.
+    pub sinks: Vec<SinkRow>,
+}
+
+/// One sink as the daemon sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Sink")]
+pub struct SinkRow {
+    /// The sink's name in the configuration.
+    pub sink: String,
+    /// The kind: `kafka`, `http`, ...
+    pub kind: String,
+    /// The state.
+    #[schemars(extend("enum" = ["unknown", "up", "blocked", "down"]))]
+    pub state: String,
+    /// The reason why the sink is blocked or down.
+    pub reason: Option<String>,
+    /// Seconds since the state began.
+    pub seconds: u64,
+    /// The reason why the sink was blocked or down the last time.
+    pub last_problem: Option<String>,
+    /// Seconds since that was reported.
+    pub last_problem_seconds: Option<u64>,
+    /// Queues that deliver to the sink.
+    pub queues: usize,
+    /// Destinations of the sink that are in trouble; the others are served.
+    #[serde(default)]
+    pub destinations: Vec<DestinationTrouble>,
+}
+
+/// Destinations of a sink that are in trouble, and have one name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DestinationTrouble {
+    /// The name; where a template makes it, the template.
+    pub destination: String,
+    /// Destinations of this name that are in trouble; the others are served.
+    pub count: usize,
+    /// The problem of one of them.
+    pub reason: String,
+    /// Seconds since the trouble began.
+    pub seconds: u64,
+}
+
+/// A page of the queues of a configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct QueuePage {
+    /// Only those behind this one, in the order of the configuration.
+    pub after: Option<String>,
+    /// Only those with this in their name.
+    pub like: String,
+    /// At most so many, and at most [`MOST`].
+    pub limit: usize,
+}
+
+/// Reads a page of queues; one that cannot be read does not keep the others from being read.
+///
+/// # Errors
+///
+/// When there is no queue that the page could begin after.
+pub async fn overview(session: &Session, which: &QueuePage) -> Result<Overview, Error> {
+    let all = &session.config.queues;
+    let first = match &which.after {
+        None => 0,
+        Some(after) => {
+            find(&session.config, after)?;
+            all.iter().position(|spec| *spec.id == **after).map_or(0, |at| at + 1)
+        }
+    };
+    let limit = which.limit.clamp(1, MOST);
+    let mut wanted: Vec<_> =
+        all[first..].iter().filter(|spec| spec.id.contains(&which.like)).take(limit + 1).cloned().collect();
+    let more = wanted.len() > limit;
+    wanted.truncate(limit);
+    let mut page =
+        Overview { next: wanted.last().filter(|_| more).map(|spec| spec.id.to_string()), ..Overview::default() };
+    for some in wanted.chunks(SIDE_BY_SIDE) {
+        for look in join_all(some.iter().map(|spec| row(session, spec))).await {
+            match look {
+                Ok(row) => page.queues.push(row),
+                Err(error) => page.errors.push(error),
+            }
+        }
+    }
+    Ok(page)
+}
+
+/// Reads one queue.
+pub(super) async fn row(session: &Session, spec: &Arc<QueueSpec>) -> Result<QueueRow, QueueError> {
+    let found = match session.queue(spec.clone()).await {
+        Ok(queue) => state(&queue).await.map_err(|error| explained(&error)),
+        Err(error) => Err(error.to_string()),
+    };
+    match found {
+        Ok(state) => Ok(QueueRow { state, here: None }),
+        Err(message) => Err(QueueError { queue: spec.id.to_string(), message }),
+    }
+}
+
+/// Reads one queue over its connection.
+///
+/// # Errors
+///
+/// When Redis cannot be asked.
+pub async fn row_of(queue: &Queue) -> Result<QueueRow, Error> {
+    let state = state(queue).await.attempt(&format!("look at queue `{}`", queue.id()))?;
+    Ok(QueueRow { state, here: None })
+}
+
+impl Overview {
+    /// The sums of the queues that could be read; `None` where none could: then they are unknown, and not 0.
+    pub fn sums(&self) -> Option<Sums> {
+        if self.queues.is_empty() && !self.errors.is_empty() {
+            return None;
+        }
+        let at_least = !self.errors.is_empty();
+        let mut sums = Sums { at_least, in_flight_at_least: at_least, ..Sums::default() };
+        for QueueRow { state, here } in &self.queues {
+            sums.scheduled += state.scheduled;
+            sums.due += state.due;
+            sums.in_flight += state.in_flight;
+            sums.retry += state.retry;
+            sums.dead += state.dead;
+            sums.oldest_overdue_ms = sums.oldest_overdue_ms.max(state.oldest_overdue_ms);
+            sums.delivered_per_second += here.as_ref().map_or(0.0, |here| here.delivered_per_second);
+            sums.in_flight_at_least |= state.in_flight_at_least;
+        }
+        Some(sums)
+    }
+
+    /// Reads a daemon's answer; `None` if that is something else.
+    pub fn read(answer: &Value) -> Option<Overview> {
+        let list = |name: &str| answer.get(name)?.as_array();
+        // Field by field and not flattened: numbers of any precision do not survive serde's buffer.
+        let queues = list("queues")?.iter().map(QueueRow::read).collect::<Option<_>>()?;
+        let errors = list("errors")?.iter().map(|error| QueueError::deserialize(error).ok()).collect::<Option<_>>()?;
+        let clocks =
+            list("clocks").into_iter().flatten().filter_map(|clock| ClockSkew::deserialize(clock).ok()).collect();
+        Some(Overview { queues, errors, clocks, next: answer.get("next").and_then(Value::as_str).map(str::to_owned) })
+    }
+}
+
+impl QueueRow {
+    /// Adds what a daemon knows: also how long the oldest element is due that it has in flight, which nobody else knows.
+    pub fn add(&mut self, here: Here) {
+        let in_flight = Some(here.in_flight_oldest_due_age_ms).filter(|age| *age > 0);
+        self.state.oldest_overdue_ms = self.state.oldest_overdue_ms.max(in_flight);
+        self.here = Some(here);
+    }
+
+    /// Reads a daemon's answer; `None` if that is something else.
+    pub fn read(answer: &Value) -> Option<QueueRow> {
+        Some(QueueRow {
+            state: QueueState::deserialize(answer).ok()?,
+            here: answer.get("here").and_then(|here| Here::deserialize(here).ok()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pause::PauseState;
+
+    #[test]
+    fn what_was_answered_is_read_as_it_was() {
+        let pause = PauseState { by: "ann".to_owned(), why: "x".to_owned(), since_ms: 7, ..PauseState::default() };
+        let state = QueueState {
+            queue: "a".to_owned(),
+            now_ms: 1_795_251_632_252,
+            scheduled: 3,
+            mode: "deliver".to_owned(),
+            sinks: vec!["k".to_owned()],
+            oldest_overdue_ms: Some(6_000),
+            paused: vec![pause],
+            ..QueueState::default()
+        };
+        let held = Some(Hold { reason: "no topic".to_owned(), seconds: 4 });
+        let here = Here { held, delivered_per_second: 12.5, lateness_p99_ms: Some(0.25), ..Here::default() };
+        let row = QueueRow { state, here: Some(here) };
+        let error = QueueError { queue: "b".to_owned(), message: "gone".to_owned() };
+        let clocks = vec![ClockSkew { redis: "default".to_owned(), ahead_seconds: -3_600.0 }];
+        assert!(clocks[0].line().starts_with("1h behind that of Redis `default`"), "{}", clocks[0].line());
+        let page = Overview { queues: vec![row], errors: vec![error], clocks, next: Some("b".to_owned()) };
+        let text = serde_json::to_string(&page).unwrap();
+        let read = Overview::read(&serde_json::from_str(&text).unwrap()).unwrap();
+        assert_eq!((read.queues, read.errors, read.clocks), (page.queues, page.errors, page.clocks));
+        assert_eq!(read.next, page.next);
+        assert!(Overview::read(&serde_json::json!({ "queues": [7], "errors": [] })).is_none());
+    }
+
+    #[test]
+    fn sums_of_queues_that_cannot_be_read_are_unknown() {
+        let read = |due, oldest_overdue_ms| {
+            let state = QueueState { due, oldest_overdue_ms, ..QueueState::default() };
+            QueueRow { state, here: None }
+        };
+        let error = QueueError { queue: "b".to_owned(), message: "gone".to_owned() };
+        let sums = |queues: &[QueueRow], errors: &[QueueError]| {
+            let page = Overview { queues: queues.to_vec(), errors: errors.to_vec(), ..Overview::default() };
+            page.sums().map(|sums| (sums.due, sums.oldest_overdue_ms, sums.at_least, sums.in_flight_at_least))
+        };
+        assert_eq!(sums(&[], &[]), Some((0, None, false, false)));
+        assert_eq!(sums(&[], std::slice::from_ref(&error)), None);
+        let two = [read(2, Some(6_000)), read(1, None)];
+        assert_eq!(sums(&two, &[]), Some((3, Some(6_000), false, false)));
+        assert_eq!(sums(&two, &[error]), Some((3, Some(6_000), true, true)));
+    }
+
+    #[test]
+    fn what_is_in_flight_may_be_the_oldest() {
+        let oldest = |in_redis, in_flight_oldest_due_age_ms| {
+            let state = QueueState { oldest_overdue_ms: in_redis, ..QueueState::default() };
+            let mut row = QueueRow { state, here: None };
+            row.add(Here { in_flight_oldest_due_age_ms, ..Here::default() });
+            row.state.oldest_overdue_ms
+        };
+        assert_eq!(oldest(None, 0), None);
+        assert_eq!(oldest(Some(6_000), 0), Some(6_000));
+        assert_eq!(oldest(Some(6_000), 9_000), Some(9_000));
+        assert_eq!(oldest(None, 9_000), Some(9_000));
+    }
+}

@@ -1,0 +1,288 @@
+//! Dead letters, as a daemon lists and works through them. A page of the list at a time is redriven or removed by its ids, so that no request
+//! takes long, and what dies meanwhile is not touched.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::client::{Daemon, of_one, part};
+use crate::content::Content;
+use crate::dead::{
+    Counted, Filter, Letter, LetterList, Letters, LettersBody, Pace, Purged, Redriven, ShownLetters, Swept,
+};
+use crate::error::Error;
+use crate::progress::{Pacer, Progress, ProgressWatch};
+
+/// Letters of a page.
+const PAGE: usize = 200;
+/// Ids of a request.
+const IDS: usize = 200;
+
+/// Lists at most `limit` letters that fit, the latest first.
+pub async fn letters(
+    daemon: &Daemon,
+    queue: &str,
+    filter: &Filter,
+    limit: usize,
+    watch: &mut dyn ProgressWatch,
+) -> Result<LetterList, Error> {
+    let mut all = page(daemon, queue, filter, limit.min(PAGE), None).await?;
+    while let Some(next) = all.next.take_if(|_| all.dead_letters.len() < limit) {
+        let acted = all.dead_letters.len() as u64;
+        watch.at(Progress { done: all.examined, of: Some(all.total as u64), acted });
+        if watch.is_stopped() {
+            all.next = Some(next);
+            break;
+        }
+        let most = (limit - all.dead_letters.len()).min(PAGE);
+        let more = page(daemon, queue, filter, most, Some(&next)).await?;
+        all.examined += more.examined;
+        all.dead_letters.extend(more.dead_letters);
+        all.next = more.next;
+    }
+    Ok(all)
+}
+
+async fn page(
+    daemon: &Daemon,
+    queue: &str,
+    filter: &Filter,
+    limit: usize,
+    after: Option<&str>,
+) -> Result<LetterList, Error> {
+    let after = after.map(|after| format!("&after={}", part(after))).unwrap_or_default();
+    let path = format!("/v1/queues/{}/dead?limit={limit}{after}{}", part(queue), query(filter)?);
+    daemon.get(&path).await
+}
+
+/// Counts the letters that fit, by what they died of.
+pub async fn count(daemon: &Daemon, queue: &str, filter: &Filter) -> Result<Counted, Error> {
+    let path = format!("/v1/queues/{}/dead/count?{}", part(queue), query(filter)?.trim_start_matches('&'));
+    daemon.get(&path).await
+}
+
+/// Shows everything that one letter keeps.
+pub async fn show(daemon: &Daemon, queue: &str, id: &str) -> Result<ShownLetters, Error> {
+    let path = format!("/v1/queues/{}/dead/{}", part(queue), part(id));
+    let answer: Value = daemon.get(&path).await.map_err(|error| of_one(error, ": there are none"))?;
+    let rows = answer.get("dead_letters").and_then(Value::as_array).ok_or_else(|| daemon.strange())?;
+    let dead_letters = rows.iter().map(letter).collect::<Option<_>>().ok_or_else(|| daemon.strange())?;
+    Ok(ShownLetters { queue: queue.to_owned(), dead_letters })
+}
+
+/// The parts of a letter's answer that are none of its fields.
+const APART: [&str; 5] = ["stream_id", "payload", "payload_base64", "payload_cut", "value"];
+
+/// A letter of an answer, with its fields in their order.
+fn letter(answer: &Value) -> Option<Letter> {
+    let stream_id = answer.get("stream_id")?.as_str()?.to_owned();
+    let content = Content::answered(answer)?;
+    let own = answer.as_object()?.iter().filter(|(name, _)| !APART.contains(&name.as_str()));
+    let fields: Map<String, Value> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let element = fields.get("element_base64").and_then(Value::as_str).and_then(bytes).unwrap_or_default();
+    Some(Letter { stream_id, fields, content, element: element.into() })
+}
+
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).ok()
+}
+
+/// Delivers letters again. An error says how many were redriven before it.
+pub async fn redrive(
+    daemon: &Daemon,
+    queue: &str,
+    which: &Letters,
+    pace: Pace,
+    watch: &mut dyn ProgressWatch,
+) -> Result<Redriven, Error> {
+    let all = Redriven { queue: queue.to_owned(), dry_run: pace.dry_run, ..Redriven::default() };
+    let (mut all, listed) = Sweep { daemon, queue, which, pace, verb: "redrive" }.run(watch, all).await?;
+    all.matched += listed.counted;
+    all.stopped = listed.stopped;
+    if which.ids.is_empty() {
+        // They were there, and another client took them.
+        all.left += std::mem::take(&mut all.not_found).len();
+    }
+    Ok(all)
+}
+
+/// Removes letters for good. An error says how many were removed before it.
+pub async fn purge(
+    daemon: &Daemon,
+    queue: &str,
+    which: &Letters,
+    pace: Pace,
+    watch: &mut dyn ProgressWatch,
+) -> Result<Purged, Error> {
+    let all = Purged { queue: queue.to_owned(), dry_run: pace.dry_run, ..Purged::default() };
+    let (mut all, listed) = Sweep { daemon, queue, which, pace, verb: "purge" }.run(watch, all).await?;
+    all.matched += listed.counted;
+    all.stopped = listed.stopped;
+    if which.ids.is_empty() {
+        all.not_found.clear();
+    }
+    Ok(all)
+}
+
+/// Letters that are to be worked through.
+struct Sweep<'a> {
+    daemon: &'a Daemon,
+    queue: &'a str,
+    which: &'a Letters,
+    pace: Pace,
+    verb: &'static str,
+}
+
+/// The outcome of a sweep beside the answers.
+#[derive(Default)]
+struct SweepCount {
+    /// Letters that were only counted.
+    counted: usize,
+    /// Whether the sweep was ended early.
+    stopped: bool,
+}
+
+impl Sweep<'_> {
+    /// Adds every answer to `all`.
+    async fn run<T: Swept>(&self, watch: &mut dyn ProgressWatch, mut all: T) -> Result<(T, SweepCount), Error> {
+        let (mut listed, mut step, mut rate) = (SweepCount::default(), Progress::default(), Pacer::new(self.pace.rate));
+        if !self.which.ids.is_empty() {
+            step.of = Some(self.which.ids.len() as u64);
+            listed.stopped = self.send(&self.which.ids, (&mut rate, &mut step), watch, &mut all).await?;
+            return Ok((all, listed));
+        }
+        let mut after: Option<String> = None;
+        loop {
+            watch.at(step);
+            if watch.is_stopped() {
+                listed.stopped = true;
+                return Ok((all, listed));
+            }
+            let page = page(self.daemon, self.queue, &self.which.filter, PAGE, after.as_deref());
+            let page = page.await.map_err(|error| self.after(error, step))?;
+            step.of = step.of.or(Some(page.total as u64));
+            let ids: Vec<String> = page.dead_letters.into_iter().map(|letter| letter.stream_id).collect();
+            if self.pace.dry_run {
+                listed.counted += ids.len();
+                step.acted += ids.len() as u64;
+            } else {
+                listed.stopped = self.send(&ids, (&mut rate, &mut step), watch, &mut all).await?;
+            }
+            step.done += page.examined.saturating_sub(if self.pace.dry_run { 0 } else { ids.len() as u64 });
+            match page.next {
+                Some(next) if !listed.stopped => after = Some(next),
+                _ => return Ok((all, listed)),
+            }
+        }
+    }
+
+    /// Sends ids, as many at once as may go in a second. Returns whether it was ended early.
+    async fn send<T: Swept>(
+        &self,
+        ids: &[String],
+        (rate, step): (&mut Pacer, &mut Progress),
+        watch: &mut dyn ProgressWatch,
+        all: &mut T,
+    ) -> Result<bool, Error> {
+        let at_once = self.pace.rate.map_or(IDS, |rate| (rate as usize).clamp(1, IDS));
+        for some in ids.chunks(at_once) {
+            for _ in some {
+                rate.turn().await;
+            }
+            watch.at(*step);
+            if watch.is_stopped() {
+                return Ok(true);
+            }
+            let path = format!("/v1/queues/{}/dead/{}", part(self.queue), self.verb);
+            let dry_run = Some(self.pace.dry_run);
+            let body = LettersBody { ids: Some(some.to_vec()), dry_run, ..LettersBody::default() };
+            all.add(self.daemon.post(&path, &body).await.map_err(|error| self.after(error, *step))?);
+            step.done += some.len() as u64;
+            step.acted = all.done() as u64;
+        }
+        Ok(false)
+    }
+
+    /// The error, with what was done before it.
+    fn after(&self, error: Error, step: Progress) -> Error {
+        let message = match step.acted {
+            0 => error.message,
+            done => format!("{} (after {done} in `{}`; run the command again to go on)", error.message, self.queue),
+        };
+        Error { message, ..error }
+    }
+}
+
+/// The filter as the end of a query.
+fn query(filter: &Filter) -> Result<String, Error> {
+    let mut query = String::new();
+    let mut add = |name: &str, value: &str| query.push_str(&format!("&{name}={}", part(value)));
+    let lists =
+        [("reason", &filter.reasons), ("class", &filter.classes), ("code", &filter.codes), ("sink", &filter.sinks)];
+    for (name, values) in lists {
+        if values.iter().any(|value| value.contains(',')) {
+            return Err(unasked(&format!("a value of --{name} with a comma")));
+        }
+        if !values.is_empty() {
+            add(name, &values.join(","));
+        }
+    }
+    for (name, age) in [("older_than", filter.older_than), ("newer_than", filter.newer_than)] {
+        if let Some(age) = age {
+            add(name, &humantime::format_duration(age).to_string());
+        }
+    }
+    if let Some(prefix) = &filter.id_prefix {
+        add("id_prefix", prefix);
+    }
+    match &filter.fields[..] {
+        [] => {}
+        [field] => add("field", &field.to_string()),
+        _ => return Err(unasked("more than one --field")),
+    }
+    Ok(query)
+}
+
+/// The error for a filter that the query of a daemon cannot express.
+fn unasked(what: &str) -> Error {
+    Error::invalid(format!(
+        "ask a daemon for dead letters: it takes no filter with {what}; run the command without --daemon"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_filter_is_a_query() {
+        let filter = Filter {
+            reasons: vec!["expired".to_owned(), "a b".to_owned()],
+            newer_than: Some(Duration::from_secs(5_400)),
+            fields: vec!["customer.name=A,n&n".parse().unwrap()],
+            ..Filter::default()
+        };
+        let expected = "&reason=expired%2Ca%20b&newer_than=1h%2030m&field=customer%2Ename%3DA%2Cn%26n";
+        assert_eq!(query(&filter).unwrap(), expected);
+        assert_eq!(query(&Filter::default()).unwrap(), "");
+        let two = Filter { fields: vec!["a=1".parse().unwrap(), "b=2".parse().unwrap()], ..Filter::default() };
+        assert!(query(&two).unwrap_err().message.contains("without --daemon"));
+        let comma = Filter { codes: vec!["a,b".to_owned()], ..Filter::default() };
+        assert!(query(&comma).unwrap_err().message.contains("--code"));
+    }
+
+    #[test]
+    fn a_letter_of_an_answer_is_the_letter() {
+        let own = crate::dead::sample::sample(redisson_codecs::Codec::String);
+        let answer = serde_json::to_value(&own).unwrap();
+        let read = letter(&answer).unwrap();
+        assert_eq!((&read.stream_id, &read.fields, &read.element), (&own.stream_id, &own.fields, &own.element));
+        // As text: the order is the same.
+        assert_eq!(serde_json::to_string(&read).unwrap(), serde_json::to_string(&own).unwrap());
+        assert!(letter(&json!({ "stream_id": "1-0" })).is_none());
+    }
+}
