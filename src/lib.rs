@@ -14,7 +14,5 @@
 
 pub mod config_tests;
 
-pub mod admin;
-
 pub mod app;
 pub mod cli;

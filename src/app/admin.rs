@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 use tokio::task::JoinSet;
 
 use super::tasks::named;
-use crate::admin::Admin;
+use delaybridge_admin::Admin;
 use delaybridge_jobs_http::listener::ApiListener;
 use delaybridge_jobs_http::server::{Served, serve};
 use delaybridge_model::Config;

@@ -7,10 +7,10 @@ use maud::{Markup, html};
 
 use super::layout::{View, encoded, page};
 use super::show::{number, payload, when};
-use crate::admin::Admin;
-use crate::admin::access::AdminCaller;
-use crate::admin::v1::elements::{PAGE, SHOWN, first, state};
-use crate::admin::v1::errors::problem;
+use crate::Admin;
+use crate::access::AdminCaller;
+use crate::v1::elements::{PAGE, SHOWN, first, state};
+use crate::v1::errors::problem;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;

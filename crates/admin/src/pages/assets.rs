@@ -6,8 +6,8 @@ use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue, IF_NONE_MATCH};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::admin::Admin;
-use crate::admin::access::AdminCaller;
+use crate::Admin;
+use crate::access::AdminCaller;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;

@@ -6,9 +6,9 @@ use hyper::StatusCode;
 
 use super::errors::problem;
 use super::{filter, limit};
-use crate::admin::Admin;
-use crate::admin::access::{AdminCaller, Need};
-use crate::admin::changes::{Asker, ChangeSubject};
+use crate::Admin;
+use crate::access::{AdminCaller, Need};
+use crate::changes::{Asker, ChangeSubject};
 use delaybridge_core::json::Json;
 use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::fields::JsonFields;

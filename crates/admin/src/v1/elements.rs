@@ -6,9 +6,9 @@ use hyper::StatusCode;
 
 use super::errors::problem;
 use super::limit;
-use crate::admin::Admin;
-use crate::admin::access::AdminCaller;
-use crate::admin::changes::{Asker, ChangeSubject};
+use crate::Admin;
+use crate::access::AdminCaller;
+use crate::changes::{Asker, ChangeSubject};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::fields::JsonFields;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 
-use crate::admin::Admin;
-use crate::admin::access::AdminCaller;
+use crate::Admin;
+use crate::access::AdminCaller;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;

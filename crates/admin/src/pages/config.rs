@@ -7,8 +7,8 @@ use maud::html;
 
 use super::layout::{View, page};
 use super::queue::settings;
-use crate::admin::Admin;
-use crate::admin::access::AdminCaller;
+use crate::Admin;
+use crate::access::AdminCaller;
 use delaybridge_config::describe_json;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;

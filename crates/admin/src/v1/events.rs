@@ -10,8 +10,8 @@ use hyper::header::HeaderValue;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::admin::Admin;
-use crate::admin::access::AdminCaller;
+use crate::Admin;
+use crate::access::AdminCaller;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::feed::Feed;
@@ -40,36 +40,36 @@ pub struct EventShape {
     /// Events that were left out since then: more than 100 in a second.
     left_out: u64,
     /// The time, by the clock of Redis.
-    pub(in crate::admin) at_ms: i64,
+    pub(crate) at_ms: i64,
     /// The queue.
-    pub(in crate::admin) queue: Arc<str>,
+    pub(crate) queue: Arc<str>,
     /// The element.
-    pub(in crate::admin) id: String,
+    pub(crate) id: String,
     /// The outcome of the attempt.
     #[schemars(extend("enum" = Fate::ALL.map(Fate::as_str)))]
-    pub(in crate::admin) fate: &'static str,
+    pub(crate) fate: &'static str,
     /// The sinks that confirmed it, or the one that decided.
-    pub(in crate::admin) sink: Option<String>,
+    pub(crate) sink: Option<String>,
     /// The due time.
     due_ms: Option<i64>,
     /// The time from the due time to the event.
-    pub(in crate::admin) late_ms: Option<i64>,
+    pub(crate) late_ms: Option<i64>,
     /// The number of the attempt.
-    pub(in crate::admin) attempt: u32,
+    pub(crate) attempt: u32,
     /// The earliest time of the next attempt.
-    pub(in crate::admin) next_ms: Option<i64>,
+    pub(crate) next_ms: Option<i64>,
     /// Class of the failure.
-    pub(in crate::admin) class: Option<&'static str>,
+    pub(crate) class: Option<&'static str>,
     /// Code of the failure.
-    pub(in crate::admin) code: Option<&'static str>,
+    pub(crate) code: Option<&'static str>,
     /// Message of the sink; with a token.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::admin) message: Option<String>,
+    pub(crate) message: Option<String>,
     /// Bytes of the payload.
-    pub(in crate::admin) size: usize,
+    pub(crate) size: usize,
     /// The payload, up to 4096 bytes; with a token.
     #[serde(flatten)]
-    pub(in crate::admin) content: Option<Content>,
+    pub(crate) content: Option<Content>,
 }
 
 impl Admin {

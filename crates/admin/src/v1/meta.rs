@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 
-use crate::admin::Admin;
-use crate::admin::access::AdminCaller;
-use crate::admin::changes::{Asker, ChangeSubject};
-use crate::admin::openapi::document;
+use crate::Admin;
+use crate::access::AdminCaller;
+use crate::changes::{Asker, ChangeSubject};
+use crate::openapi::document;
 use delaybridge_config::describe_json;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::errors::problem;
 use super::limit;
-use crate::admin::Admin;
-use crate::admin::access::AdminCaller;
+use crate::Admin;
+use crate::access::AdminCaller;
 use delaybridge_config::describe_queue;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 
-use crate::admin::Admin;
-use crate::admin::access::AdminCaller;
-use crate::admin::changes::{Asker, ChangeSubject};
+use crate::Admin;
+use crate::access::AdminCaller;
+use crate::changes::{Asker, ChangeSubject};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::fields::JsonFields;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};

@@ -7,9 +7,9 @@ use maud::{Markup, html};
 
 use super::layout::{View, encoded, page};
 use super::show::late;
-use crate::admin::Admin;
-use crate::admin::access::AdminCaller;
-use crate::admin::v1::events::{EventFilter, EventShape};
+use crate::Admin;
+use crate::access::AdminCaller;
+use crate::v1::events::{EventFilter, EventShape};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;

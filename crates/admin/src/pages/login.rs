@@ -7,10 +7,10 @@ use hyper::header::SET_COOKIE;
 use maud::{Markup, html};
 
 use super::layout::{View, page, see_other};
-use crate::admin::Admin;
-use crate::admin::access::{AdminCaller, COOKIE_NAME};
-use crate::admin::forms::form;
-use crate::admin::sessions::LASTS;
+use crate::Admin;
+use crate::access::{AdminCaller, COOKIE_NAME};
+use crate::forms::form;
+use crate::sessions::LASTS;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
