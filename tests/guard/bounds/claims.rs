@@ -6,11 +6,11 @@ use delaybridge_ledger::claims::{Buried, ClaimName, Header, Move, Part, TakeOver
 
 use super::*;
 
-const CLAIM: &str = "src/ledger/claims/scripts/claim.lua";
-const TAKE_OVER: &str = "src/ledger/claims/scripts/take_over.lua";
-const EXTEND: &str = "src/ledger/claims/scripts/extend.lua";
-const SETTLE: &str = "src/ledger/claims/scripts/settle.lua";
-const BURY: &str = "src/ledger/claims/scripts/bury.lua";
+const CLAIM: &str = "crates/ledger/src/claims/scripts/claim.lua";
+const TAKE_OVER: &str = "crates/ledger/src/claims/scripts/take_over.lua";
+const EXTEND: &str = "crates/ledger/src/claims/scripts/extend.lua";
+const SETTLE: &str = "crates/ledger/src/claims/scripts/settle.lua";
+const BURY: &str = "crates/ledger/src/claims/scripts/bury.lua";
 
 #[tokio::test]
 async fn large_elements_behind_small_ones() {

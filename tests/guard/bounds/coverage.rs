@@ -16,20 +16,20 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 
 /// The scripts with a cost independent of the stored data.
 const CONSTANT: [(&str, &str); 14] = [
-    ("src/ledger/scripts/pause.lua", "a few fields of one small hash"),
-    ("src/ledger/claims/scripts/order/leave.lua", "the same"),
-    ("src/ledger/fsck/scripts/field.lua", "the same"),
-    ("src/source/redisson/scripts/fsck/sweep.lua", "the same"),
+    ("crates/ledger/src/scripts/pause.lua", "a few fields of one small hash"),
+    ("crates/ledger/src/claims/scripts/order/leave.lua", "the same"),
+    ("crates/ledger/src/fsck/scripts/field.lua", "the same"),
+    ("crates/source/src/redisson/scripts/fsck/sweep.lua", "the same"),
     ("crates/jobs/src/scripts/forget.lua", "looks whether keys are there, and removes one field"),
-    ("src/ledger/fsck/scripts/aside.lua", "one key gets another name"),
-    ("src/ledger/fsck/scripts/end_lease.lua", "the name of one claim"),
-    ("src/ledger/fsck/scripts/give_lease.lua", "the name of one claim"),
-    ("src/ledger/fsck/scripts/shorten_lease.lua", "the name of one claim"),
-    ("src/ledger/fsck/scripts/member.lua", "one member that it is given"),
-    ("src/ledger/fsck/scripts/header.lua", "one member that it is given"),
-    ("src/ledger/fsck/scripts/copy.lua", "one member that it is given"),
-    ("src/ledger/fsck/scripts/no_body.lua", "one member that it is given"),
-    ("src/ledger/fsck/scripts/no_id.lua", "one member that it is given"),
+    ("crates/ledger/src/fsck/scripts/aside.lua", "one key gets another name"),
+    ("crates/ledger/src/fsck/scripts/end_lease.lua", "the name of one claim"),
+    ("crates/ledger/src/fsck/scripts/give_lease.lua", "the name of one claim"),
+    ("crates/ledger/src/fsck/scripts/shorten_lease.lua", "the name of one claim"),
+    ("crates/ledger/src/fsck/scripts/member.lua", "one member that it is given"),
+    ("crates/ledger/src/fsck/scripts/header.lua", "one member that it is given"),
+    ("crates/ledger/src/fsck/scripts/copy.lua", "one member that it is given"),
+    ("crates/ledger/src/fsck/scripts/no_body.lua", "one member that it is given"),
+    ("crates/ledger/src/fsck/scripts/no_id.lua", "one member that it is given"),
 ];
 
 /// A script documents its return value at its head; a part of one does not.

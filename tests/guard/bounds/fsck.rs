@@ -6,10 +6,10 @@ use delaybridge_ledger::fsck::script;
 
 use super::*;
 
-const FIELDS: &str = "src/ledger/fsck/scripts/fields.lua";
-const ORPHAN: &str = "src/source/redisson/scripts/fsck/orphan.lua";
-const UNLISTED: &str = "src/source/redisson/scripts/fsck/unlisted.lua";
-const UNSCHEDULE: &str = "src/source/redisson/scripts/fsck/unschedule.lua";
+const FIELDS: &str = "crates/ledger/src/fsck/scripts/fields.lua";
+const ORPHAN: &str = "crates/source/src/redisson/scripts/fsck/orphan.lua";
+const UNLISTED: &str = "crates/source/src/redisson/scripts/fsck/unlisted.lua";
+const UNSCHEDULE: &str = "crates/source/src/redisson/scripts/fsck/unschedule.lua";
 /// The length of a list up to which these scripts search it.
 const SEARCHED: usize = 130_000;
 
@@ -17,7 +17,7 @@ const SEARCHED: usize = 130_000;
 async fn repair(rig: &mut Rig, path: &str, keys: &[Bytes], args: &[Bytes]) -> redis::Value {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = |path: &str| std::fs::read_to_string(root.join(path)).expect("a script");
-    let body = text(path).replace("--#include remove.lua", &text("src/source/redisson/scripts/remove.lua"));
+    let body = text(path).replace("--#include remove.lua", &text("crates/source/src/redisson/scripts/remove.lua"));
     let script = script("fsck", &body);
     let with = |word: &'static [u8]| -> Vec<Bytes> {
         std::iter::once(Bytes::from_static(word)).chain(args.iter().cloned()).collect()

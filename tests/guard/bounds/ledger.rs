@@ -12,14 +12,14 @@ use delaybridge_source::Score;
 
 use super::*;
 
-const FORWARD: &str = "src/ledger/scripts/forward.lua";
-const IMPORT: &str = "src/ledger/scripts/import.lua";
-const PEEK: &str = "src/ledger/scripts/peek.lua";
-const REMOVE: &str = "src/ledger/scripts/remove.lua";
-const RESCHEDULE: &str = "src/ledger/scripts/reschedule.lua";
-const REDRIVE: &str = "src/ledger/scripts/redrive.lua";
-const RESTORE: &str = "src/ledger/scripts/restore.lua";
-const STATS: &str = "src/ledger/scripts/stats.lua";
+const FORWARD: &str = "crates/ledger/src/scripts/forward.lua";
+const IMPORT: &str = "crates/ledger/src/scripts/import.lua";
+const PEEK: &str = "crates/ledger/src/scripts/peek.lua";
+const REMOVE: &str = "crates/ledger/src/scripts/remove.lua";
+const RESCHEDULE: &str = "crates/ledger/src/scripts/reschedule.lua";
+const REDRIVE: &str = "crates/ledger/src/scripts/redrive.lua";
+const RESTORE: &str = "crates/ledger/src/scripts/restore.lua";
+const STATS: &str = "crates/ledger/src/scripts/stats.lua";
 
 /// An entry of the retry set with an element of this size.
 fn entry(rig: &mut Rig, size: usize) -> Bytes {

@@ -7,9 +7,9 @@ use delaybridge_source::{Source, StatusWrite};
 
 use super::*;
 
-const CLAIM: &str = "src/ledger/claims/scripts/claim.lua";
-const SETTLE: &str = "src/ledger/claims/scripts/settle.lua";
-const STATUS: &str = "src/source/job_pool/scripts/status.lua";
+const CLAIM: &str = "crates/ledger/src/claims/scripts/claim.lua";
+const SETTLE: &str = "crates/ledger/src/claims/scripts/settle.lua";
+const STATUS: &str = "crates/source/src/job_pool/scripts/status.lua";
 
 /// A pool with one bucket and its jobs in a hash.
 fn pool() -> Ledger {

@@ -11,12 +11,12 @@ use delaybridge_source::{Start, UpkeepRequest, UpkeepState};
 
 use super::*;
 
-const REMOVE: &str = "src/ledger/scripts/remove.lua";
-const MIGRATE: &str = "src/source/redisson/scripts/migrate.lua";
-const OFFER: &str = "src/source/redisson/scripts/offer.lua";
-const RESCUE: &str = "src/source/redisson/scripts/rescue.lua";
-const RESTORE: &str = "src/source/redisson/scripts/restore.lua";
-const SWEEP: &str = "src/source/redisson/scripts/sweep.lua";
+const REMOVE: &str = "crates/ledger/src/scripts/remove.lua";
+const MIGRATE: &str = "crates/source/src/redisson/scripts/migrate.lua";
+const OFFER: &str = "crates/source/src/redisson/scripts/offer.lua";
+const RESCUE: &str = "crates/source/src/redisson/scripts/rescue.lua";
+const RESTORE: &str = "crates/source/src/redisson/scripts/restore.lua";
+const SWEEP: &str = "crates/source/src/redisson/scripts/sweep.lua";
 
 /// The length of a list that is too long to be searched.
 const LONG: usize = 300_000;

@@ -231,7 +231,7 @@ fn describe(to: &RouteSpec, destination: &Destination) -> String {
 mod tests {
     use delaybridge_core::template::Template;
     use delaybridge_link::Side;
-    use delaybridge_model::{Mode, OnDecodeError};
+    use delaybridge_model::{Mode, OnDecodeError, OnExpired};
     use delaybridge_sink_redis::KeyTarget;
     use redisson_codecs::Codec;
 
@@ -248,7 +248,13 @@ mod tests {
             target: Arc::new(KeyTarget::list(list, Side::Right, false)),
             ..fix.clone()
         };
-        QueueSpec { codec: Codec::Json.into(), mode: Mode::Shadow, to: vec![out, fix].into(), ..tests::spec(&[]) }
+        QueueSpec {
+            codec: Codec::Json.into(),
+            mode: Mode::Shadow,
+            on_expired: OnExpired::DeadLetter,
+            to: vec![out, fix].into(),
+            ..tests::spec(&[])
+        }
     }
 
     /// A look ends after so many elements; the next one continues, also within one millisecond.

@@ -417,7 +417,7 @@ fn whatever_a_replica_lacks_nothing_that_was_offered_is_lost() {
 #[test]
 #[cfg(debug_assertions)]
 fn a_neighbour_that_is_taken_along_is_noticed_by_the_schedules() {
-    let test = "pipeline::tests::random::whatever_a_replica_lacks_nothing_that_was_offered_is_lost";
+    let test = "tests::random::whatever_a_replica_lacks_nothing_that_was_offered_is_lost";
     let own = std::env::current_exe().expect("the path of this binary");
     let lying = std::process::Command::new(own)
         .args(["--exact", test])

@@ -1,6 +1,6 @@
 //! The contract of [`Sink`], as tests that every kind passes; the trait describes it.
 //!
-//! A kind has a [`Rig`]: a destination that it can read, break, stall and repair. `contract_tests!` makes one
+//! A kind has a [`Rig`]: a destination that it can read, break, stall and repair. `sink_contract_tests!` makes one
 //! test of each clause.
 
 mod batches;

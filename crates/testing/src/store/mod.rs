@@ -2,7 +2,7 @@
 //! see the traits' prose.
 //!
 //! An implementation brings a [`Rig`]: a queue that other clients fill, a look into its places, and a clock in the hand of
-//! the test. `contract_tests!` makes one test of each clause. The scripts in Redis are the measure: where the memory
+//! the test. `store_contract_tests!` makes one test of each clause. The scripts in Redis are the measure: where the memory
 //! differs from them, the memory is wrong.
 
 pub mod claims;
