@@ -107,6 +107,22 @@ async fn what_several_claims_left_goes_back_and_keeps_its_order() {
     }
 }
 
+/// While claims are taken over nothing begins, so what is in hand cannot end; an element that has no room for its body goes
+/// back, and everything in hand with it.
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_over_without_its_body_holds_nothing_up() {
+    for unread in 1..=9 {
+        let (world, sink) = (world(), sink());
+        left_behind(&world, &[[3, 5, 9], [1, 7, 8], [2, 4, 6]]).await;
+        let sinks = [("s", sink.clone())];
+        let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(4), ..in_order(&sinks, Ordered::Queue) };
+        let bridge = world.bridge_with(1, &sinks, spec);
+        bridge.wire.leave_unread(element(id(unread), b"a"));
+        within(3 * LEASE, &format!("all to arrive without the body of {unread}"), || arrived(&sink).len() == 12).await;
+        assert_eq!(first_taken(&sink, |_| true), [1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 21, 22], "without that of {unread}");
+    }
+}
+
 /// What may have killed three processes is taken over one element at a time; what comes behind it waits for all of them.
 #[tokio::test(start_paused = true)]
 async fn what_may_kill_the_process_is_not_overtaken() {

@@ -26,6 +26,10 @@ impl Claimer {
         // What may kill the process waits until nothing else is in hand, and everything else waits for it.
         order.alone &= !(self.outstanding.is_empty() && queue.dispatch.is_idle() && queues.is_empty());
         order.gather(&self.expired);
+        if queues.returns() && queues.is_gathering() {
+            // What came before waits for the end of the takeover, which waits for it.
+            queues.return_all();
+        }
         let returning = queues.returns();
         if returning {
             self.receive_all().await;
