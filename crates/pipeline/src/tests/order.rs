@@ -329,11 +329,14 @@ async fn whatever_happens(seed: u64, by_key: bool, forgets: bool) {
     if forgets {
         Arc::make_mut(&mut spec.retry).max_attempts = u32::MAX;
     }
-    let (keys, mut due_ms) = (["a", "b", "c"], Vec::new());
+    let (keys, mut due_ms, mut elements) = (["a", "b", "c"], Vec::new(), Vec::new());
     for n in 0..120 {
         due_ms.push(world.server.now_ms() + draw.i64(100..20_000));
-        world.store.offer_at(element(id(n), keys[draw.usize(0..3)].as_bytes()), *due_ms.last().unwrap());
+        elements.push(element(id(n), keys[draw.usize(0..3)].as_bytes()));
+        world.store.offer_at(elements.last().unwrap().clone(), *due_ms.last().unwrap());
     }
+    // By itself as well.
+    let mut bodies = fastrand::Rng::with_seed(!seed);
     let mut owner = 0;
     let mut start = || {
         owner += 1;
@@ -350,6 +353,9 @@ async fn whatever_happens(seed: u64, by_key: bool, forgets: bool) {
     }
     for _ in 0..draw.usize(10..40) {
         let at = draw.usize(0..bridges.len());
+        if bodies.u8(0..4) == 0 {
+            bridges[at].wire.leave_unread(elements[bodies.usize(0..120)].clone());
+        }
         match draw.u8(0..if forgets { 26 } else { 18 }) {
             18.. => drop(world.server.promote_behind(draw.usize(0..20))),
             0..2 => {

@@ -1,7 +1,7 @@
 //! Random schedules over simulated hours: processes die, stop and start, the server and its connections fail, sinks are
 //! slow, full, down or in doubt. At the end every element is delivered or dead, and every duplicate was announced.
 //!
-//! A seed replays: `DELAYBRIDGE_SEED=7 cargo test --lib random` runs one, `DELAYBRIDGE_SEEDS=5000` runs more than usual.
+//! A seed replays: `DELAYBRIDGE_SEED=7 cargo test -p delaybridge-pipeline random` runs one, `DELAYBRIDGE_SEEDS=5000` runs more than usual.
 
 use std::collections::HashMap;
 use std::ops::Range;
