@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use delaybridge_ledger::Hints;
-use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Confirmed, Move, Verdict, Whole};
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Confirmed, SettleCommand, SettleOp, Whole};
 use delaybridge_link::{Link, LinkOptions};
 use delaybridge_source::Source;
 use delaybridge_source::job_pool::{JobPool, JobPoolSpec, PRESETS};
@@ -100,11 +100,11 @@ pub(crate) async fn drain(
         };
         let ClaimReply::Claimed(claimed) = store.claim(&request).await? else { bail!("a claim did not run") };
         ensure!(!claimed.elements.is_empty(), "a claim took nothing");
-        let verdict = |element: &delaybridge_ledger::claims::Element| Verdict {
+        let verdict = |element: &delaybridge_ledger::claims::Element| SettleCommand {
             claim: request.name,
             part: element.part(),
             member: element.member.clone(),
-            step: Move::Confirm,
+            step: SettleOp::Confirm,
             body: element.body_bytes().cloned(),
         };
         let count = claimed.elements.len();

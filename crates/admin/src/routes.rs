@@ -138,7 +138,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
     POST "/v1/queues/{queue}/elements/{id}/reschedule" reschedule ToChange => v1::elements::reschedule,
         action("Give an element another due time").takes::<RescheduleBody>();
     POST "/v1/queues/{queue}/elements/{id}/kill" kill ToChange => v1::elements::kill,
-        action("Move an element to the dead letters").takes::<KillBody>();
+        action("SettleOp an element to the dead letters").takes::<KillBody>();
     GET "/v1/queues/{queue}/dead" dead ToLook => v1::dead::list,
         about_one("List dead letters, the latest first")
             .about("`next` is there if there are more: ask for those after it. A filter on `field` needs a token.")

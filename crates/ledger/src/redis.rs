@@ -26,7 +26,7 @@ use super::payload::NoPayload;
 use super::pressure::nearly_full;
 use super::source::Source;
 use super::stats::Stats;
-use super::store::{Call, Claims, Home, Scheduled, Server, Store, Unannounced};
+use super::store::{Call, Claims, QueueServer, RedisReads, Scheduled, Store, Unannounced};
 use super::upkeep::{UpkeepRequest, Upkept};
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
@@ -103,7 +103,7 @@ impl RedisStore {
             Err(refused @ LinkError::Server { .. }) => refused.into(),
             Err(error) => return Err(self.unfinished(&error)),
         };
-        let back = |(at, element)| claims::Verdict::release(name, name.number, at, element).doubtful(may_repeat);
+        let back = |(at, element)| claims::SettleCommand::release(name, name.number, at, element).doubtful(may_repeat);
         let back: Vec<_> = elements.enumerate().map(back).collect();
         let gone_back = Box::pin(self.ledger.claims().settle(conn, &back, None, None)).await;
         gone_back.map_err(|error| self.unfinished(&error))?;
@@ -123,7 +123,7 @@ fn current(place: &Place) -> Result<Conn, StoreError> {
 }
 
 impl Store for RedisStore {
-    fn home(&self) -> &dyn Home {
+    fn home(&self) -> &dyn QueueServer {
         &self.place
     }
 
@@ -293,7 +293,7 @@ impl Claims for RedisStore {
 
     fn settle<'a>(
         &'a self,
-        batch: &'a [claims::Verdict],
+        batch: &'a [claims::SettleCommand],
         push_to: Option<&'a Bytes>,
         dead_max_len: Option<u64>,
     ) -> Call<'a, claims::Settled> {
@@ -333,7 +333,7 @@ impl Claims for RedisStore {
     }
 }
 
-impl Home for Place {
+impl QueueServer for Place {
     fn ready(&self) -> BoxFuture<'_, ()> {
         async { drop(self.ready().await) }.boxed()
     }
@@ -373,7 +373,7 @@ impl RedisServer {
     }
 }
 
-impl Server for RedisServer {
+impl RedisReads for RedisServer {
     fn name(&self) -> &str {
         self.0.name()
     }

@@ -30,7 +30,7 @@ pub type Call<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 /// One queue, as one process works on it.
 pub trait Store: Claims {
     /// The server that holds the queue.
-    fn home(&self) -> &dyn Home;
+    fn home(&self) -> &dyn QueueServer;
 
     /// The numbers behind the gauges.
     fn stats(&self) -> Call<'_, Stats>;
@@ -133,7 +133,7 @@ pub trait Claims: Send + Sync + 'static {
     /// length that dead letters are trimmed to.
     fn settle<'a>(
         &'a self,
-        batch: &'a [claims::Verdict],
+        batch: &'a [claims::SettleCommand],
         push_to: Option<&'a Bytes>,
         dead_max_len: Option<u64>,
     ) -> Call<'a, claims::Settled>;
@@ -196,7 +196,7 @@ pub struct Scheduled {
 }
 
 /// The server that holds one queue, as it can be reached now. In a cluster it may be another one at the next call.
-pub trait Home: Send + Sync + 'static {
+pub trait QueueServer: Send + Sync + 'static {
     /// Waits until the server can be asked.
     fn ready(&self) -> BoxFuture<'_, ()>;
 
@@ -220,7 +220,7 @@ pub trait Home: Send + Sync + 'static {
 }
 
 /// The servers of one Redis: what concerns many queues at once.
-pub trait Server: Send + Sync + 'static {
+pub trait RedisReads: Send + Sync + 'static {
     /// As the configuration calls it.
     fn name(&self) -> &str {
         delaybridge_link::UNNAMED
@@ -235,6 +235,6 @@ pub trait Server: Send + Sync + 'static {
     /// The number of clients that listen to each channel, this process among them.
     fn listeners<'a>(&'a self, channels: &'a [Arc<str>]) -> Call<'a, Vec<i64>>;
 
-    /// Looks how much of the memory is used that may be, for [`Home::is_nearly_full`].
+    /// Looks how much of the memory is used that may be, for [`QueueServer::is_nearly_full`].
     fn look_at_memory(&self) -> Call<'_, ()>;
 }

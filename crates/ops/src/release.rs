@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::{Attempted, Error};
 use crate::recover::recover;
 use crate::session::Queue;
-use delaybridge_ledger::claims::{Buried, ClaimName, TakeOverReply, TakeOverRequest, Verdict};
+use delaybridge_ledger::claims::{Buried, ClaimName, SettleCommand, TakeOverReply, TakeOverRequest};
 use delaybridge_ledger::{BATCH_BYTES, BATCH_ENTRIES, redis_now_ms};
 
 /// Claims that one read asks for.
@@ -90,7 +90,7 @@ async fn release_some(queue: &Queue, old: ClaimName, what: &str) -> Result<Optio
     let reply = ledger.claims().take_over(&queue.conn, &request).await.attempt(what)?;
     let TakeOverReply::Taken { elements, left, .. } = reply else { return Ok(None) };
     let batch: Vec<_> =
-        elements.iter().enumerate().map(|(at, element)| Verdict::release(new, number, at, element)).collect();
+        elements.iter().enumerate().map(|(at, element)| SettleCommand::release(new, number, at, element)).collect();
     if !batch.is_empty() {
         ledger.claims().settle(&queue.conn, &batch, None, None).await.attempt(what)?;
     }

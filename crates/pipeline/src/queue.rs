@@ -28,7 +28,7 @@ use delaybridge_ledger::Hints;
 use delaybridge_link::Side;
 use delaybridge_model::{MaxInFlight, QueueSpec, RouteSpec};
 use delaybridge_sink::Destination;
-use delaybridge_source::store::{Home, Store};
+use delaybridge_source::store::{QueueServer, Store};
 use delaybridge_telemetry::events::QueueEvents;
 use delaybridge_telemetry::metrics::DeliveryMetrics;
 
@@ -185,7 +185,7 @@ impl Queue {
     }
 
     /// The server that holds the queue.
-    pub fn home(&self) -> &dyn Home {
+    pub fn home(&self) -> &dyn QueueServer {
         self.store.home()
     }
 

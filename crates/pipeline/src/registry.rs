@@ -28,7 +28,7 @@ use crate::deliver::sink_handle::SinkHandle;
 use crate::process::Process;
 use delaybridge_model::{Mode, QueueSpec};
 use delaybridge_source::millis;
-use delaybridge_source::store::{Server, Store};
+use delaybridge_source::store::{RedisReads, Store};
 use delaybridge_telemetry::events::QueueEvents;
 use delaybridge_telemetry::labels::Wakeup;
 
@@ -47,7 +47,7 @@ pub struct QueueParts {
 /// [reload](changes) changes what is at a place; untouched queues keep theirs.
 pub struct QueueRegistry {
     process: Arc<Process>,
-    server: Arc<dyn Server>,
+    server: Arc<dyn RedisReads>,
     store: OpenStore,
     sinks: RwLock<HashMap<Arc<str>, Arc<SinkHandle>>>,
     /// Locked after `state`, where both are.
@@ -133,7 +133,7 @@ impl QueueRegistry {
     /// A registry of these queues, at rest; but those that do not claim are at work for good.
     pub fn new(
         process: Arc<Process>,
-        server: Arc<dyn Server>,
+        server: Arc<dyn RedisReads>,
         specs: &[Arc<QueueSpec>],
         parts: QueueParts,
     ) -> QueueRegistry {
@@ -158,7 +158,7 @@ impl QueueRegistry {
 
     /// Queues that are at work for good.
     #[cfg(test)]
-    pub fn of(server: Arc<dyn Server>, queues: Vec<Arc<ActiveQueue>>) -> Arc<QueueRegistry> {
+    pub fn of(server: Arc<dyn RedisReads>, queues: Vec<Arc<ActiveQueue>>) -> Arc<QueueRegistry> {
         let process = queues[0].process.clone();
         let specs: Vec<_> = queues.iter().map(|queue| queue.spec.clone()).collect();
         let stores: HashMap<_, _> = queues.iter().map(|queue| (queue.spec.id.clone(), queue.store.clone())).collect();
@@ -174,7 +174,7 @@ impl QueueRegistry {
     }
 
     /// The server that holds the queues, or several that are one Redis.
-    pub fn server(&self) -> &Arc<dyn Server> {
+    pub fn server(&self) -> &Arc<dyn RedisReads> {
         &self.server
     }
 

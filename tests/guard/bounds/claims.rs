@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use delaybridge_core::message::{MessageId, Origin};
-use delaybridge_ledger::claims::{Buried, ClaimName, Header, Move, Part, TakeOverReply, TakeOverRequest, Verdict};
+use delaybridge_ledger::claims::{
+    Buried, ClaimName, Header, Part, SettleCommand, SettleOp, TakeOverReply, TakeOverRequest,
+};
 
 use super::*;
 
@@ -194,15 +196,15 @@ async fn verdicts_on_large_elements() {
     for (count, size) in [(500, 2 << 10), (1, 10 * MIB)] {
         for what in ["confirmed", "retried", "dead"] {
             let step = |element: &Bytes| match what {
-                "confirmed" => Move::Confirm,
-                "retried" => Move::Retry { header: header(), delay_ms: 60_000 },
-                _ => Move::Dead { fields: vec![("element", element.clone()), ("payload", element.slice(8..))] },
+                "confirmed" => SettleOp::Confirm,
+                "retried" => SettleOp::Retry { header: header(), delay_ms: 60_000 },
+                _ => SettleOp::Dead { fields: vec![("element", element.clone()), ("payload", element.slice(8..))] },
             };
             let title = format!("{count} of {size} bytes {what}");
             within_the_limit(SETTLE, &title, async |rig: &mut Rig| {
                 let claim = ClaimName::new([1; 8], rig.next);
                 let elements = claimed(rig, claim, count, size).await;
-                let verdict = |element: Bytes| Verdict {
+                let verdict = |element: Bytes| SettleCommand {
                     claim,
                     part: Part::Bare,
                     step: step(&element),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use delaybridge_ledger::Ledger;
-use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Part, Verdict};
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Part, SettleCommand, SettleOp};
 use delaybridge_source::{Source, StatusWrite};
 
 use super::*;
@@ -41,7 +41,13 @@ async fn bodies_that_go_with_their_jobs() {
                 let (member, body) = (Bytes::from(n.to_string()), Bytes::from(rig.element(size)));
                 rig.run(redis::cmd("ZADD").arg(&d[..]).arg(n).arg(&member[..])).await;
                 rig.run(redis::cmd("HSET").arg("{p}:jobs").arg(&member[..]).arg(&body[..])).await;
-                batch.push(Verdict { claim, part: Part::Bare, member, step: Move::Confirm, body: Some(body) });
+                batch.push(SettleCommand {
+                    claim,
+                    part: Part::Bare,
+                    member,
+                    step: SettleOp::Confirm,
+                    body: Some(body),
+                });
             }
             reset_counts(rig).await;
             let settled = pool.claims().settle(&rig.conn, &batch, None, None).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use delaybridge_ledger::Hints;
-use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Element, Part, TakeOverRequest, Verdict, Whole};
+use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Element, Part, SettleCommand, TakeOverRequest, Whole};
 use delaybridge_source::UpkeepRequest;
 use delaybridge_source::redis::RedisStore;
 use delaybridge_source::redisson::{ListCleanup, Redisson};
@@ -53,7 +53,7 @@ pub struct Daemon {
 pub struct Batch {
     /// The number of the batch in this world.
     pub serial: usize,
-    pub verdicts: Arc<Vec<Verdict>>,
+    pub verdicts: Arc<Vec<SettleCommand>>,
 }
 
 /// A call, as it was sent.

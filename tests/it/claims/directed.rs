@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge_ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Move, TakeOverReply, TakeOverRequest, Verdict, Whole,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, SettleCommand, SettleOp, TakeOverReply, TakeOverRequest,
+    Whole,
 };
 use delaybridge_source::store::Claims;
 
@@ -139,11 +140,11 @@ async fn a_claim_with_a_lease_that_is_too_short_loses_nothing() {
     let name = World::text(request.name);
     assert!(after.leases.contains_key(&name) && after.holding(&name).bare.contains_key(&element(2)));
     // A verdict on a taken-over element finds nothing, and no call removes the lease of the present elements.
-    let verdict = |n| Verdict {
+    let verdict = |n| SettleCommand {
         claim: request.name,
         part: delaybridge_ledger::claims::Part::Bare,
         member: element(n),
-        step: Move::Confirm,
+        step: SettleOp::Confirm,
         body: None,
     };
     let store = &world.daemons[0].store;

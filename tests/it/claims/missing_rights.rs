@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delaybridge_ledger::claims::{
-    ClaimName, ClaimRequest, Element, Header, Move, Part, TakeOverRequest, Verdict, Whole, Writer,
+    ClaimName, ClaimRequest, Element, Header, Part, SettleCommand, SettleOp, TakeOverRequest, Whole, Writer,
 };
 use delaybridge_ledger::{Hints, TEST_CLOCK};
 use delaybridge_link::Side;
@@ -141,8 +141,9 @@ impl Flow {
         }
     }
 
-    async fn settle(&mut self, name: ClaimName, element: &Element, step: Move) {
-        let verdict = Verdict { claim: name, part: element.part(), member: element.member.clone(), step, body: None };
+    async fn settle(&mut self, name: ClaimName, element: &Element, step: SettleOp) {
+        let verdict =
+            SettleCommand { claim: name, part: element.part(), member: element.member.clone(), step, body: None };
         let list = Bytes::from_static(PUSHED.as_bytes());
         let what = format!("{verdict:?}");
         let answer = Claims::settle(&self.store, &[verdict], Some(&list), Some(10)).await;
@@ -175,10 +176,10 @@ impl Flow {
         for (n, element) in bare.iter().chain(&entries).enumerate().filter(|(n, _)| *n < 4 || *n == 7) {
             let header = header(10 + n as u32);
             let step = match n {
-                0 | 7 => Move::Retry { header, delay_ms: 1 },
-                1 => Move::Progress { header },
-                2 => Move::Dead { fields: vec![("element", element.bytes())] },
-                _ => Move::Push { side: Side::Right, body: element.bytes() },
+                0 | 7 => SettleOp::Retry { header, delay_ms: 1 },
+                1 => SettleOp::Progress { header },
+                2 => SettleOp::Dead { fields: vec![("element", element.bytes())] },
+                _ => SettleOp::Push { side: Side::Right, body: element.bytes() },
             };
             self.settle(name, element, step).await;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use delaybridge_core::message::Class;
 use delaybridge_ledger::Answer;
-use delaybridge_ledger::claims::{ClaimName, Element, Header, Move, Part, Verdict, Writer};
+use delaybridge_ledger::claims::{ClaimName, Element, Header, Part, SettleCommand, SettleOp, Writer};
 use delaybridge_link::Side;
 use delaybridge_source::store::Claims;
 
@@ -17,32 +17,32 @@ use super::world::World;
 
 impl World<'_> {
     /// A random verdict on an element that the daemon believes it holds.
-    pub fn verdict(&mut self, daemon: usize, claim: ClaimName, element: &Element) -> Verdict {
+    pub fn verdict(&mut self, daemon: usize, claim: ClaimName, element: &Element) -> SettleCommand {
         let now = self.now();
         let header = self.daemons[daemon].header(claim, element);
         let rng = &mut self.rng;
         let step = match rng.u8(..10) {
-            0..4 => Move::Confirm,
+            0..4 => SettleOp::Confirm,
             4..6 => {
                 let mut header = header;
                 header.attempts += rng.u32(..2);
                 header.set_failure(Class::Transient, "refused");
                 header.last_attempt_ms = now;
-                Move::Retry { header, delay_ms: rng.u64(..10_000) }
+                SettleOp::Retry { header, delay_ms: rng.u64(..10_000) }
             }
-            6 => Move::Release { at_ms: header.time_ms, header },
+            6 => SettleOp::Release { at_ms: header.time_ms, header },
             7 => {
                 let mut header = header;
                 header.confirm(rng.u64(..));
-                Move::Progress { header }
+                SettleOp::Progress { header }
             }
-            8 => Move::Dead { fields: dead_fields(element) },
+            8 => SettleOp::Dead { fields: dead_fields(element) },
             _ => {
                 let side = if rng.bool() { Side::Left } else { Side::Right };
-                Move::Push { side, body: element.bytes() }
+                SettleOp::Push { side, body: element.bytes() }
             }
         };
-        Verdict { claim, part: element.part(), member: element.member.clone(), step, body: None }
+        SettleCommand { claim, part: element.part(), member: element.member.clone(), step, body: None }
     }
 
     /// Sends verdicts on some elements of some claims. A verdict with a lost answer is repeated before any other
@@ -84,7 +84,7 @@ impl World<'_> {
         }
     }
 
-    pub fn batch(&mut self, verdicts: Vec<Verdict>) -> Batch {
+    pub fn batch(&mut self, verdicts: Vec<SettleCommand>) -> Batch {
         self.batches += 1;
         Batch { serial: self.batches, verdicts: Arc::new(verdicts) }
     }
@@ -106,7 +106,7 @@ impl World<'_> {
             batch.verdicts.iter().map(|v| format!("{} {} of {}", name(&v.step), short(&v.member), v.claim)).collect();
         let what = format!("settle {} of {daemon}, again {again}: {names:?}", batch.serial);
         let list = Bytes::from_static(PUSHED.as_bytes());
-        let pushes = batch.verdicts.iter().any(|verdict| matches!(verdict.step, Move::Push { .. }));
+        let pushes = batch.verdicts.iter().any(|verdict| matches!(verdict.step, SettleOp::Push { .. }));
         let d = &mut self.daemons[daemon];
         let settled = d.store.settle(&batch.verdicts, pushes.then_some(&list), None).await;
         let settled = settled.unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -124,11 +124,11 @@ impl World<'_> {
 
     /// Makes elements dead without a delivery that were taken over for the tenth time.
     pub async fn bury_alive(&mut self, daemon: usize, claim: ClaimName) {
-        let dead = |element: &Element| Verdict {
+        let dead = |element: &Element| SettleCommand {
             claim,
             part: element.part(),
             member: element.member.clone(),
-            step: Move::Dead { fields: dead_fields(element) },
+            step: SettleOp::Dead { fields: dead_fields(element) },
             body: None,
         };
         let Some(held) = self.daemons[daemon].held.get(&claim) else { return };
@@ -140,11 +140,11 @@ impl World<'_> {
     /// Confirms each of these individually.
     pub async fn confirm_one_by_one(&mut self, daemon: usize, claim: ClaimName) {
         let Some(held) = self.daemons[daemon].held.get(&claim) else { return };
-        let one = |(part, member): &(Part, Bytes)| Verdict {
+        let one = |(part, member): &(Part, Bytes)| SettleCommand {
             claim,
             part: *part,
             member: member.clone(),
-            step: Move::Confirm,
+            step: SettleOp::Confirm,
             body: None,
         };
         let verdicts = held.keys().map(one).collect();
@@ -163,11 +163,12 @@ impl super::daemon::Daemon {
     }
 
     /// Records the answer to one verdict.
-    fn learn(&mut self, verdict: &Verdict, answer: Answer) {
-        let Verdict { claim, part, member, step, body: _ } = verdict;
+    fn learn(&mut self, verdict: &SettleCommand, answer: Answer) {
+        let SettleCommand { claim, part, member, step, body: _ } = verdict;
         let Some(held) = self.held.get_mut(claim) else { return };
         let element = held.remove(&(*part, member.clone()));
-        if let (Move::Progress { header }, Answer::Done | Answer::Already, Some(element)) = (step, answer, element) {
+        if let (SettleOp::Progress { header }, Answer::Done | Answer::Already, Some(element)) = (step, answer, element)
+        {
             let entry = Element::entry(element.under(header), element.score_ms).expect("an entry of ours");
             held.insert((Part::Entries, entry.member.clone()), entry);
         }
@@ -185,8 +186,8 @@ fn dead_fields(element: &Element) -> Vec<(&'static str, Bytes)> {
 }
 
 /// The effect of one verdict by the rules: only on the exact member of exactly this claim, while it is there.
-fn predict(state: &mut Snapshot, now: i64, verdict: &Verdict) -> Answer {
-    let Verdict { claim, part, member, step, body: _ } = verdict;
+fn predict(state: &mut Snapshot, now: i64, verdict: &SettleCommand) -> Answer {
+    let SettleCommand { claim, part, member, step, body: _ } = verdict;
     let element = match part {
         Part::Bare => Element::bare(member.clone(), 0),
         Part::Entries => Element::entry(member.clone(), 0).expect("an entry of ours"),
@@ -194,46 +195,46 @@ fn predict(state: &mut Snapshot, now: i64, verdict: &Verdict) -> Answer {
     let holding = state.claims.entry(World::text(*claim)).or_default();
     let Some(score) = holding.part_mut(*part).remove(member) else {
         let moved = match step {
-            Move::Retry { header, .. } | Move::Release { header, .. } => {
+            SettleOp::Retry { header, .. } | SettleOp::Release { header, .. } => {
                 state.retry.contains_key(&element.under(header))
             }
-            Move::Progress { header } => holding.entries.contains_key(&element.under(header)),
-            Move::Confirm | Move::Dead { .. } | Move::Push { .. } | Move::Return { .. } => false,
+            SettleOp::Progress { header } => holding.entries.contains_key(&element.under(header)),
+            SettleOp::Confirm | SettleOp::Dead { .. } | SettleOp::Push { .. } | SettleOp::Return { .. } => false,
         };
         return if moved { Answer::Already } else { Answer::NotMine };
     };
     match step {
-        Move::Confirm => {}
-        Move::Retry { header, delay_ms } => {
+        SettleOp::Confirm => {}
+        SettleOp::Retry { header, delay_ms } => {
             assert!(state.retry.insert(element.under(header), (now + *delay_ms as i64) as f64).is_none());
         }
-        Move::Release { header, at_ms } => {
+        SettleOp::Release { header, at_ms } => {
             assert!(state.retry.insert(element.under(header), *at_ms as f64).is_none());
         }
-        Move::Progress { header } => {
+        SettleOp::Progress { header } => {
             // A score of the source becomes the time that it means.
             let score = if *part == Part::Bare { header.time_ms as f64 } else { score };
             assert!(holding.entries.insert(element.under(header), score).is_none());
         }
-        Move::Dead { fields } => {
+        SettleOp::Dead { fields } => {
             let flat = fields.iter().flat_map(|(name, value)| [Bytes::from_static(name.as_bytes()), value.clone()]);
             state.dead.push((String::new(), flat.collect()));
         }
-        Move::Push { side: Side::Left, body } => state.pushed.insert(0, body.clone()),
-        Move::Push { side: Side::Right, body } => state.pushed.push(body.clone()),
-        Move::Return { .. } => panic!("no queue of Redisson takes an element back"),
+        SettleOp::Push { side: Side::Left, body } => state.pushed.insert(0, body.clone()),
+        SettleOp::Push { side: Side::Right, body } => state.pushed.push(body.clone()),
+        SettleOp::Return { .. } => panic!("no queue of Redisson takes an element back"),
     }
     Answer::Done
 }
 
-fn name(step: &Move) -> &'static str {
+fn name(step: &SettleOp) -> &'static str {
     match step {
-        Move::Confirm => "confirm",
-        Move::Retry { .. } => "retry",
-        Move::Release { .. } => "release",
-        Move::Progress { .. } => "progress",
-        Move::Dead { .. } => "dead",
-        Move::Push { .. } => "push",
-        Move::Return { .. } => "return",
+        SettleOp::Confirm => "confirm",
+        SettleOp::Retry { .. } => "retry",
+        SettleOp::Release { .. } => "release",
+        SettleOp::Progress { .. } => "progress",
+        SettleOp::Dead { .. } => "dead",
+        SettleOp::Push { .. } => "push",
+        SettleOp::Return { .. } => "return",
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Header, Move, Part, TakeOverRequest, Verdict};
+use delaybridge_ledger::claims::{ClaimName, ClaimRequest, Header, Part, SettleCommand, SettleOp, TakeOverRequest};
 use delaybridge_ledger::{Answer, DeadLetter, Hints, Located, Place, Removal};
 use delaybridge_link::Side;
 use delaybridge_source::redis::RedisStore;
@@ -92,8 +92,9 @@ impl Queue {
 
     async fn call(&self, call: &str) -> Result<(), StoreError> {
         let (own, other) = names();
-        let verdict = |step| [Verdict { claim: own, part: Part::Bare, member: element(b'x').into(), step, body: None }];
-        let retry = Move::Retry { header: Header::new(NOW_MS), delay_ms: 1 };
+        let verdict =
+            |step| [SettleCommand { claim: own, part: Part::Bare, member: element(b'x').into(), step, body: None }];
+        let retry = SettleOp::Retry { header: Header::new(NOW_MS), delay_ms: 1 };
         let take_over = TakeOverRequest {
             old: other,
             new: other.taken_over_by([1; 8], 3),
@@ -228,13 +229,13 @@ async fn a_push_to_what_is_no_list_is_refused_and_its_neighbours_are_settled() {
     let list = Bytes::from_static(b"no list");
     queue.rig.run(redis::cmd("SET").arg(&list[..]).arg("a text")).await;
     let (claim, _) = names();
-    let verdict = |step| Verdict { claim, part: Part::Bare, member: element(b'x').into(), step, body: None };
-    let push = verdict(Move::Push { side: Side::Right, body: Bytes::from_static(b"hello") });
+    let verdict = |step| SettleCommand { claim, part: Part::Bare, member: element(b'x').into(), step, body: None };
+    let push = verdict(SettleOp::Push { side: Side::Right, body: Bytes::from_static(b"hello") });
     let before = queue.rig.dump().await;
     let settled = Claims::settle(&queue.store, std::slice::from_ref(&push), Some(&list), None).await.unwrap();
     assert_eq!(settled.answers, [Answer::WrongType]);
     assert!(queue.rig.dump().await == before);
-    let batch = [push, verdict(Move::Release { header: Header::new(NOW_MS), at_ms: 5 })];
+    let batch = [push, verdict(SettleOp::Release { header: Header::new(NOW_MS), at_ms: 5 })];
     let settled = Claims::settle(&queue.store, &batch, Some(&list), None).await.unwrap();
     assert_eq!(settled.answers, [Answer::WrongType, Answer::Done]);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict};
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, SettleCommand, SettleOp};
 use delaybridge_ledger::{Hints, sink_hash};
 use delaybridge_link::{Link, LinkOptions};
 use delaybridge_source::redisson::ListCleanup;
@@ -48,7 +48,7 @@ async fn let_die(server: &RedisServer) -> Vec<Element> {
                 ("element", entry.bytes()),
             ];
             let (claim, part, member) = (request.name, entry.part(), entry.member.clone());
-            Verdict { claim, part, member, step: Move::Dead { fields }, body: None }
+            SettleCommand { claim, part, member, step: SettleOp::Dead { fields }, body: None }
         })
         .collect();
     queue.claims().settle(&conn, &batch, None, None).await.unwrap();

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use delaybridge_core::message::Origin;
 use delaybridge_ledger::Answer;
 use delaybridge_ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Element, Move, Part, TakeOverReply, TakeOverRequest,
-    Verdict, Whole, Writer,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Element, Part, SettleCommand, SettleOp, TakeOverReply,
+    TakeOverRequest, Whole, Writer,
 };
 use delaybridge_link::Side;
 use delaybridge_source::store::InFlight;
@@ -22,8 +22,8 @@ fn whole(number: u64, bare: usize, entries: usize) -> Whole {
     Whole { name: name(number), bare, entries }
 }
 
-fn verdict(number: u64, of: &Element, step: Move) -> Verdict {
-    Verdict { claim: name(number), part: of.part(), member: of.member.clone(), step, body: None }
+fn verdict(number: u64, of: &Element, step: SettleOp) -> SettleCommand {
+    SettleCommand { claim: name(number), part: of.part(), member: of.member.clone(), step, body: None }
 }
 
 #[tokio::test]
@@ -119,12 +119,12 @@ async fn every_verdict_is_written_once() {
     };
     let push = Bytes::from_static(b"pushed");
     let batch = [
-        verdict(1, &e[0], Move::Confirm),
-        verdict(1, &e[1], Move::Retry { header: header(1, 1), delay_ms: 500 }),
-        verdict(1, &e[2], Move::Release { header: header(2, 2), at_ms: rig.now_ms - 8 }),
-        verdict(1, &e[3], Move::Progress { header: header(3, 3) }),
-        verdict(1, &e[4], Move::Dead { fields: vec![("element", e[4].bytes())] }),
-        verdict(1, &e[5], Move::Push { side: Side::Left, body: "body".into() }),
+        verdict(1, &e[0], SettleOp::Confirm),
+        verdict(1, &e[1], SettleOp::Retry { header: header(1, 1), delay_ms: 500 }),
+        verdict(1, &e[2], SettleOp::Release { header: header(2, 2), at_ms: rig.now_ms - 8 }),
+        verdict(1, &e[3], SettleOp::Progress { header: header(3, 3) }),
+        verdict(1, &e[4], SettleOp::Dead { fields: vec![("element", e[4].bytes())] }),
+        verdict(1, &e[5], SettleOp::Push { side: Side::Left, body: "body".into() }),
     ];
     let settled = rig.claims().settle(&rig.conn, &batch, Some(&push), Some(10)).await.unwrap();
     assert_eq!((settled.answers, settled.trimmed, settled.now_ms), (vec![Answer::Done; 6], 0, rig.now_ms));
@@ -149,7 +149,7 @@ async fn every_verdict_is_written_once() {
     // A key that is no list: nothing changes.
     let _: () = rig.ask(redis::cmd("SET").arg("text").arg("x")).await;
     let one = &contents.elements[0];
-    let wrong = [verdict(1, one, Move::Push { side: Side::Right, body: "b".into() })];
+    let wrong = [verdict(1, one, SettleOp::Push { side: Side::Right, body: "b".into() })];
     let settled = rig.claims().settle(&rig.conn, &wrong, Some(&Bytes::from_static(b"text")), None).await.unwrap();
     assert_eq!(settled.answers, [Answer::WrongType]);
     let confirmed = rig.claims().confirm(&rig.conn, &[whole(2, 0, 1)]).await.unwrap();
@@ -193,7 +193,7 @@ async fn a_claim_is_taken_over_whole_or_in_part_once_its_lease_is_over() {
     let twice = ask(&rig, &part).await;
     assert!(matches!(twice, TakeOverReply::Twice { .. }), "{twice:?}");
     // The rest belongs to its owner until another one comes; the taken-over elements do not.
-    let batch: Vec<_> = claimed.elements.iter().map(|e| verdict(1, e, Move::Confirm)).collect();
+    let batch: Vec<_> = claimed.elements.iter().map(|e| verdict(1, e, SettleOp::Confirm)).collect();
     let settled = rig.claims().settle(&rig.conn, &[batch[0].clone(), batch[4].clone()], None, None).await.unwrap();
     assert_eq!(settled.answers, [Answer::NotMine, Answer::Done]);
 

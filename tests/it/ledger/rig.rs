@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use delaybridge_config::load_str;
 use delaybridge_core::template::Template;
-use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Claimed, Claims, Element};
+use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, ClaimScripts, Claimed, Element};
 use delaybridge_ledger::{Hints, TEST_CLOCK};
 use delaybridge_link::RedisEndpoint;
 use delaybridge_link::{Conn, Link, LinkOptions, Side};
@@ -85,7 +85,7 @@ impl Rig {
     }
 
     /// The calls on claims.
-    pub fn claims(&self) -> Claims<'_> {
+    pub fn claims(&self) -> ClaimScripts<'_> {
         self.queue.claims()
     }
 

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delaybridge_ledger::claims::{ClaimName, ClaimReply, ClaimRequest, Element, Move, TakeOverRequest, Verdict, Whole};
+use delaybridge_ledger::claims::{
+    ClaimName, ClaimReply, ClaimRequest, Element, SettleCommand, SettleOp, TakeOverRequest, Whole,
+};
 use delaybridge_link::Side;
 
 use super::rig::{A, B, LEASE, Rig, element};
@@ -72,8 +74,8 @@ async fn ghosts(rig: &mut Rig) {
     rig.claim(21).await;
 }
 
-fn verdict(name: ClaimName, of: &Element, step: Move) -> Verdict {
-    Verdict { claim: name, part: of.part(), member: of.member.clone(), step, body: None }
+fn verdict(name: ClaimName, of: &Element, step: SettleOp) -> SettleCommand {
+    SettleCommand { claim: name, part: of.part(), member: of.member.clone(), step, body: None }
 }
 
 /// Every verdict, each twice; then the claims of the retries.
@@ -89,17 +91,17 @@ async fn verdicts(rig: &mut Rig, pushes: Option<(&str, Side)>) {
         header
     };
     let mut batch = vec![
-        verdict(name, &claimed[0], Move::Confirm),
-        verdict(name, &claimed[1], Move::Retry { header: header(1), delay_ms: 0 }),
-        verdict(name, &claimed[2], Move::Release { header: header(2), at_ms: rig.now_ms }),
-        verdict(name, &claimed[3], Move::Progress { header: header(3) }),
-        verdict(name, &claimed[4], Move::Dead { fields: vec![("element", Bytes::from_static(b"x"))] }),
-        verdict(name, &claimed[5], Move::Retry { header: header(5), delay_ms: 0 }),
-        verdict(name, &claimed[6], Move::Retry { header: header(6), delay_ms: 0 }),
-        verdict(name, &claimed[7], Move::Retry { header: header(7), delay_ms: 90_000 }),
+        verdict(name, &claimed[0], SettleOp::Confirm),
+        verdict(name, &claimed[1], SettleOp::Retry { header: header(1), delay_ms: 0 }),
+        verdict(name, &claimed[2], SettleOp::Release { header: header(2), at_ms: rig.now_ms }),
+        verdict(name, &claimed[3], SettleOp::Progress { header: header(3) }),
+        verdict(name, &claimed[4], SettleOp::Dead { fields: vec![("element", Bytes::from_static(b"x"))] }),
+        verdict(name, &claimed[5], SettleOp::Retry { header: header(5), delay_ms: 0 }),
+        verdict(name, &claimed[6], SettleOp::Retry { header: header(6), delay_ms: 0 }),
+        verdict(name, &claimed[7], SettleOp::Retry { header: header(7), delay_ms: 90_000 }),
     ];
     let list = pushes.map(|(list, side)| {
-        batch.push(verdict(name, &claimed[8], Move::Push { side, body: "body".into() }));
+        batch.push(verdict(name, &claimed[8], SettleOp::Push { side, body: "body".into() }));
         Bytes::copy_from_slice(list.as_bytes())
     });
     for _ in 0..2 {

@@ -12,14 +12,14 @@
 
 use redis::Value;
 
-use super::{Claims, Element};
+use super::{ClaimScripts, Element};
 use crate::batch::BATCH_BYTES;
 use crate::body::{Body, BodyAt};
 use crate::error::StoreError;
 use crate::page::redis_now_ms;
 use delaybridge_link::{BadReply, Conn, LinkError};
 
-impl Claims<'_> {
+impl ClaimScripts<'_> {
     /// Reads the bodies of these elements, as far as there is room for them, and for one in any case. Three round trips, and one
     /// more for each MiB. Answers the mean size of those that are there.
     ///

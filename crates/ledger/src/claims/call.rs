@@ -6,8 +6,8 @@ use bytes::Bytes;
 use redis::Value;
 
 use super::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Extended, Scripts, Settled, TakeOverReply,
-    TakeOverRequest, Verdict, Whole, reply, verdict,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Extended, Scripts, SettleCommand, Settled,
+    TakeOverReply, TakeOverRequest, Whole, reply, verdict,
 };
 use crate::args::{millis, text, truth};
 use crate::batch::{BATCH_BYTES, BATCH_ENTRIES};
@@ -23,12 +23,12 @@ use delaybridge_link::{BadReply, Conn, Fields, Script};
 const PAGE: usize = 1_000;
 /// Names that one script looks up, at most: 1 us each.
 const NAMES: usize = 2_000;
-/// Claims that [`Claims::in_flight`] looks at.
+/// Claims that [`ClaimScripts::in_flight`] looks at.
 const COUNTED: usize = 1_000;
 
 /// The claims of one queue in one Redis, as one process sees them.
 #[derive(Clone, Copy)]
-pub struct Claims<'a> {
+pub struct ClaimScripts<'a> {
     keys: &'a Keys,
     pub(super) source: &'a dyn Source,
     scripts: &'static Scripts,
@@ -38,12 +38,12 @@ pub struct Claims<'a> {
 
 impl Ledger {
     /// The calls on claims.
-    pub fn claims(&self) -> Claims<'_> {
-        Claims { keys: &self.keys, source: &*self.source, scripts: &self.scripts.claims, ordered: self.ordered }
+    pub fn claims(&self) -> ClaimScripts<'_> {
+        ClaimScripts { keys: &self.keys, source: &*self.source, scripts: &self.scripts.claims, ordered: self.ordered }
     }
 }
 
-impl Claims<'_> {
+impl ClaimScripts<'_> {
     /// A script and its keys: of a queue in order, the one with the fence, and the key that this needs.
     fn fenced(
         &self,
@@ -229,7 +229,7 @@ impl Claims<'_> {
     pub async fn settle(
         &self,
         conn: &Conn,
-        batch: &[Verdict],
+        batch: &[SettleCommand],
         push_to: Option<&Bytes>,
         dead_max_len: Option<u64>,
     ) -> Result<Settled, StoreError> {

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use self::call::Claims;
+pub use self::call::ClaimScripts;
 pub use self::entry::{Element, Header, Part, Writer, room_of, sink_hash};
 pub use self::name::{ClaimName, MAX_EXPIRIES, NotAName, SUSPECT_EXPIRIES};
 pub use self::scripts::{Fragments, Patch, Scripts};
@@ -224,7 +224,7 @@ pub enum Confirmed {
 
 /// The verdict on one element of a claim.
 #[derive(Debug, Clone)]
-pub struct Verdict {
+pub struct SettleCommand {
     /// The claim.
     pub claim: ClaimName,
     /// The key of the claim that holds the member.
@@ -232,14 +232,14 @@ pub struct Verdict {
     /// The exact member.
     pub member: Bytes,
     /// The step to take with it.
-    pub step: Move,
+    pub step: SettleOp,
     /// The body, as it was delivered. It goes with an element that leaves the claim for good, unless it has been replaced.
     pub body: Option<Bytes>,
 }
 
 /// A step that ends or moves an element.
 #[derive(Debug, Clone)]
-pub enum Move {
+pub enum SettleOp {
     /// Every sink has confirmed: removed.
     Confirm,
     /// To the retry set, due this long after the script runs.
@@ -333,12 +333,12 @@ pub enum Buried {
     },
 }
 
-impl Move {
+impl SettleOp {
     /// Bytes that it adds to the arguments of a script, about.
     pub fn size(&self) -> usize {
         match self {
-            Move::Dead { fields } => fields.iter().map(|(name, value)| name.len() + value.len()).sum(),
-            Move::Push { body, .. } => body.len(),
+            SettleOp::Dead { fields } => fields.iter().map(|(name, value)| name.len() + value.len()).sum(),
+            SettleOp::Push { body, .. } => body.len(),
             _ => 128,
         }
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{ClaimName, Element, Move, Part, Verdict, Writer};
+use super::{ClaimName, Element, Part, SettleCommand, SettleOp, Writer};
 use crate::args::text;
 use crate::body::CompanionKey;
 use crate::keys::Keys;
@@ -15,7 +15,7 @@ use delaybridge_link::Side;
 pub(super) fn arguments(
     all: &Keys,
     source: &dyn Source,
-    batch: &[Verdict],
+    batch: &[SettleCommand],
     digests: &[Option<Bytes>],
     keys: &mut Vec<Bytes>,
     args: &mut Vec<Bytes>,
@@ -35,7 +35,7 @@ pub(super) fn arguments(
         places.push(first + 2 * claim + usize::from(verdict.part == Part::Entries) + 1);
     }
     let needs_source =
-        batch.iter().any(|verdict| verdict.body.is_some() || matches!(verdict.step, Move::Return { .. }));
+        batch.iter().any(|verdict| verdict.body.is_some() || matches!(verdict.step, SettleOp::Return { .. }));
     let has_bodies = source.bodies().is_some();
     let schedules = if needs_source && has_bodies { source.schedules() } else { Vec::new() };
     args.extend([text(keys.len()), text(schedules.len()), word(if has_bodies { "1" } else { "0" })]);
@@ -81,10 +81,10 @@ const SLICE: usize = 256 << 10;
 
 /// For each verdict with which a body goes, the hash that it must still have. Between slices other tasks have their turn: a body
 /// of 100 MB takes a third of a second.
-pub(super) async fn digests(batch: &[Verdict]) -> Vec<Option<Bytes>> {
+pub(super) async fn digests(batch: &[SettleCommand]) -> Vec<Option<Bytes>> {
     let (mut digests, mut hashed) = (Vec::with_capacity(batch.len()), 0);
     for verdict in batch {
-        let goes = matches!(verdict.step, Move::Confirm | Move::Dead { .. } | Move::Push { .. });
+        let goes = matches!(verdict.step, SettleOp::Confirm | SettleOp::Dead { .. } | SettleOp::Push { .. });
         let Some(body) = verdict.body.as_ref().filter(|_| goes) else {
             digests.push(None);
             continue;
@@ -103,10 +103,10 @@ pub(super) async fn digests(batch: &[Verdict]) -> Vec<Option<Bytes>> {
     digests
 }
 
-impl Verdict {
+impl SettleCommand {
     /// The verdict that the element at this place of a claim goes back to its due time, uncounted. An entry keeps its header,
     /// which no other entry has.
-    pub fn release(claim: ClaimName, number: u64, at: usize, element: &Element) -> Verdict {
+    pub fn release(claim: ClaimName, number: u64, at: usize, element: &Element) -> SettleCommand {
         let mut header = element.header();
         // The owner of the lease that ran out may have sent it. The name of the claim says so, and is gone with it.
         header.doubt |= claim.expiries > 0;
@@ -114,13 +114,13 @@ impl Verdict {
             let place = u32::try_from(at + 1).unwrap_or(u32::MAX);
             header.writer = Writer { owner: claim.owner, claim: number, place };
         }
-        let step = Move::Release { at_ms: header.time_ms, header };
-        Verdict { claim, part: element.part(), member: element.member.clone(), step, body: None }
+        let step = SettleOp::Release { at_ms: header.time_ms, header };
+        SettleCommand { claim, part: element.part(), member: element.member.clone(), step, body: None }
     }
 
     /// The same of an element that a sink may have already, for another reason.
-    pub fn doubtful(mut self, may_repeat: bool) -> Verdict {
-        if let Move::Release { header, .. } = &mut self.step {
+    pub fn doubtful(mut self, may_repeat: bool) -> SettleCommand {
+        if let SettleOp::Release { header, .. } = &mut self.step {
             header.doubt |= may_repeat;
         }
         self
@@ -137,21 +137,21 @@ fn word(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
-fn push(source: &dyn Source, verdict: &Verdict, key: Bytes, args: &mut Vec<Bytes>) {
+fn push(source: &dyn Source, verdict: &SettleCommand, key: Bytes, args: &mut Vec<Bytes>) {
     let member = verdict.member.clone();
     match &verdict.step {
-        Move::Confirm => args.extend([word("c"), key, member]),
-        Move::Retry { header, delay_ms } => {
+        SettleOp::Confirm => args.extend([word("c"), key, member]),
+        SettleOp::Retry { header, delay_ms } => {
             args.extend([word("t"), key, member, header.encode().into(), text(delay_ms)]);
         }
-        Move::Release { header, at_ms } => {
+        SettleOp::Release { header, at_ms } => {
             args.extend([word("r"), key, member, header.encode().into(), text(at_ms)]);
         }
-        Move::Return { at_ms } => {
+        SettleOp::Return { at_ms } => {
             args.extend([word("g"), key, member, text(source.unit().until(*at_ms))]);
         }
-        Move::Progress { header } => args.extend([word("p"), key, member, header.encode().into()]),
-        Move::Dead { fields } => {
+        SettleOp::Progress { header } => args.extend([word("p"), key, member, header.encode().into()]),
+        SettleOp::Dead { fields } => {
             // The element is a part of the member, and may be large: it is sent, and copied on its way, once.
             let part = fields.iter().enumerate().find_map(|(n, (_, value))| Some((n, begin_of(value, &member)?)));
             let at = part.map_or(0, |(n, _)| 2 * n + 2);
@@ -164,7 +164,7 @@ fn push(source: &dyn Source, verdict: &Verdict, key: Bytes, args: &mut Vec<Bytes
                 args.extend([word(name), value]);
             }
         }
-        Move::Push { side, body } => {
+        SettleOp::Push { side, body } => {
             let side = if *side == Side::Left { "l" } else { "r" };
             args.extend([word("x"), key, member, word(side), body.clone()]);
         }
@@ -188,11 +188,11 @@ mod tests {
     fn what_was_taken_over_and_goes_back_may_have_been_sent() {
         let name = ClaimName::new([1; 8], 1);
         let bare = Element::bare(Bytes::from_static(b"7"), 1_000);
-        let doubtful = |verdict: Verdict| match verdict.step {
-            Move::Release { header, .. } => header.doubt,
+        let doubtful = |verdict: SettleCommand| match verdict.step {
+            SettleOp::Release { header, .. } => header.doubt,
             other => panic!("{other:?}"),
         };
-        let doubt = |claim: ClaimName, element: &Element| doubtful(Verdict::release(claim, 1, 0, element));
+        let doubt = |claim: ClaimName, element: &Element| doubtful(SettleCommand::release(claim, 1, 0, element));
         assert!(!doubt(name, &bare), "claimed for the first time");
         let taken_over = name.taken_over_by([2; 8], 1);
         assert!(doubt(taken_over, &bare));
@@ -200,7 +200,7 @@ mod tests {
         member.extend_from_slice(b"7");
         let entry = Element::entry(member.into(), 1_000).expect("an entry");
         assert!(!doubt(name, &entry) && doubt(taken_over, &entry));
-        let again = |may_repeat| doubtful(Verdict::release(name, 1, 0, &bare).doubtful(may_repeat));
+        let again = |may_repeat| doubtful(SettleCommand::release(name, 1, 0, &bare).doubtful(may_repeat));
         assert!(again(true) && !again(false), "a claim of the same process that turned up again");
     }
 
@@ -216,15 +216,18 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn a_large_body_is_hashed_in_slices_and_others_have_their_turn() {
-        let verdict = |size: usize, step| Verdict {
+        let verdict = |size: usize, step| SettleCommand {
             claim: ClaimName::new([1; 8], 1),
             part: Part::Bare,
             member: Bytes::from_static(b"7"),
             step,
             body: Some(vec![b'x'; size].into()),
         };
-        let batch =
-            [verdict(3, Move::Confirm), verdict(10 * SLICE, Move::Confirm), verdict(3, Move::Return { at_ms: 0 })];
+        let batch = [
+            verdict(3, SettleOp::Confirm),
+            verdict(10 * SLICE, SettleOp::Confirm),
+            verdict(3, SettleOp::Return { at_ms: 0 }),
+        ];
         let mut hashing = std::pin::pin!(digests(&batch));
         let mut turns = 0;
         let found = loop {

@@ -15,7 +15,7 @@ use crate::error::{Attempted, Error};
 use crate::progress::{ProgressWatch, Unwatched, ended};
 use crate::session::Queue;
 use delaybridge_jobs::{Due, NewJob, Topic};
-use delaybridge_ledger::claims::{Body, ClaimName, ClaimReply, ClaimRequest, Element, Move, Verdict, Writer};
+use delaybridge_ledger::claims::{Body, ClaimName, ClaimReply, ClaimRequest, Element, SettleCommand, SettleOp, Writer};
 use delaybridge_ledger::{Answer, BATCH_BYTES, Hints, Place, Show, redis_now_ms};
 use delaybridge_source::NoPayload;
 
@@ -157,10 +157,10 @@ async fn claim_moved(
             }
             PoolAction::Deleted => {
                 done.deleted += 1;
-                verdicts.push(verdict(claim, &element, Move::Confirm));
+                verdicts.push(verdict(claim, &element, SettleOp::Confirm));
             }
             PoolAction::Later => {
-                verdicts.push(verdict(claim, &element, Move::Return { at_ms: element.header().time_ms }))
+                verdicts.push(verdict(claim, &element, SettleOp::Return { at_ms: element.header().time_ms }))
             }
             PoolAction::Leave => {
                 done.left += 1;
@@ -174,7 +174,7 @@ async fn claim_moved(
     for (((place, element), copy), body) in copied.into_iter().zip(added).zip(bodies) {
         if is_copy(jobs, &copy, &body).await.map_err(|error| failed(&attempt(done), &error))? {
             copies.push((verdicts.len(), copy));
-            verdicts.push(verdict(claim, &element, Move::Confirm));
+            verdicts.push(verdict(claim, &element, SettleOp::Confirm));
         } else {
             done.left += 1;
             verdicts.push(aside(claim, place, &element, now_ms));
@@ -197,19 +197,19 @@ async fn claim_moved(
     Ok(())
 }
 
-fn verdict(claim: ClaimName, element: &Element, step: Move) -> Verdict {
+fn verdict(claim: ClaimName, element: &Element, step: SettleOp) -> SettleCommand {
     let body = element.body_bytes().cloned();
-    Verdict { claim, part: element.part(), member: element.member.clone(), step, body }
+    SettleCommand { claim, part: element.part(), member: element.member.clone(), step, body }
 }
 
 /// To the retry set, under a header that no other entry has.
-fn aside(claim: ClaimName, place: usize, element: &Element, now_ms: i64) -> Verdict {
+fn aside(claim: ClaimName, place: usize, element: &Element, now_ms: i64) -> SettleCommand {
     let mut header = element.header();
     if element.header.is_none() {
         let place = u32::try_from(place + 1).unwrap_or(u32::MAX);
         header.writer = Writer { owner: claim.owner, claim: claim.number, place };
     }
-    verdict(claim, element, Move::Release { header, at_ms: now_ms + ASIDE_MS })
+    verdict(claim, element, SettleOp::Release { header, at_ms: now_ms + ASIDE_MS })
 }
 
 fn copy_of(queue: &Queue, element: &mut Element, most: u64) -> PoolAction {

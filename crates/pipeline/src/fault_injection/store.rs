@@ -11,11 +11,11 @@ use super::lie::Lie;
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::claims::{
-    Answer, Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Move, Settled,
-    TakeOverReply, TakeOverRequest, Verdict, Whole,
+    Answer, Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, SettleCommand,
+    SettleOp, Settled, TakeOverReply, TakeOverRequest, Whole,
 };
 use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
-use delaybridge_source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Store, Unannounced};
+use delaybridge_source::store::{Call, Claims, InFlight, QueueServer, Rescued, Scheduled, Store, Unannounced};
 use delaybridge_source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
 
 /// A store that changes what it is asked to do, or what has come of it.
@@ -102,7 +102,7 @@ impl Claims for LyingStore {
 
     fn settle<'a>(
         &'a self,
-        batch: &'a [Verdict],
+        batch: &'a [SettleCommand],
         push_to: Option<&'a Bytes>,
         dead_max_len: Option<u64>,
     ) -> Call<'a, Settled> {
@@ -110,14 +110,17 @@ impl Claims for LyingStore {
             let mut written = Vec::with_capacity(batch.len());
             for verdict in batch {
                 let step = match (self.lie, &verdict.step) {
-                    (Lie::AckOnDrop, Move::Release { .. }) | (Lie::SwallowedRetry, Move::Retry { .. }) => Move::Confirm,
+                    (Lie::AckOnDrop, SettleOp::Release { .. }) | (Lie::SwallowedRetry, SettleOp::Retry { .. }) => {
+                        SettleOp::Confirm
+                    }
                     (_, step) => step.clone(),
                 };
-                written.push(Verdict { claim: self.name(verdict.claim), step, ..verdict.clone() });
+                written.push(SettleCommand { claim: self.name(verdict.claim), step, ..verdict.clone() });
             }
-            let is_said = |verdict: &Verdict| match self.lie {
+            let is_said = |verdict: &SettleCommand| match self.lie {
                 Lie::ForgottenAtShutdown => {
-                    !self.stopping.is_cancelled() || matches!(verdict.step, Move::Confirm | Move::Progress { .. })
+                    !self.stopping.is_cancelled()
+                        || matches!(verdict.step, SettleOp::Confirm | SettleOp::Progress { .. })
                 }
                 _ => true,
             };
@@ -158,7 +161,7 @@ impl Claims for LyingStore {
 
 impl Store for LyingStore {
     forward! {
-        fn home(&self) -> &'a dyn Home;
+        fn home(&self) -> &'a dyn QueueServer;
         fn stats(&self) -> Call<'a, Stats>;
         fn poll(&self, now_ms: i64, ahead: Duration) -> Vec<Read>;
         fn unannounced(&self) -> Option<Unannounced>;

@@ -9,7 +9,7 @@
 use crate::claim::record::{Claim, ClaimDifferences, takes_neighbours_along};
 use crate::leases::Leases;
 use crate::queue::Queue;
-use delaybridge_ledger::claims::{Element, Move, Verdict};
+use delaybridge_ledger::claims::{Element, SettleCommand, SettleOp};
 use delaybridge_link::History;
 use delaybridge_source::StoreError;
 use delaybridge_telemetry::labels::Wakeup;
@@ -76,18 +76,18 @@ async fn compare(queue: &Queue, claim: &Claim) -> Result<(), StoreError> {
 }
 
 /// The verdicts on elements that are under the name of a claim again.
-fn verdicts(claim: &Claim, confirmed: &[Element], back: &[Element]) -> Vec<Verdict> {
-    let again = confirmed.iter().map(|element| Verdict {
+fn verdicts(claim: &Claim, confirmed: &[Element], back: &[Element]) -> Vec<SettleCommand> {
+    let again = confirmed.iter().map(|element| SettleCommand {
         claim: claim.name,
         part: element.part(),
         member: element.member.clone(),
-        step: Move::Confirm,
+        step: SettleOp::Confirm,
         body: element.body_bytes().cloned(),
     });
     // Behind the places of the claim, so that no header of it is like one of these.
     let places = claim.elements.len()..;
     let back = places
         .zip(back)
-        .map(|(place, element)| Verdict::release(claim.name, claim.name.number, place, element).doubtful(true));
+        .map(|(place, element)| SettleCommand::release(claim.name, claim.name.number, place, element).doubtful(true));
     again.chain(back).collect()
 }

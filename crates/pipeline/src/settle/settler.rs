@@ -14,7 +14,7 @@ use crate::settle::singles::{self, After, Settling, SettlingKind};
 use crate::settle::verdict::{ReleaseCause, Verdict};
 use crate::settle::wholes::{self, Complete, OneByOne};
 use crate::tail;
-use delaybridge_ledger::claims::{Element, Header, Move};
+use delaybridge_ledger::claims::{Element, Header, SettleOp};
 
 /// The verdicts of one queue.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Settler {
         let confirm = |place| Settling {
             claim: claim.clone(),
             place,
-            step: Move::Confirm,
+            step: SettleOp::Confirm,
             what: SettlingKind::Confirmed { resent },
         };
         self.add(|state| state.singles.extend(places.into_iter().map(confirm)))
@@ -144,7 +144,7 @@ impl Settler {
         let Some(mut noted) = Element::entry(element.under(&header), element.score_ms) else { return false };
         noted.body = element.body.clone();
         let what = SettlingKind::Progress { element: noted, reply };
-        let step = Move::Progress { header };
+        let step = SettleOp::Progress { header };
         self.push(Settling { claim: claim.clone(), place, step, what });
         answer.await.unwrap_or(false)
     }

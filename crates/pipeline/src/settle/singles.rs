@@ -13,7 +13,7 @@ use crate::settle::verdict::{ReleaseCause, Verdict};
 use crate::tail;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_ledger::claims::{Element, Move, Verdict as Written};
+use delaybridge_ledger::claims::{Element, SettleCommand, SettleOp};
 use delaybridge_ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
 use delaybridge_telemetry::labels::Wakeup;
 
@@ -25,7 +25,7 @@ pub(super) struct Settling {
     /// The place of the element in the claim.
     pub(super) place: usize,
     /// The move; it follows from what is settled.
-    pub(super) step: Move,
+    pub(super) step: SettleOp,
     pub(super) what: SettlingKind,
 }
 
@@ -114,12 +114,12 @@ pub(super) async fn write(leases: &Leases, batch: Vec<Settling>) -> Vec<After> {
 }
 
 /// The moves of these verdicts, on the elements as they are known now.
-fn moves(batch: &[Settling]) -> Vec<Written> {
+fn moves(batch: &[Settling]) -> Vec<SettleCommand> {
     let written = |settling: &Settling| {
         // A claim has each of its places.
         let (part, member) = settling.claim.member(settling.place)?;
         let body = settling.claim.elements.get(settling.place).and_then(|element| element.body_bytes().cloned());
-        Some(Written { claim: settling.claim.name, part, member, step: settling.step.clone(), body })
+        Some(SettleCommand { claim: settling.claim.name, part, member, step: settling.step.clone(), body })
     };
     batch.iter().filter_map(written).collect()
 }

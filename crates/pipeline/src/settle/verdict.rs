@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_ledger::claims::{Header, Move};
+use delaybridge_ledger::claims::{Header, SettleOp};
 use delaybridge_link::Side;
 use delaybridge_telemetry::labels::{DeadReason, ReleaseReason};
 
@@ -114,22 +114,23 @@ impl Verdict {
 
     /// The move of the settle script that writes this verdict about an element with this header. `letter` makes the fields of a dead letter,
     /// and is called for [`Verdict::Dead`] only.
-    pub fn step(&self, header: &Header, letter: impl FnOnce(&Death) -> Vec<(&'static str, Bytes)>) -> Move {
+    pub fn step(&self, header: &Header, letter: impl FnOnce(&Death) -> Vec<(&'static str, Bytes)>) -> SettleOp {
         match self {
-            Verdict::Confirm | Verdict::Gone => Move::Confirm,
-            Verdict::Return { at_ms } => Move::Return { at_ms: *at_ms },
-            Verdict::Push { side, body } => Move::Push { side: *side, body: body.clone() },
+            Verdict::Confirm | Verdict::Gone => SettleOp::Confirm,
+            Verdict::Return { at_ms } => SettleOp::Return { at_ms: *at_ms },
+            Verdict::Push { side, body } => SettleOp::Push { side: *side, body: body.clone() },
             Verdict::Retry { after, counted, class, code } => {
                 let mut header = header.clone();
                 header.attempts = header.attempts.saturating_add((*counted).into());
                 header.set_failure(*class, code);
-                Move::Retry { header, delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
+                SettleOp::Retry { header, delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
             }
-            Verdict::Dead(death) => Move::Dead { fields: letter(death) },
-            Verdict::Release { why: ReleaseCause::Destination { after } } => {
-                Move::Retry { header: header.clone(), delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
-            }
-            Verdict::Release { .. } => Move::Release { at_ms: header.time_ms, header: header.clone() },
+            Verdict::Dead(death) => SettleOp::Dead { fields: letter(death) },
+            Verdict::Release { why: ReleaseCause::Destination { after } } => SettleOp::Retry {
+                header: header.clone(),
+                delay_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+            },
+            Verdict::Release { .. } => SettleOp::Release { at_ms: header.time_ms, header: header.clone() },
         }
     }
 }
@@ -185,7 +186,9 @@ mod tests {
         for (counted, attempts) in [(true, 3), (false, 2)] {
             let after = Duration::from_millis(250);
             let verdict = Verdict::Retry { after, counted, class: Class::Transient, code: "CODE" };
-            let Move::Retry { header, delay_ms } = verdict.step(&header(), no_letter) else { panic!("{verdict:?}") };
+            let SettleOp::Retry { header, delay_ms } = verdict.step(&header(), no_letter) else {
+                panic!("{verdict:?}")
+            };
             assert_eq!((header.attempts, delay_ms), (attempts, 250));
             assert_eq!(
                 (header.class, header.code(), &header.confirmed[..]),
@@ -203,7 +206,7 @@ mod tests {
             ReleaseCause::Backpressure { sink: 0 },
         ] {
             let step = Verdict::Release { why }.step(&header(), no_letter);
-            let Move::Release { header, at_ms } = step else { panic!("{step:?}") };
+            let SettleOp::Release { header, at_ms } = step else { panic!("{step:?}") };
             assert_eq!((header.attempts, header.class, at_ms), (2, None, 1_000));
         }
     }
@@ -212,18 +215,19 @@ mod tests {
     fn an_element_whose_destination_is_in_trouble_comes_back_later_and_uncounted() {
         let why = ReleaseCause::Destination { after: Duration::from_secs(7) };
         let step = Verdict::Release { why }.step(&header(), no_letter);
-        let Move::Retry { header, delay_ms } = step else { panic!("{step:?}") };
+        let SettleOp::Retry { header, delay_ms } = step else { panic!("{step:?}") };
         assert_eq!((header.attempts, header.class, delay_ms), (2, None, 7_000));
     }
 
     #[test]
     fn what_leaves_redis_has_no_header() {
-        assert!(matches!(Verdict::Confirm.step(&header(), no_letter), Move::Confirm));
+        assert!(matches!(Verdict::Confirm.step(&header(), no_letter), SettleOp::Confirm));
         let push = Verdict::Push { side: Side::Left, body: Bytes::from_static(b"body") };
-        assert!(matches!(push.step(&header(), no_letter), Move::Push { side: Side::Left, body } if body == "body"));
+        assert!(matches!(push.step(&header(), no_letter), SettleOp::Push { side: Side::Left, body } if body == "body"));
         let failure = Failure::new(Class::MessagePermanent, "junk", "fits no layout");
         let dead = Verdict::Dead(Death::without_sink(DeadReason::Junk, failure));
-        let Move::Dead { fields } = dead.step(&header(), |death| vec![(death.reason.as_str(), Bytes::new())]) else {
+        let SettleOp::Dead { fields } = dead.step(&header(), |death| vec![(death.reason.as_str(), Bytes::new())])
+        else {
             panic!("{dead:?}")
         };
         assert_eq!(fields[0].0, "junk");

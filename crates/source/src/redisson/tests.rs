@@ -9,7 +9,7 @@ use super::layout::{self, Layout};
 use super::{ListCleanup, RedissonSource, SCRIPTS_ON_TEST_CLOCK};
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::redis::RedisServer;
-use delaybridge_ledger::store::{Server, Store};
+use delaybridge_ledger::store::{RedisReads, Store};
 use delaybridge_ledger::{Activity, Ledger, Score, Use};
 use delaybridge_link::Side;
 use delaybridge_testing::memory::MemoryRig;
@@ -66,7 +66,7 @@ impl Rig for RedissonRig {
         Arc::new(self.rescuer.store(self.source.clone(), A))
     }
 
-    fn server(&self) -> Arc<dyn Server> {
+    fn server(&self) -> Arc<dyn RedisReads> {
         Arc::new(RedisServer::new(&self.daemon.redis))
     }
 

@@ -8,7 +8,7 @@ use super::queue::Queue;
 use super::replica::Saved;
 use super::server::{MemoryServer, MemoryStore};
 use delaybridge_ledger::StoreError;
-use delaybridge_ledger::claims::{ClaimName, Element, Verdict};
+use delaybridge_ledger::claims::{ClaimName, Element, SettleCommand};
 use delaybridge_link::{Durability, NoAnswer, Shortfall};
 
 /// The replicas that a claim has to reach.
@@ -102,7 +102,7 @@ impl MemoryStore {
             self.server.0.replica.lag.lock().as_mut().map(VecDeque::clear);
             return Ok(());
         }
-        let back = |(at, element)| Verdict::release(name, name.number, at, element).doubtful(may_repeat);
+        let back = |(at, element)| SettleCommand::release(name, name.number, at, element).doubtful(may_repeat);
         let back: Vec<_> = elements.enumerate().map(back).collect();
         let gone_back = self.call(None, |queue, now_ms| queue.settle(&back, None, None, now_ms)).await;
         gone_back.map_err(|_| unfinished())?;

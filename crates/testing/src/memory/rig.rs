@@ -10,7 +10,7 @@ use super::{MemoryServer, MemoryStore, Saved, element};
 use crate::store::{A, LIST, Parts, Places, Rig};
 use delaybridge_core::clock::{Followed, follow_tokio};
 use delaybridge_core::message::MessageId;
-use delaybridge_ledger::store::{Server, Store};
+use delaybridge_ledger::store::{RedisReads, Store};
 
 /// A queue in memory, on paused time.
 pub struct MemoryRig {
@@ -44,7 +44,7 @@ impl Rig for MemoryRig {
         self.store(A)
     }
 
-    fn server(&self) -> Arc<dyn Server> {
+    fn server(&self) -> Arc<dyn RedisReads> {
         Arc::new(self.server.clone())
     }
 

@@ -15,7 +15,7 @@ use super::queue::Queue;
 use super::replica::{Replica, Saved};
 use delaybridge_core::clock::{Instant, RedisClock};
 use delaybridge_ledger::claims::{ClaimName, Element};
-use delaybridge_ledger::store::{Call, Home, Server};
+use delaybridge_ledger::store::{Call, QueueServer, RedisReads};
 use delaybridge_ledger::{DeadLetter, Pause, Subject};
 use delaybridge_ledger::{Read, StoreError, millis};
 use delaybridge_link::{History, NoAnswer};
@@ -209,7 +209,7 @@ impl MemoryServer {
     }
 }
 
-impl Home for MemoryStore {
+impl QueueServer for MemoryStore {
     fn ready(&self) -> BoxFuture<'_, ()> {
         self.server.ready().boxed()
     }
@@ -239,7 +239,7 @@ impl Home for MemoryStore {
     }
 }
 
-impl Server for MemoryServer {
+impl RedisReads for MemoryServer {
     fn is_up(&self) -> bool {
         *self.0.up.borrow()
     }

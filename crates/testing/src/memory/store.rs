@@ -9,14 +9,14 @@ use super::element::open;
 use super::server::{MemoryStore, Op};
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::claims::Element;
-use delaybridge_ledger::store::{Call, Home, Rescued, Scheduled, Store, Unannounced};
+use delaybridge_ledger::store::{Call, QueueServer, Rescued, Scheduled, Store, Unannounced};
 use delaybridge_ledger::{
     Announcement, BATCH_ENTRIES, DeadLetter, Depths, Forwarder, Order, Pauses, Read, Score, Stats, Subject,
     UpkeepRequest, UpkeepState, Upkept, millis,
 };
 
 impl Store for MemoryStore {
-    fn home(&self) -> &dyn Home {
+    fn home(&self) -> &dyn QueueServer {
         self
     }
 

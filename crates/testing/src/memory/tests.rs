@@ -8,8 +8,8 @@ use super::*;
 use crate::store::walk::Walk;
 use crate::store::{self as contract, A, Mine, Rig, id, seeds};
 use crate::store_contract_tests;
-use delaybridge_ledger::claims::{ClaimReply, Move};
-use delaybridge_ledger::store::{Claims, Server};
+use delaybridge_ledger::claims::{ClaimReply, SettleOp};
+use delaybridge_ledger::store::{Claims, RedisReads};
 use delaybridge_ledger::{Answer, StoreError};
 
 mod the_contract {
@@ -65,7 +65,7 @@ async fn a_fault_hits_one_call_and_says_whether_it_ran() {
 
     let found = store.contents(contract::name(A, 3)).await.expect("the server reads").elements;
     let mine = Mine::all(contract::name(A, 3), found);
-    let batch = [mine[0].verdict(Move::Confirm)];
+    let batch = [mine[0].verdict(SettleOp::Confirm)];
     rig.server.fail(Op::Settle, [Fault::ReplyLost]);
     assert!(unknown(&store.settle(&batch, None, None).await.expect_err("its reply was lost")));
     assert_eq!(contract::settle(&rig, &batch).await, [Answer::NotMine]);

@@ -126,7 +126,7 @@ pub async fn a_claim_that_is_sent_twice_does_nothing_the_second_time(mut rig: im
     offer(&mut rig, [1]).await;
     let mine = take_one(&rig, A, 1).await;
     send_again(&mut rig, A).await;
-    assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
+    assert_eq!(settle_one(&rig, &mine, SettleOp::Confirm).await, Answer::Done);
     for due in [2..3, 3..6] {
         offer(&mut rig, due).await;
         send_again(&mut rig, A).await;
@@ -138,7 +138,7 @@ pub async fn a_claim_that_is_sent_twice_does_nothing_the_second_time(mut rig: im
     send_again(&mut rig, B).await;
     // Not even after everything in it has been settled.
     for mine in &mine[1..] {
-        assert_eq!(settle_one(&rig, mine, Move::Confirm).await, Answer::Done);
+        assert_eq!(settle_one(&rig, mine, SettleOp::Confirm).await, Answer::Done);
     }
     send_again(&mut rig, B).await;
 }

@@ -58,13 +58,13 @@ pub async fn an_element_that_came_back_survives_the_confirmation_of_others(mut r
         let step = left.all_steps()[kind].clone();
         assert_eq!(settle_one(&rig, left, step.clone()).await, Answer::Done);
         rig.fall_back().await;
-        assert_eq!(settle_one(&rig, other, Move::Confirm).await, Answer::Done);
+        assert_eq!(settle_one(&rig, other, SettleOp::Confirm).await, Answer::Done);
         let places = rig.places().await;
         assert_eq!(places.of(&left.element.bytes()), ["claimed"], "{step:?}");
         assert_eq!(places.held(left.name).bare.len(), 1, "{step:?}");
         assert!(places.lease(left.name).is_some(), "it is found when its lease is over: {step:?}");
         // The verdict that was forgotten may be written again, and removes it alone.
-        assert_eq!(settle_one(&rig, left, Move::Confirm).await, Answer::Done);
+        assert_eq!(settle_one(&rig, left, SettleOp::Confirm).await, Answer::Done);
     }
 }
 
@@ -88,7 +88,7 @@ pub async fn a_claim_that_holds_something_is_not_buried(mut rig: impl Rig) {
     let names = three_claims(&mut rig).await.map(|whole| whole.name);
     offer(&mut rig, [20]).await;
     let mine = take_one(&rig, A, 4).await;
-    assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
+    assert_eq!(settle_one(&rig, &mine, SettleOp::Confirm).await, Answer::Done);
     rig.advance(LEASE * 2).await;
     let held = rig.places().await.claims;
     let kept = bury(&rig, rig.now_ms() - 1, &[&names[..2], &[mine.name], &names[2..]].concat()).await;

@@ -31,7 +31,7 @@ pub async fn a_claimed_element_is_what_was_written(mut rig: impl Rig) {
     assert_eq!((bytes(&again), open(&rig, &again)), (elements, ids));
     for mine in &again {
         assert_eq!(mine.element.part(), Part::Entries);
-        assert_eq!(settle_one(&rig, mine, Move::Confirm).await, Answer::Done);
+        assert_eq!(settle_one(&rig, mine, SettleOp::Confirm).await, Answer::Done);
         assert!(rig.places().await.of(&mine.element.bytes()).is_empty());
     }
 }

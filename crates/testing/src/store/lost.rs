@@ -36,7 +36,8 @@ pub async fn a_claim_with_a_lost_reply_is_found_by_its_name(mut rig: impl Rig) {
     assert_eq!(found, sorted(claimed), "entries first, each part in its order");
     assert_eq!(rig.places().await.lease(lost.name), Some(rig.now_ms() + 10_000));
     assert_eq!(find(&rig, lost.name).await, Some(found.clone()), "as often as it is asked for");
-    let verdicts: Vec<_> = Mine::all(lost.name, found).into_iter().map(|mine| mine.verdict(Move::Confirm)).collect();
+    let verdicts: Vec<_> =
+        Mine::all(lost.name, found).into_iter().map(|mine| mine.verdict(SettleOp::Confirm)).collect();
     assert_eq!(settle(&rig, &verdicts).await, [Answer::Done; 5]);
     assert_eq!(find(&rig, lost.name).await, Some(vec![]), "the name outlives what it held");
 }

@@ -1,4 +1,4 @@
-//! The contract of [`Claims`](delaybridge_ledger::store::Claims), [`Store`] and [`Server`], as tests that every implementation passes:
+//! The contract of [`Claims`](delaybridge_ledger::store::Claims), [`Store`] and [`RedisReads`], as tests that every implementation passes:
 //! see the traits' prose.
 //!
 //! An implementation brings a [`Rig`]: a queue that other clients fill, a look into its places, and a clock in the hand of
@@ -30,10 +30,10 @@ use bytes::Bytes;
 
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::claims::{
-    ClaimName, ClaimReply, ClaimRequest, Claimed, Element, Header, Move, Part, TakeOverReply, TakeOverRequest, Verdict,
-    Writer,
+    ClaimName, ClaimReply, ClaimRequest, Claimed, Element, Header, Part, SettleCommand, SettleOp, TakeOverReply,
+    TakeOverRequest, Writer,
 };
-use delaybridge_ledger::store::{Server, Store};
+use delaybridge_ledger::store::{RedisReads, Store};
 use delaybridge_ledger::{Answer, DeadLetter, Hints};
 use delaybridge_link::Side;
 
@@ -64,7 +64,7 @@ pub trait Rig {
         LIST
     }
     /// The server of the queue.
-    fn server(&self) -> Arc<dyn Server>;
+    fn server(&self) -> Arc<dyn RedisReads>;
     /// An element with this id and payload.
     fn element(&self, id: MessageId, payload: &[u8]) -> Bytes;
     /// The server's time in ms.
@@ -177,44 +177,44 @@ impl Mine {
     }
 
     /// The verdict that it is tried again after this time, with one attempt more.
-    pub fn retry(&self, delay: Duration) -> Move {
+    pub fn retry(&self, delay: Duration) -> SettleOp {
         let mut header = self.header();
         header.attempts += 1;
-        Move::Retry { header, delay_ms: delay.as_millis() as u64 }
+        SettleOp::Retry { header, delay_ms: delay.as_millis() as u64 }
     }
 
     /// The verdict that it goes back to its due time.
-    pub fn release(&self) -> Move {
+    pub fn release(&self) -> SettleOp {
         let header = self.header();
-        Move::Release { at_ms: header.time_ms, header }
+        SettleOp::Release { at_ms: header.time_ms, header }
     }
 
     /// The verdict that a sink has confirmed it.
-    pub fn progress(&self, sink: u64) -> Move {
+    pub fn progress(&self, sink: u64) -> SettleOp {
         let mut header = self.header();
         header.confirm(sink);
-        Move::Progress { header }
+        SettleOp::Progress { header }
     }
 
     /// The verdict that it is dead.
-    pub fn dead(&self) -> Move {
-        Move::Dead { fields: vec![("id", Bytes::from_static(b"x")), ("element", self.element.bytes())] }
+    pub fn dead(&self) -> SettleOp {
+        SettleOp::Dead { fields: vec![("id", Bytes::from_static(b"x")), ("element", self.element.bytes())] }
     }
 
     /// The verdict that its bytes are pushed.
-    pub fn push(&self) -> Move {
-        Move::Push { side: Side::Right, body: self.element.bytes() }
+    pub fn push(&self) -> SettleOp {
+        SettleOp::Push { side: Side::Right, body: self.element.bytes() }
     }
 
     /// One verdict of each kind.
-    pub fn all_steps(&self) -> [Move; 6] {
-        [Move::Confirm, self.retry(ms(5)), self.release(), self.progress(7), self.dead(), self.push()]
+    pub fn all_steps(&self) -> [SettleOp; 6] {
+        [SettleOp::Confirm, self.retry(ms(5)), self.release(), self.progress(7), self.dead(), self.push()]
     }
 
     /// A verdict on it.
-    pub fn verdict(&self, step: Move) -> Verdict {
+    pub fn verdict(&self, step: SettleOp) -> SettleCommand {
         let body = self.element.body_bytes().cloned();
-        Verdict { claim: self.name, part: self.element.part(), member: self.element.member.clone(), step, body }
+        SettleCommand { claim: self.name, part: self.element.part(), member: self.element.member.clone(), step, body }
     }
 }
 
@@ -318,14 +318,14 @@ pub fn bytes<'a>(mine: impl IntoIterator<Item = &'a Mine>) -> Vec<Bytes> {
 }
 
 /// Writes verdicts.
-pub async fn settle(rig: &impl Rig, batch: &[Verdict]) -> Vec<Answer> {
+pub async fn settle(rig: &impl Rig, batch: &[SettleCommand]) -> Vec<Answer> {
     let settled = rig.store(A).settle(batch, Some(&LIST), None).await.expect("the server settles");
     assert!(batch.is_empty() || settled.now_ms == rig.now_ms(), "{settled:?}");
     settled.answers
 }
 
 /// Writes one verdict.
-pub async fn settle_one(rig: &impl Rig, mine: &Mine, step: Move) -> Answer {
+pub async fn settle_one(rig: &impl Rig, mine: &Mine, step: SettleOp) -> Answer {
     let answers = settle(rig, &[mine.verdict(step)]).await;
     assert_eq!(answers.len(), 1);
     answers[0]

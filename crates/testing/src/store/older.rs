@@ -64,7 +64,7 @@ impl Walk {
             let request = request(A, self.number());
             mine.extend(Mine::all(request.name, claim(rig, &request).await.elements));
             for mine in mine {
-                let what = self.write(rig, &mine, Move::Confirm).await.expect("the server settles");
+                let what = self.write(rig, &mine, SettleOp::Confirm).await.expect("the server settles");
                 self.log.push(what);
             }
         }

@@ -49,7 +49,7 @@ pub async fn one_process_delivers_in_order(mut rig: impl Rig) {
     assert_eq!(elements.len(), 2);
 
     // What went back goes first, and nothing else before all of it.
-    let back = |(at, element)| Verdict::release(name(A, 1).taken_over_by([B; 8], 4), 4, at, element);
+    let back = |(at, element)| SettleCommand::release(name(A, 1).taken_over_by([B; 8], 4), 4, at, element);
     let back: Vec<_> = elements.iter().enumerate().map(back).collect();
     b.settle(&back, None, None).await.expect("the verdicts are written");
     for (number, rotation) in (5..).zip(0..2) {

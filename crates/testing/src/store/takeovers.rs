@@ -13,7 +13,7 @@ async fn expired_claim(rig: &mut impl Rig) -> Vec<Mine> {
     let noted = mine.pop().expect("an element");
     assert_eq!(settle_one(rig, &noted, noted.progress(7)).await, Answer::Done);
     let member = noted.element.under(&match noted.progress(7) {
-        Move::Progress { header } => header,
+        SettleOp::Progress { header } => header,
         _ => unreachable!("progress"),
     });
     let score_ms = noted.element.score_ms;
@@ -44,7 +44,7 @@ pub async fn a_whole_claim_is_taken_over(mut rig: impl Rig) {
     let places = rig.places().await;
     assert_eq!((places.held(request.new), places.held(name(A, 2))), (old, Parts::default()));
     assert_eq!((places.lease(request.new), places.lease(name(A, 2))), (Some(rig.now_ms() + 10_000), None));
-    let verdicts: Vec<_> = taken.iter().map(|mine| mine.verdict(Move::Confirm)).collect();
+    let verdicts: Vec<_> = taken.iter().map(|mine| mine.verdict(SettleOp::Confirm)).collect();
     assert_eq!(settle(&rig, &verdicts).await, [Answer::Done; 5]);
 }
 
@@ -128,7 +128,7 @@ pub async fn nothing_is_taken_over_from_a_claim_that_lives_or_is_gone_or_empty(m
         assert!(matches!(reply, TakeOverReply::Nothing { now_ms } if now_ms == rig.now_ms()), "{old}: {reply:?}");
         assert_eq!(rig.places().await, before, "{old}");
     }
-    settle_one(&rig, &mine, Move::Confirm).await;
+    settle_one(&rig, &mine, SettleOp::Confirm).await;
     rig.advance(ms(1)).await;
     assert_eq!(rig.places().await.leases.len(), 1);
     let reply = reply(&rig, &takeover(name(A, 1), B, 1)).await;
@@ -149,7 +149,7 @@ pub async fn a_takeover_that_is_late_or_sent_twice_does_nothing(mut rig: impl Ri
         let (taken, _) = take_over(&rig, &request).await;
         for settled in [false, true] {
             if settled {
-                let all: Vec<_> = taken.iter().map(|mine| mine.verdict(Move::Confirm)).collect();
+                let all: Vec<_> = taken.iter().map(|mine| mine.verdict(SettleOp::Confirm)).collect();
                 settle(&rig, &all).await;
             }
             let before = rig.places().await;
@@ -175,5 +175,5 @@ pub async fn who_lost_a_claim_can_do_nothing_to_it(mut rig: impl Rig) {
     let whole = [Whole { name: name(A, 2), bare: 3, entries: 2 }];
     assert_eq!(store.confirm(&whole).await.expect("the server answers"), [Confirmed::Gone]);
     assert_eq!(rig.places().await, before);
-    assert_eq!(settle_one(&rig, &taken[0], Move::Confirm).await, Answer::Done);
+    assert_eq!(settle_one(&rig, &taken[0], SettleOp::Confirm).await, Answer::Done);
 }

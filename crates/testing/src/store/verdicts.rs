@@ -78,7 +78,7 @@ pub async fn progress_gives_an_element_a_header_and_the_lease_runs_on(mut rig: i
     // From the bare elements to the entries, and from one entry to the next.
     for sink in [42, 43] {
         let step = mine.progress(sink);
-        let Move::Progress { header } = &step else { unreachable!("progress") };
+        let SettleOp::Progress { header } = &step else { unreachable!("progress") };
         let noted = Element::entry(mine.element.under(header), due_ms).expect("an entry");
         for expected in [Answer::Done, Answer::Already] {
             assert_eq!(settle_one(&rig, &mine, step.clone()).await, expected);
@@ -87,7 +87,7 @@ pub async fn progress_gives_an_element_a_header_and_the_lease_runs_on(mut rig: i
             let expected = Parts { bare: vec![], entries: vec![(due_ms, noted.member.clone())] };
             assert_eq!(places.held(name(A, 1)), expected);
         }
-        assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::NotMine, "the old member");
+        assert_eq!(settle_one(&rig, &mine, SettleOp::Confirm).await, Answer::NotMine, "the old member");
         mine.element = noted;
     }
     assert_eq!((mine.element.bytes(), mine.element.header().confirmed), (element, vec![42, 43]));
@@ -95,7 +95,7 @@ pub async fn progress_gives_an_element_a_header_and_the_lease_runs_on(mut rig: i
     for _ in 0..2 {
         assert_eq!(settle_one(&rig, &mine, mine.progress(43)).await, Answer::Done);
     }
-    assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
+    assert_eq!(settle_one(&rig, &mine, SettleOp::Confirm).await, Answer::Done);
     assert!(rig.places().await.claims.is_empty());
 }
 
@@ -121,7 +121,7 @@ pub async fn a_push_happens_once(mut rig: impl Rig) {
     for (mine, side) in mine.iter().zip([Side::Right, Side::Right, Side::Left]) {
         let body = open(&rig, std::slice::from_ref(mine)).remove(0).1.expect("a payload");
         for expected in [Answer::Done, Answer::NotMine] {
-            let step = Move::Push { side, body: body.clone() };
+            let step = SettleOp::Push { side, body: body.clone() };
             assert_eq!(settle_one(&rig, mine, step).await, expected);
         }
     }
@@ -143,7 +143,7 @@ pub async fn a_push_to_what_is_no_list_changes_nothing(mut rig: impl Rig) {
 pub async fn each_verdict_of_a_batch_has_its_answer(mut rig: impl Rig) {
     let elements = offer(&mut rig, 0..7).await;
     let mine = take(&rig, A, 1).await;
-    assert_eq!(settle_one(&rig, &mine[6], Move::Confirm).await, Answer::Done);
+    assert_eq!(settle_one(&rig, &mine[6], SettleOp::Confirm).await, Answer::Done);
     let steps = |n: usize| mine[n].all_steps()[n.min(5)].clone();
     let batch: Vec<_> = (0..7).map(|n| mine[n].verdict(steps(n))).collect();
     use Answer::{Already, Done, NotMine};
@@ -179,12 +179,12 @@ pub async fn a_verdict_names_the_claim_and_the_part(mut rig: impl Rig) {
     offer(&mut rig, [1]).await;
     let mine = take_one(&rig, A, 1).await;
     let before = rig.places().await;
-    let right = mine.verdict(Move::Confirm);
+    let right = mine.verdict(SettleOp::Confirm);
     let wrong = [
-        Verdict { claim: name(A, 2), ..right.clone() },
-        Verdict { claim: name(A, 1).taken_over_by([A; 8], 1), ..right.clone() },
-        Verdict { part: Part::Entries, ..right.clone() },
-        Verdict { member: Bytes::from_static(b"another"), ..right.clone() },
+        SettleCommand { claim: name(A, 2), ..right.clone() },
+        SettleCommand { claim: name(A, 1).taken_over_by([A; 8], 1), ..right.clone() },
+        SettleCommand { part: Part::Entries, ..right.clone() },
+        SettleCommand { member: Bytes::from_static(b"another"), ..right.clone() },
     ];
     assert_eq!(settle(&rig, &wrong).await, [Answer::NotMine; 4]);
     assert_eq!(rig.places().await, before);
@@ -193,7 +193,7 @@ pub async fn a_verdict_names_the_claim_and_the_part(mut rig: impl Rig) {
 
 pub async fn a_verdict_that_comes_again_after_the_next_claim_does_nothing(mut rig: impl Rig) {
     let element = offer(&mut rig, [1]).await.remove(0);
-    let steps: [fn(&Mine) -> Move; 2] = [|mine| mine.retry(ms(0)), Mine::release];
+    let steps: [fn(&Mine) -> SettleOp; 2] = [|mine| mine.retry(ms(0)), Mine::release];
     for (number, step) in [(1, steps[0]), (3, steps[1])] {
         let mine = take_one(&rig, A, number).await;
         assert_eq!(settle_one(&rig, &mine, step(&mine)).await, Answer::Done);

@@ -47,7 +47,7 @@ pub struct Walk {
     /// Owners confirm claims by their names whatever has left them: a planted fault.
     pub careless: bool,
     /// The last verdict.
-    last: Option<(Mine, Move)>,
+    last: Option<(Mine, SettleOp)>,
     pub(super) log: Vec<String>,
 }
 
@@ -199,7 +199,7 @@ impl Walk {
             return Ok("nothing to settle".to_owned());
         };
         let step = match self.rng.u8(0..8) {
-            0 => Move::Confirm,
+            0 => SettleOp::Confirm,
             1 | 2 => mine.retry(ms(self.rng.u64(0..400))),
             3 | 4 => mine.release(),
             5 => mine.dead(),
@@ -217,32 +217,32 @@ impl Walk {
         }
     }
 
-    pub(super) async fn write(&mut self, rig: &impl Rig, mine: &Mine, step: Move) -> Step {
+    pub(super) async fn write(&mut self, rig: &impl Rig, mine: &Mine, step: SettleOp) -> Step {
         let word = match &step {
-            Move::Confirm => "confirm",
-            Move::Retry { .. } => "retry",
-            Move::Release { .. } => "release",
-            Move::Progress { .. } => "progress",
-            Move::Dead { .. } => "dead",
-            Move::Push { .. } => "push",
-            Move::Return { .. } => "return",
+            SettleOp::Confirm => "confirm",
+            SettleOp::Retry { .. } => "retry",
+            SettleOp::Release { .. } => "release",
+            SettleOp::Progress { .. } => "progress",
+            SettleOp::Dead { .. } => "dead",
+            SettleOp::Push { .. } => "push",
+            SettleOp::Return { .. } => "return",
         };
         let settled = rig.store(A).settle(&[mine.verdict(step.clone())], Some(&rig.list()), None).await?;
         assert_eq!((settled.now_ms, settled.answers.len()), (rig.now_ms(), 1));
         let answer = settled.answers[0];
         if let Some(belief) = self.beliefs.get_mut(&mine.name) {
             // Whatever the answer is, the verdict was decided.
-            belief.moved |= !matches!(step, Move::Confirm | Move::Progress { .. });
-            if !matches!(step, Move::Progress { .. }) {
+            belief.moved |= !matches!(step, SettleOp::Confirm | SettleOp::Progress { .. });
+            if !matches!(step, SettleOp::Progress { .. }) {
                 belief.held.retain(|held| held.element.bytes() != mine.element.bytes());
             }
         }
         if answer == Answer::Done {
             let end: Option<&[&str]> = match &step {
-                Move::Confirm => Some(&[]),
-                Move::Dead { .. } => Some(&["dead"]),
-                Move::Push { .. } => Some(&["pushed"]),
-                Move::Progress { header } => {
+                SettleOp::Confirm => Some(&[]),
+                SettleOp::Dead { .. } => Some(&["dead"]),
+                SettleOp::Push { .. } => Some(&["pushed"]),
+                SettleOp::Progress { header } => {
                     let noted = Element::entry(mine.element.under(header), mine.element.score_ms).expect("an entry");
                     let noted = Mine { element: noted, ..mine.clone() };
                     if let Some(belief) = self.beliefs.get_mut(&mine.name) {
@@ -252,7 +252,7 @@ impl Walk {
                     self.claimed.push(noted);
                     None
                 }
-                Move::Retry { .. } | Move::Release { .. } | Move::Return { .. } => None,
+                SettleOp::Retry { .. } | SettleOp::Release { .. } | SettleOp::Return { .. } => None,
             };
             self.ends.insert(mine.element.bytes(), end);
         }
@@ -318,7 +318,7 @@ impl Walk {
         if (moved || has_bodies) && !self.careless || end_ms <= rig.now_ms() {
             let mut words = Vec::new();
             for mine in held {
-                words.push(self.write(rig, &mine, Move::Confirm).await?);
+                words.push(self.write(rig, &mine, SettleOp::Confirm).await?);
             }
             return Ok(format!("confirm {name} one by one: {words:?}"));
         }

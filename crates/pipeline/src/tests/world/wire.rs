@@ -15,12 +15,14 @@ use delaybridge_core::clock::{Instant, RedisClock};
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Settled, TakeOverReply,
-    TakeOverRequest, Verdict, Whole,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, SettleCommand, Settled,
+    TakeOverReply, TakeOverRequest, Whole,
 };
 use delaybridge_ledger::{DeadLetter, Forwarder, Order, Pauses, Stats};
 use delaybridge_link::{History, NoAnswer};
-use delaybridge_source::store::{Call, Claims, Home, InFlight, Rescued, Scheduled, Server, Store, Unannounced};
+use delaybridge_source::store::{
+    Call, Claims, InFlight, QueueServer, RedisReads, Rescued, Scheduled, Store, Unannounced,
+};
 use delaybridge_source::{Announcement, NoPayload, Read, StoreError, UpkeepRequest, Upkept};
 use delaybridge_testing::memory::{MemoryServer, MemoryStore};
 
@@ -151,7 +153,7 @@ impl Wire {
         let made = async move {
             let (before, after) = fate.slow;
             pause(before).await;
-            if !Home::is_up(self) {
+            if !QueueServer::is_up(self) {
                 return Err(StoreError::NotSent { address: "memory".into() });
             }
             match fate.lost {
@@ -171,7 +173,7 @@ impl Wire {
             pause(after).await;
             match answer {
                 Ok(_) if fate.lost.is_some() => self.gives_up().await,
-                Ok(_) if !Home::is_up(self) => Err(unknown()),
+                Ok(_) if !QueueServer::is_up(self) => Err(unknown()),
                 answer => answer,
             }
         };
@@ -255,7 +257,7 @@ impl Claims for Wire {
 
     fn settle<'a>(
         &'a self,
-        batch: &'a [Verdict],
+        batch: &'a [SettleCommand],
         push_to: Option<&'a Bytes>,
         dead_max_len: Option<u64>,
     ) -> Call<'a, Settled> {
@@ -295,7 +297,7 @@ impl Claims for Wire {
 }
 
 impl Store for Wire {
-    fn home(&self) -> &dyn Home {
+    fn home(&self) -> &dyn QueueServer {
         self
     }
 
@@ -362,11 +364,11 @@ impl Store for Wire {
     }
 }
 
-impl Home for Wire {
+impl QueueServer for Wire {
     fn ready(&self) -> BoxFuture<'_, ()> {
         let mut up = self.up.subscribe();
         let ready = async move {
-            while !Home::is_up(self) {
+            while !QueueServer::is_up(self) {
                 // The sender is in this connection.
                 drop(up.wait_for(|up| *up).await);
                 self.server.ready().await;
@@ -404,13 +406,13 @@ impl Home for Wire {
     }
 
     fn history(&self) -> Option<History> {
-        Home::is_up(self).then(|| self.server.history()).flatten()
+        QueueServer::is_up(self).then(|| self.server.history()).flatten()
     }
 }
 
-impl Server for Wire {
+impl RedisReads for Wire {
     fn is_up(&self) -> bool {
-        Home::is_up(self)
+        QueueServer::is_up(self)
     }
 
     fn read<'a>(&'a self, reads: &'a [Read]) -> Call<'a, Vec<Result<i64, StoreError>>> {

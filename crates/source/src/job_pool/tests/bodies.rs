@@ -1,7 +1,7 @@
 //! Bodies: read under the lease, bounded, gone with their elements and with no others.
 
 use super::*;
-use delaybridge_ledger::claims::{Body, ClaimReply, ClaimRequest, Element, Move};
+use delaybridge_ledger::claims::{Body, ClaimReply, ClaimRequest, Element, SettleOp};
 use delaybridge_ledger::store::Claims as _;
 use delaybridge_ledger::{Answer, Bodies, NoPayload};
 use delaybridge_testing::store::{
@@ -40,7 +40,7 @@ async fn a_body_goes_with_the_verdict_that_ends_its_element() {
             _ => mine,
         };
         let step = match end {
-            "confirm" => Move::Confirm,
+            "confirm" => SettleOp::Confirm,
             "dead" => mine.dead(),
             _ => mine.push(),
         };
@@ -60,13 +60,13 @@ async fn a_body_that_was_written_anew_stays_and_so_does_that_of_a_job_that_is_sc
     let mine = take_one(&rig, A, 1).await;
     // Its program has written the job, and not yet the bucket.
     rig.put(&JOB, b"second").await;
-    assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
+    assert_eq!(settle_one(&rig, &mine, SettleOp::Confirm).await, Answer::Done);
     assert_eq!(rig.body(&JOB).await.as_deref(), Some(&b"second"[..]));
     // The same body for another time.
     rig.offer(&JOB, rig.now_ms()).await;
     let mine = take_one(&rig, A, 2).await;
     rig.offer(&JOB, rig.now_ms() + 60_000).await;
-    assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
+    assert_eq!(settle_one(&rig, &mine, SettleOp::Confirm).await, Answer::Done);
     assert_eq!(rig.body(&JOB).await.as_deref(), Some(&b"second"[..]));
     rig.advance(ms(60_000)).await;
     assert_eq!(take_one(&rig, A, 3).await.element.body_bytes(), Some(&Bytes::from_static(b"second")));
@@ -83,7 +83,7 @@ async fn a_second_life_keeps_its_body_whatever_ends_the_first() {
         jobs(&mut rig, &[("job-7", b"body")]).await;
         let second = take_one(&rig, A, number + 1).await;
         let step = match end {
-            "confirm" => Move::Confirm,
+            "confirm" => SettleOp::Confirm,
             "dead" => first.dead(),
             _ => first.push(),
         };
@@ -95,7 +95,7 @@ async fn a_second_life_keeps_its_body_whatever_ends_the_first() {
         assert_eq!(settle_one(&rig, &second, second.retry(ms(0))).await, Answer::Done);
         let again = take_one(&rig, A, number + 2).await;
         assert_eq!(again.element.body_bytes(), there.as_ref());
-        assert_eq!(settle_one(&rig, &again, Move::Confirm).await, Answer::Done);
+        assert_eq!(settle_one(&rig, &again, SettleOp::Confirm).await, Answer::Done);
         assert_eq!(rig.body(&JOB).await, None, "{end}");
     }
     let lives: i64 = redis::cmd("EXISTS")
@@ -177,7 +177,7 @@ async fn a_job_that_its_user_deleted_is_missing_and_a_foreign_value_is_junk() {
     assert_eq!(settle_one(&rig, &mine, mine.retry(ms(0))).await, Answer::Done);
     let mine = take_one(&rig, A, 2).await;
     assert_eq!(rig.redis(A).ledger().open(&mine.element).1, Err(NoPayload::Missing));
-    assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
+    assert_eq!(settle_one(&rig, &mine, SettleOp::Confirm).await, Answer::Done);
     // A list where a job was: it stays, and jams nothing.
     rig.redis.run(redis::pipe().rpush("{pool}:job:x", "mine")).await;
     rig.offer(&Bytes::from_static(b"x"), rig.now_ms()).await;
@@ -194,7 +194,7 @@ async fn a_job_that_is_not_due_yet_goes_back_unless_it_is_scheduled_already() {
     jobs(&mut rig, &[("job-7", b"body")]).await;
     let mine = take_one(&rig, A, 1).await;
     for answer in [Answer::Done, Answer::NotMine] {
-        assert_eq!(settle_one(&rig, &mine, Move::Return { at_ms }).await, answer);
+        assert_eq!(settle_one(&rig, &mine, SettleOp::Return { at_ms }).await, answer);
         let places = rig.places().await;
         assert_eq!((places.of(&JOB), places.scheduled), (vec!["scheduled"], vec![(at_ms, JOB)]));
     }
@@ -203,7 +203,7 @@ async fn a_job_that_is_not_due_yet_goes_back_unless_it_is_scheduled_already() {
     settle_one(&rig, &mine, mine.retry(ms(0))).await;
     let mine = take_one(&rig, A, 3).await;
     rig.offer(&JOB, at_ms + 9).await;
-    assert_eq!(settle_one(&rig, &mine, Move::Return { at_ms: at_ms + 500 }).await, Answer::Done);
+    assert_eq!(settle_one(&rig, &mine, SettleOp::Return { at_ms: at_ms + 500 }).await, Answer::Done);
     assert_eq!(rig.places().await.scheduled, [(at_ms + 9, JOB)], "its program's own time counts");
     assert_eq!(rig.body(&JOB).await.as_deref(), Some(&b"body"[..]));
 }
@@ -239,7 +239,7 @@ async fn several_buckets_share_a_claim_and_a_job_in_two_of_them_is_one() {
         rig.redis.run(redis::pipe().zadd(bucket, &JOB[..], due_ms)).await;
     }
     let mine = take_one(&rig, A, 3).await;
-    assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
+    assert_eq!(settle_one(&rig, &mine, SettleOp::Confirm).await, Answer::Done);
     assert_eq!((rig.body(&JOB).await, rig.places().await.of(&JOB)), (None, vec![]));
 }
 
@@ -261,7 +261,7 @@ async fn a_dead_letter_has_the_body_and_brings_it_back() {
             ("element", mine.element.bytes()),
             ("body", mine.element.body_bytes().expect("a body").clone()),
         ];
-        assert_eq!(settle_one(&rig, &mine, Move::Dead { fields }).await, Answer::Done);
+        assert_eq!(settle_one(&rig, &mine, SettleOp::Dead { fields }).await, Answer::Done);
         assert_eq!(rig.body(&JOB).await, None);
         let letter = rig.places().await.dead.remove(0);
         let ledger = Ledger::new(rig.source.clone(), [A; 8]);
@@ -280,7 +280,7 @@ async fn a_dead_letter_has_the_body_and_brings_it_back() {
             assert_eq!(rig.body(&JOB).await.as_deref(), Some(&b"body"[..]));
         }
         let mine = take_one(&rig, A, 2).await;
-        assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
+        assert_eq!(settle_one(&rig, &mine, SettleOp::Confirm).await, Answer::Done);
         assert_eq!((rig.body(&JOB).await, rig.places().await.of(&JOB)), (None, vec![]));
     }
 }

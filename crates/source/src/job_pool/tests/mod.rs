@@ -21,7 +21,7 @@ use super::{JobPool, JobPoolSpec, Preset, SCRIPTS_ON_TEST_CLOCK};
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::redis::{RedisServer, RedisStore};
 use delaybridge_ledger::score::Unit;
-use delaybridge_ledger::store::{Server, Store};
+use delaybridge_ledger::store::{RedisReads, Store};
 use delaybridge_ledger::{Activity, Bodies, Ledger, Score, Source, Use};
 use delaybridge_link::{Conn, Side};
 use delaybridge_testing::store::on_redis::OnRedis;
@@ -149,7 +149,7 @@ impl Rig for PoolRig {
         self.redis.list.clone()
     }
 
-    fn server(&self) -> Arc<dyn Server> {
+    fn server(&self) -> Arc<dyn RedisReads> {
         Arc::new(RedisServer::new(&self.daemon.redis))
     }
 

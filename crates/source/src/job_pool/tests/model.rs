@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use delaybridge_ledger::claims::{ClaimReply, ClaimRequest, Move, TakeOverReply, TakeOverRequest, Verdict};
+use delaybridge_ledger::claims::{ClaimReply, ClaimRequest, SettleCommand, SettleOp, TakeOverReply, TakeOverRequest};
 use delaybridge_ledger::store::Claims;
 use delaybridge_ledger::{Answer, Bodies, NoPayload};
 use delaybridge_testing::store::{Mine, ms, name, request, takeover};
@@ -27,7 +27,7 @@ struct World {
     held: Vec<Mine>,
     names: Vec<delaybridge_ledger::claims::ClaimName>,
     claims: u64,
-    sent: Vec<Verdict>,
+    sent: Vec<SettleCommand>,
 }
 
 impl World {
@@ -136,14 +136,14 @@ impl World {
             // Its process has died.
             (_, 5) => return format!("{mine:?} is forgotten"),
             (Err(NoPayload::NoRoom), _) | (Ok(_), 0) => mine.release(),
-            (Err(NoPayload::Missing), _) => Move::Confirm,
+            (Err(NoPayload::Missing), _) => SettleOp::Confirm,
             (Ok(_), 1) => mine.retry(ms(self.random.u64(..500))),
             (Ok(_), 2) => self.dead(&mine),
-            (Ok(_), 3) if mine.element.due_ms().is_some() => Move::Return { at_ms: self.rig.now_ms() + 700 },
-            (Ok(_), _) => Move::Confirm,
+            (Ok(_), 3) if mine.element.due_ms().is_some() => SettleOp::Return { at_ms: self.rig.now_ms() + 700 },
+            (Ok(_), _) => SettleOp::Confirm,
             (other, _) => panic!("{other:?}"),
         };
-        if let (Ok(body), Move::Confirm) = (&opened, &step) {
+        if let (Ok(body), SettleOp::Confirm) = (&opened, &step) {
             // The sink has it, whatever becomes of the verdict.
             self.confirmed.insert(body.clone());
         }
@@ -153,7 +153,7 @@ impl World {
         format!("{verdict:?}: {answer:?}")
     }
 
-    fn dead(&self, mine: &Mine) -> Move {
+    fn dead(&self, mine: &Mine) -> SettleOp {
         let text = |text: &str| Bytes::from(text.to_owned());
         let origin = mine.element.origin().as_str();
         let due_ms = mine.element.due_ms().map(|ms| ms.to_string()).unwrap_or_default();
@@ -165,10 +165,10 @@ impl World {
             ("element", mine.element.bytes()),
             ("body", mine.element.body_bytes().expect("a body").clone()),
         ];
-        Move::Dead { fields }
+        SettleOp::Dead { fields }
     }
 
-    async fn write_verdict(&mut self, verdict: &Verdict) -> Answer {
+    async fn write_verdict(&mut self, verdict: &SettleCommand) -> Answer {
         let owner = verdict.claim.owner[0];
         let settled = self.rig.redis(owner).settle(std::slice::from_ref(verdict), None, None).await;
         settled.expect("the server settles").answers[0]
@@ -258,7 +258,7 @@ impl World {
                 if let Ok(body) = self.rig.redis(A).ledger().open(&mine.element).1 {
                     self.confirmed.insert(body);
                 }
-                self.write_verdict(&mine.verdict(Move::Confirm)).await;
+                self.write_verdict(&mine.verdict(SettleOp::Confirm)).await;
             }
         }
         self.check(history).await;

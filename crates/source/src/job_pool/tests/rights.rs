@@ -1,7 +1,7 @@
 //! Each right in turn is withdrawn from the daemon's user: no job is lost, and what is refused names the right.
 
 use super::*;
-use delaybridge_ledger::claims::{ClaimReply, Move, Settled, Verdict};
+use delaybridge_ledger::claims::{ClaimReply, SettleCommand, SettleOp, Settled};
 use delaybridge_ledger::store::Claims;
 use delaybridge_ledger::{Answer, StoreError, TEST_CLOCK};
 use delaybridge_link::rights::command::LRANGE;
@@ -83,7 +83,7 @@ async fn one_right(rig: &mut PoolRig, link: &Link, test: &str, what: &str) -> bo
     if let Ok(ClaimReply::Claimed(claimed)) = claimed {
         for mine in Mine::all(name(A, number), claimed.elements) {
             let step = match &mine.element.member {
-                member if *member == jobs[0] => Move::Confirm,
+                member if *member == jobs[0] => SettleOp::Confirm,
                 member if *member == jobs[1] => mine.retry(ms(1)),
                 _ => mine.dead(),
             };
@@ -121,7 +121,7 @@ async fn one_right(rig: &mut PoolRig, link: &Link, test: &str, what: &str) -> bo
         assert!(readable || dead.contains(job), "{what}: {job:?} is lost; {errors:?}");
     }
     // Everything goes, for the next one.
-    let verdicts: Vec<Verdict> = found.iter().map(|mine| mine.verdict(Move::Confirm)).collect();
+    let verdicts: Vec<SettleCommand> = found.iter().map(|mine| mine.verdict(SettleOp::Confirm)).collect();
     let settled = whole.settle(&verdicts, None, None).await.expect("with all rights");
     assert!(settled.answers.iter().all(|answer| *answer == Answer::Done), "{what}: {settled:?}");
     let mut clean = redis::pipe();

@@ -1,7 +1,7 @@
 //! The status in jobs: written while they are held, and when they go back; never in the way of anything.
 
 use super::*;
-use delaybridge_ledger::claims::{ClaimReply, Element, Move};
+use delaybridge_ledger::claims::{ClaimReply, Element, SettleOp};
 use delaybridge_ledger::store::Claims;
 use delaybridge_ledger::{Answer, BodyStatus, StatusWrite};
 use delaybridge_testing::store::{ms, name, request, settle_one, take_one, take_over, takeover};
@@ -42,7 +42,7 @@ async fn a_job_says_reserved_while_it_is_held_and_goes_with_its_verdict() {
         let mine = take_one(&rig, A, 2).await;
         rig.advance(Duration::from_secs(3_600)).await;
         let (taken, _) = take_over(&rig, &takeover(mine.name, A + 1, 3)).await;
-        assert_eq!(settle_one(&rig, &taken[0], Move::Confirm).await, Answer::Done);
+        assert_eq!(settle_one(&rig, &taken[0], SettleOp::Confirm).await, Answer::Done);
         assert_eq!(rig.body(&JOB).await, None);
     }
 }
@@ -98,6 +98,6 @@ async fn a_full_server_keeps_the_status_and_the_job_goes_on() {
     assert_eq!(claimed.elements.len(), 1);
     let mine = delaybridge_testing::store::Mine::all(name(A, 1), claimed.elements).remove(0);
     assert_eq!(mine.element.body_bytes(), rig.body(&JOB).await.as_ref());
-    assert_eq!(settle_one(&rig, &mine, Move::Confirm).await, Answer::Done);
+    assert_eq!(settle_one(&rig, &mine, SettleOp::Confirm).await, Answer::Done);
     assert_eq!(rig.body(&JOB).await, None);
 }

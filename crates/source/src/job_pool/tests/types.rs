@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use delaybridge_ledger::StoreError;
-use delaybridge_ledger::claims::{ClaimReply, Move, Verdict};
+use delaybridge_ledger::claims::{ClaimReply, SettleCommand, SettleOp};
 use delaybridge_ledger::store::Claims;
 use delaybridge_testing::store::{name, request};
 
@@ -78,11 +78,11 @@ async fn a_verdict_meets_a_key_of_another_type_and_changes_nothing() {
         let key = [bucket, retry, dead][place].clone();
         rig.redis.run(redis::pipe().del(&key[..]).hset(&key[..], "of another", "type")).await;
         let before = dump(&mut rig).await;
-        let verdict = Verdict {
+        let verdict = SettleCommand {
             claim: name(A, 1),
             part: element.part(),
             member: element.member.clone(),
-            step: Move::Confirm,
+            step: SettleOp::Confirm,
             body: element.body_bytes().cloned(),
         };
         let error = store.settle(std::slice::from_ref(&verdict), None, None).await.expect_err("a key of another type");

@@ -16,7 +16,7 @@ use delaybridge_core::template::Template;
 use delaybridge_ledger::claims::{ClaimReply, ClaimRequest, Header};
 use delaybridge_ledger::redis::RedisServer;
 use delaybridge_ledger::score::Unit;
-use delaybridge_ledger::store::{Server, Store};
+use delaybridge_ledger::store::{RedisReads, Store};
 use delaybridge_ledger::{Activity, Ledger, Score, Source, Use};
 use delaybridge_link::Side;
 use delaybridge_testing::store::on_redis::OnRedis;
@@ -89,7 +89,7 @@ impl Rig for ZsetRig {
         self.redis.list.clone()
     }
 
-    fn server(&self) -> Arc<dyn Server> {
+    fn server(&self) -> Arc<dyn RedisReads> {
         Arc::new(RedisServer::new(&self.daemon.redis))
     }
 

@@ -9,7 +9,7 @@ use super::ZsetRig;
 use crate::zset::Naming;
 use crate::zset::config::Body;
 use delaybridge_ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Element, Move, TakeOverReply, TakeOverRequest, Whole,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Element, SettleOp, TakeOverReply, TakeOverRequest, Whole,
 };
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{Answer, Score, Source};
@@ -47,7 +47,7 @@ pub(super) struct World {
     claims: Vec<ClaimRequest>,
     takeovers: Vec<TakeOverRequest>,
     claimed: Vec<Mine>,
-    last: Option<(Mine, Move)>,
+    last: Option<(Mine, SettleOp)>,
     log: Vec<String>,
 }
 
@@ -192,7 +192,7 @@ impl World {
         let oldest = self.claimed.len().saturating_sub(4);
         let Some(mine) = self.rng.choice(&self.claimed[oldest..]).cloned() else { return "nothing".to_owned() };
         let step = match self.rng.u8(0..7) {
-            0 => Move::Confirm,
+            0 => SettleOp::Confirm,
             1 | 2 => mine.retry(Duration::from_millis(self.rng.u64(0..400))),
             3 | 4 => mine.release(),
             5 => mine.dead(),
@@ -209,12 +209,12 @@ impl World {
         }
     }
 
-    async fn write(&mut self, rig: &mut ZsetRig, mine: Mine, step: Move) -> String {
+    async fn write(&mut self, rig: &mut ZsetRig, mine: Mine, step: SettleOp) -> String {
         let answer = settle_one(rig, &mine, step.clone()).await;
         if answer == Answer::Done {
             match &step {
-                Move::Confirm => drop(self.gone.insert(mine.element.bytes())),
-                Move::Progress { header } => {
+                SettleOp::Confirm => drop(self.gone.insert(mine.element.bytes())),
+                SettleOp::Progress { header } => {
                     let noted = Element::entry(mine.element.under(header), mine.element.score_ms).expect("an entry");
                     self.claimed.push(Mine { element: noted, ..mine.clone() });
                 }

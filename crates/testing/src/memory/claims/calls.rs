@@ -12,8 +12,8 @@ use super::super::server::{MemoryStore, Op};
 use super::super::zset::Zset;
 use delaybridge_core::message::{Identity, Origin};
 use delaybridge_ledger::claims::{
-    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, Settled, TakeOverReply,
-    TakeOverRequest, Verdict, Whole,
+    Buried, ClaimName, ClaimReply, ClaimRequest, Confirmed, Contents, Element, Extended, SettleCommand, Settled,
+    TakeOverReply, TakeOverRequest, Whole,
 };
 use delaybridge_ledger::store::{Call, Claims, InFlight};
 use delaybridge_ledger::{NoPayload, millis};
@@ -160,7 +160,7 @@ impl Claims for MemoryStore {
 
     fn settle<'a>(
         &'a self,
-        batch: &'a [Verdict],
+        batch: &'a [SettleCommand],
         push_to: Option<&'a Bytes>,
         dead_max_len: Option<u64>,
     ) -> Call<'a, Settled> {

@@ -5,12 +5,12 @@ use bytes::Bytes;
 use super::super::queue::Queue;
 use super::super::zset::Zset;
 use delaybridge_ledger::Answer;
-use delaybridge_ledger::claims::{Element, Header, Move, Part, Settled, Verdict};
+use delaybridge_ledger::claims::{Element, Header, Part, SettleCommand, SettleOp, Settled};
 
 impl Queue {
     pub(in crate::memory) fn settle(
         &mut self,
-        batch: &[Verdict],
+        batch: &[SettleCommand],
         push_to: Option<&Bytes>,
         dead_max_len: Option<u64>,
         now_ms: i64,
@@ -20,7 +20,7 @@ impl Queue {
         Settled { now_ms, answers, trimmed: self.trim_dead(dead_max_len, deaths) }
     }
 
-    fn settle_verdict(&mut self, verdict: &Verdict, push_to: Option<&Bytes>, now_ms: i64) -> Answer {
+    fn settle_verdict(&mut self, verdict: &SettleCommand, push_to: Option<&Bytes>, now_ms: i64) -> Answer {
         let element = match verdict.part {
             Part::Bare => Some(Element::bare(verdict.member.clone(), 0)),
             Part::Entries => Element::entry(verdict.member.clone(), 0),
@@ -34,27 +34,29 @@ impl Queue {
             };
         let Some(score) = score else {
             return match &verdict.step {
-                Move::Push { .. } if self.is_no_list(push_to) => Answer::WrongType,
-                Move::Retry { header, .. } | Move::Release { header, .. } => known(Some(&self.retry), header),
-                Move::Progress { header } => known(self.part(verdict, Part::Entries), header),
-                Move::Confirm | Move::Dead { .. } | Move::Push { .. } | Move::Return { .. } => Answer::NotMine,
+                SettleOp::Push { .. } if self.is_no_list(push_to) => Answer::WrongType,
+                SettleOp::Retry { header, .. } | SettleOp::Release { header, .. } => known(Some(&self.retry), header),
+                SettleOp::Progress { header } => known(self.part(verdict, Part::Entries), header),
+                SettleOp::Confirm | SettleOp::Dead { .. } | SettleOp::Push { .. } | SettleOp::Return { .. } => {
+                    Answer::NotMine
+                }
             };
         };
         match &verdict.step {
-            Move::Confirm => {}
-            Move::Retry { header, delay_ms } => {
+            SettleOp::Confirm => {}
+            SettleOp::Retry { header, delay_ms } => {
                 self.retry.add(now_ms.saturating_add_unsigned(*delay_ms), element.under(header));
             }
-            Move::Release { header, at_ms } => self.retry.add(*at_ms, element.under(header)),
-            Move::Return { at_ms } => {
+            SettleOp::Release { header, at_ms } => self.retry.add(*at_ms, element.under(header)),
+            SettleOp::Return { at_ms } => {
                 if self.scheduled.score(&element.bytes()).is_none() {
                     self.scheduled.add(*at_ms, element.bytes());
                 }
             }
-            Move::Dead { fields } => self.add_dead(fields, now_ms),
-            Move::Push { .. } if self.is_no_list(push_to) => return Answer::WrongType,
-            Move::Push { side, body } => self.push(push_to, *side, body),
-            Move::Progress { header } => {
+            SettleOp::Dead { fields } => self.add_dead(fields, now_ms),
+            SettleOp::Push { .. } if self.is_no_list(push_to) => return Answer::WrongType,
+            SettleOp::Push { side, body } => self.push(push_to, *side, body),
+            SettleOp::Progress { header } => {
                 if let Some(keys) = self.claims.get_mut(&verdict.claim) {
                     keys.part(verdict.part).remove(&verdict.member);
                     keys.entries.add(score, element.under(header));
@@ -67,7 +69,7 @@ impl Queue {
     }
 
     /// One key of the claim that a verdict names.
-    fn part(&self, verdict: &Verdict, part: Part) -> Option<&Zset> {
+    fn part(&self, verdict: &SettleCommand, part: Part) -> Option<&Zset> {
         let keys = self.claims.get(&verdict.claim)?;
         Some(match part {
             Part::Bare => &keys.bare,
@@ -76,7 +78,7 @@ impl Queue {
     }
 
     /// Removes the member of a verdict.
-    fn remove(&mut self, verdict: &Verdict) {
+    fn remove(&mut self, verdict: &SettleCommand) {
         let Some(keys) = self.claims.get_mut(&verdict.claim) else { return };
         keys.part(verdict.part).remove(&verdict.member);
         self.forget_if_empty(verdict.claim);

@@ -9,9 +9,10 @@ use delaybridge_core::clock::follow_tokio;
 use delaybridge_core::message::MessageId;
 use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::{
-    ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Element, Move, Part, TakeOverRequest, Verdict, Whole,
+    ClaimName, ClaimReply, ClaimRequest, Claimed, Confirmed, Element, Part, SettleCommand, SettleOp, TakeOverRequest,
+    Whole,
 };
-use delaybridge_ledger::store::{Claims, Server, Store};
+use delaybridge_ledger::store::{Claims, RedisReads, Store};
 
 const OWNER: [u8; 8] = [1; 8];
 const LEASE: Duration = Duration::from_secs(10);
@@ -61,8 +62,8 @@ async fn a_test_sees_what_claims_hold_and_what_waits() {
 
     let due_ms = server.now_ms() + 5;
     let header = claims[0].2[0].header();
-    let step = Move::Release { header: header.clone(), at_ms: due_ms };
-    let verdict = Verdict { claim: name(1), part: Part::Bare, member: elements[0].clone(), step, body: None };
+    let step = SettleOp::Release { header: header.clone(), at_ms: due_ms };
+    let verdict = SettleCommand { claim: name(1), part: Part::Bare, member: elements[0].clone(), step, body: None };
     store.settle(&[verdict], None, None).await.expect("the server settles");
     let member = claims[0].2[0].under(&header);
     assert_eq!(store.waiting(), [(due_ms, Element::entry(member, due_ms).expect("an entry"))]);
