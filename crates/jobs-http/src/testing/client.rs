@@ -14,7 +14,7 @@ pub struct Client {
     stream: BufReader<TcpStream>,
 }
 
-/// What the server answered.
+/// The answer of the server.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.

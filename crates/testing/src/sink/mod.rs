@@ -20,7 +20,7 @@ use delaybridge_core::template::{ElementInfo, Fields, Filler, Template};
 pub use delaybridge_sink::fixtures::{anywhere, outbound};
 use delaybridge_sink::{Destination, Outbound, Sink, Target};
 
-/// How long a test waits for anything before it fails.
+/// The time that a test waits for anything before it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A sink with a destination that a test can read, break and repair.
@@ -35,7 +35,7 @@ pub trait Rig {
     fn keeps_order(&self) -> bool {
         true
     }
-    /// How many elements it takes in a few moments, on a machine with much else to do: a claim has 500 at most.
+    /// The number of elements that it takes in a few moments, on a machine with much else to do: a claim has 500 at most.
     fn batch(&self) -> u64 {
         500
     }
@@ -47,11 +47,11 @@ pub trait Rig {
     async fn received(&mut self) -> Vec<Vec<u8>>;
     /// The destination goes away; what has arrived still counts.
     async fn outage(&mut self);
-    /// It comes back.
+    /// Ends the outage.
     async fn recover(&mut self);
     /// The destination falls silent without going away.
     async fn stall(&mut self);
-    /// It resumes.
+    /// Ends the stall.
     async fn resume(&mut self);
 }
 

@@ -7,7 +7,7 @@ async fn confirm(rig: &impl Rig, claims: &[Whole]) -> Vec<Confirmed> {
     rig.store(A).confirm(claims).await.expect("the server confirms")
 }
 
-/// Which names keep their leases; `None` while it is too early.
+/// The names that keep their leases; `None` while it is too early.
 async fn bury(rig: &impl Rig, not_after_ms: i64, names: &[ClaimName]) -> Option<Vec<bool>> {
     let (now_ms, kept) = match rig.store(A).bury(not_after_ms, names).await.expect("the server answers") {
         Buried::Wait { now_ms } => (now_ms, None),
@@ -47,7 +47,7 @@ pub async fn a_confirmed_claim_is_gone_with_all_that_was_in_it(mut rig: impl Rig
     assert_eq!(confirm(&rig, &[]).await, []);
 }
 
-/// What left a claim, and is under its name again because the server has an older state, belongs to nobody who confirms others.
+/// Elements that left a claim, and are under its name again because the server has an older state, belongs to nobody who confirms others.
 pub async fn an_element_that_came_back_survives_the_confirmation_of_others(mut rig: impl Rig) {
     for kind in 0..6 {
         let number = 10 * kind as u64;

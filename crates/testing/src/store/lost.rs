@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a process with a lost reply does once the claim can run no more: it extends the lease, and reads what is there.
+/// The steps of a process with a lost reply once the claim can run no more: it extends the lease, and reads what is there.
 async fn find(rig: &impl Rig, name: ClaimName) -> Option<Vec<Element>> {
     let store = rig.store(name.owner[0]);
     let held = store.extend(LEASE, &[name]).await.expect("the server extends").held;

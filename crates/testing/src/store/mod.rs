@@ -88,7 +88,7 @@ pub trait Rig {
     /// The server has the state that was noted last, and nothing else: it restarts with older data, or a replica that was behind takes
     /// over. Its time goes on.
     async fn fall_back(&mut self);
-    /// What is at each place now.
+    /// The contents of each place.
     async fn places(&mut self) -> Places;
 }
 
@@ -98,7 +98,7 @@ pub trait Served: Rig {
     fn on(&mut self) -> &mut on_redis::OnRedis;
 }
 
-/// What is at each place of a queue, in the order of the place.
+/// The contents of the places of a queue, in the order of the place.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Places {
     /// Elements with their due times.
@@ -107,17 +107,17 @@ pub struct Places {
     pub ready: Vec<Bytes>,
     /// Names of claims with the ends of their leases.
     pub leases: Vec<(i64, String)>,
-    /// What claims hold, whether they have a lease or not.
+    /// The elements of claims, with a lease or without.
     pub claims: BTreeMap<ClaimName, Parts>,
     /// Members with the times of their next attempts.
     pub waiting: Vec<(i64, Bytes)>,
     /// Dead letters.
     pub dead: Vec<DeadLetter>,
-    /// What was pushed to [`LIST`].
+    /// The elements that were pushed to [`LIST`].
     pub pushed: Vec<Bytes>,
 }
 
-/// What a claim holds.
+/// The contents of a claim.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parts {
     /// Elements with their due times.
@@ -148,7 +148,7 @@ impl Places {
         self.leases.iter().find(|(_, text)| *text == name.to_string()).map(|(end_ms, _)| *end_ms)
     }
 
-    /// What a claim holds.
+    /// The contents of a claim.
     pub fn held(&self, name: ClaimName) -> Parts {
         self.claims.get(&name).cloned().unwrap_or_default()
     }
@@ -158,7 +158,7 @@ impl Places {
 #[derive(Debug, Clone)]
 pub struct Mine {
     pub name: ClaimName,
-    /// Its place in the reply, from 1.
+    /// The place in the reply, from 1.
     pub place: u32,
     pub element: Element,
 }
@@ -312,7 +312,7 @@ pub async fn take_over(rig: &impl Rig, request: &TakeOverRequest) -> (Vec<Mine>,
     }
 }
 
-/// What elements are without their headers.
+/// The elements without their headers.
 pub fn bytes<'a>(mine: impl IntoIterator<Item = &'a Mine>) -> Vec<Bytes> {
     mine.into_iter().map(|mine| mine.element.bytes()).collect()
 }

@@ -11,7 +11,7 @@ use delaybridge_ledger::{StoreError, TEST_CLOCK};
 use delaybridge_link::slot;
 use delaybridge_link::test_server::eventually;
 
-/// What became of the calls that were made while the slot was on its way.
+/// The outcomes of the calls that were made while the slot was on its way.
 #[derive(Debug, Default)]
 pub struct Calls {
     pub refused: usize,
@@ -34,7 +34,7 @@ async fn keys_at(node: &mut MultiplexedConnection) -> Vec<Vec<u8>> {
     on_redis::dump(node, true).await.into_iter().map(|(key, _)| key).collect()
 }
 
-/// What a node knows of itself and the other: the epoch and the slots of each.
+/// The view of a node: the epoch and the slots of each.
 async fn view(node: &mut MultiplexedConnection) -> BTreeMap<String, (String, String)> {
     let nodes: String = ask(node, &[b"CLUSTER", b"NODES"]).await;
     let of = |line: &str| {
@@ -59,7 +59,7 @@ impl OnRedis {
         slot(&self.keys.leases).to_string()
     }
 
-    /// From now on the slot of the queue is on its way to the other node.
+    /// Begins to move the slot of the queue to the other node.
     async fn set_out(&mut self) {
         let slot = self.slot();
         let from: Vec<u8> = ask(&mut self.admin, &[b"CLUSTER", b"MYID"]).await;

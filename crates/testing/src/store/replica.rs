@@ -9,7 +9,7 @@ use super::*;
 use delaybridge_ledger::StoreError;
 use delaybridge_link::test_server::eventually;
 
-/// What was seen.
+/// The observations.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Claims that were not durable.
@@ -98,7 +98,7 @@ async fn reconnected(rig: &mut impl Served) {
     .await;
 }
 
-/// What the replica has.
+/// The data of the replica.
 async fn on_replica(rig: &mut impl Served) -> Places {
     rig.on().swap();
     let places = rig.places().await;

@@ -16,7 +16,7 @@ use delaybridge_link::{
     Address, ClusterTarget, Conn, Durability, DurableRedis, LinkOptions, Redis, RedisTarget, Script, TEST_CLOCK, slot,
 };
 
-/// What a claim has to reach on a master with a replica.
+/// The durability of claims on a master with a replica.
 const NEED: Durability = Durability { replicas: 1, aof: false, timeout: Duration::from_millis(30) };
 
 /// The servers. Clones share them; they end with the last.
@@ -143,11 +143,11 @@ impl Servers {
     }
 }
 
-/// What a daemon has of its servers.
+/// The connections of a daemon to its servers.
 #[derive(Clone)]
 pub struct Daemon {
     pub redis: Redis,
-    /// What its claims go through, where they wait for a replica.
+    /// The connection of its claims, where they wait for a replica.
     pub durable: Option<DurableRedis>,
 }
 
@@ -157,7 +157,7 @@ impl Daemon {
         RedisStore::new(&self.redis, source, [owner; 8]).durable(self.durable.as_ref())
     }
 
-    /// Its connection.
+    /// The connection of everything else.
     pub fn conn(&self) -> Conn {
         self.redis.any().expect("a connection")
     }

@@ -9,17 +9,17 @@ use super::*;
 use delaybridge_ledger::StoreError;
 use delaybridge_ledger::claims::{Buried, Whole};
 
-/// What a step did, in words.
+/// The description of a step.
 pub(super) type Step = Result<String, StoreError>;
 
 pub async fn random_calls_keep_every_element_in_one_place(mut rig: impl Rig) {
     Walk::new(&rig, 0).run(&mut rig, 100).await;
 }
 
-/// What the owner of a claim believes of it: what it was answered, and what became of its verdicts. Redis may have forgotten any of it.
+/// The beliefs of the owner of a claim: what it was answered, and what became of its verdicts. Redis may have forgotten any of it.
 #[derive(Debug, Default)]
 struct Belief {
-    /// What is in it, by the members that were written last.
+    /// The elements, by the members that were written last.
     held: Vec<Mine>,
     /// Something has left it in another way than by a confirmation.
     moved: bool,
@@ -27,7 +27,7 @@ struct Belief {
     end_ms: i64,
 }
 
-/// What the walker knows.
+/// The knowledge of the walker.
 pub struct Walk {
     pub(super) rng: fastrand::Rng,
     start_ms: i64,
@@ -42,7 +42,7 @@ pub struct Walk {
     claimed: Vec<Mine>,
     /// The claims and takeovers that were answered with elements, and these.
     pub(super) delivered: Vec<(ClaimName, Vec<Bytes>)>,
-    /// What the owners of claims believe of them.
+    /// The beliefs of the owners of claims.
     beliefs: BTreeMap<ClaimName, Belief>,
     /// Owners confirm claims by their names whatever has left them: a planted fault.
     pub careless: bool,
@@ -391,7 +391,7 @@ impl Walk {
         }
     }
 
-    /// What is at each place, and what the queue says of itself.
+    /// The contents of each place, and the numbers that the queue reports.
     async fn look(&self, rig: &impl Rig, places: &Places) -> String {
         let due: Vec<_> = places.scheduled.iter().map(|(due_ms, _)| due_ms - self.start_ms).collect();
         let entry = |(at, member): &(i64, Bytes)| Element::entry(member.clone(), *at);
