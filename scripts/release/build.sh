@@ -31,8 +31,8 @@ DELAYBRIDGE_REVISION=${DELAYBRIDGE_REVISION:-$(git describe --always --dirty --a
 export DELAYBRIDGE_REVISION
 
 "${CARGO:-cargo}" build --release --locked --bin delaybridge
-# src/fault_injection: the lies that tests plant are in debug builds alone.
+# crates/pipeline/src/fault_injection: the lies that tests plant are in debug builds alone.
 if grep -q DELAYBRIDGE_PLANT "$CARGO_TARGET_DIR/release/delaybridge"; then
-  echo "build.sh: the release binary can be made to lie: it was built with debug assertions; see src/fault_injection" >&2
+  echo "build.sh: the release binary can be made to lie: it was built with debug assertions; see crates/pipeline/src/fault_injection" >&2
   exit 1
 fi

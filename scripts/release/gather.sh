@@ -6,7 +6,7 @@
 [ -z "$(git status --porcelain)" ] || fail "make a release of what is committed: there are changes, see git status"
 
 # The crates would be accepted: complete metadata, everything that they need is in them, and they build by themselves.
-"$cargo" publish --dry-run --locked --workspace --exclude brokers
+"$cargo" publish --dry-run --locked --workspace --exclude brokers --exclude delaybridge-testing
 
 scripts/release/build.sh
 rm -rf dist
