@@ -317,13 +317,16 @@ fn yaml_of_jobs(plan: &Plan, port: u16, source: &str, api: u16) -> String {
 fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Proxy>) -> String {
     let settings = &plan.settings;
     let lease = settings.lease.as_millis();
-    // The sink must answer within 7/10 of the lease; a lost reply of Redis is noticed after 2/5 of it.
-    let (timeout, command) = (lease * 7 / 10, lease * 2 / 5);
+    // The sink must answer within 7/10 of the lease; a lost reply of Redis is noticed after 2/5 of it. Earlier if claims
+    // are to be confirmed as a whole after a failover: that needs the time of a command, and a second.
+    let (timeout, command) = (lease * 7 / 10, lease * if settings.fails { 1 } else { 2 } / 5);
     // Retries later than a failover that began before them.
     let retry = if settings.fails { "2s" } else { "100ms" };
     // Any replica may be the next master.
     let durable = match settings.durable {
-        true => format!("durability: {{ replicas: {}, timeout: {}ms }}, ", settings.profile.replicas(), lease / 6),
+        true => {
+            format!("durability: {{ replicas: {}, timeout: {}ms }}, ", settings.profile.replicas(), command * 5 / 12)
+        }
         false => String::new(),
     };
     let (sink, link) = (target, link.map(Proxy::port));

@@ -411,25 +411,28 @@ impl Settings {
     fn random(options: &Options, random: &mut Rng) -> Settings {
         let Options { profile, seed, .. } = *options;
         let max_in_flight = [1, 2, 7, 60, 500][random.usize(..5)];
+        // A generator of its own, so that the rest is the same for all profiles.
+        let fails = profile.forgets()
+            && profile.delivers()
+            && options.fails.unwrap_or_else(|| Rng::with_seed(seed.wrapping_mul(149)).bool());
         Settings {
             profile,
-            // A generator of its own, so that the rest is the same for all profiles.
+            // A generator of its own, as above.
             durable: profile.replicates()
                 && profile.delivers()
                 && options.durable.unwrap_or_else(|| Rng::with_seed(seed.wrapping_mul(131)).bool()),
             daemons: random.usize(2..=3),
-            lease: match (profile.has_broker(), random.usize(..4)) {
-                (false, n) => Duration::from_millis([1_000, 2_000, 3_000, 5_000][n]),
+            lease: match (profile.has_broker(), fails, random.usize(..4)) {
+                // A claim outlives a failover, and is then confirmed as a whole.
+                (_, true, n) => Duration::from_millis([5_000, 5_000, 8_000, 8_000][n]),
+                (false, false, n) => Duration::from_millis([1_000, 2_000, 3_000, 5_000][n]),
                 // Kafka's client waits for at least a second.
-                (true, n) => Duration::from_millis([2_000, 3_000, 5_000, 8_000][n]),
+                (true, false, n) => Duration::from_millis([2_000, 3_000, 5_000, 8_000][n]),
             },
             max_in_flight,
             // A generator of its own, as above.
             in_flight_mib: [None, None, Some(2), Some(8)][Rng::with_seed(seed.wrapping_mul(139)).usize(..4)],
-            // A generator of its own, as above.
-            fails: profile.forgets()
-                && profile.delivers()
-                && options.fails.unwrap_or_else(|| Rng::with_seed(seed.wrapping_mul(149)).bool()),
+            fails,
             rate: if max_in_flight < 3 { 8 } else { random.u32(15..=40) },
             // A generator of its own, as above.
             orders: match options.order {

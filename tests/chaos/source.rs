@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use crate::clock::Clock;
 use crate::cluster::{self, RedisCluster};
 use crate::disk::Disk;
-use crate::failovers::Failover;
+use crate::failovers::{FailedOver, Failover};
 use crate::offers::QUEUES;
 use crate::produce::connect;
 use crate::profile::Profile;
@@ -105,7 +105,7 @@ impl Source {
             Source::Sentinel(group) => {
                 let done = group.fail_over(how).await;
                 if how == Failover::Kill {
-                    group.bring_back(done.old).await;
+                    bring_back(group, done).await;
                 }
                 group.wait_until_whole().await;
             }
@@ -153,7 +153,7 @@ impl Source {
             Source::Fixed(_) => {}
             Source::Sentinel(group) => {
                 let done = group.fail_over(Failover::Kill).await;
-                group.bring_back(done.old).await;
+                bring_back(group, done).await;
                 // Meanwhile a sentinel may have made the former master rewrite its file.
                 let_follow(&mut group.server(done.old).client().await).await;
                 group.wait_until_whole().await;
@@ -222,6 +222,16 @@ impl Source {
             cluster.wait_until_whole().await;
         }
     }
+}
+
+/// Starts a killed master as a replica of the new one. The sentinels would do that ten seconds later, and until then no
+/// offer reaches all replicas.
+async fn bring_back(group: &mut Sentinels, done: FailedOver) {
+    group.bring_back(done.old).await;
+    let port = group.server(done.new).port();
+    let mut follow = redis::cmd("REPLICAOF");
+    follow.arg("127.0.0.1").arg(port);
+    follow.exec_async(&mut group.client(done.old).await).await.expect("follow the new master");
 }
 
 /// Allows replicas to follow this server.
