@@ -319,7 +319,8 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
     let lease = settings.lease.as_millis();
     // The sink must answer within 7/10 of the lease; a lost reply of Redis is noticed after 2/5 of it. Earlier if claims
     // are to be confirmed as a whole after a failover: that needs the time of a command, and a second.
-    let (timeout, command) = (lease * 7 / 10, lease * if settings.fails { 1 } else { 2 } / 5);
+    let fifths = if settings.fails { 1 } else { 2 };
+    let (timeout, command) = (lease * 7 / 10, lease * fifths / 5);
     // Retries later than a failover that began before them.
     let retry = if settings.fails { "2s" } else { "100ms" };
     // Any replica may be the next master.
