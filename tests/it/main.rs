@@ -29,6 +29,7 @@ mod reload;
 mod sentinel;
 #[cfg(feature = "http")]
 mod servers;
+mod strangers;
 mod systemd;
 mod tidy;
 #[cfg(feature = "http")]

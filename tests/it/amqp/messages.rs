@@ -75,3 +75,16 @@ async fn an_unroutable_key_of_its_own_is_a_forwarded_dead_letter_and_its_neighbo
         assert_eq!(text(letter, "delaybridge-dead-code"), Some("NO_ROUTE"));
     }
 }
+
+/// `check --live` looks: what the daemon would declare is said and not made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_declares_nothing() {
+    let (server, rabbit) = (RedisServer::start().await, start());
+    let config = crate::harness::daemon::ConfigFile::new(&yaml(&server, &rabbit, DECLARE, "codec: string"));
+    let checked = crate::harness::daemon::cli(&config, &["check", "--live"]);
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(text.contains("Nothing was changed"), "{text}{}", String::from_utf8_lossy(&checked.stderr));
+    let mut rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
+    let found = rabbits.take_all("arrived").await;
+    assert!(found.is_err(), "the queue `arrived` was declared, by:\n{text}");
+}

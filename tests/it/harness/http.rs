@@ -16,19 +16,38 @@ pub struct Answer {
 
 /// Requests a path on 127.0.0.1; the error is the reason for no response within `patience`.
 pub async fn get(port: u16, path: &str, patience: Duration) -> Result<Answer, String> {
+    send(port, "GET", path, &[], b"", patience).await
+}
+
+/// Sends a request to 127.0.0.1, for `localhost` unless the headers name another host; the error is the reason for no
+/// response within `patience`.
+pub async fn send(
+    port: u16,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+    patience: Duration,
+) -> Result<Answer, String> {
+    let named = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
+    let host = if named { &[][..] } else { &[("Host", "localhost")][..] };
+    let length = body.len().to_string();
+    let length = if body.is_empty() { &[][..] } else { &[("Content-Length", length.as_str())][..] };
+    let fields: String =
+        host.iter().chain(headers).chain(length).map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let exchange = async {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
         // Version 1.0: the server closes the connection after the response, and does not use chunks.
-        stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
+        stream.write_all(&[format!("{method} {path} HTTP/1.0\r\n{fields}\r\n").as_bytes(), body].concat()).await?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await?;
         std::io::Result::Ok(answer)
     };
     let answer = tokio::time::timeout(patience, exchange)
         .await
-        .map_err(|_| format!("GET {path}: no answer within {patience:?}"))?
-        .map_err(|e| format!("GET {path}: {e}"))?;
-    read(&answer).map_err(|e| format!("GET {path}: {e}"))
+        .map_err(|_| format!("{method} {path}: no answer within {patience:?}"))?
+        .map_err(|e| format!("{method} {path}: {e}"))?;
+    read(&answer).map_err(|e| format!("{method} {path}: {e}"))
 }
 
 /// Parses a complete response. One that ends before its `Content-Length` is an error: the process was killed while it
