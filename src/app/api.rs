@@ -12,10 +12,11 @@ use delaybridge_jobs_http::listener::ApiListener;
 use delaybridge_jobs_http::room::{BodyMemory, ROOM};
 use delaybridge_jobs_http::server::{Served, serve};
 use delaybridge_jobs_http::tls::Certificates;
+use delaybridge_jobs_http::turns::Turns;
 use delaybridge_model::ApiSpec;
 use delaybridge_pipeline::process::Process;
 
-/// Starts all listeners. They share one budget of memory for request bodies.
+/// Starts all listeners. They share one budget of memory for request bodies, and the turns of heavy calls.
 pub(super) fn start(
     listeners: &[ApiSpec],
     jobs: &Jobs,
@@ -23,20 +24,20 @@ pub(super) fn start(
     tasks: &mut JoinSet<&'static str>,
 ) -> anyhow::Result<()> {
     let Some(first) = listeners.first() else { return Ok(()) };
-    let memory = BodyMemory::new(first.max_body, ROOM);
-    listeners.iter().try_for_each(|spec| one(spec, jobs, memory.clone(), process, tasks))
+    let bounds = (BodyMemory::new(first.max_body, ROOM), Turns::default());
+    listeners.iter().try_for_each(|spec| one(spec, jobs, bounds.clone(), process, tasks))
 }
 
 /// Binds the address of one listener and spawns the task that serves it.
 fn one(
     spec: &ApiSpec,
     jobs: &Jobs,
-    memory: BodyMemory,
+    bounds: (BodyMemory, Turns),
     process: &Arc<Process>,
     tasks: &mut JoinSet<&'static str>,
 ) -> anyhow::Result<()> {
     let parts = (jobs.queue.clone(), jobs.dispenser.clone());
-    let api = HttpApi::new(spec, parts, memory, process.events.api(), process.stopping.clone())?;
+    let api = HttpApi::new(spec, parts, bounds, process.events.api(), process.stopping.clone())?;
     let certificates = spec.tls.clone().map(Certificates::read).transpose().map_err(|problem| anyhow!(problem))?;
     let listener = ApiListener::bind(&spec.listen.into())
         .with_context(|| format!("listen for the job queue on {}; choose another {}", spec.listen, spec.key))?;

@@ -21,6 +21,7 @@ use super::route::{ApiDialect, ApiRoute};
 use super::router::Router;
 use super::server::{Connection, Served};
 use super::state::Api;
+use super::turns::Turns;
 use super::{dialects, routes};
 use delaybridge_jobs::{Dispenser, JobQueue};
 use delaybridge_model::{ApiSpec, Face};
@@ -44,11 +45,11 @@ impl HttpApi {
     pub fn new(
         spec: &ApiSpec,
         parts: (JobQueue, Dispenser),
-        memory: BodyMemory,
+        bounds: (BodyMemory, Turns),
         events: ApiEvents,
         stopping: CancellationToken,
     ) -> Result<HttpApi, ConfigErrors> {
-        let api = Arc::new(Api::new(spec, parts, memory, events, stopping)?);
+        let api = Arc::new(Api::new(spec, parts, bounds, events, stopping)?);
         Ok(HttpApi { api, router: Router::new(routes::of(spec)), faces: spec.faces.clone() })
     }
 

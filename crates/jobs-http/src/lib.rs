@@ -43,6 +43,7 @@ mod stream;
 mod take;
 pub mod text;
 pub mod tls;
+pub mod turns;
 mod v1;
 
 pub use self::dispatch::HttpApi;

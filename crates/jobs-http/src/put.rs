@@ -3,6 +3,8 @@
 use super::Api;
 use super::call::Call;
 use super::problem::{Problem, ProblemKind};
+use super::room::who;
+use super::turns::weight;
 use super::v1::errors::problem;
 use delaybridge_jobs::{Added, NewJob, Topic};
 
@@ -14,7 +16,12 @@ impl Api {
     /// The caller has as many topics as it may have; or those of the queue.
     pub async fn add(&self, what: &str, call: &Call, topic: &Topic, jobs: Vec<NewJob>) -> Result<Vec<Added>, Problem> {
         self.may_make(what, call, topic).await?;
-        self.queue.add(topic, jobs).await.map_err(|error| problem(what, error))
+        let Some(weight) = weight(&jobs) else {
+            return self.queue.add(topic, jobs).await.map_err(|error| problem(what, error));
+        };
+        let (queue, topic, who) = (self.queue.clone(), topic.clone(), who(call.peer, &call.caller));
+        let added = self.turns.run(&who, weight, async move { queue.add(&topic, jobs).await }).await?;
+        added.map_err(|error| problem(what, error))
     }
 
     /// Refuses a new topic to a caller that has as many as it may have.

@@ -10,6 +10,7 @@ use super::file::Reread;
 use super::lmstfy::known::{KnownTokens, TokenUse};
 use super::rates::Rates;
 use super::room::{BodyMemory, Who};
+use super::turns::Turns;
 use delaybridge_jobs::{Dispenser, JobQueue, TokenLimits};
 use delaybridge_model::ApiSpec;
 use delaybridge_model::RequestRate;
@@ -22,6 +23,8 @@ pub struct Api {
     pub(super) dispenser: Dispenser,
     pub(super) access: TokensFile,
     pub(super) memory: BodyMemory,
+    /// Turns of heavy calls, of all listeners.
+    pub(super) turns: Turns,
     pub(super) max_connections: usize,
     /// Maximum number of topics that a token may add to before it makes no further ones.
     pub(super) max_topics_per_token: Option<u64>,
@@ -48,7 +51,7 @@ impl Api {
     pub(super) fn new(
         spec: &ApiSpec,
         (queue, dispenser): (JobQueue, Dispenser),
-        memory: BodyMemory,
+        (memory, turns): (BodyMemory, Turns),
         events: ApiEvents,
         stopping: CancellationToken,
     ) -> Result<Api, ConfigErrors> {
@@ -57,6 +60,7 @@ impl Api {
             dispenser,
             access: TokensFile::new(spec.tokens_file.clone())?,
             memory,
+            turns,
             max_connections: spec.max_connections,
             max_topics_per_token: spec.max_topics_per_token,
             max_rate: spec.max_rate,

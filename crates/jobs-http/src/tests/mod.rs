@@ -55,8 +55,8 @@ impl World {
         let (subscriber, heard) = Subscriber::start(endpoint, vec![WAKE.into()]);
         let (dispenser, dispensing) = Dispenser::new(queue.clone());
         let dispensing = tokio::spawn(dispensing.run(heard, stop.clone()));
-        let memory = super::room::BodyMemory::new(spec.max_body, super::room::ROOM);
-        let api = HttpApi::new(&spec, (queue.clone(), dispenser), memory, events.api(), stop.clone()).unwrap();
+        let bounds = (super::room::BodyMemory::new(spec.max_body, super::room::ROOM), super::turns::Turns::default());
+        let api = HttpApi::new(&spec, (queue.clone(), dispenser), bounds, events.api(), stop.clone()).unwrap();
         let certificates = spec.tls.map(|files| Arc::new(super::tls::Certificates::read(files).unwrap()));
         let listener = ApiListener::bind(&spec.listen.into()).unwrap();
         let address = listener.address.tcp().unwrap();
