@@ -141,7 +141,7 @@ impl<C: MaybeNamed> Call<C> {
         }
         let whole = declared.filter(|_| !packed).unwrap_or(limit);
         let mut sent = Vec::new();
-        while let Some(frame) = incoming.frame().await {
+        while let Some(frame) = self.room.next(incoming.frame()).await? {
             let frame =
                 frame.map_err(|_| Problem::bad("read the body: the connection ended before it was complete"))?;
             let Ok(data) = frame.into_data() else { continue };

@@ -4,7 +4,7 @@
 //! as its bytes arrive, [`TIMES`] as much as they are: the bytes, what is made of them, and what is on its way to Redis. Before that it
 //! takes its whole length of the share of its token, or of its address where there is no token: so bodies that are announced and do not
 //! come keep nobody else waiting, and those of one caller never wait for each other half way. Those of several callers do not either:
-//! where the room is taken, one body at a time goes on in a reserve that holds the largest one.
+//! where the room is taken, one body at a time goes on in a reserve that holds the largest one, and has to come quickly there.
 //!
 //! A large body is read on a thread of its own, few at a time, so that the workers answer other callers meanwhile.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::problem::{Problem, ProblemKind};
 use delaybridge_telemetry::peer::Peer;
@@ -30,6 +30,8 @@ pub const ROOM: usize = 64 << 20;
 const SHARES: usize = 4;
 /// The time that a body waits for room.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The time in which a body that has the reserve has to come.
+const RESERVE_TIME: Duration = Duration::from_secs(1);
 
 /// Whose share a body takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -79,8 +81,8 @@ pub struct BodyRoom {
     /// The caller's share, which lives as long as this.
     share: Option<(Arc<Semaphore>, OwnedSemaphorePermit)>,
     held: Option<OwnedSemaphorePermit>,
-    /// The permit of the reserve, which is room enough for all of the body.
-    reserve: Option<OwnedSemaphorePermit>,
+    /// The permit of the reserve, which is room enough for all of the body, and when the body has to be there.
+    reserve: Option<(OwnedSemaphorePermit, Instant)>,
 }
 
 /// Room for a body of so many bytes.
@@ -146,14 +148,35 @@ impl BodyRoom {
         if more == 0 || self.reserve.is_some() {
             return Ok(());
         }
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
-        match (memory.shared.room.clone().try_acquire_many_owned(more), &mut self.held) {
-            (Ok(taken), Some(held)) => held.merge(taken),
-            (Ok(taken), None) => self.held = Some(taken),
-            (Err(_), _) => self.reserve = Some(take(&memory.shared.reserve, 1).await?),
+        // Order: room before the reserve. Cancel-safe: what is not taken is given back.
+        let taken = tokio::select! {
+            biased;
+            taken = take(&memory.shared.room, more) => taken?,
+            reserve = take(&memory.shared.reserve, 1) => {
+                self.reserve = Some((reserve?, Instant::now() + RESERVE_TIME));
+                return Ok(());
+            }
+        };
+        match &mut self.held {
+            Some(held) => held.merge(taken),
+            None => self.held = Some(taken),
         }
         Ok(())
     }
+
+    /// Waits for the next part of the body, not for long in the reserve.
+    ///
+    /// # Errors
+    /// It does not come in time.
+    pub async fn next<T>(&self, part: impl Future<Output = T>) -> Result<T, Problem> {
+        let Some((_, until)) = &self.reserve else { return Ok(part.await) };
+        timeout_at(*until, part).await.map_err(|_| no_room())
+    }
+}
+
+fn no_room() -> Problem {
+    let detail = "read the body: there is no room for it beside the large bodies that are under way; send it again";
+    Problem::new(ProblemKind::TooMany, detail).retry_after(Duration::from_secs(1))
 }
 
 async fn take(from: &Arc<Semaphore>, permits: usize) -> Result<OwnedSemaphorePermit, Problem> {
@@ -161,11 +184,7 @@ async fn take(from: &Arc<Semaphore>, permits: usize) -> Result<OwnedSemaphorePer
     match timeout(PATIENCE, from.clone().acquire_many_owned(permits)).await {
         // The semaphore is never closed.
         Ok(Ok(permit)) => Ok(permit),
-        Ok(Err(_)) | Err(_) => {
-            let detail =
-                "read the body: there is no room for it beside the large bodies that are under way; send it again";
-            Err(Problem::new(ProblemKind::TooMany, detail).retry_after(Duration::from_secs(1)))
-        }
+        Ok(Err(_)) | Err(_) => Err(no_room()),
     }
 }
 
@@ -220,6 +239,35 @@ mod tests {
         let done = futures_util::future::join_all(bodies).await;
         assert!(done.iter().all(Result::is_ok), "{done:?}");
         assert_eq!(memory.shared.reserve.available_permits(), 1);
+    }
+
+    /// Bodies of all other tenants come slowly: they fill the room, and one of them has the reserve.
+    #[tokio::test(start_paused = true)]
+    async fn slow_bodies_keep_no_other_out() {
+        let memory = BodyMemory::new(4 << 20, ROOM);
+        let memory = &memory;
+        let slow = (0..8).map(|n: usize| async move {
+            let mut room = BodyRoom::default();
+            for there in (1..=20).map(|part| part * (200 << 10)) {
+                room.hold(memory, &who(&n.to_string()), 4 << 20, there).await?;
+                room.next(tokio::time::sleep(Duration::from_secs(1))).await?;
+            }
+            Ok::<_, Problem>(())
+        });
+        // From before the room is taken until long afterwards.
+        let other = async {
+            for second in 0..60 {
+                let (began, mut room) = (Instant::now(), BodyRoom::default());
+                let held = room.hold(memory, &who("other"), 1 << 20, 1 << 20).await;
+                let took = began.elapsed();
+                assert!(held.is_ok() && took < Duration::from_secs(4), "{second}: {held:?}, {took:?}");
+                drop(room);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let (slow, ()) = tokio::join!(futures_util::future::join_all(slow), other);
+        let done = slow.iter().filter(|one| one.is_ok()).count();
+        assert!((1..8).contains(&done), "{done} slow bodies came where there was room");
     }
 
     #[tokio::test(start_paused = true)]
