@@ -20,6 +20,7 @@ pub struct MemoryRig {
     _clock: Followed,
 }
 
+#[allow(clippy::new_without_default, reason = "it changes the clock of the runtime, which a default should not")]
 impl MemoryRig {
     /// Pauses the time of the running runtime.
     pub fn new() -> Self {
