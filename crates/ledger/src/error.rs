@@ -59,6 +59,8 @@ pub enum StoreError {
         shortfall: Shortfall,
         /// Elements that went back.
         released: u64,
+        /// Whether they may have been delivered: the claim took them over, or a failover may have forgotten that they were.
+        may_repeat: bool,
     },
 }
 

@@ -78,7 +78,8 @@ impl RedisStore {
     /// The connection for claims. While replicas are behind there is none.
     async fn conn_for_claims(&self) -> Result<Conn, StoreError> {
         let Some(durable) = &self.durable else { return self.conn() };
-        Box::pin(durable.ready()).await?.map_err(|shortfall| StoreError::NotDurable { shortfall, released: 0 })
+        let short = |shortfall| StoreError::NotDurable { shortfall, released: 0, may_repeat: false };
+        Box::pin(durable.ready()).await?.map_err(short)
     }
 
     /// Confirms that a claim is durable, so that it may be delivered. Else it goes back, uncounted: after a failover it could be
@@ -98,7 +99,7 @@ impl RedisStore {
         // Boxed, because few queues ask for it.
         let problem = match Box::pin(durable.confirm(conn)).await {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(shortfall)) => StoreError::NotDurable { shortfall, released },
+            Ok(Err(shortfall)) => StoreError::NotDurable { shortfall, released, may_repeat },
             // A missing right: it is reported, and holds up nothing that was claimed.
             Err(refused @ LinkError::Server { .. }) => refused.into(),
             Err(error) => return Err(self.unfinished(&error)),

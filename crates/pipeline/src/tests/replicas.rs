@@ -20,6 +20,27 @@ async fn what_a_replica_does_not_have_goes_back_uncounted() {
     assert!(sink.attempts().iter().all(|message| message.attempt == 1), "attempts were counted");
 }
 
+/// What a dead process had may have been delivered. A takeover that no replica has goes back: it comes again as a retry, which
+/// nobody else counts.
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_over_and_goes_back_is_counted() {
+    let (world, sink) = (World::new(), sink());
+    world.server.await_replica();
+    sink.stall(true);
+    let dead = world.bridge(1, &[("s", sink.clone())]);
+    dead.offer(0..10);
+    eventually("all at the sink", || sink.attempts().len() == 10).await;
+    drop(dead);
+    sink.stall(false);
+    world.server.cut_replica();
+    let bridge = world.bridge(2, &[("s", sink.clone())]);
+    within(2 * LEASE, "a takeover to go back", || bridge.metric(NOT_DURABLE) >= 10.0).await;
+    world.server.reach_replica();
+    world.until_empty().await;
+    assert!(bridge.metric(DUPLICATES) >= 10.0, "{} counted", bridge.metric(DUPLICATES));
+    assert!(sink.attempts()[10..].iter().all(|message| message.attempt > 1));
+}
+
 /// The server is gone when a claim that no replica has is to go back.
 #[tokio::test(start_paused = true)]
 async fn what_could_not_go_back_is_found_again_before_its_lease_is_over() {

@@ -107,7 +107,7 @@ impl MemoryStore {
         let gone_back = self.call(None, |queue, now_ms| queue.settle(&back, None, None, now_ms)).await;
         gone_back.map_err(|_| unfinished())?;
         let released = back.len() as u64;
-        Err(StoreError::NotDurable { shortfall: Shortfall::of(NEED, 0), released })
+        Err(StoreError::NotDurable { shortfall: Shortfall::of(NEED, 0), released, may_repeat })
     }
 }
 

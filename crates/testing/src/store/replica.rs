@@ -156,7 +156,7 @@ impl Walk {
         let (before, delivered) = (rig.places().await, self.delivered.len());
         let what = match self.step(rig, step).await {
             Ok(what) => what,
-            Err(StoreError::NotDurable { shortfall, released }) => {
+            Err(StoreError::NotDurable { shortfall, released, .. }) => {
                 seen.refused += 1;
                 seen.released += released;
                 let new: Vec<_> =

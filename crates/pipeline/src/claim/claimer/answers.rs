@@ -149,8 +149,12 @@ impl Claimer {
         if let Some(order) = &mut self.order {
             order.returned.forget();
         }
-        if let StoreError::NotDurable { released, .. } = problem {
+        if let StoreError::NotDurable { released, may_repeat, .. } = problem {
             queue.events.metrics().released(ReleaseReason::NotDurable, *released);
+            if *may_repeat {
+                // They come again as retries, which are not counted.
+                queue.events.metrics().possible_duplicates(*released);
+            }
             if let Some(order) = self.order.as_ref().filter(|order| order.gathering && *released > 0) {
                 // What is to be the first of what is gathered has gone back.
                 order.queues.return_all();
