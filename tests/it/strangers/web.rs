@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::*;
 use crate::api::start;
 
-/// An image of another page, a page whose name was pointed here, and somebody behind a proxy.
+/// The headers of an image in a foreign page, of a page after DNS rebinding, and of a proxied request.
 const STRANGERS: [&[(&str, &str)]; 4] = [
     &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")],
     &[("host", "evil.example")],

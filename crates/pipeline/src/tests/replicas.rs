@@ -20,8 +20,8 @@ async fn what_a_replica_does_not_have_goes_back_uncounted() {
     assert!(sink.attempts().iter().all(|message| message.attempt == 1), "attempts were counted");
 }
 
-/// What a dead process had may have been delivered. A takeover that no replica has goes back: it comes again as a retry, which
-/// nobody else counts.
+/// The elements of a dead process may have been delivered. If no replica has their takeover, they go back, and come again as
+/// retries, which no other counter announces.
 #[tokio::test(start_paused = true)]
 async fn what_is_taken_over_and_goes_back_is_counted() {
     let (world, sink) = (World::new(), sink());

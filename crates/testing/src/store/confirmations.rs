@@ -47,7 +47,8 @@ pub async fn a_confirmed_claim_is_gone_with_all_that_was_in_it(mut rig: impl Rig
     assert_eq!(confirm(&rig, &[]).await, []);
 }
 
-/// Elements that left a claim, and are under its name again because the server has an older state, belong to nobody who confirms others.
+/// Elements that left a claim, and are under its name again because the server has an older state: the confirmation of other
+/// elements does not remove them.
 pub async fn an_element_that_came_back_survives_the_confirmation_of_others(mut rig: impl Rig) {
     for kind in 0..6 {
         let number = 10 * kind as u64;
