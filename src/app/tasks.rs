@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use delaybridge_link::SubscriberEvent;
 use delaybridge_model::Mode;
+use delaybridge_ops::OperatorNote;
 use delaybridge_pipeline::claim::{claimers, pollers};
 use delaybridge_pipeline::dead_letters::forwarder;
 use delaybridge_pipeline::leases::keeper;
@@ -134,6 +135,13 @@ async fn listen(
                         }
                         // Wakes an idle queue, so that it shows the pause.
                         Some(Announcement::Pause) => registry.wake(place, |queue| queue.see_pauses()),
+                        Some(Announcement::Note(at)) => {
+                            if let Some(note) = OperatorNote::read(&payload[at..]) {
+                                let OperatorNote { what, which, by, result, problem } = &note;
+                                let result = problem.as_deref().map_or(Ok(result.as_deref().unwrap_or_default()), Err);
+                                process.events.operated(&registry.spec(place).id, [what, which, by], result);
+                            }
+                        }
                         None => {}
                     }
                 }

@@ -5,12 +5,13 @@ use std::io::Write;
 use clap::Args;
 
 use super::progress::ProgressLine;
+use super::remote::DaemonArgs;
 use super::table::TextTable;
-use super::{Failed, Global, answer, on_queue, show};
+use super::{Failed, Global, answer, show};
 use delaybridge_ops::dead::FieldIs;
 use delaybridge_ops::peek::PeekState;
 use delaybridge_ops::plural;
-use delaybridge_ops::search::{Hits, Search, search};
+use delaybridge_ops::search::{Hits, Search};
 
 /// Find elements by a field of their payload.
 ///
@@ -32,6 +33,9 @@ pub struct FindArgs {
     /// Elements to show, at most
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub matches: usize,
+    /// The daemon to ask.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 const AFTER: &str = "\
@@ -45,10 +49,10 @@ Exit codes: 0 done, also if there is none, 1 failed, 2 wrong arguments or config
 const PREVIEW: usize = 80;
 
 pub(super) async fn run(global: &Global, args: &FindArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let (_session, queue) = on_queue(global, &args.queue).await?;
-    let ask = Search { fields: args.field.clone(), limit: args.limit, matches: args.matches };
+    let operator = args.daemon.operator(global)?;
+    let ask = Search { fields: args.field.clone(), limit: args.limit, matches: args.matches, after: None };
     let mut watch = ProgressLine::start("find");
-    let hits = search(&queue, &ask, &mut watch).await?;
+    let hits = operator.search(&args.queue, &ask, &mut watch).await?;
     drop(watch);
     answer(global, out, &hits, text)?;
     Ok(0)
@@ -93,8 +97,7 @@ mod tests {
 
     #[test]
     fn what_was_not_looked_at_is_said() {
-        let hits =
-            Hits { queue: "q".to_owned(), now_ms: 0, total: 30, examined: 10, incomplete: true, elements: Vec::new() };
+        let hits = Hits { queue: "q".to_owned(), total: 30, examined: 10, incomplete: true, ..Hits::default() };
         assert_eq!(
             text(&hits),
             "0 elements found in 10 elements looked at; 20 of 30 elements were not looked at: --limit and --matches bound the \

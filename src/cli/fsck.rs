@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::choice::{Choice, Choices};
+use super::person::actor;
 use super::{Failed, Global, answer, load};
 use delaybridge_core::clock::Instant;
 use delaybridge_ops::Session;
@@ -57,7 +58,7 @@ impl Choices for Orphans {
 }
 
 pub(super) async fn run(global: &Global, args: &FsckArgs, out: &mut dyn Write) -> Result<u8, Failed> {
-    let session = Session::open(load(global)?.config).await?;
+    let session = Session::open(load(global)?.config, &actor()).await?;
     let request = FsckScope { repair: args.repair, orphans: args.orphans.0 };
     let mut progress = FsckProgress::new();
     let result =

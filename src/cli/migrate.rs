@@ -56,7 +56,9 @@ pub(super) async fn run(global: &Global, args: &MigrateArgs, out: &mut dyn Write
             write!(out, "{}", transferred(&found))?;
             out.flush()?;
         }
-        found = apply(&queue, args.to.0, found, &mut ProgressLine::start("migrate")).await?;
+        let applied = apply(&queue, args.to.0, found, &mut ProgressLine::start("migrate")).await;
+        let words = |found: &Migration| format!("{} converted", plural::count(found.packed, "element"));
+        found = queue.tell("migrate", "--apply", applied, words).await?;
     }
     answer(global, out, &found, text)?;
     match found.kept > 0 && (args.apply || found.junk + found.strays > 0) {

@@ -54,6 +54,7 @@ pub use failed::Failed;
 pub use run::{RunArgs, log_warnings};
 
 pub use self::access::AccessArgs;
+use self::person::actor;
 use delaybridge_config::Loaded;
 use delaybridge_model::Config;
 use delaybridge_ops::{Queue, Session};
@@ -195,7 +196,7 @@ fn environment(name: &str) -> Option<String> {
 
 /// Reads the configuration, finds the queue and connects.
 async fn on_queue(global: &Global, id: &str) -> Result<(Session, Queue), Failed> {
-    Ok(Session::on_queue(load_queues(global)?, id).await?)
+    Ok(Session::on_queue(load_queues(global)?, id, &actor()).await?)
 }
 
 /// Prints a result: as JSON, or as the text that `text` makes of it.

@@ -9,3 +9,9 @@ pub(super) fn person(named: Option<&str>) -> String {
     let number = || format!("uid {}", rustix::process::getuid().as_raw());
     named.map(str::to_owned).or_else(user).unwrap_or_else(number)
 }
+
+/// The person and the host, for the log of a daemon.
+pub(super) fn actor() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{}@{host}", person(None))
+}

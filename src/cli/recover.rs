@@ -34,7 +34,8 @@ Exit codes: 0 done, or nothing to do, 1 it failed, 2 wrong arguments or configur
 
 pub(super) async fn run(global: &Global, args: &RecoverArgs, out: &mut dyn Write) -> Result<u8, Failed> {
     let (_session, queue) = on_queue(global, &args.queue).await?;
-    answer(global, out, &recover(&queue).await?, |done| match done.claims {
+    let done = queue.tell("recover", "", recover(&queue).await, |done| plural::count(done.claims, "claim")).await?;
+    answer(global, out, &done, |done| match done.claims {
         0 => format!("every claim of {} has its lease\n", done.queue),
         claims => format!(
             "{} with {} had no lease; daemons of {} deliver them now\n",

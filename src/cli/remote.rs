@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::person::actor;
 use super::{Failed, Global, load_queues};
 use delaybridge_ops::remote::Daemon;
 use delaybridge_ops::{Operator, OverRedis};
@@ -24,7 +25,7 @@ impl DaemonArgs {
     pub(super) fn operator(&self, global: &Global) -> Result<Box<dyn Operator>, Failed> {
         Ok(match &self.url {
             Some(url) => Box::new(Daemon::at(url, self.token_file.as_deref())?),
-            None => Box::new(OverRedis::new(load_queues(global)?)),
+            None => Box::new(OverRedis::new(load_queues(global)?, actor())),
         })
     }
 }

@@ -273,6 +273,9 @@ const ONLY_UNDER: &[OnlyUnder] = &[
         places: &[
             "settings/",
             "ops/queue_state.rs",
+            "ops/search.rs",
+            // A bounded note of another process, for the log.
+            "ops/note.rs",
             "ops/pause.rs",
             "ops/overview.rs",
             "ops/error.rs",

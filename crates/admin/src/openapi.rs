@@ -59,6 +59,14 @@ const ABOUT: ApiDescription = ApiDescription {
         parameter("id_prefix", text, "The beginning of the element's id"),
         parameter("fate", text, "Outcomes: delivered, retry, waits, dead, held, gone; several with commas between"),
         parameter("field", text, "A field of the decoded payload, as orderId=7"),
+        parameter(
+            "run",
+            number,
+            "A number that no other import has: lines that are sent twice under it are stored once",
+        )
+        .required(),
+        parameter("first", number, "The number of the first line, in the import; 1 if it is left out"),
+        parameter("stops", || json!({ "type": "boolean" }), "Whether a line that is no letter ends the request"),
         parameter("limit", || json!({ "type": "integer", "minimum": 1, "maximum": 200 }), "Maximum number"),
         parameter(
             "state",
@@ -70,6 +78,10 @@ const ABOUT: ApiDescription = ApiDescription {
 
 fn text() -> Value {
     json!({ "type": "string", "minLength": 1 })
+}
+
+fn number() -> Value {
+    json!({ "type": "integer", "minimum": 0 })
 }
 
 fn state() -> Value {
@@ -115,7 +127,8 @@ mod tests {
     #[test]
     fn whatever_changes_something_asks_for_a_token() {
         for route in ROUTES.iter().filter(|route| route.method != hyper::Method::GET) {
-            let open = ["log_in", "log_out"].contains(&route.name.trim_start_matches("page_"));
+            // A search is a POST because what is searched for may not be in a URL.
+            let open = ["log_in", "log_out", "search"].contains(&route.name.trim_start_matches("page_"));
             assert_eq!(route.need == Need::ToChange, !open, "{}", route.name);
         }
     }

@@ -15,13 +15,14 @@ use delaybridge_jobs_http::openapi::operation::Operation;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::router::Endpoint;
-use delaybridge_ops::dead::{Counted, LetterList, LettersBody, Purged, Redriven, ShownLetters};
+use delaybridge_ops::dead::{Counted, ExportPage, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters};
 use delaybridge_ops::element::{ActOutcome, FoundElement, KillBody, RescheduleBody};
 use delaybridge_ops::jobs::{FoundJobs, TopicDetail, TopicPage};
 use delaybridge_ops::overview::{Overview, SinkList};
 use delaybridge_ops::pause::{PauseBody, PauseChanges};
 use delaybridge_ops::peek::Elements;
 use delaybridge_ops::reload::ReloadReport;
+use delaybridge_ops::search::{Hits, SearchBody};
 
 /// The answer of a handler.
 pub type Answer = BoxFuture<'static, Result<Reply, Problem>>;
@@ -129,6 +130,12 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .about("The first 4096 bytes of each payload.")
             .query(&["state", "limit", "after"])
             .returns::<Elements>(200, "The elements");
+    POST "/v1/queues/{queue}/search" search ToSee => v1::elements::search,
+        about_one("Find elements by fields of their payload, in all states")
+            .about("Reads and decodes elements, 10,000 at most; `next` is there if some were not looked at. The first 4096 bytes of each \
+                payload. Nothing is changed.")
+            .takes::<SearchBody>()
+            .returns::<Hits>(200, "The elements that fit");
     GET "/v1/queues/{queue}/elements/{id}" element ToSee => v1::elements::one,
         about_one("Find an element by its id: its place, its history, its payload").returns::<FoundElement>(200, "The element");
     DELETE "/v1/queues/{queue}/elements/{id}" cancel ToChange => v1::elements::cancel,
@@ -138,7 +145,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
     POST "/v1/queues/{queue}/elements/{id}/reschedule" reschedule ToChange => v1::elements::reschedule,
         action("Give an element another due time").takes::<RescheduleBody>();
     POST "/v1/queues/{queue}/elements/{id}/kill" kill ToChange => v1::elements::kill,
-        action("SettleOp an element to the dead letters").takes::<KillBody>();
+        action("Move an element to the dead letters").takes::<KillBody>();
     GET "/v1/queues/{queue}/dead" dead ToLook => v1::dead::list,
         about_one("List dead letters, the latest first")
             .about("`next` is there if there are more: ask for those after it. A filter on `field` needs a token.")
@@ -155,6 +162,18 @@ pub static ROUTES: &[AdminRoute] = routes! {
         about_one("Remove dead letters for good")
             .takes::<LettersBody>()
             .returns::<Purged>(200, "The number of letters");
+    GET "/v1/queues/{queue}/dead/export" export ToSee => v1::dead::export,
+        about_one("Read dead letters with everything that they keep, the oldest first")
+            .about("`next` is there unless these are the last: ask for those after it. A page ends at 4 MiB.")
+            .query(&["after", "reason", "class", "code", "sink", "older_than", "newer_than", "id_prefix", "field"])
+            .returns::<ExportPage>(200, "The letters");
+    POST "/v1/queues/{queue}/dead/import" import ToChange => v1::dead::import,
+        about_one("Make dead letters of exported ones, one object a line")
+            .about("At most 100 lines, and 1 MiB. Lines that are sent twice under the same `run` are stored once. `first` is the \
+                number of the first line; `stops` ends the request at a line that is no letter.")
+            .query(&["run", "first", "dry_run", "stops"])
+            .takes_lines()
+            .returns::<LineReport>(200, "The outcome of each line");
     GET "/v1/queues/{queue}/dead/{id}" letter ToSee => v1::dead::one,
         about_one("Look at everything that a dead letter keeps").returns::<ShownLetters>(200, "The letter");
     GET "/v1/events" events ToLook => v1::events::stream,

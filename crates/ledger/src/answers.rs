@@ -14,6 +14,8 @@ pub enum Announcement {
     Changed,
     /// A pause begins or ends: see what is paused.
     Pause,
+    /// An operator did something over Redis. The rest of the message, from this byte on, is a note for the log.
+    Note(usize),
 }
 
 /// A read that costs next to nothing and answers a number.

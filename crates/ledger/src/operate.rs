@@ -33,6 +33,9 @@ pub struct Import {
 /// The message on the presence channel that something may fall due earlier than the daemons know.
 pub const CHANGED: &[u8] = b"changed";
 
+/// The beginning of a message on the presence channel about what an operator did; the rest is for a log.
+pub const NOTE: &[u8] = b"operated ";
+
 /// The outcome for an element that was to be moved. Only the first has changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acted {
@@ -231,6 +234,16 @@ impl Ledger {
     /// Those of the connection, and a missing right to `PUBLISH`.
     pub async fn announce_change(&self, conn: &Conn) -> Result<(), StoreError> {
         conn.query::<i64>(redis::cmd("PUBLISH").arg(&*self.keys.presence).arg(CHANGED)).await?;
+        Ok(())
+    }
+
+    /// Sends the daemons that serve the queue a note of what an operator did.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection, and a missing right to `PUBLISH`.
+    pub async fn publish_note(&self, conn: &Conn, note: &[u8]) -> Result<(), StoreError> {
+        conn.query::<i64>(redis::cmd("PUBLISH").arg(&*self.keys.presence).arg([NOTE, note].concat())).await?;
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use super::claims::{self, ClaimName, Element};
 use super::dead::{DeadLetter, Forwarder, Order};
 use super::error::StoreError;
 use super::handle::Ledger;
-use super::operate::CHANGED;
+use super::operate::{CHANGED, NOTE};
 use super::page::redis_now_ms;
 use super::pause::{ANNOUNCED, Pauses};
 use super::payload::NoPayload;
@@ -157,6 +157,7 @@ impl Store for RedisStore {
             return match payload {
                 ANNOUNCED => Some(Announcement::Pause),
                 CHANGED => Some(Announcement::Changed),
+                note if note.starts_with(NOTE) => Some(Announcement::Note(NOTE.len())),
                 _ => None,
             };
         }

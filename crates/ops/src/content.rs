@@ -49,6 +49,14 @@ impl Content {
         Some(Content { answered: Some(answer.get("value").cloned()), ..Content::new(Codec::Raw, bytes, complete) })
     }
 
+    /// The beginning of the payload, at most so many bytes.
+    pub fn shortened(self, most: usize) -> Self {
+        match self.bytes.len() > most {
+            true => Content { bytes: self.bytes.slice(..most), complete: false, ..self },
+            false => self,
+        }
+    }
+
     /// The same, read with the application's declared classes.
     pub fn with(self, classes: &Classes) -> Self {
         Content { classes: classes.clone(), ..self }

@@ -3,9 +3,13 @@
 //! [`OverRedis`](super::OverRedis) carries them out itself, [`Daemon`](super::remote::Daemon) asks a daemon's admin API. A command asks
 //! for an operator once, and does not know which of the two it has.
 
+use std::io::Write;
+
 use futures_util::future::BoxFuture;
 
-use super::dead::{Counted, Filter, LetterList, Letters, Pace, Purged, Redriven, ShownLetters};
+use super::dead::{
+    Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
+};
 use super::element::{ActOutcome, Action, FoundElement};
 use super::error::Error;
 use super::jobs::FoundJobs;
@@ -14,6 +18,7 @@ use super::pause::{PauseChanges, PauseReason, PauseTarget};
 use super::peek::{Elements, Peek};
 use super::progress::ProgressWatch;
 use super::queues::Queues;
+use super::search::{Hits, Search};
 
 /// A call of an operator.
 pub type Asked<'a, T> = BoxFuture<'a, Result<T, Error>>;
@@ -51,6 +56,9 @@ pub trait Operator: Send + Sync {
     /// Finds an element by its id.
     fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, FoundElement>;
 
+    /// Searches elements by fields of their payload. A daemon answers the first 4 KiB of each payload.
+    fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits>;
+
     /// Reschedules, cancels or kills an element.
     fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome>;
 
@@ -84,4 +92,16 @@ pub trait Operator: Send + Sync {
 
     /// Removes dead letters for good. Repeated, it goes on with the rest.
     fn purge<'a>(&'a self, queue: &'a str, which: &'a Letters, pace: Pace, watch: Watcher<'a>) -> Asked<'a, Purged>;
+
+    /// Writes the letters that are meant, the oldest first, one object a line. They stay where they are.
+    fn export<'a>(
+        &'a self,
+        queue: &'a str,
+        which: &'a Letters,
+        watch: Watcher<'a>,
+        out: &'a mut (dyn Write + Send),
+    ) -> Asked<'a, Exported>;
+
+    /// Makes dead letters of lines of an export.
+    fn import_lines<'a>(&'a self, queue: &'a str, batch: &'a LineBatch) -> Asked<'a, LineReport>;
 }

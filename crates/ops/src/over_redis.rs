@@ -1,8 +1,13 @@
 //! The operator that works on Redis itself.
 
+use std::io::Write;
+
 use tokio::sync::OnceCell;
 
-use super::dead::{self, Counted, Filter, LetterList, Letters, Pace, Purged, Redriven, ShownLetters, is_place};
+use super::dead::{
+    self, Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
+    is_place,
+};
 use super::element::{self, ActOutcome, Action, FoundElement};
 use super::error::Error;
 use super::jobs::{FoundJobs, Jobs};
@@ -11,6 +16,7 @@ use super::overview::{self, Overview, SinkList, overview};
 use super::pause::{self, PauseChanges, PauseReason, PauseTarget, check_target};
 use super::peek::{Peek, PeekState, peek};
 use super::queues::{Queues, queues};
+use super::search::{Hits, Search, search};
 use super::session::{Queue, Session, check_id, find};
 use delaybridge_jobs::{JobState, Topic};
 use delaybridge_model::Config;
@@ -18,17 +24,19 @@ use delaybridge_model::Config;
 /// A configuration, and the connections to its Redis once they are needed: a mistake in an argument is reported without Redis.
 pub struct OverRedis {
     config: Config,
+    /// The person who asks.
+    by: String,
     session: OnceCell<Session>,
 }
 
 impl OverRedis {
-    /// An operator with this configuration.
-    pub fn new(config: Config) -> OverRedis {
-        OverRedis { config, session: OnceCell::new() }
+    /// An operator with this configuration, for this person.
+    pub fn new(config: Config, by: String) -> OverRedis {
+        OverRedis { config, by, session: OnceCell::new() }
     }
 
     async fn session(&self) -> Result<&Session, Error> {
-        self.session.get_or_try_init(|| Session::open(self.config.clone())).await
+        self.session.get_or_try_init(|| Session::open(self.config.clone(), &self.by)).await
     }
 
     async fn queue(&self, id: &str) -> Result<Queue, Error> {
@@ -54,6 +62,17 @@ impl OverRedis {
         let jobs = Jobs::open(&self.config).await?;
         let known = settings.topics.contains_key(&topic) || jobs.has(&topic).await?;
         Ok(known.then_some((jobs, topic)))
+    }
+}
+
+/// Notes a pause or its end for every queue that it changed.
+async fn tell_of(session: &Session, what: &str, changes: &PauseChanges, why: &str) {
+    for change in &changes.queues {
+        let Ok(spec) = find(&session.config, &change.queue) else { continue };
+        if let Ok(queue) = session.queue(spec).await {
+            let which = change.sink.as_deref().map(|sink| format!("sink {sink}")).unwrap_or_default();
+            let _ = queue.tell(what, &which, Ok(()), |()| why.to_owned()).await;
+        }
     }
 }
 
@@ -119,21 +138,35 @@ impl Operator for OverRedis {
         })
     }
 
+    fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits> {
+        Box::pin(async move { search(&self.queue(queue).await?, ask, watch).await })
+    }
+
     fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome> {
-        Box::pin(async move { element::act(&self.queue_with(queue, id).await?, id, action).await })
+        Box::pin(async move {
+            let queue = self.queue_with(queue, id).await?;
+            let acted = element::act(&queue, id, action).await;
+            queue.tell(action.verb(), id, acted, |acted| acted.elements[0].words()).await
+        })
     }
 
     fn pause<'a>(&'a self, target: PauseTarget<'a>, reason: &'a PauseReason<'a>) -> Asked<'a, PauseChanges> {
         Box::pin(async move {
             check_target(&self.config, target)?;
-            pause::pause(self.session().await?, target, reason).await
+            let session = self.session().await?;
+            let changes = pause::pause(session, target, reason).await?;
+            tell_of(session, "pause", &changes, reason.why).await;
+            Ok(changes)
         })
     }
 
     fn resume<'a>(&'a self, target: PauseTarget<'a>) -> Asked<'a, PauseChanges> {
         Box::pin(async move {
             check_target(&self.config, target)?;
-            pause::resume(self.session().await?, target).await
+            let session = self.session().await?;
+            let changes = pause::resume(session, target).await?;
+            tell_of(session, "resume", &changes, "").await;
+            Ok(changes)
         })
     }
 
@@ -176,10 +209,51 @@ impl Operator for OverRedis {
         pace: Pace,
         watch: Watcher<'a>,
     ) -> Asked<'a, Redriven> {
-        Box::pin(async move { dead::redrive(&self.queue(queue).await?, which, pace, watch).await })
+        Box::pin(async move {
+            let queue = self.queue(queue).await?;
+            let done = dead::redrive(&queue, which, pace, watch).await;
+            if pace.dry_run {
+                return done;
+            }
+            queue
+                .tell("redrive", &which.words(), done, |done| {
+                    format!("{} matched, {} redriven", done.matched, done.redriven)
+                })
+                .await
+        })
     }
 
     fn purge<'a>(&'a self, queue: &'a str, which: &'a Letters, pace: Pace, watch: Watcher<'a>) -> Asked<'a, Purged> {
-        Box::pin(async move { dead::purge(&self.queue(queue).await?, which, pace, watch).await })
+        Box::pin(async move {
+            let queue = self.queue(queue).await?;
+            let done = dead::purge(&queue, which, pace, watch).await;
+            if pace.dry_run {
+                return done;
+            }
+            queue
+                .tell("purge", &which.words(), done, |done| format!("{} matched, {} purged", done.matched, done.purged))
+                .await
+        })
+    }
+
+    fn export<'a>(
+        &'a self,
+        queue: &'a str,
+        which: &'a Letters,
+        watch: Watcher<'a>,
+        out: &'a mut (dyn Write + Send),
+    ) -> Asked<'a, Exported> {
+        Box::pin(async move { dead::export(&self.queue(queue).await?, which, watch, out).await })
+    }
+
+    fn import_lines<'a>(&'a self, queue: &'a str, batch: &'a LineBatch) -> Asked<'a, LineReport> {
+        Box::pin(async move {
+            let queue = self.queue(queue).await?;
+            let report = Ok(dead::import_lines(&queue, batch).await);
+            if batch.dry_run {
+                return report;
+            }
+            queue.tell("import", &batch.words(), report, LineReport::words).await
+        })
     }
 }

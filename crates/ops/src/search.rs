@@ -1,9 +1,12 @@
 //! Elements by a field of their payload: a bounded number of them is read and decoded, whatever is in the queue.
 
-use bytes::Bytes;
-use serde::Serialize;
+use std::str::FromStr;
 
-use super::dead::{FieldIs, Filter, Letters, selection::Selection};
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::dead::{FieldIs, Filter, Letters, is_place, selection::Selection};
 use super::error::{Attempted, Error};
 use super::peek::{PeekState, PeekedElement};
 use super::progress::{Progress, ProgressWatch};
@@ -20,10 +23,30 @@ pub struct Search {
     pub limit: u64,
     /// Elements to answer, at most.
     pub matches: usize,
+    /// The place to begin at: the `next` of the search before.
+    pub after: Option<Cursor>,
+}
+
+/// The body of a request to search.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Search")]
+pub struct SearchBody {
+    /// Fields of the decoded payload, as orderId=7: all of them.
+    pub fields: Vec<String>,
+    /// Elements to look at, 10,000 at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// Elements to answer, 100 at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matches: Option<u64>,
+    /// The `next` of the request before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 /// The outcome of a search.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SearchHits", extend("additionalProperties" = true))]
 pub struct Hits {
     /// The queue.
     pub queue: String,
@@ -36,7 +59,48 @@ pub struct Hits {
     /// Whether some were not looked at: the limit was reached, there are as many matches as were asked for, or it was ended.
     pub incomplete: bool,
     /// Elements that fit: scheduled ones first, then those that wait for a retry, are in flight, ready, dead.
+    #[schemars(skip)]
     pub elements: Vec<PeekedElement>,
+    /// The place to go on at, if some were not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A place in a queue that a search goes on at: `STATE:NUMBER`, with the elements of the state that were passed, or
+/// `dead:STREAM-ID`, with the last letter that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cursor {
+    /// Behind so many elements of one of the places.
+    Element(usize, usize),
+    /// Behind this dead letter; of the first one if there is none.
+    Dead(Option<String>),
+}
+
+impl FromStr for Cursor {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Cursor, &'static str> {
+        let problem = "it is the `next` of the search before";
+        let (state, at) = text.split_once(':').ok_or(problem)?;
+        if state == PeekState::Dead.as_str() {
+            return match at {
+                "" => Ok(Cursor::Dead(None)),
+                at if is_place(at) => Ok(Cursor::Dead(Some(at.to_owned()))),
+                _ => Err(problem),
+            };
+        }
+        let place = PLACES.iter().position(|(_, known)| known.as_str() == state).ok_or(problem)?;
+        Ok(Cursor::Element(place, at.parse().map_err(|_| problem)?))
+    }
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Cursor::Element(place, first) => write!(f, "{}:{first}", PLACES[*place].1.as_str()),
+            Cursor::Dead(after) => write!(f, "{}:{}", PeekState::Dead.as_str(), after.as_deref().unwrap_or_default()),
+        }
+    }
 }
 
 /// The places that are searched, beside the dead letters.
@@ -55,26 +119,41 @@ const PLACES: [(Place, PeekState); 4] = [
 pub async fn search(queue: &Queue, ask: &Search, watch: &mut dyn ProgressWatch) -> Result<Hits, Error> {
     let what = format!("search queue `{}`", queue.id());
     let now_ms = redis_now_ms(&queue.conn).await.attempt(&what)?;
-    let mut hits =
-        Hits { queue: queue.id().to_owned(), now_ms, total: 0, examined: 0, incomplete: false, elements: Vec::new() };
+    let mut hits = Hits { queue: queue.id().to_owned(), now_ms, ..Hits::default() };
     for (place, _) in PLACES {
         hits.total += queue.ledger.peek(&queue.conn, place, 0, 0, Show::Start(0)).await.attempt(&what)?.total as u64;
     }
     hits.total += queue.ledger.dead_count(&queue.conn).await.attempt(&what)? as u64;
-    for (place, state) in PLACES {
-        let mut first = 0;
-        while goes_on(&mut hits, ask, watch) {
+    let begin = ask.after.clone().unwrap_or(Cursor::Element(0, 0));
+    let from = match &begin {
+        Cursor::Element(place, _) => *place,
+        Cursor::Dead(_) => PLACES.len(),
+    };
+    for (number, (place, state)) in PLACES.into_iter().enumerate().skip(from) {
+        let mut first = if let Cursor::Element(at, first) = begin
+            && at == number
+        {
+            first
+        } else {
+            0
+        };
+        loop {
+            if !goes_on(&mut hits, ask, watch) {
+                hits.next = hits.incomplete.then(|| Cursor::Element(number, first).to_string());
+                return Ok(hits);
+            }
             let most = usize::try_from(ask.limit - hits.examined).unwrap_or(usize::MAX).min(BATCH_ENTRIES);
             let page = queue.ledger.peek(&queue.conn, place, first, most, Show::All).await.attempt(&what)?;
             if page.seen.is_empty() {
                 break;
             }
-            first += page.seen.len();
-            hits.examined += page.seen.len() as u64;
-            look(queue, ask, state, page, &mut hits, &what).await?;
+            let examined = look(queue, ask, state, page, &mut hits, &what).await?;
+            first += examined;
+            hits.examined += examined as u64;
         }
     }
-    dead(queue, ask, watch, &mut hits).await?;
+    let after = if let Cursor::Dead(after) = begin { after } else { None };
+    dead(queue, ask, after, watch, &mut hits).await?;
     Ok(hits)
 }
 
@@ -83,11 +162,12 @@ fn goes_on(hits: &mut Hits, ask: &Search, watch: &mut dyn ProgressWatch) -> bool
     let of = Some(hits.total.min(ask.limit));
     watch.at(Progress { done: hits.examined, of, acted: hits.elements.len() as u64 });
     let over = hits.examined >= ask.limit || hits.elements.len() >= ask.matches || watch.is_stopped();
-    hits.incomplete = over && (hits.examined < hits.total || watch.is_stopped());
+    // A search that goes on where another one ended does not know how many that one has looked at.
+    hits.incomplete = over && (hits.examined < hits.total || ask.after.is_some() || watch.is_stopped());
     !over
 }
 
-/// Adds those of a page that fit.
+/// Adds those of a page that fit, until there are as many as were asked for. Returns how many were examined.
 async fn look(
     queue: &Queue,
     ask: &Search,
@@ -95,18 +175,23 @@ async fn look(
     page: Page,
     hits: &mut Hits,
     what: &str,
-) -> Result<(), Error> {
+) -> Result<usize, Error> {
     let payloads: Vec<Option<Bytes>> = match queue.ledger.source().bodies().is_some() && state != PeekState::Ready {
         true => bodies(queue, &page, what).await?,
         false => page.seen.iter().map(|seen| Some(seen.payload.clone())).collect(),
     };
+    let mut examined = 0;
     for (seen, payload) in page.seen.into_iter().zip(payloads) {
+        if hits.elements.len() >= ask.matches {
+            break;
+        }
+        examined += 1;
         let Some(payload) = payload else { continue };
-        if hits.elements.len() < ask.matches && ask.fields.iter().all(|field| field.fits(&queue.spec, &payload)) {
+        if ask.fields.iter().all(|field| field.fits(&queue.spec, &payload)) {
             hits.elements.push(PeekedElement::with_payload(&queue.spec, state, seen, payload));
         }
     }
-    Ok(())
+    Ok(examined)
 }
 
 /// The payloads of elements that have them elsewhere, as they will be at their time.
@@ -142,22 +227,30 @@ async fn bodies(queue: &Queue, page: &Page, what: &str) -> Result<Vec<Option<Byt
     Ok(payloads)
 }
 
-async fn dead(queue: &Queue, ask: &Search, watch: &mut dyn ProgressWatch, hits: &mut Hits) -> Result<(), Error> {
-    if !goes_on(hits, ask, watch) {
-        return Ok(());
-    }
-    let which = Letters { filter: Filter { fields: ask.fields.clone(), ..Filter::default() }, ..Letters::default() };
+async fn dead(
+    queue: &Queue,
+    ask: &Search,
+    mut after: Option<String>,
+    watch: &mut dyn ProgressWatch,
+    hits: &mut Hits,
+) -> Result<(), Error> {
+    let filter = Filter { fields: ask.fields.clone(), ..Filter::default() };
+    let which = Letters { filter, after: after.clone(), ..Letters::default() };
     let mut selection = Selection::open(queue, &which, Order::Newest).await?;
     let before = hits.examined;
     while goes_on(hits, ask, watch) {
         let most = usize::try_from(ask.limit - hits.examined).unwrap_or(usize::MAX);
-        let Some(page) = selection.next(most, &mut super::progress::Unwatched).await? else { break };
+        let Some(page) = selection.next(most, &mut super::progress::Unwatched).await? else { return Ok(()) };
         hits.examined = before + selection.step.done;
+        after = page.last.or(after);
         for letter in page.letters {
-            if hits.elements.len() < ask.matches {
-                hits.elements.push(PeekedElement::of_letter(queue, &letter));
+            hits.elements.push(PeekedElement::of_letter(queue, &letter));
+            if hits.elements.len() >= ask.matches {
+                after = Some(letter.stream_id);
+                break;
             }
         }
     }
+    hits.next = hits.incomplete.then(|| Cursor::Dead(after).to_string());
     Ok(())
 }

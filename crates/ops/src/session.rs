@@ -23,6 +23,8 @@ pub struct Session {
     pub config: Config,
     /// The connections, by the name of the Redis.
     servers: Vec<(Arc<str>, Redis)>,
+    /// The person who acts over Redis, where no daemon logs it.
+    by: Option<Arc<str>>,
 }
 
 /// One queue of a configuration, and the connection that reaches it.
@@ -31,17 +33,19 @@ pub struct Queue {
     pub spec: Arc<QueueSpec>,
     pub(super) ledger: Ledger,
     pub(super) conn: Conn,
+    /// The person who acts over Redis.
+    pub(super) by: Option<Arc<str>>,
 }
 
 impl Session {
-    /// Connects; one attempt, because a person waits for it. Of several Redis one is enough: what the others hold cannot be
+    /// Connects for this person; one attempt, because a person waits for it. Of several Redis one is enough: what the others hold cannot be
     /// seen.
     ///
     /// # Errors
     ///
     /// When no connection can be made.
-    pub async fn open(config: Config) -> Result<Session, Error> {
-        let session = Session::start(config, CLIENT);
+    pub async fn open(config: Config, by: &str) -> Result<Session, Error> {
+        let session = Session { by: Some(by.into()), ..Session::start(config, CLIENT) };
         let attempts = join_all(session.servers.iter().map(|(_, redis)| connected(redis))).await;
         let (made, mut failed): (Vec<_>, Vec<_>) = attempts.into_iter().partition(Result::is_ok);
         match (made.is_empty(), failed.pop()) {
@@ -53,12 +57,12 @@ impl Session {
     /// Begins to connect, under this name, and waits for nothing.
     pub fn start(config: Config, client: &str) -> Session {
         let of = |(name, target): (&Arc<str>, &RedisTarget)| (name.clone(), redis_as(client, target));
-        Session { servers: config.redis.iter().map(of).collect(), config }
+        Session { servers: config.redis.iter().map(of).collect(), config, by: None }
     }
 
     /// The same connections for another configuration of the same Redis.
     pub fn with(&self, config: Config) -> Session {
-        Session { config, servers: self.servers.clone() }
+        Session { config, servers: self.servers.clone(), by: self.by.clone() }
     }
 
     /// The connections to the Redis of this name.
@@ -72,9 +76,9 @@ impl Session {
     /// # Errors
     ///
     /// When the configuration has no such queue, and when the connection cannot be made.
-    pub async fn on_queue(config: Config, id: &str) -> Result<(Session, Queue), Error> {
+    pub async fn on_queue(config: Config, id: &str, by: &str) -> Result<(Session, Queue), Error> {
         let spec = find(&config, id)?;
-        let session = Session::open(config).await?;
+        let session = Session::open(config, by).await?;
         let queue = session.queue(spec).await?;
         Ok((session, queue))
     }
@@ -86,14 +90,15 @@ impl Session {
     /// When that connection cannot be made.
     pub async fn queue(&self, spec: Arc<QueueSpec>) -> Result<Queue, Error> {
         let redis = self.redis(&spec.redis).clone();
-        queue(&redis, spec).await.map_err(|error| Error::failed(error.to_string()))
+        let queue = queue(&redis, spec).await.map_err(|error| Error::failed(error.to_string()))?;
+        Ok(Queue { by: self.by.clone(), ..queue })
     }
 }
 
 impl Queue {
     /// The queue with these settings, over this connection.
     pub fn new(spec: Arc<QueueSpec>, conn: Conn) -> Queue {
-        Queue { ledger: ledger(&spec), spec, conn }
+        Queue { ledger: ledger(&spec), spec, conn, by: None }
     }
 
     /// The queue's id in the configuration.
@@ -173,7 +178,7 @@ pub(super) fn ledger(spec: &QueueSpec) -> Ledger {
 pub(super) async fn queue(redis: &Redis, spec: Arc<QueueSpec>) -> Result<Queue, Arc<ConnectError>> {
     let ledger = ledger(&spec);
     let conn = at(redis, &ledger.keys.leases).await?;
-    Ok(Queue { spec, ledger, conn })
+    Ok(Queue { spec, ledger, conn, by: None })
 }
 
 /// The queue with this id.

@@ -94,6 +94,14 @@ impl Events {
         admin::AdminEvents::new(api::ApiEvents::new(self.metrics.api(), "admin API"))
     }
 
+    /// Logs what an operator did to a queue over Redis: the command, its subject, and the person.
+    pub fn operated(&self, queue: &str, [what, which, by]: [&str; 3], result: Result<&str, &str>) {
+        match result {
+            Ok(result) => info!(what, of = queue, which, by, result, "operator changed something over Redis"),
+            Err(problem) => warn!(what, of = queue, which, by, problem, "an operator's change over Redis failed"),
+        }
+    }
+
     /// The daemon starts to claim. `owner` is the number in the names of its claims.
     pub fn started(&self, queues: usize, sinks: usize, owner: [u8; 8]) {
         self.status.started();

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::args::{FilterArgs, PaceArgs};
+use crate::cli::person::actor;
 use crate::cli::progress::ProgressLine;
-use crate::cli::{Failed, Global, answer, load, on_queue};
+use crate::cli::remote::DaemonArgs;
+use crate::cli::{Failed, Global, answer, load};
 use delaybridge_ops::Session;
 use delaybridge_ops::content::escaped;
 use delaybridge_ops::dead::{self, Broken, BrokenFile, Imported, Letters};
@@ -35,6 +37,9 @@ pub struct ExportArgs {
     /// The filter of the letters.
     #[command(flatten)]
     pub filter: FilterArgs,
+    /// The daemon to ask.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 const EXPORT: &str = "\
@@ -81,6 +86,9 @@ pub struct ImportArgs {
     /// The pace.
     #[command(flatten)]
     pub pace: PaceArgs,
+    /// The daemon to ask, for lines.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 const IMPORT: &str = "\
@@ -94,7 +102,8 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Wr
     if args.after.as_ref().is_some_and(|after| !dead::is_place(after)) {
         return Err(Failed::usage("export dead letters: --after takes a stream id (1795251632252-0)"));
     }
-    let (_session, queue) = on_queue(global, &args.queue).await?;
+    let operator = args.daemon.operator(global)?;
+    operator.check_letters(&args.queue, &[]).await?;
     let which = Letters { filter: args.filter.filter(), after: args.after.clone(), ..Letters::default() };
     let mut file = match &args.file {
         // Never a file that holds something already.
@@ -108,7 +117,7 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Wr
         Some(file) => file,
         None => &mut *out,
     };
-    let done = dead::export(&queue, &which, &mut ProgressLine::start("dead export"), to).await?;
+    let done = operator.export(&args.queue, &which, &mut ProgressLine::start("dead export"), to).await?;
     if done.stopped {
         let after = done.last.map(|last| format!(" with --after {last}")).unwrap_or_default();
         let written = plural::count(done.exported, "line");
@@ -126,6 +135,11 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, out: &mut (dyn Wr
 
 pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Write + Send)) -> Result<(), Failed> {
     if let Some(topic) = &args.from_kafka {
+        if args.daemon.url.is_some() {
+            return Err(Failed::usage(
+                "import dead letters: --from-kafka reads the topic itself; run it without --daemon, with the configuration",
+            ));
+        }
         return from_kafka(global, args, topic, out).await;
     }
     // Required by the arguments.
@@ -138,10 +152,13 @@ pub(super) async fn import(global: &Global, args: &ImportArgs, out: &mut (dyn Wr
             Box::new(BufReader::new(file))
         }
     };
-    let (_session, queue) = on_queue(global, &args.queue).await?;
+    let operator = args.daemon.operator(global)?;
+    operator.check_letters(&args.queue, &[]).await?;
     let aside = aside(args)?;
     let mut watch = ProgressLine::start("dead import");
-    let done = dead::import(&queue, &mut *lines, args.skip, args.pace.pace(), aside, &mut watch).await?;
+    let pace = args.pace.pace();
+    let done =
+        delaybridge_ops::import(&*operator, &args.queue, &mut *lines, args.skip, pace, aside, &mut watch).await?;
     drop(watch);
     imported(global, args, &done, out)?;
     match done.stopped {
@@ -220,12 +237,16 @@ async fn from_kafka(
     // The sink's secrets are needed here.
     let config = load(global)?.config;
     let place = (topic, args.group.as_deref());
-    let session = Session::on_queue(config, &args.queue).await?;
+    let session = Session::on_queue(config, &args.queue, &actor()).await?;
     dead::can_go_back(&session.1)?;
     let backlog = dead::open(&session.0.config, &args.queue, args.sink.as_deref(), place).await?;
     let aside = aside(args)?;
     let mut watch = ProgressLine::start("dead import");
-    let done = dead::import_from(&session.1, backlog, args.pace.pace(), aside, &mut watch).await?;
+    let done = dead::import_from(&session.1, backlog, args.pace.pace(), aside, &mut watch).await;
+    let done = match args.pace.dry_run {
+        true => done?,
+        false => session.1.tell("import", topic, done, |done| plural::count(done.imported, "dead letter")).await?,
+    };
     drop(watch);
     imported(global, args, &done, out)?;
     match done.stopped {

@@ -79,7 +79,7 @@ async fn commands_over_a_daemon_have_the_results_that_they_have_over_redis() {
 async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
     let redis = RedisServer::start().await;
     let (mut daemon, port) = start(&redis).await;
-    daemon.expect_log("an operator's change failed");
+    daemon.expect_log("an operator's change failed").expect_log("an operator's change over Redis failed");
     let url = format!("http://127.0.0.1:{port}");
     let over = |line: &str| {
         let arguments: Vec<&str> = line.split(' ').chain(["--daemon", &url]).collect();
@@ -102,6 +102,9 @@ async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
     let found = same("peek orders --limit 3");
     assert_eq!((&found["total"], &found["elements"][2]["payload"]), (&30.into(), &r#"{"id":"o2"}"#.into()), "{found}");
     assert_eq!(same("peek orders --id o7")["elements"][0]["state"], "scheduled");
+    assert_eq!(same("find orders --field id=o7")["elements"][0]["id"], "o7");
+    assert_eq!(same("find orders --field id=o29 --limit 5")["incomplete"], true);
+    assert_eq!(same("find orders --field id=none")["examined"], 30);
 
     // Each change through the daemon is visible in the next look on Redis.
     assert!(done(&over("reschedule orders o1 --at 9100000000000 --output json")).contains("9100000000000"));
@@ -119,6 +122,31 @@ async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
     let place = dead["dead_letters"][9]["stream_id"].as_str().expect("a place").to_owned();
     same(&format!("dead show orders {place}"));
     same("peek orders --id o5");
+    assert_eq!(same("find orders --field id=o5")["elements"][0]["state"], "dead");
+
+    // Lines of an export, and back.
+    let lines = done(&over("dead export orders --reason killed"));
+    assert_eq!((lines.lines().count(), &lines), (10, &done(&direct("dead export orders --reason killed"))));
+    let rest = done(&over(&format!("dead export orders --after {place}")));
+    assert_eq!(rest.lines().count(), 9, "{rest}");
+    let (known, broken) = (daemon.config().write("known", &lines), daemon.config().write("broken", "{}\n"));
+    assert!(done(&over(&format!("dead import orders {}", known.display()))).contains("10 letters there already"));
+    let other = lines.replace("\"queue\":\"orders\"", "\"queue\":\"elsewhere\"");
+    let others = daemon.config().write("others", &format!("{other}{{}}\n"));
+    let [one, two] = [
+        over(&format!("dead import orders {}", others.display())),
+        over(&format!("dead import orders {}", broken.display())),
+    ];
+    let words = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words(&one).contains("line 11") && words(&one).contains("--skip 10"), "{}", words(&one));
+    assert!(words(&two).contains("line 1:") && one.status.code() == Some(2), "{}", words(&two));
+    assert_eq!(same("dead count orders")["matched"], 20, "those before the broken line are there");
+    assert!(done(&direct("dead purge orders --newer-than 1h --yes")).contains("20 dead letters of orders removed"));
+    assert!(done(&over(&format!("dead import orders {}", known.display()))).contains("10 dead letters"));
+    let topic = over("dead import orders --from-kafka t");
+    assert!(words(&topic).contains("without --daemon"), "{}", words(&topic));
+    let dead = same("dead ls orders --reason killed");
+    let place = dead["dead_letters"][9]["stream_id"].as_str().expect("a place").to_owned();
 
     for line in ["dead redrive orders --reason killed --dry-run", "dead purge orders --id-prefix o1 --dry-run"] {
         same(line);
@@ -131,6 +159,16 @@ async fn elements_and_dead_letters_over_a_daemon_are_those_over_redis() {
     eventually("the redriven elements", PATIENCE, async || {
         let delivered: usize = client.llen("done").await.map_err(|error| error.to_string())?;
         if delivered == 9 { Ok(()) } else { Err(format!("{delivered}")) }
+    })
+    .await;
+
+    // What is done over Redis is in the daemon's log too.
+    assert!(done(&direct("cancel orders o20")).contains("is gone"));
+    eventually("the daemon's line about it", PATIENCE, async || {
+        let told = |line: &String| {
+            ["changed something over Redis", "cancel", "o20", "@"].iter().all(|part| line.contains(part))
+        };
+        if daemon.log().all().iter().any(told) { Ok(()) } else { Err("none".to_owned()) }
     })
     .await;
 

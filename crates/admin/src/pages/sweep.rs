@@ -13,7 +13,7 @@ use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
 use crate::v1::errors::problem;
-use crate::v1::filter::{NAMES, of_query, words};
+use crate::v1::filter::{NAMES, of_query};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
@@ -61,7 +61,7 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
             a href={ "../../dead?" (query_of(&call.query)) } { "dead letters" } " / " span aria-current="page" { (deed.word()) }
         }
         h1 { @match deed { SweepKind::Redrive => "Deliver again?", SweepKind::Purge => "Remove for good?" } }
-        p { strong { (matched) } " of them now: " (words(&filter)) " of " (id) "." }
+        p { strong { (matched) } " of them now: " (filter.words()) " of " (id) "." }
         @if !counted.totals.is_empty() {
             div.scroll {
                 table.cards {

@@ -165,6 +165,100 @@ async fn what_reads_all_dead_letters_needs_a_token() {
     assert_eq!(world.send("GET", "/v1/queues/orders/dead", &[], "").await.status, 200);
 }
 
+/// A search that ends at its limit, or with the matches that were asked for, goes on at the next element.
+#[tokio::test]
+async fn a_search_goes_on_where_it_ended() {
+    let world = World::start(true).await;
+    for n in 0..7 {
+        let payload = format!(r#"{{"id":"{n}","kind":"k{}"}}"#, n % 2);
+        world.redis(&["ZADD", "due", &format!("{}", 9_000_000_000_000_i64 + n), &payload]).await;
+    }
+    for n in 2..5 {
+        let path = format!("/v1/queues/orders/elements/{n}/kill");
+        assert_eq!(world.ask("POST", &path, r#"{"why":"x"}"#).await.status, 200);
+    }
+    let all = async |limit: u64, matches: u64| {
+        let (mut seen, mut examined, mut after, mut rounds) = (Vec::new(), 0, String::new(), 0);
+        loop {
+            let body = json!({ "fields": ["kind=k0"], "limit": limit, "matches": matches, "after": after });
+            let hits = world.ask("POST", "/v1/queues/orders/search", &body.to_string()).await.json();
+            let found = hits["elements"].as_array().unwrap();
+            seen.extend(found.iter().map(|element| (element["id"].clone(), element["state"].clone())));
+            examined += hits["examined"].as_u64().unwrap();
+            rounds += 1;
+            assert_eq!(hits["incomplete"], hits.get("next").is_some(), "{hits}");
+            let Some(next) = hits["next"].as_str() else { return (seen, examined, rounds) };
+            after = next.to_owned();
+        }
+    };
+    let id = |id: &str, state: &str| (json!(id), json!(state));
+    let expected = vec![id("0", "scheduled"), id("6", "scheduled"), id("4", "dead"), id("2", "dead")];
+    assert_eq!(all(10_000, 100).await, (expected.clone(), 7, 1));
+    for (limit, matches) in [(1, 100), (2, 100), (3, 1), (10_000, 1), (5, 2)] {
+        let (seen, examined, rounds) = all(limit, matches).await;
+        assert_eq!((&seen, examined), (&expected, 7), "{limit} {matches} in {rounds}");
+    }
+    let problem = async |body: &str| world.ask("POST", "/v1/queues/orders/search", body).await.problem().2;
+    assert!(problem(r#"{"fields":["kind=k0"],"after":"dead:x"}"#).await.contains("the `next`"));
+    assert!(problem(r#"{"fields":["kind=k0"],"limit":10001}"#).await.contains("1 to 10000"));
+    assert!(problem("{}").await.contains("orderId=7"));
+    let bare = world.send("POST", "/v1/queues/orders/search", &[], r#"{"fields":["kind=k0"]}"#).await;
+    assert_eq!(bare.status, 401, "it shows payloads");
+}
+
+/// Letters of many megabytes are exported in several pages, in their order, and each once.
+#[tokio::test]
+async fn an_export_has_pages_and_an_import_says_what_became_of_each_line() {
+    let world = World::start(true).await;
+    let filler = "x".repeat(1_500_000);
+    for n in 0..5 {
+        let payload = format!(r#"{{"id":"{n}","filler":"{filler}"}}"#);
+        world.redis(&["ZADD", "due", &format!("{}", 9_000_000_000_000_i64 + n), &payload]).await;
+        let path = format!("/v1/queues/orders/elements/{n}/kill");
+        assert_eq!(world.ask("POST", &path, r#"{"why":"x"}"#).await.status, 200);
+    }
+    let (mut letters, mut after, mut pages) = (Vec::new(), String::new(), 0);
+    loop {
+        let page = world.get(&format!("/v1/queues/orders/dead/export?after={after}")).await;
+        letters.extend(page["dead_letters"].as_array().unwrap().iter().map(|letter| letter["id"].clone()));
+        pages += 1;
+        let Some(next) = page["next"].as_str() else { break };
+        after = next.to_owned();
+    }
+    assert_eq!((&letters, pages > 1), (&["0", "1", "2", "3", "4"].map(|id| json!(id)).to_vec(), true), "{pages} pages");
+    let bare = world.send("GET", "/v1/queues/orders/dead/export", &[], "").await;
+    assert_eq!(bare.status, 401, "it shows payloads");
+
+    world.redis(&["ZADD", "due", "9000000000000", r#"{"id":"small"}"#]).await;
+    assert_eq!(world.ask("POST", "/v1/queues/orders/elements/small/kill", r#"{"why":"x"}"#).await.status, 200);
+    let page = world.get("/v1/queues/orders/dead/export?id_prefix=small").await;
+    let line = page["dead_letters"][0].to_string();
+    let other = line.replace(r#""queue":"orders""#, r#""queue":"elsewhere""#);
+    let import = async |query: &str, body: &str| {
+        world.ask("POST", &format!("/v1/queues/orders/dead/import?{query}"), body).await
+    };
+    let outcomes = import("run=7", &format!("{line}\n\n{other}\n{{}}\n{other}\n")).await.json();
+    let lines = outcomes["lines"].as_array().unwrap();
+    assert_eq!(lines[..3], [json!("known"), json!("empty"), json!("imported")]);
+    assert!(
+        lines[3]["broken"].as_str().is_some_and(|why| why.contains("missing")) && lines[4] == "imported",
+        "{outcomes}"
+    );
+    let count = async || world.get("/v1/queues/orders/dead?limit=1").await["total"].as_u64().unwrap();
+    assert_eq!(count().await, 8);
+    // Sent again, as after an answer that was lost.
+    assert_eq!(import("run=7&first=5", &other).await.json()["lines"], json!(["imported"]));
+    assert_eq!(count().await, 8, "the line of that number was there");
+    let stopped = import("run=8&stops=true", &format!("{{}}\n{other}\n")).await.json();
+    assert_eq!((stopped["lines"].as_array().map(Vec::len), count().await), (Some(1), 8));
+    assert_eq!(import("run=9&dry_run=true", &other).await.json()["lines"], json!(["imported"]));
+    assert_eq!(count().await, 8);
+    assert!(import("", &other).await.problem().2.contains("`run`"));
+    assert_eq!(import("run=1", &"{}\n".repeat(101)).await.problem().0, 400);
+    let bare = world.send("POST", "/v1/queues/orders/dead/import?run=1", &[], &other).await;
+    assert_eq!(bare.status, 401);
+}
+
 /// A form of a megabyte of nothing is a hundred times that once it is taken apart.
 #[tokio::test]
 async fn bodies_of_strangers_stay_small() {

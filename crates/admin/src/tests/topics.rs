@@ -13,7 +13,7 @@ const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded")
 async fn add(world: &World, topic: &str, bodies: &[&str]) {
     let yaml = format!("redis: {{ url: 'redis://127.0.0.1:{}' }}\njobs: {{}}\n", world.redis.port());
     let config = load_str(&yaml, "c.yaml", &|_| None).unwrap().config;
-    let jobs = Session::open(config).await.unwrap().jobs().unwrap();
+    let jobs = Session::open(config, "ann").await.unwrap().jobs().unwrap();
     let new = bodies.iter().map(|body| NewJob::new(body.as_bytes().to_vec())).collect();
     jobs.add(&topic.parse().unwrap(), new).await.unwrap();
 }

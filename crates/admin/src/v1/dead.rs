@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::StatusCode;
 
 use super::errors::problem;
@@ -14,16 +15,14 @@ use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::fields::JsonFields;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::dead::{self, Filter, Letters, Pace, Purged, Redriven};
+use delaybridge_ops::Queue;
+use delaybridge_ops::dead::{self, Filter, LINES, Letters, LineBatch, LineReport, Pace, Purged, Redriven};
 use delaybridge_ops::progress::Unwatched;
-use delaybridge_ops::{Queue, plural};
 
 /// Letters of a page.
 pub const PAGE: usize = 50;
 /// Most letters of a page.
 const MOST: usize = 200;
-/// Ids that a log line has; more are counted.
-const NAMED: usize = 10;
 /// Most ids of a request.
 const IDS: usize = 1_000;
 
@@ -68,6 +67,54 @@ pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
     let queue = admin.queue(&call).await?;
     let which = Letters { ids: vec![call.part("id").to_owned()], ..Letters::default() };
     Reply::json(StatusCode::OK, &dead::show(&queue, &which, 1).await.map_err(|error| problem(&error))?)
+}
+
+/// Letters with everything that they keep, the oldest first.
+pub async fn export(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let filter = asked(&admin, &call)?;
+    let after = after(&call.query)?.map(str::to_owned);
+    let queue = admin.queue(&call).await?;
+    let which = Letters { filter, after, ..Letters::default() };
+    Reply::json(StatusCode::OK, &dead::export_page(&queue, &which).await.map_err(|error| problem(&error))?)
+}
+
+/// Makes letters of exported ones.
+pub async fn import(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let flag = |name: &str| match call.query.text(name) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(Problem::bad(format!("read `{name}` in the query: it is true or false"))),
+    };
+    let (dry_run, stops) = (flag("dry_run")?, flag("stops")?);
+    let run = call.query.number("run")?.ok_or_else(|| {
+        Problem::bad(
+            "read `run` in the query: it is missing; send a number that no other import has, and keep it for all lines",
+        )
+    })?;
+    let first = call.query.number("first")?.unwrap_or(1);
+    let lines = call.read(lines_of).await?;
+    let queue = admin.queue(&call).await?;
+    let batch = LineBatch { run, first, lines, dry_run, stops };
+    let subject = ChangeSubject {
+        what: if dry_run { "try_import" } else { "import" },
+        of: queue.id().to_owned(),
+        which: batch.words(),
+    };
+    let work = async move { Ok(dead::import_lines(&queue, &batch).await) };
+    Reply::json(StatusCode::OK, &admin.change(subject, Asker::of(&call), work, LineReport::words).await?)
+}
+
+/// The lines of a body.
+fn lines_of(body: Bytes) -> Result<Vec<Bytes>, Problem> {
+    let lines: Vec<_> = body.split(|byte| *byte == b'\n').take(LINES + 2).map(|line| body.slice_ref(line)).collect();
+    // A line break at the end begins no further line.
+    let lines = lines.strip_suffix(&[Bytes::new()]).unwrap_or(&lines);
+    match lines.len() {
+        1..=LINES => Ok(lines.to_vec()),
+        _ => Err(Problem::bad(format!(
+            "read the body: it has 1 to {LINES} lines, each a letter as `dead export` writes it"
+        ))),
+    }
 }
 
 /// Gives dead letters another life.
@@ -149,10 +196,5 @@ impl Admin {
 }
 
 fn subject(what: &'static str, queue: &Queue, which: &Letters) -> ChangeSubject {
-    let which = match which.ids.len() {
-        0 => filter::words(&which.filter),
-        1..=NAMED => which.ids.join(", "),
-        n => plural::count(n, "dead letter"),
-    };
-    ChangeSubject { what, of: queue.id().to_owned(), which }
+    ChangeSubject { what, of: queue.id().to_owned(), which: which.words() }
 }

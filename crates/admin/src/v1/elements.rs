@@ -1,14 +1,17 @@
 //! `/v1/queues/{queue}/elements`: elements with their payloads, without taking them; one by its id, and what may be done with it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
+use tokio::time::timeout;
 
 use super::errors::problem;
-use super::limit;
+use super::{filter, limit};
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::{Asker, ChangeSubject};
+use delaybridge_core::json::Json;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::fields::JsonFields;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
@@ -16,6 +19,8 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_ops::element::{self, ActOutcome, Action, FoundElement, When};
 use delaybridge_ops::pause::{length, point};
 use delaybridge_ops::peek::{Peek, PeekState, peek};
+use delaybridge_ops::progress::Unwatched;
+use delaybridge_ops::search::{self, Search};
 use delaybridge_ops::{Queue, check_id, dead};
 
 /// Bytes of each payload in a list.
@@ -24,6 +29,10 @@ pub const SHOWN: usize = 4096;
 pub const PAGE: usize = 20;
 /// Most elements of a page.
 const MOST: usize = 100;
+/// Most fields of a search.
+const FIELDS: usize = 16;
+/// Time limit of a search, less than what clients wait for an answer.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A page of the elements in a state.
 pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -51,6 +60,53 @@ pub fn first(call: &Call<AdminCaller>) -> Result<usize, Problem> {
         Some(after) => {
             after.parse().map_err(|_| Problem::bad("read `after` in the query: it is the `next` of the page before"))
         }
+    }
+}
+
+/// Elements to look at, at most, and unless a request says otherwise.
+const LOOKED_AT: u64 = 10_000;
+/// Elements that are answered unless a request says otherwise.
+const MATCHES: u64 = 20;
+
+/// Elements by fields of their payload.
+pub async fn search(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let mut fields = call.read(JsonFields::parse).await?;
+    let texts = fields.list("fields", FIELDS)?.unwrap_or_default();
+    let limit = number(&mut fields, "limit", LOOKED_AT, LOOKED_AT)?;
+    let matches = number(&mut fields, "matches", MATCHES, MOST as u64)? as usize;
+    let after = fields.text("after")?.filter(|after| !after.is_empty());
+    fields.finish()?;
+    let field = |text: &Json| match text.text() {
+        Some(text) => filter::read_field(&String::from_utf8_lossy(&text)),
+        None => Err(Problem::bad("read `fields`: expected texts, as orderId=7")),
+    };
+    let wanted = texts.iter().map(field).collect::<Result<Vec<_>, _>>()?;
+    if wanted.is_empty() {
+        return Err(Problem::bad("read `fields`: it names none; write orderId=7"));
+    }
+    let after = after.map(|after| after.parse()).transpose();
+    let after = after.map_err(|problem| Problem::bad(format!("read `after`: {problem}")))?;
+    let queue = admin.queue(&call).await?;
+    let ask = Search { fields: wanted, limit, matches, after };
+    let found = timeout(SEARCH_TIMEOUT, search::search(&queue, &ask, &mut Unwatched)).await;
+    let mut hits = match found {
+        Ok(found) => found.map_err(|error| problem(&error))?,
+        Err(_) => {
+            let detail = "search the queue: it took more than 20 s; send a smaller `limit`";
+            return Err(Problem::new(ProblemKind::Unavailable, detail).retry_after(Duration::from_secs(1)));
+        }
+    };
+    for element in &mut hits.elements {
+        element.content = std::mem::take(&mut element.content).shortened(SHOWN);
+    }
+    Reply::json(StatusCode::OK, &hits)
+}
+
+/// A whole number from 1 to `most` in the body.
+fn number(fields: &mut JsonFields, name: &'static str, usual: u64, most: u64) -> Result<u64, Problem> {
+    match fields.number(name)?.unwrap_or(usual) {
+        number if (1..=most).contains(&number) => Ok(number),
+        _ => Err(Problem::bad(format!("read `{name}`: it is 1 to {most}"))),
     }
 }
 
@@ -177,12 +233,7 @@ impl Admin {
             };
             element::act(&queue, &id, action).await
         };
-        self.change(subject, asker, work, |acted| {
-            let [element] = &acted.elements;
-            let unchanged = if element.unchanged { ", as it was" } else { "" };
-            format!("{}: {:?} -> {:?}{unchanged}", element.id.id, element.was, element.state)
-        })
-        .await
+        self.change(subject, asker, work, |acted| acted.elements[0].words()).await
     }
 
     /// Refuses a text that can be no id of the queue.

@@ -81,28 +81,8 @@ fn age(name: &str, text: Option<&str>) -> Result<Option<Duration>, Problem> {
 }
 
 /// The text itself is not quoted: it has a value of a payload in it.
-fn read_field(text: &str) -> Result<delaybridge_ops::dead::FieldIs, Problem> {
+pub fn read_field(text: &str) -> Result<delaybridge_ops::dead::FieldIs, Problem> {
     text.parse().map_err(|problem| Problem::bad(format!("read `field`: {problem}")))
-}
-
-/// The filter in words, for the log and for a question; without values of payloads.
-pub fn words(filter: &Filter) -> String {
-    let mut parts = Vec::new();
-    let mut add = |name: &str, values: &[String]| {
-        if !values.is_empty() {
-            parts.push(format!("{name} {}", values.join(" or ")));
-        }
-    };
-    add("reason", &filter.reasons);
-    add("class", &filter.classes);
-    add("code", &filter.codes);
-    add("sink", &filter.sinks);
-    let time = |time: Duration| humantime::format_duration(time).to_string();
-    parts.extend(filter.older_than.map(|age| format!("older than {}", time(age))));
-    parts.extend(filter.newer_than.map(|age| format!("newer than {}", time(age))));
-    parts.extend(filter.id_prefix.as_ref().map(|_| "an id that begins so".to_owned()));
-    parts.extend((!filter.fields.is_empty()).then(|| "a field of the payload".to_owned()));
-    if parts.is_empty() { "all dead letters".to_owned() } else { format!("dead letters with {}", parts.join(", ")) }
 }
 
 #[cfg(test)]
@@ -121,8 +101,8 @@ mod tests {
         let query = read("reason=expired,junk&older_than=1h&field=a.b%3D7,8&sink=");
         let object = json!({ "reason": ["expired", "junk"], "older_than": "1h", "field": "a.b=7,8" });
         assert_eq!(query, of_json(&span(&object)).unwrap());
-        assert_eq!(words(&query), "dead letters with reason expired or junk, older than 1h, a field of the payload");
-        assert_eq!(words(&read("")), "all dead letters");
+        assert_eq!(query.words(), "dead letters with reason expired or junk, older than 1h, a field of the payload");
+        assert_eq!(read("").words(), "all dead letters");
     }
 
     #[test]

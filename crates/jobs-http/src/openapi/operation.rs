@@ -1,7 +1,7 @@
 //! The description of an endpoint, as its line in a table of routes has it.
 
 use hyper::Method;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 use crate::call::Query;
@@ -19,7 +19,8 @@ pub struct Operation {
     query: &'static [&'static str],
     /// Parameters that only the description names.
     unlisted: &'static [&'static str],
-    body: Option<SchemaOf>,
+    /// The media type and the schema of the body.
+    body: Option<(&'static str, SchemaOf)>,
     /// Answers that are no problems.
     answers: [Option<Success>; 2],
     media_type: &'static str,
@@ -79,7 +80,16 @@ impl Operation {
 
     /// The same with a body of JSON.
     pub const fn takes<T: JsonSchema>(self) -> Operation {
-        Operation { body: Some(SchemaGenerator::subschema_for::<T>), ..self }
+        Operation { body: Some(("application/json", SchemaGenerator::subschema_for::<T>)), ..self }
+    }
+
+    /// The same with a body of lines, each of which is a JSON object.
+    pub const fn takes_lines(self) -> Operation {
+        // Generators of clients refuse `application/x-ndjson`.
+        Operation {
+            body: Some(("application/octet-stream", |_| json_schema!({ "type": "string", "format": "binary" }))),
+            ..self
+        }
     }
 
     /// The same with an answer that has a body.
@@ -174,8 +184,8 @@ impl DescribedEndpoint<'_> {
         if !operation.description.is_empty() {
             described["description"] = json!(operation.description);
         }
-        if let Some(body) = operation.body {
-            let content = json!({ "application/json": { "schema": body(schemas) } });
+        if let Some((media_type, schema)) = operation.body {
+            let content = json!({ media_type: { "schema": schema(schemas) } });
             described["requestBody"] = json!({ "required": true, "content": content });
         }
         if self.open {

@@ -75,7 +75,7 @@ pub struct Imported {
 
 impl Imported {
     /// Counts a line or record that is no letter, and adds it to the file. A dry run only counts it.
-    pub(super) fn put_aside(&mut self, to: Option<&mut BrokenFile>, broken: Broken, line: &[u8]) -> Result<(), Error> {
+    pub(crate) fn put_aside(&mut self, to: Option<&mut BrokenFile>, broken: Broken, line: &[u8]) -> Result<(), Error> {
         if let Some(aside) = to.filter(|_| !self.dry_run) {
             aside.add(line)?;
         }

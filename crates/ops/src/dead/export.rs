@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Letters;
 use super::selection::Selection;
 use crate::content::base64;
 use crate::error::Error;
-use crate::progress::ProgressWatch;
+use crate::progress::{ProgressWatch, Unwatched};
 use crate::session::Queue;
 use delaybridge_ledger::{DeadLetter, Order};
 
@@ -29,6 +30,70 @@ pub struct Exported {
     pub stopped: bool,
     /// The last letter that was looked at: a later export of what is behind it goes on there.
     pub last: Option<String>,
+}
+
+/// Some letters as an export has them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ExportedLetters", extend("additionalProperties" = true))]
+pub struct ExportPage {
+    /// The queue.
+    pub queue: String,
+    /// Letters that were examined.
+    pub examined: u64,
+    /// Letters that are to be examined in all, as far as that is known.
+    pub total: Option<u64>,
+    /// The letters, the oldest first, each with all of its fields.
+    pub dead_letters: Vec<Map<String, Value>>,
+    /// The last letter that was examined: the next page begins behind it. None at the end.
+    pub next: Option<String>,
+}
+
+/// Bytes of the letters of a page, after which it ends.
+const PAGE_BYTES: usize = 4 << 20;
+/// The largest letter of a page: what is larger is exported over Redis.
+const LARGEST: usize = 40 << 20;
+
+/// Reads the letters that are meant, the oldest first, until there are 4 MiB of them, or as many were looked at as a page of a list may.
+///
+/// # Errors
+///
+/// When the filter cannot be, when Redis cannot be asked, and for a letter above 40 MiB, which no page can have.
+pub async fn export_page(queue: &Queue, which: &Letters) -> Result<ExportPage, Error> {
+    let mut selection = Selection::open(queue, which, Order::Oldest).await?;
+    let mut page = ExportPage { queue: queue.id().to_owned(), total: selection.step.of, ..ExportPage::default() };
+    let mut bytes = 0;
+    while let Some(some) = selection.next(usize::MAX, &mut Unwatched).await? {
+        let (mut behind, mut full) = (None, false);
+        for letter in some.letters {
+            let size: usize = letter.fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+            if size > LARGEST && page.dead_letters.is_empty() {
+                return Err(Error::invalid(format!(
+                    "export dead letters of `{}`: letter {} has {size} bytes, more than a daemon answers at once; export it over Redis, \
+                     without --daemon, or go on behind it with --after {}",
+                    page.queue, letter.stream_id, letter.stream_id
+                )));
+            }
+            // The next page begins with a large one, and says so.
+            full = size > LARGEST;
+            if full {
+                break;
+            }
+            bytes += size;
+            page.dead_letters.push(object(&letter));
+            behind = Some(letter.stream_id);
+            full = bytes >= PAGE_BYTES;
+            if full {
+                break;
+            }
+        }
+        page.examined = selection.step.done;
+        page.next = if full { behind } else { some.last }.or(page.next);
+        if full || page.examined >= super::LOOKED_AT as u64 {
+            return Ok(page);
+        }
+    }
+    page.next = None;
+    Ok(page)
 }
 
 /// Writes the letters that are meant, the oldest first, one object a line. They stay where they are.

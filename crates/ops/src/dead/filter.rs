@@ -77,6 +77,26 @@ impl FieldIs {
 }
 
 impl Filter {
+    /// The filter in words, for the log and for a question; without values of payloads.
+    pub fn words(&self) -> String {
+        let mut parts = Vec::new();
+        let mut add = |name: &str, values: &[String]| {
+            if !values.is_empty() {
+                parts.push(format!("{name} {}", values.join(" or ")));
+            }
+        };
+        add("reason", &self.reasons);
+        add("class", &self.classes);
+        add("code", &self.codes);
+        add("sink", &self.sinks);
+        let time = |time: Duration| humantime::format_duration(time).to_string();
+        parts.extend(self.older_than.map(|age| format!("older than {}", time(age))));
+        parts.extend(self.newer_than.map(|age| format!("newer than {}", time(age))));
+        parts.extend(self.id_prefix.as_ref().map(|_| "an id that begins so".to_owned()));
+        parts.extend((!self.fields.is_empty()).then(|| "a field of the payload".to_owned()));
+        if parts.is_empty() { "all dead letters".to_owned() } else { format!("dead letters with {}", parts.join(", ")) }
+    }
+
     /// Whether every letter fits.
     pub fn is_empty(&self) -> bool {
         *self == Filter::default()

@@ -1,87 +1,130 @@
-//! The way back: lines that an export has written become dead letters again, in the order of the lines.
-
-use std::io::{BufRead, Read};
+//! The way back: lines that an export has written become dead letters again.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::aside::{Broken, BrokenFile, Imported};
 use super::export::BASE64;
 use crate::error::{Attempted, Error, may_have_run};
-use crate::progress::{Pacer, Progress, ProgressWatch};
+use crate::plural;
 use crate::session::Queue;
 use delaybridge_core::json::{Json, NoParts, NotJson};
 use delaybridge_ledger::{DeadLetter, Import};
 
-/// The longest line: an element of 512 MiB in base64, and its fields.
-const LONGEST: u64 = 750 << 20;
 /// Fields of a letter, at most.
 const FIELDS: usize = 100;
 
 /// The advice for a line or a record that is no letter.
-pub(super) const PAST_IT: &str = "with --broken FILE it is written to a file, and the import goes on";
+pub(crate) const PAST_IT: &str = "with --broken FILE it is written to a file, and the import goes on";
 
-/// Makes letters of the lines behind the first `skip`. A line that is none is put aside; without such a place it ends the import, and
-/// says where; what is before it is there. A dry run counts it.
-///
-/// # Errors
-///
-/// For such a line, and when Redis cannot be asked; the message says how to go on.
-pub async fn import(
-    queue: &Queue,
-    lines: &mut (dyn BufRead + Send),
-    skip: u64,
-    pace: super::Pace,
-    mut aside: Option<BrokenFile>,
-    watch: &mut dyn ProgressWatch,
-) -> Result<Imported, Error> {
-    let mut done = Imported { queue: queue.id().to_owned(), dry_run: pace.dry_run, ..Imported::default() };
-    let (run, mut rate) = (fastrand::u64(..), Pacer::new(pace.rate));
-    loop {
-        watch.at(Progress { done: done.lines, of: None, acted: done.imported });
-        if watch.is_stopped() {
-            done.stopped = true;
-            break;
-        }
-        let mut line = Vec::new();
-        let at = format!("import dead letters to `{}`, line {}", done.queue, done.lines + 1);
-        let go_on = |lines: u64| format!("; to go on behind what is done, run it again with --skip {lines}");
-        let read = (&mut *lines).take(LONGEST).read_until(b'\n', &mut line);
-        let length = read.map_err(|error| Error::failed(format!("{at}: {error}{}", go_on(done.lines))))?;
-        if length == 0 {
-            break;
-        }
-        if length as u64 == LONGEST {
-            return Err(Error::invalid(format!("{at}: the line is longer than 750 MiB{}", go_on(done.lines))));
-        }
-        let line = Bytes::from(line);
-        if done.lines >= skip && !line.trim_ascii().is_empty() {
-            match letter(&queue.spec.id, &line) {
-                Ok(LetterLine { was: Some(id), .. }) if is_there(queue, &id).await? => done.known += 1,
-                Ok(LetterLine { fields, was }) => {
-                    done.left += u64::from(was.is_some());
-                    if !pace.dry_run {
-                        rate.turn().await;
-                        put(queue, Import { run, line: done.lines + 1 }, &fields).await.map_err(|error| Error {
-                            message: format!("{at}: {}{}", error.message, go_on(done.lines)),
-                            ..error
-                        })?;
-                    }
-                    done.imported += 1;
-                }
-                Err(problem) if pace.dry_run || aside.is_some() => {
-                    let broken = Broken { place: format!("line {}", done.lines + 1), problem };
-                    done.put_aside(aside.as_mut(), broken, &line)?;
-                }
-                Err(why) => {
-                    return Err(Error::invalid(format!("{at}: {why}{}; {PAST_IT}", go_on(done.lines))));
+/// Most lines of a batch.
+pub const LINES: usize = 100;
+/// Some lines of an import.
+#[derive(Debug, Clone)]
+pub struct LineBatch {
+    /// A number that no other import has: lines that are sent twice under it are stored once.
+    pub run: u64,
+    /// The number of the first line, from 1 on.
+    pub first: u64,
+    /// The lines. Empty ones are passed over.
+    pub lines: Vec<Bytes>,
+    /// Only reads them.
+    pub dry_run: bool,
+    /// Whether a line that is no letter ends the batch.
+    pub stops: bool,
+}
+
+/// The outcome of a line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LineOutcome {
+    /// It is empty.
+    Empty,
+    /// It is a letter now, or would be.
+    Imported,
+    /// It is a letter now, and was one of this queue that is there no more.
+    ImportedAgain,
+    /// It is a letter of this queue already.
+    Known,
+    /// It is no letter, and why.
+    Broken(String),
+}
+
+/// The outcome of a batch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ImportedLines", extend("additionalProperties" = true))]
+pub struct LineReport {
+    /// The queue.
+    pub queue: String,
+    /// The outcomes, in the order of the lines: fewer than lines if a line ended the batch, or Redis failed.
+    #[schemars(with = "Vec<Value>")]
+    pub lines: Vec<LineOutcome>,
+    /// The failure behind the last of them. The same batch may be sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl LineBatch {
+    /// The lines in words, for a log.
+    pub fn words(&self) -> String {
+        let last = self.first.saturating_add(self.lines.len() as u64).saturating_sub(1);
+        format!("lines {} to {last} of run {:016x}", self.first, self.run)
+    }
+}
+
+impl LineReport {
+    /// The report in words, for a log.
+    pub fn words(&self) -> String {
+        let imported = |line: &&LineOutcome| matches!(line, LineOutcome::Imported | LineOutcome::ImportedAgain);
+        format!(
+            "{} of {} imported",
+            self.lines.iter().filter(imported).count(),
+            plural::count(self.lines.len(), "line")
+        )
+    }
+}
+
+/// Makes letters of lines.
+pub async fn import_lines(queue: &Queue, batch: &LineBatch) -> LineReport {
+    let mut report = LineReport { queue: queue.id().to_owned(), ..LineReport::default() };
+    for (number, line) in (batch.first..).zip(&batch.lines) {
+        match import_line(queue, batch, number, line).await {
+            Ok(outcome) => {
+                let stops = batch.stops && matches!(outcome, LineOutcome::Broken(_));
+                report.lines.push(outcome);
+                if stops {
+                    break;
                 }
             }
+            Err(error) => {
+                report.problem = Some(error.message);
+                break;
+            }
         }
-        done.lines += 1;
     }
-    Ok(done)
+    report
+}
+
+async fn import_line(queue: &Queue, batch: &LineBatch, line: u64, text: &Bytes) -> Result<LineOutcome, Error> {
+    if text.trim_ascii().is_empty() {
+        return Ok(LineOutcome::Empty);
+    }
+    let LetterLine { fields, was } = match letter(&queue.spec.id, text) {
+        Ok(letter) => letter,
+        Err(problem) => return Ok(LineOutcome::Broken(problem)),
+    };
+    if let Some(id) = &was
+        && is_there(queue, id).await?
+    {
+        return Ok(LineOutcome::Known);
+    }
+    if !batch.dry_run {
+        put(queue, Import { run: batch.run, line }, &fields).await?;
+    }
+    Ok(if was.is_some() { LineOutcome::ImportedAgain } else { LineOutcome::Imported })
 }
 
 /// Sends a line until it is known that it has arrived: sent again, it is not stored again.

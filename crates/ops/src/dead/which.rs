@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::filter::Filter;
 use crate::error::Error;
+use crate::plural;
 
 /// The letters that are meant.
 #[derive(Debug, Clone, Default)]
@@ -62,7 +63,19 @@ pub struct FilterBody {
     pub field: Option<Vec<String>>,
 }
 
+/// Ids that a log line has; more are counted.
+const NAMED: usize = 10;
+
 impl Letters {
+    /// The letters in words, for a log; without values of payloads.
+    pub fn words(&self) -> String {
+        match self.ids.len() {
+            0 => self.filter.words(),
+            1..=NAMED => self.ids.join(", "),
+            n => plural::count(n, "dead letter"),
+        }
+    }
+
     /// Rejects an empty selection.
     pub(super) fn check(&self, what: &str) -> Result<(), Error> {
         match self.ids.is_empty() && !self.all && self.filter.is_empty() {

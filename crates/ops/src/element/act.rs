@@ -105,6 +105,14 @@ pub struct ActedElement {
     pub new_id: Option<Identity>,
 }
 
+impl ActedElement {
+    /// The outcome in words, for a log.
+    pub fn words(&self) -> String {
+        let unchanged = if self.unchanged { ", as it was" } else { "" };
+        format!("{}: {:?} -> {:?}{unchanged}", self.id.id, self.was, self.state)
+    }
+}
+
 /// The state of an element after an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -135,7 +143,7 @@ pub fn time_of(when: When, now_ms: i64) -> Result<i64, Error> {
 }
 
 impl Action<'_> {
-    fn verb(self) -> &'static str {
+    pub(crate) fn verb(self) -> &'static str {
         match self {
             Action::Reschedule(When::Now) => "run",
             Action::Reschedule(_) => "reschedule",

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::error::{Attempted, Error, QueueError};
+use super::plural;
 use super::redisson::restore::sweep;
 use super::session::{Queue, Session, find};
 use delaybridge_ledger::fsck::{Fault, Found, Repair, Suspect, Terms};
@@ -69,6 +70,14 @@ pub struct Checked {
     pub findings: Vec<FaultCount>,
     /// The checks that were left out, and why.
     pub not_checked: Vec<String>,
+}
+
+impl Checked {
+    /// The number of repairs, for a log.
+    fn repaired(&self) -> String {
+        let (found, repaired) = self.findings.iter().fold((0, 0), |sum, one| (sum.0 + one.count, sum.1 + one.repaired));
+        format!("{} found, {repaired} repaired", plural::count(found, "fault"))
+    }
 }
 
 /// The faults of one kind.
@@ -138,7 +147,13 @@ pub async fn fsck(
     for spec in specs {
         let id = spec.id.to_string();
         let checked = match session.queue(spec).await {
-            Ok(queue) => check(&queue, request, &mut |looked| progress(&id, looked)).await,
+            Ok(queue) => {
+                let checked = check(&queue, request, &mut |looked| progress(&id, looked)).await;
+                match request.repair {
+                    true => queue.tell("fsck", "--repair", checked, Checked::repaired).await,
+                    false => checked,
+                }
+            }
             Err(error) => Err(error),
         };
         match checked {

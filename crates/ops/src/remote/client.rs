@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Largest answer that is read.
 const LARGEST: usize = 64 << 20;
 
+/// The words for a change without an answer.
+const UNKNOWN: &str = "it may have been done";
+
 /// A daemon that is reached over HTTP.
 #[derive(Clone)]
 pub struct Daemon {
@@ -133,6 +136,18 @@ impl Daemon {
         self.ask(Method::POST, path, body.into()).await
     }
 
+    /// Sends lines and reads the answer. What had no answer is sent again, which must do no harm.
+    pub(super) async fn post_lines<T: DeserializeOwned>(&self, path: &str, lines: Bytes) -> Result<T, Error> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.ask(Method::POST, path, lines.clone()).await {
+                Err(error) if error.message.contains(UNKNOWN) && tries < 3 => {}
+                other => return other,
+            }
+        }
+    }
+
     async fn ask<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
         T::deserialize(self.exchange(method, path, body).await?).map_err(|_| self.strange())
     }
@@ -181,7 +196,7 @@ impl Daemon {
             answer
         };
         let unknown = |problem: &str| match changes {
-            true => failed(&format!("{problem}; it may have been done: look, or run the command again")),
+            true => failed(&format!("{problem}; {UNKNOWN}: look, or run the command again")),
             false => failed(problem),
         };
         let (status, body) = match timeout(PATIENCE, exchange).await {

@@ -1,6 +1,8 @@
 //! Dead letters, as a daemon lists and works through them. A page of the list at a time is redriven or removed by its ids, so that no request
 //! takes long, and what dies meanwhile is not touched.
 
+use std::io::Write;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -8,7 +10,8 @@ use serde_json::{Map, Value};
 use super::client::{Daemon, of_one, part};
 use crate::content::Content;
 use crate::dead::{
-    Counted, Filter, Letter, LetterList, Letters, LettersBody, Pace, Purged, Redriven, ShownLetters, Swept,
+    Counted, ExportPage, Exported, Filter, Letter, LetterList, Letters, LettersBody, LineBatch, LineReport, Pace,
+    Purged, Redriven, ShownLetters, Swept,
 };
 use crate::error::Error;
 use crate::progress::{Pacer, Progress, ProgressWatch};
@@ -17,6 +20,8 @@ use crate::progress::{Pacer, Progress, ProgressWatch};
 const PAGE: usize = 200;
 /// Ids of a request.
 const IDS: usize = 200;
+/// The largest body that a daemon takes.
+const MAX_BODY: usize = 1 << 20;
 
 /// Lists at most `limit` letters that fit, the latest first.
 pub async fn letters(
@@ -122,6 +127,91 @@ pub async fn purge(
         all.not_found.clear();
     }
     Ok(all)
+}
+
+/// Writes the letters that are meant, the oldest first, one object a line.
+pub async fn export(
+    daemon: &Daemon,
+    queue: &str,
+    which: &Letters,
+    watch: &mut dyn ProgressWatch,
+    out: &mut (dyn Write + Send),
+) -> Result<Exported, Error> {
+    let mut done = Exported { queue: queue.to_owned(), last: which.after.clone(), ..Exported::default() };
+    let filter = query(&which.filter)?;
+    loop {
+        let after = done.last.as_ref().map(|last| format!("&after={}", part(last))).unwrap_or_default();
+        let path =
+            format!("/v1/queues/{}/dead/export?{}", part(queue), format!("{after}{filter}").trim_start_matches('&'));
+        let go_on = |error: Error, done: &Exported| {
+            let after = done.last.as_ref().map(|last| format!(" with --after {last}")).unwrap_or_default();
+            let message =
+                format!("{}; {} lines were written: to go on, run it again{after}", error.message, done.exported);
+            Error { message, ..error }
+        };
+        let page: ExportPage = daemon.get(&path).await.map_err(|error| go_on(error, &done))?;
+        for letter in &page.dead_letters {
+            let line = serde_json::to_vec(letter).unwrap_or_default();
+            let written = out.write_all(&line).and_then(|()| out.write_all(b"\n"));
+            written
+                .map_err(|error| go_on(Error::failed(format!("export dead letters of `{queue}`: {error}")), &done))?;
+            done.exported += 1;
+            done.last = letter.get("stream_id").and_then(Value::as_str).map(str::to_owned).or(done.last);
+        }
+        done.examined += page.examined;
+        watch.at(Progress { done: done.examined, of: None, acted: done.exported });
+        done.stopped = watch.is_stopped() && page.next.is_some();
+        let Some(next) = page.next else { break };
+        done.last = Some(next);
+        if done.stopped {
+            break;
+        }
+    }
+    out.flush().map_err(|error| Error::failed(format!("export dead letters of `{queue}`: {error}")))?;
+    Ok(done)
+}
+
+/// Makes letters of lines, with as many requests as their bytes take.
+pub async fn import_lines(daemon: &Daemon, queue: &str, batch: &LineBatch) -> Result<LineReport, Error> {
+    let LineBatch { run, dry_run, stops, .. } = batch;
+    let mut report = LineReport { queue: queue.to_owned(), ..LineReport::default() };
+    let mut rest = &batch.lines[..];
+    while !rest.is_empty() && report.problem.is_none() {
+        let (mut body, mut count) = (Vec::new(), 0);
+        for line in rest {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            if count > 0 && body.len() + line.len() >= MAX_BODY {
+                break;
+            }
+            body.extend_from_slice(line);
+            body.push(b'\n');
+            count += 1;
+        }
+        if body.len() > MAX_BODY {
+            report.problem = Some(format!(
+                "the line has {} bytes, and a daemon takes {MAX_BODY}; import it over Redis, without --daemon",
+                body.len()
+            ));
+            break;
+        }
+        let first = batch.first + report.lines.len() as u64;
+        let query = format!("run={run}&first={first}&dry_run={dry_run}&stops={stops}");
+        let path = format!("/v1/queues/{}/dead/import?{query}", part(queue));
+        let part: LineReport = match daemon.post_lines(&path, body.into()).await {
+            Ok(part) => part,
+            Err(error) if report.lines.is_empty() => return Err(error),
+            // What was done before it is known.
+            Err(error) => LineReport { problem: Some(error.message), ..LineReport::default() },
+        };
+        let complete = part.lines.len() == count;
+        report.lines.extend(part.lines);
+        report.problem = part.problem;
+        if !complete {
+            break;
+        }
+        rest = &rest[count..];
+    }
+    Ok(report)
 }
 
 /// Letters that are to be worked through.

@@ -8,6 +8,8 @@ use crate::content::Content;
 use crate::element::{ActOutcome, Action, FoundElement, KillBody, RescheduleBody, When};
 use crate::error::Error;
 use crate::peek::{Elements, PeekState};
+use crate::progress::{Progress, ProgressWatch};
+use crate::search::{Hits, Search, SearchBody};
 
 /// Reads the first elements in a state, with the beginning of their payloads.
 pub async fn peek(daemon: &Daemon, queue: &str, state: PeekState, limit: usize) -> Result<Elements, Error> {
@@ -27,6 +29,44 @@ pub async fn find(daemon: &Daemon, queue: &str, id: &str) -> Result<FoundElement
     let content = rows(&answer).next().and_then(Content::answered);
     found.elements[0].content = content.ok_or_else(|| daemon.strange())?;
     Ok(found)
+}
+
+/// Elements to look at in a request.
+const LOOKED_AT: u64 = 10_000;
+/// Elements to answer in a request.
+const MATCHES: usize = 100;
+
+/// Searches elements by fields of their payload, with as many requests as that takes.
+pub async fn search(daemon: &Daemon, queue: &str, ask: &Search, watch: &mut dyn ProgressWatch) -> Result<Hits, Error> {
+    let path = format!("/v1/queues/{}/search", part(queue));
+    let fields: Vec<String> = ask.fields.iter().map(ToString::to_string).collect();
+    let mut all =
+        Hits { queue: queue.to_owned(), next: ask.after.as_ref().map(ToString::to_string), ..Hits::default() };
+    loop {
+        let rest = (ask.limit - all.examined, ask.matches - all.elements.len());
+        let body = SearchBody {
+            fields: fields.clone(),
+            limit: Some(rest.0.clamp(1, LOOKED_AT)),
+            matches: Some(rest.1.clamp(1, MATCHES) as u64),
+            after: all.next.take(),
+        };
+        let answer: Value = daemon.post(&path, &body).await?;
+        let mut hits = Hits::deserialize(&answer).map_err(|_| daemon.strange())?;
+        for (element, answer) in hits.elements.iter_mut().zip(rows(&answer)) {
+            element.content = Content::answered(answer).ok_or_else(|| daemon.strange())?;
+        }
+        all.total = all.total.max(hits.total);
+        (all.now_ms, all.next) = (hits.now_ms, hits.next);
+        all.examined += hits.examined;
+        all.elements.extend(hits.elements);
+        let of = Some(all.total.min(ask.limit));
+        watch.at(Progress { done: all.examined, of, acted: all.elements.len() as u64 });
+        let over = all.examined >= ask.limit || all.elements.len() >= ask.matches || watch.is_stopped();
+        if over || all.next.is_none() {
+            all.incomplete = all.next.is_some() && (all.examined < all.total || watch.is_stopped());
+            return Ok(all);
+        }
+    }
 }
 
 /// Reschedules, cancels or kills an element.

@@ -4,11 +4,15 @@ mod client;
 mod dead;
 mod elements;
 
+use std::io::Write;
+
 use serde_json::{Value, json};
 
 pub use self::client::Daemon;
 use self::client::part;
-use super::dead::{Counted, Filter, LetterList, Letters, Pace, Purged, Redriven, ShownLetters};
+use super::dead::{
+    Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
+};
 use super::element::{ActOutcome, Action, FoundElement};
 use super::error::Error;
 use super::operator::{Asked, Operator, Peeked, Watcher};
@@ -16,6 +20,7 @@ use super::overview::{Hold, MOST, Overview, QueueRow, SinkList};
 use super::pause::{PauseBody, PauseChanges, PauseEnd, PauseReason, PauseTarget};
 use super::peek::Peek;
 use super::queues::Queues;
+use super::search::{Hits, Search};
 
 /// Most queues that are read in a row.
 const QUEUES: usize = 100_000;
@@ -104,6 +109,10 @@ impl Operator for Daemon {
         })
     }
 
+    fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits> {
+        Box::pin(elements::search(self, queue, ask, watch))
+    }
+
     fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome> {
         Box::pin(elements::act(self, queue, id, action))
     }
@@ -164,6 +173,20 @@ impl Operator for Daemon {
 
     fn purge<'a>(&'a self, queue: &'a str, which: &'a Letters, pace: Pace, watch: Watcher<'a>) -> Asked<'a, Purged> {
         Box::pin(dead::purge(self, queue, which, pace, watch))
+    }
+
+    fn export<'a>(
+        &'a self,
+        queue: &'a str,
+        which: &'a Letters,
+        watch: Watcher<'a>,
+        out: &'a mut (dyn Write + Send),
+    ) -> Asked<'a, Exported> {
+        Box::pin(dead::export(self, queue, which, watch, out))
+    }
+
+    fn import_lines<'a>(&'a self, queue: &'a str, batch: &'a LineBatch) -> Asked<'a, LineReport> {
+        Box::pin(dead::import_lines(self, queue, batch))
     }
 }
 
