@@ -31,7 +31,7 @@ check: setup ## formatting, lints, and the dependency rules if cargo-deny is the
 	fi
 
 test: check ## check, then all tests against real servers
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(threads)} $(CARGO) test --locked --workspace --lib --bins --tests
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(threads)} CARGO="$(CARGO)" scripts/test.sh
 	$(CARGO) test --locked --workspace --doc
 	$(run_fuzz) 15
 

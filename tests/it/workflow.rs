@@ -44,3 +44,26 @@ fn every_step_is_a_checkout_or_a_target_of_the_makefile() {
         "another action than checkout"
     );
 }
+
+/// `scripts/test.sh` names the integration tests, because some run beside the unit tests and some alone. One that it does not
+/// name would never run.
+#[test]
+fn make_test_runs_every_test_target() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--locked", "--format-version", "1"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("run cargo metadata");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let targets = packages.iter().flat_map(|package| package["targets"].as_array().expect("targets"));
+    let of_tests = targets.filter(|target| target["kind"][0] == "test");
+    let mut names: Vec<_> = of_tests.map(|target| target["name"].as_str().expect("a name").to_owned()).collect();
+    let script = read("scripts/test.sh");
+    let words: Vec<_> = script.split_whitespace().collect();
+    let mut run: Vec<_> = words.windows(2).filter(|pair| pair[0] == "--test").map(|pair| pair[1].to_owned()).collect();
+    names.sort();
+    run.sort();
+    assert_eq!(run, names);
+}

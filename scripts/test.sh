@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The tests of `make test`. Builds all of them once, then runs the unit tests of the crates beside the integration tests: both wait
+# for servers, due times and leases most of the time. The guards count what an element costs, and run alone.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+run() {
+    "${CARGO:-cargo}" test --locked --workspace "$@"
+}
+
+# One selection of packages everywhere: with another one, cargo would build the dependencies with other features.
+run --lib --bins --tests --no-run
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+failed=0
+run --lib >"$log" 2>&1 &
+units=$!
+run --bins --test it --test chaos --test codecs --test kafka --test rabbit --test orphans || failed=1
+wait "$units" || failed=1
+cat "$log"
+run --test guard --test allocations --test memory || failed=1
+exit "$failed"
