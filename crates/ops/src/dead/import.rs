@@ -41,15 +41,15 @@ pub struct LineBatch {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LineOutcome {
-    /// It is empty.
+    /// An empty line.
     Empty,
-    /// It is a letter now, or would be.
+    /// A letter that was stored, or would be.
     Imported,
-    /// It is a letter now, and was one of this queue that is there no more.
+    /// The same for a letter that this queue had before, and that is there no more.
     ImportedAgain,
-    /// It is a letter of this queue already.
+    /// A letter that this queue has already.
     Known,
-    /// It is no letter, and why.
+    /// No letter, with the reason.
     Broken(String),
 }
 
