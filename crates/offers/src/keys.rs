@@ -1,0 +1,56 @@
+//! The names of a queue in Redis, as Redisson makes them from the name of the destination queue.
+
+/// The text that follows Redisson's prefixes, and ours: the name itself if it contains `{`, else the name in braces, so
+/// that all keys of a queue share a slot of Redis Cluster.
+pub fn tagged(name: &str) -> String {
+    if name.contains('{') { name.to_owned() } else { ["{", name, "}"].concat() }
+}
+
+/// What a producer touches of a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keys {
+    /// The sorted set: element -> due time in ms.
+    pub timeout: String,
+    /// The list of the same elements, in the order of the offers.
+    pub list: String,
+    /// The channel on which the due time of a new head is announced.
+    pub channel: String,
+    /// What the marks of offers with an id of the caller begin with; the id follows.
+    pub mark: String,
+}
+
+impl Keys {
+    /// The keys of the queue whose destination has this name, after any mapping of names.
+    pub fn of(name: &str) -> Keys {
+        let tagged = tagged(name);
+        Keys {
+            timeout: ["redisson_delay_queue_timeout:", &tagged].concat(),
+            list: ["redisson_delay_queue:", &tagged].concat(),
+            channel: ["redisson_delay_queue_channel:", &tagged].concat(),
+            mark: ["delaybridge:offer:", &tagged, ":"].concat(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_an_opening_brace_is_taken_as_it_is() {
+        for (name, tag) in [
+            ("orders", "{orders}"),
+            ("app:orders", "{app:orders}"),
+            ("{app}:orders", "{app}:orders"),
+            ("a{b", "a{b"),
+            ("x}y", "{x}y}"),
+            ("заказы", "{заказы}"),
+        ] {
+            let keys = Keys::of(name);
+            assert_eq!(keys.timeout, format!("redisson_delay_queue_timeout:{tag}"));
+            assert_eq!(keys.list, format!("redisson_delay_queue:{tag}"));
+            assert_eq!(keys.channel, format!("redisson_delay_queue_channel:{tag}"));
+            assert_eq!(keys.mark, format!("delaybridge:offer:{tag}:"));
+        }
+    }
+}
