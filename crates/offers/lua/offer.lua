@@ -1,29 +1,40 @@
--- Offers one element as Redisson does, the announcement on the channel included.
+-- Schedules elements as Redisson does, all or none of them, and announces a new head.
 --
--- KEYS 1 sorted set, 2 list, 3 the mark of the id, or absent
--- ARGV 1 channel, 2 element, 3 'at' or 'after', 4 due time or delay (ms), 5 life of the mark (ms)
--- Returns {'offered' or 'already', due time (ms)}.
-local function wrong_type(key, want)
-  local kind = redis.call('TYPE', key).ok
-  if kind ~= want and kind ~= 'none' then
-    return redis.error_reply('WRONGTYPE ' .. key .. ' holds a ' .. kind .. ', expected a ' .. want)
+-- KEYS 1 Z sorted set, 2 L list, 3... keys of the offers whose id the caller chose (delaybridge:offer:T:ID)
+-- ARGV 1 channel, 2 how long those keys are kept (ms), then for each element: time, element, number of its key or 0
+--      time: the due time (ms since 1970), or + and a delay (ms) that is added to Redis's clock
+-- Returns the due time of each element, as text.
+--
+-- Sent twice: an element that is in Z, or whose key is there, stays as it is, and its due time is the answer.
+
+local Z, L = KEYS[1], KEYS[2]
+-- A key of another type ends the script here, before anything is written.
+redis.call('ZCARD', Z)
+redis.call('LLEN', L)
+
+local dues, now, soonest = {}, nil, nil
+for i = 3, #ARGV, 3 do
+  local due, element, key = ARGV[i], ARGV[i + 1], KEYS[tonumber(ARGV[i + 2])]
+  local standing = key and redis.call('GET', key) or redis.call('ZSCORE', Z, element)
+  if standing then
+    due = standing
+  else
+    if string.sub(due, 1, 1) == '+' then
+      if not now then
+        local t = redis.call('TIME')
+        now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+      end
+      due = string.format('%.0f', now + tonumber(due))
+    end
+    if key then redis.call('SET', key, due, 'PX', ARGV[2]) end
+    redis.call('ZADD', Z, due, element)
+    redis.call('RPUSH', L, element)
+    if not soonest or tonumber(due) < tonumber(soonest) then soonest = due end
   end
+  dues[#dues + 1] = due
 end
-local bad = wrong_type(KEYS[1], 'zset') or wrong_type(KEYS[2], 'list')
-if bad then return bad end
-local standing = redis.call('ZSCORE', KEYS[1], ARGV[2])
-if standing then return {'already', standing} end
-local due = tonumber(ARGV[4])
-if ARGV[3] == 'after' then
-  local time = redis.call('TIME')
-  due = due + tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+-- Redisson reads the head and compares. It may be large, so it is counted here.
+if soonest and redis.call('ZCOUNT', Z, '-inf', '(' .. soonest) == 0 then
+  redis.call('PUBLISH', ARGV[1], soonest)
 end
-due = string.format('%.0f', due)
-if KEYS[3] and not redis.call('SET', KEYS[3], due, 'NX', 'PX', ARGV[5]) then
-  return {'already', redis.call('GET', KEYS[3])}
-end
-redis.call('ZADD', KEYS[1], due, ARGV[2])
-redis.call('RPUSH', KEYS[2], ARGV[2])
--- Redisson reads the head and compares; a large one is not read here.
-if redis.call('ZRANK', KEYS[1], ARGV[2]) == 0 then redis.call('PUBLISH', ARGV[1], due) end
-return {'offered', due}
+return dues

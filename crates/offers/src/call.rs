@@ -1,38 +1,36 @@
 //! The calls of a producer as scripts, keys and arguments, without a connection: whoever has one of another kind sends them.
 
 use crate::clock::{Clock, Due};
+use crate::error::Invalid;
 use crate::keys::Keys;
 use crate::layout::{self, Layout};
 use crate::offer::{Id, Offer};
 use crate::payload::Payload;
 
-/// How long the mark of an id lives, in ms: a producer that repeats an offer does so within ten minutes.
-const MARK_MS: &str = "600000";
+/// How long the key of an id of the caller lives, in ms: a producer that repeats an offer does so within ten minutes.
+const WINDOW_MS: &str = "600000";
+
+/// The largest score of which every whole number below is one too.
+const LATEST: i64 = 1 << 53;
 
 /// A script. The head of its text documents keys, arguments and answers, and what a second call does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Text {
-    /// One offer.
+    /// Schedules elements.
     Offer,
-    /// The end of one offer.
-    Cancel,
-    /// The end of elements that were read before.
-    Remove,
-    /// Another due time.
-    Reschedule,
+    /// Cancels elements, or moves one.
+    Change,
 }
 
 impl Text {
     /// All of them.
-    pub const ALL: [Text; 4] = [Text::Offer, Text::Cancel, Text::Remove, Text::Reschedule];
+    pub const ALL: [Text; 2] = [Text::Offer, Text::Change];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Text::Offer => "offer",
-            Text::Cancel => "cancel",
-            Text::Remove => "remove",
-            Text::Reschedule => "reschedule",
+            Text::Change => "change",
         }
     }
 
@@ -40,9 +38,7 @@ impl Text {
     pub fn text(self) -> &'static str {
         match self {
             Text::Offer => include_str!("../lua/offer.lua"),
-            Text::Cancel => include_str!("../lua/cancel.lua"),
-            Text::Remove => include_str!("../lua/remove.lua"),
-            Text::Reschedule => include_str!("../lua/reschedule.lua"),
+            Text::Change => include_str!("../lua/change.lua"),
         }
     }
 }
@@ -58,6 +54,19 @@ pub struct Call {
     pub args: Vec<Vec<u8>>,
 }
 
+/// An offer with its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Element<'a> {
+    /// The id.
+    pub id: Id,
+    /// Whether the caller chose the id: then a key of its own shows that it was offered, also after the element has left.
+    pub chosen: bool,
+    /// The payload.
+    pub payload: &'a Payload,
+    /// When it is due.
+    pub due: Due,
+}
+
 /// A queue as its producer sees it: what to send for each of its wishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calls {
@@ -70,58 +79,133 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Offers a payload under an id. With `marked` the id is the caller's, and an offer that is repeated after its element
-    /// was delivered is recognised by a mark.
-    pub fn offer(&self, id: Id, marked: bool, payload: &Payload, due: Due) -> Call {
-        let (word, ms) = match due {
-            Due::At(ms) => ("at", ms),
+    /// Offers elements, all or none. The answer has the due time of each, as text.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`], before anything is sent.
+    pub fn offer(&self, elements: &[Element<'_>]) -> Result<Call, Invalid> {
+        let mut keys = vec![self.keys.timeout.clone(), self.keys.list.clone()];
+        let mut args = vec![self.channel(), WINDOW_MS.into()];
+        for element in elements {
+            if self.layout == Layout::New && element.payload.as_bytes().is_empty() && element.id.looks_old() {
+                return Err(Invalid::Id);
+            }
+            let mut place = 0;
+            if element.chosen {
+                keys.push(format!("{}{}", self.keys.mark, element.id));
+                place = keys.len();
+            }
+            args.push(self.time(element.due)?.into_bytes());
+            args.push(layout::pack(self.layout, element.id.0, element.payload.as_bytes()));
+            args.push(place.to_string().into_bytes());
+        }
+        Ok(Call { script: Text::Offer, keys, args })
+    }
+
+    /// Cancels an offer. The answer is 1 if it was scheduled, else 0.
+    pub fn cancel(&self, offer: Offer) -> Call {
+        self.change("cancel", vec![text(offer.due_ms), offer.id.0.into()])
+    }
+
+    /// Removes elements, byte for byte. The answer says how many were scheduled.
+    pub fn remove(&self, elements: Vec<Vec<u8>>) -> Call {
+        self.change("remove", elements)
+    }
+
+    /// Gives an offer another due time. The answer is 1 if it was scheduled, else 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid::Due`], before anything is sent.
+    pub fn reschedule(&self, offer: Offer, due_ms: i64) -> Result<Call, Invalid> {
+        let to = within(due_ms)?;
+        Ok(self.change("move", vec![text(offer.due_ms), offer.id.0.into(), text(to), self.channel()]))
+    }
+
+    fn change(&self, word: &str, args: Vec<Vec<u8>>) -> Call {
+        let keys = vec![self.keys.timeout.clone(), self.keys.list.clone()];
+        Call { script: Text::Change, keys, args: std::iter::once(word.as_bytes().to_vec()).chain(args).collect() }
+    }
+
+    /// The time as the script takes it.
+    fn time(&self, due: Due) -> Result<String, Invalid> {
+        let at = match due {
+            Due::At(ms) => ms,
             Due::After(delay) => {
-                let delay = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+                let delay = i64::try_from(delay.as_millis()).map_err(|_| Invalid::Due)?;
                 match self.clock.now_ms() {
-                    Some(now) => ("at", now.saturating_add(delay)),
-                    None => ("after", delay),
+                    Some(now) => now.saturating_add(delay),
+                    None => return Ok(format!("+{}", within(delay)?)),
                 }
             }
         };
-        let element = layout::pack(self.layout, id.0, payload.as_bytes());
-        let mut keys = vec![self.keys.timeout.clone(), self.keys.list.clone()];
-        if marked {
-            keys.push(format!("{}{id}", self.keys.mark));
-        }
-        let args = vec![self.channel(), element, word.into(), text(ms), MARK_MS.into()];
-        Call { script: Text::Offer, keys, args }
-    }
-
-    /// Cancels an offer.
-    pub fn cancel(&self, offer: Offer) -> Call {
-        let args = vec![text(offer.due_ms), self.prefix(offer.id)];
-        Call { script: Text::Cancel, keys: vec![self.keys.timeout.clone(), self.keys.list.clone()], args }
-    }
-
-    /// Removes elements, byte for byte.
-    pub fn remove(&self, elements: Vec<Vec<u8>>) -> Call {
-        let keys = vec![self.keys.timeout.clone(), self.keys.list.clone()];
-        Call { script: Text::Remove, keys, args: elements }
-    }
-
-    /// Gives an offer another due time.
-    pub fn reschedule(&self, offer: Offer, due_ms: i64) -> Call {
-        let args = vec![self.channel(), text(offer.due_ms), self.prefix(offer.id), text(due_ms)];
-        Call { script: Text::Reschedule, keys: vec![self.keys.timeout.clone()], args }
+        within(at).map(|at| at.to_string())
     }
 
     fn channel(&self) -> Vec<u8> {
         self.keys.channel.clone().into_bytes()
     }
+}
 
-    /// What an element with this id begins with.
-    fn prefix(&self, id: Id) -> Vec<u8> {
-        let mut start = layout::pack(self.layout, id.0, &[]);
-        start.truncate(self.layout.header() - 8);
-        start
-    }
+fn within(ms: i64) -> Result<i64, Invalid> {
+    if (0..=LATEST).contains(&ms) { Ok(ms) } else { Err(Invalid::Due) }
 }
 
 fn text(ms: i64) -> Vec<u8> {
     ms.to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn calls(clock: Clock) -> Calls {
+        Calls { keys: Keys::of("orders"), layout: Layout::New, clock }
+    }
+
+    #[test]
+    fn a_call_has_the_keys_and_arguments_that_the_script_documents() {
+        let (a, b) = (Payload::from("a"), Payload::from("b"));
+        let element = |id: &[u8; 8], chosen, payload, due| Element { id: Id(*id), chosen, payload, due };
+        let call = calls(Clock::Redis)
+            .offer(&[
+                element(b"RANDOM8B", false, &a, Due::After(Duration::from_secs(5))),
+                element(b"RANDOM8C", true, &b, Due::At(7)),
+            ])
+            .unwrap();
+        let mark = "delaybridge:offer:{orders}:52414e444f4d3843";
+        assert_eq!(call.keys, ["redisson_delay_queue_timeout:{orders}", "redisson_delay_queue:{orders}", mark]);
+        let element = |id: &str, payload: &str| format!("\u{8}{id}\u{1}\0\0\0\0\0\0\0{payload}");
+        let expected = [
+            "redisson_delay_queue_channel:{orders}".to_owned(),
+            "600000".to_owned(),
+            "+5000".to_owned(),
+            element("RANDOM8B", "a"),
+            "0".to_owned(),
+            "7".to_owned(),
+            element("RANDOM8C", "b"),
+            "3".to_owned(),
+        ];
+        assert_eq!(call.args, expected.map(String::into_bytes));
+    }
+
+    #[test]
+    fn what_no_reader_understands_is_refused() {
+        let (empty, full) = (Payload::from(""), Payload::from("x"));
+        let offer = |clock, id: [u8; 8], payload, due| {
+            calls(clock).offer(&[Element { id: Id(id), chosen: true, payload, due }]).map(drop)
+        };
+        let id = [1, 2, 3, 4, 5, 6, 0x43, 1];
+        assert_eq!(offer(Clock::Redis, id, &empty, Due::At(1)), Err(Invalid::Id));
+        assert_eq!(offer(Clock::Redis, id, &full, Due::At(1)), Ok(()));
+        assert_eq!(offer(Clock::Redis, id, &full, Due::At(-1)), Err(Invalid::Due));
+        assert_eq!(offer(Clock::Redis, id, &full, Due::At(LATEST + 1)), Err(Invalid::Due));
+        for clock in [Clock::Redis, Clock::Producer] {
+            assert_eq!(offer(clock, id, &full, Due::After(Duration::MAX)), Err(Invalid::Due));
+        }
+        assert_eq!(calls(Clock::Redis).reschedule(Offer { id: Id(id), due_ms: 1 }, -1), Err(Invalid::Due));
+    }
 }

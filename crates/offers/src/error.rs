@@ -4,25 +4,47 @@ use redis::{ErrorKind, RedisError};
 
 use crate::offer::Id;
 
+/// A wish that no reader would understand. Nothing was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// The due time is before 1970, or later than a sorted set can tell to the millisecond.
+    #[error("the due time is not between 0 and 2^53 ms; is it in ms since 1970?")]
+    Due,
+    /// The id of an empty payload ends with 43 01 or c3 01.
+    #[error(
+        "an empty payload cannot have an id that ends with 43 01 or c3 01, because readers would take it for another layout"
+    )]
+    Id,
+}
+
 /// A failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Redis refused the call. Nothing was changed.
-    #[error("{what}: Redis refused it: {source}; nothing was changed")]
+    /// It cannot be wished for. Nothing was sent.
+    #[error("{what}: {why}")]
+    Invalid {
+        /// What was attempted.
+        what: &'static str,
+        /// Why not.
+        why: Invalid,
+    },
+    /// Redis refused the call.
+    #[error("{what}: Redis refused it: {source}")]
     Refused {
         /// What was attempted.
         what: &'static str,
         /// Redis's answer.
         source: RedisError,
     },
-    /// The call may have run: its reply was lost. With an id of the caller an offer can be repeated safely: same
-    /// [`Id`], same payload.
+    /// The call may have run: its reply was lost. An offer can be repeated: the same request with this id
+    /// ([`Request::with_id`](crate::Request::with_id)) changes nothing as long as the element is scheduled, and with an id
+    /// that was the caller's from the first attempt on also for ten minutes after.
     #[error("{what}: {source}; it may have run")]
     Unknown {
         /// What was attempted.
         what: &'static str,
-        /// The id of the offer, also where it was drawn here; `None` if no single offer was concerned.
-        id: Option<Id>,
+        /// The ids of the offers, those that were drawn here too.
+        ids: Vec<Id>,
         /// The error of the connection.
         source: RedisError,
     },
@@ -38,13 +60,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Sorts an error of the client: an answer of the server is a refusal, because a script checks before it writes.
-    pub(crate) fn of(what: &'static str, id: Option<Id>, source: RedisError) -> Error {
-        // An answer, or a failure before anything was sent.
+    /// Sorts an error of the client: an answer of the server is a refusal, as is a connection that was not made.
+    pub(crate) fn of(what: &'static str, ids: Vec<Id>, source: RedisError) -> Error {
         let answer = matches!(source.kind(), ErrorKind::Server(_) | ErrorKind::Extension);
         if answer || source.is_connection_refusal() {
             return Error::Refused { what, source };
         }
-        Error::Unknown { what, id, source }
+        Error::Unknown { what, ids, source }
     }
 }

@@ -11,9 +11,9 @@ mod offer;
 mod offers;
 mod payload;
 
-pub use self::call::{Call, Calls, Text};
+pub use self::call::{Call, Calls, Element, Text};
 pub use self::clock::{Clock, Due};
-pub use self::error::Error;
+pub use self::error::{Error, Invalid};
 pub use self::keys::{Keys, tagged};
 pub use self::layout::Layout;
 pub use self::offer::{Id, Malformed, Offer};

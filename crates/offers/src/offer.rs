@@ -35,6 +35,23 @@ impl Id {
     }
 }
 
+impl Id {
+    /// As [`random`](Id::random), but not one that makes an element look like one of the other layout.
+    pub(crate) fn random_for(layout: Layout, payload: &[u8]) -> Result<Id, getrandom::Error> {
+        loop {
+            let id = Id::random(layout)?;
+            if layout == Layout::Old || !payload.is_empty() || !id.looks_old() {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Whether an element of the current layout with this id and an empty payload is taken for one of the old layout.
+    pub(crate) fn looks_old(self) -> bool {
+        matches!(self.0, [.., 0x43 | 0xc3, 1])
+    }
+}
+
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", u64::from_be_bytes(self.0))

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use redis::aio::ConnectionLike;
-use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Script, ServerErrorKind, Value};
+use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Script, ServerErrorKind};
 
-use crate::call::{Call, Calls, Text};
+use crate::call::{Call, Calls, Element, Text};
 use crate::clock::{Clock, Due};
 use crate::error::Error;
 use crate::keys::Keys;
@@ -16,15 +16,13 @@ use crate::payload::Payload;
 /// Elements that one step of a search by value asks for.
 const STEP: usize = 500;
 
-static SCRIPTS: LazyLock<[Script; 4]> = LazyLock::new(|| Text::ALL.map(|text| Script::new(text.text())));
+static SCRIPTS: LazyLock<[Script; 2]> = LazyLock::new(|| Text::ALL.map(|text| Script::new(text.text())));
 
 fn script(text: Text) -> &'static Script {
-    let [offer, cancel, remove, reschedule] = &*SCRIPTS;
+    let [offer, change] = &*SCRIPTS;
     match text {
         Text::Offer => offer,
-        Text::Cancel => cancel,
-        Text::Remove => remove,
-        Text::Reschedule => reschedule,
+        Text::Change => change,
     }
 }
 
@@ -47,6 +45,10 @@ impl Request {
     #[must_use]
     pub fn with_id(self, id: Id) -> Request {
         Request { id: Some(id), ..self }
+    }
+
+    fn element(&self, id: Id) -> Element<'_> {
+        Element { id, chosen: self.id.is_some(), payload: &self.payload, due: self.due }
     }
 }
 
@@ -96,45 +98,34 @@ impl<C: ConnectionLike> DelayedOffers<C> {
     ///
     /// As for [`offer`](DelayedOffers::offer).
     pub async fn make(&mut self, request: &Request) -> Result<Offer, Error> {
-        const WHAT: &str = "offer an element";
-        let (id, call) = self.call(request)?;
-        let reply: Value = self.run(&call).await.map_err(|error| Error::of(WHAT, Some(id), error))?;
-        offered(id, reply).ok_or(Error::Reply { what: WHAT })
+        let made = self.all("offer an element", std::slice::from_ref(request)).await?;
+        made.into_iter().next().ok_or(Error::Reply { what: "offer an element" })
     }
 
-    /// Makes many offers in one round trip, in their order. They are scripts of their own: other clients may come between
-    /// two of them, and after an error those before it were made.
+    /// Makes offers in one script, in their order, all or none.
     ///
     /// # Errors
     ///
-    /// The first error. [`Error::Unknown`] if any of them may have been made.
+    /// As for [`offer`](DelayedOffers::offer).
     pub async fn make_all(&mut self, requests: &[Request]) -> Result<Vec<Offer>, Error> {
-        const WHAT: &str = "offer a batch";
-        let failed = |error| Error::of(WHAT, None, error);
         if requests.is_empty() {
             return Ok(Vec::new());
         }
-        let mut pipe = redis::pipe();
-        let mut ids = Vec::with_capacity(requests.len());
-        for request in requests {
-            let (id, call) = self.call(request)?;
-            ids.push(id);
-            pipe.add_command(command(&call));
-        }
-        pipe.ignore_errors();
-        let mut replies: Vec<RedisResult<Value>> = pipe.query_async(&mut self.conn).await.map_err(failed)?;
-        let unknown_script = |reply: &RedisResult<Value>| reply.as_ref().is_err_and(is_unknown_script);
-        if replies.iter().all(unknown_script) {
-            // None of them ran, so that all of them may be sent once more.
-            script(Text::Offer).load_async(&mut self.conn).await.map_err(failed)?;
-            replies = pipe.query_async(&mut self.conn).await.map_err(failed)?;
-        }
-        let mut offers = Vec::with_capacity(ids.len());
-        for (id, reply) in ids.into_iter().zip(replies) {
-            let reply = reply.map_err(|error| Error::Unknown { what: WHAT, id: Some(id), source: error })?;
-            offers.push(offered(id, reply).ok_or(Error::Reply { what: WHAT })?);
-        }
-        Ok(offers)
+        self.all("offer a batch", requests).await
+    }
+
+    async fn all(&mut self, what: &'static str, requests: &[Request]) -> Result<Vec<Offer>, Error> {
+        let id_of = |request: &Request| match request.id {
+            Some(id) => Ok(id),
+            None => Id::random_for(self.calls.layout, request.payload.as_bytes()),
+        };
+        let ids = requests.iter().map(id_of).collect::<Result<Vec<_>, _>>().map_err(Error::NoRandomness)?;
+        let elements: Vec<_> = requests.iter().zip(&ids).map(|(request, id)| request.element(*id)).collect();
+        let call = self.calls.offer(&elements).map_err(|why| Error::Invalid { what, why })?;
+        let dues: Vec<String> = self.run(&call).await.map_err(|error| Error::of(what, ids.clone(), error))?;
+        let offers = ids.iter().zip(&dues).map_while(|(id, due)| Some(Offer { id: *id, due_ms: due.parse().ok()? }));
+        let offers: Vec<_> = offers.collect();
+        if offers.len() == ids.len() { Ok(offers) } else { Err(Error::Reply { what }) }
     }
 
     /// Cancels an offer; false if it is no longer scheduled. Repeated, it does nothing.
@@ -144,8 +135,7 @@ impl<C: ConnectionLike> DelayedOffers<C> {
     /// [`Error::Unknown`] if it may have been cancelled.
     pub async fn cancel(&mut self, offer: Offer) -> Result<bool, Error> {
         let call = self.calls.cancel(offer);
-        let removed: i64 =
-            self.run(&call).await.map_err(|error| Error::of("cancel an offer", Some(offer.id), error))?;
+        let removed: i64 = self.run(&call).await.map_err(|error| Error::of("cancel an offer", Vec::new(), error))?;
         Ok(removed == 1)
     }
 
@@ -156,7 +146,7 @@ impl<C: ConnectionLike> DelayedOffers<C> {
     /// [`Error::Unknown`] if some may have been cancelled.
     pub async fn cancel_all(&mut self, payload: impl Into<Payload>) -> Result<u64, Error> {
         let payload = payload.into();
-        let failed = |error| Error::of("cancel offers by their payload", None, error);
+        let failed = |error| Error::of("cancel offers by their payload", Vec::new(), error);
         let mut cursor = b"0".to_vec();
         let mut removed = 0;
         loop {
@@ -185,17 +175,10 @@ impl<C: ConnectionLike> DelayedOffers<C> {
     ///
     /// [`Error::Unknown`] if it may have been moved.
     pub async fn reschedule(&mut self, offer: Offer, due_ms: i64) -> Result<Option<Offer>, Error> {
-        let call = self.calls.reschedule(offer, due_ms);
-        let moved: i64 = self.run(&call).await.map_err(|error| Error::of("move an offer", Some(offer.id), error))?;
+        const WHAT: &str = "move an offer";
+        let call = self.calls.reschedule(offer, due_ms).map_err(|why| Error::Invalid { what: WHAT, why })?;
+        let moved: i64 = self.run(&call).await.map_err(|error| Error::of(WHAT, Vec::new(), error))?;
         Ok((moved == 1).then_some(Offer { due_ms, ..offer }))
-    }
-
-    fn call(&self, request: &Request) -> Result<(Id, Call), Error> {
-        let id = match request.id {
-            Some(id) => id,
-            None => Id::random(self.calls.layout).map_err(Error::NoRandomness)?,
-        };
-        Ok((id, self.calls.offer(id, request.id.is_some(), &request.payload, request.due)))
     }
 
     async fn run<T: FromRedisValue>(&mut self, call: &Call) -> RedisResult<T> {
@@ -223,10 +206,4 @@ fn is_unknown_script(error: &RedisError) -> bool {
 fn holds(element: &[u8], payload: &Payload) -> bool {
     let head = layout::head(element, element.len());
     head.is_ok_and(|head| element[head.layout.header()..] == *payload.as_bytes())
-}
-
-/// Reads `{'offered' or 'already', due time}`.
-fn offered(id: Id, reply: Value) -> Option<Offer> {
-    let (_, due): (String, String) = redis::from_redis_value(reply).ok()?;
-    Some(Offer { id, due_ms: due.parse().ok()? })
 }

@@ -1,0 +1,111 @@
+//! The result, statement by statement.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::statements::{STATEMENTS, Statement};
+
+/// What is known about one statement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum Verdict {
+    /// It held wherever it was looked at.
+    Pass,
+    /// It did not hold.
+    Fail {
+        /// What was seen, and what should have been.
+        seen: String,
+    },
+    /// The producer does not have what it is about.
+    NotOffered,
+    /// It was not looked at.
+    NotChecked {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Default for Verdict {
+    fn default() -> Verdict {
+        Verdict::NotChecked { why: "no check came as far".to_owned() }
+    }
+}
+
+/// One statement and what is known about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// Its number in the specification.
+    pub statement: &'static str,
+    /// What it says, in short.
+    pub says: &'static str,
+    /// What is known about it.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// What the producer calls itself.
+    pub producer: String,
+    /// The layout that it says it writes.
+    pub layout: String,
+    /// The seed of this run's random values.
+    pub seed: u64,
+    /// Whether no statement failed.
+    pub conforms: bool,
+    /// All statements, in the order of the specification.
+    pub statements: Vec<Line>,
+}
+
+impl Report {
+    /// The report for a person.
+    pub fn text(&self) -> String {
+        let mut text = format!("{} (layout: {}, seed {})\n", self.producer, self.layout, self.seed);
+        let mut counts = [0_usize; 4];
+        for line in &self.statements {
+            let (place, word) = match line.verdict {
+                Verdict::Pass => (0, "pass"),
+                Verdict::Fail { .. } => (1, "FAIL"),
+                Verdict::NotOffered => (2, "not offered"),
+                Verdict::NotChecked { .. } => (3, "not checked"),
+            };
+            counts[place] += 1;
+            let _ = writeln!(text, "{:<5}{word:<13}{}", line.statement, line.says);
+            match &line.verdict {
+                Verdict::Fail { seen: why } | Verdict::NotChecked { why } => {
+                    let _ = writeln!(text, "{:18}{why}", "");
+                }
+                Verdict::Pass | Verdict::NotOffered => {}
+            }
+        }
+        let [pass, fail, not_offered, not_checked] = counts;
+        let word = if self.conforms { "conforms" } else { "does NOT conform" };
+        let _ = writeln!(
+            text,
+            "{word}: {pass} passed, {fail} failed, {not_offered} not offered, {not_checked} not checked"
+        );
+        text
+    }
+}
+
+/// The statements alone, without a producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Listing {
+    /// All, in the order of the specification.
+    pub statements: &'static [Statement],
+}
+
+/// The statements alone.
+pub const LISTING: Listing = Listing { statements: STATEMENTS };
+
+impl Listing {
+    /// The statements for a person.
+    pub fn text(&self) -> String {
+        self.statements.iter().fold(String::new(), |mut text, statement| {
+            let _ = writeln!(text, "{:<5}{}", statement.number, statement.says);
+            text
+        })
+    }
+}
