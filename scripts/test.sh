@@ -16,7 +16,7 @@ trap 'rm -f "$log"' EXIT
 failed=0
 run --lib >"$log" 2>&1 &
 units=$!
-run --bins --test it --test chaos --test codecs --test explored --test kafka --test rabbit --test orphans || failed=1
+run --bins --test it --test chaos --test codecs --test explored --test kit --test specification --test shared_scripts --test kafka --test rabbit --test orphans || failed=1
 wait "$units" || failed=1
 cat "$log"
 run --test guard --test allocations --test memory || failed=1
