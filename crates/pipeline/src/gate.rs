@@ -1,5 +1,5 @@
 //! The permission of a claimer: pauses, the hold of its queue and the breakers of its sinks, asked together. Where all elements of
-//! the queue have one destination, its breaker is asked as well; where they differ, each element is (`deliver/pass.rs`).
+//! the queue have one destination, its breaker is asked as well; where they differ, each element is (`deliver/at_sink.rs`).
 //!
 //! While one of them is open, nothing is claimed for it; then one real element at a time, a [`GateProbe`], finds out whether
 //! things work again.

@@ -17,6 +17,7 @@ use crate::deliver::sink_handle::SinkHandle;
 use crate::limits::adaptive::Adaptive;
 use crate::limits::budget::Budget;
 use crate::limits::circuit::Circuit;
+use crate::limits::growth::Growth;
 use crate::limits::pauses::PauseBoard;
 use crate::limits::rate::Bucket;
 use crate::process::Process;
@@ -187,6 +188,16 @@ impl Queue {
     /// The server that holds the queue.
     pub fn home(&self) -> &dyn QueueServer {
         self.store.home()
+    }
+
+    /// Room for what elements grow by, of which nothing is taken yet.
+    pub fn growth(&self) -> Growth {
+        Growth::none(&self.budget, self.process.budget_of(&self.spec.redis))
+    }
+
+    /// Waits for room for what elements grow by. Cancel safe.
+    pub async fn grown(&self, bytes: u64) -> Growth {
+        Growth::of(&self.budget, self.process.budget_of(&self.spec.redis), bytes).await
     }
 
     /// The list that exactly-once pushes go to: the queue's only destination, if it asks for that.

@@ -1,6 +1,7 @@
 //! The elements of a claim on their way to the sinks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::claim::claimed::ClaimedElement;
 use crate::claim::isolation::Isolation;
@@ -18,15 +19,38 @@ pub struct ClaimBatch {
     isolation: Option<Isolation>,
     /// For the first element.
     probe: Option<GateProbe>,
+    /// The places in the claim in the order of delivery; empty where that is their own.
+    places: Vec<usize>,
     next: usize,
     /// Room that was waited for, for the next elements.
     growth: Option<Box<Growth>>,
+    lack: Option<Lack>,
+    /// Whether it has waited for a due time.
+    waited: bool,
+}
+
+/// The reason why the rest of a batch is to be begun later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// The next element grows by so many bytes, and there is no room.
+    Room(u64),
+    /// The next element was claimed ahead, and is due at this Redis time in ms.
+    Time(i64),
 }
 
 impl ClaimBatch {
-    /// All elements of a claim.
+    /// All elements of a claim. Where they may wait for their due times, or for each other, they are in the order of these: a claim
+    /// has entries before bare elements.
     pub fn new(settler: Arc<Settler>, claim: Arc<Claim>, isolation: Isolation, probe: Option<GateProbe>) -> Self {
-        ClaimBatch { claim, settler, isolation: Some(isolation), probe, next: 0, growth: None }
+        let (spec, elements) = (&claim.queue.spec, &claim.elements);
+        let mut places = Vec::new();
+        let is_by_due = spec.order.is_some() || !spec.claim_ahead.is_zero();
+        if is_by_due && !elements.is_sorted_by_key(|element| element.due_ms()) {
+            places.extend(0..elements.len());
+            places.sort_by_key(|place: &usize| elements[*place].due_ms());
+        }
+        let (isolation, next, growth) = (Some(isolation), 0, None);
+        ClaimBatch { claim, settler, isolation, probe, places, next, growth, lack: None, waited: false }
     }
 
     /// Whether one of the elements is to find out if something works again.
@@ -39,16 +63,45 @@ impl ClaimBatch {
         self.isolation.as_ref()
     }
 
-    /// The next element's place, for a caller that takes over the duty for it.
-    pub fn take_place(&mut self) -> Option<usize> {
-        let place = self.next;
-        (place < self.claim.elements.len()).then(|| self.next += 1)?;
+    /// The place in the claim of the next element that is due at this Redis time, for a caller that takes over the duty for it.
+    pub fn take_place(&mut self, now_ms: i64) -> Option<usize> {
+        let place = self.place()?;
+        let claim = &self.claim;
+        // Our idea of Redis's clock is rounded: a whole millisecond more, so that it is never ahead (R9).
+        if !claim.queue.spec.claim_ahead.is_zero()
+            && let Some(due_ms) = claim.elements[place].due_ms().filter(|due_ms| *due_ms >= now_ms)
+        {
+            self.lack = Some(Lack::Time(due_ms));
+            return None;
+        }
+        self.next += 1;
         Some(place)
     }
 
-    /// The element that was taken last is not handed over now.
-    pub fn put_back(&mut self) {
+    /// The element that was taken last is not handed over now: it grows by so much, and there is no room.
+    pub fn put_back(&mut self, bytes: u64) {
         self.next = self.next.saturating_sub(1);
+        self.lack = Some(Lack::Room(bytes));
+    }
+
+    /// The reason why the rest of the batch is to be begun later; `None` if nothing is left.
+    pub fn lack(&self) -> Option<Lack> {
+        self.lack
+    }
+
+    /// Takes the probe for the element that was taken first.
+    pub fn take_probe(&mut self) -> Option<GateProbe> {
+        self.probe.take()
+    }
+
+    /// Whether the next element has waited for its due time.
+    pub fn has_waited(&self) -> bool {
+        self.waited
+    }
+
+    fn place(&self) -> Option<usize> {
+        let place = self.places.get(self.next).copied().unwrap_or(self.next);
+        (place < self.claim.elements.len()).then_some(place)
     }
 
     /// About how many elements are handed over next: those that are left, or, where room was waited for, few.
@@ -58,9 +111,7 @@ impl ClaimBatch {
 
     /// Takes the room that the next elements may grow by.
     pub fn take_growth(&mut self) -> Growth {
-        let queue = &self.claim.queue;
-        let none = || Growth::none(&queue.budget, queue.process.budget_of(&queue.spec.redis));
-        self.growth.take().map_or_else(none, |growth| *growth)
+        self.growth.take().map_or_else(|| self.claim.queue.growth(), |growth| *growth)
     }
 
     /// Whether nothing else may be in flight beside it.
@@ -75,16 +126,28 @@ impl ClaimBatch {
         }
     }
 
-    /// Waits until the next element may grow by what it `missing_bytes`, and be in flight.
+    /// Waits until the next element has what it lacks, and may be in flight.
     ///
-    /// Room first, the guard last: an element that must be alone, and has room, waits for the guard.
-    pub async fn get_ready(&mut self, missing_bytes: Option<u64>) {
+    /// Room first, the guard last: an element that must be alone, and has room, waits for the guard. What only waits does no harm,
+    /// and an element that must be alone would wait for it.
+    pub async fn get_ready(&mut self) {
         let queue = self.claim.queue.clone();
-        if let Some(bytes) = missing_bytes {
+        let lack = self.lack.take();
+        if lack.is_some() {
             self.leave_shared();
-            let of_process = queue.process.budget_of(&queue.spec.redis);
+        }
+        match lack {
             // Boxed, like the wait: few claims grow.
-            self.growth = Some(Box::new(Box::pin(Growth::of(&queue.budget, of_process, bytes)).await));
+            Some(Lack::Room(bytes)) => self.growth = Some(Box::new(Box::pin(queue.grown(bytes)).await)),
+            Some(Lack::Time(due_ms)) => {
+                self.waited = true;
+                while let Ok(left @ 1..) = u64::try_from(due_ms.saturating_add(1).saturating_sub(queue.home().now_ms()))
+                {
+                    // Not longer than a second: Redis's clock may be set, and ours stops in a suspend.
+                    tokio::time::sleep(Duration::from_millis(left).min(Duration::from_secs(1))).await;
+                }
+            }
+            None => {}
         }
         if self.isolation.is_none() {
             self.isolation = Some(Isolation::of(&queue.process, false).await);
@@ -106,8 +169,8 @@ impl Iterator for ClaimBatch {
     type Item = ClaimedElement;
 
     fn next(&mut self) -> Option<ClaimedElement> {
-        let element =
-            ClaimedElement::new(&self.settler, &self.claim, self.next, self.isolation.clone(), self.probe.take())?;
+        let (place, probe) = (self.place()?, self.probe.take());
+        let element = ClaimedElement::new(&self.settler, &self.claim, place, self.isolation.clone(), probe)?;
         self.next += 1;
         Some(element)
     }

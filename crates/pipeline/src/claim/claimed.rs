@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
 use crate::claim::element::ElementState;
 use crate::claim::isolation::Isolation;
 use crate::claim::record::Claim;
@@ -43,15 +45,27 @@ impl ClaimedElement {
         self.state.as_mut().unwrap_or_else(|| unreachable!("an element has its state until it is consumed"))
     }
 
-    /// Writes the header of the element into its claim, so that it is known after a crash. `false` if the element is not ours
-    /// any more.
-    pub async fn write_header(&mut self) -> bool {
+    /// The settler of its queue.
+    pub fn settler(&self) -> &Arc<Settler> {
+        &self.settler
+    }
+
+    /// Begins to write the header of the element into its claim, so that it is known after a crash. The answer is `false` if the
+    /// element is not ours any more.
+    pub fn note_header(&mut self) -> Option<oneshot::Receiver<bool>> {
         let settler = self.settler.clone();
         let state = self.state();
-        let claim = state.claim.clone();
-        if !settler.progress(&claim, state.place, &state.element, state.header.clone()).await {
+        settler.progress(&state.claim, state.place, &state.element, state.header.clone())
+    }
+
+    /// Writes the header of the element into its claim. `false` if the element is not ours any more.
+    pub async fn write_header(&mut self) -> bool {
+        let Some(answer) = self.note_header() else { return false };
+        if !answer.await.unwrap_or(false) {
             return false;
         }
+        let state = self.state();
+        let claim = state.claim.clone();
         if let Some(element) = claim.element(state.place) {
             state.element = element;
         }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use redisson_codecs::Payload;
 
 use crate::claim::isolation::Isolation;
 use crate::claim::record::Claim;
 use crate::gate::GateProbe;
 use crate::limits::growth::Growth;
 use crate::queue::Queue;
-use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Identity, lateness};
 use delaybridge_ledger::claims::{Element, Header, Writer};
 use delaybridge_source::NoPayload;
@@ -32,9 +33,9 @@ pub struct ElementState {
     pub payload: Result<Bytes, NoPayload>,
     /// Whether the element finds out if something works again.
     pub probe: Option<GateProbe>,
-    /// The time of the claim; the due time, if the claim was ahead of that.
-    pub since: Instant,
-    /// The room of its bodies, while they are there.
+    /// The payload, if it was decoded for the key of the element, which is about to be delivered.
+    pub decoded: Option<Box<Payload>>,
+    /// The room of its body, if the verdict has that.
     growth: Option<Growth>,
     isolation: Option<Isolation>,
 }
@@ -65,7 +66,7 @@ impl ElementState {
             id,
             payload,
             probe,
-            since: claim.since,
+            decoded: None,
             growth: None,
             isolation,
         })
@@ -81,40 +82,14 @@ impl ElementState {
         !matches!(self.payload, Err(NoPayload::NoRoom))
     }
 
-    /// Takes room for bodies of so many bytes beyond what came, if there is any.
-    pub fn grow(&mut self, bytes: u64) -> bool {
-        let (queue, alone) = (self.claim.queue.clone(), matches!(self.isolation, Some(Isolation::Alone(_))));
-        if bytes == 0 {
-            queue.budget.grew(self.element.weight() as u64, 0);
-            return true;
-        }
-        let growth =
-            self.growth.get_or_insert_with(|| Growth::none(&queue.budget, queue.process.budget_of(&queue.spec.redis)));
-        let grown = match alone {
-            true => {
-                growth.take_anyway(bytes);
-                true
-            }
-            false => growth.take(bytes),
-        };
-        if grown {
-            growth.settle();
-            queue.budget.grew(self.element.weight() as u64, bytes);
-        }
-        grown
+    /// Holds the room of its body until the verdict is written.
+    pub fn keep_room(&mut self, mut growth: Growth) {
+        self.growth = (growth.settle() > 0).then_some(growth);
     }
 
-    /// Waits for such room, as far as an element that must be alone is concerned not in flight: it may have the room.
-    pub async fn wait_for_room(&mut self, bytes: u64) {
-        let queue = self.claim.queue.clone();
-        self.leave_shared();
-        self.growth = Some(Growth::of(&queue.budget, queue.process.budget_of(&queue.spec.redis), bytes).await);
-        self.join_shared().await;
-    }
-
-    /// Releases the room of its bodies, which are gone.
-    pub fn shrink(&mut self) {
-        self.growth = None;
+    /// Whether nothing else may be in flight beside it.
+    pub fn is_alone(&self) -> bool {
+        matches!(self.isolation, Some(Isolation::Alone(_)))
     }
 
     /// Leaves what is in flight, as far as an element that must be alone is concerned.
@@ -128,7 +103,16 @@ impl ElementState {
     pub async fn join_shared(&mut self) {
         if self.isolation.is_none() {
             let process = self.queue().process.clone();
-            self.isolation = Some(Isolation::of(&process, false).await);
+            let mut guard = std::pin::pin!(Isolation::of(&process, false));
+            let isolation = match guard.as_mut().now_or_never() {
+                Some(isolation) => isolation,
+                None => {
+                    // What waits has no room for that.
+                    self.decoded = None;
+                    guard.await
+                }
+            };
+            self.isolation = Some(isolation);
         }
     }
 

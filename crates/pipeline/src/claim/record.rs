@@ -85,6 +85,10 @@ struct ClaimState {
     counts: StageCounts,
     /// Elements that were written back under a new header, by their place.
     rewritten: Vec<(usize, Element)>,
+    /// The number of headers on their way.
+    rewriting: usize,
+    /// Somebody is about to write what is confirmed.
+    flushing: bool,
     room: RoomReserved,
 }
 
@@ -136,6 +140,11 @@ impl StageCounts {
 }
 
 impl ClaimState {
+    /// Whether the claim waits for something else than the writing of what is confirmed.
+    fn is_waiting(&self) -> bool {
+        self.counts.in_hand > 0 || self.counts.on_its_way > 0 || self.rewriting > 0
+    }
+
     /// Moves an element on, if it is at the stage that the caller takes it from.
     fn move_on(&mut self, place: usize, from: ElementStage, to: ElementStage) -> bool {
         match self.stages.get_mut(place) {
@@ -207,8 +216,18 @@ impl Claim {
         room.set(Room { count: elements.len() as u64, bytes });
         let counts = StageCounts { in_hand: elements.len(), ..StageCounts::default() };
         let stages = vec![ElementStage::InHand; elements.len()];
-        let state =
-            ClaimState { deadline, lost: false, only_confirmed, history, stages, counts, rewritten: Vec::new(), room };
+        let state = ClaimState {
+            deadline,
+            lost: false,
+            only_confirmed,
+            history,
+            stages,
+            counts,
+            rewritten: Vec::new(),
+            rewriting: 0,
+            flushing: false,
+            room,
+        };
         let since = Instant::now();
         let claim = Claim {
             traces: queue.process.tracer.as_ref().map(|tracer| Box::new(tracer.claim(since))),
@@ -235,9 +254,28 @@ impl Claim {
         self.element(place).map(|element| (element.part(), element.member))
     }
 
-    /// The element was written back under a new header.
-    pub fn rewritten(&self, place: usize, element: Element) {
-        self.lock().rewritten.push((place, element));
+    /// An element is to be written back under a new header. Until that is [answered](Claim::rewritten), the claim does not end as
+    /// a whole: which of its keys has the element is not known.
+    pub fn rewriting(&self) {
+        self.lock().rewriting += 1;
+    }
+
+    /// The answer: the element as it is now, or `None` if it was refused.
+    pub fn rewritten(&self, place: usize, element: Option<Element>) {
+        let mut state = self.lock();
+        state.rewriting = state.rewriting.saturating_sub(1);
+        state.rewritten.extend(element.map(|element| (place, element)));
+    }
+
+    /// Whether confirmations are to be written that nobody is about to write: the caller is, from here on.
+    pub fn begin_flush(&self) -> bool {
+        let mut state = self.lock();
+        state.counts.unwritten > 0 && !std::mem::replace(&mut state.flushing, true)
+    }
+
+    /// Ends that: another writes what is confirmed from here on.
+    pub fn end_flush(&self) {
+        self.lock().flushing = false;
     }
 
     /// The number of this attempt for whoever receives an element of it, with so many attempts that counted before: 1 only if
@@ -309,7 +347,7 @@ impl Claim {
         for place in places {
             state.move_on(place, ElementStage::InHand, ElementStage::Unwritten);
         }
-        state.counts.in_hand == 0 && state.counts.on_its_way == 0 && state.counts.unwritten > 0
+        state.counts.unwritten > 0 && !state.is_waiting()
     }
 
     /// The element has a verdict of its own, which is written by itself.
@@ -322,9 +360,9 @@ impl Claim {
     /// Takes the confirmations that are not written. `partly`: also if others of the claim are still in hand.
     pub fn take_unwritten(&self, partly: bool) -> Option<Unwritten> {
         let mut state = self.lock();
-        let StageCounts { in_hand, unwritten, on_its_way, stale: _ } = state.counts;
-        let whole = in_hand == 0 && on_its_way == 0 && (state.only_confirmed || takes_neighbours_along());
-        if unwritten == 0 || !whole && !partly && (in_hand > 0 || on_its_way > 0) {
+        let waits = state.is_waiting();
+        let whole = !waits && (state.only_confirmed || takes_neighbours_along());
+        if state.counts.unwritten == 0 || waits && !partly {
             return None;
         }
         let places: Vec<usize> =

@@ -5,20 +5,37 @@ use std::sync::Arc;
 
 use crate::claim::claimed::ClaimedElement;
 use crate::claim::element::ElementState;
+use crate::deliver::elements::{Delivered, ElementRound};
 use crate::deliver::redact::redacted;
-use crate::deliver::result::RoundResult;
 use crate::deliver::sink_handle::SinkHandle;
 use crate::queue::Queue;
+use crate::settle;
 use crate::settle::history::FailedAttempt;
-use crate::settle::judge::{self, Judged, JudgedRound, SinkAnswer};
+use crate::settle::judge::{Judged, JudgedRound, SinkAnswer};
 use crate::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_model::RetryPolicy;
+use delaybridge_sink::Destination;
 
-/// Settles an element with a verdict that needs no answer of a sink.
-pub fn without_sinks(mut held: ClaimedElement, verdict: Verdict) {
-    if let Verdict::Release { why: ReleaseCause::Hold { sink, failure } } = &verdict {
+/// Ends an element that has left its delivery.
+pub(super) fn conclude(delivered: Delivered) {
+    match delivered {
+        Delivered::Answered(round) => {
+            let (held, verdict) = judge(*round);
+            held.settle(verdict);
+        }
+        Delivered::Decided(mut held, verdict) => {
+            decided(&mut held, &verdict);
+            held.settle(verdict);
+        }
+        Delivered::Stale(held) => held.drop_stale(),
+    }
+}
+
+/// Reports a verdict that needs no answer of a sink.
+pub(super) fn decided(held: &mut ClaimedElement, verdict: &Verdict) {
+    if let Verdict::Release { why: ReleaseCause::Hold { sink, failure } } = verdict {
         let state = held.state();
         hold(state.queue(), *sink, failure);
         if let Some(probe) = state.probe.take() {
@@ -27,38 +44,31 @@ pub fn without_sinks(mut held: ClaimedElement, verdict: Verdict) {
     }
     // Otherwise a probe stays with the element: the script says whether an element that it pushes was delivered, and
     // what is decided here says nothing about a sink.
-    held.settle(verdict);
-}
-
-/// Judges what the sinks answered, and settles the element.
-pub(super) fn by_answers(mut held: ClaimedElement, found: RoundResult) {
-    let verdict = decide(&mut held, found);
-    held.settle(verdict);
 }
 
 /// Judges what the sinks answered. The caller settles the element, or tries it again.
-pub(super) fn decide(held: &mut ClaimedElement, found: RoundResult) -> Verdict {
-    let state = held.state();
+pub(super) fn judge(mut round: ElementRound) -> (ClaimedElement, Verdict) {
+    let Judged { mut verdict, confirmed, possible_duplicate } = judged(&mut round);
+    let state = round.element.state();
     let queue = state.queue().clone();
-    let Judged { mut verdict, confirmed, possible_duplicate } = judged(state, &found);
     if possible_duplicate {
         queue.events.metrics().possible_duplicates(1);
         state.header.doubt = true;
     }
-    note(state, &found.answers, found.panicked);
-    complete(&queue, &found, &mut verdict);
-    let hold_moved = move_hold(&queue, &verdict, !found.answers.is_empty());
-    answer_probe(state, &found.answers, hold_moved);
+    note(state, &round.answers, round.panicked);
+    complete(&queue, &round.destinations, &mut verdict);
+    let hold_moved = move_hold(&queue, &verdict, !round.answers.is_empty());
+    answer_probe(state, &round.answers, hold_moved);
     if verdict != Verdict::Confirm {
-        record(state, &confirmed, !found.asked.is_empty() || found.panicked);
+        record(state, &confirmed, !round.asked.is_empty() || round.panicked);
     }
-    verdict
+    (round.element, verdict)
 }
 
 /// Adds to a verdict where the element was to go, as far as it may be shown.
-fn complete(queue: &Queue, found: &RoundResult, verdict: &mut Verdict) {
+fn complete(queue: &Queue, destinations: &[(usize, Destination)], verdict: &mut Verdict) {
     let of = |sink: usize| {
-        let (_, destination) = found.destinations.iter().find(|(place, _)| *place == sink)?;
+        let (_, destination) = destinations.iter().find(|(place, _)| *place == sink)?;
         Some((destination, &*queue.routes.get(sink)?.spec.target))
     };
     match verdict {
@@ -76,15 +86,17 @@ fn complete(queue: &Queue, found: &RoundResult, verdict: &mut Verdict) {
     }
 }
 
-fn judged(state: &ElementState, found: &RoundResult) -> Judged {
-    let RoundResult { answers, asked, panicked, given_up, held, probe, .. } = found;
+fn judged(round: &mut ElementRound) -> Judged {
+    let probe = round.is_probe();
+    let ElementRound { element, answers, asked, panicked, given_up, held, .. } = round;
+    let state = element.state();
     let (queue, header) = (state.queue(), &state.header);
     let unanswered = |place: &usize| answers.iter().all(|answer| answer.sink != *place);
     let round = JudgedRound {
         confirmed: queue.routes.iter().map(|route| header.confirmed.contains(&route.handle.hash)).collect(),
         answers,
         counted: header.attempts,
-        probe: state.probe.is_some() || *probe,
+        probe: state.probe.is_some() || probe,
         panicked: *panicked,
         stopping: *given_up,
         held: *held,
@@ -92,8 +104,8 @@ fn judged(state: &ElementState, found: &RoundResult) -> Judged {
     };
     let policy = &queue.spec.retry;
     match queue.store.tries(&state.element).filter(|tries| *tries < policy.max_attempts) {
-        Some(max_attempts) => judge::judge(round, &RetryPolicy { max_attempts, ..**policy }, fastrand::f64()),
-        None => judge::judge(round, policy, fastrand::f64()),
+        Some(max_attempts) => settle::judge::judge(round, &RetryPolicy { max_attempts, ..**policy }, fastrand::f64()),
+        None => settle::judge::judge(round, policy, fastrand::f64()),
     }
 }
 
@@ -133,7 +145,7 @@ fn note(state: &ElementState, answers: &[SinkAnswer], panicked: bool) {
         }
     }
     if panicked {
-        let attempt = FailedAttempt { at_ms, sink: String::new(), class: Class::Unknown, code: judge::PANIC };
+        let attempt = FailedAttempt { at_ms, sink: String::new(), class: Class::Unknown, code: settle::judge::PANIC };
         state.queue().history.note(state.id.id, attempt);
     }
 }

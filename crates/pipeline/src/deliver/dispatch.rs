@@ -8,12 +8,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::claim::batch::ClaimBatch;
-use crate::deliver::batch_delivery::{BatchDelivery, Started, is_common};
+use crate::claim::batch::{ClaimBatch, Lack};
+use crate::deliver::delivery::ClaimDelivery;
+use crate::deliver::in_order;
 use crate::deliver::key_queues::KeyQueues;
-use crate::deliver::{in_order, relay};
 use crate::queue::Queue;
 
 /// The most elements, and the most bytes of them, that are handed over in the claimer's task.
@@ -55,7 +56,7 @@ impl Dispatch {
     pub fn push(self: &Arc<Self>, mut batch: ClaimBatch) {
         if batch.is_alone() {
             // It needs no room and has the only guard, for which those in line may wait.
-            return self.queue.process.contain("dispatch", || _ = self.hand_over(&mut batch));
+            return self.queue.process.contain("dispatch", || _ = self.hand_over(batch));
         }
         let few = is_few(&batch);
         let first = {
@@ -102,21 +103,21 @@ impl Dispatch {
         state.waiting.iter_mut().for_each(ClaimBatch::leave_shared);
     }
 
-    /// Hands over what there is room for. Returns what the next element lacks.
-    fn hand_over(&self, batch: &mut ClaimBatch) -> Option<u64> {
+    /// Hands over what is due, as far as there is room. Returns the batch if its next element lacks room: those behind it wait with
+    /// it. What is not due holds nothing up.
+    fn hand_over(self: &Arc<Self>, mut batch: ClaimBatch) -> Option<ClaimBatch> {
         if let Some(queues) = &self.key_queues {
             self.queue.spawn("relay", in_order::begin(queues, batch));
             return None;
         }
-        if !is_common(batch) {
-            self.queue.spawn("relay", relay::begin(batch));
-            return None;
-        }
-        let Started { delivery, missing_bytes } = BatchDelivery::begin(batch);
-        if let Some(delivery) = delivery {
+        if let Some(delivery) = ClaimDelivery::begin(&mut batch) {
             self.queue.spawn("relay", delivery.finish().boxed());
         }
-        missing_bytes
+        match batch.lack()? {
+            Lack::Room(_) => return Some(batch),
+            Lack::Time(_) => self.queue.spawn("dispatch", go_on(self.clone(), None, batch)),
+        }
+        None
     }
 
     fn lock(&self) -> MutexGuard<'_, DispatchState> {
@@ -131,32 +132,38 @@ fn is_few(batch: &ClaimBatch) -> bool {
 
 fn run(dispatch: &Arc<Dispatch>) {
     let rest = Leftover(dispatch.clone());
-    while let Some(mut batch) = dispatch.next() {
-        if let Some(missing_bytes) = dispatch.hand_over(&mut batch) {
+    while let Some(batch) = dispatch.next() {
+        if let Some(batch) = dispatch.hand_over(batch) {
             dispatch.slow_down();
-            return dispatch.queue.spawn("dispatch", go_on(rest, batch, missing_bytes));
+            return dispatch.queue.spawn("dispatch", go_on(dispatch.clone(), Some(rest), batch));
         }
     }
 }
 
-/// Goes on when there is room for the next element of a batch, and for each that follows in this batch and those behind it.
-async fn go_on(rest: Leftover, mut batch: ClaimBatch, missing_bytes: u64) {
-    let dispatch = &rest.0;
-    let mut missing_bytes = Some(missing_bytes);
-    loop {
-        // Order: a stop goes first, and releases what is left. A place in a line may be left at any time.
-        let ready = tokio::select! {
-            biased;
-            () = dispatch.queue.stopping.cancelled() => false,
-            () = batch.get_ready(missing_bytes) => true,
-        };
-        missing_bytes = if ready { dispatch.hand_over(&mut batch) } else { None };
-        dispatch.queue.progress.moves();
-        if missing_bytes.is_none() {
-            let Some(next) = dispatch.next() else { return };
-            batch = next;
+/// Goes on with a batch when its next element has what it lacks, and with each that follows in it; with `rest`, also with those
+/// behind it.
+fn go_on(dispatch: Arc<Dispatch>, rest: Option<Leftover>, mut batch: ClaimBatch) -> BoxFuture<'static, ()> {
+    let goes_on = async move {
+        loop {
+            // Order: a stop goes first, and releases what is left. A place in a line may be left at any time.
+            let ready = tokio::select! {
+                biased;
+                () = dispatch.queue.stopping.cancelled() => false,
+                () = batch.get_ready() => true,
+            };
+            let left = if ready { dispatch.hand_over(batch) } else { None };
+            dispatch.queue.progress.moves();
+            batch = match (left, &rest) {
+                (Some(left), _) => left,
+                (None, Some(rest)) => match rest.0.next() {
+                    Some(next) => next,
+                    None => return,
+                },
+                (None, None) => return,
+            };
         }
-    }
+    };
+    goes_on.boxed()
 }
 
 /// The batches that a panic leaves behind, to be released.

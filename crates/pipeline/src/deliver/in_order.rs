@@ -12,35 +12,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt, join_all};
+use futures_util::future::{FutureExt, join_all};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::claim::batch::ClaimBatch;
 use crate::claim::claimed::ClaimedElement;
-use crate::claim::record::Claim;
 use crate::deliver::conclude;
+use crate::deliver::delivery::ClaimDelivery;
+use crate::deliver::elements::Delivered;
 use crate::deliver::key_queues::KeyQueues;
 use crate::deliver::outbound::{self, ElementView};
-use crate::deliver::result::NoDelivery;
-use crate::deliver::round::round;
-use crate::settle::Settler;
 use crate::settle::verdict::{ReleaseCause, Verdict};
 use delaybridge_core::clock::Instant;
 use delaybridge_model::Ordered;
 
-/// The interval at which confirmed elements of a claim are written while others of it wait: what a crash delivers twice.
-const FLUSH: Duration = Duration::from_millis(20);
-const FLUSH_AT_REST: Duration = Duration::from_millis(500);
-
-/// Puts the elements of a batch into the queues of their keys, in due order, and returns what delivers those that were the
-/// first there.
-pub fn begin(queues: &Arc<KeyQueues>, batch: &mut ClaimBatch) -> BoxFuture<'static, ()> {
-    let (claim, settler) = (batch.claim().clone(), batch.settler().clone());
-    let mut elements: Vec<ClaimedElement> = batch.collect();
-    // What was taken over has entries before bare elements.
-    elements.sort_by_key(|element| element.due_ms());
-    let mut first = Vec::new();
-    for mut element in elements {
+/// Puts the elements of a batch into the queues of their keys, in due order, and begins to deliver those that are the first there.
+/// Returns what delivers the rest.
+pub fn begin(queues: &Arc<KeyQueues>, batch: ClaimBatch) -> impl Future<Output = ()> + use<> {
+    let mut work = Vec::new();
+    for mut element in batch {
         if !element.state().has_room() {
             // Its key is in its body, which was not read. What comes behind it must not be delivered before.
             queues.return_new();
@@ -53,11 +43,14 @@ pub fn begin(queues: &Arc<KeyQueues>, batch: &mut ClaimBatch) -> BoxFuture<'stat
         element.state().leave_shared();
         let key = key_of(&mut element);
         if queues.push(key, element) {
-            first.push(key);
+            let mut delivery = Box::pin(deliver(queues.clone(), key));
+            // At once, while its payload is decoded. Unconstrained: the runtime would let only so many of them get anywhere.
+            if tokio::task::unconstrained(&mut delivery).now_or_never().is_none() {
+                work.push(delivery);
+            }
         }
     }
-    let work: Vec<_> = first.into_iter().map(|key| deliver(queues.clone(), key)).collect();
-    async move { tokio::join!(join_all(work), write(settler, claim)) }.map(drop).boxed()
+    join_all(work).map(drop)
 }
 
 /// The key of an element. One that cannot be read or routed has its own: it is decided without a sink.
@@ -68,25 +61,15 @@ fn key_of(held: &mut ClaimedElement) -> u64 {
     let own = u64::from_be_bytes(state.id.id.0);
     let subject = ElementView::of(state);
     let Some(payload) = outbound::peeked(&subject) else { return own };
-    match template {
+    let key = match template {
         Some(template) => outbound::text(&subject, &payload, template).map_or(own, |key| xxh3_64(key.as_bytes())),
         None => {
             let destination = outbound::destination(&subject, &payload);
             destination.as_ref().and_then(|destination| destination.record_key()).map_or(own, xxh3_64)
         }
-    }
-}
-
-/// Writes the confirmations of a claim until it has ended.
-async fn write(settler: Arc<Settler>, claim: Arc<Claim>) {
-    let (mut wait, mut open) = (FLUSH, claim.open());
-    while open > 0 && !claim.is_lost() && !claim.queue.give_up.is_cancelled() {
-        tokio::time::sleep(wait).await;
-        settler.flush(&claim);
-        let left = claim.open();
-        wait = if left < open { FLUSH } else { (wait * 2).min(FLUSH_AT_REST) };
-        open = left;
-    }
+    };
+    state.decoded = payload.keep();
+    key
 }
 
 /// Delivers the elements of a key until none is left.
@@ -132,23 +115,21 @@ async fn one(queues: &KeyQueues, mut element: ClaimedElement) {
             return drop(element);
         }
         element.state().join_shared().await;
-        let verdict = match round(&mut element).await {
+        let verdict;
+        (element, verdict) = match ClaimDelivery::of_one(element).await {
+            Some(Delivered::Answered(round)) => conclude::judge(*round),
+            Some(Delivered::Decided(mut element, verdict)) => {
+                conclude::decided(&mut element, &verdict);
+                (element, verdict)
+            }
             // Not sent, because too little of the lease is left. It goes back, as all that is behind it: left to a lease that
             // still runs, it would be overtaken by the next claim. Where another owner has it, Redis refuses the verdict.
-            Err(NoDelivery::Stale) => {
+            Some(Delivered::Stale(element)) => {
                 queue.events.stale_drops(1);
                 drop(element);
                 return queues.return_all();
             }
-            Err(NoDelivery::Decided(verdict)) => {
-                let goes_back = matches!(verdict, Verdict::Release { .. });
-                conclude::without_sinks(element, verdict);
-                if goes_back {
-                    queues.return_all();
-                }
-                return;
-            }
-            Ok(result) => conclude::decide(&mut element, result),
+            None => return queues.return_all(),
         };
         let wait = match verdict {
             Verdict::Retry { after, counted, class, code } => {
@@ -167,7 +148,11 @@ async fn one(queues: &KeyQueues, mut element: ClaimedElement) {
                 element.settle(verdict);
                 return queues.return_all();
             }
-            verdict => return element.settle(verdict),
+            verdict => {
+                let (settler, claim) = (element.settler().clone(), element.state().claim.clone());
+                element.settle(verdict);
+                return settler.flush_soon(&claim);
+            }
         };
         element.state().leave_shared();
         let until = Instant::now().after(wait);

@@ -119,9 +119,14 @@ impl KeyQueues {
     }
 
     /// Adds an element behind the others with its key that are not due later. Returns whether it is the first.
-    pub fn push(&self, key: u64, element: ClaimedElement) -> bool {
+    pub fn push(&self, key: u64, mut element: ClaimedElement) -> bool {
+        if self.is_gathering() {
+            element.state().decoded = None;
+        }
         match self.queues.lock().entry(key) {
             Entry::Occupied(mut waiting) => {
+                // What waits has no room for that.
+                element.state().decoded = None;
                 let waiting = waiting.get_mut();
                 let place = waiting.partition_point(|before| before.due_ms() <= element.due_ms());
                 waiting.insert(place, element);

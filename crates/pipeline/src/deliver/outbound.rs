@@ -44,7 +44,14 @@ pub struct ElementView<'a> {
 }
 
 impl<'a> ElementView<'a> {
-    /// The element that these state are of.
+    /// The element at this place of a claim, opened.
+    pub fn at(claim: &'a Claim, place: usize, id: &'a Identity, payload: &'a Result<Bytes, NoPayload>) -> Self {
+        let element = &claim.elements[place];
+        let (due_ms, attempts, topic) = (element.due_ms(), element.attempts(), claim.queue.store.topic(element));
+        ElementView { claim, id, payload, due_ms, attempts, doubt: element.is_doubtful(), topic, place }
+    }
+
+    /// The element with this state.
     pub fn of(state: &'a ElementState) -> Self {
         let ElementState { claim, id, payload, header, element, place, .. } = state;
         let topic = claim.queue.store.topic(element);
@@ -72,10 +79,17 @@ impl<'a> ElementView<'a> {
     }
 }
 
+impl Readable<'_> {
+    /// The payload, to be kept for a moment; `None` of a large one.
+    pub fn keep(self) -> Option<Box<Payload>> {
+        self.turn.is_none().then(|| Box::new(self.payload))
+    }
+}
+
 /// A payload, and the turn that a large one has until its bodies are made.
 pub struct Readable<'a> {
     payload: Payload,
-    _turn: Option<LargeTurn<'a>>,
+    turn: Option<LargeTurn<'a>>,
 }
 
 impl Deref for Readable<'_> {
@@ -98,8 +112,8 @@ fn decode<'a>(subject: &ElementView<'a>, payload: &Bytes) -> (Result<Payload, De
     }
 }
 
-/// The payload, or why the element needs no sink.
-pub fn readable<'a>(subject: &ElementView<'a>) -> Result<Readable<'a>, Verdict> {
+/// The payload, or why the element needs no sink. `decoded`: what a [look](peeked) at it has decoded.
+pub fn readable<'a>(subject: &ElementView<'a>, decoded: Option<Box<Payload>>) -> Result<Readable<'a>, Verdict> {
     let queue = &subject.claim.queue;
     if let Some(traces) = &subject.claim.traces {
         traces.begun(subject.place, &subject.traced());
@@ -128,6 +142,9 @@ pub fn readable<'a>(subject: &ElementView<'a>) -> Result<Readable<'a>, Verdict> 
     };
     let mut turn = None;
     let decode = || {
+        if let Some(decoded) = decoded {
+            return Ok(*decoded);
+        }
         let (decoded, its) = decode(subject, payload);
         turn = its;
         decoded
@@ -143,13 +160,13 @@ pub fn readable<'a>(subject: &ElementView<'a>) -> Result<Readable<'a>, Verdict> 
     if let Some(why) = opaque {
         queue.events.opaque(&why);
     }
-    payload.map(|payload| Readable { payload, _turn: turn })
+    payload.map(|payload| Readable { payload, turn })
 }
 
 /// The payload as templates see it, without a verdict and uncounted.
 pub fn peeked<'a>(subject: &ElementView<'a>) -> Option<Readable<'a>> {
     let (decoded, turn) = decode(subject, subject.payload.as_ref().ok()?);
-    Some(Readable { payload: decoded.ok()?, _turn: turn })
+    Some(Readable { payload: decoded.ok()?, turn })
 }
 
 /// The text that a template makes of an element.

@@ -193,7 +193,7 @@ impl Shadow {
 }
 
 /// Decides what would become of an element: where it would go (`sink: destination`), or what else, and why. The rules are those
-/// of [`relay`](crate::deliver::relay).
+/// of a [delivery](crate::deliver).
 fn fate(
     spec: &QueueSpec,
     id: &Identity,

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -12,9 +13,13 @@ use crate::dead_letters::fields;
 use crate::leases::Leases;
 use crate::settle::singles::{self, After, Settling, SettlingKind};
 use crate::settle::verdict::{ReleaseCause, Verdict};
-use crate::settle::wholes::{self, Complete, OneByOne};
+use crate::settle::wholes::{self, Complete};
 use crate::tail;
 use delaybridge_ledger::claims::{Element, Header, SettleOp};
+
+/// The time that the confirmed elements of a claim wait for its others, where each is delivered by itself: what a crash delivers
+/// twice.
+const FLUSH: Duration = Duration::from_millis(20);
 
 /// The verdicts of one queue.
 #[derive(Debug)]
@@ -78,7 +83,11 @@ impl Settler {
         if verdict == Verdict::Confirm {
             queue.history.forget(state.id.id);
             tail::settled(&state, &verdict);
-            return self.confirmed(&state.claim, [state.place]);
+            // Written at once if the claim waits for no others.
+            if state.claim.confirmed([state.place]) {
+                drop(self.take_unwritten(&state.claim, false));
+            }
+            return;
         }
         if let Verdict::Retry { after, .. } | Verdict::Release { why: ReleaseCause::Destination { after } } = verdict {
             let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
@@ -90,28 +99,27 @@ impl Settler {
         self.push(Settling { claim, place, step, what: SettlingKind::Verdict(verdict, state) });
     }
 
-    /// Every sink has confirmed these elements of a claim. Written at once if the claim waits for no others, else by the
-    /// next [`flush`](Settler::flush).
-    pub fn confirmed(self: &Arc<Self>, claim: &Arc<Claim>, places: impl IntoIterator<Item = usize>) {
-        if claim.confirmed(places) {
-            drop(self.take_unwritten(claim, false));
-        }
-    }
-
-    /// Writes what is confirmed of a claim, also if others of it are still in hand.
-    pub fn flush(self: &Arc<Self>, claim: &Arc<Claim>) {
-        drop(self.take_unwritten(claim, true));
-    }
-
     /// Every sink has confirmed these elements of a claim: what is confirmed of it is to be written now. A caller that has
     /// nothing else to do may write; else a task of its own does.
-    pub fn confirmed_now(
+    pub fn confirmed(
         self: &Arc<Self>,
         claim: &Arc<Claim>,
         places: impl IntoIterator<Item = usize>,
     ) -> Option<VerdictWriter> {
         claim.confirmed(places);
         self.take_unwritten(claim, true)
+    }
+
+    /// Writes in a moment what is confirmed of a claim, also if others of it are still in hand.
+    pub fn flush_soon(self: &Arc<Self>, claim: &Arc<Claim>) {
+        if claim.begin_flush() {
+            let (settler, claim) = (self.clone(), claim.clone());
+            self.leases.queue().spawn("settler", async move {
+                tokio::time::sleep(FLUSH).await;
+                claim.end_flush();
+                drop(settler.take_unwritten(&claim, true));
+            });
+        }
     }
 
     fn take_unwritten(self: &Arc<Self>, claim: &Arc<Claim>, partly: bool) -> Option<VerdictWriter> {
@@ -132,21 +140,22 @@ impl Settler {
         self.add(|state| state.singles.extend(places.into_iter().map(confirm)))
     }
 
-    /// Writes which sinks have confirmed so far; `false` if the element is not ours any more.
-    pub async fn progress(
+    /// Writes an element back to its claim under this header; the answer is `false` if the element is not ours any more.
+    pub fn progress(
         self: &Arc<Self>,
         claim: &Arc<Claim>,
         place: usize,
         element: &Element,
         header: Header,
-    ) -> bool {
+    ) -> Option<oneshot::Receiver<bool>> {
         let (reply, answer) = oneshot::channel();
-        let Some(mut noted) = Element::entry(element.under(&header), element.score_ms) else { return false };
+        let mut noted = Element::entry(element.under(&header), element.score_ms)?;
         noted.body = element.body.clone();
+        claim.rewriting();
         let what = SettlingKind::Progress { element: noted, reply };
         let step = SettleOp::Progress { header };
         self.push(Settling { claim: claim.clone(), place, step, what });
-        answer.await.unwrap_or(false)
+        Some(answer)
     }
 
     fn push(self: &Arc<Self>, settling: Settling) {
@@ -204,15 +213,15 @@ async fn run(settler: Arc<Settler>) {
             // Left under their leases; the process ends, or the queue is another one from here on.
             () = leases.queue().give_up.cancelled() => return,
         };
-        for next in singles {
+        for next in singles.into_iter().chain(wholes) {
             match next {
                 // What the claim waited for may be complete now.
                 After::Ended(claim) => drop(settler.take_unwritten(&claim, false)),
                 After::Refused(state, verdict) => settler.settle(state, verdict),
+                After::OneByOne(claim, resent) => {
+                    drop(settler.confirm_each(&claim, claim.on_their_way(), resent));
+                }
             }
-        }
-        for OneByOne { claim, places, resent } in wholes {
-            drop(settler.confirm_each(&claim, places, resent));
         }
     }
 }

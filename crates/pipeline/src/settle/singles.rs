@@ -36,16 +36,19 @@ pub(super) enum SettlingKind {
     Confirmed { resent: bool },
     /// The verdict about an element.
     Verdict(Verdict, Box<ElementState>),
-    /// Some sinks have confirmed. The element stays in flight, as this entry, with its task, which waits for the answer.
+    /// Another header. The element stays in flight, as this entry, with its delivery, which may wait for the answer.
     Progress { element: Element, reply: oneshot::Sender<bool> },
 }
 
 /// The consequence of an answer, for the settler.
 pub(super) enum After {
-    /// Elements of the claim have ended.
+    /// Elements of the claim have ended, or are what they were believed to be.
     Ended(Arc<Claim>),
     /// The verdict was refused, and another one follows from that.
     Refused(Box<ElementState>, Verdict),
+    /// The rest of the claim is to be confirmed element by element. `true`: that may have been done by a sending without an
+    /// answer.
+    OneByOne(Arc<Claim>, bool),
 }
 
 /// As many as one script takes, by count and by bytes: at least one, if there is one. A verdict behind the progress of the
@@ -98,11 +101,10 @@ pub(super) async fn write(leases: &Leases, batch: Vec<Settling>) -> Vec<After> {
             },
             SettlingKind::Progress { element, reply } => {
                 let done = fate(&claim, answer, resent, now) == WriteOutcome::Done;
-                if done {
-                    claim.rewritten(place, element);
-                }
+                claim.rewritten(place, done.then_some(element));
                 // The caller may be gone.
                 let _ = reply.send(done);
+                after.push(After::Ended(claim));
             }
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::claim::record::Claim;
 use crate::leases::Leases;
 use crate::settle::send::{Tried, delivered, look, ready};
+use crate::settle::singles::After;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::{Confirmed, Whole};
 
@@ -15,19 +16,11 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// A claim, and what is left in it.
 pub(super) type Complete = (Arc<Claim>, Whole);
 
-/// Elements of a claim that are to be confirmed one by one.
-pub(super) struct OneByOne {
-    pub(super) claim: Arc<Claim>,
-    pub(super) places: Vec<usize>,
-    /// Whether they may have been confirmed by a sending without an answer.
-    pub(super) resent: bool,
-}
-
 /// Writes until there is an answer. A claim that may not go by its name any more is confirmed element by element: its lease may be
 /// over, and a part of it another process's; or the server may have forgotten what left it.
-pub(super) async fn write(leases: &Leases, mut wholes: Vec<Complete>) -> Vec<OneByOne> {
+pub(super) async fn write(leases: &Leases, mut wholes: Vec<Complete>) -> Vec<After> {
     let queue = leases.queue();
-    let mut one_by_one = Vec::new();
+    let mut after = Vec::new();
     let script = queue.process.events.metrics().script("confirm");
     let (mut resent, mut reported) = (false, false);
     while !wholes.is_empty() {
@@ -35,7 +28,7 @@ pub(super) async fn write(leases: &Leases, mut wholes: Vec<Complete>) -> Vec<One
         let sent = Instant::now();
         let until = sent.after(queue.home().call_timeout() + MARGIN);
         let (now, later): (Vec<_>, Vec<_>) = wholes.into_iter().partition(|(claim, _)| claim.may_end_whole(until));
-        one_by_one.extend(later.into_iter().map(|(claim, _)| OneByOne { places: claim.on_their_way(), claim, resent }));
+        after.extend(later.into_iter().map(|(claim, _)| After::OneByOne(claim, resent)));
         let names: Vec<Whole> = now.iter().map(|(_, whole)| *whole).collect();
         if names.is_empty() {
             break;
@@ -55,7 +48,7 @@ pub(super) async fn write(leases: &Leases, mut wholes: Vec<Complete>) -> Vec<One
         }
         wholes = now;
     }
-    one_by_one
+    after
 }
 
 fn finish(leases: &Leases, claim: &Claim, whole: Whole, answer: Confirmed, resent: bool, now: Instant) {

@@ -1,6 +1,7 @@
 //! Two sinks: what one has confirmed, it never sees again because of the other.
 
 use super::*;
+use crate::tests::world::Trouble;
 
 const ELEMENTS: u64 = 5;
 
@@ -58,4 +59,30 @@ async fn a_sink_that_confirmed_is_not_asked_again_while_the_other_is_full() {
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_confirmed_is_not_asked_again_when_the_process_dies_while_the_other_is_silent() {
     check(None).await;
+}
+
+/// While it is being written that A has confirmed, B does too. Which key of the claim has the element is not known then, so the claim
+/// does not end by its name.
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_confirms_while_the_other_is_noted_ends_the_element() {
+    for after_ms in (1_000..2_000).step_by(50) {
+        let world = World::new();
+        let (a, b) = (sink(), sink());
+        b.otherwise(move |_| Step::ConfirmAfter(Duration::from_millis(after_ms)));
+        let sinks = [("a", a.clone()), ("b", b.clone())];
+        world.offer(0..ELEMENTS);
+        let bridge = world.bridge(1, &sinks);
+        bridge.wire.trouble(Trouble { slow: SECOND, lost: 0.0 });
+        within(LEASE / 2, &format!("all to be gone if B needs {after_ms} ms"), || {
+            b.taken().len() as u64 == ELEMENTS && world.store.in_flight().is_empty()
+        })
+        .await;
+        world.until_empty().await;
+        let once = vec![1; ELEMENTS as usize];
+        assert_eq!(
+            (times(&a, 0..ELEMENTS), times(&b, 0..ELEMENTS), bridge.metric(STALE_ACKS)),
+            (once.clone(), once, 0.0)
+        );
+        bridge.metric_is(DELIVERED, ELEMENTS as f64).await;
+    }
 }
