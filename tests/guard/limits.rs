@@ -41,10 +41,10 @@ pub struct PerWay {
 
 /// The limits for elements of 256 bytes to a sink that answers at once.
 pub const WHOLE_WAY: [PerWay; 2] = [
-    // Measured: 4.39 of 837 bytes; 91.3 of 18,103 bytes. The limits are a few percent higher, because the grouping of
+    // Measured: 3.39 of 764 bytes; 86.3 of 18,764 bytes. The limits are a few percent higher, because the grouping of
     // replies varies.
-    PerWay { what: "one of a claim of 500", allocations: 4.6, bytes: 860.0 },
-    PerWay { what: "the one of a claim", allocations: 95.0, bytes: 18_800.0 },
+    PerWay { what: "one of a claim of 500", allocations: 3.6, bytes: 800.0 },
+    PerWay { what: "the one of a claim", allocations: 91.0, bytes: 18_800.0 },
 ];
 
 /// The limits of the instructions per element for traces in a process without traces.
@@ -55,8 +55,8 @@ pub struct PerUntraced {
     pub making: f64,
 }
 
-/// See [`PerUntraced`]. Measured: 40.1 and 0.06, of 65,900 on the whole way; with a trace of every element it is 80,400.
-pub const TRACES_OFF: PerUntraced = PerUntraced { asking: 44.0, making: 0.1 };
+/// See [`PerUntraced`]. Measured: 22.2 and 0.06, of 68,000 on the whole way; with a trace of every element it is 82,600.
+pub const TRACES_OFF: PerUntraced = PerUntraced { asking: 25.0, making: 0.1 };
 
 /// Maximum number of bytes that an idle queue holds after its first claim. Measured: 535, of which 472 are its
 /// configuration. With a store, counters and a claimer of its own it was 4,377.
