@@ -100,8 +100,16 @@ impl Deref for Readable<'_> {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// The number of payloads that this thread has decoded.
+    pub(crate) static DECODED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// Decodes, in a turn what may become large.
 fn decode<'a>(subject: &ElementView<'a>, payload: &Bytes) -> (Result<Payload, DecodeError>, Option<LargeTurn<'a>>) {
+    #[cfg(test)]
+    DECODED.set(DECODED.get() + 1);
     let queue = &subject.claim.queue;
     match queue.spec.decode_within(payload, SMALL) {
         Some(decoded) => (decoded, None),

@@ -228,6 +228,27 @@ async fn a_retry_holds_up_its_key_and_no_other() {
     assert!(place(3) < place(0) && place(6) < place(0), "other keys go on: {all:?}");
 }
 
+/// The payload that the key was read from is delivered. What waits is decoded again in its turn.
+#[tokio::test(start_paused = true)]
+async fn the_first_element_of_a_key_is_decoded_once() {
+    use crate::deliver::outbound::DECODED;
+    let key = || Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap())));
+    for (order, keys, decoded) in [
+        (key(), ["a", "b", "c", "d", "e", "f"], 6),
+        (key(), ["a", "b", "a", "a", "b", "c"], 9),
+        (Ordered::Queue, ["a", "b", "a", "a", "b", "c"], 6),
+    ] {
+        let (world, sink) = (world(), sink());
+        sink.otherwise(|_| Step::ConfirmAfter(SECOND));
+        offer_keys(&world, 0, &keys);
+        let sinks = [("s", sink.clone())];
+        let before = DECODED.get();
+        let _bridge = world.bridge_with(1, &sinks, in_order(&sinks, order.clone()));
+        world.until_empty().await;
+        assert_eq!(DECODED.get() - before, decoded, "{order:?} {keys:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_outage_changes_nothing_in_the_order_and_makes_no_dead_letters() {
     for order in [Ordered::Queue, Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap())))] {
