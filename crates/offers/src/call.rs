@@ -54,6 +54,24 @@ pub struct Call {
     pub args: Vec<Vec<u8>>,
 }
 
+impl Call {
+    /// Offers packed elements, all or none: for each the time as the script takes it, the bytes, and the id if the caller
+    /// chose it.
+    pub fn offer(keys: &Keys, elements: impl IntoIterator<Item = (String, Vec<u8>, Option<Id>)>) -> Call {
+        let Keys { timeout, list, channel, mark } = keys.clone();
+        let (mut keys, mut args) = (vec![timeout, list], vec![channel.into_bytes(), WINDOW_MS.into()]);
+        for (time, element, chosen) in elements {
+            let mut place = 0;
+            if let Some(id) = chosen {
+                keys.push(format!("{mark}{id}"));
+                place = keys.len();
+            }
+            args.extend([time.into_bytes(), element, place.to_string().into_bytes()]);
+        }
+        Call { script: Text::Offer, keys, args }
+    }
+}
+
 /// An offer with its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Element<'a> {
@@ -85,22 +103,15 @@ impl Calls {
     ///
     /// [`Invalid`], before anything is sent.
     pub fn offer(&self, elements: &[Element<'_>]) -> Result<Call, Invalid> {
-        let mut keys = vec![self.keys.timeout.clone(), self.keys.list.clone()];
-        let mut args = vec![self.channel(), WINDOW_MS.into()];
-        for element in elements {
-            if self.layout == Layout::New && element.payload.as_bytes().is_empty() && element.id.looks_old() {
+        let packed = elements.iter().map(|element| {
+            let payload = element.payload.as_bytes();
+            if self.layout == Layout::New && payload.is_empty() && element.id.looks_old() {
                 return Err(Invalid::Id);
             }
-            let mut place = 0;
-            if element.chosen {
-                keys.push(format!("{}{}", self.keys.mark, element.id));
-                place = keys.len();
-            }
-            args.push(self.time(element.due)?.into_bytes());
-            args.push(layout::pack(self.layout, element.id.0, element.payload.as_bytes()));
-            args.push(place.to_string().into_bytes());
-        }
-        Ok(Call { script: Text::Offer, keys, args })
+            let bytes = layout::pack(self.layout, element.id.0, payload);
+            Ok((self.time(element.due)?, bytes, element.chosen.then_some(element.id)))
+        });
+        Ok(Call::offer(&self.keys, packed.collect::<Result<Vec<_>, _>>()?))
     }
 
     /// Cancels an offer. The answer is 1 if it was scheduled, else 0.

@@ -36,8 +36,12 @@ impl Id {
 }
 
 impl Id {
-    /// As [`random`](Id::random), but not one that makes an element look like one of the other layout.
-    pub(crate) fn random_for(layout: Layout, payload: &[u8]) -> Result<Id, getrandom::Error> {
+    /// As [`random`](Id::random), but none that would make an element with this payload look like one of the other layout.
+    ///
+    /// # Errors
+    ///
+    /// As for [`random`](Id::random).
+    pub fn random_for(layout: Layout, payload: &[u8]) -> Result<Id, getrandom::Error> {
         loop {
             let id = Id::random(layout)?;
             if layout == Layout::Old || !payload.is_empty() || !id.looks_old() {

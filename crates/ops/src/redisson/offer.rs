@@ -11,6 +11,7 @@ use crate::peek::PeekState;
 use crate::session::Queue;
 use delaybridge_core::message::MessageId;
 use delaybridge_model::{OnDecodeError, QueueSpec};
+use delaybridge_offers::Id;
 use delaybridge_source::redisson::layout;
 
 /// The outcome of an offer.
@@ -51,10 +52,10 @@ pub async fn offer(queue: &Queue, payload: &Bytes, delay: Duration, layout: Opti
             queue.redisson().layout_in_use(&queue.conn).await.attempt(&what)?.unwrap_or(Layout::New)
         }
     };
-    let id = new_id(layout)?;
+    let id = new_id(layout, payload)?;
     let element = Bytes::from(layout::pack(layout, id, payload));
     let what = format!("offer element {id} to `{}`", queue.id());
-    let (due_ms, _) = match queue.redisson().offer(&queue.conn, element, delay).await {
+    let due_ms = match queue.redisson().offer(&queue.conn, element, delay).await {
         Err(error) if may_have_run(&error) => {
             return Err(Error::failed(format!(
                 "{what}: {error}; it may have been offered, so it was not sent again: look for the id with \
@@ -79,41 +80,17 @@ fn refuse_what_cannot_be_delivered(spec: &QueueSpec, payload: &Bytes) -> Result<
 }
 
 /// A random id as clients of that layout make it.
-fn new_id(layout: Layout) -> Result<MessageId, Error> {
-    loop {
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|error| {
-            Error::failed(format!("draw a random id: {error}; does the system provide randomness?"))
-        })?;
-        match layout {
-            Layout::New => return Ok(MessageId(random)),
-            Layout::Old => {
-                // Redisson's random long, converted to a double. One in 8,192 has a smaller exponent than the others;
-                // it is drawn again, because readers distinguish the two layouts of a 17-byte element by that exponent.
-                #[expect(clippy::cast_precision_loss, reason = "the loss is what the conversion in Redisson does")]
-                let double = (i64::from_le_bytes(random) as f64).to_le_bytes();
-                if matches!(double[7], 0x43 | 0xc3) {
-                    return Ok(MessageId(double));
-                }
-            }
-        }
-    }
+fn new_id(layout: Layout, payload: &[u8]) -> Result<MessageId, Error> {
+    let id = Id::random_for(layout, payload);
+    let id =
+        id.map_err(|error| Error::failed(format!("draw a random id: {error}; does the system provide randomness?")))?;
+    Ok(MessageId(id.0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ErrorKind;
-
-    #[test]
-    fn an_id_of_the_old_layout_is_a_double_of_a_random_long() {
-        for _ in 0..100 {
-            let id = new_id(Layout::Old).unwrap();
-            assert!(matches!(id.0[7], 0x43 | 0xc3), "{id}");
-            let double = f64::from_le_bytes(id.0);
-            assert!(double.fract() == 0.0 && double.abs() <= 9.3e18, "{double}");
-        }
-    }
 
     #[test]
     fn a_payload_that_the_codec_refuses_is_not_offered() {

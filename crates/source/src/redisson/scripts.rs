@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use delaybridge_ledger::claims::{self, Patch};
 use delaybridge_ledger::{Clock, Fragments};
 use delaybridge_link::Script;
+use delaybridge_offers::Text;
 
 /// Redisson's half.
 const FRAGMENTS: Fragments = Fragments {
@@ -50,13 +51,16 @@ fn with_half(body: &str) -> String {
         .replace("--#include list.lua", include_str!("scripts/claims/list.lua"))
 }
 
+/// In front of the script of all producers, which ends at a wrong type too, but without the name of the key.
+const TYPES_FIRST: &str = "local bad = wrong_type('zset', 'list')\nif bad then return bad end\n";
+
 impl Scripts {
     fn new(clock: Clock) -> Self {
         let script = |name: &str, body: &str| Script::new(name, delaybridge_ledger::whole(&with_half(body), clock));
         Scripts {
             ledger: delaybridge_ledger::Scripts::new(&FRAGMENTS, clock),
             sweep: script("sweep", include_str!("scripts/sweep.lua")),
-            offer: script("offer", include_str!("scripts/offer.lua")),
+            offer: script("offer", &format!("{TYPES_FIRST}{}", Text::Offer.text())),
             rescue: script("rescue", include_str!("scripts/rescue.lua")),
         }
     }
