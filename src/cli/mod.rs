@@ -10,6 +10,7 @@ mod check;
 mod choice;
 mod completions;
 mod config;
+mod conformance;
 mod dead;
 mod decode;
 mod discover;
@@ -158,6 +159,7 @@ pub enum Command {
     Restore(restore::RestoreArgs),
     Discover(discover::DiscoverArgs),
     Bench(bench::BenchArgs),
+    Conformance(conformance::ConformanceArgs),
     Acl(acl::AclArgs),
     Schema(schema::SchemaArgs),
     Completions(completions::CompletionsArgs),
@@ -269,6 +271,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Recover(args) => recover::run(global, &args, out).await,
         Command::Restore(args) => restore::run(global, &args, out).await,
         Command::Bench(args) => bench::run(global, &args, out).await,
+        Command::Conformance(args) => conformance::run(global, &args, out).await,
         Command::Acl(args) => acl::run(global, &args, out),
         Command::Schema(_) => schema::schema(out).map(|()| 0).map_err(Failed::from),
         Command::Completions(args) => completions::run(&args, out).map(|()| 0).map_err(Failed::from),
@@ -351,6 +354,10 @@ mod tests {
             "bench --depth 0",
             "bench --name orders",
             "bench --payload-bytes 99999999",
+            "conformance",
+            "conformance --timeout soon -- x",
+            "conformance --only Z99 -- x",
+            "conformance x",
             "acl --for all",
             "acl --redis 5",
             "run-now q",

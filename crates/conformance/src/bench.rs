@@ -83,7 +83,7 @@ pub struct Bench {
     producer: Option<Producer>,
     said: Option<Said>,
     verdicts: BTreeMap<Number, Verdict>,
-    queues: usize,
+    made: Vec<Queue>,
 }
 
 impl Bench {
@@ -103,7 +103,7 @@ impl Bench {
             producer: None,
             said: None,
             verdicts: BTreeMap::new(),
-            queues: 0,
+            made: Vec::new(),
         })
     }
 
@@ -116,14 +116,31 @@ impl Bench {
 
     /// A queue that nobody has: `shape` with the run's token instead of `%`.
     pub fn queue(&mut self, shape: &str) -> Result<Queue, Stop> {
-        self.queues += 1;
-        let queue = Queue::named(&shape.replace('%', &format!("{}-{}", self.token, self.queues)));
+        let number = self.made.len() + 1;
+        let queue = Queue::named(&shape.replace('%', &format!("{}-{number}", self.token)));
         let standing: i64 = self.server.query(cmd("EXISTS").arg(&[&queue.timeout, &queue.list, &queue.name]))?;
         if standing > 0 {
             let name = &queue.name;
             return Err(Stop::Redis(format!("queue {name:?} is there already; the kit touches only what it made")));
         }
+        self.made.push(queue.clone());
         Ok(queue)
+    }
+
+    /// The keys of this run that are neither of the two structures of a queue nor the mark of an ID.
+    pub fn strange_keys(&mut self) -> Result<Vec<String>, Stop> {
+        let keys = self.server.keys_with(&self.token)?;
+        let is_id =
+            |rest: &[u8]| rest.len() == 16 && rest.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+        let belongs = |key: &[u8]| {
+            self.made.iter().any(|queue| {
+                key == queue.timeout.as_bytes()
+                    || key == queue.list.as_bytes()
+                    || key.strip_prefix(queue.mark.as_bytes()).is_some_and(is_id)
+            })
+        };
+        let strange = keys.iter().filter(|key| !belongs(key));
+        Ok(strange.map(|key| String::from_utf8_lossy(key).into_owned()).collect())
     }
 
     /// Opens a queue in the producer under test, which is started if it is not there.

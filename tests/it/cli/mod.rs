@@ -3,6 +3,7 @@
 mod access;
 mod bench;
 mod check;
+mod conformance;
 mod dead;
 mod decode;
 mod elements;

@@ -43,7 +43,7 @@ fn pages() -> Vec<String> {
             .filter(|path| path.extension().is_some_and(|e| e == "md"))
             .collect()
     };
-    let all = [".", "docs", "docs/cli", "docs/tutorials"].into_iter().flat_map(markdown);
+    let all = [".", "docs", "docs/cli", "docs/spec", "docs/tutorials"].into_iter().flat_map(markdown);
     let relative = |path: PathBuf| path.strip_prefix(project()).unwrap_or(&path).to_string_lossy().into_owned();
     let mut all: Vec<_> = all.map(relative).map(|page| page.trim_start_matches("./").to_owned()).collect();
     all.sort();

@@ -50,6 +50,8 @@ pub const CHECKS: &[Check] = &[
     together::TWO,
     wrong_type::SET,
     wrong_type::LIST,
+    // What the others left.
+    offers::KEYS,
 ];
 
 pub use failover::FAILOVER;

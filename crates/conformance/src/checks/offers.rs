@@ -53,6 +53,14 @@ fn one(bench: &mut Bench) -> Result<(), Stop> {
     Ok(())
 }
 
+pub const KEYS: Check = Check { name: "all keys of the run", about: &[K5], run: keys };
+
+fn keys(bench: &mut Bench) -> Result<(), Stop> {
+    let strange = bench.strange_keys()?;
+    bench.require(K5, strange.is_empty(), || format!("keys that no producer may write: {strange:?}"));
+    Ok(())
+}
+
 pub const NAMES: Check = Check { name: "names", about: &[K1, K2], run: names };
 
 /// With and without braces, with the characters that a shell, a pattern or a URL would change.

@@ -1,0 +1,91 @@
+//! `conformance`: a producer in any language under the kit.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{Failed, Global, answer};
+use delaybridge_conformance::{Error, LISTING, Listing, Options, Report, run as run_kit};
+
+/// Check a producer against the specification of delayed queues.
+///
+/// Starts COMMAND, which has the producer under test in it and reads one JSON object a line. Tells it to offer, to cancel and
+/// to move elements of queues with made-up names, and compares what is in Redis then with the numbered statements of the
+/// specification. Each statement passes, fails with what was seen, or is not offered by this producer.
+///
+/// It touches only keys that it made, and removes them. Use a Redis for tests all the same: payloads of 10 MB are
+/// written, MONITOR runs for a moment, and in the end SCAN looks at every key.
+///
+/// operations -> COMMAND -> Redis -> read again -> pass or FAIL, by statement
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct ConformanceArgs {
+    /// Print the statements, and run nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Check a failover too, on a master, a replica and a Sentinel that the kit starts itself (needs `redis-server`)
+    #[arg(long)]
+    pub failover: bool,
+    /// Look at this statement alone; may be repeated
+    #[arg(long, value_name = "STATEMENT", value_parser = statement)]
+    pub only: Vec<String>,
+    /// Time for each answer of COMMAND
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+    /// Repeat the random values of another run
+    #[arg(long, value_name = "SEED")]
+    pub seed: Option<u64>,
+    /// The program with the producer, and its arguments
+    #[arg(value_name = "COMMAND", last = true, required_unless_present = "list", num_args = 1..)]
+    pub command: Vec<OsString>,
+}
+
+const AFTER: &str = "\
+Examples:
+  delaybridge conformance --redis-url redis://127.0.0.1:6379 -- python3 adapter.py
+  delaybridge conformance --redis-url redis://127.0.0.1:6379 --failover --output json -- ./adapter
+  delaybridge conformance --list
+
+Exit codes: 0 no statement failed, 1 one failed or the run could not be made, 2 wrong arguments";
+
+fn statement(text: &str) -> Result<String, String> {
+    let known = LISTING.statements.iter().find(|statement| statement.number.eq_ignore_ascii_case(text));
+    known.map(|statement| statement.number.to_owned()).ok_or_else(|| "`--list` prints the statements".to_owned())
+}
+
+/// Bytes of the largest payload.
+const LARGE: usize = 10 << 20;
+
+pub(super) async fn run(global: &Global, args: &ConformanceArgs, out: &mut dyn Write) -> Result<u8, Failed> {
+    if args.list {
+        answer(global, out, &LISTING, Listing::text)?;
+        return Ok(0);
+    }
+    let Some(redis_url) = global.redis.redis_url.clone() else {
+        return Err(Failed::usage(
+            "conformance: which Redis? Give one for tests with --redis-url; that of the configuration is not taken",
+        ));
+    };
+    if global.redis.username.is_some() || global.redis.password_file.is_some() {
+        return Err(Failed::usage(
+            "conformance: write the login into --redis-url; the producer under test needs it too",
+        ));
+    }
+    let options = Options {
+        command: args.command.clone(),
+        redis_url,
+        limit: args.timeout,
+        seed: args.seed,
+        large: LARGE,
+        only: args.only.clone(),
+        failover: args.failover,
+    };
+    // It waits for processes, so it has a thread of its own.
+    let ran = tokio::task::spawn_blocking(move || run_kit(&options)).await;
+    let ran = ran.map_err(|error| Failed::runtime(format!("conformance: {error}")))?;
+    let report = ran.map_err(|error: Error| Failed::runtime(format!("conformance: {error}")))?;
+    answer(global, out, &report, Report::text)?;
+    Ok(u8::from(!report.conforms))
+}
