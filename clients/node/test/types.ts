@@ -1,0 +1,25 @@
+// Compiled only: the declarations fit both client libraries.
+import { Cluster, Redis } from "ioredis";
+import { createClient, createCluster, createSentinel } from "redis";
+
+import { DelayedQueue } from "../lib/index.js";
+
+interface Order {
+  orderId: number;
+}
+
+const orders = new DelayedQueue<Order>(new Redis(), "order:timeout", { codec: (order) => Buffer.from(String(order.orderId)) });
+const offer: string = await orders.offer({ orderId: 1 }, { delay: 1000 });
+const moved: string | null = await orders.reschedule(offer, new Date());
+const offers: string[] = await orders.offerMany([{ value: { orderId: 1 }, due: new Date(), id: new Uint8Array(8) }]);
+const was: boolean = await orders.cancel(moved ?? offers[0]);
+const n: number = await orders.cancelValue({ orderId: 1 });
+// @ts-expect-error: another type of value
+await orders.offer("text", { delay: n + Number(was) });
+// @ts-expect-error: not a client
+new DelayedQueue({}, "q");
+
+new DelayedQueue(new Cluster([]), "q", { codec: "string", clock: "redis", layout: "old", window: 1000, now: Date.now });
+new DelayedQueue(createClient(), "q");
+new DelayedQueue(createCluster({ rootNodes: [] }), "q");
+new DelayedQueue(createSentinel({ name: "m", sentinelRootNodes: [] }), "q");
