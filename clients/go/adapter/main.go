@@ -189,7 +189,8 @@ func (a *adapter) answer(ctx context.Context, c *command) (answer, error) {
 		if one {
 			return answer{"offer": handles[0]}, nil
 		}
-		return answer{"offers": handles}, nil
+		// A list, also if it is empty.
+		return answer{"offers": append([]delaybridge.Handle{}, handles...)}, nil
 	case "cancel":
 		if c.Handle != nil {
 			removed, err := a.queue.Cancel(ctx, *c.Handle)
