@@ -50,9 +50,10 @@ fn batch(bench: &mut Bench) -> Result<(), Stop> {
             format!("cancelled the eighth offer of a batch by its handle: answered {removed:?}, still there: {}", !gone)
         });
     }
+    // Of no offers, an answer without a list is as good as an empty one.
     let none = bench.ask(json!({"op": "offer_batch", "offers": []}))?;
-    let none = none.get("offers").and_then(Value::as_array).map(Vec::len);
-    bench.require(O9, none == Some(0), || format!("an empty batch was answered with {none:?} handles"));
+    let handles = none.get("offers").and_then(Value::as_array).map_or(0, Vec::len);
+    bench.require(O9, handles == 0, || format!("an empty batch was answered with {handles} handles"));
     if bench.needs("ids").is_ok() {
         // The same offer twice in one batch is one offer.
         let queue = bench.queue("%")?;
