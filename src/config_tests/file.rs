@@ -7,9 +7,9 @@ use bytes::Bytes;
 use redisson_codecs::Coding;
 
 use super::element::{Given, redisson as as_redisson, written};
-use super::keys::{case, dead, deliver, element, expect, fails, file, hold, redisson, retry};
+use super::keys::{Abouts, Layouts, case, dead, deliver, element, expect, fails, file, hold, redisson, retry};
 use super::{Case, Expected, ExpectedBody, ExpectedMessage, ExpectedVerdict, Failing};
-use delaybridge_core::message::{About, Class, MessageId, Origin};
+use delaybridge_core::message::{Class, MessageId, Origin};
 use delaybridge_model::{Config, Mode, QueueSpec};
 use delaybridge_settings::keys::{Key, nearest};
 use delaybridge_settings::node;
@@ -202,8 +202,7 @@ const DEFAULT_ID: [u8; 8] = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
 
 fn of_redisson(section: &Section<'_>, queue: Option<&QueueSpec>) -> Option<(Option<Layout>, MessageId, Bytes)> {
     let report = &section.cx.report;
-    let layouts = [("new", Some(Layout::New)), ("old", Some(Layout::Old)), ("bare", None)];
-    let layout = section.word(&redisson::LAYOUT, &layouts);
+    let layout = section.one_of::<Layouts>(&redisson::LAYOUT);
     let id = section.text(&redisson::ID).and_then(|id| {
         let parsed =
             id.value.parse().map_err(|error| report.problem(&id.spot, format!("{error}"), "as in 0123456789abcdef"));
@@ -252,8 +251,7 @@ fn failing(section: &Section<'_>, queue: Option<&QueueSpec>) -> Option<Failing> 
     let place = place_of(section, &fails::SINK, queue);
     let classes = Class::ALL.map(|class| (class.as_str(), class));
     let class = section.word(&fails::CLASS, &classes);
-    let about =
-        section.word(&fails::ABOUT, &[("sink", About::Sink), ("target", About::Target), ("route", About::Route)]);
+    let about = section.one_of::<Abouts>(&fails::ABOUT);
     let flag = |key| section.flag(key).unwrap_or_default();
     let (sent, outage, worked) = (flag(&fails::SENT), flag(&fails::OUTAGE), flag(&fails::WORKED));
     let lasted = section.duration(&fails::LASTED);

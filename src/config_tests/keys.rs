@@ -1,6 +1,23 @@
 //! The keys of a file of cases.
 
+use delaybridge_core::message::About;
 use delaybridge_settings::keys::tables;
+use delaybridge_settings::words::words;
+use delaybridge_source::redisson::layout::Layout;
+
+words! {
+    /// Layouts of elements; none of the ready list.
+    pub(super) list Layouts of Option<Layout> {
+        "new" => Some(Layout::New),
+        "old" => Some(Layout::Old),
+        "bare" => None,
+    }
+}
+
+words! {
+    /// What a failure is about.
+    pub(super) list Abouts of About { "sink" => About::Sink, "target" => About::Target, "route" => About::Route }
+}
 
 tables! {
     mod file at "", "A file of cases." {
@@ -29,13 +46,13 @@ tables! {
         PAYLOAD = key("payload", Kind::TextOrEmpty, "The payload as text.");
         CODEC = key("codec", Kind::Text, "The codec that writes it. Default: that of the queue.");
         PAYLOAD_HEX = key("payload_hex", Kind::TextOrEmpty, "The payload's bytes, as hexadecimal digits.");
-        LAYOUT = key("layout", Kind::Word(&[now("new"), now("old"), now("bare")]), "`new`: Redisson from 3.21.1 on. `old`: up to 3.21.0. `bare`: an element of the ready list, which has no due time.").default("new");
+        LAYOUT = key("layout", word::<Layouts>(), "`new`: Redisson from 3.21.1 on. `old`: up to 3.21.0. `bare`: an element of the ready list, which has no due time.").default("new");
         ID = key("id", Kind::Text, "The element's id: 16 hexadecimal digits.").default("0123456789abcdef");
     }
     mod fails at "cases[].fails[]", "A sink that fails." {
         SINK = key("sink", Kind::Text, "The sink: one of the queue's destinations.").required();
         CLASS = key("class", Kind::Word(&[now("backpressure"), now("transient"), now("ambiguous"), now("message_permanent"), now("target_permanent"), now("unknown")]), "The class of the failure, as in `docs/errors.md`.").required();
-        ABOUT = key("about", Kind::Word(&[now("sink"), now("target"), now("route")]), "What the failure is about: `sink`, all of it; `target`, the list, stream, topic, exchange or path; `route`, the routing key or partition.").default("sink");
+        ABOUT = key("about", word::<Abouts>(), "What the failure is about: `sink`, all of it; `target`, the list, stream, topic, exchange or path; `route`, the routing key or partition.").default("sink");
         SENT = key("sent", Kind::Flag, "Whether the element may have left the daemon.").default("true");
         OUTAGE = key("outage", Kind::Flag, "Whether nothing else gets through either. Failures in an outage do not count.").default("false");
         LASTED = key("lasted", duration(0), "How long the destination has refused elements.").default("0s");

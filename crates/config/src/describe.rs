@@ -2,15 +2,16 @@
 
 use std::net::SocketAddr;
 
-use redisson_codecs::JavaTypes;
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::words::JavaTypeNames;
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_link::Durability;
 use delaybridge_model::*;
 use delaybridge_settings::shown;
 use delaybridge_settings::units::{show_duration, show_size};
+use delaybridge_settings::words::Words as _;
 use delaybridge_sink::SinkSpec;
 
 /// The settings in effect, in the shape and the units of the YAML.
@@ -131,26 +132,17 @@ pub fn describe_queue(config: &Config, spec: &QueueSpec) -> Value {
 
 fn queue(spec: &QueueSpec, named: bool) -> Value {
     let coding = spec.codec;
-    let java_types = match coding.java_types {
-        JavaTypes::Keep => "keep",
-        JavaTypes::Strip => "strip",
-    };
     let first = object([
         ("mode", Some(spec.mode.as_str().into())),
         ("source", Some(source(spec, named))),
         ("codec", Some(coding.as_str().into())),
-        ("java_types", coding.codec.has_java_types().then(|| java_types.into())),
+        ("java_types", coding.codec.has_java_types().then(|| JavaTypeNames::text(coding.java_types).into())),
         ("max_decoded_size", coding.uses_max_decoded_size().then(|| show_size(coding.max_decoded_size as u64).into())),
         ("durability", spec.durability.as_deref().map(durability)),
     ]);
-    let action = |action| match action {
-        OnDecodeError::DeadLetter => "dead_letter",
-        OnDecodeError::ForwardRaw => "forward_raw",
-        OnDecodeError::Hold => "hold",
-    };
     let rest = json!({
-        "on_decode_error": action(spec.on_decode_error),
-        "on_opaque": action(spec.on_opaque),
+        "on_decode_error": spec.on_decode_error,
+        "on_opaque": spec.on_opaque,
         "lease": show_duration(spec.lease),
         "claim_ahead": show_duration(spec.claim_ahead),
         "max_in_flight": match spec.max_in_flight {
@@ -158,29 +150,23 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
             MaxInFlight::Fixed(count) => json!(count),
         },
         "max_in_flight_bytes": show_size(spec.max_in_flight_bytes),
-        "order": spec.order.as_ref().map_or("none", |order| order.as_str()),
+        "order": spec.order.as_ref().map_or(Order::None.as_str(), |order| order.as_str()),
         "max_rate": rate(spec.max_rate),
         "max_lateness": spec.max_lateness.map_or_else(none, show_duration),
-        "on_expired": match spec.on_expired {
-            OnExpired::DeadLetter => "dead_letter",
-            OnExpired::Deliver => "deliver",
-        },
+        "on_expired": spec.on_expired,
         "unroutable_after": match (spec.unroutable.action, spec.unroutable.after) {
             (OnUnroutable::Hold, _) => None,
             (OnUnroutable::DeadLetter, None) => Some("never".to_owned()),
             (OnUnroutable::DeadLetter, Some(after)) => Some(show_duration(after)),
         },
-        "on_unroutable": match spec.unroutable.action {
-            OnUnroutable::DeadLetter => "dead_letter",
-            OnUnroutable::Hold => "hold",
-        },
+        "on_unroutable": spec.unroutable.action,
         "to": spec.to.iter().map(route).collect::<Vec<_>>(),
         "retry": {
             "max_attempts": spec.retry.max_attempts,
             "initial_interval": show_duration(spec.retry.initial_interval),
             "max_interval": show_duration(spec.retry.max_interval),
             "multiplier": spec.retry.multiplier,
-            "jitter": if spec.retry.full_jitter { "full" } else { "none" },
+            "jitter": Jitter::text(spec.retry.full_jitter),
         },
         "dead_letter": dead_letter(spec),
     });

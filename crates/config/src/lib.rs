@@ -11,6 +11,7 @@ mod schema;
 pub mod sink_kinds;
 mod tables;
 mod validate;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,9 +3,11 @@
 use redisson_codecs::{Codec, Coding, Compression};
 
 use crate::sink_kinds;
+use crate::words::{Envelopes, EventBodies, EventModes, JavaTypeNames};
 use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;
 use delaybridge_link::config::{durability, redis, sentinel};
+use delaybridge_model::{Jitter, Modes, OnDecodeError, OnExpired, OnUnroutable, Order};
 use delaybridge_settings::keys::{Kind, Table, tables};
 use delaybridge_settings::tls;
 use delaybridge_source::kinds;
@@ -57,7 +59,7 @@ tables! {
         INITIAL_INTERVAL = key("initial_interval", duration(1), "Longest wait after the first attempt.").default("500ms");
         MAX_INTERVAL = key("max_interval", duration(1), "Longest wait before any attempt.").default("1m");
         MULTIPLIER = key("multiplier", Kind::Factor { min: 1.0, max: 100.0 }, "Factor from one wait to the next.").default("2");
-        JITTER = key("jitter", Kind::Word(&[now("full"), now("none")]), "`full`: a random wait between 0 and the bound. `none`: the bound itself.").default("full");
+        JITTER = key("jitter", word::<Jitter>(), "`full`: a random wait between 0 and the bound. `none`: the bound itself.").default("full");
     }
     mod class at "classes.NAME", "One class, by its full name (`com.example.Order`, `com.example.Order$Line`), with one of `fields`, `constants`, `like` and `abstract`." {
         FIELDS = key("fields", Kind::Scalars, "Names and types of the fields in the order of Kryo, which sorts them by name. Types are written as in Java, with full names: `long`, `java.util.List<com.example.Line>`, `byte[]`.");
@@ -75,25 +77,25 @@ tables! {
         SOURCE = key("source", Kind::Section(&source::TABLE), "The source of the elements.").required();
         TO = key("to", Kind::List(&to::TABLE), "Destinations. An element leaves Redis when all of them have confirmed it. Each sink is listed at most once. Required, unless `mode: rescue`.");
         CODEC = key("codec", CODECS, "Codec of the payloads, for templates and envelopes. [codecs.md](codecs.md) has the names of Redisson's codecs. It never changes the body with envelope `raw`.").default("raw");
-        JAVA_TYPES = key("java_types", Kind::Word(&[now("keep"), now("strip")]), "With all object codecs except `json`: whether Java class names stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or are removed.").default("keep");
+        JAVA_TYPES = key("java_types", word::<JavaTypeNames>(), "With all object codecs except `json`: whether Java class names stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or are removed.").default("keep");
         MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Largest size of a decompressed payload, and of a decoded value in memory: its text, and 128 bytes for each value and name in it. The codec refuses a larger payload. Decoding an element needs this memory in addition to `max_in_flight_bytes`.").default("16MiB");
-        ON_DECODE_ERROR = key("on_decode_error", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have no value then), or a hold of the queue.").default("dead_letter");
-        ON_OPAQUE = key("on_opaque", Kind::Word(&[now("dead_letter"), now("forward_raw"), now("hold")]), "Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope: decoded`, else `forward_raw`.");
+        ON_DECODE_ERROR = key("on_decode_error", word::<OnDecodeError>(), "Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have no value then), or a hold of the queue.").default("dead_letter");
+        ON_OPAQUE = key("on_opaque", word::<OnDecodeError>(), "Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope: decoded`, else `forward_raw`.");
         LEASE = key("lease", duration(1_000), "Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease` must exceed every sink's timeout.").default("30s");
         MAX_IN_FLIGHT = key("max_in_flight", count_or("auto", 1, 1_000_000), "Elements in flight; `auto` adapts to the sinks, up to 10,000.").default("auto");
         MAX_IN_FLIGHT_BYTES = key("max_in_flight_bytes", Kind::Size, "Bytes of elements in flight, counted as under `limits.in_flight_bytes`. A larger element is delivered alone.").default("16MiB");
-        ORDER = key("order", Kind::Word(&[now("none"), now("key"), now("queue")]), "Elements that are delivered one after the other in the order of their due times: none, those with the same key, or all elements of the queue. With an order, one daemon at a time delivers, and a retry delays its key or its queue. See [guarantees.md](guarantees.md) for the limits.").default("none");
+        ORDER = key("order", word::<Order>(), "Elements that are delivered one after the other in the order of their due times: none, those with the same key, or all elements of the queue. With an order, one daemon at a time delivers, and a retry delays its key or its queue. See [guarantees.md](guarantees.md) for the limits.").default("none");
         ORDER_KEY = key("order_key", Kind::Template, "With `order: key`: the key, such as `${payload.orderId}`. Default: the `key` of the Kafka record.");
         MAX_RATE = key("max_rate", Kind::Rate, "Rate of deliveries of this queue. Waiting is not an attempt.").default("none");
         MAX_LATENESS = key("max_lateness", Kind::DurationOrNone, "Lateness after which an element is expired.").default("none");
-        ON_EXPIRED = key("on_expired", Kind::Word(&[now("dead_letter"), now("deliver")]), "Handling of an expired element.").default("dead_letter");
+        ON_EXPIRED = key("on_expired", word::<OnExpired>(), "Handling of an expired element.").default("dead_letter");
         UNROUTABLE_AFTER = key("unroutable_after", Kind::DurationOrNever, "Time for which a destination that comes from the payload may refuse elements (a missing topic, exchange, queue or right) before they become dead letters. Until then, they wait. For a destination that has worked before, they wait without a limit. `0s`: dead letters at once.").default("10m");
-        ON_UNROUTABLE = key("on_unroutable", Kind::Word(&[now("dead_letter"), now("hold")]), "Handling of these elements after `unroutable_after`. `hold`: they wait without a limit.").default("dead_letter");
+        ON_UNROUTABLE = key("on_unroutable", word::<OnUnroutable>(), "Handling of these elements after `unroutable_after`. `hold`: they wait without a limit.").default("dead_letter");
         RETRY = key("retry", Kind::Text, "Name of a retry policy.").default("default");
         DEAD_LETTER = key("dead_letter", Kind::Section(&dead_letter::TABLE), "Storage and forwarding of dead letters.");
         CLAIM_AHEAD = key("claim_ahead", duration(0), "Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at its due time and counts as in flight until then. Useful if Redisson clients are connected and other consumers read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java programs can neither see nor cancel it.").default("0s");
         DURABILITY = key("durability", Kind::Section(&durability::keys::TABLE), "Replicas or disks that must have a claim before its elements are delivered. Default: none.");
-        MODE = key("mode", Kind::Word(&[now("deliver"), now("shadow"), now("rescue")]), "Use of due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed, and nothing is written to Redis or a sink; the messages that would have been sent are logged and counted. `rescue`: elements that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client would, for remaining Java consumers; no sink is needed.").default("deliver");
+        MODE = key("mode", word::<Modes>(), "Use of due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed, and nothing is written to Redis or a sink; the messages that would have been sent are logged and counted. `rescue`: elements that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client would, for remaining Java consumers; no sink is needed.").default("deliver");
     }
     mod source at "queues.NAME.source", "Exactly one kind." {
         REDIS = key("redis", Kind::Text, "Name of the Redis that holds the queue. Required if there are several.");
@@ -101,12 +103,12 @@ tables! {
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
-        ENVELOPE = key("envelope", Kind::Word(&[now("raw"), now("decoded"), now("json"), now("cloudevents")]), "`raw`: the payload's bytes. `decoded`: the decoded value, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: an event of CloudEvents 1.0.").default("raw");
+        ENVELOPE = key("envelope", word::<Envelopes>(), "`raw`: the payload's bytes. `decoded`: the decoded value, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: an event of CloudEvents 1.0.").default("raw");
         CLOUDEVENTS = key("cloudevents", Kind::Section(&cloud_events::TABLE), "Settings of the event, with `envelope: cloudevents`.");
     } + sink_kinds::DESTINATION_KEYS
     mod cloud_events at "queues.NAME.to[].cloudevents", "An event of CloudEvents 1.0. Its `id` is the element's, its `time` the due time." {
-        MODE = key("mode", Kind::Word(&[now("binary"), now("structured")]), "`binary`: the attributes are headers `ce_*` and `content-type`, the body is the data; not for a list. `structured`: the body is one JSON object with the attributes and the data.").default("binary");
-        DATA = key("data", Kind::Word(&[now("raw"), now("decoded")]), "`raw`: the payload's bytes, only with `mode: binary`. `decoded`: the decoded value, as JSON or plain text. Default: `raw`, but `decoded` with `mode: structured` and with `java_types: strip`.");
+        MODE = key("mode", word::<EventModes>(), "`binary`: the attributes are headers `ce_*` and `content-type`, the body is the data; not for a list. `structured`: the body is one JSON object with the attributes and the data.").default("binary");
+        DATA = key("data", word::<EventBodies>(), "`raw`: the payload's bytes, only with `mode: binary`. `decoded`: the decoded value, as JSON or plain text. Default: `raw`, but `decoded` with `mode: structured` and with `java_types: strip`.");
         TYPE = key("type", Kind::Template, "The attribute `type`.").default("delaybridge.element.due");
         SOURCE = key("source", Kind::Template, "The attribute `source`: a URI or a path.").default("/delaybridge/${queue}");
         SUBJECT = key("subject", Kind::Template, "The attribute `subject`. Omitted if empty.");

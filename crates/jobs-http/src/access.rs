@@ -17,6 +17,7 @@ use delaybridge_jobs::TokenLimits;
 use delaybridge_settings::keys::tables;
 use delaybridge_settings::problem::{ConfigErrors, Report, Spot};
 use delaybridge_settings::reader::{Context, Needs, Section};
+use delaybridge_settings::words::words;
 use delaybridge_settings::{node, reader};
 
 tables! {
@@ -29,29 +30,19 @@ tables! {
     }
     mod grant at "tokens.NAME.grants[]", "Rights on topics." {
         TOPICS = key("topics", Kind::Texts, "Names of topics; `*` stands for any characters.").required();
-        RIGHTS = key("rights", Kind::Words(&[now("add"), now("pop"), now("admin")]), "`add`: add jobs. `pop`: pop, finish, release, touch and bury. `admin`: everything else, and these.").required();
+        RIGHTS = key("rights", words::<Right>(), "`add`: add jobs. `pop`: pop, finish, release, touch and bury. `admin`: everything else, and these.").required();
     }
 }
 
-/// Something that a caller may do with a topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
-    /// Add jobs.
-    Add,
-    /// Pop jobs, and say what has become of them.
-    Pop,
-    /// Look at jobs, delete them, and work on dead letters, limits and pauses.
-    Admin,
-}
-
-impl Right {
-    /// The word in the file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Right::Add => "add",
-            Right::Pop => "pop",
-            Right::Admin => "admin",
-        }
+words! {
+    /// Something that a caller may do with a topic.
+    pub enum Right {
+        /// Add jobs.
+        Add = "add",
+        /// Pop jobs, and say what has become of them.
+        Pop = "pop",
+        /// Look at jobs, delete them, and work on dead letters, limits and pauses.
+        Admin = "admin",
     }
 }
 
@@ -229,13 +220,11 @@ fn grant(section: &Section<'_>) -> TopicGrant {
         section.cx.report.problem(&text.spot, "no topic has such a name", PATTERN);
     }
     let rights = match section.has(&grant::RIGHTS) {
-        true => section.words(&grant::RIGHTS, &RIGHTS),
+        true => section.some_of::<Right>(&grant::RIGHTS),
         false => Vec::new(),
     };
     TopicGrant { patterns: texts.into_iter().map(|text| text.value).collect(), rights }
 }
-
-const RIGHTS: [(&str, Right); 3] = [("add", Right::Add), ("pop", Right::Pop), ("admin", Right::Admin)];
 
 /// The rule for patterns.
 const PATTERN: &str = "names have letters, digits, `_`, `.`, `-` and `:`; `*` matches any of them";

@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::access::Tokens;
 use delaybridge_model::{ApiSpec, Face, RequestRate};
-use delaybridge_settings::keys::{Key, Kind, count, count_or, key, now, tables};
+use delaybridge_settings::keys::{Key, Kind, count, count_or, key, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::show_size;
+use delaybridge_settings::words::{Words as _, words};
 
 /// The key `listen`.
 pub const LISTEN: Key = key(
@@ -56,7 +57,7 @@ pub const MAX_RATE_PER_TOKEN: Key = key(
 /// The key `compat`.
 pub const COMPAT: Key = key(
     "compat",
-    Kind::Words(&[now("lmstfy"), now("ouqiang")]),
+    words::<Compatible>(),
     "APIs of other job queues, served at the address of `listen` for the same jobs. `lmstfy`: `/api/NAMESPACE/QUEUE` and `/token/NAMESPACE`. `ouqiang`: `/push`, `/pop`, `/finish`, `/delete`, `/get`. Default: none of them.",
 );
 /// The key `lmstfy`.
@@ -77,8 +78,13 @@ tables! {
     }
 }
 
-const COMPATIBLE: [(&str, &[Face]); 2] =
-    [("lmstfy", &[Face::Lmstfy, Face::LmstfyAdmin]), ("ouqiang", &[Face::Ouqiang])];
+words! {
+    /// The APIs of other job queues.
+    list Compatible of &'static [Face] {
+        "lmstfy" => &[Face::Lmstfy, Face::LmstfyAdmin],
+        "ouqiang" => &[Face::Ouqiang],
+    }
+}
 
 /// The settings in effect, in the shape and the units of the YAML.
 pub fn shown(listeners: &[ApiSpec]) -> Map<String, Value> {
@@ -106,7 +112,7 @@ pub fn shown(listeners: &[ApiSpec]) -> Map<String, Value> {
             faces => {
                 shown.insert("listen".to_owned(), address);
                 let words: Vec<_> =
-                    COMPATIBLE.iter().filter(|(_, all)| all.iter().all(|face| faces.contains(face))).collect();
+                    Compatible::VALUES.iter().filter(|(_, all)| all.iter().all(|face| faces.contains(face))).collect();
                 if !words.is_empty() {
                     shown.insert("compat".to_owned(), words.iter().map(|(word, _)| *word).collect());
                 }
@@ -143,7 +149,7 @@ pub fn read(section: &Section<'_>) -> Vec<ApiSpec> {
         (section.count(&MAX_TOPICS_PER_TOKEN), section.rate(&MAX_RATE_PER_TOKEN).map(RequestRate::per_second));
     let mut own = vec![Face::Own];
     if section.has(&COMPAT) {
-        own.extend(section.words(&COMPAT, &COMPATIBLE).into_iter().flatten());
+        own.extend(section.some_of::<Compatible>(&COMPAT).into_iter().flatten());
     }
     let lmstfy = section.opt_section(&LMSTFY);
     let of_lmstfy = |key: &Key| lmstfy.as_ref().filter(|lmstfy| lmstfy.has(key)).and_then(|lmstfy| lmstfy.address(key));

@@ -8,41 +8,29 @@
 //! An entry keeps its score in its header (`Source::id_from_score`), so that it can go back.
 
 pub use delaybridge_link::Score;
+use delaybridge_settings::words::words;
 
-/// The unit of scores: which time a score means.
-///
-/// The bound of a millisecond is the largest score that is due in it. A score is due in the first millisecond with a bound
-/// that is not below it. So fractions are never early, and a score that was written for a whole millisecond is due in
-/// exactly that one, whatever its double was rounded to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Seconds, with a fraction or without.
-    Seconds,
-    /// Milliseconds.
-    Millis,
-    /// Microseconds.
-    Micros,
-    /// Nanoseconds: beyond 2^53, so Redis rounds them to 256 ns.
-    Nanos,
-    /// Milliseconds times 4096, and a counter in the lower 12 bits.
-    Millis4096,
+words! {
+    /// The unit of scores: which time a score means.
+    ///
+    /// The bound of a millisecond is the largest score that is due in it. A score is due in the first millisecond with a
+    /// bound that is not below it. So fractions are never early, and a score that was written for a whole millisecond is
+    /// due in exactly that one, whatever its double was rounded to.
+    pub enum Unit {
+        /// Seconds, with a fraction or without.
+        Seconds = "s",
+        /// Milliseconds.
+        Millis = "ms",
+        /// Microseconds.
+        Micros = "us",
+        /// Nanoseconds: beyond 2^53, so Redis rounds them to 256 ns.
+        Nanos = "ns",
+        /// Milliseconds times 4096, and a counter in the lower 12 bits.
+        Millis4096 = "ms*4096",
+    }
 }
 
 impl Unit {
-    /// Every unit, with its name in the configuration.
-    pub const ALL: [(&'static str, Unit); 5] = [
-        ("s", Unit::Seconds),
-        ("ms", Unit::Millis),
-        ("us", Unit::Micros),
-        ("ns", Unit::Nanos),
-        ("ms*4096", Unit::Millis4096),
-    ];
-
-    /// The name in the configuration.
-    pub fn as_str(self) -> &'static str {
-        Unit::ALL.iter().find(|(_, unit)| *unit == self).map_or("", |(name, _)| name)
-    }
-
     /// The factor, the divisor and the addend for a time in ms: the largest score that is due at that time.
     pub fn factors(self) -> [i64; 3] {
         match self {
@@ -95,6 +83,7 @@ impl Unit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use delaybridge_settings::words::Words as _;
 
     fn due(unit: Unit, text: &str) -> i64 {
         unit.due_ms(Score::parse(text).expect("a score"))
@@ -132,7 +121,7 @@ mod tests {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
-        for (name, unit) in Unit::ALL {
+        for &(name, unit) in Unit::VALUES {
             for _ in 0..20_000 {
                 let ms = random.i64(-10_000..5_000_000_000_000);
                 let bound = unit.until(ms);
@@ -155,7 +144,7 @@ mod tests {
     #[test]
     fn a_score_is_due_exactly_when_the_bound_reaches_it() {
         let mut random = fastrand::Rng::with_seed(7);
-        for (name, unit) in Unit::ALL {
+        for &(name, unit) in Unit::VALUES {
             for _ in 0..20_000 {
                 let score = Score(unit.until(random.i64(0..3_000_000_000_000)).0 + random.f64() * 1e7 - 5e6);
                 let ms = unit.due_ms(score);
@@ -166,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_time_are_far_away() {
-        for (name, unit) in Unit::ALL {
+        for &(name, unit) in Unit::VALUES {
             assert!(due(unit, "inf") > i64::MAX / 2 && due(unit, "-inf") < i64::MIN / 2, "{name}");
             assert!(due(unit, "1.7976931348623157e+308") > i64::MAX / 2, "{name}");
         }

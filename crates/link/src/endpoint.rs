@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use delaybridge_settings::words::words;
 use delaybridge_settings::{Secret, TlsFiles, shown};
 
 /// The settings of a connection to one Redis server.
@@ -70,12 +71,12 @@ impl RedisEndpoint {
     }
 }
 
-/// The end of a list that a push adds to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    /// `LPUSH`.
-    Left,
-    /// `RPUSH`, as Redisson consumers of the list expect.
-    Right,
+words! {
+    /// The end of a list that a push adds to.
+    pub enum Side {
+        /// `RPUSH`, as Redisson consumers of the list expect.
+        Right = "right",
+        /// `LPUSH`.
+        Left = "left",
+    }
 }

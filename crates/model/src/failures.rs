@@ -2,24 +2,28 @@
 
 use std::time::Duration;
 
-/// Handling of a payload that the codec refuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnDecodeError {
-    /// A dead letter, with the bytes.
-    DeadLetter,
-    /// Unchanged delivery; templates on the payload have no value.
-    ForwardRaw,
-    /// A hold of the queue until the configuration or the element is changed.
-    Hold,
+use delaybridge_settings::words::words;
+
+words! {
+    /// Handling of a payload that the codec refuses.
+    pub enum OnDecodeError {
+        /// A dead letter, with the bytes.
+        DeadLetter = "dead_letter",
+        /// Unchanged delivery; templates on the payload have no value.
+        ForwardRaw = "forward_raw",
+        /// A hold of the queue until the configuration or the element is changed.
+        Hold = "hold",
+    }
 }
 
-/// Handling of an element that is later than `max_lateness`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnExpired {
-    /// A dead letter with the reason `expired`.
-    DeadLetter,
-    /// Delivery, which is counted.
-    Deliver,
+words! {
+    /// Handling of an element that is later than `max_lateness`.
+    pub enum OnExpired {
+        /// A dead letter with the reason `expired`.
+        DeadLetter = "dead_letter",
+        /// Delivery, which is counted.
+        Deliver = "deliver",
+    }
 }
 
 /// Handling of elements whose payload chose a destination that does not work.
@@ -31,13 +35,14 @@ pub struct Unroutable {
     pub action: OnUnroutable,
 }
 
-/// The action on an element whose destination does not work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnUnroutable {
-    /// A dead letter with the reason `unroutable`.
-    DeadLetter,
-    /// Waiting.
-    Hold,
+words! {
+    /// The action on an element whose destination does not work.
+    pub enum OnUnroutable {
+        /// A dead letter with the reason `unroutable`.
+        DeadLetter = "dead_letter",
+        /// Waiting.
+        Hold = "hold",
+    }
 }
 
 impl Unroutable {
@@ -45,6 +50,11 @@ impl Unroutable {
     pub fn gives_up(self) -> Option<Duration> {
         self.after.filter(|_| self.action == OnUnroutable::DeadLetter)
     }
+}
+
+words! {
+    /// Whether waits are drawn.
+    pub list Jitter of bool { "full" => true, "none" => false }
 }
 
 /// A named retry policy.

@@ -12,6 +12,7 @@ use delaybridge_core::template::{Fields, Template};
 use delaybridge_ledger::{Ledger, Use};
 use delaybridge_link::Durability;
 use delaybridge_link::rights::{self, Grant};
+use delaybridge_settings::words::words;
 use delaybridge_source::{Activity, SourceConfig};
 
 /// One queue: the source of its elements, and their destinations.
@@ -86,14 +87,35 @@ pub enum Mode {
     },
 }
 
+words! {
+    /// The words of the modes. A rescue has the time of its source.
+    pub list Modes of Mode {
+        Mode::Deliver.as_str() => Mode::Deliver,
+        Mode::Shadow.as_str() => Mode::Shadow,
+        Mode::Rescue { after: Duration::ZERO }.as_str() => Mode::Rescue { after: Duration::ZERO },
+    }
+}
+
 impl Mode {
     /// The word in the configuration.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Mode::Deliver => "deliver",
             Mode::Shadow => "shadow",
             Mode::Rescue { .. } => "rescue",
         }
+    }
+}
+
+words! {
+    /// The elements that are delivered one after the other.
+    pub enum Order {
+        /// None.
+        None = "none",
+        /// Those with the same key.
+        Key = "key",
+        /// All elements of the queue.
+        Queue = "queue",
     }
 }
 
@@ -110,8 +132,8 @@ impl Ordered {
     /// The word in the configuration.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Ordered::Queue => "queue",
-            Ordered::Key(_) => "key",
+            Ordered::Queue => Order::Queue.as_str(),
+            Ordered::Key(_) => Order::Key.as_str(),
         }
     }
 }

@@ -219,6 +219,8 @@ macro_rules! tables {
         pub mod $module {
             #[allow(unused_imports, reason = "not every table needs every helper")]
             use $crate::keys::{Key, Kind, Table, count, count_or, duration, key, later, now};
+            #[allow(unused_imports, reason = "not every table has words")]
+            use $crate::words::{word, words};
             #[allow(unused_imports, reason = "tables and keys of the file around")]
             use super::*;
             $(pub const $name: Key = $key;)*

@@ -5,6 +5,7 @@
 //!
 //! - [`node`] is the YAML with the places of its values; [`problem`] collects all problems of a file.
 //! - [`keys`] has the types of a table of keys: `tables!` makes one, and the reference and the schema are made of it.
+//! - [`words`](mod@words) has the words of a key beside their values: `words!` makes them.
 //! - [`reader`] reads the values of a table; [`units`] and [`url`] parse them; [`shown`] prints them with their defaults.
 
 pub mod keys;
@@ -17,6 +18,7 @@ pub mod shown;
 pub mod tls;
 pub mod units;
 pub mod url;
+pub mod words;
 
 mod expand;
 

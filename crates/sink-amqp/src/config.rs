@@ -15,6 +15,7 @@ use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, tables};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::{Scalar, Section};
+use delaybridge_settings::words::words;
 use delaybridge_settings::{Secret, TlsFiles, secrets, shown, tls};
 use delaybridge_sink::kind::{self, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
@@ -26,7 +27,7 @@ tables! {
         USERNAME = key("username", Kind::Text, "User, instead of one in the URL. Default: `guest` with the password `guest`, which RabbitMQ accepts only from its own machine.");
         PASSWORD = secrets::PASSWORD;
         PASSWORD_FILE = secrets::PASSWORD_FILE;
-        LOGIN = key("login", Kind::Word(&[now("plain"), now("external")]), "`plain`: user and password. `external`: the client certificate, with `amqps://`.").default("plain");
+        LOGIN = key("login", word::<LoginWords>(), "`plain`: user and password. `external`: the client certificate, with `amqps://`.").default("plain");
         TLS = key("tls", Kind::Section(&tls::TABLE), "Certificates for `amqps://`.");
         CONNECT_TIMEOUT = key("connect_timeout", duration(1), "Timeout for TCP, TLS and login together.").default("5s");
         HEARTBEAT = key("heartbeat", duration(1_000), "Interval of heartbeats, in whole seconds. The sink reconnects if the broker is silent for twice this time.").default("10s");
@@ -36,7 +37,7 @@ tables! {
         MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest body. An element with a larger body becomes a dead letter. It must not exceed the broker's `max_message_size`.").default("128MiB");
         TIMEOUT = kind::TIMEOUT;
         MAX_RATE = kind::MAX_RATE;
-        TOPOLOGY = key("topology", Kind::Word(&[now("expect"), now("declare")]), "`expect`: exchange, queues and bindings exist; if one is missing, the queue is held. `declare`: the entries under `declare` are declared at every connect.").default("expect");
+        TOPOLOGY = key("topology", word::<Topology>(), "`expect`: exchange, queues and bindings exist; if one is missing, the queue is held. `declare`: the entries under `declare` are declared at every connect.").default("expect");
         DECLARE = key("declare", Kind::Section(&declare::amqp_declare::TABLE), "The declarations; only with `topology: declare`.");
     } + target::ON_SINK
 }
@@ -102,6 +103,26 @@ pub enum AmqpLogin {
     External,
 }
 
+words! {
+    /// The ways to log in.
+    enum LoginWords {
+        /// User and password.
+        Plain = "plain",
+        /// The client certificate.
+        External = "external",
+    }
+}
+
+words! {
+    /// Whether exchanges, queues and bindings are there, or are made.
+    enum Topology {
+        /// They are there.
+        Expect = "expect",
+        /// They are made at every connect.
+        Declare = "declare",
+    }
+}
+
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let keys = AmqpKeys::of_sink(section);
@@ -126,7 +147,7 @@ impl Connector for AmqpSpec {
     fn settings(&self) -> Map<String, Value> {
         let scheme = if self.tls.is_some() { "amqps" } else { "amqp" };
         let urls: Vec<_> = self.addresses().into_iter().map(|address| format!("{scheme}://{address}")).collect();
-        let topology = if self.declare.is_some() { "declare" } else { "expect" };
+        let topology = if self.declare.is_some() { Topology::Declare } else { Topology::Expect };
         let mut fields = Map::from_iter([("urls".to_owned(), json!(urls))]);
         fields.extend(shown::fields(self));
         fields.insert("topology".to_owned(), json!(topology));
@@ -176,7 +197,7 @@ fn spec(section: &Section<'_>, keys: &AmqpKeys) -> AmqpSpec {
 
 /// Reads what is declared at every connect, with `topology: declare`.
 fn declared(section: &Section<'_>, keys: &AmqpKeys) -> Option<AmqpTopology> {
-    let wanted = section.word(&sink_amqp::TOPOLOGY, &[("expect", false), ("declare", true)]) == Some(true);
+    let wanted = section.one_of::<Topology>(&sink_amqp::TOPOLOGY) == Some(Topology::Declare);
     if section.has(&sink_amqp::DECLARE) && !wanted {
         let (message, help) =
             ("`declare` has no effect without `topology: declare`", "write `topology: declare`, or remove `declare`");
@@ -232,7 +253,7 @@ fn login(section: &Section<'_>, urls: &[(AmqpUrl, Scalar)], tls: Option<&TlsFile
     let report = &section.cx.report;
     let own_name = section.text(&sink_amqp::USERNAME).map(|name| name.value);
     let own_password = secrets::password(section, "AMQP_PASSWORD");
-    let external = section.word(&sink_amqp::LOGIN, &[("plain", false), ("external", true)]) == Some(true);
+    let external = section.one_of::<LoginWords>(&sink_amqp::LOGIN) == Some(LoginWords::External);
     let (url, spot) = match urls.first() {
         Some((url, text)) => (Some(url), text.spot.clone()),
         None => (None, section.spot.clone()),

@@ -9,6 +9,7 @@ use delaybridge_settings::keys::{nearest, tables};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::{Scalar, Section, clip};
 use delaybridge_settings::shown;
+use delaybridge_settings::words::words;
 
 tables! {
     mod amqp_declare at "sinks.NAME.amqp.declare", "An exchange, and a queue bound to it. If they exist, they must have the same properties." {
@@ -19,7 +20,7 @@ tables! {
     }
     mod amqp_queue at "sinks.NAME.amqp.declare.queue", "The queue to declare and bind." {
         NAME = key("name", Kind::Text, "Name of the queue.").required();
-        TYPE = key("type", Kind::Word(&[now("classic"), now("quorum"), now("stream")]), "The argument `x-queue-type`. Default: the vhost's.");
+        TYPE = key("type", word::<QueueType>(), "The argument `x-queue-type`. Default: the vhost's.");
         ARGUMENTS = key("arguments", Kind::Scalars, "Further arguments by name, such as `x-max-length`: texts, whole numbers, `true` or `false`.");
         BINDING_KEY = key("binding_key", Kind::TextOrEmpty, "Key of the binding. Default: the sink's `routing_key` if it is not a template; empty for `fanout` and `headers`.");
     }
@@ -65,6 +66,18 @@ pub struct AmqpQueue {
     pub arguments: Vec<(String, AmqpArgument)>,
     /// Binding key to the exchange.
     pub binding_key: String,
+}
+
+words! {
+    /// The types of queues.
+    enum QueueType {
+        /// `classic`.
+        Classic = "classic",
+        /// `quorum`.
+        Quorum = "quorum",
+        /// `stream`.
+        Stream = "stream",
+    }
 }
 
 /// An argument of a queue.
@@ -154,15 +167,14 @@ fn default_exchange(section: &Section<'_>, keys: &AmqpKeys, queue: bool) -> Stri
 fn queue(section: &Section<'_>, exchange: &str, kind: &str, durable: bool, keys: &AmqpKeys) -> Option<AmqpQueue> {
     let report = &section.cx.report;
     let name = section.text(&amqp_queue::NAME);
-    let types = [("classic", "classic"), ("quorum", "quorum"), ("stream", "stream")];
-    let queue_type = section.word(&amqp_queue::TYPE, &types);
+    let queue_type = section.one_of::<QueueType>(&amqp_queue::TYPE);
     let mut arguments = arguments(section);
     if let Some(queue_type) = queue_type {
         if arguments.iter().any(|(name, _)| name == "x-queue-type") {
             let help = "keep one of them";
             report.problem(&section.spot(&amqp_queue::TYPE), "there is both `type` and `x-queue-type`", help);
         }
-        arguments.insert(0, ("x-queue-type".to_owned(), AmqpArgument::Text(queue_type.to_owned())));
+        arguments.insert(0, ("x-queue-type".to_owned(), AmqpArgument::Text(queue_type.as_str().to_owned())));
     }
     let text = |wanted: &str| arguments.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
     if let (Some(AmqpArgument::Text(queue_type)), false) = (text("x-queue-type"), durable)

@@ -15,6 +15,7 @@ use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::show_duration;
+use delaybridge_settings::words::words;
 use delaybridge_settings::{TlsFiles, shown, tls};
 use delaybridge_sink::kind::{self, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
@@ -22,14 +23,14 @@ use delaybridge_sink::{Connector, Sink};
 tables! {
     mod sink_http at "sinks.NAME.http", "A webhook: one request per element, over HTTP/2 if the server offers it. A status from 200 to 299 confirms the element. The body is the payload in its envelope; the headers are `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, `Idempotency-Key` with the id, and then the route's." {
         URL = key("url", Kind::Template, "`https://host[:port]/path?query`, or `http://`. Path and query may have `${...}` holes; their values are percent-encoded, so a value cannot add a path segment or a parameter. Host and port are fixed. A route may override path and query with `path`.").required();
-        METHOD = key("method", Kind::Word(&[now("POST"), now("PUT"), now("PATCH")]), "Method of the request.").default("POST");
+        METHOD = key("method", word::<Method>(), "Method of the request.").default("POST");
         HEADERS = key("headers", Kind::Scalars, "Headers of every request. Values are never shown. `content-type` is sent only if it is here or in the route's `headers`, or with `envelope: cloudevents`.");
         TLS = key("tls", Kind::Section(&tls::TABLE), "Certificates for `https://`.");
         BEARER_TOKEN_FILE = key("bearer_token_file", Kind::File, "File whose first line is sent as `Authorization: Bearer`. Changes apply within a second.");
         SIGNATURE = key("signature", Kind::Section(&signature::TABLE), "Signatures by the Standard Webhooks scheme, in the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`.");
         CONNECT_TIMEOUT = key("connect_timeout", duration(1), "Timeout for host name, TCP and TLS together; at most four fifths of `timeout`.").default("5s");
         MAX_CONCURRENCY = key("max_concurrency", count(1, 10_000), "Concurrent requests: connections with HTTP/1.1, streams of one connection with HTTP/2. The server may set a lower limit.").default("64");
-        PROBE = key("probe", Kind::Word(&[now("options"), now("head"), now("connect")]), "Probe of the server at start and while there is nothing to send: a request `OPTIONS /` or `HEAD /` without credentials, or only a connection. Any status but 502, 503 and 504 means that the server is up.").default("options");
+        PROBE = key("probe", word::<HttpProbe>(), "Probe of the server at start and while there is nothing to send: a request `OPTIONS /` or `HEAD /` without credentials, or only a connection. Any status but 502, 503 and 504 means that the server is up.").default("options");
         TIMEOUT = kind::TIMEOUT;
         MAX_RATE = kind::MAX_RATE;
     }
@@ -38,47 +39,27 @@ tables! {
     }
 }
 
-/// Methods that carry a body and may be repeated under an idempotency key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// `POST`.
-    Post,
-    /// `PUT`.
-    Put,
-    /// `PATCH`.
-    Patch,
-}
-
-impl Method {
-    /// The name in the configuration and on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Method::Post => "POST",
-            Method::Put => "PUT",
-            Method::Patch => "PATCH",
-        }
+words! {
+    /// Methods that carry a body and may be repeated under an idempotency key.
+    pub enum Method {
+        /// `POST`.
+        Post = "POST",
+        /// `PUT`.
+        Put = "PUT",
+        /// `PATCH`.
+        Patch = "PATCH",
     }
 }
 
-/// The way in which the server is probed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HttpProbe {
-    /// `OPTIONS /`.
-    Options,
-    /// `HEAD /`.
-    Head,
-    /// A connection without a request.
-    Connect,
-}
-
-impl HttpProbe {
-    /// The word in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HttpProbe::Options => "options",
-            HttpProbe::Head => "head",
-            HttpProbe::Connect => "connect",
-        }
+words! {
+    /// The way in which the server is probed.
+    pub enum HttpProbe {
+        /// `OPTIONS /`.
+        Options = "options",
+        /// `HEAD /`.
+        Head = "head",
+        /// A connection without a request.
+        Connect = "connect",
     }
 }
 
@@ -162,8 +143,6 @@ impl Connector for HttpSpec {
 }
 
 fn spec(section: &Section<'_>, origin: Option<HttpOrigin>) -> HttpSpec {
-    let methods = [Method::Post, Method::Put, Method::Patch].map(|method| (method.as_str(), method));
-    let probes = [HttpProbe::Options, HttpProbe::Head, HttpProbe::Connect].map(|probe| (probe.as_str(), probe));
     let report = &section.cx.report;
     let origin = origin.unwrap_or(HttpOrigin { tls: true, host: String::new(), port: 0 });
     let tls = section.opt_section(&sink_http::TLS).map(|section| tls::files(&section));
@@ -181,14 +160,14 @@ fn spec(section: &Section<'_>, origin: Option<HttpOrigin>) -> HttpSpec {
     }
     HttpSpec {
         origin,
-        method: section.word(&sink_http::METHOD, &methods).unwrap_or(Method::Post),
+        method: section.one_of::<Method>(&sink_http::METHOD).unwrap_or(Method::Post),
         headers,
         tls,
         bearer_token_file: token,
         secret_file: signature.and_then(|section| checked_file(&section, &signature::SECRET_FILE, secrets::keys)),
         connect_timeout: section.duration(&sink_http::CONNECT_TIMEOUT),
         max_concurrency: section.count(&sink_http::MAX_CONCURRENCY).and_then(|n| usize::try_from(n).ok()).unwrap_or(1),
-        probe: section.word(&sink_http::PROBE, &probes).unwrap_or(HttpProbe::Options),
+        probe: section.one_of::<HttpProbe>(&sink_http::PROBE).unwrap_or(HttpProbe::Options),
     }
 }
 

@@ -15,6 +15,7 @@ use delaybridge_settings::keys::{Key, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::{show_duration, show_size};
 use delaybridge_settings::url::host_and_port;
+use delaybridge_settings::words::words;
 use delaybridge_settings::{Secret, TlsFiles, secrets, shown, tls};
 use delaybridge_sink::kind::{self, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
@@ -25,7 +26,7 @@ tables! {
         CLIENT_ID = key("client_id", Kind::Text, "Name of the producer at the brokers.").default("delaybridge");
         TLS = key("tls", Kind::Section(&sink_tls::TABLE), "Encrypted connections. `tls: {}` verifies the brokers' certificates with the system's authorities.");
         SASL = key("sasl", Kind::Section(&sasl::TABLE), "Login.");
-        COMPRESSION = key("compression", Kind::Word(&[now("none"), now("gzip"), now("snappy"), now("lz4"), now("zstd")]), "Compression of batches.").default("none");
+        COMPRESSION = key("compression", word::<KafkaCompression>(), "Compression of batches.").default("none");
         LINGER = key("linger", duration(0), "Time for which a record waits for others in its batch. Larger batches use less CPU: with many elements due at once, `20ms` gave 10 % more elements a second with 20 % less CPU than `1ms`, and up to 20 ms more lateness.").default("1ms");
         BATCH_SIZE = key("batch_size", Kind::Size, "Largest batch before compression. By default, brokers accept 1 MiB including overhead.").default("1MB");
         MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest record before compression. A larger record becomes a dead letter. It must not exceed `max.message.bytes` of the topics.").default("1MB");
@@ -37,7 +38,7 @@ tables! {
         VERIFY_HOSTNAME = key("verify_hostname", Kind::Flag, "Whether a broker's certificate must match its host name. With `false`, any certificate of the authority can impersonate a broker.").default("true");
     } + tls::KEYS
     mod sasl at "sinks.NAME.kafka.sasl", "A login to Kafka. One of `password` and `password_file` is required." {
-        MECHANISM = key("mechanism", Kind::Word(&[now("PLAIN"), now("SCRAM-SHA-256"), now("SCRAM-SHA-512"), later("OAUTHBEARER"), later("GSSAPI")]), "Mechanism of the login.").required();
+        MECHANISM = key("mechanism", word::<SaslMechanism>(), "Mechanism of the login.").required();
         USERNAME = key("username", Kind::Text, "User.").required();
         PASSWORD = secrets::PASSWORD;
         PASSWORD_FILE = secrets::PASSWORD_FILE;
@@ -102,57 +103,32 @@ pub struct KafkaSasl {
     pub password: Secret,
 }
 
-/// SASL mechanisms of this version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum SaslMechanism {
-    /// The password itself; only sensible over TLS.
-    #[serde(rename = "PLAIN")]
-    Plain,
-    /// Challenge and response over SHA-256.
-    #[serde(rename = "SCRAM-SHA-256")]
-    ScramSha256,
-    /// Challenge and response over SHA-512.
-    #[serde(rename = "SCRAM-SHA-512")]
-    ScramSha512,
-}
-
-impl SaslMechanism {
-    /// The name in the configuration, which is Kafka's.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SaslMechanism::Plain => "PLAIN",
-            SaslMechanism::ScramSha256 => "SCRAM-SHA-256",
-            SaslMechanism::ScramSha512 => "SCRAM-SHA-512",
-        }
+words! {
+    /// SASL mechanisms of this version, by their names in Kafka.
+    pub enum SaslMechanism {
+        /// The password itself; only sensible over TLS.
+        Plain = "PLAIN",
+        /// Challenge and response over SHA-256.
+        ScramSha256 = "SCRAM-SHA-256",
+        /// Challenge and response over SHA-512.
+        ScramSha512 = "SCRAM-SHA-512",
     }
+    later "OAUTHBEARER", "GSSAPI"
 }
 
-/// Compression of record batches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum KafkaCompression {
-    /// None.
-    None,
-    /// gzip.
-    Gzip,
-    /// Snappy.
-    Snappy,
-    /// LZ4.
-    Lz4,
-    /// Zstandard.
-    Zstd,
-}
-
-impl KafkaCompression {
-    /// The name in the configuration, which is librdkafka's.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            KafkaCompression::None => "none",
-            KafkaCompression::Gzip => "gzip",
-            KafkaCompression::Snappy => "snappy",
-            KafkaCompression::Lz4 => "lz4",
-            KafkaCompression::Zstd => "zstd",
-        }
+words! {
+    /// Compression of record batches, by its name in librdkafka.
+    pub enum KafkaCompression {
+        /// None.
+        None = "none",
+        /// gzip.
+        Gzip = "gzip",
+        /// Snappy.
+        Snappy = "snappy",
+        /// LZ4.
+        Lz4 = "lz4",
+        /// Zstandard.
+        Zstd = "zstd",
     }
 }
 
@@ -221,13 +197,6 @@ const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The cluster under `section`.
 fn spec(section: &Section<'_>) -> KafkaSpec {
-    let compressions = [
-        ("none", KafkaCompression::None),
-        ("gzip", KafkaCompression::Gzip),
-        ("snappy", KafkaCompression::Snappy),
-        ("lz4", KafkaCompression::Lz4),
-        ("zstd", KafkaCompression::Zstd),
-    ];
     let (tls, verify_hostname) = encryption(section);
     let sasl = section.opt_section(&sink_kafka::SASL).map(|section| (login(&section), section.spot.clone()));
     if let (None, Some((Some(login), spot))) = (&tls, &sasl)
@@ -242,7 +211,7 @@ fn spec(section: &Section<'_>) -> KafkaSpec {
         tls,
         verify_hostname,
         sasl: sasl.and_then(|(login, _)| login),
-        compression: section.word(&sink_kafka::COMPRESSION, &compressions).unwrap_or(KafkaCompression::None),
+        compression: section.one_of::<KafkaCompression>(&sink_kafka::COMPRESSION).unwrap_or(KafkaCompression::None),
         linger: section.duration(&sink_kafka::LINGER),
         // The ranges are librdkafka's.
         batch_size: bounded(section, &sink_kafka::BATCH_SIZE, 1, i32::MAX.unsigned_abs()),
@@ -293,8 +262,7 @@ fn brokers(section: &Section<'_>) -> Vec<String> {
 }
 
 fn login(section: &Section<'_>) -> Option<KafkaSasl> {
-    let mechanisms = [SaslMechanism::Plain, SaslMechanism::ScramSha256, SaslMechanism::ScramSha512];
-    let mechanism = section.word(&sasl::MECHANISM, &mechanisms.map(|mechanism| (mechanism.as_str(), mechanism)));
+    let mechanism = section.one_of::<SaslMechanism>(&sasl::MECHANISM);
     let username = section.text(&sasl::USERNAME).map(|name| name.value);
     let password = secrets::password(section, "KAFKA_PASSWORD");
     if !section.has(&sasl::PASSWORD) && !section.has(&sasl::PASSWORD_FILE) {

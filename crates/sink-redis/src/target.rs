@@ -11,10 +11,11 @@ use super::NAME;
 use delaybridge_core::message::About;
 use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_link::{Side, hashed};
-use delaybridge_settings::keys::{Key, Kind, count_or, key, now};
+use delaybridge_settings::keys::{Key, Kind, count_or, key};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
+use delaybridge_settings::words::word;
 use delaybridge_sink::kind::RouteSite;
 use delaybridge_sink::{Destination, Fixed, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target};
 
@@ -24,9 +25,7 @@ const STREAM: Key = key(
     Kind::Template,
     "Key of the stream. Entries have the fields `payload`, `id`, `queue`, `due_ms`, `attempt` and the headers.",
 );
-const PUSH: Key =
-    key("push", Kind::Word(&[now("right"), now("left")]), "End of the list. Redisson's consumers expect `right`.")
-        .default("right");
+const PUSH: Key = key("push", word::<Side>(), "End of the list. Redisson's consumers expect `right`.").default("right");
 const MAX_LEN: Key =
     key("max_len", count_or("none", 1, u64::MAX), "Approximate length to which the stream is trimmed.").default("none");
 const EXACTLY_ONCE: Key = key(
@@ -234,8 +233,7 @@ impl RedisKeys {
     /// Reads the keys of a sink or a route. Without `streams` the name `stream` means something else there.
     pub(super) fn read(section: &Section<'_>, streams: bool) -> RedisKeys {
         let stream = streams.then_some(&STREAM);
-        let sides = [("right", Side::Right), ("left", Side::Left)];
-        let side = section.word(&PUSH, &sides).filter(|_| section.has(&PUSH));
+        let side = section.one_of::<Side>(&PUSH).filter(|_| section.has(&PUSH));
         let exactly_once = section.flag(&EXACTLY_ONCE).filter(|_| section.has(&EXACTLY_ONCE));
         let keys = RedisKeys {
             list: section.template(&LIST).map(|key| (key, section.spot(&LIST))),

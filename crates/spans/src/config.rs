@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use delaybridge_settings::keys::tables;
 use delaybridge_settings::reader::Section;
+use delaybridge_settings::words::words;
 use delaybridge_settings::{shown, url};
 
 tables! {
@@ -14,7 +15,7 @@ tables! {
     }
     mod otlp at "tracing.otlp", "A collector that takes OTLP." {
         ENDPOINT = key("endpoint", Kind::Text, "`http://host:port` of the collector. TLS is not supported: run the collector beside the daemon.").required();
-        PROTOCOL = key("protocol", Kind::Word(&[now("auto"), now("grpc"), now("http")]), "`grpc`: OTLP/gRPC, usually at port 4317. `http`: OTLP/HTTP with protobuf, usually at port 4318. `auto`: `http` at port 4318 or if the endpoint has a path, else `grpc`.").default("auto");
+        PROTOCOL = key("protocol", word::<Wanted>(), "`grpc`: OTLP/gRPC, usually at port 4317. `http`: OTLP/HTTP with protobuf, usually at port 4318. `auto`: `http` at port 4318 or if the endpoint has a path, else `grpc`.").default("auto");
         SAMPLE = key("sample", Kind::Factor { min: 0.0, max: 1.0 }, "Fraction of elements that are traced. An element whose `traceparent` header comes from its payload follows its producer's decision.").default("0.01");
         TIMEOUT = key("timeout", duration(1), "Longest duration of one request to the collector.").default("10s");
     }
@@ -43,21 +44,29 @@ pub struct OtlpSpec {
     pub timeout: Duration,
 }
 
-/// The protocol of a collector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// OTLP/gRPC.
-    Grpc,
-    /// OTLP/HTTP with protobuf.
-    Http,
+words! {
+    /// The protocol of a collector.
+    pub enum Protocol {
+        /// OTLP/gRPC.
+        Grpc = "grpc",
+        /// OTLP/HTTP with protobuf.
+        Http = "http",
+    }
+}
+
+words! {
+    /// The protocol of a collector, or the one that its endpoint suggests.
+    list Wanted of Option<Protocol> {
+        "auto" => None,
+        Protocol::Grpc.as_str() => Some(Protocol::Grpc),
+        Protocol::Http.as_str() => Some(Protocol::Http),
+    }
 }
 
 /// Reads the section `tracing`.
 pub fn read(section: &Section<'_>) -> Option<OtlpSpec> {
     let section = section.section(&tracing::OTLP);
-    let protocol = section
-        .word(&otlp::PROTOCOL, &[("auto", None), ("grpc", Some(Protocol::Grpc)), ("http", Some(Protocol::Http))]);
+    let protocol = section.one_of::<Wanted>(&otlp::PROTOCOL);
     let (sample, timeout) = (section.factor(&otlp::SAMPLE), section.duration(&otlp::TIMEOUT));
     let endpoint = section.text(&otlp::ENDPOINT)?;
     let report = |message: &str, help: &str| section.cx.report.problem(&endpoint.spot, message, help);

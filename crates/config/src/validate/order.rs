@@ -4,7 +4,7 @@ use redisson_codecs::Coding;
 
 use super::destination::DestinationDraft;
 use crate::tables::queue;
-use delaybridge_model::{Mode, Ordered, RouteSpec};
+use delaybridge_model::{Mode, Order, Ordered, RouteSpec};
 use delaybridge_settings::reader::Section;
 use delaybridge_source::SourceConfig;
 use delaybridge_source::job_pool::JobPoolSpec;
@@ -19,14 +19,16 @@ pub(super) fn read(
 ) -> Option<Ordered> {
     let report = &section.cx.report;
     let spot = section.spot(&queue::ORDER);
-    let word = section.word(&queue::ORDER, &[("none", None), ("key", Some(false)), ("queue", Some(true))]).flatten();
+    let order = section.one_of::<Order>(&queue::ORDER).unwrap_or(Order::None);
     let template = section.template(&queue::ORDER_KEY);
     let own_key = section.has(&queue::ORDER_KEY);
-    if own_key && word != Some(false) {
+    if own_key && order != Order::Key {
         let help = "write `order: key`, or remove `order_key`";
         report.problem(&section.spot(&queue::ORDER_KEY), "`order_key` has no effect without `order: key`", help);
     }
-    let whole_queue = word?;
+    if order == Order::None {
+        return None;
+    }
     if let Some(template) = &template {
         let at = DestinationDraft { section, codec, slot: "", alone: false, dead: false };
         at.fits(template, &section.spot(&queue::ORDER_KEY));
@@ -35,7 +37,7 @@ pub(super) fn read(
         // The key of a Kafka record is the only one that a message has.
         route.target.keys().contains_key("topic") && route.target.keys().contains_key("key")
     });
-    if !whole_queue && !own_key && !has_key && !to.is_empty() {
+    if order == Order::Key && !own_key && !has_key && !to.is_empty() {
         let help =
             "write `order_key: \"${payload.orderId}\"`, or a `key` at a Kafka destination that is the first under `to`";
         report.problem(&spot, "`order: key` needs a key, and the messages have none", help);
@@ -62,5 +64,8 @@ pub(super) fn read(
             refuse("with `ready` lists: their jobs have no due time", "remove `ready`, or `order`");
         }
     }
-    Some(if whole_queue { Ordered::Queue } else { Ordered::Key(template.map(Box::new)) })
+    Some(match order {
+        Order::Queue => Ordered::Queue,
+        _ => Ordered::Key(template.map(Box::new)),
+    })
 }

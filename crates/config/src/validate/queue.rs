@@ -11,10 +11,12 @@ use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
 use super::sink::SinkDraft;
 use crate::tables::{queue, source as table, top};
+use crate::words::JavaTypeNames;
 use delaybridge_link::config::durability;
 use delaybridge_link::{Durability, hashed};
 use delaybridge_model::{
-    MaxInFlight, Mode, ONLY, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
+    MaxInFlight, Mode, Modes, ONLY, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec,
+    Unroutable,
 };
 use delaybridge_settings::keys::{Key, nearest};
 use delaybridge_settings::problem::{Report, Spot};
@@ -79,15 +81,9 @@ fn one<'a>(
 ) -> QueueDraft<'a> {
     let (source, redis) = source(section);
     let codec = coding(section);
-    let actions = [
-        ("dead_letter", OnDecodeError::DeadLetter),
-        ("forward_raw", OnDecodeError::ForwardRaw),
-        ("hold", OnDecodeError::Hold),
-    ];
-    let on_decode_error = section.word(&queue::ON_DECODE_ERROR, &actions);
-    let on_opaque = section.word(&queue::ON_OPAQUE, &actions);
-    let on_expired =
-        section.word(&queue::ON_EXPIRED, &[("dead_letter", OnExpired::DeadLetter), ("deliver", OnExpired::Deliver)]);
+    let on_decode_error = section.one_of::<OnDecodeError>(&queue::ON_DECODE_ERROR);
+    let on_opaque = section.one_of::<OnDecodeError>(&queue::ON_OPAQUE);
+    let on_expired = section.one_of::<OnExpired>(&queue::ON_EXPIRED);
     let max_lateness = section.duration_or_none(&queue::MAX_LATENESS);
     if section.has(&queue::ON_EXPIRED) && !section.has(&queue::MAX_LATENESS) {
         let help = "write `max_lateness: 1h`, or remove `on_expired`";
@@ -159,8 +155,7 @@ fn durability(section: &Section<'_>, mode: Mode) -> Option<Durability> {
 }
 
 fn unroutable(section: &Section<'_>) -> Unroutable {
-    let actions = [("dead_letter", OnUnroutable::DeadLetter), ("hold", OnUnroutable::Hold)];
-    let action = section.word(&queue::ON_UNROUTABLE, &actions).unwrap_or(OnUnroutable::DeadLetter);
+    let action = section.one_of::<OnUnroutable>(&queue::ON_UNROUTABLE).unwrap_or(OnUnroutable::DeadLetter);
     if action == OnUnroutable::Hold && section.has(&queue::UNROUTABLE_AFTER) {
         section.cx.report.problem(
             &section.spot(&queue::UNROUTABLE_AFTER),
@@ -176,7 +171,7 @@ fn coding(section: &Section<'_>) -> Coding {
     // In place of one that is not known, whose problem is reported: a codec that nothing else is wrong with.
     let unknown = if section.has(&queue::CODEC) { Codec::Jackson } else { Codec::Raw };
     let coding: Coding = named.unwrap_or_else(|| unknown.into());
-    let types = section.word(&queue::JAVA_TYPES, &[("keep", JavaTypes::Keep), ("strip", JavaTypes::Strip)]);
+    let types = section.one_of::<JavaTypeNames>(&queue::JAVA_TYPES);
     if section.has(&queue::JAVA_TYPES) && !coding.codec.has_java_types() {
         let message = format!("codec {coding} finds no names of Java classes");
         section.cx.report.problem(&section.spot(&queue::JAVA_TYPES), message, "remove `java_types`");
@@ -239,9 +234,10 @@ fn retry(section: &Section<'_>, policies: &[PolicyDraft<'_>]) -> (String, Arc<Re
 
 /// Reads the mode, and reports keys that contradict it.
 fn mode(section: &Section<'_>, source: &SourceSettings) -> Mode {
-    let after = source.config.rescue_after().unwrap_or_default();
-    let words = [("deliver", Mode::Deliver), ("shadow", Mode::Shadow), ("rescue", Mode::Rescue { after })];
-    let mode = section.word(&queue::MODE, &words).unwrap_or(Mode::Deliver);
+    let mode = match section.one_of::<Modes>(&queue::MODE).unwrap_or(Mode::Deliver) {
+        Mode::Rescue { .. } => Mode::Rescue { after: source.config.rescue_after().unwrap_or_default() },
+        mode => mode,
+    };
     let report = &section.cx.report;
     if matches!(mode, Mode::Rescue { .. }) && source.config.rescue_after().is_none() {
         let message = format!(

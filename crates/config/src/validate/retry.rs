@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::tables::{retry, top};
-use delaybridge_model::RetryPolicy;
+use delaybridge_model::{Jitter, RetryPolicy};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::show_duration;
@@ -45,6 +45,6 @@ fn policy(section: &Section<'_>) -> RetryPolicy {
         initial_interval,
         max_interval,
         multiplier: section.factor(&retry::MULTIPLIER),
-        full_jitter: section.word(&retry::JITTER, &[("full", true), ("none", false)]).unwrap_or(true),
+        full_jitter: section.one_of::<Jitter>(&retry::JITTER).unwrap_or(true),
     }
 }

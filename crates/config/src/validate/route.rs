@@ -7,6 +7,7 @@ use redisson_codecs::JavaTypes;
 use super::destination::DestinationDraft;
 use super::sink::{self, SinkDraft};
 use crate::tables::{cloud_events, to};
+use crate::words::{Envelopes, EventBodies, EventModes};
 use delaybridge_core::route::{EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, MessageSpec};
 use delaybridge_core::template::Template;
 use delaybridge_model::RouteSpec;
@@ -49,12 +50,11 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Op
 fn envelope(at: &DestinationDraft<'_, '_>) -> Envelope {
     let (section, codec) = (at.section, at.codec);
     let report = &section.cx.report;
-    let envelopes = ["raw", "decoded", "json", "cloudevents"].map(|name| (name, name));
-    let envelope = match section.word(&to::ENVELOPE, &envelopes) {
-        Some("decoded") => Envelope::Decoded,
-        Some("json") => Envelope::Json,
-        Some("cloudevents") => Envelope::CloudEvents(Arc::new(event(at))),
-        _ => Envelope::Raw,
+    let envelope = match section.one_of::<Envelopes>(&to::ENVELOPE) {
+        Some(Envelopes::Decoded) => Envelope::Decoded,
+        Some(Envelopes::Json) => Envelope::Json,
+        Some(Envelopes::CloudEvents) => Envelope::CloudEvents(Arc::new(event(at))),
+        Some(Envelopes::Raw) | None => Envelope::Raw,
     };
     if section.has(&to::CLOUDEVENTS) && !matches!(envelope, Envelope::CloudEvents(_)) {
         let message = "`cloudevents` has no effect without `envelope: cloudevents`";
@@ -76,9 +76,8 @@ fn envelope(at: &DestinationDraft<'_, '_>) -> Envelope {
 /// Reads the settings of the event for `envelope: cloudevents`.
 fn event(at: &DestinationDraft<'_, '_>) -> EventSpec {
     let section = at.section.section(&to::CLOUDEVENTS);
-    let modes = [("binary", EventMode::Binary), ("structured", EventMode::Structured)];
-    let mode = section.word(&cloud_events::MODE, &modes).unwrap_or(EventMode::Binary);
-    let data = section.word(&cloud_events::DATA, &[("raw", EventData::Raw), ("decoded", EventData::Decoded)]);
+    let mode = section.one_of::<EventModes>(&cloud_events::MODE).unwrap_or(EventMode::Binary);
+    let data = section.one_of::<EventBodies>(&cloud_events::DATA);
     if (mode, data) == (EventMode::Structured, Some(EventData::Raw)) {
         let message = "the data of a structured event is a part of its JSON, and no bytes";
         let help = "write `data: decoded`, or `mode: binary`";

@@ -1,8 +1,9 @@
 //! Tokens by lines: `NAME TOKEN RIGHTS TOPICS`, the last two with commas between. Several lines of a name are its rights together.
 
-use super::{PATTERN, RIGHTS, Tokens, TopicGrant, TopicToken, is_pattern};
+use super::{PATTERN, Right, Tokens, TopicGrant, TopicToken, is_pattern};
 use crate::named::{Hash, SHORTEST, hash};
 use delaybridge_settings::problem::{Position, Report};
+use delaybridge_settings::words::Words as _;
 
 /// Whether the file has lines: YAML begins with its key.
 pub(super) fn is_meant(text: &str) -> bool {
@@ -56,7 +57,7 @@ fn read(line: &str) -> Result<(&str, Hash, TopicGrant), String> {
         None if token.len() < SHORTEST => return Err(format!("a token has at least {SHORTEST} characters")),
         None => hash(token),
     };
-    let right = |word: &str| match RIGHTS.iter().find(|(known, _)| *known == word) {
+    let right = |word: &str| match Right::VALUES.iter().find(|(known, _)| *known == word) {
         Some((_, right)) => Ok(*right),
         None => Err(format!("`{}` is no right: add, pop or admin", crate::text::clip(word))),
     };

@@ -6,6 +6,7 @@ use crate::keys::{Key, Kind};
 use crate::node::{Name, Node, Value};
 use crate::problem::Spot;
 use crate::units::BadUnit;
+use crate::words::Words;
 use delaybridge_core::template::Template;
 
 impl<'a> Section<'a> {
@@ -80,8 +81,13 @@ impl<'a> Section<'a> {
         self.parsed(key, parse).map_or(Ok(Vec::new()), Err)
     }
 
+    /// The values of a list of words; all of them if the user did not write the key.
+    pub fn some_of<T: Words>(&self, key: &Key) -> Vec<T::Value> {
+        self.words(key, T::VALUES)
+    }
+
     /// The values that belong to the words of a list.
-    pub fn words<T: Copy>(&self, key: &Key, values: &[(&str, T)]) -> Vec<T> {
+    fn words<T: Copy>(&self, key: &Key, values: &[(&str, T)]) -> Vec<T> {
         let Kind::Words(words) = key.kind else { return Vec::new() };
         let Some(entry) = self.entry(key) else { return values.iter().map(|(_, value)| *value).collect() };
         let spot = self.spot(key);

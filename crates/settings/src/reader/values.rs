@@ -11,6 +11,7 @@ use crate::Listen;
 use crate::keys::{Key, Kind, Word, nearest};
 use crate::problem::Spot;
 use crate::units::{self, BadUnit};
+use crate::words::Words;
 use delaybridge_core::template::{Template, TemplateError};
 
 impl Section<'_> {
@@ -246,6 +247,11 @@ impl Section<'_> {
             .and_then(|scalar| self.checked_word(words, &scalar))
             .and_then(value_of)
             .or_else(|| value_of(key.default?))
+    }
+
+    /// The value of the word; that of the default if the user did not write the key.
+    pub fn one_of<T: Words>(&self, key: &Key) -> Option<T::Value> {
+        self.word(key, T::VALUES)
     }
 
     /// The word, if the key takes it in this build; else the problem is reported.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::JobPool;
 use super::layout::{ID, IdIn, Layout, Names, Place, Status, StatusAt, Wanted};
-use super::preset::{Named, PRESETS, Preset, buckets};
+use super::preset::{Named, PRESETS, Preset, Presets, buckets};
 use super::record::Format;
 use super::write::Program;
 use crate::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
@@ -18,21 +18,22 @@ use delaybridge_link::hashed;
 use delaybridge_settings::keys::{Key, Kind, key, tables};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
+use delaybridge_settings::words::{Words as _, words};
 
 tables! {
     mod job_pool at "queues.NAME.source.job_pool", "A pool of jobs: sorted sets with ids, and the jobs in other keys." {
-        PRESET = key("preset", Kind::Word(&[now("ouqiang"), now("ice"), now("yii2"), now("hdt3213"), now("youzan"), now("youzan_json"), now("bullmq"), now("asynq")]), "Sets all other keys as a program uses them. Explicit keys take precedence.");
+        PRESET = key("preset", word::<Presets>(), "Sets all other keys as a program uses them. Explicit keys take precedence.");
         NAME = key("name", Kind::Text, "With `preset`: the part of its keys that varies. `ouqiang` and `youzan`: the prefix of a bucket's number (`dq_bucket_`, `bucket`). `ice`: the instance (`default`). `yii2`: the channel (`queue`). `hdt3213`, `bullmq`: the queue, required. `asynq`: the queue (`default`).");
-        SERIALIZER = key("serializer", Kind::Word(&[now("java"), now("string"), now("json")]), "With `preset: youzan`: the serializers of its `RedisTemplate`. `java`: none are configured. `string` and `json`: names are text, jobs are JSON, as with the preset `youzan_json`.");
+        SERIALIZER = key("serializer", word::<Serializers>(), "With `preset: youzan`: the serializers of its `RedisTemplate`. `java`: none are configured. `string` and `json`: names are text, jobs are JSON, as with the preset `youzan_json`.");
         BUCKETS = key("buckets", Kind::TextsOrCount { max: BUCKETS_MAX as u64 }, "Sorted sets with the due times, or their number if the program of the preset numbers them (`ouqiang`, `ice`, `youzan`). The first one names the queue in Redis: the daemon's own keys have the same hash tag.");
-        SCORE = key("score", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "Unit of the scores, since 1970. `s` may have a fraction.");
+        SCORE = key("score", word::<Unit>(), "Unit of the scores, since 1970. `s` may have a fraction.");
         ID = key("id", Kind::Text, "The id in a member. `member`: all of it. `behind:TEXT`: the rest after this prefix. `before:TEXT`: the part before the first such text. `json:FIELD`, `msgpack:FIELD`, `java:FIELD`: a field of a record.");
         JOB = key("job", Kind::Section(&job::TABLE), "The key of the job with an id.");
         RECORD = key("record", Kind::Section(&record::TABLE), "Format and fields of a job.");
         STATUS = key("status", Kind::Section(&status::TABLE), "The status of a job, if its program keeps one. It is written when the daemon claims the job, and when the job goes back.");
-        NAMES = key("names", Kind::Word(&[now("plain"), now("java")]), "Format of the names of keys and fields. `java`: serialized Java objects, as written by a `RedisTemplate` without configured serializers.");
+        NAMES = key("names", word::<Names>(), "Format of the names of keys and fields. `java`: serialized Java objects, as written by a `RedisTemplate` without configured serializers.");
         READY = key("ready", Kind::Texts, "Lists of jobs that the program has made ready, which are claimed as well. If omitted, they are left to the program's consumers.");
-        ON_MISSING_BODY = key("on_missing_body", Kind::Word(&[now("drop"), now("dead_letter")]), "Handling of a due id without a job. `drop`: the job was deleted; the id is removed and counted. `dead_letter`: it becomes a dead letter.").default("drop");
+        ON_MISSING_BODY = key("on_missing_body", word::<BuriesMissing>(), "Handling of a due id without a job. `drop`: the job was deleted; the id is removed and counted. `dead_letter`: it becomes a dead letter.").default("drop");
     }
     mod job at "queues.NAME.source.job_pool.job", "One of `string`, `hash` and `own_hash`. `{id}` is the placeholder for the id." {
         STRING = key("string", Kind::Text, "A string for each job: the pattern of its key, as `job:{id}`.");
@@ -42,12 +43,12 @@ tables! {
         BESIDE = key("beside", Kind::Text, "A hash with a field for each id, such as a count of attempts. The field is removed with the job.");
     }
     mod record at "queues.NAME.source.job_pool.record", "Format of a job, and the fields that are read." {
-        FORMAT = key("format", Kind::Word(&[now("raw"), now("json"), now("msgpack"), now("protobuf"), now("java"), now("ttr")]), "`raw`: all of it is the body. `ttr`: `TTR;BODY`, with the fields `ttr` and `body`. The others have named fields; those of `protobuf` are numbers.");
+        FORMAT = key("format", word::<Format>(), "`raw`: all of it is the body. `ttr`: `TTR;BODY`, with the fields `ttr` and `body`. The others have named fields; those of `protobuf` are numbers.");
         BODY = key("body", Kind::Text, "The field that is delivered. Default: the whole job.");
         TOPIC = key("topic", Kind::Text, "The field with the topic, for `${topic}` in templates.");
         RETRIES = key("retries", Kind::Text, "The field with the number of retries of the job. After the last one, the job becomes a dead letter, even if `max_attempts` of the queue's retry policy allows more.");
         DUE = key("due", Kind::Text, "The field with the due time. If it is later than now, the job goes back to the first bucket with that time.");
-        DUE_UNIT = key("due_unit", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "With `due`: the unit.").default("s");
+        DUE_UNIT = key("due_unit", word::<Unit>(), "With `due`: the unit.").default("s");
     }
     mod status at "queues.NAME.source.job_pool.status", "One of `field` and `hash_field`, and the two texts." {
         FIELD = key("field", Kind::Text, "The field of the record with the status: a text, or the constant of an enum. Only for records of `json`, `msgpack` and `java`.");
@@ -69,6 +70,16 @@ pub(crate) static KIND: SourceKind = SourceKind {
     metric_names: None,
     recognise: |_| None,
 };
+
+words! {
+    /// The serializers of Youzan's design, each with its preset.
+    list Serializers of &'static str { "java" => "youzan", "string" => "youzan_json", "json" => "youzan_json" }
+}
+
+words! {
+    /// Whether a due id without a job becomes a dead letter.
+    list BuriesMissing of bool { "drop" => false, "dead_letter" => true }
+}
 
 /// A pool of jobs.
 #[derive(Debug, Clone)]
@@ -142,8 +153,8 @@ impl SourceConfig for JobPoolSpec {
             "id": word_of(id),
             "job": job,
             "record": { "format": record.as_str() },
-            "names": if *names == Names::Java { "java" } else { "plain" },
-            "on_missing_body": if self.buries_missing { "dead_letter" } else { "drop" },
+            "names": names.as_str(),
+            "on_missing_body": BuriesMissing::text(self.buries_missing),
         });
         for (key, field) in [("body", &wanted.body), ("topic", &wanted.topic), ("retries", &wanted.retries)] {
             if let Some(field) = field {
@@ -221,8 +232,7 @@ fn id_of(text: &str) -> Option<IdIn> {
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let report = &section.cx.report;
     let text = |section: &Section<'_>, key: &Key| section.text(key).map(|text| text.value);
-    let names: Vec<_> = PRESETS.iter().map(|preset| (preset.0, *preset)).collect();
-    let named = section.word(&job_pool::PRESET, &names);
+    let named = section.one_of::<Presets>(&job_pool::PRESET);
     let named = with_serializer(section, named);
     if named.is_none() && section.has(&job_pool::NAME) {
         let message = "`name` has no effect without a `preset` that makes keys of it";
@@ -262,7 +272,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     }
     let of_its_own = [&job_pool::ID, &job_pool::RECORD, &job_pool::NAMES].into_iter().any(|key| section.has(key));
     spec.program = program.filter(|_| !of_its_own);
-    if let Some(unit) = section.word(&job_pool::SCORE, &Unit::ALL) {
+    if let Some(unit) = section.one_of::<Unit>(&job_pool::SCORE) {
         spec.score = unit;
     }
     if let Some(scalar) = section.text(&job_pool::ID) {
@@ -282,14 +292,13 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     if let Some(written) = section.opt_section(&job_pool::STATUS) {
         status_of(&written, &mut spec);
     }
-    if let Some(written) = section.word(&job_pool::NAMES, &[("plain", Names::Plain), ("java", Names::Java)]) {
+    if let Some(written) = section.one_of::<Names>(&job_pool::NAMES) {
         spec.layout.names = written;
     }
     if section.has(&job_pool::READY) {
         spec.ready = section.texts(&job_pool::READY).into_iter().map(|text| text.value).collect();
     }
-    spec.buries_missing =
-        section.word(&job_pool::ON_MISSING_BODY, &[("drop", false), ("dead_letter", true)]).unwrap_or(false);
+    spec.buries_missing = section.one_of::<BuriesMissing>(&job_pool::ON_MISSING_BODY).unwrap_or(false);
     let name_spot =
         if section.has(&job_pool::BUCKETS) { section.spot(&job_pool::BUCKETS) } else { section.spot(&job_pool::NAME) };
     check(section, &spec, &name_spot);
@@ -298,8 +307,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
 
 /// The preset of Youzan's design with another serializer is another preset.
 fn with_serializer(section: &Section<'_>, named: Option<Named>) -> Option<Named> {
-    let words = [("java", "youzan"), ("string", "youzan_json"), ("json", "youzan_json")];
-    let Some(preset) = section.word(&job_pool::SERIALIZER, &words) else { return named };
+    let Some(preset) = section.one_of::<Serializers>(&job_pool::SERIALIZER) else { return named };
     if !matches!(named, Some(("youzan" | "youzan_json", ..))) {
         let message = "`serializer` has no effect without `preset: youzan`";
         section.cx.report.problem(&section.spot(&job_pool::SERIALIZER), message, job_pool::SERIALIZER.help);
@@ -393,14 +401,14 @@ fn job_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
 
 fn record_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
     let text = |key: &Key| section.text(key).map(|text| text.value);
-    if let Some(format) = section.word(&record::FORMAT, &Format::ALL) {
+    if let Some(format) = section.one_of::<Format>(&record::FORMAT) {
         (spec.layout.record, spec.layout.wanted, spec.layout.status) = (format, Wanted::default(), None);
     }
     let wanted = &mut spec.layout.wanted;
     wanted.body = text(&record::BODY).or(wanted.body.take());
     wanted.topic = text(&record::TOPIC).or(wanted.topic.take());
     wanted.retries = text(&record::RETRIES).or(wanted.retries.take());
-    let unit = section.word(&record::DUE_UNIT, &Unit::ALL).unwrap_or(Unit::Seconds);
+    let unit = section.one_of::<Unit>(&record::DUE_UNIT).unwrap_or(Unit::Seconds);
     wanted.due = text(&record::DUE).map(|due| (due, unit)).or(wanted.due.take());
 }
 

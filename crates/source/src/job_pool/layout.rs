@@ -11,6 +11,7 @@ use delaybridge_core::message::Identity;
 use delaybridge_ledger::claims::{Body, BodyAt};
 use delaybridge_ledger::score::{Score, Unit};
 use delaybridge_ledger::{AllBodies, Junk, NoPayload};
+use delaybridge_settings::words::words;
 
 /// Longest id in bytes.
 const ID_MAX: usize = 1_024;
@@ -30,13 +31,14 @@ pub enum IdIn {
     Field(Format, String),
 }
 
-/// The way in which names of keys and fields are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Names {
-    /// As they are.
-    Plain,
-    /// As serialized Java objects: a `RedisTemplate` without configured serializers.
-    Java,
+words! {
+    /// The way in which names of keys and fields are written.
+    pub enum Names {
+        /// As they are.
+        Plain = "plain",
+        /// As serialized Java objects: a `RedisTemplate` without configured serializers.
+        Java = "java",
+    }
 }
 
 /// The place of a job.

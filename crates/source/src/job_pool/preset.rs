@@ -3,6 +3,8 @@
 use super::layout::{IdIn, Names, Place, Status, StatusAt, Wanted};
 use super::record::Format;
 use delaybridge_ledger::score::Unit;
+use delaybridge_settings::keys::{Word, now};
+use delaybridge_settings::words::Words;
 
 /// The settings that a preset fills in.
 #[derive(Debug, Clone)]
@@ -41,6 +43,31 @@ pub const PRESETS: [Named; 8] = [
     ("bullmq", "", bullmq),
     ("asynq", "default", asynq),
 ];
+
+/// The presets as words of the configuration.
+pub(super) enum Presets {}
+
+impl Words for Presets {
+    type Value = Named;
+    const WORDS: &'static [Word] = &{
+        let mut all = [now(""); PRESETS.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = now(PRESETS[at].0);
+            at += 1;
+        }
+        all
+    };
+    const VALUES: &'static [(&'static str, Named)] = &{
+        let mut all = [("", PRESETS[0]); PRESETS.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = (PRESETS[at].0, PRESETS[at]);
+            at += 1;
+        }
+        all
+    };
+}
 
 /// Buckets of programs that number them, if the user of the program does not say how many.
 const BUCKETS: u64 = 3;

@@ -14,12 +14,13 @@ use delaybridge_ledger::Source;
 use delaybridge_settings::keys::{Kind, key, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
+use delaybridge_settings::words::words;
 
 tables! {
     mod redisson at "queues.NAME.source.redisson", "An `RDelayedQueue` and its destination queue." {
         NAME = key("name", Kind::Text, "Name of the queue in Redis, after any `NameMapper`: the key of the ready list.").required();
-        CONSUME = key("consume", Kind::Words(&[now("delayed"), now("ready")]), "`delayed`: due elements. `ready`: elements on the ready list; every connected Redisson client moves due elements there. Omit `ready` only if Java consumers continue to read that list.").default("[delayed, ready]");
-        LIST_CLEANUP = key("list_cleanup", Kind::Word(&[now("auto"), now("exact")]), "Removal of claimed elements from Redisson's list. `auto`: at once at the ends, later in slices elsewhere; the cost does not depend on the depth. `exact`: in the claim; the cost grows with the depth.").default("auto");
+        CONSUME = key("consume", words::<Part>(), "`delayed`: due elements. `ready`: elements on the ready list; every connected Redisson client moves due elements there. Omit `ready` only if Java consumers continue to read that list.").default("[delayed, ready]");
+        LIST_CLEANUP = key("list_cleanup", word::<ListCleanup>(), "Removal of claimed elements from Redisson's list. `auto`: at once at the ends, later in slices elsewhere; the cost does not depend on the depth. `exact`: in the claim; the cost grows with the depth.").default("auto");
         GHOST_MAX_AGE = key("ghost_max_age", duration(1_000), "With `auto`: age of the oldest claimed element in Redisson's list that starts a sweep.").default("30s");
         SWEEP_BANDWIDTH = key("sweep_bandwidth", Kind::Size, "With `auto`: average bytes per second of the sweep.").default("16MiB");
         RESCUE_AFTER = key("rescue_after", duration(1), "With `mode: rescue`: time after the due time at which an element is moved.").default("10s");
@@ -66,19 +67,29 @@ pub struct Consume {
 
 impl Serialize for Consume {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let words = [(self.delayed, "delayed"), (self.ready, "ready")];
-        serializer.collect_seq(words.into_iter().filter_map(|(consumed, word)| consumed.then_some(word)))
+        let parts = [(self.delayed, Part::Delayed), (self.ready, Part::Ready)];
+        serializer.collect_seq(parts.into_iter().filter_map(|(consumed, part)| consumed.then_some(part)))
     }
 }
 
-/// The way in which claimed elements leave Redisson's list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ListCleanup {
-    /// At the ends at once, `LREM` while it is cheap, the rest by the sweep.
-    Auto,
-    /// `LREM` in the claim: no ghost ever, at Redisson's price.
-    Exact,
+words! {
+    /// A part of a queue.
+    enum Part {
+        /// The sorted set.
+        Delayed = "delayed",
+        /// The ready list.
+        Ready = "ready",
+    }
+}
+
+words! {
+    /// The way in which claimed elements leave Redisson's list.
+    pub enum ListCleanup {
+        /// At the ends at once, `LREM` while it is cheap, the rest by the sweep.
+        Auto = "auto",
+        /// `LREM` in the claim: no ghost ever, at Redisson's price.
+        Exact = "exact",
+    }
 }
 
 /// Reads the source.
@@ -90,13 +101,12 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         let message = "the braces in the name spread the queue's keys over Redis Cluster";
         section.cx.report.warning(&name_spot, message, help);
     }
-    let words = section.words(&redisson::CONSUME, &[("delayed", "delayed"), ("ready", "ready")]);
-    let consume = Consume { delayed: words.contains(&"delayed"), ready: words.contains(&"ready") };
-    let cleanups = [("auto", ListCleanup::Auto), ("exact", ListCleanup::Exact)];
+    let parts = section.some_of::<Part>(&redisson::CONSUME);
+    let consume = Consume { delayed: parts.contains(&Part::Delayed), ready: parts.contains(&Part::Ready) };
     let spec = RedissonSpec {
         name: name.into(),
         consume,
-        list_cleanup: section.word(&redisson::LIST_CLEANUP, &cleanups).unwrap_or(ListCleanup::Auto),
+        list_cleanup: section.one_of::<ListCleanup>(&redisson::LIST_CLEANUP).unwrap_or(ListCleanup::Auto),
         ghost_max_age: section.duration(&redisson::GHOST_MAX_AGE),
         sweep_bandwidth: section.size(&redisson::SWEEP_BANDWIDTH),
         rescue_after: section.duration(&redisson::RESCUE_AFTER),

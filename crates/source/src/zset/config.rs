@@ -15,14 +15,15 @@ use delaybridge_ledger::score::Unit;
 use delaybridge_settings::keys::{Key, Kind, key, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
+use delaybridge_settings::words::words;
 
 tables! {
     mod zset at "queues.NAME.source.zset", "A sorted set whose members are the payloads and whose scores are the due times. Identical members are one member in Redis: a second `ZADD` only changes its score." {
         KEY = key("key", Kind::Text, "Key of the set. Required without `preset`. The daemon's own keys have the same hash tag.");
-        SCORE = key("score", Kind::Word(&[now("s"), now("ms"), now("us"), now("ns"), now("ms*4096")]), "Unit of the scores, since 1970. `s` may have a fraction. `ms*4096` has a counter in the lower 12 bits. Required without `preset`: with the wrong unit, everything is due at once, or never.");
+        SCORE = key("score", word::<Unit>(), "Unit of the scores, since 1970. `s` may have a fraction. `ms*4096` has a counter in the lower 12 bits. Required without `preset`: with the wrong unit, everything is due at once, or never.");
         ID = key("id", Kind::Template, "Id of an element. `hash`: a hash of the member and its score. For members in JSON also a template of fields of the payload, such as `${payload.jid}`. If it cannot be filled, or its value is not 1 to 256 visible ASCII characters, the id is the hash.").default("hash");
         BODY = key("body", Kind::Template, "The payload in a member. `member`: all of it. For members in JSON also a template of fields, such as `${payload.data}`; a member that cannot fill it becomes a dead letter.").default("member");
-        PRESET = key("preset", Kind::Word(&[now("laravel"), now("sidekiq"), now("hyperf"), now("machinery")]), "Sets `key`, `score` and `id` as a program uses them. `laravel`: `queues:NAME:delayed`, s, `${payload.uuid}`. `sidekiq`: `schedule`, s, `${payload.jid}`. `hyperf`: `NAME:delayed`, s, hash. `machinery`: `delayed_tasks`, ns, `${payload.UUID}`. Explicit keys take precedence.");
+        PRESET = key("preset", word::<Presets>(), "Sets `key`, `score` and `id` as a program uses them. `laravel`: `queues:NAME:delayed`, s, `${payload.uuid}`. `sidekiq`: `schedule`, s, `${payload.jid}`. `hyperf`: `NAME:delayed`, s, hash. `machinery`: `delayed_tasks`, ns, `${payload.UUID}`. Explicit keys take precedence.");
         NAME = key("name", Kind::Text, "With `preset`: name of the queue in that program. Laravel: the queue (`default`). Sidekiq: `schedule` or `retry`. Hyperf: the channel (`{queue}`). Machinery: the set (`delayed_tasks`).");
         PREFIX = key("prefix", Kind::Text, "With `preset`: the prefix of all keys of that program's Redis connection, such as `laravel_database_`.");
     }
@@ -43,7 +44,6 @@ pub struct ZsetSpec {
     /// The key.
     pub key: String,
     /// The unit of its scores.
-    #[serde(serialize_with = "name_of")]
     pub score: Unit,
     /// Ids.
     pub id: Naming,
@@ -65,10 +65,6 @@ pub enum Body {
     Text(Template),
 }
 
-fn name_of<S: serde::Serializer>(unit: &Unit, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(unit.as_str())
-}
-
 fn member<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str("member")
 }
@@ -88,11 +84,20 @@ const SIDEKIQ: Preset = Preset { around: ["", ""], name: "schedule", score: Unit
 const HYPERF: Preset = Preset { around: ["", ":delayed"], name: "{queue}", score: Unit::Seconds, id: "hash" };
 const MACHINERY: Preset = Preset { around: ["", ""], name: "delayed_tasks", score: Unit::Nanos, id: "${payload.UUID}" };
 
+words! {
+    /// The programs.
+    list Presets of &'static Preset {
+        "laravel" => &LARAVEL,
+        "sidekiq" => &SIDEKIQ,
+        "hyperf" => &HYPERF,
+        "machinery" => &MACHINERY,
+    }
+}
+
 /// Reads the source.
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let report = &section.cx.report;
-    let presets = [("laravel", &LARAVEL), ("sidekiq", &SIDEKIQ), ("hyperf", &HYPERF), ("machinery", &MACHINERY)];
-    let preset = section.word(&zset::PRESET, &presets);
+    let preset = section.one_of::<Presets>(&zset::PRESET);
     let text = |key: &Key| section.text(key).map(|text| text.value);
     let (written, name, prefix) = (text(&zset::KEY), text(&zset::NAME), text(&zset::PREFIX));
     for key in [&zset::NAME, &zset::PREFIX].into_iter().filter(|key| section.has(key)) {
@@ -131,7 +136,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
             _ => Naming::Hash,
         },
     };
-    let score = section.word(&zset::SCORE, &Unit::ALL).or(preset.map(|preset| preset.score));
+    let score = section.one_of::<Unit>(&zset::SCORE).or(preset.map(|preset| preset.score));
     let spec = ZsetSpec {
         key,
         score: score.unwrap_or(Unit::Millis),

@@ -11,38 +11,23 @@ use redisson_codecs::{Codec, Coding, JavaTypes};
 use serde_json::Value;
 
 use delaybridge_ledger::Junk;
+use delaybridge_settings::words::words;
 
-/// The format of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// No fields: all of the record is the body.
-    Raw,
-    /// A JSON object, or one behind the name of its Java class: `["demo.Job",{...}]`.
-    Json,
-    /// A map of MessagePack.
-    Msgpack,
-    /// A message of Protocol Buffers; the names of its fields are their numbers.
-    Protobuf,
-    /// A serialized Java object.
-    Java,
-    /// `TTR;BODY`: the fields `ttr` and `body`.
-    Ttr,
-}
-
-impl Format {
-    /// Every format, with its name in the configuration.
-    pub const ALL: [(&'static str, Format); 6] = [
-        ("raw", Format::Raw),
-        ("json", Format::Json),
-        ("msgpack", Format::Msgpack),
-        ("protobuf", Format::Protobuf),
-        ("java", Format::Java),
-        ("ttr", Format::Ttr),
-    ];
-
-    /// The name in the configuration.
-    pub fn as_str(self) -> &'static str {
-        Format::ALL.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
+words! {
+    /// The format of a record.
+    pub enum Format {
+        /// No fields: all of the record is the body.
+        Raw = "raw",
+        /// A JSON object, or one behind the name of its Java class: `["demo.Job",{...}]`.
+        Json = "json",
+        /// A map of MessagePack.
+        Msgpack = "msgpack",
+        /// A message of Protocol Buffers; the names of its fields are their numbers.
+        Protobuf = "protobuf",
+        /// A serialized Java object.
+        Java = "java",
+        /// `TTR;BODY`: the fields `ttr` and `body`.
+        Ttr = "ttr",
     }
 }
 
@@ -192,6 +177,7 @@ fn ttr(bytes: &Bytes) -> Result<Vec<(Bytes, Field)>, Junk> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use delaybridge_settings::words::Words as _;
 
     fn field(format: Format, record: &[u8], name: &str) -> Option<Field> {
         Record::read(format, &Bytes::copy_from_slice(record)).expect("a record").field(name)
@@ -267,7 +253,7 @@ mod tests {
             }
             bytes.truncate(random.usize(..=bytes.len()));
             let bytes = Bytes::from(bytes);
-            for (_, format) in Format::ALL {
+            for &(_, format) in Format::VALUES {
                 if let Ok(record) = Record::read(format, &bytes) {
                     let _ = (record.field("1"), record.field("id").and_then(|field| field.number()));
                 }

@@ -19,6 +19,7 @@ use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::store::{RedisReads, Store};
 use delaybridge_ledger::{Activity, Ledger, Score, Source, Use};
 use delaybridge_link::Side;
+use delaybridge_settings::words::Words as _;
 use delaybridge_testing::store::on_redis::OnRedis;
 use delaybridge_testing::store::servers::{Daemon, Servers};
 use delaybridge_testing::store::{A, Places, Rig, Served, moving, older, replica, request, seeds};
@@ -58,7 +59,7 @@ impl ZsetRig {
 
     /// A set of members in the unit of this seed, on emptied servers.
     async fn seeded(servers: &Servers, seed: u64) -> Self {
-        let (_, unit) = Unit::ALL[seed as usize % Unit::ALL.len()];
+        let (_, unit) = Unit::VALUES[seed as usize % Unit::VALUES.len()];
         ZsetRig::of(&servers.name("q"), unit, Naming::Hash, Body::Member, servers.emptied().await).await
     }
 
@@ -188,7 +189,7 @@ async fn what_a_replica_has_not_confirmed_is_not_delivered() {
 #[tokio::test]
 async fn a_large_head_is_found_by_its_score_in_every_unit() {
     let servers = Servers::one();
-    for (at, (word, unit)) in Unit::ALL.into_iter().enumerate() {
+    for (at, (word, unit)) in Unit::VALUES.iter().copied().enumerate() {
         let mut rig = ZsetRig::of(&format!("l{at}"), unit, Naming::Hash, Body::Member, servers.clone()).await;
         rig.offer(&vec![b'x'; 100_000].into(), rig.now_ms() + 5_000).await;
         rig.offer(&Bytes::from_static(b"small"), rig.now_ms()).await;

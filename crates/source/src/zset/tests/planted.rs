@@ -9,6 +9,7 @@ use super::*;
 use crate::zset::scripts::FRAGMENTS;
 use delaybridge_ledger::claims::Patch;
 use delaybridge_ledger::{Clock, Scripts};
+use delaybridge_settings::words::Words as _;
 use delaybridge_testing::store::walk::Walk;
 
 /// Seeds that each bug is tried on. The first that notices it ends the search.
@@ -49,7 +50,7 @@ async fn every_planted_bug_is_noticed() {
         let scripts: &'static Scripts = Box::leak(Box::new(scripts));
         let mut noticed = None;
         for seed in 0..SEEDS {
-            let (_, unit) = Unit::ALL[seed as usize % Unit::ALL.len()];
+            let (_, unit) = Unit::VALUES[seed as usize % Unit::VALUES.len()];
             let key = format!("bug{n}-{seed}");
             let mut rig = ZsetRig::of(&key, unit, Naming::Hash, Body::Member, servers.clone()).await;
             rig.source = Arc::new(ZsetSource { scripts, ..(*rig.source).clone() });

@@ -13,6 +13,7 @@ use delaybridge_ledger::claims::{
 };
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{Answer, Score, Source};
+use delaybridge_settings::words::Words as _;
 use delaybridge_testing::store::servers::Servers;
 use delaybridge_testing::store::{A, Mine, Rig, request, settle_one, takeover};
 
@@ -26,7 +27,7 @@ async fn whoever_takes_an_element_it_is_in_exactly_one_place() {
     };
     let servers = Servers::one();
     for seed in seeds {
-        let (_, unit) = Unit::ALL[seed as usize % Unit::ALL.len()];
+        let (_, unit) = Unit::VALUES[seed as usize % Unit::VALUES.len()];
         let mut rig = ZsetRig::of(&format!("q{seed}"), unit, Naming::Hash, Body::Member, servers.clone()).await;
         World::new(seed, unit).run(&mut rig, 40).await;
     }

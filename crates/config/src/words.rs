@@ -1,0 +1,34 @@
+//! Words of values that belong to crates below the settings.
+
+use delaybridge_core::route::{EventData, EventMode};
+use delaybridge_settings::words::words;
+use redisson_codecs::JavaTypes;
+
+words! {
+    /// Whether names of Java classes stay in decoded values.
+    pub(crate) list JavaTypeNames of JavaTypes { "keep" => JavaTypes::Keep, "strip" => JavaTypes::Strip }
+}
+
+words! {
+    /// Kinds of [`Envelope`](delaybridge_core::route::Envelope), which has the same words.
+    pub(crate) enum Envelopes {
+        /// The payload's bytes.
+        Raw = "raw",
+        /// The decoded value.
+        Decoded = "decoded",
+        /// An object.
+        Json = "json",
+        /// An event.
+        CloudEvents = "cloudevents",
+    }
+}
+
+words! {
+    /// The place of an event's attributes.
+    pub(crate) list EventModes of EventMode { "binary" => EventMode::Binary, "structured" => EventMode::Structured }
+}
+
+words! {
+    /// The kind of data of an event.
+    pub(crate) list EventBodies of EventData { "raw" => EventData::Raw, "decoded" => EventData::Decoded }
+}

@@ -1,0 +1,81 @@
+//! The words that a key takes, each beside its value.
+
+use super::keys::{Kind, Word};
+
+/// The words of a key and their values; `words!` makes one.
+pub trait Words {
+    /// The type of the values.
+    type Value: Copy + 'static;
+    /// The words, in the order of the reference, behind them those that are refused in this version.
+    const WORDS: &'static [Word];
+    /// The words of this version, each with its value.
+    const VALUES: &'static [(&'static str, Self::Value)];
+
+    /// The word for this value; empty if there is none.
+    fn text(value: Self::Value) -> &'static str
+    where
+        Self::Value: PartialEq,
+    {
+        Self::VALUES.iter().find(|(_, of)| *of == value).map_or("", |(text, _)| text)
+    }
+}
+
+/// One of these words.
+pub const fn word<T: Words>() -> Kind {
+    Kind::Word(T::WORDS)
+}
+
+/// At least one of these words.
+pub const fn words<T: Words>() -> Kind {
+    Kind::Words(T::WORDS)
+}
+
+/// Words and their values: an enumeration with a word for each variant, or a name for a list of words with values of
+/// another type. `later` adds words that are known and refused.
+#[macro_export]
+macro_rules! words {
+    ($(#[$of_all:meta])* $vis:vis enum $name:ident {
+        $($(#[$of_one:meta])* $variant:ident = $text:literal),* $(,)?
+    } $(later $($later:literal),+)?) => {
+        $(#[$of_all])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $vis enum $name {
+            $($(#[$of_one])* $variant),*
+        }
+
+        impl $name {
+            /// The word in the configuration.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $($name::$variant => $text),*
+                }
+            }
+        }
+
+        impl $crate::words::Serialize for $name {
+            fn serialize<S: $crate::words::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        $crate::words!(@list $name, $name, [$($text => $name::$variant),*], [$($($later),+)?]);
+    };
+    ($(#[$of_all:meta])* $vis:vis list $name:ident of $value:ty { $($text:expr => $of:expr),* $(,)? }) => {
+        $(#[$of_all])*
+        $vis enum $name {}
+
+        $crate::words!(@list $name, $value, [$($text => $of),*], []);
+    };
+    (@list $name:ident, $value:ty, [$($text:expr => $of:expr),*], [$($later:literal),*]) => {
+        impl $crate::words::Words for $name {
+            type Value = $value;
+            const WORDS: &'static [$crate::keys::Word] =
+                &[$($crate::keys::now($text),)* $($crate::keys::later($later)),*];
+            const VALUES: &'static [(&'static str, $value)] = &[$(($text, $of)),*];
+        }
+    };
+}
+
+pub use crate::words;
+#[doc(hidden)]
+pub use serde::{Serialize, Serializer};
