@@ -190,7 +190,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 /// The crates from the bottom up: each depends on lower lines only.
 const LAYERS: &[&[&str]] = &[
     // Nothing of the daemon, and nothing of each other: the kit must not read with what the producer writes with.
-    &["redisson-codecs", "delivery-status", "offers", "conformance"],
+    &["redisson-codecs", "delivery-status", "offers", "conformance", "settings-derive"],
     &["core"],
     &["settings"],
     &["link"],

@@ -7,9 +7,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::words::JavaTypeNames;
 use delaybridge_core::route::{Envelope, MessageSpec};
-use delaybridge_link::Durability;
 use delaybridge_model::*;
-use delaybridge_settings::shown;
 use delaybridge_settings::units::{show_duration, show_size};
 use delaybridge_settings::words::Words as _;
 use delaybridge_sink::SinkSpec;
@@ -29,17 +27,14 @@ fn shared(config: &Config) -> Value {
     let mut all = json!({
         "http": config.http_listen.map_or(json!("none"), |listen| http(listen, config.admin.as_ref())),
         "shutdown_timeout": show_duration(config.shutdown_timeout),
-        "reload": { "watch": config.watch_file },
-        "limits": {
-            "in_flight": config.limits.in_flight,
-            "in_flight_bytes": show_size(config.limits.in_flight_bytes),
-        },
+        "reload": config.reload,
+        "limits": config.limits,
         "redis": servers(&config.redis),
         "sinks": {},
         "queues": {},
     });
     if let (Some(otlp), Some(fields)) = (&config.tracing, all.as_object_mut()) {
-        fields.insert("tracing".to_owned(), json!({ "otlp": shown::fields(otlp) }));
+        fields.insert("tracing".to_owned(), json!({ "otlp": otlp }));
     }
     if let (Some(jobs), Some(fields)) = (&config.jobs, all.as_object_mut()) {
         let mut shown = jobs.shown();
@@ -62,11 +57,8 @@ fn servers(servers: &Servers) -> Map<String, Value> {
 
 fn http(listen: SocketAddr, admin: Option<&AdminSpec>) -> Value {
     let mut shown = json!({ "listen": listen.to_string() });
-    if let Some(AdminSpec { listen, token_file }) = admin {
-        shown["admin"] = json!({ "listen": listen.to_string() });
-        if let Some(file) = token_file {
-            shown["admin"]["token_file"] = json!(file.display().to_string());
-        }
+    if let Some(admin) = admin {
+        shown["admin"] = json!(admin);
     }
     shown
 }
@@ -138,7 +130,7 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         ("codec", Some(coding.as_str().into())),
         ("java_types", coding.codec.has_java_types().then(|| JavaTypeNames::text(coding.java_types).into())),
         ("max_decoded_size", coding.uses_max_decoded_size().then(|| show_size(coding.max_decoded_size as u64).into())),
-        ("durability", spec.durability.as_deref().map(durability)),
+        ("durability", spec.durability.as_deref().map(|need| json!(need))),
     ]);
     let rest = json!({
         "on_decode_error": spec.on_decode_error,
@@ -161,13 +153,7 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         },
         "on_unroutable": spec.unroutable.action,
         "to": spec.to.iter().map(route).collect::<Vec<_>>(),
-        "retry": {
-            "max_attempts": spec.retry.max_attempts,
-            "initial_interval": show_duration(spec.retry.initial_interval),
-            "max_interval": show_duration(spec.retry.max_interval),
-            "multiplier": spec.retry.multiplier,
-            "jitter": Jitter::text(spec.retry.full_jitter),
-        },
+        "retry": *spec.retry,
         "dead_letter": dead_letter(spec),
     });
     let order_key = match spec.order.as_deref() {
@@ -188,10 +174,6 @@ fn source(spec: &QueueSpec, named: bool) -> Value {
         fields.insert("redis".to_owned(), json!(&*spec.redis));
     }
     fields.into()
-}
-
-fn durability(need: &Durability) -> Value {
-    json!({ "replicas": need.replicas, "aof": need.aof, "timeout": show_duration(need.timeout) })
 }
 
 fn dead_letter(spec: &QueueSpec) -> Value {

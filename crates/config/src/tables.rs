@@ -7,10 +7,11 @@ use crate::words::{Envelopes, EventBodies, EventModes, JavaTypeNames};
 use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;
 use delaybridge_link::config::{durability, redis, sentinel};
-use delaybridge_model::{Jitter, Modes, OnDecodeError, OnExpired, OnUnroutable, Order};
+use delaybridge_model::keys::{admin, limits, reload, retry};
+use delaybridge_model::{Modes, OnDecodeError, OnExpired, OnUnroutable, Order};
 use delaybridge_settings::keys::{Kind, Table, tables};
 use delaybridge_settings::tls;
-use delaybridge_source::kinds;
+use delaybridge_source::kinds as source_kinds;
 use delaybridge_spans::config as spans;
 
 tables! {
@@ -42,24 +43,6 @@ tables! {
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
         LISTEN = key("listen", Kind::Address, "Address and port.").default("0.0.0.0:9464");
         ADMIN = key("admin", Kind::Section(&admin::TABLE), "A second listener for operators: the admin API and the web page. Disabled if omitted. See [admin.md](admin.md).");
-    }
-    mod admin at "http.admin", "The admin API under `/v1/`, and the web page `/`. With this section, `acl` also grants the rights that operators need." {
-        LISTEN = key("listen", Kind::Listen, "Address and port, or a Unix socket, which only the daemon's user and root may open. It has no TLS: do not expose an address to untrusted networks.").default("127.0.0.1:9465");
-        TOKEN_FILE = key("token_file", Kind::File, "File with one token per line: `NAME TOKEN` or `TOKEN`. A token may be replaced by its hash, `sha256:` and 64 hex digits. Changes apply within a second. Changes and payloads require a token. If omitted, both are limited to clients on the same machine.");
-    }
-    mod reload at "reload", "The whole file is checked first. If it is invalid, the previous configuration stays in effect. A reload refuses changes of settings that need a restart, and names them. See [operations.md](operations.md#reload)." {
-        WATCH = key("watch", Kind::Flag, "Also reload when the file changes, or a file that it names for a queue or a sink, such as a password or a certificate. Contents are compared every 2 seconds, so symbolic links of a Kubernetes ConfigMap are followed.").default("false");
-    }
-    mod limits at "limits", "Limits of the whole process. At a limit, no more elements are claimed; they stay in Redis." {
-        IN_FLIGHT = key("in_flight", count(1, 1_000_000), "Elements in flight.").default("20000");
-        IN_FLIGHT_BYTES = key("in_flight_bytes", Kind::Size, "Bytes of elements in flight of all queues: their bytes from Redis, their decoded values, and the copies in the Kafka and AMQP clients. A larger element is delivered alone.").default("64MiB");
-    }
-    mod retry at "retry.NAME", "Number and times of an element's attempts. The wait after attempt n is at most `initial_interval` times `multiplier` to the power of n-1, and never above `max_interval`. Failures during a complete outage of a sink do not count, so an outage causes no dead letters." {
-        MAX_ATTEMPTS = key("max_attempts", count(1, 1_000_000), "Counted attempts after which the element is a dead letter.").default("10");
-        INITIAL_INTERVAL = key("initial_interval", duration(1), "Longest wait after the first attempt.").default("500ms");
-        MAX_INTERVAL = key("max_interval", duration(1), "Longest wait before any attempt.").default("1m");
-        MULTIPLIER = key("multiplier", Kind::Factor { min: 1.0, max: 100.0 }, "Factor from one wait to the next.").default("2");
-        JITTER = key("jitter", word::<Jitter>(), "`full`: a random wait between 0 and the bound. `none`: the bound itself.").default("full");
     }
     mod class at "classes.NAME", "One class, by its full name (`com.example.Order`, `com.example.Order$Line`), with one of `fields`, `constants`, `like` and `abstract`." {
         FIELDS = key("fields", Kind::Scalars, "Names and types of the fields in the order of Kryo, which sorts them by name. Types are written as in Java, with full names: `long`, `java.util.List<com.example.Line>`, `byte[]`.");
@@ -99,7 +82,7 @@ tables! {
     }
     mod source at "queues.NAME.source", "Exactly one kind." {
         REDIS = key("redis", Kind::Text, "Name of the Redis that holds the queue. Required if there are several.");
-    } + kinds::KIND_KEYS
+    } + source_kinds::KIND_KEYS
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
@@ -164,22 +147,20 @@ fn of_redisson(class: &str) -> Option<&'static str> {
 
 /// Every table of the file, in the order of the reference.
 pub(super) fn all() -> Vec<&'static Table> {
-    let kinds = || sink_kinds::KINDS.iter().flat_map(|kind| kind.tables).copied();
-    let mut all = Vec::new();
-    for table in TABLES.iter().copied() {
-        all.push(table);
-        match table.path {
-            path if path == limits::TABLE.path => {
-                all.extend(spans::TABLES);
-                all.extend([&redis::TABLE, &sentinel::keys::TABLE, &tls::TABLE]);
-            }
-            path if path == jobs::TABLE.path => all.extend(job_queue::TABLES.iter().chain(api::TABLES)),
-            path if path == sinks::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
-            path if path == queue::TABLE.path => all.push(&durability::keys::TABLE),
-            path if path == source::TABLE.path => all.extend(kinds::tables()),
-            path if path == to::TABLE.path => all.extend(kinds().filter(|table| table.path.starts_with(path))),
-            _ => {}
-        }
-    }
+    let kinds = |under: &'static Table| {
+        let tables = sink_kinds::KINDS.iter().flat_map(|kind| kind.tables).copied();
+        tables.filter(|table| table.path.starts_with(under.path))
+    };
+    let mut all = vec![&top::TABLE, &jobs::TABLE];
+    all.extend(job_queue::TABLES.iter().chain(api::TABLES));
+    all.extend([&http::TABLE, &admin::TABLE, &reload::TABLE, &limits::TABLE]);
+    all.extend(spans::ALL);
+    all.extend([&redis::TABLE, &sentinel::keys::TABLE, &tls::TABLE, &retry::TABLE, &class::TABLE, &sinks::TABLE]);
+    all.extend(kinds(&sinks::TABLE));
+    all.extend([&queue::TABLE, &durability::keys::TABLE, &source::TABLE]);
+    all.extend(source_kinds::tables());
+    all.push(&to::TABLE);
+    all.extend(kinds(&to::TABLE));
+    all.extend([&cloud_events::TABLE, &dead_letter::TABLE, &dead_stream::TABLE]);
     all
 }

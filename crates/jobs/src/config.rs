@@ -1,27 +1,15 @@
 //! The configuration keys under `jobs:`.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value};
 
 use super::name::Topic;
-use super::settings::{JobSettings, MAX_TTR, TopicSettings};
-use delaybridge_settings::keys::{Group, Key, Kind, count_or, key, tables};
+use super::settings::{JobSettings, MAX_TTR, TopicSettings, topic};
+use delaybridge_settings::Settings;
+use delaybridge_settings::keys::{Group, Key, Kind, Table, count_or, key};
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::shown;
 
-tables! {
-    mod topic at "jobs.topics.NAME", "One topic; `jobs.defaults` has the same keys. A job may have its own `ttr`, `tries` and `ttl`." {
-        TTR = key("ttr", duration(1), "Time to run: time after which an unfinished job returns from its consumer, at most 7 days.").default("1m");
-        TRIES = key("tries", count(1, 1_000_000), "Maximum number of deliveries of a job. A job whose last try fails is dead.").default("10");
-        TTL = key("ttl", Kind::DurationOrNone, "Time to live: time after which an unfinished job is dropped and counted.").default("none");
-        MAX_JOBS = key("max_jobs", count_or("none", 1, u64::MAX), "Maximum number of jobs that wait, are reserved, or are being delivered by a queue. Further jobs are refused.").default("none");
-        MAX_BODY = key("max_body", Kind::Size, "Maximum size of a body. Larger bodies are refused.").default("1MiB");
-        DEAD_MAX_LEN = key("dead_max_len", count_or("none", 1, u64::MAX), "Maximum number of dead jobs. The oldest are removed and counted.").default("none");
-        DEAD_TTL = key("dead_ttl", Kind::DurationOrNone, "Retention of a dead job.").default("none");
-        REMEMBER = key("remember", Kind::DurationOrNone, "Time for which an id that the client chose is remembered after its job has finished. Adding a job with this id has no effect.").default("10m");
-    }
-}
+/// Every table of topics.
+pub static TABLES: &[&Table] = &[&topic::TABLE];
 
 /// The keys under `jobs:` about topics.
 pub const KEYS: &[Group] = &[Group { of: None, keys: &[DEFAULTS, TOPICS, MAX_TOPICS] }];
@@ -68,27 +56,11 @@ pub fn read(section: &Section<'_>) -> JobSettings {
 }
 
 fn topic(section: &Section<'_>, base: &TopicSettings) -> TopicSettings {
-    let ttr = if section.has(&topic::TTR) { section.duration(&topic::TTR) } else { base.ttr };
-    if ttr > MAX_TTR {
+    let settings = TopicSettings::over(section, base);
+    if settings.ttr > MAX_TTR {
         let help = "a consumer that needs longer says so from time to time, with `touch`";
         section.cx.report.problem(&section.spot(&topic::TTR), "the time to run is above 7 days", help);
     }
-    let settings = TopicSettings {
-        ttr,
-        tries: match section.has(&topic::TRIES) {
-            true => section.count(&topic::TRIES).and_then(|tries| u32::try_from(tries).ok()).unwrap_or(1),
-            false => base.tries,
-        },
-        ttl: or_base(section, &topic::TTL, base.ttl),
-        max_jobs: if section.has(&topic::MAX_JOBS) { section.count(&topic::MAX_JOBS) } else { base.max_jobs },
-        max_body: if section.has(&topic::MAX_BODY) { section.size(&topic::MAX_BODY) } else { base.max_body },
-        dead_max_len: match section.has(&topic::DEAD_MAX_LEN) {
-            true => section.count(&topic::DEAD_MAX_LEN),
-            false => base.dead_max_len,
-        },
-        dead_ttl: or_base(section, &topic::DEAD_TTL, base.dead_ttl),
-        remember: or_base(section, &topic::REMEMBER, base.remember),
-    };
     if settings.max_body > LARGEST_BODY {
         let help = "Redis answers no other client while it moves a large value; keep large bodies elsewhere, and their place in the job";
         section.cx.report.problem(&section.spot(&topic::MAX_BODY), "bodies may have 64MiB at most", help);
@@ -99,16 +71,12 @@ fn topic(section: &Section<'_>, base: &TopicSettings) -> TopicSettings {
 /// The largest value of `max_body`, in bytes.
 pub(super) const LARGEST_BODY: u64 = 64 << 20;
 
-fn or_base(section: &Section<'_>, key: &Key, base: Option<Duration>) -> Option<Duration> {
-    if section.has(key) { section.duration_or_none(key) } else { base }
-}
-
 impl JobSettings {
     /// The effective settings, in the shape and the units of the YAML.
     pub fn shown(&self) -> Map<String, Value> {
-        let topics = self.topics.iter().map(|(name, settings)| (name.to_string(), shown::fields(settings).into()));
+        let topics = self.topics.iter().map(|(name, settings)| (name.to_string(), settings.shown().into()));
         Map::from_iter([
-            ("defaults".to_owned(), shown::fields(&self.defaults).into()),
+            ("defaults".to_owned(), self.defaults.shown().into()),
             ("topics".to_owned(), topics.collect::<Map<_, Value>>().into()),
             ("max_topics".to_owned(), self.max_topics.map_or("none".into(), Value::from)),
         ])

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::error::JobError;
 use super::name::Topic;
-use delaybridge_settings::shown;
+use delaybridge_settings::{Settings, defaults};
 
 /// Maximum time to run.
 pub const MAX_TTR: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -16,46 +14,40 @@ pub const MAX_DELAY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Maximum number of tries.
 pub const MAX_TRIES: u32 = 1_000_000;
 
-/// The settings of one topic.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// One topic; `jobs.defaults` has the same keys. A job may have its own `ttr`, `tries` and `ttl`.
+#[derive(Debug, Clone, PartialEq, Eq, Settings)]
+#[settings(topic, at = "jobs.topics.NAME", based)]
 pub struct TopicSettings {
-    /// The time to run: how long a consumer may have a job before it comes back.
-    #[serde(serialize_with = "shown::duration")]
+    /// Time to run: time after which an unfinished job returns from its consumer, at most 7 days.
+    #[key(duration(1), default = "1m")]
     pub ttr: Duration,
-    /// The number of times that a job is handed out before it is dead.
+    /// Maximum number of deliveries of a job. A job whose last try fails is dead.
+    #[key(count(1, 1_000_000), default = "10")]
     pub tries: u32,
-    /// The time after its addition at which an unfinished job is dropped; `None` is never.
-    #[serde(serialize_with = "shown::duration_or_none")]
+    /// Time to live: time after which an unfinished job is dropped and counted.
+    #[key(Kind::DurationOrNone, default = "none")]
     pub ttl: Option<Duration>,
-    /// Maximum number of jobs that are not dead; `None` is no limit.
-    #[serde(serialize_with = "shown::or_none")]
+    /// Maximum number of jobs that wait, are reserved, or are being delivered by a queue. Further jobs are refused.
+    #[key(count_or("none", 1, u64::MAX), default = "none")]
     pub max_jobs: Option<u64>,
-    /// Maximum size of a body, in bytes.
-    #[serde(serialize_with = "shown::size")]
+    /// Maximum size of a body. Larger bodies are refused.
+    #[key(Kind::Size, default = "1MiB")]
     pub max_body: u64,
-    /// Maximum number of dead jobs, the oldest of which are removed first; `None` is no limit.
-    #[serde(serialize_with = "shown::or_none")]
+    /// Maximum number of dead jobs. The oldest are removed and counted.
+    #[key(count_or("none", 1, u64::MAX), default = "none")]
     pub dead_max_len: Option<u64>,
-    /// The time for which a dead job is kept; `None` is for ever.
-    #[serde(serialize_with = "shown::duration_or_none")]
+    /// Retention of a dead job.
+    #[key(Kind::DurationOrNone, default = "none")]
     pub dead_ttl: Option<Duration>,
-    /// The time for which the client's id of a finished job is remembered; `None` is not at all.
-    #[serde(serialize_with = "shown::duration_or_none")]
+    /// Time for which an id that the client chose is remembered after its job has finished. Adding a job with this id
+    /// has no effect.
+    #[key(Kind::DurationOrNone, default = "10m")]
     pub remember: Option<Duration>,
 }
 
 impl Default for TopicSettings {
     fn default() -> Self {
-        TopicSettings {
-            ttr: Duration::from_secs(60),
-            tries: 10,
-            ttl: None,
-            max_jobs: None,
-            max_body: 1 << 20,
-            dead_max_len: None,
-            dead_ttl: None,
-            remember: Some(Duration::from_secs(600)),
-        }
+        defaults()
     }
 }
 

@@ -14,6 +14,7 @@ use redis::FromRedisValue;
 use tokio::sync::{mpsc, oneshot};
 
 use super::LinkOptions;
+pub use super::config::durability::Durability;
 use super::conn::Conn;
 use super::error::{LinkError, NoAnswer};
 use super::topology::{Place, Redis};
@@ -22,17 +23,6 @@ use super::topology::{Place, Redis};
 const CALLERS: usize = 1024;
 /// Time for which a caller waits for a connection.
 const CONNECT: Duration = Duration::from_millis(500);
-
-/// The requirements for a durable write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Durability {
-    /// Number of replicas that must have it.
-    pub replicas: u32,
-    /// Whether it must be in the append-only file of the master, and of these replicas, as `fsync` guarantees.
-    pub aof: bool,
-    /// The time limit.
-    pub timeout: Duration,
-}
 
 /// The result of a write that did not become durable within the time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use super::queue::QueueSpec;
 use super::servers::{ONLY, Servers};
 use delaybridge_jobs::JobSettings;
 use delaybridge_link::RedisTarget;
+use delaybridge_settings::Settings;
 use delaybridge_sink::SinkSpec;
 use delaybridge_spans::OtlpSpec;
 
@@ -23,8 +24,8 @@ pub struct Config {
     pub admin: Option<AdminSpec>,
     /// The longest duration of the ordered drain after SIGTERM.
     pub shutdown_timeout: Duration,
-    /// Whether a change of the file asks for a reload.
-    pub watch_file: bool,
+    /// What makes it read the file again.
+    pub reload: Reload,
     /// Limits of the whole process.
     pub limits: ProcessLimits,
     /// The collector of traces, if elements are traced.
@@ -45,13 +46,29 @@ pub struct Config {
     pub queues: Vec<Arc<QueueSpec>>,
 }
 
-/// Limits of all queues together.
-#[derive(Debug, Clone, Copy)]
+/// Limits of the whole process. At a limit, no more elements are claimed; they stay in Redis.
+#[derive(Debug, Clone, Copy, Settings)]
+#[settings(limits, at = "limits")]
 pub struct ProcessLimits {
     /// Elements in flight.
+    #[key(count(1, 1_000_000), default = "20000")]
     pub in_flight: u32,
-    /// Bytes of elements in flight.
+    /// Bytes of elements in flight of all queues: their bytes from Redis, their decoded values, and the copies in the
+    /// Kafka and AMQP clients. A larger element is delivered alone.
+    #[key(Kind::Size, default = "64MiB")]
     pub in_flight_bytes: u64,
+}
+
+/// The whole file is checked first. If it is invalid, the previous configuration
+/// stays in effect. A reload refuses changes of settings that need a restart, and names them. See
+/// [operations.md](operations.md#reload).
+#[derive(Debug, Clone, Copy, Settings)]
+#[settings(reload, at = "reload")]
+pub struct Reload {
+    /// Also reload when the file changes, or a file that it names for a queue or a sink, such as a password or a
+    /// certificate. Contents are compared every 2 seconds, so symbolic links of a Kubernetes ConfigMap are followed.
+    #[key(Kind::Flag, default = "false")]
+    pub watch: bool,
 }
 
 impl Config {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use delaybridge_settings::Settings;
 use delaybridge_settings::words::words;
 
 words! {
@@ -57,17 +58,25 @@ words! {
     pub list Jitter of bool { "full" => true, "none" => false }
 }
 
-/// A named retry policy.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Number and times of an element's attempts. The wait after attempt n is at most `initial_interval` times `multiplier`
+/// to the power of n-1, and never above `max_interval`. Failures during a complete outage of a sink do not count, so an
+/// outage causes no dead letters.
+#[derive(Debug, Clone, Copy, PartialEq, Settings)]
+#[settings(retry, at = "retry.NAME")]
 pub struct RetryPolicy {
-    /// Counted attempts after which the element is dead.
+    /// Counted attempts after which the element is a dead letter.
+    #[key(count(1, 1_000_000), default = "10")]
     pub max_attempts: u32,
-    /// Upper bound of the first wait.
+    /// Longest wait after the first attempt.
+    #[key(duration(1), default = "500ms")]
     pub initial_interval: Duration,
-    /// Upper bound of any wait.
+    /// Longest wait before any attempt.
+    #[key(duration(1), default = "1m")]
     pub max_interval: Duration,
-    /// Growth of the upper bound from one attempt to the next, at least 1.
+    /// Factor from one wait to the next.
+    #[key(Kind::Factor { min: 1.0, max: 100.0 }, default = "2")]
     pub multiplier: f64,
-    /// Whether waits are drawn from `0..=bound` (full) or are the bound itself (none).
+    /// `full`: a random wait between 0 and the bound. `none`: the bound itself.
+    #[key(words = Jitter, default = "full", name = "jitter")]
     pub full_jitter: bool,
 }

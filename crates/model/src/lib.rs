@@ -1,7 +1,7 @@
 //! The model of a configuration: the queues, routes, limits and listeners that a daemon runs on.
 //!
 //! Built by `config::load` of the daemon: every value has been checked, every default filled in, every template
-//! compiled. Nothing here knows the file, its keys, or how they are read.
+//! compiled. What is plain has its keys beside its fields; nothing here knows the file.
 
 mod daemon;
 mod failures;
@@ -12,7 +12,7 @@ mod queue;
 mod route;
 mod servers;
 
-pub use self::daemon::{Config, ProcessLimits};
+pub use self::daemon::{Config, ProcessLimits, Reload};
 pub use self::failures::{Jitter, OnDecodeError, OnExpired, OnUnroutable, RetryPolicy, Unroutable};
 pub use self::listeners::{AdminSpec, ApiSpec, Face, RequestRate};
 pub use self::parts::{Difference, Parts};
@@ -20,3 +20,10 @@ pub use self::preview::Misfit;
 pub use self::queue::{MaxInFlight, Mode, Modes, Order, Ordered, QueueSpec};
 pub use self::route::{RouteSpec, Routed};
 pub use self::servers::{ONLY, Servers};
+
+/// The keys of these structs, a module for each table.
+pub mod keys {
+    pub use super::daemon::{limits, reload};
+    pub use super::failures::retry;
+    pub use super::listeners::admin;
+}

@@ -5,14 +5,21 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use delaybridge_settings::Listen;
+use delaybridge_settings::{Listen, Settings};
 
-/// The listener of the operators' API and page.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The admin API under `/v1/`, and the web page `/`. With this section, `acl` also grants the rights that operators
+/// need.
+#[derive(Debug, Clone, PartialEq, Eq, Settings)]
+#[settings(admin, at = "http.admin")]
 pub struct AdminSpec {
-    /// Address or socket.
+    /// Address and port, or a Unix socket, which only the daemon's user and root may open. It has no TLS: do not expose
+    /// an address to untrusted networks.
+    #[key(Kind::Listen, default = "127.0.0.1:9465")]
     pub listen: Listen,
-    /// The file with tokens.
+    /// File with one token per line: `NAME TOKEN` or `TOKEN`. A token may be replaced by its hash, `sha256:` and 64 hex
+    /// digits. Changes apply within a second. Changes and payloads require a token. If omitted, both are limited to
+    /// clients on the same machine.
+    #[key(Kind::File)]
     pub token_file: Option<PathBuf>,
 }
 

@@ -6,6 +6,7 @@
 //! - [`node`] is the YAML with the places of its values; [`problem`] collects all problems of a file.
 //! - [`keys`] has the types of a table of keys: `tables!` makes one, and the reference and the schema are made of it.
 //! - [`words`](mod@words) has the words of a key beside their values: `words!` makes them.
+//! - [`Settings`] is a struct of the model whose fields are keys; its derive makes table, reading and showing of it.
 //! - [`reader`] reads the values of a table; [`units`] and [`url`] parse them; [`shown`] prints them with their defaults.
 
 pub mod keys;
@@ -14,6 +15,7 @@ pub mod node;
 pub mod problem;
 pub mod reader;
 pub mod secrets;
+mod setting;
 pub mod shown;
 pub mod tls;
 pub mod units;
@@ -22,6 +24,8 @@ pub mod words;
 
 mod expand;
 
+pub use delaybridge_settings_derive::Settings;
 pub use listen::Listen;
 pub use secrets::Secret;
+pub use setting::{Setting, Settings, defaults};
 pub use tls::TlsFiles;

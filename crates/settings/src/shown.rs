@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+pub use serde_json::{Map, Value};
 
 use super::units::{show_duration, show_size};
 

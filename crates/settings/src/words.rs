@@ -58,6 +58,20 @@ macro_rules! words {
             }
         }
 
+        impl $crate::Setting for $name {
+            fn read(section: &$crate::reader::Section<'_>, key: &$crate::keys::Key) -> Option<$name> {
+                section.one_of::<$name>(key)
+            }
+
+            fn take(section: &$crate::reader::Section<'_>, key: &$crate::keys::Key) -> $name {
+                section.one_of::<$name>(key).unwrap_or(<$name as $crate::words::Words>::VALUES[0].1)
+            }
+
+            fn show(&self, _key: &$crate::keys::Key) -> Option<$crate::shown::Value> {
+                Some(self.as_str().into())
+            }
+        }
+
         $crate::words!(@list $name, $name, [$($text => $name::$variant),*], [$($($later),+)?]);
     };
     ($(#[$of_all:meta])* $vis:vis list $name:ident of $value:ty { $($text:expr => $of:expr),* $(,)? }) => {

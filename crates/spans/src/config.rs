@@ -2,45 +2,46 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
-use delaybridge_settings::keys::tables;
+use delaybridge_settings::keys::{Table, tables};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::words::words;
-use delaybridge_settings::{shown, url};
+use delaybridge_settings::{Settings, url};
 
 tables! {
     mod tracing at "tracing", "Traces of elements for an OpenTelemetry collector. See [tracing.md](tracing.md)." {
         OTLP = key("otlp", Kind::Section(&otlp::TABLE), "The collector.").required();
     }
-    mod otlp at "tracing.otlp", "A collector that takes OTLP." {
-        ENDPOINT = key("endpoint", Kind::Text, "`http://host:port` of the collector. TLS is not supported: run the collector beside the daemon.").required();
-        PROTOCOL = key("protocol", word::<Wanted>(), "`grpc`: OTLP/gRPC, usually at port 4317. `http`: OTLP/HTTP with protobuf, usually at port 4318. `auto`: `http` at port 4318 or if the endpoint has a path, else `grpc`.").default("auto");
-        SAMPLE = key("sample", Kind::Factor { min: 0.0, max: 1.0 }, "Fraction of elements that are traced. An element whose `traceparent` header comes from its payload follows its producer's decision.").default("0.01");
-        TIMEOUT = key("timeout", duration(1), "Longest duration of one request to the collector.").default("10s");
-    }
 }
 
-/// The settings of a collector.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// Both tables, in the order of the reference.
+pub static ALL: &[&Table] = &[&tracing::TABLE, &otlp::TABLE];
+
+/// A collector that takes OTLP.
+#[derive(Debug, Clone, PartialEq, Settings)]
+#[settings(otlp, at = "tracing.otlp")]
 pub struct OtlpSpec {
-    /// The endpoint as it was configured.
+    /// `http://host:port` of the collector. TLS is not supported: run the collector beside the daemon.
+    #[key(Kind::Text, required)]
     pub endpoint: String,
     /// The host of the endpoint.
-    #[serde(skip)]
+    #[settings(later = String::new())]
     pub host: String,
     /// The port of the endpoint.
-    #[serde(skip)]
+    #[settings(later = 0)]
     pub port: u16,
     /// The path of requests.
-    #[serde(skip)]
+    #[settings(later = String::new())]
     pub path: String,
-    /// The protocol of requests.
+    /// `grpc`: OTLP/gRPC, usually at port 4317. `http`: OTLP/HTTP with protobuf, usually at port 4318. `auto`: `http`
+    /// at port 4318 or if the endpoint has a path, else `grpc`.
+    #[key(word::<Wanted>(), default = "auto", later = Protocol::Grpc)]
     pub protocol: Protocol,
-    /// The sampled fraction of elements, `0.0..=1.0`.
+    /// Fraction of elements that are traced. An element whose `traceparent` header comes from its payload follows its
+    /// producer's decision.
+    #[key(Kind::Factor { min: 0.0, max: 1.0 }, default = "0.01")]
     pub sample: f64,
-    /// The time-out of a request.
-    #[serde(serialize_with = "shown::duration")]
+    /// Longest duration of one request to the collector.
+    #[key(duration(1), default = "10s")]
     pub timeout: Duration,
 }
 
@@ -67,10 +68,12 @@ words! {
 pub fn read(section: &Section<'_>) -> Option<OtlpSpec> {
     let section = section.section(&tracing::OTLP);
     let protocol = section.one_of::<Wanted>(&otlp::PROTOCOL);
-    let (sample, timeout) = (section.factor(&otlp::SAMPLE), section.duration(&otlp::TIMEOUT));
-    let endpoint = section.text(&otlp::ENDPOINT)?;
-    let report = |message: &str, help: &str| section.cx.report.problem(&endpoint.spot, message, help);
-    let Some(rest) = endpoint.value.strip_prefix("http://") else {
+    let spec = OtlpSpec::of(&section);
+    // Without one, that was reported.
+    let endpoint = Some(&spec.endpoint).filter(|endpoint| !endpoint.is_empty())?;
+    let spot = section.spot(&otlp::ENDPOINT);
+    let report = |message: &str, help: &str| section.cx.report.problem(&spot, message, help);
+    let Some(rest) = endpoint.strip_prefix("http://") else {
         report("the endpoint does not begin with `http://`", "write `http://collector:4317`, a collector without TLS");
         return None;
     };
@@ -98,6 +101,5 @@ pub fn read(section: &Section<'_>) -> Option<OtlpSpec> {
         (Protocol::Http, "") => "/v1/traces".to_owned(),
         (Protocol::Http, path) => format!("/{path}"),
     };
-    let endpoint = endpoint.value.clone();
-    Some(OtlpSpec { endpoint, host, port, path, protocol, sample, timeout })
+    Some(OtlpSpec { host, port, path, protocol, ..spec })
 }

@@ -49,7 +49,7 @@ impl Reloads {
     /// that it has begun to retire.
     pub(super) async fn run(self, requests: mpsc::Receiver<ReloadRequest>) {
         let process = self.process.clone();
-        let watching = self.handle.running().watch_file;
+        let watching = self.handle.running().reload.watch;
         let watch = watch::run(self.file.path.clone(), self.handle.clone(), watching);
         // Biased: shutdown takes priority.
         tokio::select! {

@@ -13,10 +13,11 @@ mod sink;
 
 use std::sync::Arc;
 
-use super::tables::{http, jobs, limits, reload, top};
+use super::tables::{http, jobs, top};
 use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;
-use delaybridge_model::{Config, Mode, ONLY, ProcessLimits, Servers};
+use delaybridge_model::{Config, Mode, ONLY, ProcessLimits, Reload, Servers};
+use delaybridge_settings::Settings;
 use delaybridge_settings::node::{Node, Value};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::{Context, Section};
@@ -35,15 +36,12 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         true => (None, None),
         false => {
             let section = top.section(&top::HTTP);
-            (
-                section.address(&http::LISTEN),
-                section.opt_section(&http::ADMIN).and_then(|section| admin::read(&section)),
-            )
+            (section.address(&http::LISTEN), section.opt_section(&http::ADMIN).map(|section| admin::read(&section)))
         }
     };
     let shutdown_timeout = top.duration(&top::SHUTDOWN_TIMEOUT);
-    let watch_file = top.section(&top::RELOAD).flag(&reload::WATCH).unwrap_or(false);
-    let limits = limits(&top.section(&top::LIMITS));
+    let reload = Reload::of(&top.section(&top::RELOAD));
+    let limits = ProcessLimits::of(&top.section(&top::LIMITS));
     let tracing = top.opt_section(&top::TRACING).and_then(|section| spans::read(&section));
     let redis = Servers::of(delaybridge_link::config::all(&top, &top::REDIS, ONLY));
     let policies = retry::policies(&top);
@@ -99,7 +97,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         http_listen,
         admin,
         shutdown_timeout,
-        watch_file,
+        reload,
         limits,
         tracing,
         redis: redis?,
@@ -131,11 +129,4 @@ fn jobs_redis(section: &Section<'_>, servers: Option<&Servers>) -> Option<Arc<st
         None => {}
     }
     names.into_iter().next()
-}
-
-fn limits(section: &Section<'_>) -> ProcessLimits {
-    ProcessLimits {
-        in_flight: section.count(&limits::IN_FLIGHT).and_then(|count| u32::try_from(count).ok()).unwrap_or(u32::MAX),
-        in_flight_bytes: section.size(&limits::IN_FLIGHT_BYTES),
-    }
 }

@@ -18,6 +18,7 @@ use delaybridge_model::{
     MaxInFlight, Mode, Modes, ONLY, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec,
     Unroutable,
 };
+use delaybridge_settings::defaults;
 use delaybridge_settings::keys::{Key, nearest};
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::{Scalar, Section, clip};
@@ -222,14 +223,7 @@ fn retry(section: &Section<'_>, policies: &[PolicyDraft<'_>]) -> (String, Arc<Re
         find("default")
     });
     // `default` is always among the policies.
-    let builtin = || RetryPolicy {
-        max_attempts: 1,
-        initial_interval: std::time::Duration::ZERO,
-        max_interval: std::time::Duration::ZERO,
-        multiplier: 1.0,
-        full_jitter: true,
-    };
-    (written, policy.unwrap_or_else(|| builtin().into()))
+    (written, policy.unwrap_or_else(|| Arc::new(defaults())))
 }
 
 /// Reads the mode, and reports keys that contradict it.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::tables::{retry, top};
-use delaybridge_model::{Jitter, RetryPolicy};
+use crate::tables::top;
+use delaybridge_model::RetryPolicy;
+use delaybridge_model::keys::retry;
+use delaybridge_settings::Settings;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::show_duration;
@@ -33,18 +35,11 @@ pub(super) fn policies<'a>(top: &Section<'a>) -> Vec<PolicyDraft<'a>> {
 }
 
 fn policy(section: &Section<'_>) -> RetryPolicy {
-    let initial_interval = section.duration(&retry::INITIAL_INTERVAL);
-    let max_interval = section.duration(&retry::MAX_INTERVAL);
-    if initial_interval > max_interval {
-        let (initial, max) = (show_duration(initial_interval), show_duration(max_interval));
+    let policy = RetryPolicy::of(section);
+    if policy.initial_interval > policy.max_interval {
+        let (initial, max) = (show_duration(policy.initial_interval), show_duration(policy.max_interval));
         let message = format!("initial_interval ({initial}) is longer than max_interval ({max})");
         section.cx.report.problem(&section.spot(&retry::INITIAL_INTERVAL), message, "raise `max_interval`");
     }
-    RetryPolicy {
-        max_attempts: section.count(&retry::MAX_ATTEMPTS).and_then(|count| u32::try_from(count).ok()).unwrap_or(1),
-        initial_interval,
-        max_interval,
-        multiplier: section.factor(&retry::MULTIPLIER),
-        full_jitter: section.one_of::<Jitter>(&retry::JITTER).unwrap_or(true),
-    }
+    policy
 }
