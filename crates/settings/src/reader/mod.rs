@@ -284,7 +284,7 @@ impl<'a> Section<'a> {
 }
 
 /// In tests, fails if the code never asks for a key of the table: the key would be accepted and ignored.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl Drop for Section<'_> {
     fn drop(&mut self) {
         let asked = self.asked.borrow();
