@@ -221,7 +221,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             #[allow(unused_imports, reason = "not every table needs every helper, or the file around")]
             use {super::*, ::delaybridge_settings::{keys::*, words::{word, words}}};
             #(#constants)*
-            pub static TABLE: Table = Table { path: #path, help: #help, own: &[#(#own),*], offered: #offered };
+            pub const OWN: &[Key] = &[#(#own),*];
+            pub static TABLE: Table = Table { path: #path, help: #help, own: OWN, offered: #offered };
         }
 
         const _: () = {
@@ -249,21 +250,21 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
             impl Setting for #name {
                 fn read(section: &Section<'_>, key: &Key) -> Option<#name> {
-                    section.opt_section(key).map(|section| #name::of(&section))
+                    section.opt_section(key).map(|section| <#name as Settings>::of(&section))
                 }
 
                 fn take(section: &Section<'_>, key: &Key) -> #name {
-                    #name::of(&section.section(key))
+                    <#name as Settings>::of(&section.section(key))
                 }
 
                 fn show(&self, _key: &Key) -> Option<Value> {
-                    Some(self.shown().into())
+                    Some(Settings::shown(self).into())
                 }
             }
 
             impl Serialize for #name {
                 fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                    self.shown().serialize(serializer)
+                    Settings::shown(self).serialize(serializer)
                 }
             }
         };

@@ -150,6 +150,8 @@ setting! {
     }, |time, _| show_duration(*time).into();
     String: |section, key| section.text(key).map(|text| text.value), |text, _| text.as_str().into();
     Box<str>: |section, key| section.text(key).map(|text| text.value.into()), |text, _| (**text).into();
+    Vec<String>: |section, key| Some(section.texts(key).into_iter().map(|text| text.value).collect()),
+        |texts, _| texts.as_slice().into();
     PathBuf: |section, key| section.file(key).map(|(path, _)| path), |path, _| path.display().to_string().into();
     TlsFiles: |section, key| section.opt_section(key).map(|section| tls::files(&section)),
         |files, _| shown::fields(files).into();

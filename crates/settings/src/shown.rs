@@ -17,6 +17,11 @@ pub fn fields(settings: &impl Serialize) -> Map<String, Value> {
     }
 }
 
+/// A value with a form of its own.
+pub fn value(value: &impl Serialize) -> Option<Value> {
+    serde_json::to_value(value).ok()
+}
+
 /// `30s`.
 pub fn duration<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&show_duration(*duration))

@@ -64,7 +64,8 @@ macro_rules! words {
             }
 
             fn take(section: &$crate::reader::Section<'_>, key: &$crate::keys::Key) -> $name {
-                section.one_of::<$name>(key).unwrap_or(<$name as $crate::words::Words>::VALUES[0].1)
+                const ALL: &[$name] = &[$($name::$variant),*];
+                section.one_of::<$name>(key).unwrap_or(ALL[ALL.len() - 1])
             }
 
             fn show(&self, _key: &$crate::keys::Key) -> Option<$crate::shown::Value> {

@@ -13,7 +13,7 @@ mod secrets;
 mod target;
 mod url;
 
-pub use config::{HttpProbe, HttpSpec, Method};
+pub use config::{HttpProbe, HttpSpec, Method, Signature};
 pub use target::{HttpDestination, HttpTarget};
 pub use url::HttpOrigin;
 

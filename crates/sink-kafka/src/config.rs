@@ -5,76 +5,83 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::target::{self, KafkaKeys};
 use super::{NAME, properties};
 use delaybridge_link::Redis;
-use delaybridge_settings::keys::{Key, tables};
+use delaybridge_settings::keys::{Key, Kind, Table, key};
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::{show_duration, show_size};
 use delaybridge_settings::url::host_and_port;
 use delaybridge_settings::words::words;
-use delaybridge_settings::{Secret, TlsFiles, secrets, shown, tls};
+use delaybridge_settings::{Secret, Settings, TlsFiles, secrets, tls};
 use delaybridge_sink::kind::{self, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
 
-tables! {
-    mod sink_kafka at "sinks.NAME.kafka", "A Kafka cluster. Delivery is idempotent and waits for all in-sync replicas (`acks=all`); the partition is the one that a Java producer would choose for the key. `topic` and `key` are set here for all queues, or under `to:`, which takes precedence. A record has the payload as its value and the headers `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's." {
-        BROKERS = key("brokers", Kind::Texts, "`host:port` of some brokers, default port 9092. The client learns the rest of the cluster from them. One text may contain several, separated by commas, for example from a variable.").required();
-        CLIENT_ID = key("client_id", Kind::Text, "Name of the producer at the brokers.").default("delaybridge");
-        TLS = key("tls", Kind::Section(&sink_tls::TABLE), "Encrypted connections. `tls: {}` verifies the brokers' certificates with the system's authorities.");
-        SASL = key("sasl", Kind::Section(&sasl::TABLE), "Login.");
-        COMPRESSION = key("compression", word::<KafkaCompression>(), "Compression of batches.").default("none");
-        LINGER = key("linger", duration(0), "Time for which a record waits for others in its batch. Larger batches use less CPU: with many elements due at once, `20ms` gave 10 % more elements a second with 20 % less CPU than `1ms`, and up to 20 ms more lateness.").default("1ms");
-        BATCH_SIZE = key("batch_size", Kind::Size, "Largest batch before compression. By default, brokers accept 1 MiB including overhead.").default("1MB");
-        MAX_MESSAGE_SIZE = key("max_message_size", Kind::Size, "Largest record before compression. A larger record becomes a dead letter. It must not exceed `max.message.bytes` of the topics.").default("1MB");
-        TIMEOUT = key("timeout", Kind::DurationOrAuto { min_ms: 1_000 }, "Longest duration of one delivery. `delivery.timeout.ms` is derived from it and is slightly shorter, so that librdkafka reports first. `auto` is half of the shortest lease of the sink's queues, at most 30s. Below 1s the lease is refused as too short for Kafka.").default("auto");
-        MAX_RATE = kind::MAX_RATE;
-        PROPERTIES = key("properties", Kind::Scalars, "Further settings, by their names in librdkafka. Settings that weaken delivery, settings with a separate key here, and settings unknown to librdkafka are refused with the reason.");
-    } + target::ON_SINK
-    mod sink_tls at "sinks.NAME.kafka.tls", "Certificates, as in `redis.tls`." {
-        VERIFY_HOSTNAME = key("verify_hostname", Kind::Flag, "Whether a broker's certificate must match its host name. With `false`, any certificate of the authority can impersonate a broker.").default("true");
-    } + tls::KEYS
-    mod sasl at "sinks.NAME.kafka.sasl", "A login to Kafka. One of `password` and `password_file` is required." {
-        MECHANISM = key("mechanism", word::<SaslMechanism>(), "Mechanism of the login.").required();
-        USERNAME = key("username", Kind::Text, "User.").required();
-        PASSWORD = secrets::PASSWORD;
-        PASSWORD_FILE = secrets::PASSWORD_FILE;
-    }
+/// Every table, in the order of the reference.
+pub(super) static TABLES: &[&Table] = &[&sink_kafka::TABLE, &sink_tls::TABLE, &sasl::TABLE];
+
+/// A Kafka cluster. Delivery is idempotent and waits for all in-sync replicas (`acks=all`); the partition is the one
+/// that a Java producer would choose for the key. `topic` and `key` are set here for all queues, or under `to:`, which
+/// takes precedence. A record has the payload as its value and the headers `delaybridge-id`, `delaybridge-queue`,
+/// `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's.
+#[derive(Clone, Settings)]
+#[settings(sink_kafka, at = "sinks.NAME.kafka", offered = target::ON_SINK)]
+pub struct KafkaSpec {
+    /// `host:port` of some brokers, default port 9092. The client learns the rest of the cluster from them. One text
+    /// may contain several, separated by commas, for example from a variable.
+    #[key(Kind::Texts, required, read = brokers)]
+    pub brokers: Vec<String>,
+    /// Name of the producer at the brokers.
+    #[key(Kind::Text, default = "delaybridge")]
+    pub client_id: String,
+    /// Encrypted connections. `tls: {}` verifies the brokers' certificates with the system's authorities.
+    #[key(Kind::Section(&sink_tls::TABLE))]
+    pub tls: Option<KafkaTls>,
+    /// Login.
+    #[key(Kind::Section(&sasl::TABLE), later = None)]
+    pub sasl: Option<KafkaSasl>,
+    /// Compression of batches.
+    #[key(word::<KafkaCompression>(), default = "none")]
+    pub compression: KafkaCompression,
+    /// Time for which a record waits for others in its batch. Larger batches use less CPU: with many elements due at
+    /// once, `20ms` gave 10 % more elements a second with 20 % less CPU than `1ms`, and up to 20 ms more lateness.
+    #[key(duration(0), default = "1ms")]
+    pub linger: Duration,
+    /// Largest batch before compression. By default, brokers accept 1 MiB including overhead.
+    #[key(Kind::Size, default = "1MB", read = batch_size)]
+    pub batch_size: u32,
+    /// Largest record before compression. A larger record becomes a dead letter. It must not exceed `max.message.bytes`
+    /// of the topics.
+    #[key(Kind::Size, default = "1MB", read = max_message_size)]
+    pub max_message_size: u32,
+    /// Further settings, by their names in librdkafka. Settings that weaken delivery, settings with a separate key
+    /// here, and settings unknown to librdkafka are refused with the reason.
+    #[key(Kind::Scalars, later = Vec::new(), show = properties::shown)]
+    #[settings(keys(TIMEOUT, kind::MAX_RATE))]
+    pub properties: Vec<(String, String)>,
 }
 
-/// The settings of a Kafka cluster: its brokers, the login, and the way records are sent.
-#[derive(Clone, Serialize)]
-pub struct KafkaSpec {
-    /// `host:port` of some brokers; the rest of the cluster is learned from them. At least one.
-    pub brokers: Vec<String>,
-    /// The producer's name at the brokers.
-    pub client_id: String,
-    /// Set where connections use TLS.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<TlsFiles>,
-    /// Whether a broker's certificate must be for the host that was connected to.
-    #[serde(skip)]
+/// The time-out, which `auto` leaves to the leases.
+const TIMEOUT: Key = key(
+    "timeout",
+    Kind::DurationOrAuto { min_ms: 1_000 },
+    "Longest duration of one delivery. `delivery.timeout.ms` is derived from it and is slightly shorter, so that librdkafka reports first. `auto` is half of the shortest lease of the sink's queues, at most 30s. Below 1s the lease is refused as too short for Kafka.",
+)
+.default("auto");
+
+/// Certificates, as in `redis.tls`.
+#[derive(Debug, Clone, Settings)]
+#[settings(sink_tls, at = "sinks.NAME.kafka.tls", offered = tls::KEYS)]
+pub struct KafkaTls {
+    /// The files.
+    #[settings(read = tls::files, flatten)]
+    pub files: TlsFiles,
+    /// Whether a broker's certificate must match its host name. With `false`, any certificate of the authority can
+    /// impersonate a broker.
+    #[key(Kind::Flag, default = "true", read = verified)]
     pub verify_hostname: bool,
-    /// Set where the brokers want a login.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sasl: Option<KafkaSasl>,
-    /// The compression of batches.
-    pub compression: KafkaCompression,
-    /// Time for which a record waits for others to share its batch.
-    #[serde(serialize_with = "shown::duration")]
-    pub linger: Duration,
-    /// Largest batch in bytes, before compression.
-    #[serde(serialize_with = "shown::size")]
-    pub batch_size: u32,
-    /// Largest record in bytes that is sent at all, before compression.
-    #[serde(serialize_with = "shown::size")]
-    pub max_message_size: u32,
-    /// Further settings of librdkafka; none of them weakens delivery.
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "properties::shown")]
-    pub properties: Vec<(String, String)>,
 }
 
 impl fmt::Debug for KafkaSpec {
@@ -91,15 +98,18 @@ impl fmt::Debug for KafkaSpec {
     }
 }
 
-/// A login to Kafka.
-#[derive(Debug, Clone, Serialize)]
+/// A login to Kafka. One of `password` and `password_file` is required.
+#[derive(Debug, Clone, Settings)]
+#[settings(sasl, at = "sinks.NAME.kafka.sasl")]
 pub struct KafkaSasl {
-    /// The mechanism of the login.
+    /// Mechanism of the login.
+    #[key(word::<SaslMechanism>(), required)]
     pub mechanism: SaslMechanism,
-    /// The user.
+    /// User.
+    #[key(Kind::Text, required)]
     pub username: String,
     /// The password.
-    #[serde(flatten)]
+    #[settings(keys(secrets::PASSWORD, secrets::PASSWORD_FILE), read = password, flatten)]
     pub password: Secret,
 }
 
@@ -135,7 +145,7 @@ words! {
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let keys = KafkaKeys::read(section);
-    SinkSettings::new(section, section.duration_or_auto(&sink_kafka::TIMEOUT), spec(section), move |at| {
+    SinkSettings::new(section, section.duration_or_auto(&TIMEOUT), spec(section), move |at| {
         KafkaKeys::read(at.section).target(at, &keys)
     })
 }
@@ -167,11 +177,7 @@ impl Connector for KafkaSpec {
     }
 
     fn settings(&self) -> Map<String, Value> {
-        let mut fields = shown::fields(self);
-        if let Some(Value::Object(tls)) = fields.get_mut(sink_kafka::TLS.name) {
-            tls.insert(sink_tls::VERIFY_HOSTNAME.name.to_owned(), self.verify_hostname.into());
-        }
-        fields
+        self.shown()
     }
 
     fn address(&self) -> String {
@@ -197,39 +203,39 @@ const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The cluster under `section`.
 fn spec(section: &Section<'_>) -> KafkaSpec {
-    let (tls, verify_hostname) = encryption(section);
-    let sasl = section.opt_section(&sink_kafka::SASL).map(|section| (login(&section), section.spot.clone()));
-    if let (None, Some((Some(login), spot))) = (&tls, &sasl)
+    let spec = KafkaSpec::of(section);
+    let sasl = section.opt_section(&sink_kafka::SASL).map(|section| (KafkaSasl::of(&section), section.spot.clone()));
+    if let (None, Some((login, spot))) = (&spec.tls, &sasl)
         && login.mechanism == SaslMechanism::Plain
+        && !login.username.is_empty()
     {
         let help = "write `tls: {}`, or a SCRAM mechanism";
         section.cx.report.warning(spot, "mechanism PLAIN without `tls` shows the password to the network", help);
     }
-    KafkaSpec {
-        brokers: brokers(section),
-        client_id: section.text(&sink_kafka::CLIENT_ID).map(|id| id.value).unwrap_or_default(),
-        tls,
-        verify_hostname,
-        sasl: sasl.and_then(|(login, _)| login),
-        compression: section.one_of::<KafkaCompression>(&sink_kafka::COMPRESSION).unwrap_or(KafkaCompression::None),
-        linger: section.duration(&sink_kafka::LINGER),
-        // The ranges are librdkafka's.
-        batch_size: bounded(section, &sink_kafka::BATCH_SIZE, 1, i32::MAX.unsigned_abs()),
-        max_message_size: bounded(section, &sink_kafka::MAX_MESSAGE_SIZE, 1_000, 1_000_000_000),
-        properties: properties::read(section, &sink_kafka::PROPERTIES, verify_hostname),
-    }
+    let sasl = sasl.map(|(login, _)| login);
+    let verify_hostname = spec.tls.as_ref().is_none_or(|tls| tls.verify_hostname);
+    let properties = properties::read(section, &sink_kafka::PROPERTIES, verify_hostname);
+    KafkaSpec { sasl, properties, ..spec }
 }
 
-/// The files, and whether the names in the brokers' certificates count.
-fn encryption(section: &Section<'_>) -> (Option<TlsFiles>, bool) {
-    let Some(tls) = section.opt_section(&sink_kafka::TLS) else { return (None, true) };
-    let verify = tls.flag(&sink_tls::VERIFY_HOSTNAME).unwrap_or(true);
+/// Whether the names in the brokers' certificates count.
+fn verified(section: &Section<'_>, key: &Key) -> bool {
+    let verify = section.flag(key).unwrap_or(true);
     if !verify {
         let help = "give the brokers certificates for their host names";
         let message = "the name in the brokers' certificates is not checked: any certificate of the authority passes";
-        tls.cx.report.warning(&tls.spot(&sink_tls::VERIFY_HOSTNAME), message, help);
+        section.cx.report.warning(&section.spot(key), message, help);
     }
-    (Some(tls::files(&tls)), verify)
+    verify
+}
+
+// The ranges are librdkafka's.
+fn batch_size(section: &Section<'_>, key: &Key) -> u32 {
+    bounded(section, key, 1, i32::MAX.unsigned_abs())
+}
+
+fn max_message_size(section: &Section<'_>, key: &Key) -> u32 {
+    bounded(section, key, 1_000, 1_000_000_000)
 }
 
 fn bounded(section: &Section<'_>, key: &Key, min: u32, max: u32) -> u32 {
@@ -242,9 +248,9 @@ fn bounded(section: &Section<'_>, key: &Key, min: u32, max: u32) -> u32 {
     fits.unwrap_or(max)
 }
 
-fn brokers(section: &Section<'_>) -> Vec<String> {
+fn brokers(section: &Section<'_>, key: &Key) -> Vec<String> {
     let mut brokers = Vec::new();
-    for text in section.texts(&sink_kafka::BROKERS) {
+    for text in section.texts(key) {
         for address in text.value.split(',').map(str::trim) {
             let read = match address.contains(['/', '@']) {
                 true => Err("a broker is `host:port`, without a protocol, user or path"),
@@ -261,14 +267,11 @@ fn brokers(section: &Section<'_>) -> Vec<String> {
     brokers
 }
 
-fn login(section: &Section<'_>) -> Option<KafkaSasl> {
-    let mechanism = section.one_of::<SaslMechanism>(&sasl::MECHANISM);
-    let username = section.text(&sasl::USERNAME).map(|name| name.value);
+fn password(section: &Section<'_>) -> Secret {
     let password = secrets::password(section, "KAFKA_PASSWORD");
-    if !section.has(&sasl::PASSWORD) && !section.has(&sasl::PASSWORD_FILE) {
+    if !section.has(&secrets::PASSWORD) && !section.has(&secrets::PASSWORD_FILE) {
         let help = "write `password_file: PATH`, or `password: ${KAFKA_PASSWORD}`";
         section.cx.report.problem(&section.spot, "there is a login, but no password", help);
     }
-    let password = password.unwrap_or_else(|| Secret::Literal(SecretString::default()));
-    Some(KafkaSasl { mechanism: mechanism?, username: username?, password })
+    password.unwrap_or_else(|| Secret::Literal(SecretString::default()))
 }

@@ -9,7 +9,7 @@ mod errors;
 mod properties;
 mod target;
 
-pub use config::{KafkaCompression, KafkaSasl, KafkaSpec, SaslMechanism};
+pub use config::{KafkaCompression, KafkaSasl, KafkaSpec, KafkaTls, SaslMechanism};
 pub use target::{KafkaDestination, KafkaTarget};
 
 pub use client::KafkaSink;

@@ -3,7 +3,7 @@
 //! Only harmful names, and names with a key of their own, are here. librdkafka checks the others: it
 //! refuses names and values of its own accord when the sink is made or checked.
 
-use serde::Serializer;
+use serde_json::{Map, Value};
 
 use delaybridge_settings::keys::Key;
 use delaybridge_settings::reader::{Section, clip};
@@ -175,10 +175,10 @@ fn is_secret(name: &str) -> bool {
 }
 
 /// The properties for `check`: the value of a secret is left out.
-pub(super) fn shown<S: Serializer>(properties: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn shown(properties: &[(String, String)]) -> Option<Value> {
     let shown = |(name, value): &'_ (String, String)| {
         let value = if is_secret(name) { "(set)".to_owned() } else { value.clone() };
-        (name.clone(), value)
+        (name.clone(), value.into())
     };
-    serializer.collect_map(properties.iter().map(shown))
+    (!properties.is_empty()).then(|| properties.iter().map(shown).collect::<Map<_, _>>().into())
 }

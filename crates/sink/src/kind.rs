@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::spec::{Connector, Target};
 use delaybridge_core::codes::Codes;
 use delaybridge_core::template::Template;
-use delaybridge_settings::keys::{Key, Kind, Table, duration, key};
+use delaybridge_settings::keys::{Group, Key, Kind, Table, duration, key};
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::Section;
 
@@ -17,6 +17,9 @@ pub const TIMEOUT: Key =
 
 /// `max_rate` of a sink.
 pub const MAX_RATE: Key = key("max_rate", Kind::Rate, "Deliveries of all queues together.").default("none");
+
+/// The keys that every sink has, behind its own.
+pub static COMMON: &[Group] = &[Group { of: None, keys: &[TIMEOUT, MAX_RATE] }];
 
 /// A kind of sink.
 pub struct SinkKind {

@@ -75,7 +75,9 @@ fn a_login_has_a_mechanism_a_user_and_a_password() {
         let Loaded { config, warnings, .. } = load(&text).unwrap();
         assert_eq!(lines(&warnings), [""; 0]);
         assert_eq!(spec(&config).sasl.as_ref().map(|login| login.mechanism.as_str()), Some(mechanism));
-        assert!(spec(&config).tls.as_ref().is_some_and(|tls| tls.ca_file.is_none() && tls.client.is_none()));
+        assert!(
+            spec(&config).tls.as_ref().is_some_and(|tls| tls.files.ca_file.is_none() && tls.files.client.is_none())
+        );
         let shown =
             format!("      sasl:\n        mechanism: {mechanism}\n        username: u\n        password: (hidden)\n");
         assert!(describe(&config).contains(&shown), "{}", describe(&config));
@@ -279,7 +281,7 @@ fn names_in_certificates_count_unless_the_user_says_otherwise_by_the_key_for_it(
     let problems = property("https", "verify_hostname: false").unwrap_err();
     assert!(problems.len() == 1 && problems[0].contains(NAME), "{problems:?}");
     let loaded = load(&file("brokers: [k], topic: t, tls: { verify_hostname: false }", "")).unwrap();
-    assert!(!spec(&loaded.config).verify_hostname);
+    assert!(spec(&loaded.config).tls.as_ref().is_some_and(|tls| !tls.verify_hostname));
     assert!(describe(&loaded.config).contains("        verify_hostname: false\n"), "{}", describe(&loaded.config));
 }
 

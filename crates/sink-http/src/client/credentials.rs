@@ -36,7 +36,7 @@ impl CredentialFiles {
     pub(super) fn new(spec: &HttpSpec) -> CredentialFiles {
         CredentialFiles {
             token: spec.bearer_token_file.clone(),
-            secrets: spec.secret_file.clone(),
+            secrets: spec.signature.as_ref().map(|signature| signature.secret_file.clone()),
             read: Mutex::default(),
         }
     }

@@ -7,7 +7,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, DefaultProducerContext};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::{KafkaSpec, SaslMechanism};
+use crate::{KafkaSpec, KafkaTls, SaslMechanism};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_settings::Secret;
 
@@ -116,12 +116,12 @@ pub(super) fn security(config: &mut ClientConfig, spec: &KafkaSpec, password: Op
         (Some(_), Some(_)) => "sasl_ssl",
     };
     config.set("security.protocol", protocol);
-    if let Some(tls) = &spec.tls {
+    if let Some(KafkaTls { files, verify_hostname }) = &spec.tls {
         // An OpenSSL inside the binary looks for the system's authorities in a place that no system has.
-        let ca = tls.ca_file.as_ref().map_or("probe".into(), |path| path.display().to_string());
+        let ca = files.ca_file.as_ref().map_or("probe".into(), |path| path.display().to_string());
         config.set("ssl.ca.location", ca);
-        config.set("ssl.endpoint.identification.algorithm", if spec.verify_hostname { "https" } else { "none" });
-        if let Some((certificate, key)) = &tls.client {
+        config.set("ssl.endpoint.identification.algorithm", if *verify_hostname { "https" } else { "none" });
+        if let Some((certificate, key)) = &files.client {
             config.set("ssl.certificate.location", certificate.display().to_string());
             config.set("ssl.key.location", key.display().to_string());
         }
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn tls_and_login_choose_the_protocol() {
-        let tls = Some(TlsFiles::default());
+        let tls = Some(KafkaTls { files: TlsFiles::default(), verify_hostname: true });
         let sasl = Some(KafkaSasl {
             mechanism: SaslMechanism::ScramSha512,
             username: "alice".to_owned(),
@@ -300,7 +300,8 @@ mod tests {
             assert_eq!(get(&spec, "ssl.ca.location"), ca);
             let algorithm = spec.tls.is_some().then(|| "https".to_owned());
             assert_eq!(get(&spec, "ssl.endpoint.identification.algorithm"), algorithm);
-            let lax = KafkaSpec { verify_hostname: false, ..spec.clone() };
+            let lax = spec.tls.clone().map(|tls| KafkaTls { verify_hostname: false, ..tls });
+            let lax = KafkaSpec { tls: lax, ..spec.clone() };
             let algorithm = spec.tls.is_some().then(|| "none".to_owned());
             assert_eq!(get(&lax, "ssl.endpoint.identification.algorithm"), algorithm);
             let mechanism = spec.sasl.is_some().then(|| "SCRAM-SHA-512".to_owned());
@@ -311,7 +312,7 @@ mod tests {
     #[test]
     fn certificates_are_named_to_the_client() {
         let files = TlsFiles { ca_file: Some("/ca.pem".into()), client: Some(("/c.pem".into(), "/k.pem".into())) };
-        let spec = KafkaSpec { tls: Some(files), ..spec("h:1") };
+        let spec = KafkaSpec { tls: Some(KafkaTls { files, verify_hostname: true }), ..spec("h:1") };
         assert_eq!(get(&spec, "ssl.ca.location").as_deref(), Some("/ca.pem"));
         assert_eq!(get(&spec, "ssl.certificate.location").as_deref(), Some("/c.pem"));
         assert_eq!(get(&spec, "ssl.key.location").as_deref(), Some("/k.pem"));

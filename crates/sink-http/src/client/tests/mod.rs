@@ -31,7 +31,7 @@ fn plain(port: u16) -> HttpSpec {
         headers: Vec::new(),
         tls: None,
         bearer_token_file: None,
-        secret_file: None,
+        signature: None,
         connect_timeout: Duration::from_secs(2),
         max_concurrency: 64,
         probe: HttpProbe::Options,

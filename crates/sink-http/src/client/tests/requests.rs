@@ -104,8 +104,11 @@ async fn token_and_secrets_are_read_again_when_they_change() {
     write(&token, "first\n");
     write(&secrets, &secret(1));
     let server = Server::start().await;
-    let files =
-        HttpSpec { bearer_token_file: Some(token.clone()), secret_file: Some(secrets.clone()), ..server.spec() };
+    let files = HttpSpec {
+        bearer_token_file: Some(token.clone()),
+        signature: Some(crate::Signature { secret_file: secrets.clone() }),
+        ..server.spec()
+    };
     let sink = sink(files);
     let message = || Outbound { now_ms: 1_700_000_000_999, ..outbound(7, to("/"), "body") };
     assert_eq!(sink.deliver(message()).await, Ok(()));

@@ -20,7 +20,6 @@ pub(super) fn spec(brokers: &str) -> KafkaSpec {
         brokers: if brokers.is_empty() { Vec::new() } else { brokers.split(',').map(str::to_owned).collect() },
         client_id: "delaybridge".to_owned(),
         tls: None,
-        verify_hostname: true,
         sasl: None,
         compression: KafkaCompression::None,
         linger: Duration::from_millis(1),
