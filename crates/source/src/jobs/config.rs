@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::JobsSource;
@@ -11,15 +10,9 @@ use crate::config::{SourceConfig, SourceKind, SourceSettings};
 use crate::zset;
 use delaybridge_jobs::{JobSettings, Keys, Topic};
 use delaybridge_ledger::Source;
-use delaybridge_settings::keys::{Kind, key, tables};
+use delaybridge_settings::Settings;
+use delaybridge_settings::keys::{Kind, key};
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::shown;
-
-tables! {
-    mod jobs at "queues.NAME.source.jobs", "A topic of the job queue: its due jobs are delivered to the destinations of this queue. Requires the section `jobs` of this file." {
-        TOPIC = key("topic", Kind::Text, "The topic. Consumers of the topic over HTTP compete with this queue: each job goes to one of them.").required();
-    }
-}
 
 /// The kind.
 pub(crate) static KIND: SourceKind = SourceKind {
@@ -30,16 +23,19 @@ pub(crate) static KIND: SourceKind = SourceKind {
     recognise: |_| None,
 };
 
-/// A topic that is delivered to sinks.
-#[derive(Debug, Clone, Serialize)]
+/// A topic of the job queue: its due jobs are delivered to the destinations of this queue. Requires the section `jobs`
+/// of this file.
+#[derive(Debug, Clone, Settings)]
+#[settings(jobs, at = "queues.NAME.source.jobs")]
 pub struct JobsSpec {
-    /// The name; empty if none was written.
+    /// The topic. Consumers of the topic over HTTP compete with this queue: each job goes to one of them.
+    #[key(Kind::Text, required, later = String::new())]
     pub topic: String,
     /// The sorted set of what waits.
-    #[serde(skip)]
+    #[settings(later = String::new())]
     pub key: String,
     /// The time for which the id of a delivered job is known, if its client chose it.
-    #[serde(skip)]
+    #[settings(later = None)]
     pub remember: Option<Duration>,
 }
 
@@ -53,7 +49,7 @@ impl JobsSpec {
 
 /// Reads the source.
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
-    let nameless = JobsSpec { topic: String::new(), key: String::new(), remember: None };
+    let nameless = <JobsSpec as Settings>::of(section);
     let spec = match section.text(&jobs::TOPIC) {
         None => nameless,
         Some(written) => match written.value.parse::<Topic>() {
@@ -79,7 +75,7 @@ impl SourceConfig for JobsSpec {
     }
 
     fn fields(&self, _rescue: bool) -> Map<String, Value> {
-        shown::fields(self)
+        self.shown()
     }
 
     fn name(&self) -> &str {

@@ -11,21 +11,10 @@ use super::key_tag::{tagged, works_in_cluster};
 use super::metric_names::METRIC_NAMES;
 use crate::config::{SourceConfig, SourceKind, SourceSettings};
 use delaybridge_ledger::Source;
-use delaybridge_settings::keys::{Kind, key, tables};
+use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::shown;
 use delaybridge_settings::words::words;
-
-tables! {
-    mod redisson at "queues.NAME.source.redisson", "An `RDelayedQueue` and its destination queue." {
-        NAME = key("name", Kind::Text, "Name of the queue in Redis, after any `NameMapper`: the key of the ready list.").required();
-        CONSUME = key("consume", words::<Part>(), "`delayed`: due elements. `ready`: elements on the ready list; every connected Redisson client moves due elements there. Omit `ready` only if Java consumers continue to read that list.").default("[delayed, ready]");
-        LIST_CLEANUP = key("list_cleanup", word::<ListCleanup>(), "Removal of claimed elements from Redisson's list. `auto`: at once at the ends, later in slices elsewhere; the cost does not depend on the depth. `exact`: in the claim; the cost grows with the depth.").default("auto");
-        GHOST_MAX_AGE = key("ghost_max_age", duration(1_000), "With `auto`: age of the oldest claimed element in Redisson's list that starts a sweep.").default("30s");
-        SWEEP_BANDWIDTH = key("sweep_bandwidth", Kind::Size, "With `auto`: average bytes per second of the sweep.").default("16MiB");
-        RESCUE_AFTER = key("rescue_after", duration(1), "With `mode: rescue`: time after the due time at which an element is moved.").default("10s");
-    }
-}
+use delaybridge_settings::{Settings, shown};
 
 /// The kind.
 pub(crate) static KIND: SourceKind = SourceKind {
@@ -36,23 +25,29 @@ pub(crate) static KIND: SourceKind = SourceKind {
     recognise: super::recognise,
 };
 
-/// A delayed queue of Redisson.
-#[derive(Debug, Clone, Serialize)]
+/// An `RDelayedQueue` and its destination queue.
+#[derive(Debug, Clone, Settings)]
+#[settings(redisson, at = "queues.NAME.source.redisson")]
 pub struct RedissonSpec {
-    /// Mapped name of the queue: the key of its ready list.
+    /// Name of the queue in Redis, after any `NameMapper`: the key of the ready list.
+    #[key(Kind::Text, required)]
     pub name: Box<str>,
-    /// The elements that are consumed.
+    /// `delayed`: due elements. `ready`: elements on the ready list; every connected Redisson client moves due elements
+    /// there. Omit `ready` only if Java consumers continue to read that list.
+    #[key(words::<Part>(), default = "[delayed, ready]", read = consume, show = shown::value)]
     pub consume: Consume,
-    /// The way in which claimed elements leave Redisson's list.
+    /// Removal of claimed elements from Redisson's list. `auto`: at once at the ends, later in slices elsewhere; the
+    /// cost does not depend on the depth. `exact`: in the claim; the cost grows with the depth.
+    #[key(word::<ListCleanup>(), default = "auto")]
     pub list_cleanup: ListCleanup,
-    /// Age of the oldest ghost at which a turn of the sweep starts.
-    #[serde(serialize_with = "shown::duration")]
+    /// With `auto`: age of the oldest claimed element in Redisson's list that starts a sweep.
+    #[key(duration(1_000), default = "30s")]
     pub ghost_max_age: Duration,
-    /// Bytes per second that the sweep may move, on average.
-    #[serde(serialize_with = "shown::size")]
+    /// With `auto`: average bytes per second of the sweep.
+    #[key(Kind::Size, default = "16MiB")]
     pub sweep_bandwidth: u64,
-    /// The time for which elements may be overdue before a rescue moves them.
-    #[serde(serialize_with = "shown::duration")]
+    /// With `mode: rescue`: time after the due time at which an element is moved.
+    #[key(duration(1), default = "10s")]
     pub rescue_after: Duration,
 }
 
@@ -92,25 +87,20 @@ words! {
     }
 }
 
+fn consume(section: &Section<'_>, key: &Key) -> Consume {
+    let parts = section.some_of::<Part>(key);
+    Consume { delayed: parts.contains(&Part::Delayed), ready: parts.contains(&Part::Ready) }
+}
+
 /// Reads the source.
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let name_spot = section.spot(&redisson::NAME);
-    let name = section.text(&redisson::NAME).map(|name| name.value).unwrap_or_default();
-    if !name.is_empty() && !works_in_cluster(&name) {
+    let spec = RedissonSpec::of(section);
+    if !spec.name.is_empty() && !works_in_cluster(&spec.name) {
         let help = "it works on a single Redis; a name with one whole `{tag}`, or without braces, works everywhere";
         let message = "the braces in the name spread the queue's keys over Redis Cluster";
         section.cx.report.warning(&name_spot, message, help);
     }
-    let parts = section.some_of::<Part>(&redisson::CONSUME);
-    let consume = Consume { delayed: parts.contains(&Part::Delayed), ready: parts.contains(&Part::Ready) };
-    let spec = RedissonSpec {
-        name: name.into(),
-        consume,
-        list_cleanup: section.one_of::<ListCleanup>(&redisson::LIST_CLEANUP).unwrap_or(ListCleanup::Auto),
-        ghost_max_age: section.duration(&redisson::GHOST_MAX_AGE),
-        sweep_bandwidth: section.size(&redisson::SWEEP_BANDWIDTH),
-        rescue_after: section.duration(&redisson::RESCUE_AFTER),
-    };
     SourceSettings {
         config: Arc::new(spec),
         name_spot,
@@ -132,7 +122,7 @@ impl SourceConfig for RedissonSpec {
     }
 
     fn fields(&self, rescue: bool) -> Map<String, Value> {
-        let mut fields = shown::fields(self);
+        let mut fields = self.shown();
         if !rescue {
             fields.shift_remove(redisson::RESCUE_AFTER.name);
         }

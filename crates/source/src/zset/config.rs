@@ -12,22 +12,10 @@ use crate::config::{RESERVED_KEYS, SourceConfig, SourceKind, SourceSettings};
 use delaybridge_core::template::Template;
 use delaybridge_ledger::Source;
 use delaybridge_ledger::score::Unit;
-use delaybridge_settings::keys::{Key, Kind, key, tables};
+use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::shown;
-use delaybridge_settings::words::words;
-
-tables! {
-    mod zset at "queues.NAME.source.zset", "A sorted set whose members are the payloads and whose scores are the due times. Identical members are one member in Redis: a second `ZADD` only changes its score." {
-        KEY = key("key", Kind::Text, "Key of the set. Required without `preset`. The daemon's own keys have the same hash tag.");
-        SCORE = key("score", word::<Unit>(), "Unit of the scores, since 1970. `s` may have a fraction. `ms*4096` has a counter in the lower 12 bits. Required without `preset`: with the wrong unit, everything is due at once, or never.");
-        ID = key("id", Kind::Template, "Id of an element. `hash`: a hash of the member and its score. For members in JSON also a template of fields of the payload, such as `${payload.jid}`. If it cannot be filled, or its value is not 1 to 256 visible ASCII characters, the id is the hash.").default("hash");
-        BODY = key("body", Kind::Template, "The payload in a member. `member`: all of it. For members in JSON also a template of fields, such as `${payload.data}`; a member that cannot fill it becomes a dead letter.").default("member");
-        PRESET = key("preset", word::<Presets>(), "Sets `key`, `score` and `id` as a program uses them. `laravel`: `queues:NAME:delayed`, s, `${payload.uuid}`. `sidekiq`: `schedule`, s, `${payload.jid}`. `hyperf`: `NAME:delayed`, s, hash. `machinery`: `delayed_tasks`, ns, `${payload.UUID}`. Explicit keys take precedence.");
-        NAME = key("name", Kind::Text, "With `preset`: name of the queue in that program. Laravel: the queue (`default`). Sidekiq: `schedule` or `retry`. Hyperf: the channel (`{queue}`). Machinery: the set (`delayed_tasks`).");
-        PREFIX = key("prefix", Kind::Text, "With `preset`: the prefix of all keys of that program's Redis connection, such as `laravel_database_`.");
-    }
-}
+use delaybridge_settings::words::{word, words};
+use delaybridge_settings::{Settings, shown};
 
 /// The kind.
 pub(crate) static KIND: SourceKind = SourceKind {
@@ -38,21 +26,47 @@ pub(crate) static KIND: SourceKind = SourceKind {
     recognise: |_| None,
 };
 
-/// A sorted set that is a queue.
-#[derive(Debug, Clone, Serialize)]
+/// A sorted set whose members are the payloads and whose scores are the due times. Identical members are one member in
+/// Redis: a second `ZADD` only changes its score.
+#[derive(Debug, Clone, Settings)]
+#[settings(zset, at = "queues.NAME.source.zset")]
 pub struct ZsetSpec {
-    /// The key.
+    /// Key of the set. Required without `preset`. The daemon's own keys have the same hash tag.
+    #[key(Kind::Text, later = String::new())]
     pub key: String,
-    /// The unit of its scores.
+    /// Unit of the scores, since 1970. `s` may have a fraction. `ms*4096` has a counter in the lower 12 bits. Required
+    /// without `preset`: with the wrong unit, everything is due at once, or never.
+    #[key(word::<Unit>(), later = Unit::Millis)]
     pub score: Unit,
-    /// Ids.
+    /// Id of an element. `hash`: a hash of the member and its score. For members in JSON also a template of fields of
+    /// the payload, such as `${payload.jid}`. If it cannot be filled, or its value is not 1 to 256 visible ASCII
+    /// characters, the id is the hash.
+    #[key(Kind::Template, default = "hash", later = Naming::Hash, show = shown::value)]
     pub id: Naming,
-    /// Payloads.
+    /// The payload in a member. `member`: all of it. For members in JSON also a template of fields, such as
+    /// `${payload.data}`; a member that cannot fill it becomes a dead letter.
+    #[key(Kind::Template, default = "member", read = body, show = shown::value)]
     pub body: Body,
     /// The number of the database, for the channel of its changes.
-    #[serde(skip)]
+    #[settings(keys(PRESET, NAME, PREFIX), later = 0)]
     pub database: u32,
 }
+
+const PRESET: Key = key(
+    "preset",
+    word::<Presets>(),
+    "Sets `key`, `score` and `id` as a program uses them. `laravel`: `queues:NAME:delayed`, s, `${payload.uuid}`. `sidekiq`: `schedule`, s, `${payload.jid}`. `hyperf`: `NAME:delayed`, s, hash. `machinery`: `delayed_tasks`, ns, `${payload.UUID}`. Explicit keys take precedence.",
+);
+const NAME: Key = key(
+    "name",
+    Kind::Text,
+    "With `preset`: name of the queue in that program. Laravel: the queue (`default`). Sidekiq: `schedule` or `retry`. Hyperf: the channel (`{queue}`). Machinery: the set (`delayed_tasks`).",
+);
+const PREFIX: Key = key(
+    "prefix",
+    Kind::Text,
+    "With `preset`: the prefix of all keys of that program's Redis connection, such as `laravel_database_`.",
+);
 
 /// The part of a member that is delivered.
 #[derive(Debug, Clone, Serialize)]
@@ -97,10 +111,10 @@ words! {
 /// Reads the source.
 pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
     let report = &section.cx.report;
-    let preset = section.one_of::<Presets>(&zset::PRESET);
+    let preset = section.one_of::<Presets>(&PRESET);
     let text = |key: &Key| section.text(key).map(|text| text.value);
-    let (written, name, prefix) = (text(&zset::KEY), text(&zset::NAME), text(&zset::PREFIX));
-    for key in [&zset::NAME, &zset::PREFIX].into_iter().filter(|key| section.has(key)) {
+    let (written, name, prefix) = (text(&zset::KEY), text(&NAME), text(&PREFIX));
+    for key in [&NAME, &PREFIX].into_iter().filter(|key| section.has(key)) {
         if preset.is_none() || section.has(&zset::KEY) {
             let message = format!("`{}` has no effect without a `preset` that makes the key of it", key.name);
             report.problem(&section.spot(key), message, "write the whole key as `key`, or remove `key`");
@@ -112,7 +126,7 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         format!("{}{before}{name}{after}", prefix.as_deref().unwrap_or_default())
     };
     let key = written.or_else(|| preset.map(made)).unwrap_or_default();
-    let name_spot = if section.has(&zset::KEY) { section.spot(&zset::KEY) } else { section.spot(&zset::NAME) };
+    let name_spot = if section.has(&zset::KEY) { section.spot(&zset::KEY) } else { section.spot(&NAME) };
     let required = |key: &Key| {
         if !section.empty && preset.is_none() && !section.has(key) {
             report.problem(&section.spot, format!("`{}` is missing", key.name), key.help);
@@ -137,14 +151,12 @@ pub(crate) fn read(section: &Section<'_>) -> SourceSettings {
         },
     };
     let score = section.one_of::<Unit>(&zset::SCORE).or(preset.map(|preset| preset.score));
-    let spec = ZsetSpec {
-        key,
-        score: score.unwrap_or(Unit::Millis),
-        id,
-        body: template(section, &zset::BODY, "member").map_or(Body::Member, Body::Text),
-        database: 0,
-    };
+    let spec = ZsetSpec { key, score: score.unwrap_or(Unit::Millis), id, ..ZsetSpec::of(section) };
     SourceSettings { config: Arc::new(spec), name_spot, rescue_only: Vec::new() }
+}
+
+fn body(section: &Section<'_>, key: &Key) -> Body {
+    template(section, key, "member").map_or(Body::Member, Body::Text)
 }
 
 /// The template behind the key; `None` for its word.
@@ -168,7 +180,7 @@ impl SourceConfig for ZsetSpec {
     }
 
     fn fields(&self, _rescue: bool) -> Map<String, Value> {
-        shown::fields(self)
+        self.shown()
     }
 
     fn name(&self) -> &str {
