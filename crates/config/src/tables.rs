@@ -3,6 +3,7 @@
 use redisson_codecs::{Codec, Coding, Compression};
 
 use crate::sink_kinds;
+use crate::validate::{class, dead_stream};
 use crate::words::{Envelopes, EventBodies, EventModes, JavaTypeNames};
 use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;
@@ -43,16 +44,6 @@ tables! {
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
         LISTEN = key("listen", Kind::Address, "Address and port.").default("0.0.0.0:9464");
         ADMIN = key("admin", Kind::Section(&admin::TABLE), "A second listener for operators: the admin API and the web page. Disabled if omitted. See [admin.md](admin.md).");
-    }
-    mod class at "classes.NAME", "One class, by its full name (`com.example.Order`, `com.example.Order$Line`), with one of `fields`, `constants`, `like` and `abstract`." {
-        FIELDS = key("fields", Kind::Scalars, "Names and types of the fields in the order of Kryo, which sorts them by name. Types are written as in Java, with full names: `long`, `java.util.List<com.example.Line>`, `byte[]`.");
-        RECORD = key("record", Kind::Flag, "The class is a record.").default("false");
-        CONSTANTS = key("constants", Kind::Texts, "The constants of an enum, in the order of their declaration.");
-        LIKE = key("like", Kind::Text, "For a subclass of a list, set or map: the JDK class with the same serialized form, such as `java.util.ArrayList`.");
-        ABSTRACT = key("abstract", Kind::Flag, "An interface or an abstract class.").default("false");
-        FINAL = key("final", Kind::Flag, "The class is final. Kryo writes no class for a field of a final class.").default("false");
-        VARIABLES = key("variables", Kind::Texts, "For each type variable of the class and its superclasses: the variables that stand for the same type, separated by spaces, as in `com.example.Box#T com.example.Base#E`.");
-        ID = key("id", count(9, 2_147_483_647), "The id with which the application registers the class in Kryo.");
     }
     mod sinks at "sinks.NAME", "Exactly one key: the kind." {
     } + sink_kinds::KIND_KEYS
@@ -100,10 +91,6 @@ tables! {
         STREAM = key("stream", Kind::Section(&dead_stream::TABLE), "Settings of the stream.");
         SINK = key("sink", Kind::Text, "Name of a sink that dead letters are forwarded to. It may be a sink of the queue, with another destination. For a Redis stream, set the stream on the sink. A list carries no cause.");
     } + sink_kinds::DEAD_LETTER_KEYS
-    mod dead_stream at "queues.NAME.dead_letter.stream", "Limits of the stream." {
-        MAX_LEN = key("max_len", count_or("none", 1, u64::MAX), "Largest number of dead letters. Trimmed dead letters are lost, so it needs `allow_loss: true`.").default("none");
-        ALLOW_LOSS = key("allow_loss", Kind::Flag, "Confirms that the oldest dead letters may be lost.").default("false");
-    }
 }
 
 /// The names of codecs.

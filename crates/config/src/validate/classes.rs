@@ -2,9 +2,44 @@
 
 use redisson_codecs::{ClassProblem, ClassSpec, Classes, Content};
 
-use crate::tables::{class, top};
+use crate::tables::top;
+use delaybridge_settings::Settings;
 use delaybridge_settings::problem::Spot;
-use delaybridge_settings::reader::Section;
+use delaybridge_settings::reader::{Scalar, Section};
+
+/// One class, by its full name (`com.example.Order`, `com.example.Order$Line`), with one of `fields`, `constants`,
+/// `like` and `abstract`.
+#[derive(Settings)]
+#[settings(class, at = "classes.NAME")]
+pub(crate) struct ClassKeys {
+    /// Names and types of the fields in the order of Kryo, which sorts them by name. Types are written as in Java, with
+    /// full names: `long`, `java.util.List<com.example.Line>`, `byte[]`.
+    #[key(Kind::Scalars, read = Section::scalars, hidden)]
+    fields: Vec<(String, Scalar)>,
+    /// The class is a record.
+    #[key(Kind::Flag, default = "false")]
+    record: bool,
+    /// The constants of an enum, in the order of their declaration.
+    #[key(Kind::Texts)]
+    constants: Vec<String>,
+    /// For a subclass of a list, set or map: the JDK class with the same serialized form, such as
+    /// `java.util.ArrayList`.
+    #[key(Kind::Text)]
+    like: Option<String>,
+    /// An interface or an abstract class.
+    #[key(Kind::Flag, default = "false", name = "abstract")]
+    is_abstract: bool,
+    /// The class is final. Kryo writes no class for a field of a final class.
+    #[key(Kind::Flag, default = "false", name = "final")]
+    is_final: bool,
+    /// For each type variable of the class and its superclasses: the variables that stand for the same type, separated
+    /// by spaces, as in `com.example.Box#T com.example.Base#E`.
+    #[key(Kind::Texts)]
+    variables: Vec<String>,
+    /// The id with which the application registers the class in Kryo.
+    #[key(count(9, 2_147_483_647))]
+    id: Option<u32>,
+}
 
 /// A class, and the places of its parts.
 struct ClassDraft {
@@ -50,38 +85,28 @@ fn help(problem: &ClassProblem) -> &'static str {
 
 fn one(name: String, section: &Section<'_>) -> Option<ClassDraft> {
     let report = &section.cx.report;
-    let written = section.scalars(&class::FIELDS);
-    let spots = written.iter().map(|(_, scalar)| scalar.spot.clone()).collect();
-    let fields: Vec<_> = written.into_iter().map(|(name, scalar)| (name, scalar.value)).collect();
-    let texts = |key| section.texts(key).into_iter().map(|scalar| scalar.value);
-    let constants: Vec<_> =
-        if section.has(&class::CONSTANTS) { texts(&class::CONSTANTS).collect() } else { Vec::new() };
-    let like = section.text(&class::LIKE);
-    let is = |key| section.flag(key).unwrap_or_default();
-    let (is_record, is_abstract, is_final) = (is(&class::RECORD), is(&class::ABSTRACT), is(&class::FINAL));
-    let variables = if section.has(&class::VARIABLES) { texts(&class::VARIABLES).collect() } else { Vec::new() };
-    let variables = variables.iter().map(|group: &String| group.split_whitespace().map(str::to_owned).collect());
-    let variables = variables.collect();
-    let id = section.has(&class::ID).then(|| section.count(&class::ID)).flatten();
-    let kinds = [section.has(&class::FIELDS), section.has(&class::CONSTANTS), like.is_some(), is_abstract];
+    let keys = ClassKeys::of(section);
+    let spots = keys.fields.iter().map(|(_, scalar)| scalar.spot.clone()).collect();
+    let fields: Vec<_> = keys.fields.into_iter().map(|(name, scalar)| (name, scalar.value)).collect();
+    let variables = keys.variables.iter().map(|group| group.split_whitespace().map(str::to_owned).collect()).collect();
+    let kinds = [section.has(&class::FIELDS), section.has(&class::CONSTANTS), keys.like.is_some(), keys.is_abstract];
     if kinds.iter().filter(|is| **is).count() != 1 {
         let message = "a class has one of `fields`, `constants`, `like` and `abstract: true`";
         report.problem(&section.spot, message, "`tools/KryoClasses.java` prints the classes as Kryo writes them");
         return None;
     }
-    if is_record && !section.has(&class::FIELDS) {
+    if keys.record && !section.has(&class::FIELDS) {
         report.problem(&section.spot(&class::RECORD), "a record has `fields`", "write them, or remove `record`");
     }
-    let content = match like {
-        _ if is_abstract => Content::Abstract,
-        Some(like) => Content::Like(like.value),
-        None if section.has(&class::CONSTANTS) => Content::Constants(constants),
-        None if is_record => Content::Record(fields),
+    let content = match keys.like {
+        _ if keys.is_abstract => Content::Abstract,
+        Some(like) => Content::Like(like),
+        None if section.has(&class::CONSTANTS) => Content::Constants(keys.constants),
+        None if keys.record => Content::Record(fields),
         None => Content::Fields(fields),
     };
-    let id = id.and_then(|id| u32::try_from(id).ok());
     Some(ClassDraft {
-        spec: ClassSpec { name, content, is_final, variables, id },
+        spec: ClassSpec { name, content, is_final: keys.is_final, variables, id: keys.id },
         spot: section.spot.clone(),
         fields: spots,
     })

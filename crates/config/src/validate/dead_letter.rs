@@ -4,11 +4,24 @@ use redisson_codecs::Codec;
 
 use super::destination::DestinationDraft;
 use super::sink::{self, SinkDraft};
-use crate::tables::{dead_letter, dead_stream, queue};
+use crate::tables::{dead_letter, queue};
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_model::RouteSpec;
+use delaybridge_settings::Settings;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
+
+/// Limits of the stream.
+#[derive(Settings)]
+#[settings(dead_stream, at = "queues.NAME.dead_letter.stream")]
+pub(crate) struct DeadStream {
+    /// Largest number of dead letters. Trimmed dead letters are lost, so it needs `allow_loss: true`.
+    #[key(count_or("none", 1, u64::MAX), default = "none")]
+    max_len: Option<u64>,
+    /// Confirms that the oldest dead letters may be lost.
+    #[key(Kind::Flag, default = "false")]
+    allow_loss: bool,
+}
 
 /// The settings under `dead_letter:`.
 #[derive(Default)]
@@ -55,8 +68,7 @@ fn stream(section: &Section<'_>) -> Option<u64> {
         return None;
     }
     let stream = section.section(&dead_letter::STREAM);
-    let max_len = stream.count(&dead_stream::MAX_LEN);
-    let allow_loss = stream.flag(&dead_stream::ALLOW_LOSS) == Some(true);
+    let DeadStream { max_len, allow_loss } = DeadStream::of(&stream);
     if max_len.is_some() && !allow_loss {
         let help = "add `allow_loss: true` if the oldest may go, or leave `max_len` out";
         let message = "`max_len` trims dead letters, which loses elements";

@@ -13,6 +13,8 @@ mod sink;
 
 use std::sync::Arc;
 
+pub(crate) use self::classes::class;
+pub(crate) use self::dead_letter::dead_stream;
 use super::tables::{http, jobs, top};
 use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;

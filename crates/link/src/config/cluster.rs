@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::super::cluster::{Address, ClusterTarget};
 use super::super::endpoint::RedisEndpoint;
 use super::super::target::RedisTarget;
-use super::{CLUSTER, DATABASE};
+use super::CLUSTER;
+use super::connection::DATABASE;
 use delaybridge_settings::reader::Section;
 use delaybridge_settings::url::host_and_port;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::endpoint::RedisEndpoint;
 use super::target::RedisTarget;
 use super::url::RedisUrl;
-use delaybridge_settings::keys::{Group, Key, Kind, count, duration, key, tables};
+use delaybridge_settings::keys::{Group, Key, Kind, key, tables};
 use delaybridge_settings::reader::Section;
-use delaybridge_settings::{Secret, TlsFiles, secrets, tls};
+use delaybridge_settings::{Secret, Settings, TlsFiles, secrets, tls};
 
 pub mod cluster;
 pub mod durability;
@@ -17,8 +17,7 @@ pub mod sentinel;
 /// The keys that locate a Redis; exactly one is used.
 pub const PLACES: &[Key] = &[redis::URL, SENTINEL, CLUSTER];
 /// The keys for login, certificates and time-outs.
-pub const CONNECTION: &[Key] =
-    &[DATABASE, USERNAME, secrets::PASSWORD, secrets::PASSWORD_FILE, TLS, CONNECT_TIMEOUT, COMMAND_TIMEOUT];
+pub const CONNECTION: &[Key] = connection::OWN;
 
 /// The key of the sentinels.
 pub const SENTINEL: Key = key(
@@ -32,17 +31,6 @@ pub const CLUSTER: Key = key(
     Kind::Texts,
     "Some nodes of a Redis Cluster as `host:port`, in place of `url`; the default port is 6379. The other nodes are discovered. See [redis.md](redis.md#cluster).",
 );
-const DATABASE: Key = key("database", count(0, 1_000_000), "Database number; with `url`, write it in the URL.");
-const USERNAME: Key = key("username", Kind::Text, "ACL user, if the URL has none.");
-const TLS: Key = key(
-    "tls",
-    Kind::Section(&tls::TABLE),
-    "Certificates for `rediss://`. With `sentinel` or `cluster` it enables TLS; `tls: {}` trusts the system's authorities.",
-);
-const CONNECT_TIMEOUT: Key =
-    key("connect_timeout", duration(1), "Timeout for TCP, TLS and login together.").default("5s");
-const COMMAND_TIMEOUT: Key = key("command_timeout", duration(1), "Timeout for one command or script.").default("5s");
-
 tables! {
     mod redis at "redis", "Address and login of the Redis with the queues: `url`, `sentinel` or `cluster`." {
         URL = key("url", Kind::Secret, "`redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS. Write IPv6 addresses in brackets, and percent-encode special characters.");
@@ -52,27 +40,35 @@ tables! {
 }
 
 /// The settings that accompany the location: login, certificates, time-outs.
+#[derive(Settings)]
+#[settings(connection, at = "redis")]
 struct Beside {
+    /// Database number; with `url`, write it in the URL.
+    #[key(count(0, 1_000_000))]
     database: Option<u32>,
+    /// ACL user, if the URL has none.
+    #[key(Kind::Text)]
     username: Option<String>,
+    /// The password.
+    #[settings(keys(secrets::PASSWORD, secrets::PASSWORD_FILE), read = password)]
     password: Option<Secret>,
+    /// Certificates for `rediss://`. With `sentinel` or `cluster` it enables TLS; `tls: {}` trusts the system's
+    /// authorities.
+    #[key(Kind::Section(&tls::TABLE))]
     tls: Option<TlsFiles>,
+    /// Timeout for TCP, TLS and login together.
+    #[key(duration(1), default = "5s")]
     connect_timeout: Duration,
+    /// Timeout for one command or script.
+    #[key(duration(1), default = "5s")]
     command_timeout: Duration,
 }
 
-impl Beside {
-    fn read(section: &Section<'_>) -> Beside {
-        Beside {
-            database: section.count(&DATABASE).and_then(|number| u32::try_from(number).ok()),
-            username: section.text(&USERNAME).map(|name| name.value),
-            password: secrets::password(section, "REDIS_PASSWORD"),
-            tls: section.opt_section(&TLS).map(|section| tls::files(&section)),
-            connect_timeout: section.duration(&CONNECT_TIMEOUT),
-            command_timeout: section.duration(&COMMAND_TIMEOUT),
-        }
-    }
+fn password(section: &Section<'_>) -> Option<Secret> {
+    secrets::password(section, "REDIS_PASSWORD")
+}
 
+impl Beside {
     /// The settings that all servers have in common, without host and port.
     fn servers(self, section: &Section<'_>) -> RedisEndpoint {
         needs_password(section, &self.username, &self.password);
@@ -112,7 +108,7 @@ fn required(section: &Section<'_>, written: bool) -> Option<RedisTarget> {
 
 /// Reads the Redis of a section; `None` if it locates none, or if it is invalid.
 pub fn target(section: &Section<'_>) -> Option<RedisTarget> {
-    let beside = Beside::read(section);
+    let beside = Beside::of(section);
     let written: Vec<_> = PLACES.iter().filter(|place| section.has(place)).collect();
     if let [first, second, ..] = written[..] {
         let message = format!("there is both `{}` and `{}`", first.name, second.name);
@@ -156,11 +152,11 @@ fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
     }
     if database.is_some() {
         let help = "write it behind the host: `redis://host:6379/3`";
-        report.problem(&section.spot(&DATABASE), "the database is a part of the URL", help);
+        report.problem(&section.spot(&connection::DATABASE), "the database is a part of the URL", help);
     }
     if tls.is_some() && !parsed.tls {
         let help = "write `rediss://`, or remove `tls`";
-        report.problem(&section.spot(&TLS), "`tls` has no effect, because the URL is redis://", help);
+        report.problem(&section.spot(&connection::TLS), "`tls` has no effect, because the URL is redis://", help);
     }
     let username = parsed.username.or(username);
     let password = parsed.password.map(Secret::Literal).or(password);
@@ -184,6 +180,6 @@ fn endpoint(section: &Section<'_>, beside: Beside) -> Option<RedisEndpoint> {
 fn needs_password(section: &Section<'_>, username: &Option<String>, password: &Option<Secret>) {
     if username.is_some() && password.is_none() {
         let help = "Redis logs a user in by name and password";
-        section.cx.report.problem(&section.spot(&USERNAME), "there is a user, but no password", help);
+        section.cx.report.problem(&section.spot(&connection::USERNAME), "there is a user, but no password", help);
     }
 }

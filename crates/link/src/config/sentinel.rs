@@ -5,42 +5,46 @@ use std::sync::Arc;
 use super::super::endpoint::RedisEndpoint;
 use super::super::target::{RedisTarget, SentinelTarget};
 use super::needs_password;
-use delaybridge_settings::keys::tables;
-use delaybridge_settings::reader::Section;
+use delaybridge_settings::reader::{Scalar, Section};
 use delaybridge_settings::url::host_and_port;
-use delaybridge_settings::{secrets, tls};
+use delaybridge_settings::{Secret, Settings, TlsFiles, secrets, tls};
 
 /// The default port of a sentinel.
 const PORT: u16 = 26379;
 /// Maximum number of sentinels: all are asked at once, and each is subscribed to.
 const MOST_NODES: usize = 15;
 
-tables! {
-    mod keys at "redis.sentinel", "Also under `sentinel` of a Redis sink. The keys beside `sentinel` apply to the master and its replicas." {
-        MASTER = key("master", Kind::Text, "Name of the master at the sentinels (`sentinel monitor NAME ...`).").required();
-        NODES = key("nodes", Kind::Texts, "All sentinels as `host:port`; the default port is 26379.").required();
-        USERNAME = key("username", Kind::Text, "ACL user at the sentinels. Without user and password, there is no login to the sentinels.");
-        PASSWORD = secrets::PASSWORD;
-        PASSWORD_FILE = secrets::PASSWORD_FILE;
-        TLS = key("tls", Kind::Section(&tls::TABLE), "Enables TLS to the sentinels; `tls: {}` trusts the system's authorities.");
-    }
+/// Also under `sentinel` of a Redis sink. The keys beside `sentinel` apply to the master and its replicas.
+#[derive(Settings)]
+#[settings(keys, at = "redis.sentinel")]
+pub struct SentinelKeys {
+    /// Name of the master at the sentinels (`sentinel monitor NAME ...`).
+    #[key(Kind::Text, required)]
+    master: Option<String>,
+    /// All sentinels as `host:port`; the default port is 26379.
+    #[key(Kind::Texts, required, read = Section::texts, hidden)]
+    nodes: Vec<Scalar>,
+    /// ACL user at the sentinels. Without user and password, there is no login to the sentinels.
+    #[key(Kind::Text)]
+    username: Option<String>,
+    /// The password.
+    #[settings(keys(secrets::PASSWORD, secrets::PASSWORD_FILE), read = password)]
+    password: Option<Secret>,
+    /// Enables TLS to the sentinels; `tls: {}` trusts the system's authorities.
+    #[key(Kind::Section(&tls::TABLE))]
+    tls: Option<TlsFiles>,
+}
+
+fn password(section: &Section<'_>) -> Option<Secret> {
+    secrets::password(section, "SENTINEL_PASSWORD")
 }
 
 /// Reads the master and its sentinels; `servers` has the settings of the master and its replicas.
 pub(super) fn read(section: &Section<'_>, servers: RedisEndpoint) -> Option<RedisTarget> {
     let report = &section.cx.report;
-    let master = section.text(&keys::MASTER).map(|name| name.value);
-    let texts = section.texts(&keys::NODES);
-    let username = section.text(&keys::USERNAME).map(|name| name.value);
-    let password = secrets::password(section, "SENTINEL_PASSWORD");
+    let SentinelKeys { master, nodes: texts, username, password, tls } = SentinelKeys::of(section);
     needs_password(section, &username, &password);
-    let like = RedisEndpoint {
-        tls: section.opt_section(&keys::TLS).map(|section| tls::files(&section)),
-        database: 0,
-        username,
-        password,
-        ..servers.clone()
-    };
+    let like = RedisEndpoint { tls, database: 0, username, password, ..servers.clone() };
     if texts.len() > MOST_NODES {
         let message = format!("there are {} sentinels, at most {MOST_NODES} are possible", texts.len());
         report.problem(&section.spot(&keys::NODES), message, "name those that are closest");

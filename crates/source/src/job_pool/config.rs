@@ -15,6 +15,7 @@ use crate::zset;
 use delaybridge_ledger::Source;
 use delaybridge_ledger::score::Unit;
 use delaybridge_link::hashed;
+use delaybridge_settings::Settings;
 use delaybridge_settings::keys::{Key, Kind, key, tables};
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
@@ -35,27 +36,72 @@ tables! {
         READY = key("ready", Kind::Texts, "Lists of jobs that the program has made ready, which are claimed as well. If omitted, they are left to the program's consumers.");
         ON_MISSING_BODY = key("on_missing_body", word::<BuriesMissing>(), "Handling of a due id without a job. `drop`: the job was deleted; the id is removed and counted. `dead_letter`: it becomes a dead letter.").default("drop");
     }
-    mod job at "queues.NAME.source.job_pool.job", "One of `string`, `hash` and `own_hash`. `{id}` is the placeholder for the id." {
-        STRING = key("string", Kind::Text, "A string for each job: the pattern of its key, as `job:{id}`.");
-        HASH = key("hash", Kind::Text, "One hash for all jobs: its key. The id is the field.");
-        OWN_HASH = key("own_hash", Kind::Text, "A hash for each job: the pattern of its key. The whole hash is removed with the job.");
-        FIELD = key("field", Kind::Text, "With `own_hash`: the field with the body.");
-        BESIDE = key("beside", Kind::Text, "A hash with a field for each id, such as a count of attempts. The field is removed with the job.");
-    }
-    mod record at "queues.NAME.source.job_pool.record", "Format of a job, and the fields that are read." {
-        FORMAT = key("format", word::<Format>(), "`raw`: all of it is the body. `ttr`: `TTR;BODY`, with the fields `ttr` and `body`. The others have named fields; those of `protobuf` are numbers.");
-        BODY = key("body", Kind::Text, "The field that is delivered. Default: the whole job.");
-        TOPIC = key("topic", Kind::Text, "The field with the topic, for `${topic}` in templates.");
-        RETRIES = key("retries", Kind::Text, "The field with the number of retries of the job. After the last one, the job becomes a dead letter, even if `max_attempts` of the queue's retry policy allows more.");
-        DUE = key("due", Kind::Text, "The field with the due time. If it is later than now, the job goes back to the first bucket with that time.");
-        DUE_UNIT = key("due_unit", word::<Unit>(), "With `due`: the unit.").default("s");
-    }
-    mod status at "queues.NAME.source.job_pool.status", "One of `field` and `hash_field`, and the two texts." {
-        FIELD = key("field", Kind::Text, "The field of the record with the status: a text, or the constant of an enum. Only for records of `json`, `msgpack` and `java`.");
-        HASH_FIELD = key("hash_field", Kind::Text, "With `own_hash`: the field of the job's hash with the status.");
-        RESERVED = key("reserved", Kind::Text, "The status of a job that the daemon has claimed.").required();
-        DELAY = key("delay", Kind::Text, "The status of a job that waits in a bucket.").required();
-    }
+}
+
+/// One of `string`, `hash` and `own_hash`. `{id}` is the placeholder for the id.
+#[derive(Settings)]
+#[settings(job, at = "queues.NAME.source.job_pool.job")]
+struct JobKeys {
+    /// A string for each job: the pattern of its key, as `job:{id}`.
+    #[key(Kind::Text)]
+    string: Option<String>,
+    /// One hash for all jobs: its key. The id is the field.
+    #[key(Kind::Text)]
+    hash: Option<String>,
+    /// A hash for each job: the pattern of its key. The whole hash is removed with the job.
+    #[key(Kind::Text)]
+    own_hash: Option<String>,
+    /// With `own_hash`: the field with the body.
+    #[key(Kind::Text)]
+    field: Option<String>,
+    /// A hash with a field for each id, such as a count of attempts. The field is removed with the job.
+    #[key(Kind::Text)]
+    beside: Option<String>,
+}
+
+/// Format of a job, and the fields that are read.
+#[derive(Settings)]
+#[settings(record, at = "queues.NAME.source.job_pool.record")]
+struct RecordKeys {
+    /// `raw`: all of it is the body. `ttr`: `TTR;BODY`, with the fields `ttr` and `body`. The others have named fields;
+    /// those of `protobuf` are numbers.
+    #[key(word::<Format>())]
+    format: Option<Format>,
+    /// The field that is delivered. Default: the whole job.
+    #[key(Kind::Text)]
+    body: Option<String>,
+    /// The field with the topic, for `${topic}` in templates.
+    #[key(Kind::Text)]
+    topic: Option<String>,
+    /// The field with the number of retries of the job. After the last one, the job becomes a dead letter, even if
+    /// `max_attempts` of the queue's retry policy allows more.
+    #[key(Kind::Text)]
+    retries: Option<String>,
+    /// The field with the due time. If it is later than now, the job goes back to the first bucket with that time.
+    #[key(Kind::Text)]
+    due: Option<String>,
+    /// With `due`: the unit.
+    #[key(word::<Unit>(), default = "s")]
+    due_unit: Unit,
+}
+
+/// One of `field` and `hash_field`, and the two texts.
+#[derive(Settings)]
+#[settings(status, at = "queues.NAME.source.job_pool.status")]
+struct StatusKeys {
+    /// The field of the record with the status: a text, or the constant of an enum. Only for records of `json`,
+    /// `msgpack` and `java`.
+    #[key(Kind::Text)]
+    field: Option<String>,
+    /// With `own_hash`: the field of the job's hash with the status.
+    #[key(Kind::Text)]
+    hash_field: Option<String>,
+    /// The status of a job that the daemon has claimed.
+    #[key(Kind::Text, required)]
+    reserved: Option<String>,
+    /// The status of a job that waits in a bucket.
+    #[key(Kind::Text, required)]
+    delay: Option<String>,
 }
 
 /// The kind.
@@ -377,17 +423,16 @@ fn nothing() -> Preset {
 
 fn job_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
     let report = &section.cx.report;
-    let text = |key: &Key| section.text(key).map(|text| text.value);
-    let written = [text(&job::STRING), text(&job::HASH), text(&job::OWN_HASH)];
+    let JobKeys { string, hash, own_hash, field, beside } = JobKeys::of(section);
+    let written = [string, hash, own_hash];
     let patterns = [&written[0], &written[2]];
     if patterns.into_iter().flatten().any(|pattern| pattern.matches(ID).count() != 1) {
         report.problem(&section.spot, "the pattern of a key needs `{id}` once", "write for example `job:{id}`");
     }
-    let field = text(&job::FIELD);
     if field.is_some() != written[2].is_some() {
         report.problem(&section.spot, "`own_hash` and `field` belong together", job::FIELD.help);
     }
-    spec.beside = text(&job::BESIDE).or(spec.beside.take());
+    spec.beside = beside.or(spec.beside.take());
     spec.layout.place = match written {
         [Some(pattern), None, None] => Place::Value(pattern),
         [None, Some(key), None] => Place::Shared(key),
@@ -400,23 +445,22 @@ fn job_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
 }
 
 fn record_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
-    let text = |key: &Key| section.text(key).map(|text| text.value);
-    if let Some(format) = section.one_of::<Format>(&record::FORMAT) {
+    let RecordKeys { format, body, topic, retries, due, due_unit } = RecordKeys::of(section);
+    if let Some(format) = format {
         (spec.layout.record, spec.layout.wanted, spec.layout.status) = (format, Wanted::default(), None);
     }
     let wanted = &mut spec.layout.wanted;
-    wanted.body = text(&record::BODY).or(wanted.body.take());
-    wanted.topic = text(&record::TOPIC).or(wanted.topic.take());
-    wanted.retries = text(&record::RETRIES).or(wanted.retries.take());
-    let unit = section.one_of::<Unit>(&record::DUE_UNIT).unwrap_or(Unit::Seconds);
-    wanted.due = text(&record::DUE).map(|due| (due, unit)).or(wanted.due.take());
+    wanted.body = body.or(wanted.body.take());
+    wanted.topic = topic.or(wanted.topic.take());
+    wanted.retries = retries.or(wanted.retries.take());
+    wanted.due = due.map(|due| (due, due_unit)).or(wanted.due.take());
 }
 
 fn status_of(section: &Section<'_>, spec: &mut JobPoolSpec) {
     let (report, layout) = (&section.cx.report, &mut spec.layout);
-    let text = |key: &Key| section.text(key).map(|text| text.value);
-    let states = (text(&status::RESERVED), text(&status::DELAY));
-    let at = match (text(&status::FIELD), text(&status::HASH_FIELD)) {
+    let StatusKeys { field, hash_field, reserved, delay } = StatusKeys::of(section);
+    let states = (reserved, delay);
+    let at = match (field, hash_field) {
         (Some(field), None) => StatusAt::Record(field),
         (None, Some(field)) => StatusAt::Hash(field),
         _ => {
