@@ -3,13 +3,12 @@
 use redisson_codecs::{Codec, Coding, Compression};
 
 use crate::sink_kinds;
-use crate::validate::{class, dead_stream};
-use crate::words::{Envelopes, EventBodies, EventModes, JavaTypeNames};
+use crate::validate::{class, dead_stream, queue_keys as queue};
+use crate::words::{Envelopes, EventBodies, EventModes};
 use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;
 use delaybridge_link::config::{durability, redis, sentinel};
 use delaybridge_model::keys::{admin, limits, reload, retry};
-use delaybridge_model::{Modes, OnDecodeError, OnExpired, OnUnroutable, Order};
 use delaybridge_settings::keys::{Kind, Table, tables};
 use delaybridge_settings::tls;
 use delaybridge_source::kinds as source_kinds;
@@ -47,30 +46,6 @@ tables! {
     }
     mod sinks at "sinks.NAME", "Exactly one key: the kind." {
     } + sink_kinds::KIND_KEYS
-    mod queue at "queues.NAME", "One queue: the source of its elements and their destinations." {
-        SOURCE = key("source", Kind::Section(&source::TABLE), "The source of the elements.").required();
-        TO = key("to", Kind::List(&to::TABLE), "Destinations. An element leaves Redis when all of them have confirmed it. Each sink is listed at most once. Required, unless `mode: rescue`.");
-        CODEC = key("codec", CODECS, "Codec of the payloads, for templates and envelopes. [codecs.md](codecs.md) has the names of Redisson's codecs. It never changes the body with envelope `raw`.").default("raw");
-        JAVA_TYPES = key("java_types", word::<JavaTypeNames>(), "With all object codecs except `json`: whether Java class names stay in the decoded value (`\"@class\"` in objects, `[\"java.lang.Long\",7]`) or are removed.").default("keep");
-        MAX_DECODED_SIZE = key("max_decoded_size", Kind::Size, "Largest size of a decompressed payload, and of a decoded value in memory: its text, and 128 bytes for each value and name in it. The codec refuses a larger payload. Decoding an element needs this memory in addition to `max_in_flight_bytes`.").default("16MiB");
-        ON_DECODE_ERROR = key("on_decode_error", word::<OnDecodeError>(), "Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have no value then), or a hold of the queue.").default("dead_letter");
-        ON_OPAQUE = key("on_opaque", word::<OnDecodeError>(), "Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope: decoded`, else `forward_raw`.");
-        LEASE = key("lease", duration(1_000), "Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease` must exceed every sink's timeout.").default("30s");
-        MAX_IN_FLIGHT = key("max_in_flight", count_or("auto", 1, 1_000_000), "Elements in flight; `auto` adapts to the sinks, up to 10,000.").default("auto");
-        MAX_IN_FLIGHT_BYTES = key("max_in_flight_bytes", Kind::Size, "Bytes of elements in flight, counted as under `limits.in_flight_bytes`. A larger element is delivered alone.").default("16MiB");
-        ORDER = key("order", word::<Order>(), "Elements that are delivered one after the other in the order of their due times: none, those with the same key, or all elements of the queue. With an order, one daemon at a time delivers, and a retry delays its key or its queue. See [guarantees.md](guarantees.md) for the limits.").default("none");
-        ORDER_KEY = key("order_key", Kind::Template, "With `order: key`: the key, such as `${payload.orderId}`. Default: the `key` of the Kafka record.");
-        MAX_RATE = key("max_rate", Kind::Rate, "Rate of deliveries of this queue. Waiting is not an attempt.").default("none");
-        MAX_LATENESS = key("max_lateness", Kind::DurationOrNone, "Lateness after which an element is expired.").default("none");
-        ON_EXPIRED = key("on_expired", word::<OnExpired>(), "Handling of an expired element.").default("dead_letter");
-        UNROUTABLE_AFTER = key("unroutable_after", Kind::DurationOrNever, "Time for which a destination that comes from the payload may refuse elements (a missing topic, exchange, queue or right) before they become dead letters. Until then, they wait. For a destination that has worked before, they wait without a limit. `0s`: dead letters at once.").default("10m");
-        ON_UNROUTABLE = key("on_unroutable", word::<OnUnroutable>(), "Handling of these elements after `unroutable_after`. `hold`: they wait without a limit.").default("dead_letter");
-        RETRY = key("retry", Kind::Text, "Name of a retry policy.").default("default");
-        DEAD_LETTER = key("dead_letter", Kind::Section(&dead_letter::TABLE), "Storage and forwarding of dead letters.");
-        CLAIM_AHEAD = key("claim_ahead", duration(0), "Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at its due time and counts as in flight until then. Useful if Redisson clients are connected and other consumers read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java programs can neither see nor cancel it.").default("0s");
-        DURABILITY = key("durability", Kind::Section(&durability::keys::TABLE), "Replicas or disks that must have a claim before its elements are delivered. Default: none.");
-        MODE = key("mode", word::<Modes>(), "Use of due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed, and nothing is written to Redis or a sink; the messages that would have been sent are logged and counted. `rescue`: elements that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client would, for remaining Java consumers; no sink is needed.").default("deliver");
-    }
     mod source at "queues.NAME.source", "Exactly one kind." {
         REDIS = key("redis", Kind::Text, "Name of the Redis that holds the queue. Required if there are several.");
     } + source_kinds::KIND_KEYS
@@ -94,7 +69,7 @@ tables! {
 }
 
 /// The names of codecs.
-const CODECS: Kind = Kind::Name {
+pub(crate) const CODECS: Kind = Kind::Name {
     by_another_name: of_redisson,
     all: || Coding::names().collect(),
     main: || Codec::ALL.iter().map(|codec| codec.as_str()).collect(),

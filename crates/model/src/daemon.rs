@@ -24,7 +24,7 @@ pub struct Config {
     pub admin: Option<AdminSpec>,
     /// The longest duration of the ordered drain after SIGTERM.
     pub shutdown_timeout: Duration,
-    /// What makes it read the file again.
+    /// The occasions on which the file is read again.
     pub reload: Reload,
     /// Limits of the whole process.
     pub limits: ProcessLimits,

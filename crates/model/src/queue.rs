@@ -112,7 +112,7 @@ words! {
     pub enum Order {
         /// None.
         None = "none",
-        /// Those with the same key.
+        /// Elements with the same key.
         Key = "key",
         /// All elements of the queue.
         Queue = "queue",

@@ -42,7 +42,7 @@ pub fn settings(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// What is between the parentheses of an attribute.
+/// The arguments of an attribute.
 #[derive(Default)]
 struct Args {
     bare: Vec<Expr>,

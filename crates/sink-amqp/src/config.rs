@@ -138,9 +138,9 @@ words! {
 words! {
     /// Whether exchanges, queues and bindings are there, or are made.
     enum Topology {
-        /// They are there.
+        /// No declaration.
         Expect = "expect",
-        /// They are made at every connect.
+        /// A declaration at every connect.
         Declare = "declare",
     }
 }

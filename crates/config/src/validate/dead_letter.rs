@@ -3,8 +3,9 @@
 use redisson_codecs::Codec;
 
 use super::destination::DestinationDraft;
+use super::queue::DEAD_LETTER;
 use super::sink::{self, SinkDraft};
-use crate::tables::{dead_letter, queue};
+use crate::tables::dead_letter;
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_model::RouteSpec;
 use delaybridge_settings::Settings;
@@ -35,7 +36,7 @@ pub(super) struct DeadLetterDraft {
 
 /// Reads the part of the queue `section`.
 pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -> DeadLetterDraft {
-    let Some(section) = section.opt_section(&queue::DEAD_LETTER) else { return DeadLetterDraft::default() };
+    let Some(section) = section.opt_section(&DEAD_LETTER) else { return DeadLetterDraft::default() };
     let max_len = stream(&section);
     // A dead letter is its bytes, whatever the codec made of them.
     let at = DestinationDraft { section: &section, codec: Codec::Raw.into(), slot, alone: false, dead: true };

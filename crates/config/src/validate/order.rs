@@ -3,7 +3,8 @@
 use redisson_codecs::Coding;
 
 use super::destination::DestinationDraft;
-use crate::tables::queue;
+use super::queue::queue;
+use delaybridge_core::template::Template;
 use delaybridge_model::{Mode, Order, Ordered, RouteSpec};
 use delaybridge_settings::reader::Section;
 use delaybridge_source::SourceConfig;
@@ -12,6 +13,7 @@ use delaybridge_source::job_pool::JobPoolSpec;
 /// Reads the order, and reports combinations that cannot keep it.
 pub(super) fn read(
     section: &Section<'_>,
+    (order, template): (Order, Option<Template>),
     source: &dyn SourceConfig,
     mode: Mode,
     codec: Coding,
@@ -19,8 +21,6 @@ pub(super) fn read(
 ) -> Option<Ordered> {
     let report = &section.cx.report;
     let spot = section.spot(&queue::ORDER);
-    let order = section.one_of::<Order>(&queue::ORDER).unwrap_or(Order::None);
-    let template = section.template(&queue::ORDER_KEY);
     let own_key = section.has(&queue::ORDER_KEY);
     if own_key && order != Order::Key {
         let help = "write `order: key`, or remove `order_key`";

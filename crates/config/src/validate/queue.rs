@@ -1,6 +1,7 @@
 //! Queues.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use redisson_codecs::{Classes, Codec, Coding, JavaTypes};
 
@@ -10,20 +11,115 @@ use super::order;
 use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
 use super::sink::SinkDraft;
-use crate::tables::{queue, source as table, top};
+use crate::tables::{CODECS, dead_letter as dead_table, source as table, to, top};
 use crate::words::JavaTypeNames;
+use delaybridge_core::template::Template;
 use delaybridge_link::config::durability;
 use delaybridge_link::{Durability, hashed};
 use delaybridge_model::{
-    MaxInFlight, Mode, Modes, ONLY, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec,
+    MaxInFlight, Mode, Modes, ONLY, OnDecodeError, OnExpired, OnUnroutable, Order, QueueSpec, RetryPolicy, RouteSpec,
     Unroutable,
 };
-use delaybridge_settings::defaults;
-use delaybridge_settings::keys::{Key, nearest};
+use delaybridge_settings::keys::{Key, Kind, key, nearest};
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::{Scalar, Section, clip};
+use delaybridge_settings::{Settings, defaults};
 use delaybridge_source::config::SourceSettings;
 use delaybridge_source::kinds;
+
+/// One queue: the source of its elements and their destinations.
+#[derive(Settings)]
+#[settings(queue, at = "queues.NAME")]
+pub(crate) struct QueueKeys {
+    /// The source of the elements.
+    #[key(Kind::Section(&table::TABLE), required, read = source, hidden)]
+    source: (SourceSettings, Option<Scalar>),
+    /// Codec of the payloads, for templates and envelopes. [codecs.md](codecs.md) has the names of Redisson's codecs.
+    /// It never changes the body with envelope `raw`.
+    #[settings(keys(TO))]
+    #[key(CODECS, default = "raw", read = codec, hidden)]
+    codec: Coding,
+    /// With all object codecs except `json`: whether Java class names stay in the decoded value (`"@class"` in objects,
+    /// `["java.lang.Long",7]`) or are removed.
+    #[key(words = JavaTypeNames, default = "keep")]
+    java_types: JavaTypes,
+    /// Largest size of a decompressed payload, and of a decoded value in memory: its text, and 128 bytes for each value
+    /// and name in it. The codec refuses a larger payload. Decoding an element needs this memory in addition to
+    /// `max_in_flight_bytes`.
+    #[key(Kind::Size, default = "16MiB")]
+    max_decoded_size: usize,
+    /// Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have
+    /// no value then), or a hold of the queue.
+    #[key(word::<OnDecodeError>(), default = "dead_letter")]
+    on_decode_error: OnDecodeError,
+    /// Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the
+    /// payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope:
+    /// decoded`, else `forward_raw`.
+    #[key(word::<OnDecodeError>())]
+    on_opaque: Option<OnDecodeError>,
+    /// Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease`
+    /// must exceed every sink's timeout.
+    #[key(duration(1_000), default = "30s")]
+    lease: Duration,
+    /// Elements in flight; `auto` adapts to the sinks, up to 10,000.
+    #[key(count_or("auto", 1, 1_000_000), default = "auto")]
+    max_in_flight: Option<u32>,
+    /// Bytes of elements in flight, counted as under `limits.in_flight_bytes`. A larger element is delivered alone.
+    #[key(Kind::Size, default = "16MiB")]
+    max_in_flight_bytes: u64,
+    /// Elements that are delivered one after the other in the order of their due times: none, those with the same key,
+    /// or all elements of the queue. With an order, one daemon at a time delivers, and a retry delays its key or its
+    /// queue. See [guarantees.md](guarantees.md) for the limits.
+    #[key(word::<Order>(), default = "none")]
+    order: Order,
+    /// With `order: key`: the key, such as `${payload.orderId}`. Default: the `key` of the Kafka record.
+    #[key(Kind::Template, read = Section::template, hidden)]
+    order_key: Option<Template>,
+    /// Rate of deliveries of this queue. Waiting is not an attempt.
+    #[key(Kind::Rate, default = "none")]
+    max_rate: Option<f64>,
+    /// Lateness after which an element is expired.
+    #[key(Kind::DurationOrNone, default = "none")]
+    max_lateness: Option<Duration>,
+    /// Handling of an expired element.
+    #[key(word::<OnExpired>(), default = "dead_letter")]
+    on_expired: OnExpired,
+    /// Time for which a destination that comes from the payload may refuse elements (a missing topic, exchange, queue
+    /// or right) before they become dead letters. Until then, they wait. For a destination that has worked before, they
+    /// wait without a limit. `0s`: dead letters at once.
+    #[key(Kind::DurationOrNever, default = "10m")]
+    unroutable_after: Option<Duration>,
+    /// Handling of these elements after `unroutable_after`. `hold`: they wait without a limit.
+    #[key(word::<OnUnroutable>(), default = "dead_letter")]
+    on_unroutable: OnUnroutable,
+    /// Name of a retry policy.
+    #[key(Kind::Text, default = "default", read = Section::text, hidden)]
+    retry: Option<Scalar>,
+    /// Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at
+    /// its due time and counts as in flight until then. Useful if Redisson clients are connected and other consumers
+    /// read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java
+    /// programs can neither see nor cancel it.
+    #[settings(keys(DEAD_LETTER))]
+    #[key(duration(0), default = "0s")]
+    claim_ahead: Duration,
+    /// Replicas or disks that must have a claim before its elements are delivered. Default: none.
+    #[key(Kind::Section(&durability::keys::TABLE), read = durability_of, hidden)]
+    durability: Option<Durability>,
+    /// Use of due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed, and nothing is
+    /// written to Redis or a sink; the messages that would have been sent are logged and counted. `rescue`: elements
+    /// that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client
+    /// would, for remaining Java consumers; no sink is needed.
+    #[key(words = Modes, default = "deliver")]
+    mode: Mode,
+}
+
+pub(super) const TO: Key = key(
+    "to",
+    Kind::List(&to::TABLE),
+    "Destinations. An element leaves Redis when all of them have confirmed it. Each sink is listed at most once. Required, unless `mode: rescue`.",
+);
+pub(super) const DEAD_LETTER: Key =
+    key("dead_letter", Kind::Section(&dead_table::TABLE), "Storage and forwarding of dead letters.");
 
 /// A queue and the places of its parts, for checks of several queues.
 pub(super) struct QueueDraft<'a> {
@@ -80,12 +176,10 @@ fn one<'a>(
     policies: &[PolicyDraft<'_>],
     classes: &Classes,
 ) -> QueueDraft<'a> {
-    let (source, redis) = source(section);
-    let codec = coding(section);
-    let on_decode_error = section.one_of::<OnDecodeError>(&queue::ON_DECODE_ERROR);
-    let on_opaque = section.one_of::<OnDecodeError>(&queue::ON_OPAQUE);
-    let on_expired = section.one_of::<OnExpired>(&queue::ON_EXPIRED);
-    let max_lateness = section.duration_or_none(&queue::MAX_LATENESS);
+    let keys = QueueKeys::of(section);
+    let (source, redis) = keys.source;
+    let codec = Coding { java_types: keys.java_types, max_decoded_size: keys.max_decoded_size, ..keys.codec };
+    check_coding(section, codec);
     if section.has(&queue::ON_EXPIRED) && !section.has(&queue::MAX_LATENESS) {
         let help = "write `max_lateness: 1h`, or remove `on_expired`";
         section.cx.report.problem(
@@ -94,15 +188,16 @@ fn one<'a>(
             help,
         );
     }
-    let mode = mode(section, &source);
-    let (policy, retry) = retry(section, policies);
-    let keys = source.config.key_tag();
-    let slot = hashed(&keys);
+    let mode = mode(section, keys.mode, &source);
+    let (policy, retry) = retry(section, keys.retry, policies);
+    let tag = source.config.key_tag();
+    let slot = hashed(&tag);
     let (to, targets, names) = routes(section, sinks, codec, slot);
     let dead = dead_letter::read(section, sinks, slot);
     let (dead_letter_to, dead_target) = dead.to.unzip();
-    let order = order::read(section, &*source.config, mode, codec, &to);
-    let fixed = section.count(&queue::MAX_IN_FLIGHT).and_then(|count| u32::try_from(count).ok());
+    let order = order::read(section, (keys.order, keys.order_key), &*source.config, mode, codec, &to);
+    check_durability(section, keys.durability.is_some(), mode);
+    check_unroutable(section, keys.on_unroutable);
     QueueDraft {
         report: &section.cx.report,
         name_spot: source.name_spot,
@@ -125,17 +220,17 @@ fn one<'a>(
             source: source.config,
             codec,
             classes: classes.clone(),
-            on_decode_error: on_decode_error.unwrap_or(OnDecodeError::DeadLetter),
-            on_opaque: on_opaque.unwrap_or_else(|| opaque(&to)),
-            lease: section.duration(&queue::LEASE),
-            claim_ahead: section.duration(&queue::CLAIM_AHEAD),
-            max_in_flight: fixed.map_or(MaxInFlight::Auto, MaxInFlight::Fixed),
-            max_in_flight_bytes: section.size(&queue::MAX_IN_FLIGHT_BYTES),
-            max_rate: section.rate(&queue::MAX_RATE),
-            max_lateness,
-            on_expired: on_expired.unwrap_or(OnExpired::DeadLetter),
-            unroutable: unroutable(section),
-            durability: durability(section, mode).map(Box::new),
+            on_decode_error: keys.on_decode_error,
+            on_opaque: keys.on_opaque.unwrap_or_else(|| opaque(&to)),
+            lease: keys.lease,
+            claim_ahead: keys.claim_ahead,
+            max_in_flight: keys.max_in_flight.map_or(MaxInFlight::Auto, MaxInFlight::Fixed),
+            max_in_flight_bytes: keys.max_in_flight_bytes,
+            max_rate: keys.max_rate,
+            max_lateness: keys.max_lateness,
+            on_expired: keys.on_expired,
+            unroutable: Unroutable { after: keys.unroutable_after, action: keys.on_unroutable },
+            durability: keys.durability.map(Box::new),
             order: order.map(Box::new),
             mode,
             to: to.into(),
@@ -146,17 +241,18 @@ fn one<'a>(
     }
 }
 
-fn durability(section: &Section<'_>, mode: Mode) -> Option<Durability> {
-    let durability = section.opt_section(&queue::DURABILITY).map(|section| durability::read(&section));
-    if durability.is_some() && mode != Mode::Deliver {
+fn durability_of(section: &Section<'_>, key: &Key) -> Option<Durability> {
+    section.opt_section(key).map(|section| durability::read(&section))
+}
+
+fn check_durability(section: &Section<'_>, written: bool, mode: Mode) {
+    if written && mode != Mode::Deliver {
         let message = format!("`durability` has no effect with `mode: {}`", mode.as_str());
         section.cx.report.problem(&section.spot(&queue::DURABILITY), message, "nothing is claimed then: remove it");
     }
-    durability
 }
 
-fn unroutable(section: &Section<'_>) -> Unroutable {
-    let action = section.one_of::<OnUnroutable>(&queue::ON_UNROUTABLE).unwrap_or(OnUnroutable::DeadLetter);
+fn check_unroutable(section: &Section<'_>, action: OnUnroutable) {
     if action == OnUnroutable::Hold && section.has(&queue::UNROUTABLE_AFTER) {
         section.cx.report.problem(
             &section.spot(&queue::UNROUTABLE_AFTER),
@@ -164,15 +260,18 @@ fn unroutable(section: &Section<'_>) -> Unroutable {
             "remove one of the two",
         );
     }
-    Unroutable { after: section.duration_or_never(&queue::UNROUTABLE_AFTER), action }
 }
 
-fn coding(section: &Section<'_>) -> Coding {
-    let named = section.name(&queue::CODEC).and_then(|name| name.value.parse().ok());
+/// Reads the codec, without the keys beside it.
+fn codec(section: &Section<'_>, key: &Key) -> Coding {
+    let named = section.name(key).and_then(|name| name.value.parse().ok());
     // In place of one that is not known, whose problem is reported: a codec that nothing else is wrong with.
-    let unknown = if section.has(&queue::CODEC) { Codec::Jackson } else { Codec::Raw };
-    let coding: Coding = named.unwrap_or_else(|| unknown.into());
-    let types = section.one_of::<JavaTypeNames>(&queue::JAVA_TYPES);
+    let unknown = if section.has(key) { Codec::Jackson } else { Codec::Raw };
+    named.unwrap_or_else(|| unknown.into())
+}
+
+/// Reports keys that the codec does not use.
+fn check_coding(section: &Section<'_>, coding: Coding) {
     if section.has(&queue::JAVA_TYPES) && !coding.codec.has_java_types() {
         let message = format!("codec {coding} finds no names of Java classes");
         section.cx.report.problem(&section.spot(&queue::JAVA_TYPES), message, "remove `java_types`");
@@ -180,11 +279,6 @@ fn coding(section: &Section<'_>) -> Coding {
     if section.has(&queue::MAX_DECODED_SIZE) && !coding.uses_max_decoded_size() {
         let message = format!("codec {coding} neither unpacks nor builds anything");
         section.cx.report.problem(&section.spot(&queue::MAX_DECODED_SIZE), message, "remove `max_decoded_size`");
-    }
-    Coding {
-        java_types: types.unwrap_or(JavaTypes::Keep),
-        max_decoded_size: usize::try_from(section.size(&queue::MAX_DECODED_SIZE)).unwrap_or(usize::MAX),
-        ..coding
     }
 }
 
@@ -197,9 +291,9 @@ fn opaque(to: &[RouteSpec]) -> OnDecodeError {
 }
 
 /// The source, and the name of the Redis that it is in.
-fn source(queue: &Section<'_>) -> (SourceSettings, Option<Scalar>) {
-    let section = queue.section(&queue::SOURCE);
-    if queue.has(&queue::SOURCE) && section.empty {
+fn source(queue: &Section<'_>, key: &Key) -> (SourceSettings, Option<Scalar>) {
+    let section = queue.section(key);
+    if queue.has(key) && section.empty {
         queue.cx.report.problem(
             &section.spot,
             "the source has no kind",
@@ -209,9 +303,8 @@ fn source(queue: &Section<'_>) -> (SourceSettings, Option<Scalar>) {
     (kinds::read(&section), section.text(&table::REDIS))
 }
 
-fn retry(section: &Section<'_>, policies: &[PolicyDraft<'_>]) -> (String, Arc<RetryPolicy>) {
+fn retry(section: &Section<'_>, name: Option<Scalar>, policies: &[PolicyDraft<'_>]) -> (String, Arc<RetryPolicy>) {
     let find = |name: &str| policies.iter().find(|policy| policy.name == name).map(|policy| policy.policy.clone());
-    let name = section.text(&queue::RETRY);
     let written = name.as_ref().map_or("default", |name| name.value.as_str()).to_owned();
     let policy = find(&written).or_else(|| {
         let name = name.as_ref()?;
@@ -226,9 +319,9 @@ fn retry(section: &Section<'_>, policies: &[PolicyDraft<'_>]) -> (String, Arc<Re
     (written, policy.unwrap_or_else(|| Arc::new(defaults())))
 }
 
-/// Reads the mode, and reports keys that contradict it.
-fn mode(section: &Section<'_>, source: &SourceSettings) -> Mode {
-    let mode = match section.one_of::<Modes>(&queue::MODE).unwrap_or(Mode::Deliver) {
+/// Completes the mode, and reports keys that contradict it.
+fn mode(section: &Section<'_>, mode: Mode, source: &SourceSettings) -> Mode {
+    let mode = match mode {
         Mode::Rescue { .. } => Mode::Rescue { after: source.config.rescue_after().unwrap_or_default() },
         mode => mode,
     };
@@ -253,8 +346,8 @@ fn mode(section: &Section<'_>, source: &SourceSettings) -> Mode {
         let message = format!("`{key}` has no effect without `mode: rescue`");
         report.problem(spot, message, "write `mode: rescue`, or remove it");
     }
-    if !section.has(&queue::TO) {
-        report.problem(&section.spot, format!("`{}` is missing", queue::TO.name), queue::TO.help);
+    if !section.has(&TO) {
+        report.problem(&section.spot, format!("`{}` is missing", TO.name), TO.help);
     }
     mode
 }
@@ -265,7 +358,7 @@ fn routes(
     codec: Coding,
     slot: &str,
 ) -> (Vec<RouteSpec>, Vec<Spot>, Vec<String>) {
-    let items = section.list(&queue::TO);
+    let items = section.list(&TO);
     // The specs are kept as long as the process runs: no room to grow, of which a vector takes that of four.
     let (mut specs, mut spots, mut names) = (Vec::with_capacity(items.len()), Vec::new(), Vec::new());
     for item in &items {
