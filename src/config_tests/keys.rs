@@ -15,7 +15,7 @@ words! {
 }
 
 words! {
-    /// What a failure is about.
+    /// Subjects of failures.
     pub(super) list Abouts of About { "sink" => About::Sink, "target" => About::Target, "route" => About::Route }
 }
 
