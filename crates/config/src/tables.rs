@@ -1,16 +1,22 @@
-//! The tables themselves: one line a key, in the order of the reference.
+//! The keys of the file that belong to no part of it: a line or a field for each, in the order of the reference.
 
-use redisson_codecs::{Codec, Coding, Compression};
+use std::time::Duration;
+
+use redisson_codecs::{Codec, Coding, Compression, JavaTypes};
 
 use crate::sink_kinds;
-use crate::validate::{class, dead_stream, queue_keys as queue};
-use crate::words::{Envelopes, EventBodies, EventModes};
+use crate::words::{Envelopes, EventBodies, EventModes, JavaTypeNames};
+use delaybridge_core::template::Template;
 use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;
+use delaybridge_link::Durability;
 use delaybridge_link::config::{durability, redis, sentinel};
 use delaybridge_model::keys::{admin, limits, reload, retry};
-use delaybridge_settings::keys::{Kind, Table, tables};
-use delaybridge_settings::tls;
+use delaybridge_model::{Mode, Modes, OnDecodeError, OnExpired, OnUnroutable, Order};
+use delaybridge_settings::keys::{Key, Kind, Table, key, tables};
+use delaybridge_settings::reader::{Scalar, Section};
+use delaybridge_settings::{Settings, tls};
+use delaybridge_source::config::SourceSettings;
 use delaybridge_source::kinds as source_kinds;
 use delaybridge_spans::config as spans;
 
@@ -68,8 +74,173 @@ tables! {
     } + sink_kinds::DEAD_LETTER_KEYS
 }
 
+/// One class, by its full name (`com.example.Order`, `com.example.Order$Line`), with one of `fields`, `constants`,
+/// `like` and `abstract`.
+#[derive(Settings)]
+#[settings(class, at = "classes.NAME")]
+pub(super) struct ClassKeys {
+    /// Names and types of the fields in the order of Kryo, which sorts them by name. Types are written as in Java, with
+    /// full names: `long`, `java.util.List<com.example.Line>`, `byte[]`.
+    #[key(Kind::Scalars, read = Section::scalars, hidden)]
+    pub(super) fields: Vec<(String, Scalar)>,
+    /// The class is a record.
+    #[key(Kind::Flag, default = "false")]
+    pub(super) record: bool,
+    /// The constants of an enum, in the order of their declaration.
+    #[key(Kind::Texts)]
+    pub(super) constants: Vec<String>,
+    /// For a subclass of a list, set or map: the JDK class with the same serialized form, such as
+    /// `java.util.ArrayList`.
+    #[key(Kind::Text)]
+    pub(super) like: Option<String>,
+    /// An interface or an abstract class.
+    #[key(Kind::Flag, default = "false", name = "abstract")]
+    pub(super) is_abstract: bool,
+    /// The class is final. Kryo writes no class for a field of a final class.
+    #[key(Kind::Flag, default = "false", name = "final")]
+    pub(super) is_final: bool,
+    /// For each type variable of the class and its superclasses: the variables that stand for the same type, separated
+    /// by spaces, as in `com.example.Box#T com.example.Base#E`.
+    #[key(Kind::Texts)]
+    pub(super) variables: Vec<String>,
+    /// The id with which the application registers the class in Kryo.
+    #[key(count(9, 2_147_483_647))]
+    pub(super) id: Option<u32>,
+}
+
+/// One queue: the source of its elements and their destinations.
+#[derive(Settings)]
+#[settings(queue, at = "queues.NAME")]
+pub(super) struct QueueKeys {
+    /// The source of the elements.
+    #[key(Kind::Section(&source::TABLE), required, read = source, hidden)]
+    pub(super) source: (SourceSettings, Option<Scalar>),
+    /// Codec of the payloads, for templates and envelopes. [codecs.md](codecs.md) has the names of Redisson's codecs.
+    /// It never changes the body with envelope `raw`.
+    #[settings(keys(TO))]
+    #[key(CODECS, default = "raw", read = codec, hidden)]
+    pub(super) codec: Coding,
+    /// With all object codecs except `json`: whether Java class names stay in the decoded value (`"@class"` in objects,
+    /// `["java.lang.Long",7]`) or are removed.
+    #[key(words = JavaTypeNames, default = "keep")]
+    pub(super) java_types: JavaTypes,
+    /// Largest size of a decompressed payload, and of a decoded value in memory: its text, and 128 bytes for each value
+    /// and name in it. The codec refuses a larger payload. Decoding an element needs this memory in addition to
+    /// `max_in_flight_bytes`.
+    #[key(Kind::Size, default = "16MiB")]
+    pub(super) max_decoded_size: usize,
+    /// Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have
+    /// no value then), or a hold of the queue.
+    #[key(word::<OnDecodeError>(), default = "dead_letter")]
+    pub(super) on_decode_error: OnDecodeError,
+    /// Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the
+    /// payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope:
+    /// decoded`, else `forward_raw`.
+    #[key(word::<OnDecodeError>())]
+    pub(super) on_opaque: Option<OnDecodeError>,
+    /// Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease`
+    /// must exceed every sink's timeout.
+    #[key(duration(1_000), default = "30s")]
+    pub(super) lease: Duration,
+    /// Elements in flight; `auto` adapts to the sinks, up to 10,000.
+    #[key(count_or("auto", 1, 1_000_000), default = "auto")]
+    pub(super) max_in_flight: Option<u32>,
+    /// Bytes of elements in flight, counted as under `limits.in_flight_bytes`. A larger element is delivered alone.
+    #[key(Kind::Size, default = "16MiB")]
+    pub(super) max_in_flight_bytes: u64,
+    /// Elements that are delivered one after the other in the order of their due times: none, those with the same key,
+    /// or all elements of the queue. With an order, one daemon at a time delivers, and a retry delays its key or its
+    /// queue. See [guarantees.md](guarantees.md) for the limits.
+    #[key(word::<Order>(), default = "none")]
+    pub(super) order: Order,
+    /// With `order: key`: the key, such as `${payload.orderId}`. Default: the `key` of the Kafka record.
+    #[key(Kind::Template, read = Section::template, hidden)]
+    pub(super) order_key: Option<Template>,
+    /// Rate of deliveries of this queue. Waiting is not an attempt.
+    #[key(Kind::Rate, default = "none")]
+    pub(super) max_rate: Option<f64>,
+    /// Lateness after which an element is expired.
+    #[key(Kind::DurationOrNone, default = "none")]
+    pub(super) max_lateness: Option<Duration>,
+    /// Handling of an expired element.
+    #[key(word::<OnExpired>(), default = "dead_letter")]
+    pub(super) on_expired: OnExpired,
+    /// Time for which a destination that comes from the payload may refuse elements (a missing topic, exchange, queue
+    /// or right) before they become dead letters. Until then, they wait. For a destination that has worked before, they
+    /// wait without a limit. `0s`: dead letters at once.
+    #[key(Kind::DurationOrNever, default = "10m")]
+    pub(super) unroutable_after: Option<Duration>,
+    /// Handling of these elements after `unroutable_after`. `hold`: they wait without a limit.
+    #[key(word::<OnUnroutable>(), default = "dead_letter")]
+    pub(super) on_unroutable: OnUnroutable,
+    /// Name of a retry policy.
+    #[key(Kind::Text, default = "default", read = Section::text, hidden)]
+    pub(super) retry: Option<Scalar>,
+    /// Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at
+    /// its due time and counts as in flight until then. Useful if Redisson clients are connected and other consumers
+    /// read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java
+    /// programs can neither see nor cancel it.
+    #[settings(keys(DEAD_LETTER))]
+    #[key(duration(0), default = "0s")]
+    pub(super) claim_ahead: Duration,
+    /// Replicas or disks that must have a claim before its elements are delivered. Default: none.
+    #[key(Kind::Section(&durability::keys::TABLE), read = durability_of, hidden)]
+    pub(super) durability: Option<Durability>,
+    /// Use of due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed, and nothing is
+    /// written to Redis or a sink; the messages that would have been sent are logged and counted. `rescue`: elements
+    /// that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client
+    /// would, for remaining Java consumers; no sink is needed.
+    #[key(words = Modes, default = "deliver")]
+    pub(super) mode: Mode,
+}
+
+pub(super) const TO: Key = key(
+    "to",
+    Kind::List(&to::TABLE),
+    "Destinations. An element leaves Redis when all of them have confirmed it. Each sink is listed at most once. Required, unless `mode: rescue`.",
+);
+pub(super) const DEAD_LETTER: Key =
+    key("dead_letter", Kind::Section(&dead_letter::TABLE), "Storage and forwarding of dead letters.");
+
+/// Limits of the stream.
+#[derive(Settings)]
+#[settings(dead_stream, at = "queues.NAME.dead_letter.stream")]
+pub(super) struct DeadStream {
+    /// Largest number of dead letters. Trimmed dead letters are lost, so it needs `allow_loss: true`.
+    #[key(count_or("none", 1, u64::MAX), default = "none")]
+    pub(super) max_len: Option<u64>,
+    /// Confirms that the oldest dead letters may be lost.
+    #[key(Kind::Flag, default = "false")]
+    pub(super) allow_loss: bool,
+}
+
+/// The source, and the name of the Redis that it is in.
+fn source(queue: &Section<'_>, key: &Key) -> (SourceSettings, Option<Scalar>) {
+    let section = queue.section(key);
+    if queue.has(key) && section.empty {
+        queue.cx.report.problem(
+            &section.spot,
+            "the source has no kind",
+            "write `redisson: { name: NAME }`, or `zset: { key: KEY, score: ms }`",
+        );
+    }
+    (source_kinds::read(&section), section.text(&source::REDIS))
+}
+
+/// Reads the codec, without the keys beside it.
+fn codec(section: &Section<'_>, key: &Key) -> Coding {
+    let named = section.name(key).and_then(|name| name.value.parse().ok());
+    // In place of one that is not known, whose problem is reported: a codec that nothing else is wrong with.
+    let unknown = if section.has(key) { Codec::Jackson } else { Codec::Raw };
+    named.unwrap_or_else(|| unknown.into())
+}
+
+fn durability_of(section: &Section<'_>, key: &Key) -> Option<Durability> {
+    section.opt_section(key).map(|section| durability::read(&section))
+}
+
 /// The names of codecs.
-pub(crate) const CODECS: Kind = Kind::Name {
+const CODECS: Kind = Kind::Name {
     by_another_name: of_redisson,
     all: || Coding::names().collect(),
     main: || Codec::ALL.iter().map(|codec| codec.as_str()).collect(),

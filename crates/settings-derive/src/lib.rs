@@ -219,7 +219,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
         #[allow(missing_docs, reason = "the text of a table and of a key is their own")]
         #vis mod #module {
             #[allow(unused_imports, reason = "not every table needs every helper, or the file around")]
-            use {super::*, ::delaybridge_settings::{keys::*, words::{word, words}}};
+            use {super::*, ::delaybridge_settings::keys::*};
             #(#constants)*
             pub const OWN: &[Key] = &[#(#own),*];
             pub static TABLE: Table = Table { path: #path, help: #help, own: OWN, offered: #offered };

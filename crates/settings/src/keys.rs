@@ -133,6 +133,34 @@ pub const fn later(text: &'static str) -> Word {
     Word { text, available: false }
 }
 
+/// The words of a key and their values; [`words!`](crate::words!) makes one.
+pub trait Words {
+    /// The type of the values.
+    type Value: Copy + 'static;
+    /// The words, in the order of the reference, behind them those that are refused in this version.
+    const WORDS: &'static [Word];
+    /// The words of this version, each with its value.
+    const VALUES: &'static [(&'static str, Self::Value)];
+
+    /// The word for this value; empty if there is none.
+    fn text(value: Self::Value) -> &'static str
+    where
+        Self::Value: PartialEq,
+    {
+        Self::VALUES.iter().find(|(_, of)| *of == value).map_or("", |(text, _)| text)
+    }
+}
+
+/// One of these words.
+pub const fn word<T: Words>() -> Kind {
+    Kind::Word(T::WORDS)
+}
+
+/// At least one of these words.
+pub const fn words<T: Words>() -> Kind {
+    Kind::Words(T::WORDS)
+}
+
 /// A key that may be left out and has no default.
 pub const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
     Key { name, kind, default: None, required: false, help }
@@ -218,9 +246,7 @@ macro_rules! tables {
         $(#[allow(missing_docs, reason = "the text of a table and of a key is their own")]
         pub mod $module {
             #[allow(unused_imports, reason = "not every table needs every helper")]
-            use $crate::keys::{Key, Kind, Table, count, count_or, duration, key, later, now};
-            #[allow(unused_imports, reason = "not every table has words")]
-            use $crate::words::{word, words};
+            use $crate::keys::{Key, Kind, Table, count, count_or, duration, key, later, now, word, words};
             #[allow(unused_imports, reason = "tables and keys of the file around")]
             use super::*;
             $(pub const $name: Key = $key;)*

@@ -1,34 +1,6 @@
 //! The words that a key takes, each beside its value.
 
-use super::keys::{Kind, Word};
-
-/// The words of a key and their values; `words!` makes one.
-pub trait Words {
-    /// The type of the values.
-    type Value: Copy + 'static;
-    /// The words, in the order of the reference, behind them those that are refused in this version.
-    const WORDS: &'static [Word];
-    /// The words of this version, each with its value.
-    const VALUES: &'static [(&'static str, Self::Value)];
-
-    /// The word for this value; empty if there is none.
-    fn text(value: Self::Value) -> &'static str
-    where
-        Self::Value: PartialEq,
-    {
-        Self::VALUES.iter().find(|(_, of)| *of == value).map_or("", |(text, _)| text)
-    }
-}
-
-/// One of these words.
-pub const fn word<T: Words>() -> Kind {
-    Kind::Word(T::WORDS)
-}
-
-/// At least one of these words.
-pub const fn words<T: Words>() -> Kind {
-    Kind::Words(T::WORDS)
-}
+pub use super::keys::{Words, word, words};
 
 /// Words and their values: an enumeration with a word for each variant, or a name for a list of words with values of
 /// another type. `later` adds words that are known and refused.

@@ -2,44 +2,10 @@
 
 use redisson_codecs::{ClassProblem, ClassSpec, Classes, Content};
 
-use crate::tables::top;
+use crate::tables::{ClassKeys, class, top};
 use delaybridge_settings::Settings;
 use delaybridge_settings::problem::Spot;
-use delaybridge_settings::reader::{Scalar, Section};
-
-/// One class, by its full name (`com.example.Order`, `com.example.Order$Line`), with one of `fields`, `constants`,
-/// `like` and `abstract`.
-#[derive(Settings)]
-#[settings(class, at = "classes.NAME")]
-pub(crate) struct ClassKeys {
-    /// Names and types of the fields in the order of Kryo, which sorts them by name. Types are written as in Java, with
-    /// full names: `long`, `java.util.List<com.example.Line>`, `byte[]`.
-    #[key(Kind::Scalars, read = Section::scalars, hidden)]
-    fields: Vec<(String, Scalar)>,
-    /// The class is a record.
-    #[key(Kind::Flag, default = "false")]
-    record: bool,
-    /// The constants of an enum, in the order of their declaration.
-    #[key(Kind::Texts)]
-    constants: Vec<String>,
-    /// For a subclass of a list, set or map: the JDK class with the same serialized form, such as
-    /// `java.util.ArrayList`.
-    #[key(Kind::Text)]
-    like: Option<String>,
-    /// An interface or an abstract class.
-    #[key(Kind::Flag, default = "false", name = "abstract")]
-    is_abstract: bool,
-    /// The class is final. Kryo writes no class for a field of a final class.
-    #[key(Kind::Flag, default = "false", name = "final")]
-    is_final: bool,
-    /// For each type variable of the class and its superclasses: the variables that stand for the same type, separated
-    /// by spaces, as in `com.example.Box#T com.example.Base#E`.
-    #[key(Kind::Texts)]
-    variables: Vec<String>,
-    /// The id with which the application registers the class in Kryo.
-    #[key(count(9, 2_147_483_647))]
-    id: Option<u32>,
-}
+use delaybridge_settings::reader::Section;
 
 /// A class, and the places of its parts.
 struct ClassDraft {

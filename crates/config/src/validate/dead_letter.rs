@@ -3,26 +3,13 @@
 use redisson_codecs::Codec;
 
 use super::destination::DestinationDraft;
-use super::queue::DEAD_LETTER;
 use super::sink::{self, SinkDraft};
-use crate::tables::dead_letter;
+use crate::tables::{DEAD_LETTER, DeadStream, dead_letter, dead_stream};
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_model::RouteSpec;
 use delaybridge_settings::Settings;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
-
-/// Limits of the stream.
-#[derive(Settings)]
-#[settings(dead_stream, at = "queues.NAME.dead_letter.stream")]
-pub(crate) struct DeadStream {
-    /// Largest number of dead letters. Trimmed dead letters are lost, so it needs `allow_loss: true`.
-    #[key(count_or("none", 1, u64::MAX), default = "none")]
-    max_len: Option<u64>,
-    /// Confirms that the oldest dead letters may be lost.
-    #[key(Kind::Flag, default = "false")]
-    allow_loss: bool,
-}
 
 /// The settings under `dead_letter:`.
 #[derive(Default)]

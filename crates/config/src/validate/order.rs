@@ -3,7 +3,7 @@
 use redisson_codecs::Coding;
 
 use super::destination::DestinationDraft;
-use super::queue::queue;
+use crate::tables::queue;
 use delaybridge_core::template::Template;
 use delaybridge_model::{Mode, Order, Ordered, RouteSpec};
 use delaybridge_settings::reader::Section;

@@ -1,9 +1,8 @@
 //! Queues.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use redisson_codecs::{Classes, Codec, Coding, JavaTypes};
+use redisson_codecs::{Classes, Coding};
 
 use super::dead_letter;
 use super::destination::DestinationDraft;
@@ -11,115 +10,16 @@ use super::order;
 use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
 use super::sink::SinkDraft;
-use crate::tables::{CODECS, dead_letter as dead_table, source as table, to, top};
-use crate::words::JavaTypeNames;
-use delaybridge_core::template::Template;
-use delaybridge_link::config::durability;
-use delaybridge_link::{Durability, hashed};
+use crate::tables::{QueueKeys, TO, queue, top};
+use delaybridge_link::hashed;
 use delaybridge_model::{
-    MaxInFlight, Mode, Modes, ONLY, OnDecodeError, OnExpired, OnUnroutable, Order, QueueSpec, RetryPolicy, RouteSpec,
-    Unroutable,
+    MaxInFlight, Mode, ONLY, OnDecodeError, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
-use delaybridge_settings::keys::{Key, Kind, key, nearest};
+use delaybridge_settings::keys::{Key, nearest};
 use delaybridge_settings::problem::{Report, Spot};
 use delaybridge_settings::reader::{Scalar, Section, clip};
 use delaybridge_settings::{Settings, defaults};
 use delaybridge_source::config::SourceSettings;
-use delaybridge_source::kinds;
-
-/// One queue: the source of its elements and their destinations.
-#[derive(Settings)]
-#[settings(queue, at = "queues.NAME")]
-pub(crate) struct QueueKeys {
-    /// The source of the elements.
-    #[key(Kind::Section(&table::TABLE), required, read = source, hidden)]
-    source: (SourceSettings, Option<Scalar>),
-    /// Codec of the payloads, for templates and envelopes. [codecs.md](codecs.md) has the names of Redisson's codecs.
-    /// It never changes the body with envelope `raw`.
-    #[settings(keys(TO))]
-    #[key(CODECS, default = "raw", read = codec, hidden)]
-    codec: Coding,
-    /// With all object codecs except `json`: whether Java class names stay in the decoded value (`"@class"` in objects,
-    /// `["java.lang.Long",7]`) or are removed.
-    #[key(words = JavaTypeNames, default = "keep")]
-    java_types: JavaTypes,
-    /// Largest size of a decompressed payload, and of a decoded value in memory: its text, and 128 bytes for each value
-    /// and name in it. The codec refuses a larger payload. Decoding an element needs this memory in addition to
-    /// `max_in_flight_bytes`.
-    #[key(Kind::Size, default = "16MiB")]
-    max_decoded_size: usize,
-    /// Handling of a payload that the codec refuses: a dead letter, unchanged delivery (templates on the payload have
-    /// no value then), or a hold of the queue.
-    #[key(word::<OnDecodeError>(), default = "dead_letter")]
-    on_decode_error: OnDecodeError,
-    /// Handling of an object that only its Java class can read: a dead letter, delivery of its bytes (templates on the
-    /// payload have no value then), or a hold of the queue. Default: `dead_letter` if a destination has `envelope:
-    /// decoded`, else `forward_raw`.
-    #[key(word::<OnDecodeError>())]
-    on_opaque: Option<OnDecodeError>,
-    /// Duration of a claim without an extension. A killed daemon's elements come back after this time. 80 % of `lease`
-    /// must exceed every sink's timeout.
-    #[key(duration(1_000), default = "30s")]
-    lease: Duration,
-    /// Elements in flight; `auto` adapts to the sinks, up to 10,000.
-    #[key(count_or("auto", 1, 1_000_000), default = "auto")]
-    max_in_flight: Option<u32>,
-    /// Bytes of elements in flight, counted as under `limits.in_flight_bytes`. A larger element is delivered alone.
-    #[key(Kind::Size, default = "16MiB")]
-    max_in_flight_bytes: u64,
-    /// Elements that are delivered one after the other in the order of their due times: none, those with the same key,
-    /// or all elements of the queue. With an order, one daemon at a time delivers, and a retry delays its key or its
-    /// queue. See [guarantees.md](guarantees.md) for the limits.
-    #[key(word::<Order>(), default = "none")]
-    order: Order,
-    /// With `order: key`: the key, such as `${payload.orderId}`. Default: the `key` of the Kafka record.
-    #[key(Kind::Template, read = Section::template, hidden)]
-    order_key: Option<Template>,
-    /// Rate of deliveries of this queue. Waiting is not an attempt.
-    #[key(Kind::Rate, default = "none")]
-    max_rate: Option<f64>,
-    /// Lateness after which an element is expired.
-    #[key(Kind::DurationOrNone, default = "none")]
-    max_lateness: Option<Duration>,
-    /// Handling of an expired element.
-    #[key(word::<OnExpired>(), default = "dead_letter")]
-    on_expired: OnExpired,
-    /// Time for which a destination that comes from the payload may refuse elements (a missing topic, exchange, queue
-    /// or right) before they become dead letters. Until then, they wait. For a destination that has worked before, they
-    /// wait without a limit. `0s`: dead letters at once.
-    #[key(Kind::DurationOrNever, default = "10m")]
-    unroutable_after: Option<Duration>,
-    /// Handling of these elements after `unroutable_after`. `hold`: they wait without a limit.
-    #[key(word::<OnUnroutable>(), default = "dead_letter")]
-    on_unroutable: OnUnroutable,
-    /// Name of a retry policy.
-    #[key(Kind::Text, default = "default", read = Section::text, hidden)]
-    retry: Option<Scalar>,
-    /// Time before the due time at which an element is claimed, at most half of the lease. The element is delivered at
-    /// its due time and counts as in flight until then. Useful if Redisson clients are connected and other consumers
-    /// read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java
-    /// programs can neither see nor cancel it.
-    #[settings(keys(DEAD_LETTER))]
-    #[key(duration(0), default = "0s")]
-    claim_ahead: Duration,
-    /// Replicas or disks that must have a claim before its elements are delivered. Default: none.
-    #[key(Kind::Section(&durability::keys::TABLE), read = durability_of, hidden)]
-    durability: Option<Durability>,
-    /// Use of due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed, and nothing is
-    /// written to Redis or a sink; the messages that would have been sent are logged and counted. `rescue`: elements
-    /// that are overdue by more than the source's `rescue_after` are moved to the ready list, as a Redisson client
-    /// would, for remaining Java consumers; no sink is needed.
-    #[key(words = Modes, default = "deliver")]
-    mode: Mode,
-}
-
-pub(super) const TO: Key = key(
-    "to",
-    Kind::List(&to::TABLE),
-    "Destinations. An element leaves Redis when all of them have confirmed it. Each sink is listed at most once. Required, unless `mode: rescue`.",
-);
-pub(super) const DEAD_LETTER: Key =
-    key("dead_letter", Kind::Section(&dead_table::TABLE), "Storage and forwarding of dead letters.");
 
 /// A queue and the places of its parts, for checks of several queues.
 pub(super) struct QueueDraft<'a> {
@@ -241,10 +141,6 @@ fn one<'a>(
     }
 }
 
-fn durability_of(section: &Section<'_>, key: &Key) -> Option<Durability> {
-    section.opt_section(key).map(|section| durability::read(&section))
-}
-
 fn check_durability(section: &Section<'_>, written: bool, mode: Mode) {
     if written && mode != Mode::Deliver {
         let message = format!("`durability` has no effect with `mode: {}`", mode.as_str());
@@ -260,14 +156,6 @@ fn check_unroutable(section: &Section<'_>, action: OnUnroutable) {
             "remove one of the two",
         );
     }
-}
-
-/// Reads the codec, without the keys beside it.
-fn codec(section: &Section<'_>, key: &Key) -> Coding {
-    let named = section.name(key).and_then(|name| name.value.parse().ok());
-    // In place of one that is not known, whose problem is reported: a codec that nothing else is wrong with.
-    let unknown = if section.has(key) { Codec::Jackson } else { Codec::Raw };
-    named.unwrap_or_else(|| unknown.into())
 }
 
 /// Reports keys that the codec does not use.
@@ -288,19 +176,6 @@ fn opaque(to: &[RouteSpec]) -> OnDecodeError {
         true => OnDecodeError::DeadLetter,
         false => OnDecodeError::ForwardRaw,
     }
-}
-
-/// The source, and the name of the Redis that it is in.
-fn source(queue: &Section<'_>, key: &Key) -> (SourceSettings, Option<Scalar>) {
-    let section = queue.section(key);
-    if queue.has(key) && section.empty {
-        queue.cx.report.problem(
-            &section.spot,
-            "the source has no kind",
-            "write `redisson: { name: NAME }`, or `zset: { key: KEY, score: ms }`",
-        );
-    }
-    (kinds::read(&section), section.text(&table::REDIS))
 }
 
 fn retry(section: &Section<'_>, name: Option<Scalar>, policies: &[PolicyDraft<'_>]) -> (String, Arc<RetryPolicy>) {

@@ -2,11 +2,10 @@
 
 use super::values::compile;
 use super::{Scalar, Section, clip, scalar};
-use crate::keys::{Key, Kind};
+use crate::keys::{Key, Kind, Words};
 use crate::node::{Name, Node, Value};
 use crate::problem::Spot;
 use crate::units::BadUnit;
-use crate::words::Words;
 use delaybridge_core::template::Template;
 
 impl<'a> Section<'a> {

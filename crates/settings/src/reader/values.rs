@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use super::{Context, Scalar, Section, clip};
 use crate::Listen;
-use crate::keys::{Key, Kind, Word, nearest};
+use crate::keys::{Key, Kind, Word, Words, nearest};
 use crate::problem::Spot;
 use crate::units::{self, BadUnit};
-use crate::words::Words;
 use delaybridge_core::template::{Template, TemplateError};
 
 impl Section<'_> {
