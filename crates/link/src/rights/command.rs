@@ -153,7 +153,6 @@ commands! {
     ZRANGE = one("zrange", READS, &["0", "0"]);
     ZRANGEBYSCORE = one("zrangebyscore", READS, &["0", "1"]);
     ZRANGESTORE = all("zrangestore", BOTH, &["0", "0"]);
-    ZRANK = one("zrank", READS, &["x"]);
     ZREM = one("zrem", WRITES, &["x"]);
     ZREMRANGEBYRANK = one("zremrangebyrank", WRITES, &["1", "0"]);
     ZSCAN = one("zscan", READS, &["0"]);

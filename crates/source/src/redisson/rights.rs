@@ -101,7 +101,7 @@ impl RedissonSource {
         let mut grants: Vec<Grant> = self.to_sweep().into();
         grants.extend([
             Grant::channels([exact(k.channel.as_bytes())], [PUBLISH]),
-            self.on(&k.delayed, [ZADD, ZRANK, ZREM, ZSCORE, ZSCAN]),
+            self.on(&k.delayed, [ZADD, ZREM, ZSCORE, ZSCAN]),
             self.on(&k.list, [RPUSH, LREM, LRANGE, LINDEX, LPOS, LSET]),
             self.on(&k.ready, [LRANGE, LPUSH]),
             self.on(&k.ghosts, [SADD]),
