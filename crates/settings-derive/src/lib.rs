@@ -33,7 +33,9 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Data, DeriveInput, Error, Expr, Field, Fields, Lit, Meta, Result, Token, parse_macro_input};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Expr, ExprLit, Field, Fields, Lit, Meta, Result, Token, parse_macro_input,
+};
 
 /// Makes the table, `of` and `shown` of a struct.
 #[proc_macro_derive(Settings, attributes(settings, key))]
@@ -82,13 +84,7 @@ impl Args {
     }
 
     fn text(&self, name: &str) -> Option<String> {
-        match self.get(name) {
-            Some(Expr::Lit(text)) => match &text.lit {
-                Lit::Str(text) => Some(text.value()),
-                _ => None,
-            },
-            _ => None,
-        }
+        text(self.get(name)?)
     }
 
     fn is(&self, word: &str) -> bool {
@@ -105,16 +101,18 @@ impl Args {
     }
 }
 
+/// The text of a literal.
+fn text(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
+        _ => None,
+    }
+}
+
 /// The comment as one line.
 fn comment(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
-        Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
-            Expr::Lit(text) => match &text.lit {
-                Lit::Str(text) => Some(text.value().trim().to_owned()),
-                _ => None,
-            },
-            _ => None,
-        },
+        Meta::NameValue(pair) if pair.path.is_ident("doc") => Some(text(&pair.value)?.trim().to_owned()),
         _ => None,
     });
     lines.collect::<Vec<_>>().join(" ")
