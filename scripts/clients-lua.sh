@@ -7,11 +7,11 @@ copies=(
   clients/python/src/delaybridge/lua
   clients/go/lua
   clients/node/lua
-  clients/java/core/src/main/resources/io/delaybridge/lua
+  clients/java/client/src/main/resources/io/delaybridge/client
 )
 different=0
 for folder in "${copies[@]}"; do
-  [ -d "$(dirname "$folder")" ] || continue
+  [ -d "${folder%/*}" ] || continue
   for script in clients/lua/*.lua; do
     copy=$folder/$(basename "$script")
     if [ "${1:-}" = --write ]; then
