@@ -112,15 +112,18 @@ public final class Adapter implements Lines.Producer {
         close();
         DelayedOffers.Builder<Object> builder;
         String queue = command.get("queue").asText();
+        boolean text = command.get("codec").asText().equals("string");
         if (library.equals("redisson")) {
             RedissonClient client = Connections.redisson(command);
             closing = () -> client.shutdown(0, 2, TimeUnit.SECONDS);
-            builder = OverRedisson.builder(client, client.getQueue(queue, Connections.codec(command)));
+            // Redisson's JSON codecs leave out members that are null.
+            builder = text
+                    ? OverRedisson.builder(client, client.getQueue(queue, Connections.codec(command)))
+                    : DelayedOffers.builder(new OverRedisson(client), queue, JSON::writeValueAsBytes);
         } else {
             RedisScripts redis = library.equals("spring") ? spring(command) : lettuce(command);
-            ValueCodec<Object> codec = command.get("codec").asText().equals("string")
-                    ? value -> ValueCodec.string().encode((String) value)
-                    : JSON::writeValueAsBytes;
+            ValueCodec<Object> codec =
+                    text ? value -> ValueCodec.string().encode((String) value) : JSON::writeValueAsBytes;
             builder = DelayedOffers.builder(redis, queue, codec);
         }
         builder.layout(layout(command));

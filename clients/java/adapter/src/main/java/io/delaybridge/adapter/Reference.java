@@ -38,14 +38,33 @@ public final class Reference implements Lines.Producer {
         if (queue == null) {
             throw new IllegalStateException(op + ": no queue is open");
         }
-        if (op.equals("offer") && command.has("delay_ms") && !command.hasNonNull("id")) {
-            queue.offer(value(command.get("value")), command.get("delay_ms").asLong(), TimeUnit.MILLISECONDS);
+        if (op.equals("offer") && !command.hasNonNull("id")) {
+            Object value = value(command.get("value"));
+            queue.offer(value, delay(command), TimeUnit.MILLISECONDS);
             return answer.putNull("offer");
         }
         if (op.equals("cancel") && command.has("value")) {
             return answer.put("removed", queue.remove(value(command.get("value"))) ? 1 : 0);
         }
         throw new Lines.Unsupported("Redisson has no such " + op);
+    }
+
+    /** Redisson adds it to the time of the call, so a due time is met if the call is in the same millisecond. */
+    private static long delay(JsonNode command) throws Lines.Unsupported {
+        if (command.has("delay_ms")) {
+            return command.get("delay_ms").asLong();
+        }
+        // At the beginning of one.
+        long before = System.currentTimeMillis();
+        long now = before;
+        while (now == before) {
+            now = System.currentTimeMillis();
+        }
+        long delay = command.get("due_ms").asLong() - now;
+        if (delay < 0) {
+            throw new Lines.Unsupported("Redisson has no due times in the past");
+        }
+        return delay;
     }
 
     private ObjectNode open(JsonNode command, ObjectNode answer) throws Exception {
