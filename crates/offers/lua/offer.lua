@@ -11,6 +11,7 @@ local Z, L = KEYS[1], KEYS[2]
 -- A key of another type ends the script here, before anything is written.
 redis.call('ZCARD', Z)
 redis.call('LLEN', L)
+for i = 3, #KEYS do redis.call('GET', KEYS[i]) end
 
 local dues, now, soonest = {}, nil, nil
 for i = 3, #ARGV, 3 do

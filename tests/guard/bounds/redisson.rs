@@ -13,7 +13,8 @@ use super::*;
 
 const REMOVE: &str = "crates/ledger/src/scripts/remove.lua";
 const MIGRATE: &str = "crates/source/src/redisson/scripts/migrate.lua";
-const OFFER: &str = "crates/source/src/redisson/scripts/offer.lua";
+const OFFER: &str = "crates/offers/lua/offer.lua";
+const CHANGE: &str = "crates/offers/lua/change.lua";
 const RESCUE: &str = "crates/source/src/redisson/scripts/rescue.lua";
 const RESTORE: &str = "crates/source/src/redisson/scripts/restore.lua";
 const SWEEP: &str = "crates/source/src/redisson/scripts/sweep.lua";
@@ -31,6 +32,41 @@ async fn an_offer_beside_a_large_head() {
         0
     })
     .await;
+}
+
+/// Thousands of elements may be due in one millisecond, and each may be large: few of them are read.
+#[tokio::test]
+async fn one_offer_is_cancelled_among_many_of_one_time() {
+    for (what, count, size) in [("among 100,000", 100_000, SMALL), ("among 100 of 1 MiB", 100, MIB)] {
+        within_the_limit(CHANGE, what, async |rig: &mut Rig| {
+            let (zset, list) = (rig.queue.keys.delayed.clone(), rig.queue.keys.list.clone());
+            let due = rig.now_ms + 60_000;
+            let mut pipe = redis::pipe();
+            for n in 0..count as u64 {
+                let mut element = [&[8][..], &n.to_be_bytes(), &(size as u64).to_le_bytes()].concat();
+                element.resize(17 + size, 7);
+                pipe.cmd("ZADD").arg(&zset[..]).arg(due).arg(element).ignore();
+                if pipe.len() == 1_000 || n + 1 == count as u64 {
+                    pipe.exec_async(&mut rig.redis).await.unwrap();
+                    pipe.clear();
+                }
+            }
+            let sha: String = redis::cmd("SCRIPT")
+                .arg("LOAD")
+                .arg(include_str!("../../../crates/offers/lua/change.lua"))
+                .query_async(&mut rig.redis)
+                .await
+                .unwrap();
+            reset_counts(rig).await;
+            let id = (count as u64 / 2).to_be_bytes();
+            let mut cancel = redis::cmd("EVALSHA");
+            cancel.arg(sha).arg(2).arg(&zset[..]).arg(&list[..]).arg("cancel").arg(due).arg(&id[..]);
+            let removed: i64 = cancel.query_async(&mut rig.redis).await.unwrap();
+            assert_eq!(removed, 1);
+            0
+        })
+        .await;
+    }
 }
 
 /// Offers elements, each in the sorted set and in the middle of a long list.
