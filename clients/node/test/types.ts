@@ -3,6 +3,7 @@ import { Cluster, Redis } from "ioredis";
 import { createClient, createCluster, createSentinel } from "redis";
 
 import { DelayedQueue } from "../lib/index.js";
+import { Jobs, Worker } from "../lib/jobs.js";
 
 interface Order {
   orderId: number;
@@ -23,3 +24,6 @@ new DelayedQueue(new Cluster([]), "q", { codec: "string", clock: "redis", layout
 new DelayedQueue(createClient(), "q");
 new DelayedQueue(createCluster({ rootNodes: [] }), "q");
 new DelayedQueue(createSentinel({ name: "m", sentinelRootNodes: [] }), "q");
+
+const jobs = new Jobs("http://127.0.0.1:7777");
+new Worker(jobs, ["a"], async (job) => jobs.touch(job, { ttr: 1 }), { concurrency: 2 }).stop();
