@@ -84,9 +84,12 @@ for (const fails of [false, true]) {
 test("a lost job ends its work", async () => {
   answers.pop = [[200, { jobs: [POPPED] }]];
   answers.touch = [[409, { type: "x#not-yours", detail: "too late" }]];
+  let aborted;
   const worker = new Worker(jobs, "t", async (_, lost) => {
     worker.stop();
-    await new Promise((resolve) => lost.addEventListener("abort", resolve));
+    await sleep(5000, undefined, { signal: lost }).catch(() => {});
+    aborted = lost.aborted;
   }, { wait: 0 });
   await worker.run();
+  assert.equal(aborted, true);
 });
