@@ -237,7 +237,8 @@ impl ClaimScripts<'_> {
         let mut keys = vec![k.retry.clone(), k.dead.clone(), push_to.unwrap_or(&k.retry).clone()];
         let mut args = Vec::with_capacity(batch.len() * 5 + 1);
         args.push(dead_max_len.map(text).unwrap_or_default());
-        let digests = verdict::digests(batch).await;
+        let has_bodies = self.source.bodies().is_some();
+        let digests = verdict::digests(has_bodies, batch).await;
         verdict::arguments(k, self.source, batch, &digests, &mut keys, &mut args);
         if batch.is_empty() {
             return Ok(Settled { now_ms: 0, answers: Vec::new(), trimmed: 0 });

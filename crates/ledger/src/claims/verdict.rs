@@ -34,8 +34,8 @@ pub(super) fn arguments(
         // Places of keys are counted from 1.
         places.push(first + 2 * claim + usize::from(verdict.part == Part::Entries) + 1);
     }
-    let needs_source =
-        batch.iter().any(|verdict| verdict.body.is_some() || matches!(verdict.step, SettleOp::Return { .. }));
+    let goes_back = |verdict: &SettleCommand| matches!(verdict.step, SettleOp::Return { .. });
+    let needs_source = digests.iter().any(Option::is_some) || batch.iter().any(goes_back);
     let has_bodies = source.bodies().is_some();
     let schedules = if needs_source && has_bodies { source.schedules() } else { Vec::new() };
     args.extend([text(keys.len()), text(schedules.len()), word(if has_bodies { "1" } else { "0" })]);
@@ -79,14 +79,15 @@ fn place_of(keys: &mut Vec<Bytes>, first: usize, key: Bytes) -> Bytes {
 /// Bytes that are hashed in one go: less than a millisecond.
 const SLICE: usize = 256 << 10;
 
-/// For each verdict with which a body goes, the hash that it must still have. Between slices other tasks have their turn: a body
+/// For each verdict with which a body goes, the hash that it must still have; empty for an element that had none, whose body may be
+/// that of an earlier life. Between slices other tasks have their turn: a body
 /// of 100 MB takes a third of a second.
-pub(super) async fn digests(batch: &[SettleCommand]) -> Vec<Option<Bytes>> {
+pub(super) async fn digests(has_bodies: bool, batch: &[SettleCommand]) -> Vec<Option<Bytes>> {
     let (mut digests, mut hashed) = (Vec::with_capacity(batch.len()), 0);
     for verdict in batch {
         let goes = matches!(verdict.step, SettleOp::Confirm | SettleOp::Dead { .. } | SettleOp::Push { .. });
         let Some(body) = verdict.body.as_ref().filter(|_| goes) else {
-            digests.push(None);
+            digests.push((goes && has_bodies).then(Bytes::new));
             continue;
         };
         let mut sha1 = sha1_smol::Sha1::new();
@@ -228,7 +229,7 @@ mod tests {
             verdict(10 * SLICE, SettleOp::Confirm),
             verdict(3, SettleOp::Return { at_ms: 0 }),
         ];
-        let mut hashing = std::pin::pin!(digests(&batch));
+        let mut hashing = std::pin::pin!(digests(true, &batch));
         let mut turns = 0;
         let found = loop {
             match std::future::poll_fn(|cx| Poll::Ready(hashing.as_mut().poll(cx))).await {

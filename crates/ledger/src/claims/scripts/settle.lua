@@ -15,9 +15,9 @@
 --      'x' k member side body                  exactly once: removed, and pushed to KEYS[3], side 'l' or 'r'
 --      'g' k member score                      back to the first zset of the source, unless it is in one of them already
 --      Before 'c', 'd' and 'x': 'b' place kind field sha1 n, the body that goes with the element if it still is what was
---      delivered: the string at this place of KEYS ('s'), a field of the hash there ('f'), or that whole hash ('o'); and n
---      times `what place name ms`, done after it: 'h' a field of a hash goes, 'z' a member of a zset goes, 'k' it comes, to
---      be kept until ms from now on
+--      delivered, or what an earlier life of the element ended with; sha1 is '' if this life found no body. It is the string at
+--      this place of KEYS ('s'), a field of the hash there ('f'), or that whole hash ('o'). And n times `what place name ms`,
+--      done after it: 'h' a field of a hash goes, 'z' a member of a zset goes, 'k' it comes, to be kept until ms from now on
 -- Returns {now, answers, dead letters trimmed away}: a letter for each verdict: y done, a done before, n not there any
 --      more, w the destination is no list (nothing was changed).
 --
@@ -153,7 +153,9 @@ while i <= #ARGV do
   end
   if letter == 'y' and (verdict == 'c' or verdict == 'd' or verdict == 'x' or verdict == 'g') then
     local element = element_of(k, member)
-    local last, ended = last_life(element, body and ARGV[body + 4])
+    -- A life that found no body ends with none, and may be the last after one that was delivered with the body.
+    local sha1 = body and ARGV[body + 4] ~= '' and ARGV[body + 4]
+    local last, ended = last_life(element, sha1)
     if last and body then remove_body(body, element, ended) end
   end
   answers[#answers + 1] = letter

@@ -106,6 +106,32 @@ async fn a_second_life_keeps_its_body_whatever_ends_the_first() {
     assert_eq!(lives, 0, "lives are counted for what is in flight alone");
 }
 
+/// A job that was deleted while a life of it is in flight, and written and claimed again: whichever ends last, nothing is left, and a
+/// body that was not delivered stays.
+#[tokio::test]
+async fn a_life_without_a_body_may_end_last() {
+    let mut rig = pool().await;
+    let there = Some(Bytes::from_static(b"body"));
+    for (number, first_ends_last) in [(10, true), (20, false)] {
+        rig.offer(&JOB, rig.now_ms()).await;
+        let first = take_one(&rig, A, number).await;
+        assert_eq!(first.element.body_bytes(), None);
+        jobs(&mut rig, &[("job-7", b"body")]).await;
+        let second = take_one(&rig, A, number + 1).await;
+        let (one, other) = if first_ends_last { (&second, &first) } else { (&first, &second) };
+        assert_eq!(settle_one(&rig, one, SettleOp::Confirm).await, Answer::Done);
+        assert_eq!(rig.body(&JOB).await, there, "a life is in flight");
+        assert_eq!(settle_one(&rig, other, SettleOp::Confirm).await, Answer::Done);
+        assert_eq!(rig.body(&JOB).await, None, "{number}");
+    }
+    // Written, and not scheduled yet: no life was delivered with it.
+    rig.offer(&JOB, rig.now_ms()).await;
+    let mine = take_one(&rig, A, 30).await;
+    rig.put(&JOB, b"body").await;
+    assert_eq!(settle_one(&rig, &mine, SettleOp::Confirm).await, Answer::Done);
+    assert_eq!(rig.body(&JOB).await, there);
+}
+
 #[tokio::test]
 async fn a_claim_reads_as_many_bodies_as_it_has_room_for_and_always_one() {
     let mut rig = pool().await;
