@@ -114,7 +114,7 @@ impl Bench {
         Ok(producer)
     }
 
-    /// A queue that nobody has: `shape` with the run's token instead of `%`.
+    /// A queue with an unused name: `shape` with the run's token instead of `%`.
     pub fn queue(&mut self, shape: &str) -> Result<Queue, Stop> {
         let number = self.made.len() + 1;
         let queue = Queue::named(&shape.replace('%', &format!("{}-{number}", self.token)));

@@ -14,7 +14,7 @@ const LONGEST_LINE: u64 = 64 << 20;
 /// Bytes of an unreadable line that an error shows.
 const SHOWN: usize = 200;
 
-/// How long a command that was told to end may take to.
+/// The time limit for the end of a command at the end of its input.
 const TO_END: Duration = Duration::from_secs(5);
 
 /// The command under test, running. It is killed when this is dropped.
@@ -31,7 +31,7 @@ pub struct Producer {
 
 type Line = std::io::Result<Option<Vec<u8>>>;
 
-/// What the command answered.
+/// An answer of the command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// `ok: true`, with the fields of the operation.
@@ -45,7 +45,7 @@ pub enum Answer {
 /// The command broke the protocol, so that nothing can be said about the producer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// It did not start.
+    /// The command did not start.
     #[error("start `{command}`: {error}; is the path right, and the file executable?")]
     Start {
         /// The command.
@@ -53,27 +53,27 @@ pub enum Broken {
         /// The system's error.
         error: String,
     },
-    /// It ended.
+    /// The command ended.
     #[error("`{command}` ended with {status} instead of answering {to}; what it wrote to standard error may say why")]
     Ended {
         /// The command.
         command: String,
-        /// How it ended.
+        /// The exit status.
         status: String,
         /// The operation that it should have answered.
         to: String,
     },
-    /// It said nothing in time.
+    /// The command did not answer in time.
     #[error("`{command}` did not answer {to} within {limit:?}; does it flush its output after each line?")]
     Silent {
         /// The command.
         command: String,
         /// The operation that it should have answered.
         to: String,
-        /// How long it had.
+        /// The time limit.
         limit: Duration,
     },
-    /// It wrote something else than the answer.
+    /// The command wrote something else than the answer.
     #[error(
         "`{command}` answered {to} with {line}: {why}; only answers may be on standard output, one JSON object a line"
     )]
@@ -84,7 +84,7 @@ pub enum Broken {
         to: String,
         /// The beginning of the line.
         line: String,
-        /// What is wrong with it.
+        /// The problem with the line.
         why: String,
     },
 }

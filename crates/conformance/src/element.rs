@@ -1,6 +1,6 @@
 //! Reads an element as the specification says, and shares no code with a producer.
 
-/// How the producer says that it packs elements.
+/// The layout in which a producer packs elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Since Redisson 3.21.1: `08`, eight bytes, the length in eight bytes, the payload.
@@ -14,7 +14,7 @@ pub enum Layout {
 pub struct Element<'a> {
     /// The eight bytes of its identity.
     pub id: [u8; 8],
-    /// What the application offered.
+    /// The payload of the application.
     pub payload: &'a [u8],
 }
 

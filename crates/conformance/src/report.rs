@@ -6,20 +6,20 @@ use serde::Serialize;
 
 use crate::statements::{STATEMENTS, Statement};
 
-/// What is known about one statement.
+/// The result for one statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum Verdict {
-    /// It held wherever it was looked at.
+    /// The statement held in every check.
     Pass,
-    /// It did not hold.
+    /// The statement did not hold.
     Fail {
-        /// What was seen, and what should have been.
+        /// The observation, and the expectation.
         seen: String,
     },
     /// The producer does not have what it is about.
     NotOffered,
-    /// It was not looked at.
+    /// The statement was not checked.
     NotChecked {
         /// Why.
         why: String,
@@ -35,11 +35,11 @@ impl Default for Verdict {
 /// One statement and what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// Its number in the specification.
+    /// The number in the specification.
     pub statement: &'static str,
-    /// What it says, in short.
+    /// The statement, in short.
     pub says: &'static str,
-    /// What is known about it.
+    /// The result.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
@@ -47,7 +47,7 @@ pub struct Line {
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// What the producer calls itself.
+    /// The name that the producer gives itself.
     pub producer: String,
     /// The layout that it says it writes.
     pub layout: String,

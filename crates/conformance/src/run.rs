@@ -10,14 +10,14 @@ use crate::element::Layout;
 use crate::report::{Line, Report, Verdict};
 use crate::statements::{Number, STATEMENTS};
 
-/// What to run.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The producer: a program and its arguments.
     pub command: Vec<OsString>,
     /// The server for the checks, as the producer gets it.
     pub redis_url: String,
-    /// How long the producer may take to answer.
+    /// The time limit for an answer of the producer.
     pub limit: Duration,
     /// The seed of the random values; one is drawn if there is none.
     pub seed: Option<u64>,
@@ -75,7 +75,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 }
 
 fn run_checks(bench: &mut Bench, options: &Options) -> Result<Report, Error> {
-    // Whoever does not even open a queue is told so, not asked thirty times.
+    // A producer that cannot open a queue fails once, not in each check.
     let first = bench.queue("%").and_then(|queue| bench.open(&queue, Opening::default()));
     first.map_err(|stop| match stop {
         Stop::Broken(broken) => Error::Broken(broken),

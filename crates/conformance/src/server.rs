@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue, RedisError, cmd};
 
-/// How long Redis may take to answer the kit.
+/// The time limit for an answer of Redis.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The keys of one queue, spelled here once more.
@@ -18,7 +18,7 @@ pub struct Queue {
     pub list: String,
     /// The channel.
     pub channel: String,
-    /// What the mark of an id begins with.
+    /// The beginning of the key of an id.
     pub mark: String,
 }
 
@@ -107,7 +107,7 @@ impl Server {
         Ok(seconds * 1000 + micros / 1000)
     }
 
-    /// What is in a queue.
+    /// Reads the contents of a queue.
     pub fn look(&mut self, queue: &Queue) -> Result<Seen, RedisError> {
         let mut both = redis::pipe();
         both.atomic();
@@ -174,7 +174,7 @@ impl Listener {
         Ok(Listener { conn, channel: queue.channel.clone(), end })
     }
 
-    /// What was published since the last call.
+    /// Returns the messages that were published since the last call.
     pub fn heard(&mut self, server: &mut Server) -> Result<Vec<String>, RedisError> {
         let () = server.query(cmd("PUBLISH").arg(&self.end).arg("end"))?;
         let mut heard = Vec::new();

@@ -55,12 +55,12 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Where the master is at first.
+    /// The address of the first master.
     pub fn master_url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.master)
     }
 
-    /// Where the master is in the end.
+    /// The address of the last master.
     pub fn replica_url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.replica)
     }

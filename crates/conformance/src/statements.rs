@@ -6,10 +6,10 @@ pub type Number = &'static str;
 /// A statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Statement {
-    /// Its number.
+    /// The number.
     #[serde(rename = "statement")]
     pub number: Number,
-    /// What it says, in short.
+    /// The statement, in short.
     pub says: &'static str,
 }
 

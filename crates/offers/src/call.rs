@@ -7,7 +7,7 @@ use crate::layout::{self, Layout};
 use crate::offer::{Id, Offer};
 use crate::payload::Payload;
 
-/// How long the key of an id of the caller lives, in ms: a producer that repeats an offer does so within ten minutes.
+/// The life of the key of a caller's id, in ms: a producer that repeats an offer does so within ten minutes.
 const WINDOW_MS: &str = "600000";
 
 /// The largest score of which every whole number below is one too.
@@ -26,7 +26,7 @@ impl Text {
     /// All of them.
     pub const ALL: [Text; 2] = [Text::Offer, Text::Change];
 
-    /// Its name.
+    /// The name.
     pub fn name(self) -> &'static str {
         match self {
             Text::Offer => "offer",
@@ -34,7 +34,7 @@ impl Text {
         }
     }
 
-    /// Its text in Lua.
+    /// The text in Lua.
     pub fn text(self) -> &'static str {
         match self {
             Text::Offer => include_str!("../lua/offer.lua"),
@@ -48,9 +48,9 @@ impl Text {
 pub struct Call {
     /// The script.
     pub script: Text,
-    /// Its keys.
+    /// The keys.
     pub keys: Vec<String>,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<Vec<u8>>,
 }
 
@@ -81,7 +81,7 @@ pub struct Element<'a> {
     pub chosen: bool,
     /// The payload.
     pub payload: &'a Payload,
-    /// When it is due.
+    /// The due time.
     pub due: Due,
 }
 

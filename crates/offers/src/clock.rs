@@ -33,7 +33,7 @@ impl Clock {
     }
 }
 
-/// When an element falls due.
+/// The due time of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     /// This long after now, by the [`Clock`] of the producer's queue; parts of a millisecond are dropped.

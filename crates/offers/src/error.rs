@@ -20,10 +20,10 @@ pub enum Invalid {
 /// A failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be wished for. Nothing was sent.
+    /// An offer that no queue can hold. Nothing was sent.
     #[error("{what}: {why}")]
     Invalid {
-        /// What was attempted.
+        /// The attempt.
         what: &'static str,
         /// Why not.
         why: Invalid,
@@ -31,7 +31,7 @@ pub enum Error {
     /// Redis refused the call.
     #[error("{what}: Redis refused it: {source}")]
     Refused {
-        /// What was attempted.
+        /// The attempt.
         what: &'static str,
         /// Redis's answer.
         source: RedisError,
@@ -41,7 +41,7 @@ pub enum Error {
     /// that was the caller's from the first attempt on also for ten minutes after.
     #[error("{what}: {source}; it may have run")]
     Unknown {
-        /// What was attempted.
+        /// The attempt.
         what: &'static str,
         /// The ids of the offers, those that were drawn here too.
         ids: Vec<Id>,
@@ -54,7 +54,7 @@ pub enum Error {
     /// The reply is of another shape than the script's.
     #[error("{what}: unexpected reply of the script; is a proxy between producer and Redis?")]
     Reply {
-        /// What was attempted.
+        /// The attempt.
         what: &'static str,
     },
 }

@@ -6,7 +6,7 @@ pub fn tagged(name: &str) -> String {
     if name.contains('{') { name.to_owned() } else { ["{", name, "}"].concat() }
 }
 
-/// What a producer touches of a queue.
+/// The keys of a queue that a producer uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keys {
     /// The sorted set: element -> due time in ms.
@@ -15,7 +15,7 @@ pub struct Keys {
     pub list: String,
     /// The channel on which the due time of a new head is announced.
     pub channel: String,
-    /// What the marks of offers with an id of the caller begin with; the id follows.
+    /// The beginning of the keys of offers with an id of the caller; the id follows.
     pub mark: String,
 }
 

@@ -69,6 +69,8 @@ async fn run(what: &str, failovers: &[Failover], per_second: usize, more: &str) 
     .await;
     let deliveries = read_stream(&mut sink, "arrived").await;
     let announced = daemon.metric("delaybridge_possible_duplicates_total").await as usize;
+    let refused = daemon.metric("delaybridge_stale_acks_total").await as usize;
+    assert!(refused <= announced, "{refused} verdicts were refused, and {announced} possible duplicates announced");
     let judged = judge(&offered, &deliveries, &done, announced);
     println!(
         "{what}: {} offered, {} acknowledged, {} on both replicas; {} lost by replication, {} duplicates, {announced} announced",

@@ -109,10 +109,10 @@ fn by_value(bench: &mut Bench) -> Result<(), Stop> {
     bench.require(C5, some && others == rest, || {
         format!("cancelled a value that was offered twice: answered {removed:?}; {}", difference(&before, &after))
     });
-    let none = cancel(bench, json!({"op": "cancel", "value": "nobody offered this"}))?;
+    let none = cancel(bench, json!({"op": "cancel", "value": "never offered"}))?;
     let same = bench.look(&queue)?;
     bench.require(C5, none == Some(0) && same == after, || {
-        format!("cancelled a value that nobody offered: answered {none:?}; {}", difference(&after, &same))
+        format!("cancelled a value that was never offered: answered {none:?}; {}", difference(&after, &same))
     });
     let old = cancel(bench, json!({"op": "cancel", "value": "older"}))?;
     let without_old = bench.look(&queue)?;
@@ -152,7 +152,7 @@ fn without(seen: &Seen, gone: impl Fn(&Vec<u8>) -> bool) -> Seen {
     Seen { scheduled, listed: seen.listed.iter().filter(|element| !gone(element)).cloned().collect() }
 }
 
-/// What two looks at a queue have of each, in words.
+/// Describes the difference between two looks at a queue.
 pub fn difference(before: &Seen, after: &Seen) -> String {
     format!(
         "Z had {} elements and has {}, L had {} and has {}{}",

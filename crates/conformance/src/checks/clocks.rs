@@ -7,7 +7,7 @@ use super::offers::HOUR;
 use crate::bench::{Bench, Opening, Stop, now_ms};
 use crate::statements::{T1, T2};
 
-/// How far apart the clocks of the kit and of a producer on another machine may be, in ms.
+/// The largest difference between the clocks of the kit and of a producer on another machine, in ms.
 const TOLERANCE_MS: i64 = 1_000;
 
 pub const PRODUCER: Check = Check { name: "the producer's clock", about: &[T1], run: producer };

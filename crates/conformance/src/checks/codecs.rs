@@ -1,4 +1,4 @@
-//! Payloads: what stands between the element's head and its end.
+//! Payloads: the bytes of an element behind its head.
 
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use crate::bench::{Bench, Opening, Stop, now_ms};
 use crate::server::Listener;
 use crate::statements::{O5, O6};
 
-/// How long a mark lives at most, in ms.
+/// The longest life of a mark, in ms.
 const MARK_MS: i64 = 600_000;
 
 pub const REPEATED: Check = Check { name: "a repeated offer", about: &[O5, O6], run: repeated };

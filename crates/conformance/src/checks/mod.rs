@@ -18,7 +18,7 @@ use crate::statements::Number;
 /// One situation.
 #[derive(Debug, Clone, Copy)]
 pub struct Check {
-    /// What it is called where it fails as a whole.
+    /// The name of the check, for a failure of all of it.
     pub name: &'static str,
     /// The statements that it looks at.
     pub about: &'static [Number],

@@ -87,7 +87,7 @@ struct ClaimState {
     rewritten: Vec<(usize, Element)>,
     /// The number of headers on their way.
     rewriting: usize,
-    /// Somebody is about to write what is confirmed.
+    /// A task is going to write what is confirmed.
     flushing: bool,
     room: RoomReserved,
 }
@@ -267,7 +267,7 @@ impl Claim {
         state.rewritten.extend(element.map(|element| (place, element)));
     }
 
-    /// Whether confirmations are to be written that nobody is about to write: the caller is, from here on.
+    /// Whether there are confirmations without a writer. If so, the caller becomes the writer.
     pub fn begin_flush(&self) -> bool {
         let mut state = self.lock();
         state.counts.unwritten > 0 && !std::mem::replace(&mut state.flushing, true)
