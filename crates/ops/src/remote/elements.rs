@@ -43,7 +43,8 @@ pub async fn search(daemon: &Daemon, queue: &str, ask: &Search, watch: &mut dyn 
     let mut all =
         Hits { queue: queue.to_owned(), next: ask.after.as_ref().map(ToString::to_string), ..Hits::default() };
     loop {
-        let rest = (ask.limit - all.examined, ask.matches - all.elements.len());
+        // A daemon of another version may answer more than it was asked for.
+        let rest = (ask.limit.saturating_sub(all.examined), ask.matches.saturating_sub(all.elements.len()));
         let body = SearchBody {
             fields: fields.clone(),
             limit: Some(rest.0.clamp(1, LOOKED_AT)),
