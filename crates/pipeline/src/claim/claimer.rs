@@ -218,9 +218,10 @@ impl Claimer {
             // The queue is changed: the one that follows goes on looking.
             false => queue.leases.leave(self.lost.iter().map(Lost::forget)),
         }
-        // Another daemon would not wait for what a failover has brought back.
-        if self.order.is_some() && self.lost.is_empty() && self.unknown_order().is_none() {
-            leave_order(&queue).await;
+        if let Some(order) = &self.order
+            && self.lost.is_empty()
+        {
+            leave_order(&queue, &order.returned).await;
         }
     }
 

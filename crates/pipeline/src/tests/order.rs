@@ -334,6 +334,33 @@ async fn a_process_that_stops_hands_the_order_over_at_once() {
     assert!(first_taken(&sink, |_| true).is_sorted());
 }
 
+/// Its last element is with a sink when a replica takes over, which has claims that have gone back since.
+#[tokio::test(start_paused = true)]
+async fn what_a_failover_brings_back_while_a_process_stops_is_not_overtaken() {
+    let (world, sink) = (world(), sink());
+    let sinks = [("s", sink.clone())];
+    let by_key = || in_order(&sinks, Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap()))));
+    sink.on_id(id(0), [Step::ConfirmAfter(5 * SECOND)]);
+    sink.on_id(id(1), [Step::ConfirmAfter(SECOND)]);
+    offer_keys(&world, 0, &["a", "b", "b"]);
+    let first = world.bridge_with(1, &sinks, by_key());
+    eventually("both keys", || sink.attempts().len() == 2).await;
+    world.server.cut_replica();
+    let wire = first.wire.clone();
+    let fails_over = async {
+        eventually("the third to go back", || world.store.in_flight().len() == 1).await;
+        wire.connect(false);
+        world.server.promote_replica();
+        assert_eq!(world.store.in_flight().len(), 3, "they are under the former lease");
+        wire.connect(true);
+    };
+    tokio::join!(first.stop(30 * SECOND), fails_over);
+    offer_keys(&world, 3, &["b", "b", "b"]);
+    let _second = world.bridge_with(2, &sinks, by_key());
+    world.until_empty().await;
+    assert_eq!(first_taken(&sink, |message| message.body == "b"), [1, 2, 3, 4, 5]);
+}
+
 /// One seed: two processes, of which some are killed, stopped, cut off or frozen, on connections that lose what they carry, a server
 /// that refuses and may be replaced by its replica, and a sink that fails now and then. `forgets`: whatever replaces the server lacks
 /// its last calls, and the sink fails three of ten.

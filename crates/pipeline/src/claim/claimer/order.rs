@@ -31,7 +31,7 @@ impl ClaimOrder {
 }
 
 /// Gives the order back when nothing is in flight any more: another daemon need not wait for the end of a lease.
-pub(super) async fn leave_order(queue: &ActiveQueue) {
+pub(super) async fn leave_order(queue: &ActiveQueue, returned: &ReturnedClaims) {
     // When it gives up, what is left is forgotten, and stays under its leases.
     while !queue.leases.is_empty() {
         // Order: the end goes first; a bell that was not heard rings again.
@@ -41,7 +41,8 @@ pub(super) async fn leave_order(queue: &ActiveQueue) {
             () = queue.rests() => {}
         }
     }
-    if !queue.give_up.is_cancelled() {
+    // Another daemon would not wait for the claims that a failover has brought back, also during the wait above.
+    if !queue.give_up.is_cancelled() && !returned.are_unknown(queue) {
         // Without an answer it ends by itself.
         drop(queue.store.leave_order().await);
     }
