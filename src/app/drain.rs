@@ -90,7 +90,7 @@ pub(super) async fn run(
         registry.places().into_iter().filter_map(|place| registry.events(place)).for_each(|events| events.sum_up(true));
     }
     process.events.sum_up(true);
-    let left_over = in_flight() + unknown;
+    let left_over = all.iter().map(|registry| registry.left_over()).sum::<u64>() + unknown;
     let now = counts();
     process.events.stopped(now.settled - before.settled, now.released - before.released, left_over);
     if left_over == 0 { super::OK } else { super::LEFTOVERS }

@@ -241,6 +241,13 @@ impl QueueRegistry {
         self.state.lock().at_work.iter().map(|(place, queue)| (*place, queue.clone())).collect()
     }
 
+    /// What a process that ends now leaves to its leases: the elements in flight, and the claims that a change of a queue left
+    /// behind.
+    pub fn left_over(&self) -> u64 {
+        let of = |queue: &Arc<ActiveQueue>| queue.leases.len() + queue.leases.forgotten();
+        self.state.lock().at_work.values().map(of).sum::<usize>() as u64
+    }
+
     /// The queues at work that are meant.
     pub fn find(&self, meant: impl Fn(&ActiveQueue) -> bool) -> Vec<Arc<ActiveQueue>> {
         self.state.lock().at_work.values().filter(|queue| meant(queue)).cloned().collect()

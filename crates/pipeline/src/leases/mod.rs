@@ -212,6 +212,11 @@ impl Leases {
         self.with(|state| std::mem::take(&mut state.forgotten))
     }
 
+    /// The number of claims that the queue before this one let go of, and that this one has not begun to look for.
+    pub fn forgotten(&self) -> usize {
+        self.state.lock().forgotten.len()
+    }
+
     /// Claims with less than `left` of their leases left.
     pub fn due(&self, now: Instant, left: Duration) -> Vec<Arc<Claim>> {
         let state = self.state.lock();

@@ -100,6 +100,23 @@ async fn a_sink_that_does_not_answer_holds_a_change_up_for_a_time_and_no_longer(
     many.stop().await;
 }
 
+/// A process that was frozen finds that the time of a change is over, and a signal: the queue that follows does not begin.
+#[tokio::test(start_paused = true)]
+async fn what_a_change_left_to_its_leases_is_left_over_at_a_stop_that_comes_at_once() {
+    let sink = sink();
+    let many = Many::start(1, &sink, |_| ());
+    many.deliver_without_redis(&sink).await;
+    let queue = many.registry.close(0).unwrap();
+    assert_eq!(retire::drain(&queue, 10 * SECOND).await, 10);
+    let registry = many.registry.clone();
+    registry.process().stopping.cancel();
+    registry.process().abandon.cancel();
+    registry.open(0, registry.spec(0));
+    many.stop().await;
+    assert_eq!(registry.process().not_found.load(Ordering::Relaxed), 0, "nobody looked for it");
+    assert!(registry.left_over() > 0, "the exit code says that something was left");
+}
+
 /// While Redis is away nothing can be written: what is in flight is left to its leases, and found by the queue that follows.
 #[tokio::test(start_paused = true)]
 async fn verdicts_that_cannot_be_written_are_left_to_the_leases_and_announced() {
