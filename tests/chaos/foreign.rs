@@ -11,29 +11,41 @@ use crate::stage::Stage;
 /// Meaningless members.
 const MEMBERS: [&str; 3] = ["", "7.other.1", "{\"n\":1}"];
 
+/// The keys that get foreign members.
+fn keys(queue: usize) -> [String; 2] {
+    ["leases", "retry"].map(|word| format!("delaybridge:{word}:{}", tag(queue)))
+}
+
 /// Adds members to the leases and the retries of a queue, expired and due. They must be left alone, and must hide
 /// nothing.
 pub async fn members(stage: &Stage, queue: usize, lasts: Duration) -> u64 {
-    let keys = ["leases", "retry"].map(|word| format!("delaybridge:{word}:{}", tag(queue)));
     let mut redis = stage.guide.clients_when_well().await.0.swap_remove(queue);
     let mut add = redis::pipe();
-    for key in &keys {
+    for key in keys(queue) {
         for member in MEMBERS {
-            add.zadd(key, member, now_ms()).ignore();
+            add.zadd(&key, member, now_ms()).ignore();
         }
     }
     // Redis may be full, or unavailable again.
     let added = add.exec_async(&mut redis).await.is_ok();
     sleep(lasts).await;
+    remove(stage, queue).await;
+    u64::from(added)
+}
+
+/// Removes those members. A server that comes back with older data has them again, so this is repeated after the last fault.
+pub async fn remove(stage: &Stage, queue: usize) {
     loop {
         let mut redis = stage.guide.clients_when_well().await.0.swap_remove(queue);
         let mut remove = redis::pipe();
-        for key in &keys {
+        for key in keys(queue) {
             remove.zrem(key, &MEMBERS[..]).ignore();
         }
         match remove.exec_async(&mut redis).await {
             // A former master may have removed them, and the next one may still have them.
-            Ok(()) if stage.guide.is_sure(&mut redis).await => return u64::from(added),
+            Ok(()) if stage.guide.is_sure(&mut redis).await => return,
+            // A key with a text contains nothing else, and expires.
+            Err(error) if error.code() == Some("WRONGTYPE") => return,
             _ => sleep(Duration::from_millis(100)).await,
         }
     }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::evidence::Evidence;
+use crate::foreign;
 use crate::jobs::{self, Crowd};
 use crate::judge::{Violation, judge};
 use crate::offers::{Answer, Book, QUEUES};
@@ -76,6 +77,9 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     resume_all(&stage, plan).await;
     if plan.settings.fails {
         stage.target.lock().await.receiver().fails(None);
+    }
+    for queue in (0..QUEUES.len()).filter(|_| delivers) {
+        foreign::remove(&stage, queue).await;
     }
     let hostile = if plan.settings.profile.is_hostile() { QUEUES.len() } else { 0 };
     for queue in 0..hostile {
