@@ -56,6 +56,19 @@ pub struct Struck {
     pub times: u64,
 }
 
+/// A claim of a process that has ended.
+#[derive(Debug, Clone)]
+pub struct LeftClaim {
+    /// Its name and queue.
+    pub claim: String,
+    /// The number of its elements.
+    pub elements: usize,
+    /// The end of its lease, in ms.
+    pub till_ms: i64,
+    /// The time at which it was seen, in ms.
+    pub seen_ms: i64,
+}
+
 /// One process of a daemon.
 #[derive(Debug, Clone, Default)]
 pub struct Lived {
@@ -73,8 +86,8 @@ pub struct Lived {
     pub resident: u64,
     /// The owner number in the names of its claims.
     pub owner: Option<String>,
-    /// Claims under its lease after an exit with code 0, each with the number of its elements.
-    pub left: Vec<(String, usize)>,
+    /// Claims under its lease after an exit with code 0.
+    pub left: Vec<LeftClaim>,
     /// The log.
     pub log: Vec<String>,
 }

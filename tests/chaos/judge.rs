@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use crate::clock::latest;
-use crate::evidence::{Arrival, Evidence};
+use crate::evidence::{Arrival, Evidence, LeftClaim};
 use crate::jobs;
 use crate::offers::{Answer, Kind};
 use crate::order::{self, Order};
+use crate::plan::{Trouble, What};
 use crate::profile::Profile;
 
 /// The configured number of counted attempts after which an element is a dead letter.
@@ -309,7 +310,6 @@ fn attempts(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
 
 /// Whether a fault loses only single answers; however long it lasts, no lease may run out.
 fn is_lossy(struck: &crate::evidence::Struck) -> bool {
-    use crate::plan::{Trouble, What};
     matches!(struck.fault.what, What::Link(_, _, Trouble::LoseClaims(_) | Trouble::LoseVerdicts(_)))
 }
 
@@ -324,8 +324,13 @@ fn ends(evidence: &Evidence, found: &mut Found) {
         // Claims dropped because their lease was nearly over stay under that lease, unless another process has them
         // already.
         let dropped = life.metrics.get("delaybridge_stale_drops_total").copied().unwrap_or(0.0);
-        if life.left.iter().map(|(_, count)| *count as f64).sum::<f64>() > dropped {
-            let (left, counted) = (&life.left, &life.metrics);
+        let left: Vec<_> = life.left.iter().filter(|claim| !was_brought_back(claim, evidence)).collect();
+        if left.iter().map(|claim| claim.elements as f64).sum::<f64>() > dropped {
+            let shown = |claim: &&LeftClaim| {
+                let LeftClaim { claim, elements, till_ms, seen_ms } = *claim;
+                format!("{claim} with {elements} elements, {} ms left", till_ms - seen_ms)
+            };
+            let (left, counted): (Vec<_>, _) = (left.iter().map(shown).collect(), &life.metrics);
             found.add(Rule::Residue, format!("process {} ended with 0 and left {left:?}; {counted:?}", life.number));
         }
         if let Some(odd) = &life.odd_end {
@@ -333,6 +338,13 @@ fn ends(evidence: &Evidence, found: &mut Found) {
         }
         found.all(Rule::Died, "panics", &life.panics);
     }
+}
+
+/// Whether a server that came back with older data may have brought a claim back that its process had ended before.
+fn was_brought_back(claim: &LeftClaim, evidence: &Evidence) -> bool {
+    let leased_ms = claim.till_ms - evidence.plan.settings.lease.as_millis() as i64;
+    let older = evidence.struck.iter().filter(|struck| matches!(struck.fault.what, What::Older(_)));
+    older.into_iter().any(|struck| leased_ms <= struck.from_ms && struck.till_ms <= claim.seen_ms)
 }
 
 /// Checks that each element leaves Redis once, and is counted once, as delivered or as dead. The counts of a process

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
-use crate::evidence::{Arrival, Dead};
+use crate::evidence::{Arrival, Dead, LeftClaim};
 use crate::offers::{Book, Kind, QUEUES, now_ms};
 use crate::payload::{number, payload};
 use crate::receiver::is_confirmed;
@@ -123,17 +123,17 @@ pub async fn residue(redis: &mut Clients) -> Vec<String> {
     keys.into_iter().filter(|key| !kept(key)).collect()
 }
 
-/// The claims of this owner with elements whose lease lasts for at least `least` ms, each with their number. Elements
-/// that a daemon dropped because too little of the lease was left stay until its end.
-pub async fn claims_of(redis: &mut Clients, owner: &str, least: i64) -> redis::RedisResult<Vec<(String, usize)>> {
+/// The claims of this owner with elements whose lease lasts for at least `least` ms. Elements that a daemon dropped because too
+/// little of the lease was left stay until its end.
+pub async fn claims_of(redis: &mut Clients, owner: &str, least: i64) -> redis::RedisResult<Vec<LeftClaim>> {
     let mut found = Vec::new();
     for (queue, name_of_queue) in QUEUES.iter().enumerate() {
         let (tag, redis) = (tag(queue), &mut redis.0[queue]);
         let mut read = redis::cmd("ZRANGE");
         read.arg(format!("delaybridge:leases:{tag}")).arg(0).arg(-1).arg("WITHSCORES");
         for (name, till_ms) in read.query_async::<Vec<(String, i64)>>(redis).await? {
-            let left = till_ms - now_ms();
-            if name.split('.').nth(1) != Some(owner) || left <= least {
+            let seen_ms = now_ms();
+            if name.split('.').nth(1) != Some(owner) || till_ms - seen_ms <= least {
                 continue;
             }
             let mut count = 0;
@@ -144,7 +144,8 @@ pub async fn claims_of(redis: &mut Clients, owner: &str, least: i64) -> redis::R
                 count += members.into_iter().filter(|member| *member != newer_entry()).count();
             }
             if count > 0 {
-                found.push((format!("{name} of {name_of_queue}, {left} ms left"), count));
+                let claim = format!("{name} of {name_of_queue}");
+                found.push(LeftClaim { claim, elements: count, till_ms, seen_ms });
             }
         }
     }
