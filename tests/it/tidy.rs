@@ -196,7 +196,7 @@ const LAYERS: &[&[&str]] = &[
     &["link"],
     &["telemetry"],
     &["spans"],
-    &["ledger", "jobs", "sink"],
+    &["ledger", "jobs", "sink", "http-client"],
     &["source", "sink-kafka", "sink-amqp", "sink-http", "sink-redis", "sink-stdout"],
     &["model"],
     &["pipeline", "jobs-http"],

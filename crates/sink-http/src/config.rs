@@ -9,8 +9,8 @@ use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
 use super::target::{self, PathKey};
-use super::url::{self, HttpOrigin};
 use super::{NAME, names, secrets};
+use delaybridge_http_client::{self as url, HttpOrigin};
 use delaybridge_link::Redis;
 use delaybridge_settings::keys::{Key, Table};
 use delaybridge_settings::reader::Section;

@@ -1,6 +1,6 @@
 //! The `http` sink: webhooks, one request an element.
 //!
-//! `config` has the keys and the settings of requests, `url` and `path` the two halves of a URL, `target` the paths as
+//! `config` has the keys and the settings of requests, `path` the half of a URL that elements may choose, `target` the paths as
 //! destinations, `names` the headers that are not the user's, `secrets` the content of the files of secrets, `codes` the
 //! error codes, `client` the sink itself, on hyper's connections.
 
@@ -11,11 +11,9 @@ mod names;
 mod path;
 mod secrets;
 mod target;
-mod url;
 
 pub use config::{HttpProbe, HttpSpec, Method, Signature};
 pub use target::{HttpDestination, HttpTarget};
-pub use url::HttpOrigin;
 
 pub use client::HttpSink;
 

@@ -2,7 +2,6 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +10,17 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::super::HttpSpec;
 use super::connection::{Http1Connection, Http2Connection};
 use super::errors;
 use super::tasks::Tasks;
-use super::tls::{self, Tls};
 use delaybridge_core::message::Failure;
+use delaybridge_http_client::{Tls, explain, first_to_answer};
+
+/// The versions of HTTP that are offered over TLS.
+const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// A new connection.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub(super) struct HttpConnector {
 
 impl HttpConnector {
     pub(super) fn new(spec: Arc<HttpSpec>, tasks: Tasks) -> HttpConnector {
-        let tls = spec.origin.tls.then(|| Tls::new(spec.tls.clone().unwrap_or_default()));
+        let tls = spec.origin.tls.then(|| Tls::new(spec.tls.clone().unwrap_or_default(), PROTOCOLS));
         HttpConnector { spec, tls, tasks }
     }
 
@@ -77,11 +78,10 @@ impl HttpConnector {
         let config = tls.current().await.map_err(|why| errors::tls(&self.spec, &why))?;
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| errors::tls(&self.spec, "no certificate can be for the host in `url`"))?;
-        let stream =
-            TlsConnector::from(config).connect(name, stream).await.map_err(|error| match tls::explain(&error) {
-                Some(why) => errors::tls(&self.spec, &why),
-                None => failed(&error),
-            })?;
+        let stream = TlsConnector::from(config).connect(name, stream).await.map_err(|error| match explain(&error) {
+            Some(why) => errors::tls(&self.spec, &why),
+            None => failed(&error),
+        })?;
         match stream.get_ref().1.alpn_protocol() {
             Some(b"h2") => self.shared(stream).await,
             _ => self.alone(stream).await,
@@ -121,16 +121,4 @@ impl HttpConnector {
         }));
         Ok(OpenedConnection::Shared(shared))
     }
-}
-
-/// Tries one address after the other.
-async fn first_to_answer(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }

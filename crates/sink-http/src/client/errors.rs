@@ -10,8 +10,8 @@ use hyper::header::LOCATION;
 use hyper::{HeaderMap, StatusCode, Uri};
 
 use super::super::HttpSpec;
-use super::super::url::default_port;
 use delaybridge_core::message::{About, Class, Failure};
+use delaybridge_http_client::default_port;
 
 /// Method, scheme, host and port, for messages to a person. Path and query may hold a token or a part of the payload, so
 /// no message has them.

@@ -27,7 +27,6 @@ mod request;
 mod retry_after;
 mod signature;
 mod tasks;
-mod tls;
 
 #[cfg(test)]
 mod tests;

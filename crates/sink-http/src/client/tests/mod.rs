@@ -11,9 +11,10 @@ mod tls;
 
 use std::time::Duration;
 
-use super::super::{HttpDestination, HttpOrigin, HttpProbe, HttpSpec, Method};
+use super::super::{HttpDestination, HttpProbe, HttpSpec, Method};
 use super::HttpSink;
 use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_http_client::HttpOrigin;
 use delaybridge_settings::TlsFiles;
 use delaybridge_sink::{Destination, Outbound, Sink};
 use delaybridge_testing::sink::outbound;

@@ -23,9 +23,10 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::super::{HttpOrigin, HttpSpec};
+use super::super::super::HttpSpec;
 use super::super::body::Slices;
 use super::plain;
+use delaybridge_http_client::HttpOrigin;
 use delaybridge_settings::TlsFiles;
 
 /// A request as it was received.

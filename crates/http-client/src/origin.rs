@@ -1,4 +1,4 @@
-//! The half of a URL that is the same for every element: scheme, host and port.
+//! The half of a URL that is fixed: scheme, host and port.
 //!
 //! Messages never repeat a part of the URL: any part may be a secret.
 
@@ -32,7 +32,7 @@ impl fmt::Display for HttpOrigin {
 }
 
 /// The port of a scheme.
-pub(super) fn default_port(tls: bool) -> u16 {
+pub fn default_port(tls: bool) -> u16 {
     if tls { 443 } else { 80 }
 }
 
@@ -40,7 +40,7 @@ pub(super) fn default_port(tls: bool) -> u16 {
 ///
 /// # Errors
 /// What is wrong, and what to write instead.
-pub(super) fn split(url: &str) -> Result<(HttpOrigin, String), (&'static str, &'static str)> {
+pub fn split(url: &str) -> Result<(HttpOrigin, String), (&'static str, &'static str)> {
     const FORM: &str = "write `https://host/path`";
     let (scheme, rest) = url.split_once("://").ok_or(("the URL has no scheme", FORM))?;
     let tls = match scheme.to_ascii_lowercase().as_str() {

@@ -1,4 +1,4 @@
-//! The TLS settings of a sink, made of its files again when they change.
+//! TLS settings, made of their files again when these change.
 
 use std::io;
 use std::path::Path;
@@ -19,38 +19,43 @@ const FRESH: Duration = Duration::from_secs(10);
 
 /// The files, and the settings made of them last.
 #[derive(Debug)]
-pub(super) struct Tls {
+pub struct Tls {
     files: TlsFiles,
+    /// The protocols that are offered, the preferred one first.
+    protocols: &'static [&'static [u8]],
     made: Mutex<Option<(Instant, Arc<ClientConfig>)>>,
 }
 
 impl Tls {
-    pub(super) fn new(files: TlsFiles) -> Tls {
+    /// The settings made of these files, which are read at the first connection. `protocols` are those that are offered (ALPN), the
+    /// preferred one first.
+    pub fn new(files: TlsFiles, protocols: &'static [&'static [u8]]) -> Tls {
         delaybridge_link::tls::init();
-        Tls { files, made: Mutex::default() }
+        Tls { files, protocols, made: Mutex::default() }
     }
 
     /// The settings for a new connection.
     ///
     /// # Errors
+    ///
     /// Which file cannot be used, and why.
-    pub(super) async fn current(&self) -> Result<Arc<ClientConfig>, String> {
+    pub async fn current(&self) -> Result<Arc<ClientConfig>, String> {
         let mut made = self.made.lock().await;
         if let Some((at, config)) = &*made
             && at.elapsed() < FRESH
         {
             return Ok(config.clone());
         }
-        let files = self.files.clone();
+        let (files, protocols) = (self.files.clone(), self.protocols);
         // Files may be on a slow disk.
-        let making = tokio::task::spawn_blocking(move || client_config(&files));
+        let making = tokio::task::spawn_blocking(move || client_config(&files, protocols));
         let config = Arc::new(making.await.map_err(|_| "read the TLS files: interrupted".to_owned())??);
         *made = Some((Instant::now(), config.clone()));
         Ok(config)
     }
 }
 
-fn client_config(files: &TlsFiles) -> Result<ClientConfig, String> {
+fn client_config(files: &TlsFiles, protocols: &[&[u8]]) -> Result<ClientConfig, String> {
     let config = ClientConfig::builder().with_root_certificates(roots(files.ca_file.as_deref())?);
     let mut config = match &files.client {
         None => config.with_no_client_auth(),
@@ -61,7 +66,7 @@ fn client_config(files: &TlsFiles) -> Result<ClientConfig, String> {
             config.with_client_auth_cert(chain, private).map_err(|error| format!("use cert_file: {error}"))?
         }
     };
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(config)
 }
 
@@ -89,7 +94,7 @@ fn certificates(path: &Path, key: &str) -> Result<Vec<CertificateDer<'static>>, 
 }
 
 /// Explains a failed handshake; `None` for a connection that only broke.
-pub(super) fn explain(error: &io::Error) -> Option<String> {
+pub fn explain(error: &io::Error) -> Option<String> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     Some(delaybridge_link::tls::explain(error, "server", "http://"))
 }

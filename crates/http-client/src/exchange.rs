@@ -1,0 +1,176 @@
+//! One request on a connection of its own, over HTTP/1.1.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, HOST, HeaderValue};
+use hyper::{HeaderMap, Request};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+
+use crate::{HttpOrigin, Tls, explain, first_to_answer};
+use delaybridge_settings::TlsFiles;
+
+/// A server that is asked now and then.
+#[derive(Debug)]
+pub struct Server {
+    origin: HttpOrigin,
+    tls: Option<Tls>,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+/// The reason why there is no answer. No message has a part of the request, which may be a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    /// The host name has no address.
+    #[error("look up the host name: {0}: check the name, and the resolver of this host")]
+    Name(io::Error),
+    /// No connection.
+    #[error("connect: {0}: check host and port, and that the server may be reached from here")]
+    Connect(io::Error),
+    /// No TLS.
+    #[error("{0}")]
+    Tls(String),
+    /// The connection ended before the answer, or the answer is not HTTP.
+    #[error("the connection broke before the answer ({0})")]
+    Broken(String),
+    /// The answer is larger than was allowed.
+    #[error("the answer has more than {0} bytes")]
+    TooLong(usize),
+    /// Nothing in time.
+    #[error("no answer within {} s", .0.as_secs_f64())]
+    TimedOut(Duration),
+}
+
+impl Server {
+    /// The server of this origin; `files` are for `https`.
+    pub fn new(origin: HttpOrigin, files: TlsFiles) -> Server {
+        let tls = origin.tls.then(|| Tls::new(files, &[b"http/1.1"]));
+        Server { origin, tls }
+    }
+
+    /// The server's address, for messages.
+    pub fn origin(&self) -> &HttpOrigin {
+        &self.origin
+    }
+
+    /// Sends a request and reads the answer, within `limit`; the body of at most `most` bytes. The `Host` header is added.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there is no answer. After `Broken`, `TooLong` and `TimedOut` the server may have carried the request out.
+    pub async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        limit: Duration,
+        most: usize,
+    ) -> Result<Answer, ExchangeError> {
+        let asked = tokio::time::timeout(limit, self.ask(request, most));
+        asked.await.unwrap_or(Err(ExchangeError::TimedOut(limit)))
+    }
+
+    async fn ask(&self, request: Request<Full<Bytes>>, most: usize) -> Result<Answer, ExchangeError> {
+        let (host, port) = (self.origin.host.as_str(), self.origin.port);
+        let addresses = tokio::net::lookup_host((host, port)).await.map_err(ExchangeError::Name)?;
+        let stream = first_to_answer(addresses).await.map_err(ExchangeError::Connect)?;
+        let Some(tls) = &self.tls else { return self.on(stream, request, most).await };
+        let config = tls.current().await.map_err(ExchangeError::Tls)?;
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| ExchangeError::Tls("no certificate can be for this host".to_owned()))?;
+        let connected = TlsConnector::from(config).connect(name, stream).await;
+        let stream = connected.map_err(|error| match explain(&error) {
+            Some(why) => ExchangeError::Tls(why),
+            None => ExchangeError::Connect(error),
+        })?;
+        self.on(stream, request, most).await
+    }
+
+    async fn on(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        mut request: Request<Full<Bytes>>,
+        most: usize,
+    ) -> Result<Answer, ExchangeError> {
+        let broken = |error: hyper::Error| ExchangeError::Broken(error.to_string());
+        let authority = HeaderValue::from_str(&self.origin.authority())
+            .map_err(|_| ExchangeError::Tls("the host name cannot be sent".to_owned()))?;
+        request.headers_mut().insert(HOST, authority);
+        request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        let exchange = async {
+            let (head, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
+            let body = Limited::new(body, most).collect().await.map_err(|error| {
+                match error.downcast_ref::<LengthLimitError>() {
+                    Some(_) => ExchangeError::TooLong(most),
+                    None => ExchangeError::Broken(error.to_string()),
+                }
+            })?;
+            Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
+        };
+        let mut exchange = std::pin::pin!(exchange);
+        // Order: an answer counts, even if the connection has ended with it. The connection makes progress only while it is polled.
+        tokio::select! {
+            biased;
+            answer = &mut exchange => answer,
+            _ = connection => exchange.await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Asks a server that answers these bytes, and then hangs up or not.
+    async fn ask(answer: &[u8], hangs_up: bool) -> (Result<Answer, ExchangeError>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let origin = HttpOrigin { tls: false, host: "127.0.0.1".to_owned(), port };
+        let server = Server::new(origin, TlsFiles::default());
+        let request = Request::post("/token").body(Full::new(Bytes::from_static(b"a=b"))).unwrap();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut seen = vec![0; 1_000];
+            let read = stream.read(&mut seen).await.unwrap();
+            stream.write_all(answer).await.unwrap();
+            let stream = (!hangs_up).then_some(stream);
+            (stream, String::from_utf8_lossy(&seen[..read]).into_owned())
+        };
+        let (answer, (_stream, seen)) = tokio::join!(server.exchange(request, Duration::from_millis(500), 10), serve);
+        (answer, seen)
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_whole_or_there_is_none() {
+        let (answer, seen) = ask(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi", false).await;
+        let answer = answer.unwrap();
+        assert_eq!((answer.status, &answer.body[..]), (200, &b"hi"[..]));
+        assert!(seen.starts_with("POST /token HTTP/1.1\r\n") && seen.contains("host: 127.0.0.1:"), "{seen}");
+        let cut = ask(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi", true).await.0;
+        assert!(matches!(cut, Err(ExchangeError::Broken(_))), "{cut:?}");
+        let long = ask(b"HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n01234567890", true).await.0;
+        assert!(matches!(long, Err(ExchangeError::TooLong(10))), "{long:?}");
+        let silent = ask(b"HTTP/1.1 200 OK\r\n", false).await.0;
+        assert!(matches!(silent, Err(ExchangeError::TimedOut(_))), "{silent:?}");
+        let other = ask(b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0", true).await.0;
+        assert!(matches!(other, Err(ExchangeError::Broken(_))), "{other:?}");
+    }
+}
