@@ -274,6 +274,8 @@ const ONLY_UNDER: &[OnlyUnder] = &[
         places: &[
             "settings/",
             "ops/queue_state.rs",
+            // The answer of a provider of tokens, and what a token says.
+            "sink-kafka/tokens/",
             "ops/search.rs",
             // A bounded note of another process, for the log.
             "ops/note.rs",
@@ -304,7 +306,7 @@ const ONLY_UNDER: &[OnlyUnder] = &[
     OnlyUnder {
         word: "SystemTime",
         // A producer counts delays from its own clock, as Redisson does, and the kit compares that with its own.
-        places: &["clock.rs", "offers/clock.rs", "conformance/bench.rs"],
+        places: &["clock.rs", "offers/clock.rs", "conformance/bench.rs", "sink-kafka/tokens/"],
         why: "points in time are Redis's (R9), and only clock.rs may guess them before Redis has answered",
     },
     OnlyUnder {

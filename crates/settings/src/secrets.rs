@@ -39,28 +39,35 @@ impl Serialize for Secret {
 
 /// The password of `section`. `variable` is an example of a variable's name, for messages.
 pub fn password(section: &Section<'_>, variable: &str) -> Option<Secret> {
+    either(section, &PASSWORD, &PASSWORD_FILE, variable)
+}
+
+/// The secret under one of two keys: `literal` has it, or `file` names the file that has it in its first line. `variable` is an
+/// example of a variable's name, for messages.
+pub fn either(section: &Section<'_>, literal: &Key, file: &Key, variable: &str) -> Option<Secret> {
     let report = &section.cx.report;
-    let literal = section.text(&PASSWORD);
-    let file = section.file(&PASSWORD_FILE);
-    if section.has(&PASSWORD) && section.has(&PASSWORD_FILE) {
-        let spot = section.spot(&PASSWORD);
-        report.problem(&spot, "there is both `password` and `password_file`", "keep one of them");
+    let written = section.text(literal);
+    let read = section.file(file);
+    let what = literal.name.replace('_', " ");
+    if section.has(literal) && section.has(file) {
+        let message = format!("there is both `{}` and `{}`", literal.name, file.name);
+        report.problem(&section.spot(literal), message, "keep one of them");
     }
-    if let Some((path, content)) = file {
+    if let Some((path, content)) = read {
         let first_line = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        if first_line.trim_ascii().is_empty() {
-            let spot = section.spot(&PASSWORD_FILE);
-            report.problem(&spot, "the first line of the file is empty", "it is the password");
-        } else if std::str::from_utf8(first_line).is_err() {
-            let spot = section.spot(&PASSWORD_FILE);
-            report.problem(&spot, "the first line of the file is not UTF-8 text", "it is the password");
+        let problem = match first_line.trim_ascii().is_empty() {
+            true => Some("the first line of the file is empty"),
+            false => std::str::from_utf8(first_line).err().map(|_| "the first line of the file is not UTF-8 text"),
+        };
+        if let Some(problem) = problem {
+            report.problem(&section.spot(file), problem, format!("it is the {what}"));
         }
         return Some(Secret::File(path));
     }
-    let literal = literal?;
-    if literal.is_plain() {
-        let help = format!("put it into a file of its own with `password_file`, or write `${{{variable}}}`");
-        report.warning(&literal.spot, "the password is in the file in plain text", help);
+    let written = written?;
+    if written.is_plain() {
+        let help = format!("put it into a file of its own with `{}`, or write `${{{variable}}}`", file.name);
+        report.warning(&written.spot, format!("the {what} is in the file in plain text"), help);
     }
-    Some(Secret::Literal(SecretString::from(literal.value)))
+    Some(Secret::Literal(SecretString::from(written.value)))
 }

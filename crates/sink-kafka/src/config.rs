@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use super::login::{KafkaSasl, oidc, sasl};
 use super::target::{self, KafkaKeys};
 use super::{NAME, properties};
 use delaybridge_link::Redis;
@@ -15,12 +15,12 @@ use delaybridge_settings::reader::Section;
 use delaybridge_settings::units::{show_duration, show_size};
 use delaybridge_settings::url::host_and_port;
 use delaybridge_settings::words::words;
-use delaybridge_settings::{Secret, Settings, TlsFiles, secrets, tls};
+use delaybridge_settings::{Settings, TlsFiles, tls};
 use delaybridge_sink::kind::{self, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
 
 /// Every table, in the order of the reference.
-pub(super) static TABLES: &[&Table] = &[&sink_kafka::TABLE, &sink_tls::TABLE, &sasl::TABLE];
+pub(super) static TABLES: &[&Table] = &[&sink_kafka::TABLE, &sink_tls::TABLE, &sasl::TABLE, &oidc::TABLE];
 
 /// A Kafka cluster. Delivery is idempotent and waits for all in-sync replicas (`acks=all`); the partition is the one
 /// that a Java producer would choose for the key. `topic` and `key` are set here for all queues, or under `to:`, which
@@ -96,34 +96,6 @@ impl fmt::Debug for KafkaSpec {
             .field("properties", &names)
             .finish_non_exhaustive()
     }
-}
-
-/// A login to Kafka. One of `password` and `password_file` is required.
-#[derive(Debug, Clone, Settings)]
-#[settings(sasl, at = "sinks.NAME.kafka.sasl")]
-pub struct KafkaSasl {
-    /// Mechanism of the login.
-    #[key(word::<SaslMechanism>(), required)]
-    pub mechanism: SaslMechanism,
-    /// User.
-    #[key(Kind::Text, required)]
-    pub username: String,
-    /// The password.
-    #[settings(keys(secrets::PASSWORD, secrets::PASSWORD_FILE), read = password, flatten)]
-    pub password: Secret,
-}
-
-words! {
-    /// SASL mechanisms of this version, by their names in Kafka.
-    pub enum SaslMechanism {
-        /// The password itself; only sensible over TLS.
-        Plain = "PLAIN",
-        /// Challenge and response over SHA-256.
-        ScramSha256 = "SCRAM-SHA-256",
-        /// Challenge and response over SHA-512.
-        ScramSha512 = "SCRAM-SHA-512",
-    }
-    later "OAUTHBEARER", "GSSAPI"
 }
 
 words! {
@@ -206,11 +178,12 @@ fn spec(section: &Section<'_>) -> KafkaSpec {
     let spec = KafkaSpec::of(section);
     let sasl = section.opt_section(&sink_kafka::SASL).map(|section| (KafkaSasl::of(&section), section.spot.clone()));
     if let (None, Some((login, spot))) = (&spec.tls, &sasl)
-        && login.mechanism == SaslMechanism::Plain
-        && !login.username.is_empty()
+        && login.mechanism.shows_the_proof()
+        && login.is_complete()
     {
-        let help = "write `tls: {}`, or a SCRAM mechanism";
-        section.cx.report.warning(spot, "mechanism PLAIN without `tls` shows the password to the network", help);
+        let (mechanism, proof) = (login.mechanism.as_str(), login.proof());
+        let message = format!("mechanism {mechanism} without `tls` shows the {proof} to the network");
+        section.cx.report.warning(spot, message, "write `tls: {}`, or a SCRAM mechanism");
     }
     let sasl = sasl.map(|(login, _)| login);
     let verify_hostname = spec.tls.as_ref().is_none_or(|tls| tls.verify_hostname);
@@ -265,13 +238,4 @@ fn brokers(section: &Section<'_>, key: &Key) -> Vec<String> {
         }
     }
     brokers
-}
-
-fn password(section: &Section<'_>) -> Secret {
-    let password = secrets::password(section, "KAFKA_PASSWORD");
-    if !section.has(&secrets::PASSWORD) && !section.has(&secrets::PASSWORD_FILE) {
-        let help = "write `password_file: PATH`, or `password: ${KAFKA_PASSWORD}`";
-        section.cx.report.problem(&section.spot, "there is a login, but no password", help);
-    }
-    password.unwrap_or_else(|| Secret::Literal(SecretString::default()))
 }

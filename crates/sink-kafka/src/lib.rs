@@ -1,15 +1,18 @@
 //! The `kafka` sink: records in the topics of a Kafka cluster.
 //!
-//! `config` has the keys and the settings of the cluster, `target` the topics as destinations, `errors` the classes of
-//! failures, `client` the sink itself, on librdkafka.
+//! `config` has the keys and the settings of the cluster, `login` those of a login, `target` the topics as destinations, `errors` the
+//! classes of failures, `tokens` what a login by tokens asks a provider for, `client` the sink itself, on librdkafka.
 
 mod client;
 mod config;
 mod errors;
+mod login;
 mod properties;
 mod target;
+mod tokens;
 
-pub use config::{KafkaCompression, KafkaSasl, KafkaSpec, KafkaTls, SaslMechanism};
+pub use config::{KafkaCompression, KafkaSpec, KafkaTls};
+pub use login::{KafkaLogin, KafkaSasl, OidcSpec, SaslMechanism, TokenUrl};
 pub use target::{KafkaDestination, KafkaTarget};
 
 pub use client::KafkaSink;

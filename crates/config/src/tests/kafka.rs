@@ -112,6 +112,70 @@ fn a_login_has_a_mechanism_a_user_and_a_password() {
 }
 
 #[test]
+fn tokens_have_a_source_and_no_user() {
+    let oidc = |keys: &str, expected: &[&str]| {
+        sink(&format!("brokers: [k], tls: {{}}, sasl: {{ mechanism: OAUTHBEARER, oidc: {{ {keys} }} }}"), expected);
+    };
+    const CLIENT: &str = "token_url: 'https://idp/oauth2/token', client_id: me";
+    let text = file(
+        &format!(
+            "brokers: [k], topic: t, tls: {{}}, sasl: {{ mechanism: OAUTHBEARER, oidc: {{ {CLIENT}, client_secret: '${{SECRET}}', \
+             scope: a b, audience: kafka }} }}"
+        ),
+        "",
+    );
+    let Loaded { config, warnings, .. } = load(&text).unwrap();
+    assert_eq!(lines(&warnings), [""; 0]);
+    let shown = "      sasl:\n        mechanism: OAUTHBEARER\n        oidc:\n          token_url: https://idp/oauth2/token\n          \
+                 client_id: me\n          client_secret: (hidden)\n          scope: a b\n          audience: kafka\n";
+    assert!(describe(&config).contains(shown), "{}", describe(&config));
+    oidc(CLIENT, &["sinks.out.kafka.sasl.oidc: the client has no secret | write `client_secret_file: PATH`"]);
+    oidc(
+        "token_url: 'https://idp/t', client_secret: '${SECRET}'",
+        &["sinks.out.kafka.sasl.oidc: `client_id` is missing"],
+    );
+    oidc(
+        "scope: a",
+        &[
+            "sinks.out.kafka.sasl.oidc: there is neither `token_url` nor `token_file`",
+            "sinks.out.kafka.sasl.oidc.scope: `scope` is there, and no token is asked for without `token_url`",
+        ],
+    );
+    oidc(
+        "token_url: 'idp/t', client_id: me, client_secret: '${SECRET}'",
+        &["sinks.out.kafka.sasl.oidc.token_url: the URL has no scheme"],
+    );
+    oidc(
+        "token_url: 'https://u:geheim@idp/t', client_id: me, client_secret: '${SECRET}'",
+        &["sinks.out.kafka.sasl.oidc.token_url: the URL has a user or a password"],
+    );
+    sink(
+        "brokers: [k], tls: {}, sasl: { mechanism: OAUTHBEARER, username: u }",
+        &[
+            "sinks.out.kafka.sasl: OAUTHBEARER has no source of tokens",
+            "sinks.out.kafka.sasl.username: `username` is there, and OAUTHBEARER logs in with a token",
+        ],
+    );
+    sink(
+        &format!(
+            "brokers: [k], tls: {{}}, sasl: {{ mechanism: PLAIN, username: u, password: '${{SECRET}}', oidc: {{ {CLIENT} }} }}"
+        ),
+        &["sinks.out.kafka.sasl.oidc: `oidc` is there, and the mechanism has a password"],
+    );
+    check_doubts(
+        &file(
+            "brokers: [k], topic: t, sasl: { mechanism: OAUTHBEARER, oidc: { token_url: 'http://idp/t', client_id: me, client_secret: geheim } }",
+            "",
+        ),
+        &[
+            "sinks.out.kafka.sasl: mechanism OAUTHBEARER without `tls` shows the token to the network",
+            "sinks.out.kafka.sasl.oidc.token_url: without `https://` the network sees the client's proof, and the tokens",
+            "sinks.out.kafka.sasl.oidc.client_secret: the client secret is in the file in plain text",
+        ],
+    );
+}
+
+#[test]
 fn values_that_the_client_would_refuse_are_refused_with_their_place() {
     let key = |key: &str, expected: &[&str]| sink(&format!("brokers: [k], {key}"), expected);
     for good in ["linger: 0s", "compression: zstd", "max_message_size: 1kB", "batch_size: 1B", "timeout: 23s"] {

@@ -5,14 +5,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, Headers, Message};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::settings::{password, security};
+use super::proof::Proof;
+use super::settings::security;
 use crate::{KafkaSpec, errors};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
@@ -28,7 +30,7 @@ const POLL: Duration = Duration::from_millis(200);
 
 /// A topic.
 pub struct KafkaBacklog {
-    consumer: BaseConsumer,
+    consumer: BaseConsumer<BacklogListener>,
     topic: String,
     timeout: Duration,
     parts: VecDeque<PartitionRest>,
@@ -61,7 +63,7 @@ impl KafkaBacklog {
     /// # Errors
     /// No broker answers, the topic is not there, or the user may not read it.
     pub fn open(spec: &KafkaSpec, topic: &str, group: &str, timeout: Duration) -> Result<KafkaBacklog, Failure> {
-        let consumer = consumer(spec, group)?;
+        let consumer = consumer(spec, group, timeout)?;
         let failed = |what: &str, error: &KafkaError| failure(&format!("{what} of topic {topic}"), error);
         let metadata =
             consumer.fetch_metadata(Some(topic), timeout).map_err(|error| failed("ask for the partitions", &error))?;
@@ -209,7 +211,20 @@ fn returned(topic: &str, partition: i32, offset: i64, message: &impl Message) ->
     }
 }
 
-fn consumer(spec: &KafkaSpec, group: &str) -> Result<BaseConsumer, Failure> {
+/// Answers the client when it needs a token.
+struct BacklogListener(Proof);
+
+impl ClientContext for BacklogListener {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _config: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        self.0.oauth_token()
+    }
+}
+
+impl ConsumerContext for BacklogListener {}
+
+fn consumer(spec: &KafkaSpec, group: &str, timeout: Duration) -> Result<BaseConsumer<BacklogListener>, Failure> {
     let mut config = ClientConfig::new();
     config.set_log_level(RDKafkaLogLevel::Emerg);
     config
@@ -221,8 +236,16 @@ fn consumer(spec: &KafkaSpec, group: &str) -> Result<BaseConsumer, Failure> {
         .set("enable.partition.eof", "true")
         .set("auto.offset.reset", "error")
         .set("allow.auto.create.topics", "false");
-    security(&mut config, spec, password(spec)?.as_ref());
-    config.create().map_err(|error| failure("start a consumer of Kafka", &error))
+    let proof = Proof::now(spec, None, timeout)?;
+    security(&mut config, spec, proof.password());
+    let consumer: BaseConsumer<_> = config
+        .create_with_context(BacklogListener(proof.clone()))
+        .map_err(|error| failure("start a consumer of Kafka", &error))?;
+    if proof.tokens().is_some() {
+        // The client asks for its token here, and connects to nothing before.
+        drop(consumer.poll(POLL));
+    }
+    Ok(consumer)
 }
 
 fn failure(what: &str, error: &KafkaError) -> Failure {

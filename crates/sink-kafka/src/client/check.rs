@@ -11,6 +11,7 @@ use super::record;
 use super::settings::ProducerPurpose;
 use super::topics::{self, TopicAnswer};
 use crate::errors;
+use crate::tokens::Tokens;
 use crate::{KafkaDestination, KafkaSpec, NAME};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
@@ -22,10 +23,10 @@ const REFUSAL: Duration = Duration::from_millis(300);
 
 /// Whether any broker lets us in, by a client of its own: the producer that delivers can only ask for topics, and such a
 /// question may create one. Where every broker refuses, that is the answer; `timeout` is for those that are silent.
-pub(super) async fn probe(spec: Arc<KafkaSpec>, timeout: Duration) -> Result<(), Failure> {
+pub(super) async fn probe(spec: Arc<KafkaSpec>, timeout: Duration, tokens: Option<Arc<Tokens>>) -> Result<(), Failure> {
     let brokers = spec.brokers.join(",");
-    let producer =
-        blocking(move || Producer::start(&spec, timeout, ProducerPurpose::Check, Defect::default())).await??;
+    let start = move || Producer::start(&spec, timeout, ProducerPurpose::Check, Defect::default(), tokens.as_ref());
+    let producer = blocking(start).await??;
     let producer = Arc::new(producer);
     let asked = producer.clone();
     match blocking(move || asked.connect_unless_refused(timeout)).await? {
@@ -38,12 +39,13 @@ pub(super) async fn probe(spec: Arc<KafkaSpec>, timeout: Duration) -> Result<(),
 pub(super) async fn check(
     spec: Arc<KafkaSpec>,
     timeout: Duration,
+    tokens: Option<Arc<Tokens>>,
     destinations: &[Destination],
 ) -> Result<(), Failure> {
     let deadline = Instant::now().after(timeout);
     let brokers = spec.brokers.join(",");
-    let producer =
-        blocking(move || Producer::start(&spec, timeout, ProducerPurpose::Check, Defect::default())).await??;
+    let start = move || Producer::start(&spec, timeout, ProducerPurpose::Check, Defect::default(), tokens.as_ref());
+    let producer = blocking(start).await??;
     let producer = Arc::new(producer);
     // Both are cancel safe; a question left behind ends by its own time-out.
     tokio::select! {

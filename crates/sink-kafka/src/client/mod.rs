@@ -11,6 +11,7 @@ mod health;
 mod known;
 mod partitions;
 mod producer;
+mod proof;
 mod record;
 mod reports;
 mod settings;
@@ -30,6 +31,7 @@ use tokio::sync::Semaphore;
 pub(super) use backlog::KafkaBacklog;
 pub(super) use settings::validate;
 
+use crate::tokens::Tokens;
 use crate::{KafkaDestination, KafkaSpec, NAME};
 use batch::RoomWaiters;
 use delaybridge_core::message::{Failure, Outcome};
@@ -52,6 +54,8 @@ const ALONE: usize = 16;
 pub struct KafkaSink {
     spec: Arc<KafkaSpec>,
     timeout: Duration,
+    /// The tokens that it logs in with, if it does.
+    tokens: Option<Arc<Tokens>>,
     /// Sends records in batches.
     batches: Slot,
     /// Sends again, each by itself, the records of a batch that was refused as a whole.
@@ -67,12 +71,14 @@ impl KafkaSink {
     /// A sink that answers within `timeout`. It begins to connect.
     pub fn new(spec: Arc<KafkaSpec>, timeout: Duration) -> KafkaSink {
         let defect = Defect::default();
-        let batches = Slot::new(spec.clone(), timeout, ProducerPurpose::Batches, defect.clone()).warmed();
-        let alone = Slot::new(spec.clone(), timeout, ProducerPurpose::Alone, defect.clone());
+        let tokens = proof::tokens(&spec);
+        let slot = |purpose| Slot::new(spec.clone(), timeout, purpose, defect.clone(), tokens.clone());
+        let (batches, alone) = (slot(ProducerPurpose::Batches).warmed(), slot(ProducerPurpose::Alone));
         let turns = Semaphore::new(ALONE);
         KafkaSink {
             spec,
             timeout,
+            tokens,
             batches,
             alone,
             turns,
@@ -110,11 +116,11 @@ impl Sink for KafkaSink {
     }
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
-        check::check(self.spec.clone(), self.timeout, destinations).map_ok(|()| Vec::new()).boxed()
+        check::check(self.spec.clone(), self.timeout, self.tokens.clone(), destinations).map_ok(|()| Vec::new()).boxed()
     }
 
     fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
-        Some(check::probe(self.spec.clone(), self.timeout).boxed())
+        Some(check::probe(self.spec.clone(), self.timeout, self.tokens.clone()).boxed())
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {

@@ -17,22 +17,23 @@ use std::time::Duration;
 use delivery_status::persistence;
 use parking_lot::Mutex;
 use rdkafka::ClientContext;
-use rdkafka::client::Client;
+use rdkafka::client::{Client, OAuthToken};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use rdkafka::metadata::Metadata;
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig};
 use rdkafka::types::RDKafkaErrorCode as Code;
-use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{oneshot, watch};
 
 use super::health::{ConnectionTrouble, ProducerHealth};
 use super::known::KnownTopics;
+use super::proof::Proof;
 use super::record;
 use super::reports::ReportTo;
 use super::settings::{self, ProducerPurpose};
 use crate::KafkaSpec;
 use crate::errors::DeliveryReport;
+use crate::tokens::Tokens;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_sink::Outbound;
@@ -51,9 +52,30 @@ const LAST_REPORTS: Duration = Duration::from_secs(1);
 struct ProducerListener {
     health: Arc<ProducerHealth>,
     topics: Arc<KnownTopics>,
+    proof: Proof,
+    /// The client has asked for a token when there was none, and asks again much later.
+    starved: AtomicBool,
+}
+
+impl ProducerListener {
+    /// Takes in an error of the client that is only the want of a token.
+    fn starves(&self, code: Code, tokens: &Tokens) {
+        match tokens.failure() {
+            refused if refused.class == Class::TargetPermanent => self.health.error(code, &refused.message),
+            away => self.health.lost(&away.message),
+        }
+    }
 }
 
 impl ClientContext for ProducerListener {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _config: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        let token = self.proof.oauth_token();
+        self.starved.store(token.is_err(), Ordering::Release);
+        token
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         // Disconnects are not reported to the error callback, only logged.
         if facility == "FAIL" {
@@ -68,8 +90,12 @@ impl ClientContext for ProducerListener {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        if let Some(code) = error.rdkafka_error_code() {
-            self.health.error(code, reason);
+        match (error.rdkafka_error_code(), self.proof.tokens()) {
+            (Some(code @ Code::Authentication), Some(tokens)) if self.starved.load(Ordering::Acquire) => {
+                self.starves(code, tokens);
+            }
+            (Some(code), _) => self.health.error(code, reason),
+            (None, _) => {}
         }
     }
 }
@@ -131,7 +157,8 @@ struct Orders {
 pub(super) type Defect = Arc<watch::Sender<bool>>;
 
 impl Producer {
-    /// Starts a producer; it connects by itself. Reads password and certificates, so it blocks for a moment.
+    /// Starts a producer; it connects by itself. Reads password and certificates, so it blocks for a moment; for the first token,
+    /// until there is one.
     ///
     /// # Errors
     ///
@@ -141,20 +168,26 @@ impl Producer {
         timeout: Duration,
         purpose: ProducerPurpose,
         defect: Defect,
+        tokens: Option<&Arc<Tokens>>,
     ) -> Result<Producer, Failure> {
-        let password = settings::password(spec)?;
-        let config = settings::settings(spec, timeout, purpose, password.as_ref());
+        let proof = Proof::now(spec, tokens, timeout / 2)?;
+        let config = settings::settings(spec, timeout, purpose, proof.password());
         let (health, topics) = (Arc::new(ProducerHealth::new()), Arc::new(KnownTopics::default()));
         let failure = |what: String| {
             let text = format!("start a Kafka producer: {what}");
             Failure::new(Class::TargetPermanent, "client_creation", text)
         };
         let client: BaseProducer<ProducerListener> = config
-            .create_with_context(ProducerListener { health: health.clone(), topics: topics.clone() })
+            .create_with_context(ProducerListener {
+                health: health.clone(),
+                topics: topics.clone(),
+                proof: proof.clone(),
+                starved: AtomicBool::new(false),
+            })
             .map_err(|error| failure(settings::explain(&error)))?;
         let client = Arc::new(client);
         let orders = Arc::new(Orders { stop: AtomicBool::new(false), close: Mutex::default() });
-        let login = Login { spec: spec.clone(), password };
+        let login = Login { spec: spec.clone(), proof };
         let thread = Thread { client: client.clone(), health: health.clone(), orders: orders.clone(), defect, login };
         std::thread::Builder::new()
             .name("kafka-producer".to_owned())
@@ -279,16 +312,7 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 /// The login in use.
 struct Login {
     spec: KafkaSpec,
-    password: Option<SecretString>,
-}
-
-impl Login {
-    /// Whether the password's file has another one by now.
-    fn is_outdated(&self) -> bool {
-        let expose = |password: &Option<SecretString>| password.as_ref().map(|text| text.expose_secret().to_owned());
-        // A file that cannot be read is no new password.
-        settings::password(&self.spec).is_ok_and(|now| expose(&now) != expose(&self.password))
-    }
+    proof: Proof,
 }
 
 /// The thread of one producer.
@@ -316,9 +340,12 @@ impl Thread {
             // The others may accept the old one for long.
             if self.health.is_login_refused() && looked.elapsed() >= LOOK && !self.health.is_finished() {
                 looked = Instant::now();
-                if self.login.is_outdated() {
+                if self.login.proof.is_outdated(&self.login.spec) {
                     self.health.outdated();
                 }
+            }
+            if self.has_what_the_client_lacks() {
+                self.health.outdated();
             }
             if self.health.is_finished() {
                 self.give_up();
@@ -330,6 +357,12 @@ impl Thread {
             }
         }
         // The client's drop purges, waits half a second for reports, and joins librdkafka's threads.
+    }
+
+    /// Whether there is a token again, for which the client would ask only in ten seconds: a new one asks at once.
+    fn has_what_the_client_lacks(&self) -> bool {
+        let starved = self.client.client().context().starved.load(Ordering::Acquire);
+        starved && self.login.proof.tokens().is_some_and(|tokens| tokens.current().is_some())
     }
 
     /// In every round, for records queued since: nothing in the local queue will be delivered.

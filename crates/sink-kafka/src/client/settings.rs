@@ -1,4 +1,4 @@
-//! The settings of librdkafka for a sink. Pure but for the password's file, which is read by [`password`].
+//! The settings of librdkafka for a sink. Pure.
 
 use std::time::Duration;
 
@@ -7,9 +7,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, DefaultProducerContext};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::{KafkaSpec, KafkaTls, SaslMechanism};
-use delaybridge_core::message::{Class, Failure};
-use delaybridge_settings::Secret;
+use crate::{KafkaLogin, KafkaSpec, KafkaTls, SaslMechanism};
 
 /// The purpose of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +126,9 @@ pub(super) fn security(config: &mut ClientConfig, spec: &KafkaSpec, password: Op
     }
     if let Some(sasl) = &spec.sasl {
         config.set("sasl.mechanism", SaslMechanism::as_str(sasl.mechanism));
-        config.set("sasl.username", &sasl.username);
+        if let KafkaLogin::Password { username, .. } = &sasl.login {
+            config.set("sasl.username", username);
+        }
         if let Some(password) = password {
             config.set("sasl.password", password.expose_secret());
         }
@@ -142,27 +142,6 @@ fn millis(duration: Duration) -> String {
 /// Fractions of a millisecond are allowed here.
 fn linger_ms(linger: Duration) -> String {
     (linger.as_secs_f64() * 1000.0).to_string()
-}
-
-/// The current password; a file is read each time, because files are rotated.
-///
-/// # Errors
-///
-/// Which file cannot be used, and why.
-pub(super) fn password(spec: &KafkaSpec) -> Result<Option<SecretString>, Failure> {
-    let path = match spec.sasl.as_ref().map(|sasl| &sasl.password) {
-        None => return Ok(None),
-        Some(Secret::Literal(literal)) => return Ok(Some(literal.clone())),
-        Some(Secret::File(path)) => path,
-    };
-    let failure = |what: String| Failure::new(Class::TargetPermanent, "secret", format!("log in to Kafka: {what}"));
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        failure(format!("read password_file {}: {error}: check that it exists and may be read", path.display()))
-    })?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(Some(line.into())),
-        _ => Err(failure(format!("read password_file {}: its first line is empty", path.display()))),
-    }
 }
 
 /// Lets librdkafka check names, values and combinations of the settings, without connecting and without reading files.
@@ -202,12 +181,10 @@ fn is_secret(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
     use crate::client::tests::spec;
     use crate::{KafkaCompression, KafkaSasl};
-    use delaybridge_settings::TlsFiles;
+    use delaybridge_settings::{Secret, TlsFiles};
 
     const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -284,8 +261,7 @@ mod tests {
         let tls = Some(KafkaTls { files: TlsFiles::default(), verify_hostname: true });
         let sasl = Some(KafkaSasl {
             mechanism: SaslMechanism::ScramSha512,
-            username: "alice".to_owned(),
-            password: Secret::Literal("geheim".into()),
+            login: KafkaLogin::Password { username: "alice".to_owned(), password: Secret::Literal("geheim".into()) },
         });
         let rows = [
             (None, None, "plaintext"),
@@ -363,25 +339,5 @@ mod tests {
             "geheim".to_owned(),
         );
         assert!(!explain(&error).contains("geheim"));
-    }
-
-    #[test]
-    fn a_password_file_is_read_again_and_reported_when_it_cannot_be() {
-        let dir = tempfile::tempdir().unwrap();
-        let path: PathBuf = dir.path().join("password");
-        let sasl = KafkaSasl {
-            mechanism: SaslMechanism::Plain,
-            username: "alice".to_owned(),
-            password: Secret::File(path.clone()),
-        };
-        let spec = KafkaSpec { sasl: Some(sasl), ..spec("h:1") };
-        let failure = password(&spec).unwrap_err();
-        assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "secret"));
-        for word in ["first", "second"] {
-            std::fs::write(&path, format!("{word}\nrest\n")).unwrap();
-            assert_eq!(password(&spec).unwrap().unwrap().expose_secret(), word);
-        }
-        std::fs::write(&path, "\n").unwrap();
-        assert!(password(&spec).unwrap_err().message.contains("first line is empty"));
     }
 }

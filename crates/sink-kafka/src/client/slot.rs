@@ -9,6 +9,7 @@ use futures_util::future::{BoxFuture, Shared};
 use super::producer::{Defect, Producer, blocking};
 use super::settings::ProducerPurpose;
 use crate::KafkaSpec;
+use crate::tokens::Tokens;
 use delaybridge_core::message::{Class, Failure};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -21,6 +22,7 @@ pub(super) struct Slot {
     timeout: Duration,
     purpose: ProducerPurpose,
     defect: Defect,
+    tokens: Option<Arc<Tokens>>,
     state: Mutex<SlotState>,
 }
 
@@ -38,14 +40,22 @@ impl std::fmt::Debug for Slot {
 }
 
 impl Slot {
-    pub(super) fn new(spec: Arc<KafkaSpec>, timeout: Duration, purpose: ProducerPurpose, defect: Defect) -> Slot {
-        Slot { spec, timeout, purpose, defect, state: Mutex::new(SlotState::Empty) }
+    pub(super) fn new(
+        spec: Arc<KafkaSpec>,
+        timeout: Duration,
+        purpose: ProducerPurpose,
+        defect: Defect,
+        tokens: Option<Arc<Tokens>>,
+    ) -> Slot {
+        Slot { spec, timeout, purpose, defect, tokens, state: Mutex::new(SlotState::Empty) }
     }
 
     /// Makes the producer now, so that the first elements need not wait for each other. A failure is reported by
-    /// [`get`](Slot::get).
+    /// [`get`](Slot::get). One that would wait for a token is made when it is needed.
     pub(super) fn warmed(self) -> Slot {
-        if let Ok(producer) = Producer::start(&self.spec, self.timeout, self.purpose, self.defect.clone()) {
+        if self.tokens.is_none()
+            && let Ok(producer) = Producer::start(&self.spec, self.timeout, self.purpose, self.defect.clone(), None)
+        {
             *self.state() = SlotState::Ready(Arc::new(producer));
         }
         self
@@ -100,7 +110,9 @@ impl Slot {
 
     fn make(&self) -> Making {
         let (spec, timeout, purpose, defect) = (self.spec.clone(), self.timeout, self.purpose, self.defect.clone());
-        let started = blocking(move || Producer::start(&spec, timeout, purpose, defect).map(Arc::new));
+        let tokens = self.tokens.clone();
+        let start = move || Producer::start(&spec, timeout, purpose, defect, tokens.as_ref()).map(Arc::new);
+        let started = blocking(start);
         let made = async move {
             started.await.unwrap_or_else(|| {
                 Err(Failure::new(Class::Transient, "client_creation", "start a Kafka producer: no thread to do it"))

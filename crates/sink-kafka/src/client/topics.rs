@@ -177,7 +177,8 @@ mod tests {
         let cluster = MockCluster::<DefaultProducerContext>::new(1).unwrap();
         cluster.create_topic("t", 1, 1).unwrap();
         let spec = spec(&cluster.bootstrap_servers());
-        let producer = Arc::new(Producer::start(&spec, PATIENT, ProducerPurpose::Batches, Defect::default()).unwrap());
+        let producer =
+            Arc::new(Producer::start(&spec, PATIENT, ProducerPurpose::Batches, Defect::default(), None).unwrap());
         let (topics, name) = (SinkTopics::new(), Arc::from("t"));
         assert_eq!(topics.ask(&producer, &name, PATIENT).now_or_never(), None);
         assert_eq!(topics.questions.lock().len(), 1);

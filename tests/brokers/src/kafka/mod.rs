@@ -38,6 +38,8 @@ pub struct KafkaOptions {
     pub tls: bool,
     /// The same as `tls`, and asks the client for a certificate.
     pub mutual_tls: bool,
+    /// Lets the SASL listeners take tokens as well (OAUTHBEARER), which Kafka's own validator checks.
+    pub tokens: Option<TokenRules>,
     /// Whether rights are checked: `admin`, and clients without authentication, may do everything, others only what
     /// [`Kafka::add_acl`] allows.
     pub acl: bool,
@@ -57,12 +59,22 @@ impl Default for KafkaOptions {
             sasl: false,
             tls: false,
             mutual_tls: false,
+            tokens: None,
             acl: false,
             volume: None,
             properties: Vec::new(),
             fast_jit: true,
         }
     }
+}
+
+/// The tokens that are valid.
+#[derive(Debug, Clone)]
+pub struct TokenRules {
+    /// Where the public keys are (JWKS).
+    pub keys: String,
+    /// The audience that a token must have.
+    pub audience: String,
 }
 
 /// A file system that is visible only in a mount namespace of its own.
@@ -154,7 +166,11 @@ impl Kafka {
     fn launch(&self, command: impl Fn(Role, &Path) -> std::process::Command) -> Result<()> {
         let role = Role::Node { fast_jit: self.options.fast_jit };
         for id in 1..=self.nodes.len() {
-            self.node(id).launch(command(role, &self.log4j()))?;
+            let mut command = command(role, &self.log4j());
+            if let Some(TokenRules { keys, .. }) = &self.options.tokens {
+                command.env("JDK_JAVA_OPTIONS", format!("-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"));
+            }
+            self.node(id).launch(command)?;
         }
         (1..=self.nodes.len()).try_for_each(|id| self.node(id).wait_ready())
     }

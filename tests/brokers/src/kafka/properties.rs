@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::KafkaOptions;
+use super::{KafkaOptions, TokenRules};
 use crate::ports::free_port;
 use crate::tls::Certificates;
 
@@ -56,11 +56,15 @@ pub(super) fn server_properties(
     speed(&mut lines, ports.len());
     lines.set("auto.create.topics.enable", options.auto_create);
     if options.sasl {
-        sasl(&mut lines, "sasl_plaintext");
-        if certificates.is_some() {
-            sasl(&mut lines, "sasl_ssl");
+        let listeners = if certificates.is_some() { &["sasl_plaintext", "sasl_ssl"][..] } else { &["sasl_plaintext"] };
+        for listener in listeners {
+            sasl(&mut lines, listener);
+            if let Some(rules) = &options.tokens {
+                oauthbearer(&mut lines, listener, rules);
+            }
         }
-        lines.set("sasl.enabled.mechanisms", format_args!("PLAIN,{}", SCRAM.join(",")));
+        let tokens = if options.tokens.is_some() { ",OAUTHBEARER" } else { "" };
+        lines.set("sasl.enabled.mechanisms", format_args!("PLAIN,{}{tokens}", SCRAM.join(",")));
     }
     if let Some(certificates) = certificates {
         lines.set("ssl.keystore.type", "PEM");
@@ -157,6 +161,17 @@ fn speed(lines: &mut Lines, nodes: usize) {
     lines.set("controller.quorum.fetch.timeout.ms", 1_000);
     // A single node would wait for another one to take over its partitions.
     lines.set("controlled.shutdown.enable", nodes > 1);
+}
+
+/// Sets Kafka's own validator of tokens. A connection ends with its token, unless the client logs in again before.
+fn oauthbearer(lines: &mut Lines, listener: &str, rules: &TokenRules) {
+    let mut set = |name: &str, value: &str| lines.set(&format!("listener.name.{listener}.oauthbearer.{name}"), value);
+    let package = "org.apache.kafka.common.security.oauthbearer";
+    set("sasl.jaas.config", &format!("{package}.OAuthBearerLoginModule required ;"));
+    set("sasl.server.callback.handler.class", &format!("{package}.OAuthBearerValidatorCallbackHandler"));
+    set("connections.max.reauth.ms", "3600000");
+    set("sasl.oauthbearer.jwks.endpoint.url", &rules.keys);
+    set("sasl.oauthbearer.expected.audience", &rules.audience);
 }
 
 fn sasl(lines: &mut Lines, listener: &str) {

@@ -3,8 +3,10 @@
 mod batches;
 mod contract;
 mod mock;
+mod provider;
 mod real;
 mod rig;
+mod tokens;
 
 use std::time::Duration;
 

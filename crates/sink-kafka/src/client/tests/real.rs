@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use super::rig::{Alone, PATIENCE, Record, Shared, new_topic, plain, records, unique};
 use super::{reported, spec, topic};
 use crate::KafkaSink;
-use crate::{KafkaDestination, KafkaSasl, KafkaSpec, KafkaTls, SaslMechanism};
+use crate::{KafkaDestination, KafkaLogin, KafkaSasl, KafkaSpec, KafkaTls, SaslMechanism};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Class, Failure};
 use delaybridge_settings::{Secret, TlsFiles};
@@ -42,7 +42,7 @@ async fn until_delivered(sink: &KafkaSink, message: Outbound, classes: &[Class])
 
 fn login(kafka: &Kafka, mechanism: SaslMechanism, user: &str, password: &str) -> KafkaSpec {
     let password = Secret::Literal(password.to_owned().into());
-    let sasl = KafkaSasl { mechanism, username: user.to_owned(), password };
+    let sasl = KafkaSasl { mechanism, login: KafkaLogin::Password { username: user.to_owned(), password } };
     KafkaSpec { sasl: Some(sasl), ..spec(&kafka.bootstrap_sasl()) }
 }
 
@@ -213,8 +213,9 @@ async fn a_password_that_is_corrected_in_its_file_is_taken_up() {
     let (name, dir) = (new_topic(&kafka), tempfile::tempdir().unwrap());
     let file = dir.path().join("password");
     std::fs::write(&file, "wrong\n").unwrap();
+    let password = Secret::File(file.clone());
     let mut spec = login(&kafka, SaslMechanism::Plain, "admin", "");
-    spec.sasl.as_mut().unwrap().password = Secret::File(file.clone());
+    spec.sasl.as_mut().unwrap().login = KafkaLogin::Password { username: "admin".to_owned(), password };
     let sink = sink(Arc::new(spec));
     for _ in 0..2 {
         let failure = refused(&sink, outbound(1, topic(&name), "x")).await;

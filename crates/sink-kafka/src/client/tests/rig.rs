@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use brokers::kafka::TokenRules;
 use brokers::{Kafka, KafkaOptions};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Headers, Message};
 use rdkafka::{Offset, TopicPartitionList};
 
+use super::provider::{AUDIENCE, Provider};
 use delaybridge_core::clock::Instant;
 
 /// How long a test waits for anything before it fails.
@@ -22,7 +24,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 fn broker() -> &'static RwLock<Kafka> {
     static BROKER: OnceLock<RwLock<Kafka>> = OnceLock::new();
     BROKER.get_or_init(|| {
-        let options = KafkaOptions { sasl: true, mutual_tls: true, acl: true, ..KafkaOptions::default() };
+        let tokens = Some(TokenRules { keys: Provider::get().keys(), audience: AUDIENCE.to_owned() });
+        let options = KafkaOptions { sasl: true, mutual_tls: true, acl: true, tokens, ..KafkaOptions::default() };
         RwLock::new(Kafka::start_with(options).expect("Kafka starts"))
     })
 }

@@ -1,0 +1,126 @@
+//! What a producer logs in with, as it was when it started.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::client::OAuthToken;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::login::KafkaLogin;
+use crate::tokens::Tokens;
+use crate::{KafkaSasl, KafkaSpec};
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_settings::Secret;
+
+/// The tokens of a sink that logs in with them. They begin to be asked for.
+pub(super) fn tokens(spec: &KafkaSpec) -> Option<Arc<Tokens>> {
+    match &spec.sasl.as_ref()?.login {
+        KafkaLogin::Tokens(spec) => Some(Tokens::begin(spec)),
+        KafkaLogin::Password { .. } => None,
+    }
+}
+
+/// What a producer logs in with.
+#[derive(Debug, Clone)]
+pub(super) enum Proof {
+    /// Nothing.
+    None,
+    /// The password.
+    Password(SecretString),
+    /// The token of the moment.
+    Token(Arc<Tokens>),
+}
+
+impl Proof {
+    /// What is to be used now: the password of a file is read each time, because files are rotated; a first token is waited for, at
+    /// most for so long. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Which file cannot be used, or why there is no token.
+    pub(super) fn now(spec: &KafkaSpec, tokens: Option<&Arc<Tokens>>, limit: Duration) -> Result<Proof, Failure> {
+        let Some(KafkaSasl { login, .. }) = &spec.sasl else { return Ok(Proof::None) };
+        match (login, tokens) {
+            (KafkaLogin::Password { password, .. }, _) => read(password).map(Proof::Password),
+            (KafkaLogin::Tokens(_), Some(tokens)) => tokens.wait(limit).map(|_token| Proof::Token(tokens.clone())),
+            (KafkaLogin::Tokens(spec), None) => {
+                let tokens = Tokens::begin(spec);
+                tokens.wait(limit).map(|_token| Proof::Token(tokens))
+            }
+        }
+    }
+
+    /// The password, if it is one.
+    pub(super) fn password(&self) -> Option<&SecretString> {
+        match self {
+            Proof::Password(password) => Some(password),
+            Proof::None | Proof::Token(_) => None,
+        }
+    }
+
+    /// The tokens, if it is one.
+    pub(super) fn tokens(&self) -> Option<&Arc<Tokens>> {
+        match self {
+            Proof::Token(tokens) => Some(tokens),
+            Proof::None | Proof::Password(_) => None,
+        }
+    }
+
+    /// The token of the moment, as librdkafka takes it.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub(super) fn oauth_token(&self) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        let token = self.tokens().and_then(|tokens| tokens.current()).ok_or("there is no valid token")?;
+        let (lifetime_ms, principal_name) = (token.until_ms(), token.principal().to_owned());
+        Ok(OAuthToken { token: token.expose().to_owned(), principal_name, lifetime_ms })
+    }
+
+    /// Whether the password's file has another one by now.
+    pub(super) fn is_outdated(&self, spec: &KafkaSpec) -> bool {
+        let (Proof::Password(used), Some(KafkaSasl { login: KafkaLogin::Password { password, .. }, .. })) =
+            (self, &spec.sasl)
+        else {
+            return false;
+        };
+        // A file that cannot be read is no new password.
+        read(password).is_ok_and(|now| now.expose_secret() != used.expose_secret())
+    }
+}
+
+/// The current password.
+fn read(password: &Secret) -> Result<SecretString, Failure> {
+    let path = match password {
+        Secret::Literal(literal) => return Ok(literal.clone()),
+        Secret::File(path) => path,
+    };
+    let failure = |what: String| Failure::new(Class::TargetPermanent, "secret", format!("log in to Kafka: {what}"));
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        failure(format!("read password_file {}: {error}: check that it exists and may be read", path.display()))
+    })?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.into()),
+        _ => Err(failure(format!("read password_file {}: its first line is empty", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_file_is_read_again_and_reported_when_it_cannot_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("password");
+        let password = Secret::File(path.clone());
+        let failure = read(&password).unwrap_err();
+        assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "secret"));
+        for word in ["first", "second"] {
+            std::fs::write(&path, format!("{word}\nrest\n")).unwrap();
+            assert_eq!(read(&password).unwrap().expose_secret(), word);
+        }
+        std::fs::write(&path, "\n").unwrap();
+        assert!(read(&password).unwrap_err().message.contains("first line is empty"));
+    }
+}
