@@ -18,14 +18,14 @@ use delaybridge_settings::TlsFiles;
 
 /// A server that is asked now and then.
 #[derive(Debug)]
-pub struct Server {
+pub struct HttpServer {
     origin: HttpOrigin,
     tls: Option<Tls>,
 }
 
 /// The answer to a request.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// The status.
     pub status: u16,
     /// The headers.
@@ -57,11 +57,11 @@ pub enum ExchangeError {
     TimedOut(Duration),
 }
 
-impl Server {
+impl HttpServer {
     /// The server of this origin; `files` are for `https`.
-    pub fn new(origin: HttpOrigin, files: TlsFiles) -> Server {
+    pub fn new(origin: HttpOrigin, files: TlsFiles) -> HttpServer {
         let tls = origin.tls.then(|| Tls::new(files, &[b"http/1.1"]));
-        Server { origin, tls }
+        HttpServer { origin, tls }
     }
 
     /// The server's address, for messages.
@@ -79,12 +79,12 @@ impl Server {
         request: Request<Full<Bytes>>,
         limit: Duration,
         most: usize,
-    ) -> Result<Answer, ExchangeError> {
+    ) -> Result<HttpAnswer, ExchangeError> {
         let asked = tokio::time::timeout(limit, self.ask(request, most));
         asked.await.unwrap_or(Err(ExchangeError::TimedOut(limit)))
     }
 
-    async fn ask(&self, request: Request<Full<Bytes>>, most: usize) -> Result<Answer, ExchangeError> {
+    async fn ask(&self, request: Request<Full<Bytes>>, most: usize) -> Result<HttpAnswer, ExchangeError> {
         let (host, port) = (self.origin.host.as_str(), self.origin.port);
         let addresses = tokio::net::lookup_host((host, port)).await.map_err(ExchangeError::Name)?;
         let stream = first_to_answer(addresses).await.map_err(ExchangeError::Connect)?;
@@ -105,7 +105,7 @@ impl Server {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         mut request: Request<Full<Bytes>>,
         most: usize,
-    ) -> Result<Answer, ExchangeError> {
+    ) -> Result<HttpAnswer, ExchangeError> {
         let broken = |error: hyper::Error| ExchangeError::Broken(error.to_string());
         let authority = HeaderValue::from_str(&self.origin.authority())
             .map_err(|_| ExchangeError::Tls("the host name cannot be sent".to_owned()))?;
@@ -120,7 +120,7 @@ impl Server {
                     None => ExchangeError::Broken(error.to_string()),
                 }
             })?;
-            Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
+            Ok(HttpAnswer { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
         };
         let mut exchange = std::pin::pin!(exchange);
         // Order: an answer counts, even if the connection has ended with it. The connection makes progress only while it is polled.
@@ -140,11 +140,11 @@ mod tests {
     use super::*;
 
     /// Asks a server that answers these bytes, and then hangs up or not.
-    async fn ask(answer: &[u8], hangs_up: bool) -> (Result<Answer, ExchangeError>, String) {
+    async fn ask(answer: &[u8], hangs_up: bool) -> (Result<HttpAnswer, ExchangeError>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let origin = HttpOrigin { tls: false, host: "127.0.0.1".to_owned(), port };
-        let server = Server::new(origin, TlsFiles::default());
+        let server = HttpServer::new(origin, TlsFiles::default());
         let request = Request::post("/token").body(Full::new(Bytes::from_static(b"a=b"))).unwrap();
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();

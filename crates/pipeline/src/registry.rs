@@ -241,7 +241,7 @@ impl QueueRegistry {
         self.state.lock().at_work.iter().map(|(place, queue)| (*place, queue.clone())).collect()
     }
 
-    /// What a process that ends now leaves to its leases: the elements in flight, and the claims that a change of a queue left
+    /// The number of what a process that ends now leaves to its leases: elements in flight, and claims that a change of a queue left
     /// behind.
     pub fn left_over(&self) -> u64 {
         let of = |queue: &Arc<ActiveQueue>| queue.leases.len() + queue.leases.forgotten();

@@ -58,7 +58,7 @@ impl KafkaSasl {
         }
     }
 
-    /// What proves who logs in, in a sentence.
+    /// The name of the proof in a sentence.
     pub(super) fn proof(&self) -> &'static str {
         match &self.login {
             KafkaLogin::Password { .. } => "password",

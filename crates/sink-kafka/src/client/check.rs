@@ -11,7 +11,7 @@ use super::record;
 use super::settings::ProducerPurpose;
 use super::topics::{self, TopicAnswer};
 use crate::errors;
-use crate::tokens::Tokens;
+use crate::tokens::LoginTokens;
 use crate::{KafkaDestination, KafkaSpec, NAME};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
@@ -23,7 +23,11 @@ const REFUSAL: Duration = Duration::from_millis(300);
 
 /// Whether any broker lets us in, by a client of its own: the producer that delivers can only ask for topics, and such a
 /// question may create one. Where every broker refuses, that is the answer; `timeout` is for those that are silent.
-pub(super) async fn probe(spec: Arc<KafkaSpec>, timeout: Duration, tokens: Option<Arc<Tokens>>) -> Result<(), Failure> {
+pub(super) async fn probe(
+    spec: Arc<KafkaSpec>,
+    timeout: Duration,
+    tokens: Option<Arc<LoginTokens>>,
+) -> Result<(), Failure> {
     let brokers = spec.brokers.join(",");
     let start = move || Producer::start(&spec, timeout, ProducerPurpose::Check, Defect::default(), tokens.as_ref());
     let producer = blocking(start).await??;
@@ -39,7 +43,7 @@ pub(super) async fn probe(spec: Arc<KafkaSpec>, timeout: Duration, tokens: Optio
 pub(super) async fn check(
     spec: Arc<KafkaSpec>,
     timeout: Duration,
-    tokens: Option<Arc<Tokens>>,
+    tokens: Option<Arc<LoginTokens>>,
     destinations: &[Destination],
 ) -> Result<(), Failure> {
     let deadline = Instant::now().after(timeout);

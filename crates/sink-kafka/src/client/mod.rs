@@ -31,7 +31,7 @@ use tokio::sync::Semaphore;
 pub(super) use backlog::KafkaBacklog;
 pub(super) use settings::validate;
 
-use crate::tokens::Tokens;
+use crate::tokens::LoginTokens;
 use crate::{KafkaDestination, KafkaSpec, NAME};
 use batch::RoomWaiters;
 use delaybridge_core::message::{Failure, Outcome};
@@ -55,7 +55,7 @@ pub struct KafkaSink {
     spec: Arc<KafkaSpec>,
     timeout: Duration,
     /// The tokens that it logs in with, if it does.
-    tokens: Option<Arc<Tokens>>,
+    tokens: Option<Arc<LoginTokens>>,
     /// Sends records in batches.
     batches: Slot,
     /// Sends again, each by itself, the records of a batch that was refused as a whole.

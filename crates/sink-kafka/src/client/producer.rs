@@ -33,7 +33,7 @@ use super::reports::ReportTo;
 use super::settings::{self, ProducerPurpose};
 use crate::KafkaSpec;
 use crate::errors::DeliveryReport;
-use crate::tokens::Tokens;
+use crate::tokens::LoginTokens;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_sink::Outbound;
@@ -59,7 +59,7 @@ struct ProducerListener {
 
 impl ProducerListener {
     /// Takes in an error of the client that is only the want of a token.
-    fn starves(&self, code: Code, tokens: &Tokens) {
+    fn starves(&self, code: Code, tokens: &LoginTokens) {
         match tokens.failure() {
             refused if refused.class == Class::TargetPermanent => self.health.error(code, &refused.message),
             away => self.health.lost(&away.message),
@@ -168,7 +168,7 @@ impl Producer {
         timeout: Duration,
         purpose: ProducerPurpose,
         defect: Defect,
-        tokens: Option<&Arc<Tokens>>,
+        tokens: Option<&Arc<LoginTokens>>,
     ) -> Result<Producer, Failure> {
         let proof = Proof::now(spec, tokens, timeout / 2)?;
         let config = settings::settings(spec, timeout, purpose, proof.password());

@@ -7,20 +7,20 @@ use rdkafka::client::OAuthToken;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::login::KafkaLogin;
-use crate::tokens::Tokens;
+use crate::tokens::LoginTokens;
 use crate::{KafkaSasl, KafkaSpec};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_settings::Secret;
 
 /// The tokens of a sink that logs in with them. They begin to be asked for.
-pub(super) fn tokens(spec: &KafkaSpec) -> Option<Arc<Tokens>> {
+pub(super) fn tokens(spec: &KafkaSpec) -> Option<Arc<LoginTokens>> {
     match &spec.sasl.as_ref()?.login {
-        KafkaLogin::Tokens(spec) => Some(Tokens::begin(spec)),
+        KafkaLogin::Tokens(spec) => Some(LoginTokens::begin(spec)),
         KafkaLogin::Password { .. } => None,
     }
 }
 
-/// What a producer logs in with.
+/// The proof that a producer logs in with.
 #[derive(Debug, Clone)]
 pub(super) enum Proof {
     /// Nothing.
@@ -28,23 +28,23 @@ pub(super) enum Proof {
     /// The password.
     Password(SecretString),
     /// The token of the moment.
-    Token(Arc<Tokens>),
+    Token(Arc<LoginTokens>),
 }
 
 impl Proof {
-    /// What is to be used now: the password of a file is read each time, because files are rotated; a first token is waited for, at
+    /// The proof to be used now: the password of a file is read each time, because files are rotated; a first token is waited for, at
     /// most for so long. Blocks.
     ///
     /// # Errors
     ///
-    /// Which file cannot be used, or why there is no token.
-    pub(super) fn now(spec: &KafkaSpec, tokens: Option<&Arc<Tokens>>, limit: Duration) -> Result<Proof, Failure> {
+    /// The reason why a file cannot be used, or why there is no token.
+    pub(super) fn now(spec: &KafkaSpec, tokens: Option<&Arc<LoginTokens>>, limit: Duration) -> Result<Proof, Failure> {
         let Some(KafkaSasl { login, .. }) = &spec.sasl else { return Ok(Proof::None) };
         match (login, tokens) {
             (KafkaLogin::Password { password, .. }, _) => read(password).map(Proof::Password),
             (KafkaLogin::Tokens(_), Some(tokens)) => tokens.wait(limit).map(|_token| Proof::Token(tokens.clone())),
             (KafkaLogin::Tokens(spec), None) => {
-                let tokens = Tokens::begin(spec);
+                let tokens = LoginTokens::begin(spec);
                 tokens.wait(limit).map(|_token| Proof::Token(tokens))
             }
         }
@@ -59,7 +59,7 @@ impl Proof {
     }
 
     /// The tokens, if it is one.
-    pub(super) fn tokens(&self) -> Option<&Arc<Tokens>> {
+    pub(super) fn tokens(&self) -> Option<&Arc<LoginTokens>> {
         match self {
             Proof::Token(tokens) => Some(tokens),
             Proof::None | Proof::Password(_) => None,

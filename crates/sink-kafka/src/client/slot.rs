@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, Shared};
 use super::producer::{Defect, Producer, blocking};
 use super::settings::ProducerPurpose;
 use crate::KafkaSpec;
-use crate::tokens::Tokens;
+use crate::tokens::LoginTokens;
 use delaybridge_core::message::{Class, Failure};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -22,7 +22,7 @@ pub(super) struct Slot {
     timeout: Duration,
     purpose: ProducerPurpose,
     defect: Defect,
-    tokens: Option<Arc<Tokens>>,
+    tokens: Option<Arc<LoginTokens>>,
     state: Mutex<SlotState>,
 }
 
@@ -45,7 +45,7 @@ impl Slot {
         timeout: Duration,
         purpose: ProducerPurpose,
         defect: Defect,
-        tokens: Option<Arc<Tokens>>,
+        tokens: Option<Arc<LoginTokens>>,
     ) -> Slot {
         Slot { spec, timeout, purpose, defect, tokens, state: Mutex::new(SlotState::Empty) }
     }

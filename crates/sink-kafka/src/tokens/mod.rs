@@ -1,4 +1,4 @@
-//! Tokens for a login by `OAUTHBEARER`: `source` asks for them, `token` reads one, and here they are kept and renewed.
+//! LoginTokens for a login by `OAUTHBEARER`: `source` asks for them, `token` reads one, and here they are kept and renewed.
 //!
 //! librdkafka asks for a token when a producer starts and at four fifths of the token's time, on a thread that must not wait. After a
 //! refusal it asks again in ten seconds, which is too late for what is due. So a thread of the sink renews the token when half of its time
@@ -17,7 +17,7 @@ use crate::login::OidcSpec;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use source::TokenSource;
-pub use token::Token;
+pub use token::LoginToken;
 pub(crate) use token::now;
 
 /// Wait before a provider that did not answer is asked again.
@@ -30,33 +30,33 @@ const FILE: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_millis(500);
 
 /// The tokens of one sink. The thread that renews them ends with it.
-pub struct Tokens {
+pub struct LoginTokens {
     kept: Arc<Kept>,
     _alive: SyncSender<()>,
 }
 
 #[derive(Default)]
 struct Kept {
-    state: Mutex<State>,
+    state: Mutex<TokenState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    token: Option<Token>,
+struct TokenState {
+    token: Option<LoginToken>,
     /// The reason why the last question brought no token.
     failure: Option<Failure>,
 }
 
-impl std::fmt::Debug for Tokens {
+impl std::fmt::Debug for LoginTokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tokens").field("failure", &self.kept.state.lock().failure).finish_non_exhaustive()
+        f.debug_struct("LoginTokens").field("failure", &self.kept.state.lock().failure).finish_non_exhaustive()
     }
 }
 
-impl Tokens {
+impl LoginTokens {
     /// Asks for the first token.
-    pub fn begin(spec: &OidcSpec) -> Arc<Tokens> {
+    pub fn begin(spec: &OidcSpec) -> Arc<LoginTokens> {
         let (alive, ended) = sync_channel(0);
         let kept = Arc::<Kept>::default();
         let thread = Renewal { source: TokenSource::of(spec), kept: kept.clone(), ended };
@@ -65,11 +65,11 @@ impl Tokens {
             let text = format!("ask for a token for Kafka: start a thread: {error}: check the limit of threads");
             kept.state.lock().failure = Some(Failure::new(Class::Transient, "token_unavailable", text));
         }
-        Arc::new(Tokens { kept, _alive: alive })
+        Arc::new(LoginTokens { kept, _alive: alive })
     }
 
     /// A token that is valid now.
-    pub fn current(&self) -> Option<Token> {
+    pub fn current(&self) -> Option<LoginToken> {
         self.kept.state.lock().valid()
     }
 
@@ -78,7 +78,7 @@ impl Tokens {
     /// # Errors
     ///
     /// Why there is none.
-    pub fn wait(&self, limit: Duration) -> Result<Token, Failure> {
+    pub fn wait(&self, limit: Duration) -> Result<LoginToken, Failure> {
         let until = Instant::now().after(limit);
         let mut state = self.kept.state.lock();
         loop {
@@ -105,8 +105,8 @@ impl Tokens {
     }
 }
 
-impl State {
-    fn valid(&self) -> Option<Token> {
+impl TokenState {
+    fn valid(&self) -> Option<LoginToken> {
         self.token.as_ref().filter(|token| !token.left(now()).is_zero()).cloned()
     }
 }
@@ -131,7 +131,7 @@ impl Renewal {
             {
                 let mut state = self.kept.state.lock();
                 match asked {
-                    Ok(token) => *state = State { token: Some(token), failure: None },
+                    Ok(token) => *state = TokenState { token: Some(token), failure: None },
                     // The token in use may be valid for long.
                     Err(failure) => state.failure = Some(failure),
                 }

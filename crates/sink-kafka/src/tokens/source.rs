@@ -14,10 +14,10 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
-use super::token::{LONGEST, Token, now};
+use super::token::{LONGEST, LoginToken, now};
 use crate::login::{OidcSpec, TokenUrl};
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_http_client::{ExchangeError, Server};
+use delaybridge_http_client::{ExchangeError, HttpServer};
 use delaybridge_settings::{Secret, TlsFiles};
 
 /// Time for one question.
@@ -28,7 +28,7 @@ const ANSWER: usize = 2 * LONGEST;
 /// The kind of proof that is a signed token (RFC 7523, 2.2).
 const SIGNED: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// Where tokens come from.
+/// A source of tokens.
 pub(super) enum TokenSource {
     /// The first line of a file.
     File(PathBuf),
@@ -38,7 +38,7 @@ pub(super) enum TokenSource {
 
 /// A token endpoint, and what it is asked.
 pub(super) struct TokenEndpoint {
-    server: Server,
+    server: HttpServer,
     url: TokenUrl,
     client: String,
     proof: ClientProof,
@@ -87,7 +87,7 @@ impl TokenSource {
         let Some(url) = spec.token_url.clone() else { return TokenSource::File(file) };
         let files = TlsFiles { ca_file: spec.ca_file.clone(), client: None };
         TokenSource::Endpoint(Box::new(TokenEndpoint {
-            server: Server::new(url.origin.clone(), files),
+            server: HttpServer::new(url.origin.clone(), files),
             url,
             client: spec.client_id.clone().unwrap_or_default(),
             proof: spec.client_secret.0.clone().map_or(ClientProof::Signed(file), ClientProof::Secret),
@@ -107,13 +107,13 @@ impl TokenSource {
     ///
     /// Why there is none: `TargetPermanent` where a person has to do something, `Transient` where the provider is away. No message has a
     /// part of a proof or of a token.
-    pub(super) async fn ask(&self) -> Result<Token, Failure> {
+    pub(super) async fn ask(&self) -> Result<LoginToken, Failure> {
         match self {
             TokenSource::File(path) => {
                 let what = format!("read the token in {}", path.display());
                 let refused = |why: &str| failed(Class::TargetPermanent, "token_file", &format!("{what}: {why}"));
                 let text = first_line(path).map_err(|why| refused(&why))?;
-                let token = Token::of(&text, None, None, now()).map_err(refused)?;
+                let token = LoginToken::of(&text, None, None, now()).map_err(refused)?;
                 match token.left(now()).is_zero() {
                     true => Err(refused("it is not valid any more: check the program that renews the file")),
                     false => Ok(token),
@@ -125,7 +125,7 @@ impl TokenSource {
 }
 
 impl TokenEndpoint {
-    async fn ask(&self) -> Result<Token, Failure> {
+    async fn ask(&self) -> Result<LoginToken, Failure> {
         let what = format!("ask {} for a token", self.url.shown());
         let request = self.request()?;
         let answer = self.server.exchange(request, LIMIT, ANSWER).await.map_err(|error| match error {
@@ -137,7 +137,7 @@ impl TokenEndpoint {
     }
 
     /// The token in an answer.
-    fn token(&self, what: &str, status: u16, body: Option<ProviderAnswer>) -> Result<Token, Failure> {
+    fn token(&self, what: &str, status: u16, body: Option<ProviderAnswer>) -> Result<LoginToken, Failure> {
         // Of the words of RFC 6749 only: what else a provider writes may repeat the request.
         let word = body.as_ref().and_then(|body| body.error.as_deref()).filter(|word| is_word(word));
         let word = word.map(|word| format!(", {word}")).unwrap_or_default();
@@ -145,7 +145,7 @@ impl TokenEndpoint {
         match (status, token) {
             (200..=299, Some((text, expires_in))) => {
                 let left = expires_in.as_ref().and_then(Seconds::duration);
-                let token = Token::of(&text, left, Some(&self.client), now());
+                let token = LoginToken::of(&text, left, Some(&self.client), now());
                 token.map_err(|why| failed(Class::TargetPermanent, "token_refused", &format!("{what}: {why}")))
             }
             (200..=299, None) => Err(failed(

@@ -18,14 +18,14 @@ pub(super) const LONGEST: usize = 64 << 10;
 
 /// A token, which is never shown.
 #[derive(Debug, Clone)]
-pub struct Token {
+pub struct LoginToken {
     text: SecretString,
     /// The name of who logs in, as far as it is known: brokers take it from the token itself.
     principal: String,
     until: SystemTime,
 }
 
-impl Token {
+impl LoginToken {
     /// The token of these letters. `expires_in`: the time that the provider gives it from now on; without it the token says so itself.
     ///
     /// # Errors
@@ -36,12 +36,12 @@ impl Token {
         expires_in: Option<Duration>,
         client: Option<&str>,
         now: SystemTime,
-    ) -> Result<Token, &'static str> {
+    ) -> Result<LoginToken, &'static str> {
         let text = text.trim();
         if text.is_empty() || text.len() > LONGEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("it is no token: it is empty, too long, or has characters that no token has");
         }
-        let claims = Claims::of(text).unwrap_or_default();
+        let claims = TokenClaims::of(text).unwrap_or_default();
         let told = claims
             .exp
             .filter(|exp| exp.is_finite() && *exp > 0.0)
@@ -53,7 +53,7 @@ impl Token {
             (None, None) => return Err("neither the answer nor the token says how long it is valid"),
         };
         let principal = claims.sub.or_else(|| client.map(str::to_owned)).unwrap_or_else(|| "delaybridge".to_owned());
-        Ok(Token { text: text.into(), principal, until })
+        Ok(LoginToken { text: text.into(), principal, until })
     }
 
     /// The letters.
@@ -80,14 +80,14 @@ impl Token {
 
 /// The claims that matter here (RFC 7519). They are not verified: the broker does it.
 #[derive(Debug, Default, Deserialize)]
-struct Claims {
+struct TokenClaims {
     exp: Option<f64>,
     sub: Option<String>,
 }
 
-impl Claims {
+impl TokenClaims {
     /// The claims of a signed token; `None` for a token of another form.
-    fn of(text: &str) -> Option<Claims> {
+    fn of(text: &str) -> Option<TokenClaims> {
         let mut parts = text.split('.');
         let (_head, claims, _signature, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
             return None;
@@ -111,13 +111,13 @@ mod tests {
     #[test]
     fn the_provider_says_how_long_it_is_valid_or_the_token_does() {
         let told = signed(r#"{"sub":"alice","exp":1060.5,"other":[1]}"#);
-        let token = Token::of(&format!("{told}\n"), None, Some("me"), at(1_000)).unwrap();
+        let token = LoginToken::of(&format!("{told}\n"), None, Some("me"), at(1_000)).unwrap();
         assert_eq!((token.left(at(1_000)), token.until_ms()), (Duration::from_millis(60_500), 1_060_500));
         assert_eq!((token.principal(), token.expose()), ("alice", &*told));
         assert_eq!(token.left(at(2_000)), Duration::ZERO);
-        let token = Token::of(&told, Some(Duration::from_secs(20)), None, at(5_000)).unwrap();
+        let token = LoginToken::of(&told, Some(Duration::from_secs(20)), None, at(5_000)).unwrap();
         assert_eq!(token.until_ms(), 5_020_000, "the clock of the provider may be another");
-        let opaque = Token::of("a1b2", Some(Duration::from_secs(20)), Some("me"), at(0)).unwrap();
+        let opaque = LoginToken::of("a1b2", Some(Duration::from_secs(20)), Some("me"), at(0)).unwrap();
         assert_eq!(opaque.principal(), "me");
         assert!(!format!("{opaque:?}").contains("a1b2"));
     }
@@ -125,13 +125,13 @@ mod tests {
     #[test]
     fn what_is_no_token_is_refused_without_being_shown() {
         for text in ["", " \n", "two words", "geh\u{1}eim", &"x".repeat(LONGEST + 1)] {
-            assert!(Token::of(text, Some(Duration::from_secs(1)), None, at(0)).unwrap_err().contains("no token"));
+            assert!(LoginToken::of(text, Some(Duration::from_secs(1)), None, at(0)).unwrap_err().contains("no token"));
         }
         let endless =
             ["opaque".to_owned(), signed("{}"), signed("[]"), signed(r#"{"exp":"soon"}"#), signed(r#"{"exp":-1}"#)];
         for text in endless {
-            assert!(Token::of(&text, None, None, at(0)).unwrap_err().contains("how long"), "{text}");
+            assert!(LoginToken::of(&text, None, None, at(0)).unwrap_err().contains("how long"), "{text}");
         }
-        Token::of(&signed(r#"{"exp":1e300}"#), None, None, at(0)).expect("however far it is");
+        LoginToken::of(&signed(r#"{"exp":1e300}"#), None, None, at(0)).expect("however far it is");
     }
 }
