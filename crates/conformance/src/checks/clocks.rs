@@ -19,13 +19,14 @@ fn producer(bench: &mut Bench) -> Result<(), Stop> {
         if offset != 0 {
             bench.needs("clock_offset")?;
         }
-        for delay in [HOUR, 0] {
+        for (place, delay) in [HOUR, 0].into_iter().enumerate() {
             let from = now_ms() + offset;
             bench.offer(json!({"value": "x", "delay_ms": delay}))?;
             let to = now_ms() + offset;
             let seen = bench.look(&queue)?;
-            let last = seen.scheduled.iter().find(|one| Some(&one.element) == seen.listed.last());
-            let Some(due) = last.and_then(|one| one.score.parse::<f64>().ok()) else { return Ok(()) };
+            // One that is due may be gone: Redisson itself has a transfer task.
+            let this = seen.scheduled.iter().find(|one| Some(&one.element) == seen.listed.get(place));
+            let Some(due) = this.and_then(|one| one.score.parse::<f64>().ok()) else { return Ok(()) };
             #[expect(clippy::cast_precision_loss, reason = "times in ms are below 2^53")]
             let (least, most) = ((from + delay - TOLERANCE_MS) as f64, (to + delay + TOLERANCE_MS) as f64);
             bench.require(T1, due >= least && due <= most, || {
