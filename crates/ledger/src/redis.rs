@@ -147,6 +147,10 @@ impl Store for RedisStore {
         Some(Unannounced { read, channel, presence: self.ledger.keys.presence.clone() })
     }
 
+    fn note_others(&self, seen: Option<Duration>, holds: Duration) -> Call<'_, ()> {
+        async move { self.ledger.note_others(&self.conn()?, seen, holds).await }.boxed()
+    }
+
     fn channels(&self) -> Vec<Arc<str>> {
         let own = self.ledger.source().announcements().map(|own| own.channel());
         own.into_iter().chain([&self.ledger.keys.presence]).cloned().collect()

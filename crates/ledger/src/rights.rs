@@ -77,6 +77,11 @@ impl Ledger {
             on(&k.retry, [MEMORY_USAGE, ZADD, ZCARD, ZCOUNT, ZRANGE, ZREMRANGEBYRANK, ZSCORE]),
             on(&k.dead, [XADD, XLEN]),
         ];
+        if self.source.unannounced().is_some() {
+            // Who else listens is noted.
+            grants.push(Grant::on([exact(&k.state)], [EVALSHA]));
+            grants.push(on(&k.state, [TYPE, HDEL, HMGET, HSET]));
+        }
         if self.source.bodies().is_some() {
             grants.push(Grant::on([k.of_claims(), exact(&k.lives())], [EVALSHA]));
             grants.push(on(&k.lives(), [HDEL, HGET, HINCRBY, HLEN, HSET]));

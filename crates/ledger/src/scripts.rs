@@ -11,6 +11,7 @@ pub struct Scripts {
     pub(super) redrive: Script,
     pub(super) forward: Script,
     pub(super) pause: Script,
+    pub(super) others: Script,
     pub(super) stats: Script,
     /// The scripts of claims.
     pub claims: claims::Scripts,
@@ -39,12 +40,13 @@ pub fn whole(body: &str, clock: Clock) -> String {
 }
 
 /// The texts that are the ledger's alone.
-const TEXTS: [(&str, &str); 6] = [
+const TEXTS: [(&str, &str); 7] = [
     ("reschedule", include_str!("scripts/reschedule.lua")),
     ("remove", include_str!("scripts/remove.lua")),
     ("redrive", include_str!("scripts/redrive.lua")),
     ("forward", include_str!("scripts/forward.lua")),
     ("pause", include_str!("scripts/pause.lua")),
+    ("others", include_str!("scripts/others.lua")),
     ("stats", include_str!("scripts/stats.lua")),
 ];
 
@@ -81,6 +83,7 @@ impl Scripts {
             redrive: script("redrive"),
             forward: script("forward"),
             pause: script("pause"),
+            others: script("others"),
             stats: script("stats"),
             claims: claims::Scripts::patched(&fragments.claims, clock, &of_claims),
         }
@@ -88,7 +91,7 @@ impl Scripts {
 
     /// All of them, to be loaded when a connection is made.
     pub fn all(&self) -> Vec<&Script> {
-        let Scripts { reschedule, remove, redrive, forward, pause, stats, claims } = self;
-        claims.all().into_iter().chain([reschedule, remove, redrive, forward, pause, stats]).collect()
+        let Scripts { reschedule, remove, redrive, forward, pause, others, stats, claims } = self;
+        claims.all().into_iter().chain([reschedule, remove, redrive, forward, pause, others, stats]).collect()
     }
 }

@@ -42,6 +42,12 @@ pub trait Store: Claims {
     /// A place that other clients fill without an announcement while they are awake.
     fn unannounced(&self) -> Option<Unannounced>;
 
+    /// Notes for people whether other clients listen to the channel of [`Store::unannounced`]: how long ago one was seen
+    /// last, zero for now. The note holds for a while, in which the next one must follow.
+    fn note_others(&self, _seen: Option<Duration>, _holds: Duration) -> Call<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Channels that a daemon listens to.
     fn channels(&self) -> Vec<Arc<str>>;
 

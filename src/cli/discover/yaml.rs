@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use delaybridge_core::clock::utc;
 use delaybridge_link::RedisTarget;
 use delaybridge_ops::plural;
-use delaybridge_ops::redisson::discover::{DiscoveredQueue, Layouts};
+use delaybridge_ops::redisson::discover::{DiscoveredQueue, Layouts, Watch};
 
 /// A configuration that `check` accepts.
 pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[DiscoveredQueue]) -> String {
@@ -69,6 +70,9 @@ fn one(text: &mut String, queue: &DiscoveredQueue) {
     let _ = writeln!(text, "    # {} scheduled, {} due{overdue}, {} on the ready list", s.scheduled, s.due, s.ready);
     let _ = writeln!(text, "    # {}", layouts(queue));
     let _ = writeln!(text, "    # {}", clients(queue));
+    if queue.redisson_clients == Some(0) {
+        let _ = writeln!(text, "    # {}", since(queue.watch));
+    }
     if let Some(other) = &queue.or_name {
         let _ =
             writeln!(text, "    # the keys fit the name {} as well: is it the name of the ready list?", quoted(other));
@@ -98,6 +102,21 @@ fn clients(queue: &DiscoveredQueue) -> String {
         Some(0) => "no Redisson client listens: no client transfers due elements".to_owned(),
         Some(1) => "1 Redisson client listens".to_owned(),
         Some(count) => format!("{count} Redisson clients listen"),
+    }
+}
+
+/// Since when none listens.
+fn since(watch: Option<Watch>) -> String {
+    let Some(Watch { no_client_since_ms: Some(since_ms), ended_ms }) = watch else {
+        return "not known since when: no daemon has watched".to_owned();
+    };
+    match ended_ms {
+        None => format!("no transfer task subscribed since {}", utc(since_ms)),
+        Some(until_ms) => format!(
+            "no transfer task subscribed from {} to {}, and not known since: no daemon watches",
+            utc(since_ms),
+            utc(until_ms)
+        ),
     }
 }
 

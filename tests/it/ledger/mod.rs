@@ -2,5 +2,6 @@
 
 mod calls;
 mod list;
+mod others;
 mod rig;
 pub mod rights;

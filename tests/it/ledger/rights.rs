@@ -23,6 +23,10 @@ pub async fn executed(source: &str, pushes: Option<(&str, Side)>) -> Executed {
     }
     verdicts(&mut rig, pushes).await;
     takeovers(&mut rig).await;
+    if !source.contains("consume: [delayed]") {
+        rig.queue.note_others(&rig.conn, None, LEASE).await.unwrap();
+        rig.queue.others(&rig.conn).await.unwrap();
+    }
     monitor.executed(&mut rig.redis).await.clone()
 }
 

@@ -1,11 +1,16 @@
 //! `discover`: its output is a configuration that can be run.
 
-use redis::AsyncCommands;
+use std::time::Duration;
 
-use super::{ask, well};
+use delaybridge_core::clock::utc;
+use redis::AsyncCommands;
+use serde_json::Value;
+
+use super::{NAME, ask, well, yaml};
+use crate::delivery::PATIENCE;
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::redisson::{Layout, redis_now_ms};
-use crate::harness::{RedisServer, RedissonQueue, ServerOptions};
+use crate::harness::{Daemon, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 fn discover(url: &str, rest: &[&str]) -> (i32, String, String) {
     let nothing = ConfigFile::new("");
@@ -88,4 +93,60 @@ async fn a_password_is_taken_from_a_file_and_never_printed() {
     // Without --url it searches the configuration's Redis.
     let (code, out, err) = ask(&super::config(&server), "discover");
     assert!(code == 0 && out.contains("  q:\n"), "{out}{err}");
+}
+
+#[tokio::test]
+async fn a_daemon_notes_since_when_no_transfer_task_is_subscribed() {
+    let server = RedisServer::start().await;
+    let mut redis = server.client().await;
+    let (queue, now) = (RedissonQueue::new(NAME), redis_now_ms(&mut redis).await);
+    queue.offer(&mut redis, now + 3_600_000, "x").await;
+    let url = server.url();
+    let (_, out, _) = discover(&url, &[]);
+    assert!(
+        out.contains("no Redisson client listens") && out.contains("# not known since when: no daemon has watched\n"),
+        "{out}"
+    );
+    let watch = || {
+        let (_, out, _) = discover(&url, &["--output", "json"]);
+        serde_json::from_str::<Value>(&out).expect("one JSON document")["queues"][0]["watch"].clone()
+    };
+    assert_eq!(watch(), Value::Null);
+
+    let mut daemon = Daemon::start(&yaml(&server, "")).await;
+    let since = eventually("the watch begins", PATIENCE, async || {
+        watch()["no_client_since_ms"].as_i64().ok_or("not yet".to_owned())
+    })
+    .await;
+    let (_, out, _) = discover(&url, &[]);
+    assert!(out.contains(&format!("# no transfer task subscribed since {}\n", utc(since))), "{out}");
+
+    let mut client = redis::Client::open(url.clone()).unwrap().get_async_pubsub().await.unwrap();
+    client.subscribe(&queue.channel).await.unwrap();
+    let (_, out, _) = discover(&url, &[]);
+    assert!(out.contains("1 Redisson client listens") && !out.contains("since"), "{out}");
+    let reader = redis.clone();
+    let noted = async |field: usize| -> i64 {
+        let state: String = reader.clone().hget(format!("delaybridge:state:{{{NAME}}}"), "others").await.unwrap();
+        state.split(' ').nth(field).and_then(|ms| ms.parse().ok()).unwrap_or(0)
+    };
+    let seen = async || Some(noted(1).await).filter(|seen| *seen > since).ok_or("not yet".to_owned());
+    let seen = eventually("it is seen", PATIENCE, seen).await;
+    // Looks see it again and note nothing, as a change would be; its end is noted at once, with the last of these looks.
+    crate::faults::rig::pass(Duration::from_secs(3)).await;
+    drop(client);
+    let later = async || watch()["no_client_since_ms"].as_i64().filter(|ms| *ms > seen).ok_or("not yet".to_owned());
+    let gone = eventually("its end is noted", Duration::from_secs(25), later).await;
+    assert!(gone <= redis_now_ms(&mut redis).await && noted(0).await == since, "{gone}, seen at {seen}");
+
+    // A watch goes on across a restart; what nobody has seen is not told.
+    assert_eq!((daemon.stop().await, watch()["ended_ms"].clone()), (0, Value::Null));
+    let state = format!("delaybridge:state:{{{NAME}}}");
+    let _: i64 = redis.hset(&state, "others", "1000000000000  1000000060000").await.unwrap();
+    let (_, out, _) = discover(&url, &[]);
+    let told = "# no transfer task subscribed from 2001-09-09T01:46:40Z to 2001-09-09T01:47:40Z, and not known since: no daemon watches";
+    assert!(out.contains(told), "{out}");
+    let _daemon = Daemon::start(&yaml(&server, "")).await;
+    let anew = async || watch()["no_client_since_ms"].as_i64().filter(|ms| *ms > gone).ok_or("not yet".to_owned());
+    eventually("another watch begins", PATIENCE, anew).await;
 }

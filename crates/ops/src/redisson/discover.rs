@@ -9,7 +9,7 @@ use super::guess;
 use crate::error::{Attempted, Error, QueueError, explained};
 use crate::queue_state::QueueState;
 use crate::session::{everywhere, redis};
-use delaybridge_ledger::{Place, Shape, Show};
+use delaybridge_ledger::{Others, Place, Shape, Show};
 use delaybridge_link::Conn;
 use delaybridge_link::RedisTarget;
 use delaybridge_source::StoreError;
@@ -52,6 +52,26 @@ pub struct DiscoveredQueue {
     pub sampled: usize,
     /// Redisson clients that listen; none where the user may not ask.
     pub redisson_clients: Option<u64>,
+    /// What daemons have seen of such clients over time; none if no daemon has watched.
+    pub watch: Option<Watch>,
+}
+
+/// What daemons have seen of Redisson clients that listen. Times are in ms by Redis's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Watch {
+    /// The time since which none listens; none if one does now.
+    pub no_client_since_ms: Option<i64>,
+    /// The time at which daemons ceased to watch; none if one does now.
+    pub ended_ms: Option<i64>,
+}
+
+impl Watch {
+    fn of(others: Others, clients: Option<u64>, now_ms: i64) -> Watch {
+        Watch {
+            no_client_since_ms: (clients == Some(0)).then(|| others.none_since_ms()),
+            ended_ms: (others.until_ms < now_ms).then_some(others.until_ms),
+        }
+    }
 }
 
 /// Sampled elements by layout.
@@ -117,6 +137,8 @@ async fn look(conn: &Conn, found: &Found) -> Result<DiscoveredQueue, StoreError>
     let samples = page.seen.iter().filter(|seen| matches!(seen.shape, Shape::Packed(_)) && seen.is_complete());
     let samples: Vec<Bytes> = samples.map(|seen| seen.payload.clone()).collect();
     let guess = guess::codec(&samples);
+    let clients = redisson::redisson_clients(conn, &redisson).await.ok();
+    let watch = redisson.others(conn).await.ok().flatten().map(|others| Watch::of(others, clients, stats.now_ms));
     Ok(DiscoveredQueue {
         name: found.name.clone(),
         or_name: found.or.clone(),
@@ -125,7 +147,8 @@ async fn look(conn: &Conn, found: &Found) -> Result<DiscoveredQueue, StoreError>
         codec: guess.coding.as_str().to_owned(),
         sure: guess.sure.as_str(),
         sampled: guess.of,
-        redisson_clients: redisson::redisson_clients(conn, &redisson).await.ok(),
+        redisson_clients: clients,
+        watch,
     })
 }
 

@@ -38,6 +38,11 @@ const EMPTY_EVERY: usize = 4;
 /// because a claim waits behind them.
 const GAUGES_AT_ONCE: usize = 16;
 
+/// Time between two notes of who listens to a queue's channel, in which nothing has changed.
+const NOTES: Duration = Duration::from_secs(60);
+/// Number of queues of which that is noted in this time; with more of them the notes become rarer.
+const NOTES_BUDGET: usize = 1_000;
+
 /// Polls until the process stops. It finds what was not announced, and wakes queues at rest before something falls due.
 pub async fn safety_poll(registry: Arc<QueueRegistry>, heartbeat: Heartbeat) {
     let process = registry.process().clone();
@@ -117,12 +122,14 @@ pub async fn unannounced(registry: Arc<QueueRegistry>) {
     let process = registry.process().clone();
     let (mut watched, mut seen) = (Vec::new(), None);
     let (mut beside, mut round) = (Vec::new(), 0);
+    let mut notes = Vec::new();
     loop {
         let changes = registry.changes();
         if seen.replace(changes) != Some(changes) {
             watched = registry.with_mode(|mode| mode == Mode::Deliver);
             watched.retain(|place| registry.store(*place).unannounced().is_some());
             (beside, round) = (Vec::new(), 0);
+            notes = vec![Note::default(); watched.len()];
         }
         let every = 10 * u32::try_from(watched.len().div_ceil(POLL_BUDGET)).unwrap_or(u32::MAX / 10);
         // Without another listener there is nothing to look at.
@@ -134,7 +141,10 @@ pub async fn unannounced(registry: Arc<QueueRegistry>) {
             continue;
         }
         if alone || round % every == 0 {
-            beside = listened_to(&registry, &watched).await.unwrap_or(beside);
+            if let Some(found) = listened_to(&registry, &watched).await {
+                beside = found;
+                note_others(&registry, &watched, &beside, &mut notes).await;
+            }
         }
         round += 1;
         let reads: Vec<_> = beside.iter().map(|(_, read): &(usize, Read)| read.clone()).collect();
@@ -160,6 +170,54 @@ async fn listened_to(registry: &QueueRegistry, watched: &[usize]) -> Option<Vec<
         beside.extend(places.map(|((place, at), _)| (place, at.read)));
     }
     Some(beside)
+}
+
+/// What was noted of a queue.
+#[derive(Debug, Clone, Default)]
+struct Note {
+    /// When others were seen last.
+    seen: Option<Instant>,
+    /// Whether they were there at the last look.
+    were_there: bool,
+    /// When the next note is due, if nothing changes.
+    next: Option<Instant>,
+}
+
+/// Notes who listens, for people: at once where that has changed, else now and then, so that another look sees no gap.
+async fn note_others(registry: &QueueRegistry, watched: &[usize], beside: &[(usize, Read)], notes: &mut [Note]) {
+    let every = NOTES * u32::try_from(watched.len().div_ceil(NOTES_BUDGET)).unwrap_or(u32::MAX);
+    let due = notes_due(registry, watched, beside, notes, every);
+    for some in due.chunks(GAUGES_AT_ONCE) {
+        // Without an answer, or without the right, nothing is noted: the next look will say that it does not know.
+        join_all(some.iter().map(|(store, seen)| store.note_others(*seen, 3 * every))).await;
+    }
+}
+
+/// The queues of which something is to be noted, and how long ago others were seen there.
+fn notes_due(
+    registry: &QueueRegistry,
+    watched: &[usize],
+    beside: &[(usize, Read)],
+    notes: &mut [Note],
+    every: Duration,
+) -> Vec<(Arc<dyn Store>, Option<Duration>)> {
+    let now = Instant::now();
+    let mut here = beside.iter().map(|(place, _)| *place).peekable();
+    let mut due = Vec::new();
+    for (place, note) in watched.iter().zip(notes) {
+        let are_there = here.next_if_eq(place).is_some();
+        let changed = are_there != note.were_there;
+        note.were_there = are_there;
+        if are_there {
+            note.seen = Some(now);
+        }
+        // Of thousands of queues, those that were never used have no keys.
+        if (changed || note.next.is_none_or(|next| next <= now)) && !registry.was_empty(*place) {
+            due.push((registry.store(*place), note.seen.map(|seen| now.since(seen))));
+            note.next = Some(now.after(every.mul_f64(0.5 + 0.5 * fastrand::f64())));
+        }
+    }
+    due
 }
 
 /// Reads the gauges until the process stops.

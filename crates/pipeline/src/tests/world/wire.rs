@@ -313,6 +313,10 @@ impl Store for Wire {
         self.store.unannounced()
     }
 
+    fn note_others(&self, seen: Option<Duration>, holds: Duration) -> Call<'_, ()> {
+        self.call(self.store.note_others(seen, holds), never)
+    }
+
     fn channels(&self) -> Vec<Arc<str>> {
         self.store.channels()
     }
