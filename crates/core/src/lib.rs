@@ -6,11 +6,13 @@
 //! - [`message`]: identity, origin and outcome of an element; [`metric`] and [`codes`]: names of metrics, error codes.
 //! - [`clock`]: the only reader of clocks; [`backoff`]: the waits before the next attempt.
 //! - [`template`]: texts with placeholders, filled for each element; [`route`]: the body and headers of a message.
+//! - [`forecast`]: the simulation of what falls due against a rate.
 //! - [`json`]: untrusted JSON, as spans of its text; [`log`]: the macros for log lines.
 
 pub mod backoff;
 pub mod clock;
 pub mod codes;
+pub mod forecast;
 pub mod json;
 pub mod log;
 pub mod message;

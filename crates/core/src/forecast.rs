@@ -1,0 +1,171 @@
+//! The simulation of a schedule: counts of what falls due, against a rate of deliveries.
+//!
+//! Within a span the elements fall due evenly, as far as anyone knows. A burst at one minute must not be smeared over an hour,
+//! so spans are split where the schedule can be counted, until it no longer matters when in them the elements fall due: then no
+//! time of the outcome is wrong by more than about a second.
+
+/// Length of a span that is not split any more, in ms. The time in such a span is unknown where a wave begins and where an element
+/// falls due, so that an outcome is exact to twice as much.
+const FINEST_MS: i64 = 500;
+
+/// Elements that fall due after `from_ms`, and at `until_ms` at the latest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The time before the span, in ms.
+    pub from_ms: i64,
+    /// The last ms of the span.
+    pub until_ms: i64,
+    /// Elements.
+    pub count: u64,
+}
+
+/// The end of a span.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SpanEnd {
+    /// Elements that are due and not delivered.
+    pub waiting: u64,
+    /// Time from the due time to the delivery of the latest element that falls due in the span, in ms.
+    pub late_ms: u64,
+}
+
+/// A time without a pause, from the first element that has to wait to the one after which none does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wave {
+    /// The time before the first of its elements falls due, in ms.
+    pub from_ms: i64,
+    /// The time at which the latest of its elements falls due, in ms.
+    pub latest_ms: i64,
+    /// Elements that fall due in it.
+    pub count: u64,
+    /// Elements that were overdue when it began.
+    pub backlog: u64,
+    /// The time at which all of them are delivered, in ms.
+    pub through_ms: i64,
+    /// Lateness of the latest, in ms.
+    pub late_ms: u64,
+}
+
+/// The outcome of a simulation.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// The end of each span.
+    pub ends: Vec<SpanEnd>,
+    /// The wave with the latest element that falls due in a span; `None` if none has to wait.
+    pub worst: Option<Wave>,
+    /// The time at which everything is delivered, in ms; `None` if there is nothing.
+    pub through_ms: Option<i64>,
+}
+
+/// Simulates the delivery of a backlog, and of what falls due in these spans, in the order of due times. The spans follow each
+/// other without a gap. `per_second` is positive.
+pub fn simulate(backlog: u64, spans: &[Span], per_second: f64) -> Outcome {
+    let rate = per_second / 1_000.0;
+    let start = spans.first().map_or(0, |span| span.from_ms);
+    let mut out = Outcome { ends: Vec::with_capacity(spans.len()), ..Outcome::default() };
+    let mut waiting = backlog as f64;
+    let open = |from_ms, backlog| Wave { from_ms, latest_ms: from_ms, count: 0, backlog, through_ms: 0, late_ms: 0 };
+    let mut wave = (backlog > 0).then(|| open(start, backlog));
+    for span in spans {
+        let length = (span.until_ms - span.from_ms).max(1) as f64;
+        let count = span.count as f64;
+        let end = waiting + count - rate * length;
+        if span.count > 0 {
+            out.through_ms = Some(span.until_ms);
+        }
+        if wave.is_none() && end > 0.0 {
+            wave = Some(open(span.from_ms, 0));
+        }
+        let (most, at_ms) = if end > waiting { (end, span.until_ms) } else { (waiting, span.from_ms) };
+        let late_ms = if span.count > 0 { (most / rate) as u64 } else { 0 };
+        if let Some(now) = &mut wave {
+            now.count += span.count;
+            if late_ms > now.late_ms {
+                (now.late_ms, now.latest_ms) = (late_ms, at_ms);
+            }
+            if end <= 0.0 {
+                // With these arrivals the last one that waits is delivered within the span.
+                let left = (waiting / (rate - count / length)).min(length);
+                now.through_ms = span.from_ms.saturating_add(left as i64);
+                if span.count == 0 {
+                    out.through_ms = Some(now.through_ms);
+                }
+                out.end_of(wave.take());
+            }
+        }
+        waiting = end.max(0.0);
+        out.ends.push(SpanEnd { waiting: waiting.round() as u64, late_ms });
+    }
+    if let Some(now) = &mut wave {
+        let end = spans.last().map_or(start, |span| span.until_ms);
+        now.through_ms = end.saturating_add((waiting / rate) as i64);
+        out.through_ms = Some(now.through_ms);
+        out.end_of(wave);
+    }
+    out
+}
+
+impl Outcome {
+    fn end_of(&mut self, wave: Option<Wave>) {
+        let least = self.worst.map_or(0, |worst| worst.late_ms);
+        self.worst = wave.filter(|wave| wave.late_ms > least).or(self.worst);
+    }
+}
+
+/// The error that the lateness in each span may have, in ms, because nobody knows when in the span its elements fall due.
+fn errors(backlog: u64, spans: &[Span], per_second: f64) -> Vec<u64> {
+    let ends = simulate(backlog, spans, per_second).ends;
+    let before = std::iter::once(backlog).chain(ends.iter().map(|end| end.waiting));
+    let error = |(span, waiting): (&Span, u64)| {
+        let length = span.until_ms - span.from_ms;
+        if span.count == 0 || length <= FINEST_MS {
+            return 0;
+        }
+        // They may fall due at once; or at the end, when those before them are delivered.
+        let work_ms = span.count.max(waiting) as f64 / per_second * 1_000.0;
+        work_ms.min(length as f64) as u64
+    };
+    spans.iter().zip(before).map(error).collect()
+}
+
+/// The spans that have to be split, at most `most`: those that may be wrong by most. In their order.
+pub fn to_split(backlog: u64, spans: &[Span], per_second: f64, most: usize) -> Vec<usize> {
+    let errors = errors(backlog, spans, per_second);
+    let mut found: Vec<usize> = (0..spans.len()).filter(|at| errors[*at] > FINEST_MS.unsigned_abs()).collect();
+    if found.len() > most {
+        found.sort_by_key(|at| std::cmp::Reverse((errors[*at], spans[*at].count)));
+        found.truncate(most);
+        found.sort_unstable();
+    }
+    found
+}
+
+/// The error that a lateness of the outcome may have, in ms: a second if all spans were split that have to be.
+pub fn exact_to_ms(backlog: u64, spans: &[Span], per_second: f64) -> u64 {
+    errors(backlog, spans, per_second).into_iter().fold(2 * FINEST_MS.unsigned_abs(), u64::max)
+}
+
+/// The middle of a span, at which it is split.
+pub fn middle_ms(span: &Span) -> i64 {
+    span.from_ms + (span.until_ms - span.from_ms) / 2
+}
+
+/// Splits these spans, in their order, with the counts of their first halves.
+pub fn split(spans: &[Span], at: &[usize], first_halves: &[u64]) -> Vec<Span> {
+    let mut halves = at.iter().zip(first_halves).peekable();
+    let mut all = Vec::with_capacity(spans.len() + at.len());
+    for (place, span) in spans.iter().enumerate() {
+        match halves.next_if(|(at, _)| **at == place) {
+            None => all.push(*span),
+            Some((_, count)) => {
+                // What was claimed or rescheduled since the whole was counted is in neither half.
+                let (middle_ms, first) = (middle_ms(span), (*count).min(span.count));
+                all.push(Span { until_ms: middle_ms, count: first, ..*span });
+                all.push(Span { from_ms: middle_ms, count: span.count - first, ..*span });
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;
