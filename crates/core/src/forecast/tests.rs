@@ -84,8 +84,9 @@ fn the_outcome_is_that_of_a_delivery_one_by_one() {
         let worst = expected.iter().map(late).fold(0.0, f64::max);
         near(found.worst.map_or(0.0, |wave| wave.late_ms as f64), worst, "worst lateness");
         for (span, end) in spans.iter().zip(&found.ends).filter(|(span, _)| span.count > 0) {
-            let of = expected.iter().filter(|(due, _)| *due > span.from_ms && *due <= span.until_ms);
-            near(end.late_ms as f64, of.map(late).fold(0.0, f64::max), "lateness in a span");
+            let before = |ms: i64| expected.partition_point(|(due, _)| *due <= ms);
+            let of = &expected[before(span.from_ms)..before(span.until_ms)];
+            near(end.late_ms as f64, of.iter().map(late).fold(0.0, f64::max), "lateness in a span");
         }
         if let (Some(through), Some((_, last))) = (found.through_ms, expected.last())
             && found.ends.last().unwrap().waiting > 0
