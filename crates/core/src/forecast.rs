@@ -56,9 +56,8 @@ pub struct Outcome {
     pub through_ms: Option<i64>,
 }
 
-/// Simulates the delivery of a backlog, and of what falls due in these spans, in the order of due times. The spans follow each
-/// other without a gap. `per_second` is positive.
-pub fn simulate(backlog: u64, spans: &[Span], per_second: f64) -> Outcome {
+/// Simulates the delivery of a backlog, and of what falls due in these spans, in the order of due times.
+fn simulate(backlog: u64, spans: &[Span], per_second: f64) -> Outcome {
     let rate = per_second / 1_000.0;
     let start = spans.first().map_or(0, |span| span.from_ms);
     let mut out = Outcome { ends: Vec::with_capacity(spans.len()), ..Outcome::default() };
@@ -128,7 +127,7 @@ fn errors(backlog: u64, spans: &[Span], per_second: f64) -> Vec<u64> {
 }
 
 /// The spans that have to be split, at most `most`: those that may be wrong by most. In their order.
-pub fn to_split(backlog: u64, spans: &[Span], per_second: f64, most: usize) -> Vec<usize> {
+fn to_split(backlog: u64, spans: &[Span], per_second: f64, most: usize) -> Vec<usize> {
     let errors = errors(backlog, spans, per_second);
     let mut found: Vec<usize> = (0..spans.len()).filter(|at| errors[*at] > FINEST_MS.unsigned_abs()).collect();
     if found.len() > most {
@@ -140,17 +139,17 @@ pub fn to_split(backlog: u64, spans: &[Span], per_second: f64, most: usize) -> V
 }
 
 /// The error that a lateness of the outcome may have, in ms: a second if all spans were split that have to be.
-pub fn exact_to_ms(backlog: u64, spans: &[Span], per_second: f64) -> u64 {
+fn exact_to_ms(backlog: u64, spans: &[Span], per_second: f64) -> u64 {
     errors(backlog, spans, per_second).into_iter().fold(2 * FINEST_MS.unsigned_abs(), u64::max)
 }
 
 /// The middle of a span, at which it is split.
-pub fn middle_ms(span: &Span) -> i64 {
+fn middle_ms(span: &Span) -> i64 {
     span.from_ms + (span.until_ms - span.from_ms) / 2
 }
 
 /// Splits these spans, in their order, with the counts of their first halves.
-pub fn split(spans: &[Span], at: &[usize], first_halves: &[u64]) -> Vec<Span> {
+fn split(spans: &[Span], at: &[usize], first_halves: &[u64]) -> Vec<Span> {
     let mut halves = at.iter().zip(first_halves).peekable();
     let mut all = Vec::with_capacity(spans.len() + at.len());
     for (place, span) in spans.iter().enumerate() {
@@ -165,6 +164,54 @@ pub fn split(spans: &[Span], at: &[usize], first_halves: &[u64]) -> Vec<Span> {
         }
     }
     all
+}
+
+/// A schedule that is being counted, as finely as a forecast needs it.
+#[derive(Debug)]
+pub struct Schedule {
+    backlog: u64,
+    per_second: f64,
+    spans: Vec<Span>,
+    /// Counts that may still be asked for.
+    room: usize,
+    /// The spans that are being split.
+    at: Vec<usize>,
+}
+
+impl Schedule {
+    /// A schedule with a backlog of overdue elements, and what falls due in these spans, which follow each other without a gap. The
+    /// rate is positive; at most `room` more counts are asked for.
+    pub fn new(backlog: u64, spans: Vec<Span>, per_second: f64, room: usize) -> Schedule {
+        Schedule { backlog, per_second, spans, room, at: Vec::new() }
+    }
+
+    /// The spans of which the counts are needed, each after the first time and up to the second; none if it is fine enough. Each
+    /// call is followed by [`learn`](Schedule::learn).
+    pub fn unknown(&mut self) -> Vec<(i64, i64)> {
+        self.at = to_split(self.backlog, &self.spans, self.per_second, self.room);
+        self.room -= self.at.len();
+        self.at.iter().map(|at| (self.spans[*at].from_ms, middle_ms(&self.spans[*at]))).collect()
+    }
+
+    /// Takes the counts of [`unknown`](Schedule::unknown).
+    pub fn learn(&mut self, counts: &[u64]) {
+        self.spans = split(&self.spans, &std::mem::take(&mut self.at), counts);
+    }
+
+    /// The outcome as far as it is known.
+    pub fn outcome(&self) -> Outcome {
+        simulate(self.backlog, &self.spans, self.per_second)
+    }
+
+    /// The spans as far as they are known.
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// The error that a lateness of the outcome may have, in ms: a second if the counts were enough.
+    pub fn exact_to_ms(&self) -> u64 {
+        exact_to_ms(self.backlog, &self.spans, self.per_second)
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::upkeep::Leftovers;
-use delaybridge_link::Score;
+use delaybridge_link::{BadReply, Fields, Score};
 
 /// The meaning of an announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,10 +58,47 @@ pub struct Depths {
     /// Due time of the first, in ms. That of a large one is not read: how far it is from now is right to a factor of two,
     /// and never too much.
     pub head_ms: Option<i64>,
+    /// What is not due yet.
+    pub ahead: Ahead,
     /// The leftovers of claims.
     pub leftovers: Leftovers,
     /// Entries without an element that no claim recorded: at least this many.
     pub orphans: i64,
+}
+
+/// Elements that are not due yet, by when they will be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ahead {
+    /// Elements that fall due within each of [`HORIZONS_MS`].
+    pub within: [i64; HORIZONS_MS.len()],
+    /// Elements with due times that are hardly meant: before 2001, as seconds that were taken for milliseconds are, or more than a
+    /// year ahead.
+    pub absurd: i64,
+    /// Due time of the last, in ms: exact to a second, or to a thousandth of the time until then. It is found by counting, because
+    /// the last may be large.
+    pub last_ms: Option<i64>,
+}
+
+/// The horizons of [`Ahead`], in ms from now.
+pub const HORIZONS_MS: [i64; 5] = [60_000, 600_000, 3_600_000, 21_600_000, 86_400_000];
+
+impl Ahead {
+    /// Reads what `ahead` of `stats.lua` found.
+    ///
+    /// # Errors
+    ///
+    /// For a reply of another form.
+    pub fn read(mut found: Fields) -> Result<Ahead, BadReply> {
+        let mut ahead = Ahead { absurd: found.int()?, ..Ahead::default() };
+        if found.is_empty() {
+            return Ok(ahead);
+        }
+        for within in &mut ahead.within {
+            *within = found.int()?;
+        }
+        ahead.last_ms = Some(found.int()?);
+        Ok(ahead)
+    }
 }
 
 /// The number of elements in flight.

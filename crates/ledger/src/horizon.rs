@@ -30,4 +30,29 @@ impl Ledger {
         }
         Ok((now_ms, counts))
     }
+
+    /// How many elements fall due after the first and at the second of each of these pairs of times in ms, at the latest.
+    ///
+    /// # Errors
+    ///
+    /// As for [`due_before_each`](Ledger::due_before_each).
+    pub async fn due_between(&self, conn: &Conn, bounds: &[(i64, i64)]) -> Result<Vec<u64>, StoreError> {
+        let mut counts = vec![0; bounds.len()];
+        if bounds.is_empty() {
+            return Ok(counts);
+        }
+        let until = |ms: i64| self.source.unit().until(ms);
+        for key in self.source.schedules() {
+            let mut pipe = redis::pipe();
+            for (from_ms, until_ms) in bounds {
+                pipe.cmd("ZCOUNT").arg(&key[..]).arg(format!("({}", until(*from_ms))).arg(until(*until_ms));
+            }
+            for (sum, answer) in counts.iter_mut().zip(conn.pipeline(&pipe).await?) {
+                let count: u64 =
+                    redis::from_redis_value(answer?).map_err(|error| StoreError::Malformed(error.to_string()))?;
+                *sum += count;
+            }
+        }
+        Ok(counts)
+    }
 }

@@ -41,7 +41,7 @@ pub mod store;
 mod unleased;
 pub mod upkeep;
 
-pub use self::answers::{Announcement, ClaimAdded, Depths, InFlight, Read, Rescued};
+pub use self::answers::{Ahead, Announcement, ClaimAdded, Depths, HORIZONS_MS, InFlight, Read, Rescued};
 pub use self::args::millis;
 pub use self::args::text;
 pub use self::batch::fitting;

@@ -193,6 +193,10 @@ impl Store for RedisStore {
         self.ledger.source().schedules().len()
     }
 
+    fn due_between<'a>(&'a self, bounds: &'a [(i64, i64)]) -> Call<'a, Vec<u64>> {
+        async move { self.ledger.due_between(&self.conn()?, bounds).await }.boxed()
+    }
+
     fn due_before(&self, schedule: usize, ms: i64) -> Call<'_, usize> {
         async move { self.ledger.due_before(&self.conn()?, schedule, ms).await }.boxed()
     }

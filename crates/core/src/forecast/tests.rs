@@ -2,16 +2,16 @@ use super::*;
 
 const MINUTE: i64 = 60_000;
 
-/// Splits like those who count in Redis, with at most `room` counts.
-fn refined(due: &[i64], backlog: u64, mut spans: Vec<Span>, rate: f64, mut room: usize) -> Vec<Span> {
+/// Counts like those who count in Redis, with at most `room` counts.
+fn refined(due: &[i64], backlog: u64, spans: Vec<Span>, rate: f64, room: usize) -> Vec<Span> {
+    let mut schedule = Schedule::new(backlog, spans, rate, room);
     loop {
-        let at = to_split(backlog, &spans, rate, room);
-        if at.is_empty() {
-            return spans;
+        let unknown = schedule.unknown();
+        if unknown.is_empty() {
+            return schedule.spans;
         }
-        room -= at.len();
-        let halves: Vec<u64> = at.iter().map(|at| count(due, spans[*at].from_ms, middle_ms(&spans[*at]))).collect();
-        spans = split(&spans, &at, &halves);
+        let counts: Vec<u64> = unknown.iter().map(|(from, until)| count(due, *from, *until)).collect();
+        schedule.learn(&counts);
     }
 }
 

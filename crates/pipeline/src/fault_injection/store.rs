@@ -173,6 +173,7 @@ impl Store for LyingStore {
         fn upkeep(&self, request: &'a UpkeepRequest) -> Call<'a, Upkept>;
         fn schedules(&self) -> usize;
         fn due_before(&self, schedule: usize, ms: i64) -> Call<'a, usize>;
+        fn due_between(&self, bounds: &'a [(i64, i64)]) -> Call<'a, Vec<u64>>;
         fn scheduled(&self, schedule: usize, first: usize) -> Call<'a, Scheduled>;
         fn read_bodies(&self, elements: &'a mut [Element]) -> Call<'a, ()>;
         fn rescue(&self, after: Duration, elements: &'a [Bytes]) -> Call<'a, Rescued>;

@@ -15,8 +15,8 @@ use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::claims::Element;
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{
-    Activity, AllBodies, BadReply, Bodies, Body, BodyAt, BodyStatus, ClaimAdded, CompanionKey, Depths, Fields, Hints,
-    Junk, Leftovers, NoPayload, Packed, Read, Repair, Score, Search, Shape, Source, StatusWrite, StoreError,
+    Activity, Ahead, AllBodies, BadReply, Bodies, Body, BodyAt, BodyStatus, ClaimAdded, CompanionKey, Depths, Fields,
+    Hints, Junk, Leftovers, NoPayload, Packed, Read, Repair, Score, Search, Shape, Source, StatusWrite, StoreError,
     glob_literal, junk_id, millis, text,
 };
 use delaybridge_link::rights::Grant;
@@ -96,7 +96,8 @@ impl Source for JobPool {
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
         let (scheduled, due, ready) = (added.int()?, added.int()?, added.int()?);
         let head_ms = added.score()?.map(|head| self.spec.score.due_ms(head));
-        Ok(Depths { scheduled, due, ready, head_ms, leftovers: Leftovers::default(), orphans: 0 })
+        let ahead = Ahead::read(added.array()?)?;
+        Ok(Depths { scheduled, due, ready, head_ms, ahead, leftovers: Leftovers::default(), orphans: 0 })
     }
 
     fn open(&self, _origin: Origin, _given: MessageId, member: &Bytes) -> (Identity, Result<Bytes, Junk>) {

@@ -12,8 +12,8 @@ use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::fsck::{Check, Found, Held};
 use delaybridge_ledger::{
-    Activity, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read,
-    Repair, Rescued, Score, Search, Source, StoreError, Transfer, Upkeep, UpkeepRequest, Upkept, glob_literal,
+    Activity, Ahead, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed,
+    Read, Repair, Rescued, Score, Search, Source, StoreError, Transfer, Upkeep, UpkeepRequest, Upkept, glob_literal,
     large_head, millis, text,
 };
 use delaybridge_link::rights::Grant;
@@ -109,11 +109,13 @@ impl Source for RedissonSource {
         let (scheduled, due, ready) = (added.int()?, added.int()?, added.int()?);
         let head = added.score()?;
         let (listed, ghosts, oldest_ms, orphans) = (added.int()?, added.int()?, added.int()?, added.int()?);
+        let ahead = Ahead::read(added.array()?)?;
         Ok(Depths {
             scheduled,
             due,
             ready,
             head_ms: head.map(Score::ceil_ms),
+            ahead,
             leftovers: leftovers(ghosts, listed, oldest_ms),
             // Z gone while L is not shows at once, without waiting for a turn of the sweep.
             orphans: orphans.max(listed - scheduled - ghosts).max(0),

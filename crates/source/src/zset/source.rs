@@ -12,8 +12,8 @@ use super::{Keys, Naming, ZsetSpec};
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_ledger::score::Unit;
 use delaybridge_ledger::{
-    Activity, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed, Read,
-    Repair, Score, Search, Shape, Source, glob_literal, large_head, millis, text,
+    Activity, Ahead, Announcement, Announcements, BadReply, ClaimAdded, Depths, Fields, Hints, Junk, Leftovers, Packed,
+    Read, Repair, Score, Search, Shape, Source, glob_literal, large_head, millis, text,
 };
 use delaybridge_link::rights::Grant;
 
@@ -86,7 +86,8 @@ impl Source for ZsetSource {
     fn depths(&self, mut added: Fields) -> Result<Depths, BadReply> {
         let (scheduled, due) = (added.int()?, added.int()?);
         let head_ms = added.score()?.map(|head| self.spec.score.due_ms(head));
-        Ok(Depths { scheduled, due, ready: 0, head_ms, leftovers: Leftovers::default(), orphans: 0 })
+        let ahead = Ahead::read(added.array()?)?;
+        Ok(Depths { scheduled, due, ready: 0, head_ms, ahead, leftovers: Leftovers::default(), orphans: 0 })
     }
 
     fn open(&self, _origin: Origin, given: MessageId, member: &Bytes) -> (Identity, Result<Bytes, Junk>) {

@@ -6,14 +6,30 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::element::open;
+use super::queue::Queue;
 use super::server::{MemoryStore, Op};
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::claims::Element;
 use delaybridge_ledger::store::{Call, QueueServer, Rescued, Scheduled, Store, Unannounced};
 use delaybridge_ledger::{
-    Announcement, BATCH_ENTRIES, DeadLetter, Depths, Forwarder, Order, Pauses, Read, Score, Stats, Subject,
-    UpkeepRequest, UpkeepState, Upkept, millis,
+    Ahead, Announcement, BATCH_ENTRIES, DeadLetter, Depths, Forwarder, HORIZONS_MS, Order, Pauses, Read, Score, Stats,
+    Subject, UpkeepRequest, UpkeepState, Upkept, millis,
 };
+
+/// Times that are hardly meant: before 2001, and a year ahead.
+const ABSURD: (i64, i64) = (978_307_200_000, 31_536_000_000);
+
+fn ahead(queue: &Queue, now_ms: i64) -> Ahead {
+    let until = |ms: i64| queue.scheduled.until(ms).count() as i64;
+    let (all, due) = (queue.scheduled.len() as i64, until(now_ms));
+    let last = queue.scheduled.iter().last().map(|(due_ms, _)| *due_ms);
+    let far = all - until(now_ms.saturating_add(ABSURD.1));
+    Ahead {
+        within: HORIZONS_MS.map(|horizon| until(now_ms.saturating_add(horizon)) - due),
+        absurd: until(now_ms.min(ABSURD.0 - 1)) + far,
+        last_ms: last.filter(|last| *last > now_ms),
+    }
+}
 
 impl Store for MemoryStore {
     fn home(&self) -> &dyn QueueServer {
@@ -33,6 +49,7 @@ impl Store for MemoryStore {
                 due: queue.count("scheduled", now_ms),
                 ready: queue.ready.len() as i64,
                 head_ms: queue.scheduled.first().map(|(due_ms, _)| *due_ms),
+                ahead: ahead(queue, now_ms),
                 ..Depths::default()
             },
         })
@@ -83,6 +100,13 @@ impl Store for MemoryStore {
             left: 0,
             removed: 0,
             orphans: 0,
+        })
+    }
+
+    fn due_between<'a>(&'a self, bounds: &'a [(i64, i64)]) -> Call<'a, Vec<u64>> {
+        self.call(None, move |queue, _| {
+            let until = |ms: i64| queue.scheduled.until(ms).count() as u64;
+            bounds.iter().map(|(from_ms, until_ms)| until(*until_ms) - until(*from_ms)).collect()
         })
     }
 

@@ -350,6 +350,7 @@ macro_rules! store_contract_tests {
             formats::a_payload_of_the_ready_list_keeps_the_id_of_its_first_claim,
             takeovers::a_takeover_takes_no_more_bytes_than_it_may_but_always_one_element,
             reads::the_gauges_count_what_is_at_each_place,
+            reads::the_gauges_tell_what_is_ahead,
             reads::overdue_elements_are_transferred_and_others_are_not,
             walk::random_calls_keep_every_element_in_one_place,
         }

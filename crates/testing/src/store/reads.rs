@@ -1,8 +1,8 @@
 //! What a queue says of itself, and the transfer in place of the source's clients.
 
 use super::*;
-use delaybridge_ledger::Stats;
 use delaybridge_ledger::store::Rescued;
+use delaybridge_ledger::{Ahead, HORIZONS_MS, Stats};
 
 async fn stats(store: &dyn Store) -> Stats {
     store.stats().await.expect("the server counts")
@@ -71,6 +71,48 @@ pub async fn the_gauges_count_what_is_at_each_place(mut rig: impl Rig) {
     assert_eq!((source.scheduled, source.due, source.ready, source.head_ms), (4, 2, 1, Some(now - 3)));
     assert!(!stats.is_empty());
     assert_eq!(stats.retry_oldest_ms, mine[..2].iter().filter_map(|mine| mine.element.due_ms()).min());
+}
+
+pub async fn the_gauges_tell_what_is_ahead(mut rig: impl Rig) {
+    const YEAR: i64 = 31_536_000_000;
+    let store = rig.store(A);
+    let now = rig.now_ms();
+    assert_eq!(stats(&*store).await.source.ahead, Ahead::default());
+    rig.offer(&element(&rig, 0), now).await;
+    let ahead = stats(&*store).await.source.ahead;
+    assert_eq!((ahead.within, ahead.last_ms), ([0; 5], None), "what is due is not ahead");
+    // The score of a time in ms that is far away may mean one a little later.
+    let near = |found: Option<i64>, last: i64| {
+        let found = found.expect("something is ahead");
+        assert!(found >= last && found - last <= 1_000.max((last - now) / 1_000), "{found} for {last}, now {now}");
+    };
+    let mut n = 0;
+    let mut expected = [0; HORIZONS_MS.len()];
+    for (place, horizon) in HORIZONS_MS.into_iter().enumerate() {
+        for due_ms in [now + horizon, now + horizon + 1] {
+            n += 1;
+            rig.offer(&element(&rig, n), due_ms).await;
+            let first = if due_ms == now + horizon { place } else { place + 1 };
+            expected[first..].iter_mut().for_each(|count| *count += 1);
+            let ahead = stats(&*store).await.source.ahead;
+            assert_eq!((ahead.within, ahead.absurd), (expected, 0), "{due_ms}, now {now}");
+            near(ahead.last_ms, due_ms);
+        }
+    }
+    for (after, absurd) in [(20 * 86_400_000, 0), (YEAR, 0), (YEAR + 2, 1), (9 * YEAR, 2)] {
+        n += 1;
+        rig.offer(&element(&rig, n), now + after).await;
+        let ahead = stats(&*store).await.source.ahead;
+        assert_eq!((ahead.within, ahead.absurd), (expected, absurd), "{after} ms ahead, now {now}");
+        near(ahead.last_ms, now + after);
+    }
+    // Seconds that were taken for milliseconds.
+    rig.offer(&element(&rig, n + 1), 1_795_251_632).await;
+    assert_eq!(stats(&*store).await.source.ahead.absurd, 3);
+
+    let bounds = [(now - 1, now), (now, now + 60_000), (now + 60_000, now + 60_001), (now + 60_001, now + 600_000)];
+    assert_eq!(store.due_between(&bounds).await.expect("the server counts"), [1, 1, 1, 1]);
+    assert!(store.due_between(&[]).await.expect("nothing to count").is_empty());
 }
 
 pub async fn scheduled_elements_are_read_in_due_order_from_any_place(mut rig: impl Rig) {

@@ -337,6 +337,10 @@ impl Store for Wire {
         self.call(self.store.upkeep(request), never)
     }
 
+    fn due_between<'a>(&'a self, bounds: &'a [(i64, i64)]) -> Call<'a, Vec<u64>> {
+        self.call(self.store.due_between(bounds), never)
+    }
+
     fn due_before(&self, schedule: usize, ms: i64) -> Call<'_, usize> {
         self.call(self.store.due_before(schedule, ms), never)
     }

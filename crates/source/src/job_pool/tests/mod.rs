@@ -249,5 +249,6 @@ mod the_contract {
         claims::elements_are_claimed_in_the_order_of_their_due_times,
         claims::no_place_starves_another,
         reads::the_gauges_count_what_is_at_each_place,
+        reads::the_gauges_tell_what_is_ahead,
     }
 }

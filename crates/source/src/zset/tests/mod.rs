@@ -22,7 +22,7 @@ use delaybridge_link::Side;
 use delaybridge_settings::words::Words as _;
 use delaybridge_testing::store::on_redis::OnRedis;
 use delaybridge_testing::store::servers::{Daemon, Servers};
-use delaybridge_testing::store::{A, Places, Rig, Served, moving, older, replica, request, seeds};
+use delaybridge_testing::store::{A, Places, Rig, Served, moving, older, reads, replica, request, seeds};
 use delaybridge_testing::store_contract_tests;
 
 /// A set under the clock of the test.
@@ -183,6 +183,17 @@ async fn what_was_confirmed_before_an_older_state_is_kept() {
 async fn what_a_replica_has_not_confirmed_is_not_delivered() {
     let servers = Servers::replicated();
     replica::claims_wait(seeds(3), async |seed| ZsetRig::seeded(&servers, seed).await).await;
+}
+
+#[tokio::test]
+async fn the_gauges_tell_what_is_ahead_in_every_unit() {
+    let servers = Servers::one();
+    for (at, (_, unit)) in Unit::VALUES.iter().copied().enumerate() {
+        reads::the_gauges_tell_what_is_ahead(
+            ZsetRig::of(&format!("a{at}"), unit, Naming::Hash, Body::Member, servers.clone()).await,
+        )
+        .await;
+    }
 }
 
 /// Reading a large head costs time. A claim that left one says when it is due, and the next does not read it.
