@@ -86,6 +86,16 @@ catalogue! {
         "The same by state. Of the elements that wait for a retry, those with the next attempts count. Aggregate with max by (queue, state).";
     next_due: GaugeVec, "delaybridge_queue_next_due_timestamp_seconds", "seconds since the epoch", ["queue"], &[],
         shared!("Due time of the next element; 0 when nothing is scheduled.");
+    due_within: IntGaugeVec, "delaybridge_queue_due_within", "elements", ["queue", "horizon"], &[],
+        shared!("Elements that are not due yet and fall due within the horizon; a longer horizon includes the shorter ones.");
+    last_due: GaugeVec, "delaybridge_queue_last_due_timestamp_seconds", "seconds since the epoch", ["queue"], &[],
+        shared!("Due time of the last element, to a second or a thousandth of the time until then; 0 when nothing is ahead.");
+    absurd_due: IntGaugeVec, "delaybridge_queue_absurd_due", "elements", ["queue"], &[],
+        shared!("Scheduled elements with due times that are hardly meant: more than a year ahead, or before 2001, as seconds that were taken for milliseconds are. Absent until there was one.");
+    forecast_lateness: GaugeVec, "delaybridge_queue_forecast_lateness_seconds", "seconds", ["queue"], &[],
+        "Greatest lateness to expect of what falls due within the next hour, at the highest rate that this daemon has delivered the queue \
+         with in the last day while it could not keep up, and at most `max_rate`. Absent while no such rate is known. A daemon knows its own \
+         rate alone: of several on one queue, min by (queue) is the safest, and all of them are faster.";
     lateness: HistogramVec, "delaybridge_delivery_lateness_seconds", "seconds", ["queue", "sink"], LATENESS,
         "Time from the due time to the acknowledgement of delivered elements. Alert on this metric. \
          Elements of the ready list have no due time and are not counted.";
@@ -267,6 +277,7 @@ mod tests {
         let names: Vec<_> = CATALOGUE.iter().map(|metric| metric.name.trim_start_matches("delaybridge_")).collect();
         // A renamed metric breaks users' alerts: note it in the changelog before you change this list.
         let pinned = "queue_messages queue_oldest_due_age_seconds queue_oldest_due_age_by_state_seconds queue_next_due_timestamp_seconds \
+             queue_due_within queue_last_due_timestamp_seconds queue_absurd_due queue_forecast_lateness_seconds \
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
              recovered_messages_total returned_messages_total missing_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
              possible_duplicates_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \

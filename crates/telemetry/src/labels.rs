@@ -83,6 +83,22 @@ words! {
 }
 
 words! {
+    /// The time from now within which an element falls due.
+    Horizon {
+        /// A minute.
+        Minute = "1m",
+        /// Ten minutes.
+        TenMinutes = "10m",
+        /// An hour.
+        Hour = "1h",
+        /// Six hours.
+        SixHours = "6h",
+        /// A day.
+        Day = "24h",
+    }
+}
+
+words! {
     /// The state of an element that is due.
     LateState {
         /// Due and unclaimed.
@@ -177,6 +193,7 @@ pub(super) const OK: &str = "ok";
 pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
         ("`state`", MessageState::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`horizon`", Horizon::ALL.iter().map(|word| word.as_str()).collect()),
         ("`from`", ClaimLabel::ALL.iter().map(|word| word.as_str()).collect()),
         ("`class`", std::iter::once(OK).chain(Class::ALL.iter().map(|class| class.as_str())).collect()),
         ("`reason` of a release", ReleaseReason::ALL.iter().map(|word| word.as_str()).collect()),

@@ -6,6 +6,7 @@
 //! a log line are incremented by [`events`](super::events) only, so those methods are not public.
 
 pub mod api;
+mod busy;
 mod gauges;
 mod process;
 pub mod shares;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use prometheus::{GaugeVec, Histogram, IntCounter, Registry, TextEncoder};
 
-pub use self::gauges::QueueSizes;
+pub use self::gauges::{QueueAhead, QueueSizes};
 use self::process::OwnProcess;
 use self::shares::{OTHERS, Shares, Together};
 pub(super) use self::tally::{Counts, Tally};
@@ -128,6 +129,13 @@ impl Metrics {
         self.0.tallies.lock().iter().map(|(queue, tally)| (queue.clone(), tally.clone())).collect()
     }
 
+    /// The highest rate at which a queue was delivered within the last day while elements were overdue, by second; `None` if it always
+    /// kept up.
+    pub fn busy_rate(&self, queue: &str) -> Option<f64> {
+        let tally = self.0.tallies.lock().get(queue).cloned();
+        tally.and_then(|tally| tally.busy_rate())
+    }
+
     /// Renders all metrics in the Prometheus text format, version 0.0.4.
     pub fn render(&self) -> Result<String, prometheus::Error> {
         self.0.shares.show();
@@ -188,6 +196,8 @@ struct Bound {
     delivered: OnceLock<IntCounter>,
     /// Whether the gauges exist: not before the first look, and not while Redis is unreachable.
     has_gauges: AtomicBool,
+    /// Whether the gauge of due times that are hardly meant exists: not before there was one.
+    has_absurd: AtomicBool,
     tally: Arc<Tally>,
 }
 
@@ -397,6 +407,7 @@ impl QueueMetrics {
                 recovered: OnceLock::new(),
                 delivered: OnceLock::new(),
                 has_gauges: AtomicBool::new(false),
+                has_absurd: AtomicBool::new(false),
                 tally,
             })
         })

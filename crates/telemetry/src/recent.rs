@@ -170,7 +170,7 @@ mod tests {
             LateState::InFlight => Duration::from_secs(7),
             _ => Duration::from_secs(9),
         });
-        let sizes = QueueSizes { messages: Default::default(), oldest, next_due_ms: None };
+        let sizes = QueueSizes { oldest, ..QueueSizes::default() };
         events.metrics().queue(&"orders".into()).sizes(&sizes);
         assert_eq!(recent.lately()["orders"].oldest_in_flight, 7.0);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::QueueMetrics;
 use super::shares::{GaugeFamily, Together, labels};
-use crate::labels::{LateState, MessageState};
+use crate::labels::{Horizon, LateState, MessageState};
 use delaybridge_core::metric::SourceTerms;
 
 /// The result of one look at a queue.
@@ -18,6 +18,21 @@ pub struct QueueSizes {
     pub oldest: [Duration; LateState::ALL.len()],
     /// The due time of the next element, in Redis milliseconds since the epoch.
     pub next_due_ms: Option<i64>,
+    /// Elements that are not due yet.
+    pub ahead: QueueAhead,
+}
+
+/// What is scheduled and not due yet.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct QueueAhead {
+    /// The numbers of elements that fall due within each horizon, in the order of [`Horizon::ALL`].
+    pub within: [u64; Horizon::ALL.len()],
+    /// The number of elements with due times that are hardly meant.
+    pub absurd: u64,
+    /// The due time of the last element, in Redis milliseconds since the epoch.
+    pub last_due_ms: Option<i64>,
+    /// The greatest lateness to expect within the next hour; `None` while the rate is not known.
+    pub lateness: Option<Duration>,
 }
 
 impl QueueMetrics {
@@ -33,7 +48,7 @@ impl QueueMetrics {
 
     /// Shows the result of a look at the queue.
     pub fn sizes(&self, sizes: &QueueSizes) {
-        let QueueSizes { messages, oldest, next_due_ms } = sizes;
+        let QueueSizes { messages, oldest, next_due_ms, ahead } = sizes;
         let families = self.families();
         for (state, n) in MessageState::ALL.into_iter().zip(messages) {
             self.gauge(&families.messages, Some(state.as_str()), (Together::Sum, *n as f64));
@@ -49,7 +64,37 @@ impl QueueMetrics {
         self.gauge(&families.oldest_due_age, None, (Together::Max, oldest));
         let next_due = next_due_ms.unwrap_or(0) as f64 / 1000.0;
         self.gauge(&families.next_due, None, (Together::Earliest, next_due));
+        self.ahead(ahead);
         self.bound().has_gauges.store(true, Ordering::Relaxed);
+    }
+
+    fn ahead(&self, ahead: &QueueAhead) {
+        let QueueAhead { within, absurd, last_due_ms, lateness } = ahead;
+        let families = self.families();
+        for (horizon, n) in Horizon::ALL.into_iter().zip(within) {
+            self.gauge(&families.due_within, Some(horizon.as_str()), (Together::Sum, *n as f64));
+        }
+        let last_due = last_due_ms.unwrap_or(0) as f64 / 1000.0;
+        self.gauge(&families.last_due, None, (Together::Max, last_due));
+        let has_absurd = &self.bound().has_absurd;
+        if *absurd > 0 || has_absurd.load(Ordering::Relaxed) {
+            self.gauge(&families.absurd_due, None, (Together::Sum, *absurd as f64));
+            has_absurd.store(true, Ordering::Relaxed);
+        }
+        match lateness {
+            Some(lateness) => self.gauge(&families.forecast_lateness, None, (Together::Max, lateness.as_secs_f64())),
+            None => self.clear(&families.forecast_lateness, None),
+        }
+    }
+
+    /// Notes at a look whether elements are overdue that nobody has claimed: then what is delivered is what can be.
+    pub fn busy(&self, is_busy: bool) {
+        self.bound().tally.looked(is_busy);
+    }
+
+    /// The highest rate of deliveries within the last day while the queue was [busy](QueueMetrics::busy), by second.
+    pub fn busy_rate(&self) -> Option<f64> {
+        self.0.bound.get()?.tally.busy_rate()
     }
 
     /// Shows the number of entries that claims left at the source, and an upper bound for the age of the oldest. If the
@@ -78,6 +123,14 @@ impl QueueMetrics {
         }
         self.clear(&families.oldest_due_age, None);
         self.clear(&families.next_due, None);
+        for horizon in Horizon::ALL {
+            self.clear(&families.due_within, Some(horizon.as_str()));
+        }
+        self.clear(&families.last_due, None);
+        self.clear(&families.forecast_lateness, None);
+        if bound.has_absurd.swap(false, Ordering::Relaxed) {
+            self.clear(&families.absurd_due, None);
+        }
         bound.tally.in_flight(Duration::ZERO);
         for definition in terms.iter().flat_map(|terms| [&terms.leftovers, &terms.oldest_leftover, &terms.orphans]) {
             self.clear(&self.0.metrics.source_family(definition), None);

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::busy::Busy;
 use crate::catalogue::LATENESS;
+use delaybridge_core::clock::Instant;
 
 /// Number of lateness buckets; the last has no upper bound.
 pub(crate) const BUCKETS: usize = LATENESS.len() + 1;
@@ -16,6 +18,7 @@ pub(crate) struct Tally {
     late: [AtomicU64; BUCKETS],
     /// Not a counter, but the result of the latest look.
     oldest_in_flight_ms: AtomicU64,
+    busy: Busy,
 }
 
 /// The values of a [`Tally`], in total or between two points in time.
@@ -46,6 +49,16 @@ impl Tally {
 
     pub(super) fn in_flight(&self, oldest: Duration) {
         self.oldest_in_flight_ms.store(oldest.as_millis().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Notes whether elements are overdue that nobody has claimed.
+    pub(super) fn looked(&self, is_busy: bool) {
+        self.busy.look(Instant::now(), self.delivered.load(Ordering::Relaxed), is_busy);
+    }
+
+    /// The highest rate while that was so, by second.
+    pub(crate) fn busy_rate(&self) -> Option<f64> {
+        self.busy.highest(Instant::now())
     }
 
     /// The totals so far.

@@ -35,7 +35,9 @@ fn use_everything(metrics: &Metrics) {
     queue.expired_delivery();
     queue.decode_error("json");
     let oldest = [1500, 2500, 500].map(Duration::from_millis);
-    queue.sizes(&QueueSizes { messages: [7; 5], oldest, next_due_ms: Some(1_700_000_000_250) });
+    let lateness = Some(Duration::from_millis(220_500));
+    let ahead = QueueAhead { within: [1, 2, 3, 4, 5], absurd: 6, last_due_ms: Some(1_700_000_900_500), lateness };
+    queue.sizes(&QueueSizes { messages: [7; 5], oldest, next_due_ms: Some(1_700_000_000_250), ahead });
     queue.leftovers(&TERMS, 3, Duration::from_secs(4));
     queue.offered_overdue(Duration::from_millis(30));
     queue.dead_lettered("junk");
@@ -119,7 +121,8 @@ fn of_thousands_of_queues_a_thousand_have_series_and_the_rest_counts_together() 
             queue.to(&"events".into()).late(Duration::from_millis(3));
             let oldest = [n, 0, 0].map(Duration::from_secs);
             let next_due_ms = Some(5_000_000 - i64::try_from(n).unwrap());
-            queue.sizes(&QueueSizes { messages: [1, 0, 0, 0, 3], oldest, next_due_ms });
+            let ahead = QueueAhead { within: [0, 0, 2, 2, 2], last_due_ms: next_due_ms, ..QueueAhead::default() };
+            queue.sizes(&QueueSizes { messages: [1, 0, 0, 0, 3], oldest, next_due_ms, ahead });
             queue.leftovers(&TERMS, 4, Duration::from_secs(n));
             queue.held(n == 1_100);
         }
@@ -138,6 +141,8 @@ fn of_thousands_of_queues_a_thousand_have_series_and_the_rest_counts_together() 
         r#"delaybridge_queue_messages{queue="other queues",state="dead"} 600"#,
         r#"delaybridge_queue_oldest_due_age_seconds{queue="other queues"} 1199"#,
         r#"delaybridge_queue_next_due_timestamp_seconds{queue="other queues"} 4998.801"#,
+        r#"delaybridge_queue_due_within{horizon="1h",queue="other queues"} 400"#,
+        r#"delaybridge_queue_last_due_timestamp_seconds{queue="other queues"} 4999"#,
         r#"delaybridge_test_leftovers{queue="other queues"} 800"#,
         r#"delaybridge_test_oldest_leftover_age_seconds{queue="other queues"} 1199"#,
         r#"delaybridge_queue_held{queue="other queues"} 1"#,
@@ -185,6 +190,10 @@ fn values_arrive_under_their_labels() {
         r#"delaybridge_sink_errors_total{class="transient",code="LOADING",sink="events"} 1"#,
         r#"delaybridge_delivery_lateness_seconds_bucket{queue="orders",sink="events",le="0.005"} 1"#,
         r#"delaybridge_queue_next_due_timestamp_seconds{queue="orders"} 1700000000.25"#,
+        r#"delaybridge_queue_due_within{horizon="10m",queue="orders"} 2"#,
+        r#"delaybridge_queue_last_due_timestamp_seconds{queue="orders"} 1700000900.5"#,
+        r#"delaybridge_queue_absurd_due{queue="orders"} 6"#,
+        r#"delaybridge_queue_forecast_lateness_seconds{queue="orders"} 220.5"#,
         r#"delaybridge_throttled_seconds_total{queue="orders",sink=""} 0.25"#,
         r#"delaybridge_queue_messages{queue="orders",state="in_flight"} 7"#,
         r#"delaybridge_queue_oldest_due_age_seconds{queue="orders"} 2.5"#,
@@ -217,7 +226,8 @@ fn two_handles_of_one_queue_count_together() {
 fn what_redis_said_goes_when_redis_is_away_and_comes_back_with_it() {
     let metrics = Metrics::new();
     let queue = metrics.queue(&"q".into());
-    let sizes = QueueSizes { messages: [1, 2, 3, 4, 5], ..QueueSizes::default() };
+    let ahead = QueueAhead { absurd: 1, lateness: Some(Duration::ZERO), ..QueueAhead::default() };
+    let sizes = QueueSizes { messages: [1, 2, 3, 4, 5], ahead, ..QueueSizes::default() };
     let of_queue = |metrics: &Metrics| {
         let text = metrics.render().unwrap();
         let series = text
@@ -232,7 +242,7 @@ fn what_redis_said_goes_when_redis_is_away_and_comes_back_with_it() {
     queue.delivered(7);
     metrics.clock_skew("default", 0.25);
     let before = of_queue(&metrics);
-    assert_eq!(before.len(), 5 + 1 + 3 + 1 + 3 + 1 + 1, "{before:#?}");
+    assert_eq!(before.len(), 5 + 1 + 3 + 1 + 5 + 3 + 3 + 1 + 1, "{before:#?}");
     queue.clear_gauges(Some(&TERMS));
     metrics.clear_clock_skew("default");
     assert_eq!(of_queue(&metrics), [r#"delaybridge_delivered_messages_total{queue="q"} 7"#], "counters stay");
@@ -241,6 +251,24 @@ fn what_redis_said_goes_when_redis_is_away_and_comes_back_with_it() {
     queue.orphans(&TERMS, 5);
     metrics.clock_skew("default", 0.25);
     assert_eq!(of_queue(&metrics), before);
+}
+
+#[test]
+fn what_is_not_known_or_never_was_is_not_shown() {
+    let metrics = Metrics::new();
+    let queue = metrics.queue(&"q".into());
+    let show = |absurd, lateness| {
+        queue.sizes(&QueueSizes {
+            ahead: QueueAhead { absurd, lateness, ..QueueAhead::default() },
+            ..QueueSizes::default()
+        });
+        let text = metrics.render().unwrap();
+        (text.contains("queue_absurd_due{"), text.contains("queue_forecast_lateness_seconds{"))
+    };
+    assert_eq!(show(0, None), (false, false));
+    assert_eq!(show(2, Some(Duration::ZERO)), (true, true));
+    assert_eq!(show(0, None), (true, false), "an alert sees that it is over");
+    assert_eq!((metrics.busy_rate("q"), metrics.busy_rate("unheard of")), (None, None));
 }
 
 #[test]
