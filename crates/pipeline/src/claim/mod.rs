@@ -12,6 +12,7 @@ pub mod element;
 pub mod expired;
 pub mod isolation;
 pub mod lost;
+mod outlook;
 pub mod outstanding;
 pub mod pollers;
 pub mod prepare;

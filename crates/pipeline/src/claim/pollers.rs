@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use super::outlook::outlook;
 use crate::process::Process;
 use crate::registry::QueueRegistry;
 use delaybridge_core::clock::{Asked, Instant, Skew};
@@ -17,7 +18,7 @@ use delaybridge_source::Read;
 use delaybridge_source::store::Store;
 use delaybridge_telemetry::events::QueueEvents;
 use delaybridge_telemetry::labels::{LateState, MessageState, Wakeup};
-use delaybridge_telemetry::metrics::QueueSizes;
+use delaybridge_telemetry::metrics::{QueueAhead, QueueSizes};
 use delaybridge_telemetry::status::Heartbeat;
 
 /// Time between two looks at one queue.
@@ -34,6 +35,8 @@ const GAUGES_BUDGET: usize = 1_000;
 const FEW: usize = 1_000;
 /// Of thousands of queues, those that were empty and have announced nothing are asked about so seldom.
 const EMPTY_EVERY: usize = 4;
+/// Time for which an element is due and unclaimed in a queue that is behind.
+const BEHIND: Duration = Duration::from_secs(1);
 /// Queues that are asked about in one round trip: with thousands of idle ones the trips are what they cost. Not more,
 /// because a claim waits behind them.
 const GAUGES_AT_ONCE: usize = 16;
@@ -248,14 +251,19 @@ pub async fn gauges(registry: Arc<QueueRegistry>) {
             let asked = Asked::now();
             let stores: Vec<_> = some.iter().map(|place| registry.store(*place)).collect();
             let read = join_all(stores.iter().map(|store| store.stats())).await;
+            let ahead = some.iter().zip(&stores).zip(&read).map(async |((place, store), stats)| match stats {
+                Ok(stats) => outlook(&registry, *place, &**store, stats).await,
+                Err(_) => None,
+            });
+            let outlooks = join_all(ahead).await;
             let mut last_ms = None;
-            for ((place, store), stats) in some.iter().zip(&stores).zip(read) {
+            for (((place, store), stats), late) in some.iter().zip(&stores).zip(read).zip(outlooks) {
                 // What cannot be read is the claimer's to report, and not shown as it was.
                 let Ok(stats) = stats else {
                     clear_gauges(&registry, *place);
                     continue;
                 };
-                show_gauges(&registry, *place, &**store, &stats);
+                show_gauges(&registry, *place, &**store, &stats, late);
                 if registry.is_gone(*place) {
                     // Removed meanwhile: what was shown is shown no more.
                     process.events.queues_removed(&[registry.spec(*place).id.clone()]);
@@ -278,7 +286,7 @@ fn clear_gauges(registry: &QueueRegistry, place: usize) {
 }
 
 /// Shows what a look found. Of thousands of queues, those that were never used show nothing.
-fn show_gauges(registry: &QueueRegistry, place: usize, store: &dyn Store, stats: &Stats) {
+fn show_gauges(registry: &QueueRegistry, place: usize, store: &dyn Store, stats: &Stats, lateness: Option<Duration>) {
     let used = |events: &QueueEvents| events.metrics().has_gauges() || events.metrics().was_used();
     let shows_nothing = registry.len() > FEW && stats.is_empty() && !registry.events(place).as_ref().is_some_and(used);
     // What is added without an announcement is found by no other look.
@@ -310,7 +318,16 @@ fn show_gauges(registry: &QueueRegistry, place: usize, store: &dyn Store, stats:
             })
         }),
         next_due_ms: source.head_ms,
+        ahead: QueueAhead {
+            within: source.ahead.within.map(count),
+            absurd: count(source.ahead.absurd),
+            last_due_ms: source.ahead.last_ms,
+            lateness,
+        },
     });
+    if spec.mode == Mode::Deliver {
+        metrics.busy(source.due > 0 && age(source.head_ms) >= BEHIND);
+    }
     if let Some(terms) = store.metric_names() {
         metrics.leftovers(terms, source.leftovers.count, source.leftovers.oldest);
         events.orphans(terms, count(source.orphans));

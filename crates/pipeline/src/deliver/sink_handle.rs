@@ -193,6 +193,11 @@ impl SinkHandle {
         self.rate.as_ref()
     }
 
+    /// `max_rate`, if there is one.
+    pub fn max_rate(&self) -> Option<f64> {
+        self.rate().map(|bucket| bucket.lock().per_second())
+    }
+
     /// Waits until `max_rate` lets something through, and takes at most `want` of it.
     pub async fn grant(&self, want: u32) -> u32 {
         let Some(bucket) = &self.rate else { return want };

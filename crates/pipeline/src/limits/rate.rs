@@ -36,6 +36,11 @@ impl Bucket {
         Bucket { per_second, burst, tokens: burst, at: now }
     }
 
+    /// Elements per second.
+    pub fn per_second(&self) -> f64 {
+        self.per_second
+    }
+
     /// Takes up to `want` tokens.
     pub fn take(&mut self, now: Instant, want: u32) -> RateGrant {
         self.fill(now);

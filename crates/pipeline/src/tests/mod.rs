@@ -17,6 +17,7 @@ mod on_redis;
 mod order;
 mod outages;
 mod outcomes;
+mod outlook;
 mod pauses;
 mod probes;
 mod random;
