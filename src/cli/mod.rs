@@ -19,6 +19,7 @@ mod endpoint;
 mod errors;
 mod failed;
 mod find;
+mod forecast;
 mod fsck;
 mod jobs;
 mod layout;
@@ -142,6 +143,7 @@ pub enum Command {
     Top(top::TopArgs),
     Peek(peek::PeekArgs),
     Find(find::FindArgs),
+    Forecast(forecast::ForecastArgs),
     RunNow(element::RunNowArgs),
     Reschedule(element::RescheduleArgs),
     Cancel(element::CancelArgs),
@@ -256,6 +258,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Top(args) => top::run(global, &args).await,
         Command::Peek(args) => peek::run(global, &args, out).await,
         Command::Find(args) => find::run(global, &args, out).await,
+        Command::Forecast(args) => forecast::run(global, &args, out).await,
         Command::RunNow(args) => element::run_now(global, &args, out).await,
         Command::Reschedule(args) => element::reschedule(global, &args, out).await,
         Command::Cancel(args) => element::cancel(global, &args, out).await,
@@ -362,6 +365,10 @@ mod tests {
             "acl --redis 5",
             "run-now q",
             "find q",
+            "forecast q --until soon",
+            "forecast --step 1m",
+            "forecast q --rate fast",
+            "forecast q p",
             "find q --field orderId",
             "find q --field a=b --limit none",
             "reschedule q 0123456789abcdef",

@@ -17,6 +17,7 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::router::Endpoint;
 use delaybridge_ops::dead::{Counted, ExportPage, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters};
 use delaybridge_ops::element::{ActOutcome, FoundElement, KillBody, RescheduleBody};
+use delaybridge_ops::forecast::Forecast;
 use delaybridge_ops::jobs::{FoundJobs, TopicDetail, TopicPage};
 use delaybridge_ops::overview::{Overview, SinkList};
 use delaybridge_ops::pause::{PauseBody, PauseChanges};
@@ -118,6 +119,13 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .returns::<Overview>(200, "A page of queues");
     GET "/v1/queues/{queue}" queue ToLook => v1::queues::one,
         about_one("Look at a queue: numbers, schedule, settings").returns::<QueueShape>(200, "The queue");
+    GET "/v1/queues/{queue}/forecast" forecast ToLook => v1::forecast::forecast,
+        about_one("Tell what will fall due in a queue, and how late it will be")
+            .about("`until` (24h) and `step` (15m) are durations, with 1,000 steps at most. `rate` is in elements per second; without it the \
+                highest rate counts that this daemon has delivered the queue with in the last day while it could not keep up, and \
+                `max_rate` if that is less. Where no rate is known, only numbers of elements are answered.")
+            .query(&["until", "step", "rate"])
+            .returns::<Forecast>(200, "The forecast");
     POST "/v1/queues/{queue}/pause" pause ToChange => v1::pause::pause,
         about_one("Claim nothing from the queue, for all daemons")
             .about("What is in flight is finished. It is kept in Redis, and replaces a pause that is there.")

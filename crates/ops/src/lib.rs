@@ -21,6 +21,7 @@ pub mod decode;
 pub mod differences;
 pub mod element;
 mod error;
+pub mod forecast;
 pub mod fsck;
 pub mod horizon;
 mod import;

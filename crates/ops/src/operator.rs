@@ -12,6 +12,7 @@ use super::dead::{
 };
 use super::element::{ActOutcome, Action, FoundElement};
 use super::error::Error;
+use super::forecast::{Forecast, ForecastAsk};
 use super::jobs::FoundJobs;
 use super::overview::{Overview, SinkList};
 use super::pause::{PauseChanges, PauseReason, PauseTarget};
@@ -58,6 +59,9 @@ pub trait Operator: Send + Sync {
 
     /// Searches elements by fields of their payload. A daemon answers the first 4 KiB of each payload.
     fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits>;
+
+    /// Makes a forecast of a queue.
+    fn forecast<'a>(&'a self, queue: &'a str, ask: &'a ForecastAsk) -> Asked<'a, Forecast>;
 
     /// Reschedules, cancels or kills an element.
     fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome>;

@@ -10,6 +10,7 @@ use super::dead::{
 };
 use super::element::{self, ActOutcome, Action, FoundElement};
 use super::error::Error;
+use super::forecast::{Forecast, ForecastAsk, Rate, forecast};
 use super::jobs::{FoundJobs, Jobs};
 use super::operator::{Asked, Operator, Peeked, Watcher};
 use super::overview::{self, Overview, SinkList, overview};
@@ -140,6 +141,15 @@ impl Operator for OverRedis {
 
     fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits> {
         Box::pin(async move { search(&self.queue(queue).await?, ask, watch).await })
+    }
+
+    fn forecast<'a>(&'a self, queue: &'a str, ask: &'a ForecastAsk) -> Asked<'a, Forecast> {
+        Box::pin(async move {
+            if let Some((_, topic)) = self.topic(queue).await? {
+                return Err(refused(&topic, "a topic has no forecast; name the queue that delivers it"));
+            }
+            forecast(&self.queue(queue).await?, ask, Rate::unknown()).await
+        })
     }
 
     fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome> {

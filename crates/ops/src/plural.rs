@@ -14,6 +14,23 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
+/// `1,234,567`; the narrow space of typographers does not survive copying.
+pub fn number(number: impl TryInto<i128>) -> String {
+    let number = number.try_into().unwrap_or(i128::MAX);
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
+    if number < 0 {
+        text.push('-');
+    }
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// `1 element`, `2 elements`.
 pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
     let plural = if number == N::from(1) { "" } else { "s" };

@@ -78,6 +78,11 @@ impl Recent {
         }
     }
 
+    /// The highest rate of a queue within the last day while it was behind, by second.
+    pub fn busy_rate(&self, queue: &str) -> Option<f64> {
+        self.metrics.busy_rate(queue)
+    }
+
     /// The activity of every used queue since the oldest sample.
     pub fn lately(&self) -> HashMap<Arc<str>, Lately> {
         let samples = self.samples.lock();

@@ -5,23 +5,7 @@ use maud::{Markup, html};
 use delaybridge_ops::content::Content;
 use delaybridge_ops::overview::{QueueRow, SinkList};
 use delaybridge_ops::plural::duration;
-
-/// `1,234,567`; the narrow space of typographers does not survive copying.
-pub fn number(number: impl TryInto<i128>) -> String {
-    let number = number.try_into().unwrap_or(i128::MAX);
-    let digits = number.unsigned_abs().to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
-    if number < 0 {
-        text.push('-');
-    }
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub use delaybridge_ops::plural::number;
 
 /// A count, or what it is at least.
 pub fn at_least(more: bool, n: i64) -> String {

@@ -5,6 +5,7 @@ pub mod elements;
 pub mod errors;
 pub mod events;
 pub mod filter;
+pub mod forecast;
 pub mod meta;
 pub mod pause;
 pub mod queues;

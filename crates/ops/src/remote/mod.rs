@@ -15,6 +15,7 @@ use super::dead::{
 };
 use super::element::{ActOutcome, Action, FoundElement};
 use super::error::Error;
+use super::forecast::{Forecast, ForecastAsk};
 use super::operator::{Asked, Operator, Peeked, Watcher};
 use super::overview::{Hold, MOST, Overview, QueueRow, SinkList};
 use super::pause::{PauseBody, PauseChanges, PauseEnd, PauseReason, PauseTarget};
@@ -111,6 +112,10 @@ impl Operator for Daemon {
 
     fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits> {
         Box::pin(elements::search(self, queue, ask, watch))
+    }
+
+    fn forecast<'a>(&'a self, queue: &'a str, ask: &'a ForecastAsk) -> Asked<'a, Forecast> {
+        Box::pin(async move { self.get(&format!("/v1/queues/{}/forecast?{}", part(queue), ask.query())).await })
     }
 
     fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome> {

@@ -1,0 +1,354 @@
+//! What falls due in a queue, and how late it will be at a rate of deliveries. Counts by the index, and reads no element.
+
+mod summary;
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::error::{Attempted, Error, QueueError};
+use super::operator::Operator;
+use super::overview::QueueRow;
+use super::pause::paused_of;
+use super::session::Queue;
+use delaybridge_core::forecast::{Outcome, Schedule, Span, Wave};
+use delaybridge_ledger::Stats;
+use delaybridge_model::{Config, Mode, QueueSpec};
+use delaybridge_source::{StoreError, millis};
+
+/// Most steps of a forecast.
+const STEPS: u128 = 1_000;
+/// Shortest step.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// Longest time that is looked ahead.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+/// Queues that are read at the same time.
+const SIDE_BY_SIDE: usize = 16;
+/// Counts that a forecast may take beside one for each step.
+const COUNTS: usize = 2_000;
+
+/// The times and the rate of a forecast.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ForecastAsk {
+    until: Duration,
+    step: Duration,
+    rate: Option<f64>,
+}
+
+impl ForecastAsk {
+    /// A forecast until then, in steps, at this rate of elements per second in place of a measured one.
+    ///
+    /// # Errors
+    ///
+    /// The times or the rate are out of bounds.
+    pub fn new(until: Duration, step: Duration, rate: Option<f64>) -> Result<ForecastAsk, Error> {
+        let step = step.min(until);
+        let bad = |why: String| Err(Error::invalid(format!("make a forecast: {why}")));
+        if until > LONGEST || step < SHORTEST {
+            return bad("it reaches from 1s to 366d, in steps of 1s at least".to_owned());
+        }
+        if until.as_millis().div_ceil(step.as_millis()) > STEPS {
+            return bad(format!("it has at most {STEPS} steps; make them longer, or the time shorter"));
+        }
+        if rate.is_some_and(|rate| !(rate.is_finite() && (1e-6..=1e9).contains(&rate))) {
+            return bad("the rate is a number of elements per second above 0, as 55 or 0.5".to_owned());
+        }
+        Ok(ForecastAsk { until, step, rate })
+    }
+
+    /// The same in one step.
+    pub fn whole(self) -> ForecastAsk {
+        ForecastAsk { step: self.until, ..self }
+    }
+
+    /// As the query of a request.
+    pub(super) fn query(&self) -> String {
+        let time = |time: Duration| humantime::format_duration(time).to_string().replace(' ', "");
+        let rate = self.rate.map(|rate| format!("&rate={rate}")).unwrap_or_default();
+        format!("until={}&step={}{rate}", time(self.until), time(self.step))
+    }
+}
+
+/// The origin of the rate of a forecast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RateFrom {
+    /// The request.
+    Given,
+    /// The daemon: the highest rate within the last day while the queue was behind.
+    Measured,
+    /// The configuration: `max_rate` is below what was measured.
+    MaxRate,
+    /// Nowhere: it is not known.
+    None,
+}
+
+/// A forecast of a queue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Forecast {
+    /// The queue.
+    pub queue: String,
+    /// Redis time.
+    pub now_ms: i64,
+    /// End of the forecast.
+    pub until_ms: i64,
+    /// The forecast in a sentence or two.
+    pub summary: String,
+    /// Elements per second; none where it is not known.
+    pub rate: Option<f64>,
+    /// Origin of the rate.
+    pub rate_from: RateFrom,
+    /// Elements that are due already: unclaimed, in flight, or waiting for a retry.
+    pub backlog: u64,
+    /// Time since the due time of the oldest of them.
+    pub oldest_overdue_ms: Option<u64>,
+    /// Elements that are not due yet, also those beyond the end of the forecast.
+    pub scheduled: u64,
+    /// Elements that fall due until then.
+    pub due: u64,
+    /// Due time of the last element of all, to a second or a thousandth of the time until then.
+    pub last_due_ms: Option<i64>,
+    /// Elements with due times that are hardly meant: before 2001, or more than a year ahead.
+    pub absurd_due: u64,
+    /// Time at which everything that falls due until then is delivered; none where the rate is not known, and where nothing is due.
+    pub through_ms: Option<i64>,
+    /// Greatest lateness of what falls due until then; none where the rate is not known.
+    pub lateness_ms: Option<u64>,
+    /// Error that a lateness may have, because not everything was counted by the second.
+    pub exact_to_ms: Option<u64>,
+    /// The time without a pause that has the greatest lateness; none where nothing has to wait.
+    pub worst: Option<ForecastWave>,
+    /// The steps, the next first.
+    pub steps: Vec<ForecastStep>,
+}
+
+/// A time in which elements have to wait for those before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ForecastWave {
+    /// Its begin.
+    pub from_ms: i64,
+    /// Due time of the latest element.
+    pub latest_ms: i64,
+    /// Elements that fall due in it.
+    pub due: u64,
+    /// Elements that were due when it began.
+    pub backlog: u64,
+    /// Time at which all of them are delivered.
+    pub through_ms: i64,
+    /// Lateness of the latest.
+    pub lateness_ms: u64,
+}
+
+/// A step of a forecast.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ForecastStep {
+    /// The time before it.
+    pub from_ms: i64,
+    /// Its end.
+    pub until_ms: i64,
+    /// Elements that fall due in it.
+    pub due: u64,
+    /// Elements that are due and not delivered at its end.
+    pub waiting: Option<u64>,
+    /// Lateness of the latest element that falls due in it.
+    pub lateness_ms: Option<u64>,
+}
+
+/// Forecasts of several queues.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Forecasts {
+    /// Queues that hold anything.
+    pub queues: Vec<Forecast>,
+    /// Queues that could not be read.
+    pub errors: Vec<QueueError>,
+}
+
+/// The rate of a queue, and its origin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    per_second: Option<f64>,
+    from: RateFrom,
+    /// Whether a daemon answers, that could have measured it.
+    by_daemon: bool,
+}
+
+impl Rate {
+    /// The rate where only Redis is asked.
+    pub fn unknown() -> Rate {
+        Rate { per_second: None, from: RateFrom::None, by_daemon: false }
+    }
+
+    /// The rate that a daemon has measured, if it has; `max_rate` of the queue and of its sinks is its bound.
+    pub fn measured(config: &Config, spec: &QueueSpec, measured: Option<f64>) -> Rate {
+        let of_sink = |to: &delaybridge_model::RouteSpec| {
+            config.sinks.iter().find(|sink| sink.name == to.sink).and_then(|sink| sink.max_rate)
+        };
+        let bound = spec.to.iter().filter_map(of_sink).chain(spec.max_rate).reduce(f64::min);
+        let (per_second, from) = match (measured, bound) {
+            (None, _) => (None, RateFrom::None),
+            (Some(rate), Some(bound)) if bound < rate => (Some(bound), RateFrom::MaxRate),
+            (Some(rate), _) => (Some(rate), RateFrom::Measured),
+        };
+        Rate { per_second, from, by_daemon: true }
+    }
+
+    fn or_given(self, given: Option<f64>) -> Rate {
+        match given {
+            Some(rate) => Rate { per_second: Some(rate), from: RateFrom::Given, ..self },
+            None => self,
+        }
+    }
+}
+
+/// Makes a forecast: one count for each step, and where the rate is known more until it is exact to a second, as far as their
+/// number is bounded.
+///
+/// # Errors
+///
+/// When Redis cannot be asked.
+pub async fn forecast(queue: &Queue, ask: &ForecastAsk, rate: Rate) -> Result<Forecast, Error> {
+    let what = format!("make a forecast of `{}`", queue.id());
+    let rate = rate.or_given(ask.rate);
+    let stats = queue.ledger.stats(&queue.conn).await.attempt(&what)?;
+    let backlog = backlog(&queue.spec, &stats);
+    let steps = counted(queue, stats.now_ms, ask.until, ask.step).await.attempt(&what)?;
+    let mut found = Forecast {
+        queue: queue.id().to_owned(),
+        now_ms: stats.now_ms,
+        until_ms: stats.now_ms.saturating_add(millis(ask.until)),
+        summary: String::new(),
+        rate: rate.per_second.map(|rate| (rate * 100.0).round() / 100.0),
+        rate_from: rate.from,
+        backlog,
+        oldest_overdue_ms: stats.oldest_overdue_ms(),
+        scheduled: count(stats.source.scheduled - stats.source.due),
+        due: steps.iter().map(|step| step.count).sum(),
+        last_due_ms: stats.source.ahead.last_ms,
+        absurd_due: count(stats.source.ahead.absurd),
+        through_ms: None,
+        lateness_ms: None,
+        exact_to_ms: None,
+        worst: None,
+        steps: steps.iter().map(ForecastStep::of).collect(),
+    };
+    if let Some(per_second) = rate.per_second {
+        let mut schedule = Schedule::new(backlog, steps, per_second, COUNTS);
+        loop {
+            let unknown = schedule.unknown();
+            if unknown.is_empty() {
+                break;
+            }
+            schedule.learn(&queue.ledger.due_between(&queue.conn, &unknown).await.attempt(&what)?);
+        }
+        found.learn(schedule.spans(), &schedule.outcome());
+        found.exact_to_ms = Some(schedule.exact_to_ms());
+    }
+    let pauses = paused_of(queue, &what).await?;
+    found.summary = summary::summary(&found, rate.by_daemon, queue.spec.mode == Mode::Deliver);
+    for pause in pauses {
+        found.summary.push_str(&format!(" It is {}.", pause.line(stats.now_ms)));
+    }
+    Ok(found)
+}
+
+/// Makes a forecast of every queue that holds anything, each as one step.
+///
+/// # Errors
+///
+/// When Redis, or the daemon, cannot be asked.
+pub async fn forecasts(operator: &dyn Operator, ask: &ForecastAsk) -> Result<Forecasts, Error> {
+    let queues = operator.queues().await?;
+    let ask = ask.whole();
+    let mut all = Forecasts { queues: Vec::new(), errors: queues.errors };
+    let holds = |row: &&QueueRow| {
+        let s = &row.state;
+        [s.scheduled, s.due, s.in_flight, s.retry, s.ready].iter().any(|n| *n > 0)
+    };
+    let some: Vec<&str> = queues.queues.iter().filter(holds).map(|row| &row.state.queue[..]).collect();
+    for some in some.chunks(SIDE_BY_SIDE) {
+        for (queue, found) in some.iter().zip(join_all(some.iter().map(|queue| operator.forecast(queue, &ask))).await) {
+            match found {
+                Ok(found) => all.queues.push(found),
+                Err(error) => all.errors.push(QueueError { queue: (*queue).to_owned(), message: error.message }),
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Elements that are due already, wherever they are.
+fn backlog(spec: &QueueSpec, stats: &Stats) -> u64 {
+    let ready = if spec.source.consumes_ready() { stats.source.ready } else { 0 };
+    [stats.source.due, ready, stats.in_flight, stats.retry].map(count).iter().sum()
+}
+
+fn count(n: i64) -> u64 {
+    u64::try_from(n).unwrap_or(0)
+}
+
+/// The counts of the steps until then.
+async fn counted(queue: &Queue, now_ms: i64, until: Duration, step: Duration) -> Result<Vec<Span>, StoreError> {
+    let (end, step) = (millis(until), millis(step).max(1));
+    let times = (0..end).step_by(usize::try_from(step).unwrap_or(usize::MAX));
+    let bounds: Vec<_> = times.map(|from| (now_ms + from, now_ms + end.min(from.saturating_add(step)))).collect();
+    let counts = queue.ledger.due_between(&queue.conn, &bounds).await?;
+    let span = |((from_ms, until_ms), count)| Span { from_ms, until_ms, count };
+    Ok(bounds.into_iter().zip(counts).map(span).collect())
+}
+
+/// What falls due within the next hour, day and week, by minutes, half hours and quarters of a day.
+///
+/// # Errors
+///
+/// When Redis cannot be asked.
+pub async fn charts(queue: &Queue, now_ms: i64) -> Result<[Vec<ForecastStep>; 3], Error> {
+    let what = format!("count what falls due in `{}`", queue.id());
+    let mut charts = [const { Vec::new() }; 3];
+    for (chart, (until, step)) in charts.iter_mut().zip([(60, 1), (1_440, 30), (10_080, 360)]) {
+        let [until, step] = [until, step].map(|minutes| Duration::from_secs(60 * minutes));
+        *chart = counted(queue, now_ms, until, step).await.attempt(&what)?.iter().map(ForecastStep::of).collect();
+    }
+    Ok(charts)
+}
+
+impl Forecast {
+    /// Adds what the simulation of these spans found; each span is in one step.
+    fn learn(&mut self, spans: &[Span], outcome: &Outcome) {
+        let mut rest = spans.iter().zip(&outcome.ends).peekable();
+        for step in &mut self.steps {
+            let (mut waiting, mut late_ms) = (0, 0);
+            while let Some((_, end)) = rest.next_if(|(span, _)| span.until_ms <= step.until_ms) {
+                (waiting, late_ms) = (end.waiting, late_ms.max(end.late_ms));
+            }
+            (step.waiting, step.lateness_ms) = (Some(waiting), Some(late_ms));
+        }
+        self.through_ms = outcome.through_ms.map(|through| match self.last_due_ms {
+            // Nothing waits after the last span: what is in it need not be due at its end.
+            Some(last) if outcome.ends.last().is_none_or(|end| end.waiting == 0) => through.min(last.max(self.now_ms)),
+            _ => through,
+        });
+        if let Some(wave) = outcome.worst {
+            self.through_ms = self.through_ms.max(Some(wave.through_ms));
+        }
+        self.lateness_ms = Some(outcome.worst.map_or(0, |wave| wave.late_ms));
+        self.worst = outcome.worst.map(ForecastWave::of);
+    }
+}
+
+impl ForecastStep {
+    fn of(span: &Span) -> ForecastStep {
+        ForecastStep { from_ms: span.from_ms, until_ms: span.until_ms, due: span.count, ..ForecastStep::default() }
+    }
+}
+
+impl ForecastWave {
+    fn of(wave: Wave) -> ForecastWave {
+        let Wave { from_ms, latest_ms, count, backlog, through_ms, late_ms } = wave;
+        ForecastWave { from_ms, latest_ms, due: count, backlog, through_ms, lateness_ms: late_ms }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_forecast_is_bounded() {
+    let check = |until, step, rate, fits: bool| {
+        let asked = ForecastAsk::new(until, step, rate);
+        assert_eq!(asked.is_ok(), fits, "{asked:?}");
+    };
+    let day = MINUTE * 1_440;
+    check(day, 15 * MINUTE, None, true);
+    check(1_000 * MINUTE, MINUTE, Some(55.5), true);
+    check(1_001 * MINUTE, MINUTE, None, false);
+    check(1_000 * MINUTE + Duration::from_millis(1), MINUTE, None, false);
+    check(MINUTE, MINUTE * 2, None, true);
+    check(MINUTE, Duration::from_millis(999), None, false);
+    check(367 * day, day, None, false);
+    check(Duration::ZERO, Duration::ZERO, None, false);
+    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        check(day, day, Some(rate), false);
+    }
+    let ask = ForecastAsk::new(day, 90 * MINUTE, Some(0.5)).unwrap();
+    assert_eq!(ask.query(), "until=1day&step=1h30m&rate=0.5");
+    assert_eq!(ask.whole().query(), "until=1day&step=1day&rate=0.5");
+}
+
+#[test]
+fn a_step_has_the_worst_of_its_spans_and_what_waits_at_its_end() {
+    let span = |from_ms, until_ms, count| Span { from_ms, until_ms, count };
+    let spans = [span(0, 500, 40), span(500, 1_000, 0), span(1_000, 2_000, 0), span(2_000, 60_000, 7)];
+    let steps = [span(0, 2_000, 40), span(2_000, 60_000, 7)];
+    let mut schedule = Schedule::new(0, spans.to_vec(), 10.0, 0);
+    assert!(schedule.unknown().is_empty());
+    let mut found = Forecast {
+        queue: "q".to_owned(),
+        now_ms: 0,
+        until_ms: 60_000,
+        summary: String::new(),
+        rate: Some(10.0),
+        rate_from: RateFrom::Given,
+        backlog: 0,
+        oldest_overdue_ms: None,
+        scheduled: 47,
+        due: 47,
+        last_due_ms: Some(31_000),
+        absurd_due: 0,
+        through_ms: None,
+        lateness_ms: None,
+        exact_to_ms: None,
+        worst: None,
+        steps: steps.iter().map(ForecastStep::of).collect(),
+    };
+    found.learn(&spans, &schedule.outcome());
+    let of = |step: &ForecastStep| (step.due, step.waiting, step.lateness_ms);
+    assert_eq!(
+        found.steps.iter().map(of).collect::<Vec<_>>(),
+        [(40, Some(20), Some(3_500)), (7, Some(0), Some(2_000))]
+    );
+    assert_eq!((found.through_ms, found.lateness_ms), (Some(31_000), Some(3_500)));
+}
+
+#[test]
+fn an_answer_is_read_as_it_was() {
+    let answer = r#"{"queue":"q","now_ms":1,"until_ms":2,"summary":"","rate":null,"rate_from":"none","backlog":0,
+        "oldest_overdue_ms":null,"scheduled":1,"due":1,"last_due_ms":2,"absurd_due":0,"through_ms":null,"lateness_ms":null,
+        "exact_to_ms":null,"worst":null,"steps":[{"from_ms":1,"until_ms":2,"due":1,"waiting":null,"lateness_ms":null}],"new":1}"#;
+    let found: Forecast = serde_json::from_str(answer).unwrap();
+    assert_eq!((found.rate_from, found.steps[0].due), (RateFrom::None, 1));
+}
