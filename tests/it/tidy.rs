@@ -197,7 +197,7 @@ const LAYERS: &[&[&str]] = &[
     &["telemetry"],
     &["spans"],
     &["ledger", "jobs", "sink", "http-client"],
-    &["source", "sink-kafka", "sink-amqp", "sink-http", "sink-redis", "sink-stdout"],
+    &["source", "sink-kafka", "sink-amqp", "sink-http", "sink-nats", "sink-redis", "sink-stdout"],
     &["model"],
     &["pipeline", "jobs-http"],
     &["config", "ops"],

@@ -11,6 +11,8 @@ use delaybridge_sink_amqp as amqp;
 use delaybridge_sink_http as http;
 #[cfg(feature = "kafka")]
 use delaybridge_sink_kafka as kafka;
+#[cfg(feature = "nats")]
+use delaybridge_sink_nats as nats;
 use delaybridge_sink_redis as redis;
 use delaybridge_sink_stdout as stdout;
 
@@ -34,8 +36,15 @@ mod kafka {
     pub(super) static KIND: SinkKind = absent("kafka", "Kafka", &[text("topic"), text("key")]);
 }
 
+#[cfg(not(feature = "nats"))]
+mod nats {
+    use super::absent::*;
+
+    pub(super) static KIND: SinkKind = absent("nats", "NATS", &[text("subject")]);
+}
+
 /// Entries for kinds that are not in this binary.
-#[cfg(not(all(feature = "amqp", feature = "http", feature = "kafka")))]
+#[cfg(not(all(feature = "amqp", feature = "http", feature = "kafka", feature = "nats")))]
 mod absent {
     use delaybridge_core::codes::Codes;
     use delaybridge_settings::keys::{Key, Kind, key};
@@ -71,4 +80,4 @@ macro_rules! kinds {
     };
 }
 
-kinds![redis, stdout, kafka, amqp, http];
+kinds![redis, stdout, kafka, amqp, http, nats];

@@ -78,6 +78,16 @@ fn pem(path: &Path, key: &str, section: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// Creates the settings of a handshake with these files, for clients of other servers. They are read at every connect.
+///
+/// # Errors
+///
+/// Returns which file cannot be used, and why.
+pub fn config(files: &TlsFiles) -> Result<ClientConfig, String> {
+    init();
+    client_config(&read(files)?)
+}
+
 /// Explains a failed handshake to the operator. `peer` is the other side in a sentence, `plain` the spelling of a
 /// connection without TLS.
 pub fn explain(error: &rustls::Error, peer: &str, plain: &str) -> String {

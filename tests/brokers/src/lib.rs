@@ -1,4 +1,4 @@
-//! Real Kafka and RabbitMQ servers for tests, without containers: started on free ports of 127.0.0.1, stopped on drop.
+//! Real Kafka, RabbitMQ and NATS servers for tests, without containers: started on free ports of 127.0.0.1, stopped on drop.
 //!
 //! `scripts/setup.sh test` installs the servers. A server belongs to the value that started it: when the value is
 //! dropped, or this process dies, its processes end and its data is deleted. So a server may be in a `static`.
@@ -14,6 +14,7 @@ mod error;
 mod java;
 pub mod kafka;
 mod log;
+pub mod nats;
 mod ports;
 pub mod process;
 pub mod rabbit;
@@ -26,5 +27,6 @@ mod versions;
 pub use cache::{actionlint, asynq, bullmq, helm, kubernetes, lmstfy_client, openapi, redis_server};
 pub use error::{Error, Result};
 pub use kafka::{Kafka, KafkaOptions};
+pub use nats::{Nats, NatsClient, NatsOptions};
 pub use rabbit::{Rabbit, RabbitOptions};
 pub use versions::versions;

@@ -363,7 +363,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 /// Whether the file of this key holds a password, tokens, or a private key.
 fn holds_secret(key: &Key) -> bool {
-    ["password", "token", "secret", "key_file"].iter().any(|word| key.name.contains(word))
+    ["password", "token", "secret", "key_file", "credentials"].iter().any(|word| key.name.contains(word))
 }
 
 /// Whether every user can read the file and enter the directories above it.

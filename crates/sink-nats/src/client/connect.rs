@@ -1,0 +1,236 @@
+//! Connects to one server: TCP, its description, TLS, login, and the subject that answers come to.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use rustls::pki_types::ServerName;
+use serde::Serialize;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::wire::{self, ServerOp};
+use crate::config::Address;
+use crate::login::{self, Proof};
+use crate::{NatsSpec, errors};
+use delaybridge_core::json::Json;
+use delaybridge_core::message::{Class, Failure};
+
+/// A socket, with or without TLS.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// What the server says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ServerInfo {
+    /// Largest message that it takes, with headers.
+    pub(super) max_payload: usize,
+    /// It is about to stop, and asks its clients to leave.
+    pub(super) leaving: bool,
+    nonce: Option<String>,
+    tls_required: bool,
+    tls_available: bool,
+    headers: bool,
+}
+
+impl ServerInfo {
+    /// Reads what follows `INFO`.
+    pub(super) fn read(text: Bytes) -> Option<ServerInfo> {
+        let members = errors::members(text)?;
+        let find = |name| errors::member(&members, name);
+        let flag = |name| find(name).and_then(Json::flag).unwrap_or(false);
+        let nonce = find("nonce").and_then(Json::text);
+        Some(ServerInfo {
+            max_payload: find("max_payload").and_then(Json::number).map_or(1 << 20, |bytes| bytes as usize),
+            leaving: flag("ldm"),
+            nonce: nonce.map(|nonce| String::from_utf8_lossy(&nonce).into_owned()),
+            tls_required: flag("tls_required"),
+            tls_available: flag("tls_available"),
+            headers: flag("headers"),
+        })
+    }
+}
+
+/// A connection that is logged in and listens to its own inbox.
+pub(super) struct Connection {
+    pub(super) stream: Box<dyn Stream>,
+    /// What was read and not looked at yet.
+    pub(super) input: BytesMut,
+    pub(super) info: ServerInfo,
+    /// Answers come to this subject, a dot and the number of the question.
+    pub(super) inbox: String,
+    pub(super) address: String,
+}
+
+/// The fields of `CONNECT`.
+#[derive(Serialize)]
+struct Hello {
+    verbose: bool,
+    pedantic: bool,
+    tls_required: bool,
+    name: &'static str,
+    lang: &'static str,
+    version: &'static str,
+    protocol: u8,
+    echo: bool,
+    headers: bool,
+    no_responders: bool,
+    #[serde(flatten)]
+    proof: Proof,
+}
+
+/// Connects to a server and logs in, within the sink's `connect_timeout`.
+///
+/// # Errors
+/// What failed, where, and what to do about it.
+pub(super) async fn connect(spec: &Arc<NatsSpec>, server: usize) -> Result<Connection, Failure> {
+    let Some(server) = spec.servers.get(server) else {
+        return Err(Failure::new(Class::TargetPermanent, "settings", "connect to NATS: no server is given"));
+    };
+    let address = Address(server).to_string();
+    let attempt = Attempt { spec, server, address: &address };
+    match tokio::time::timeout(spec.connect_timeout, attempt.run()).await {
+        Ok(connected) => connected,
+        Err(_) => {
+            let text =
+                format!("no login within {:?}: check host and port, and that the server is well", spec.connect_timeout);
+            Err(attempt.failed(Class::Transient, "connect_timeout", &text))
+        }
+    }
+}
+
+struct Attempt<'a> {
+    spec: &'a Arc<NatsSpec>,
+    server: &'a (String, u16),
+    address: &'a str,
+}
+
+impl Attempt<'_> {
+    fn failed(&self, class: Class, code: &'static str, text: &str) -> Failure {
+        Failure::new(class, code, format!("connect to NATS {}: {text}", self.address))
+    }
+
+    fn io(&self, error: &io::Error) -> Failure {
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match tls {
+            Some(error) => {
+                let why = delaybridge_link::tls::explain(error, "server", "no `tls`");
+                self.failed(Class::TargetPermanent, "tls", &why)
+            }
+            None => self.failed(Class::Transient, "unreachable", &error.to_string()),
+        }
+    }
+
+    fn not_nats(&self, why: &str) -> Failure {
+        let text = format!("the port does not speak NATS ({why}): check it");
+        self.failed(Class::TargetPermanent, "nats_protocol", &text)
+    }
+
+    async fn run(&self) -> Result<Connection, Failure> {
+        let (host, port) = (self.server.0.as_str(), self.server.1);
+        let stream = TcpStream::connect((host, port)).await.map_err(|error| self.io(&error))?;
+        // Publications are written whole. An error only means that the connection is gone already.
+        drop(stream.set_nodelay(true));
+        let mut stream: Box<dyn Stream> = Box::new(stream);
+        let mut input = BytesMut::new();
+        let info = match self.next(&mut stream, &mut input).await? {
+            ServerOp::Info(text) => {
+                ServerInfo::read(text).ok_or_else(|| self.not_nats("its description is no JSON"))?
+            }
+            ServerOp::Refused(words) => return Err(errors::at_connect(self.address, &words)),
+            _ => return Err(self.not_nats("it does not describe itself")),
+        };
+        if !info.headers {
+            return Err(self.failed(
+                Class::TargetPermanent,
+                "nats_too_old",
+                "the server knows no headers: it needs 2.2",
+            ));
+        }
+        if self.spec.tls.is_some() {
+            if !info.tls_required && !info.tls_available {
+                let text = "the server has no TLS: remove `tls`, or give it certificates";
+                return Err(self.failed(Class::TargetPermanent, "tls", text));
+            }
+            if !input.is_empty() {
+                return Err(self.not_nats("bytes between description and TLS"));
+            }
+            stream = self.encrypt(stream, host).await?;
+        } else if info.tls_required {
+            let text = "the server asks for TLS: write `tls: {}`";
+            return Err(self.failed(Class::TargetPermanent, "tls", text));
+        }
+        self.log_in(stream, input, info).await
+    }
+
+    async fn encrypt(&self, stream: Box<dyn Stream>, host: &str) -> Result<Box<dyn Stream>, Failure> {
+        let files = self.spec.tls.clone().unwrap_or_default();
+        let tls = |why: &str| self.failed(Class::TargetPermanent, "tls", why);
+        // Files may lie on a slow disk, and are rotated.
+        let made = tokio::task::spawn_blocking(move || delaybridge_link::tls::config(&files)).await;
+        let config = made.map_err(|_| tls("reading the files was interrupted"))?.map_err(|why| tls(&why))?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| tls("no certificate can be for this host"))?;
+        let stream =
+            TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| self.io(&error))?;
+        Ok(Box::new(stream))
+    }
+
+    async fn log_in(
+        &self,
+        mut stream: Box<dyn Stream>,
+        mut input: BytesMut,
+        mut info: ServerInfo,
+    ) -> Result<Connection, Failure> {
+        let (login, nonce) = (self.spec.login.clone(), info.nonce.clone());
+        let proof = tokio::task::spawn_blocking(move || login::prove(&login, nonce.as_deref())).await;
+        let proof = match proof {
+            Ok(Ok(proof)) => proof,
+            Ok(Err(why)) => return Err(self.failed(Class::TargetPermanent, "secret", &why)),
+            Err(_) => return Err(self.failed(Class::Transient, "unreachable", "reading the files was interrupted")),
+        };
+        let hello = Hello {
+            verbose: false,
+            pedantic: false,
+            tls_required: self.spec.tls.is_some(),
+            name: "delaybridge",
+            lang: "rust",
+            version: env!("CARGO_PKG_VERSION"),
+            protocol: 1,
+            echo: false,
+            headers: true,
+            no_responders: true,
+            proof,
+        };
+        let hello = serde_json::to_string(&hello).map_err(|error| self.io(&error.into()))?;
+        let inbox = format!("{}.{:016x}{:016x}", self.spec.inbox_prefix, fastrand::u64(..), fastrand::u64(..));
+        let lines = format!("CONNECT {hello}\r\nSUB {inbox}.* 1\r\nPING\r\n");
+        stream.write_all(lines.as_bytes()).await.map_err(|error| self.io(&error))?;
+        stream.flush().await.map_err(|error| self.io(&error))?;
+        loop {
+            match self.next(&mut stream, &mut input).await? {
+                ServerOp::Pong => break,
+                ServerOp::Refused(words) => return Err(errors::at_connect(self.address, &words)),
+                ServerOp::Info(text) => info = ServerInfo::read(text).unwrap_or(info),
+                ServerOp::Ping => stream.write_all(b"PONG\r\n").await.map_err(|error| self.io(&error))?,
+                ServerOp::Message(_) | ServerOp::Nothing => {}
+            }
+        }
+        Ok(Connection { stream, input, info, inbox, address: self.address.to_owned() })
+    }
+
+    async fn next(&self, stream: &mut Box<dyn Stream>, input: &mut BytesMut) -> Result<ServerOp, Failure> {
+        loop {
+            match wire::take(input) {
+                Ok(Some(op)) => return Ok(op),
+                Ok(None) => {}
+                Err(why) => return Err(self.not_nats(why.0)),
+            }
+            match stream.read_buf(input).await {
+                Ok(0) => return Err(self.io(&io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {}
+                Err(error) => return Err(self.io(&error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! One connection, from the login to its end: publishes elements, and gives each the answer of its stream.
+//!
+//! One task reads and writes, so nothing is locked. What is written is bounded: elements are taken only while the last bytes
+//! of those before have left, and the lease of each is asked for right before. Where bytes stay here for longer than a
+//! delivery may take, or the server is silent, the connection is ended, so that nothing leaves after its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::connect::{Connection, ServerInfo, Stream};
+use super::streams;
+use super::waiting::{Ask, Questions, Waiting};
+use super::wire::{self, Inbound, ServerOp, Unfit};
+use crate::errors::{self, PubAck};
+use crate::{NAME, NatsDestination, NatsSpec};
+use delaybridge_sink::worker_queue::WorkItem;
+
+/// Elements taken from the queue at once.
+const MANY: usize = 256;
+/// Bytes that wait to be written, beyond which no more elements are taken.
+const FULL: usize = 256 * 1024;
+/// Time for the answer about a stream.
+const LOOK_UP: Duration = Duration::from_secs(1);
+/// Time for what is under way when the server asks its clients to leave.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// What the session takes from.
+pub(super) struct Intake {
+    pub(super) items: mpsc::Receiver<WorkItem>,
+    pub(super) asks: mpsc::Receiver<Ask>,
+    /// No more elements come.
+    pub(super) closed: bool,
+}
+
+/// Why a session ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SessionEnd {
+    /// The sink is closed, and everything has its answer.
+    Closed,
+    /// The connection broke, or was given up.
+    Lost(String),
+}
+
+/// The state of a connection.
+pub(super) struct Session<'a> {
+    spec: &'a NatsSpec,
+    timeout: Duration,
+    inbox: String,
+    info: ServerInfo,
+    input: BytesMut,
+    output: BytesMut,
+    /// Whether bytes may be left in the TLS session.
+    unflushed: bool,
+    questions: Questions,
+    /// The first question that may not have left completely; the next number if all have.
+    first_unsent: u64,
+    /// When the server was heard last, and asked last.
+    heard: Instant,
+    asked: Instant,
+    /// The server asked its clients to leave.
+    leaving: Option<Instant>,
+}
+
+/// Runs until the connection or the sink ends. Everything that was sent has its answer then.
+pub(super) async fn run(
+    spec: &Arc<NatsSpec>,
+    timeout: Duration,
+    connection: Connection,
+    intake: &mut Intake,
+    stop: &CancellationToken,
+) -> SessionEnd {
+    let Connection { stream, input, info, inbox, .. } = connection;
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let now = Instant::now();
+    let mut session = Session {
+        spec,
+        timeout,
+        inbox,
+        info,
+        input,
+        output: BytesMut::new(),
+        unflushed: false,
+        questions: Questions::default(),
+        first_unsent: 1,
+        heard: now,
+        asked: now,
+        leaving: None,
+    };
+    let end = session.serve(&mut reader, &mut writer, intake, stop).await;
+    session.give_up(match &end {
+        SessionEnd::Closed => "the sink was closed",
+        SessionEnd::Lost(why) => why,
+    });
+    end
+}
+
+impl Session<'_> {
+    async fn serve(
+        &mut self,
+        reader: &mut ReadHalf<Box<dyn Stream>>,
+        writer: &mut WriteHalf<Box<dyn Stream>>,
+        intake: &mut Intake,
+        stop: &CancellationToken,
+    ) -> SessionEnd {
+        let mut received = Vec::new();
+        // An element that gets no answer is told so before its caller gives up.
+        let mut look = interval((self.timeout / 40).clamp(Duration::from_millis(10), Duration::from_millis(250)));
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if let Err(why) = self.read_all() {
+                return SessionEnd::Lost(why);
+            }
+            let idle = self.questions.len() == 0 && self.output.is_empty() && !self.unflushed;
+            if intake.closed && idle {
+                return SessionEnd::Closed;
+            }
+            if self.leaving.is_some_and(|until| idle || Instant::now() >= until) {
+                return SessionEnd::Lost("the server is about to stop".to_owned());
+            }
+            let room = (self.spec.max_unconfirmed as usize).saturating_sub(self.questions.len()).min(MANY);
+            let takes = room > 0 && self.output.len() < FULL && self.leaving.is_none();
+            // Answers first: they make room. All branches are cancel safe.
+            tokio::select! {
+                biased;
+                read = reader.read_buf(&mut self.input) => match read {
+                    Ok(0) => return SessionEnd::Lost("the server closed the connection".to_owned()),
+                    Ok(_) => self.heard = Instant::now(),
+                    Err(error) => return SessionEnd::Lost(error.to_string()),
+                },
+                left = write(writer, &mut self.output), if self.unflushed || self.output.has_remaining() => match left {
+                    Ok(Left::Some) => self.unflushed = true,
+                    Ok(Left::All) => {
+                        self.unflushed = false;
+                        self.first_unsent = self.questions.next();
+                    }
+                    Err(error) => return SessionEnd::Lost(error.to_string()),
+                },
+                Some(ask) = intake.asks.recv(), if takes => self.ask(ask),
+                count = intake.items.recv_many(&mut received, room), if takes && !intake.closed => {
+                    intake.closed = count == 0;
+                    for item in received.drain(..) {
+                        self.publish(item);
+                    }
+                }
+                _ = look.tick() => {
+                    if let Err(why) = self.look() {
+                        return SessionEnd::Lost(why);
+                    }
+                }
+                () = stop.cancelled() => return SessionEnd::Lost("the sink was closed".to_owned()),
+            }
+        }
+    }
+
+    /// Answers everything that is under way.
+    fn give_up(&mut self, why: &str) {
+        for waiting in self.questions.drain() {
+            match waiting {
+                Waiting::Element(item) => {
+                    let failure = errors::lost(&attempt(&item), why);
+                    item.finish(Err(failure));
+                }
+                Waiting::Question(reply) => drop(reply.send(Err(errors::lost("ask NATS", why)))),
+                // Nobody has answered for them: they are in no stream.
+                Waiting::WhichStream { items, .. } => finish(items, errors::no_answer_about),
+            }
+        }
+    }
+
+    /// Puts an element under way, if it may be sent.
+    fn publish(&mut self, item: WorkItem) {
+        let subject = match item.message().destination.of_kind(NAME) {
+            Ok(NatsDestination { subject }) => subject.clone(),
+            Err(failure) => return item.finish(Err(failure)),
+        };
+        let before = self.output.len();
+        let address = (self.inbox.as_str(), self.questions.next());
+        let max = self.info.max_payload;
+        if let Err(unfit) = wire::publish(&mut self.output, item.message(), &subject, address, max) {
+            let attempt = attempt(&item);
+            return item.finish(Err(match unfit {
+                Unfit::Header => errors::bad_header(&attempt),
+                Unfit::Size(bytes) => errors::too_large(&attempt, bytes, max),
+            }));
+        }
+        if item.may_send() {
+            self.questions.put(Instant::now() + self.timeout * 19 / 20, Waiting::Element(item));
+        } else {
+            self.output.truncate(before);
+        }
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        wire::ask(&mut self.output, &ask.subject, &self.inbox, self.questions.next(), &ask.body);
+        self.questions.put(Instant::now() + self.timeout * 19 / 20, Waiting::Question(ask.reply));
+    }
+
+    /// Looks at all that was read.
+    fn read_all(&mut self) -> Result<(), String> {
+        loop {
+            match wire::take(&mut self.input) {
+                Ok(None) => return Ok(()),
+                Ok(Some(ServerOp::Message(message))) => self.answered(message),
+                Ok(Some(ServerOp::Ping)) => self.output.extend_from_slice(b"PONG\r\n"),
+                Ok(Some(ServerOp::Info(text))) => {
+                    if let Some(info) = ServerInfo::read(text) {
+                        if info.leaving && self.leaving.is_none() {
+                            self.leaving = Some(Instant::now() + LEAVE.min(self.timeout));
+                        }
+                        self.info = info;
+                    }
+                }
+                Ok(Some(ServerOp::Refused(words))) => self.refused(&words)?,
+                Ok(Some(ServerOp::Pong | ServerOp::Nothing)) => {}
+                Err(why) => return Err(format!("the server sent {}", why.0)),
+            }
+        }
+    }
+
+    /// An answer. One that comes too late has no question any more.
+    fn answered(&mut self, message: Inbound) {
+        let Some(waiting) = message.number.and_then(|number| self.questions.take(number)) else { return };
+        let nobody = message.status == Some(503);
+        match waiting {
+            Waiting::Question(reply) => drop(reply.send(Ok((!nobody).then_some(message.body)))),
+            Waiting::WhichStream { items, .. } => {
+                let body = (!nobody).then_some(message.body);
+                match streams::names(body) {
+                    Ok(names) => match names.first() {
+                        Some(name) => finish(items, |attempt| errors::no_leader(attempt, name)),
+                        None => finish(items, errors::no_stream),
+                    },
+                    Err(Some((number, text))) => finish(items, |attempt| errors::refused(attempt, number, &text)),
+                    Err(None) => finish(items, errors::no_answer_about),
+                }
+            }
+            Waiting::Element(item) if nobody => self.which_stream(item),
+            Waiting::Element(item) => {
+                let outcome = confirmed(&item, message);
+                item.finish(outcome);
+            }
+        }
+    }
+
+    /// Nobody has answered for the subject: asks whether a stream takes it, which decides whether a person is needed.
+    fn which_stream(&mut self, item: WorkItem) {
+        let Ok(NatsDestination { subject }) = item.message().destination.of_kind(NAME) else { return };
+        let subject = subject.clone();
+        if let Some(items) = self.questions.about_stream(&subject) {
+            return items.push(item);
+        }
+        let body = streams::of_subject(&subject);
+        wire::ask(&mut self.output, streams::NAMES, &self.inbox, self.questions.next(), &body);
+        let late_at = Instant::now() + LOOK_UP.min(self.timeout / 4);
+        self.questions.put(late_at, Waiting::WhichStream { subject, items: vec![item] });
+    }
+
+    /// The server refuses something: a right to publish concerns the messages of that subject, all else the connection.
+    fn refused(&mut self, words: &str) -> Result<(), String> {
+        let subject = words.strip_prefix("Permissions Violation for Publish to ").map(|rest| rest.trim_matches('"'));
+        let Some(subject) = subject else {
+            // The connection ends where the server says so; what it refuses without ending it is no answer to an element.
+            tracing::debug!(words, "the NATS server refused something");
+            let ends = ["authentication expired", "authorization violation", "stale connection", "parser error"];
+            let lower = words.to_ascii_lowercase();
+            return match ends.iter().any(|end| lower.contains(end)) {
+                true => Err(format!("the server answered `{words}`")),
+                false => Ok(()),
+            };
+        };
+        let looked_up = subject == streams::NAMES;
+        let numbers = self.questions.numbers(|waiting| match waiting {
+            Waiting::Element(item) => subject_of(item) == Some(subject),
+            Waiting::WhichStream { .. } => looked_up,
+            Waiting::Question(_) => false,
+        });
+        for waiting in numbers.into_iter().filter_map(|number| self.questions.take(number)) {
+            match waiting {
+                Waiting::Element(item) => finish(vec![item], errors::denied),
+                // Without the right to ask, the likelier of the two.
+                Waiting::WhichStream { items, .. } => finish(items, errors::no_stream),
+                Waiting::Question(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers what is late, and asks a silent server whether it is there.
+    fn look(&mut self) -> Result<(), String> {
+        let now = Instant::now();
+        let silent = now.saturating_duration_since(self.heard);
+        while let Some((number, waiting)) = self.questions.late(now) {
+            match waiting {
+                Waiting::Element(item) => {
+                    let unsent = number >= self.first_unsent;
+                    let silent = silent >= self.timeout * 9 / 10;
+                    let mut failure = errors::late(&attempt(&item), self.timeout);
+                    if silent || unsent {
+                        // Not this stream's fault.
+                        failure.about = delaybridge_core::message::About::Sink;
+                    }
+                    item.finish(Err(failure));
+                    if silent || unsent {
+                        return Err("the server is silent".to_owned());
+                    }
+                }
+                Waiting::Question(reply) => drop(reply.send(Err(errors::silent(self.timeout)))),
+                Waiting::WhichStream { items, .. } => finish(items, errors::no_answer_about),
+            }
+        }
+        if silent >= self.spec.ping_interval * 2 && self.asked > self.heard {
+            return Err(format!("the server is silent for {silent:?}"));
+        }
+        if now.saturating_duration_since(self.heard.max(self.asked)) >= self.spec.ping_interval {
+            self.asked = now;
+            self.output.extend_from_slice(b"PING\r\n");
+        }
+        Ok(())
+    }
+}
+
+/// What has left.
+enum Left {
+    Some,
+    All,
+}
+
+/// Writes what there is, or flushes where nothing is left. Cancel safe.
+async fn write(writer: &mut WriteHalf<Box<dyn Stream>>, output: &mut BytesMut) -> std::io::Result<Left> {
+    if !output.has_remaining() {
+        return writer.flush().await.map(|()| Left::All);
+    }
+    match writer.write_buf(output).await? {
+        0 => Err(std::io::ErrorKind::WriteZero.into()),
+        _ => Ok(Left::Some),
+    }
+}
+
+/// The outcome that the answer of a stream means.
+fn confirmed(item: &WorkItem, message: Inbound) -> delaybridge_core::message::Outcome {
+    if message.status.is_some() {
+        return Err(errors::unclear(&attempt(item)));
+    }
+    match PubAck::read(message.body) {
+        PubAck::Stored { .. } => Ok(()),
+        PubAck::Refused(number, text) => Err(errors::refused(&attempt(item), number, &text)),
+        PubAck::Unclear => Err(errors::unclear(&attempt(item))),
+    }
+}
+
+fn finish(items: Vec<WorkItem>, failure: impl Fn(&str) -> delaybridge_core::message::Failure) {
+    for item in items {
+        let failure = failure(&attempt(&item));
+        item.finish(Err(failure));
+    }
+}
+
+fn subject_of(item: &WorkItem) -> Option<&str> {
+    item.message().destination.of_kind(NAME).ok().map(|NatsDestination { subject }| &**subject)
+}
+
+/// What was tried, for messages.
+fn attempt(item: &WorkItem) -> String {
+    format!("publish to {}", item.message().destination)
+}
+
+/// The body of an answer, for those that need no more of it.
+pub(super) type Body = Option<Bytes>;

@@ -1,0 +1,74 @@
+//! The sink against a real NATS server.
+
+mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brokers::NatsOptions;
+
+use self::server::Server;
+use super::NatsSink;
+use crate::NatsSpec;
+use delaybridge_sink::{Destination, Sink};
+use delaybridge_testing::sink::Rig;
+use delaybridge_testing::sink_contract_tests;
+
+/// A sink for tests that wait for its time-out.
+fn impatient_sink(spec: NatsSpec) -> Arc<NatsSink> {
+    Arc::new(NatsSink::new(Arc::new(spec), Duration::from_secs(2)))
+}
+
+/// A stream on a server of its own.
+struct NatsRig {
+    server: Server,
+    sink: Arc<NatsSink>,
+}
+
+impl NatsRig {
+    async fn new() -> NatsRig {
+        // The contract has bodies of a megabyte, and there are headers.
+        let options = NatsOptions { config: "max_payload: 4MB\n".to_owned(), ..NatsOptions::default() };
+        let server = Server::start_with(options).await;
+        // A second copy shows, unless it comes at once.
+        server.stream("S", "orders.>", "\"duplicate_window\": 100000000").await;
+        let sink = impatient_sink(server.spec());
+        NatsRig { server, sink }
+    }
+}
+
+impl Rig for NatsRig {
+    fn sink(&self) -> Arc<dyn Sink> {
+        self.sink.clone()
+    }
+
+    fn destination(&self) -> Destination {
+        server::subject("orders.eu")
+    }
+
+    fn refusing(&self) -> Destination {
+        server::subject("nobody.eu")
+    }
+
+    async fn received(&mut self) -> Vec<Vec<u8>> {
+        self.server.bodies("S").await
+    }
+
+    async fn outage(&mut self) {
+        self.server.does(brokers::Nats::kill).await;
+    }
+
+    async fn recover(&mut self) {
+        self.server.does(|nats| nats.restart().unwrap()).await;
+    }
+
+    async fn stall(&mut self) {
+        self.server.does(brokers::Nats::freeze).await;
+    }
+
+    async fn resume(&mut self) {
+        self.server.does(brokers::Nats::thaw).await;
+    }
+}
+
+sink_contract_tests!(NatsRig::new().await);

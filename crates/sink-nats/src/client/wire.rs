@@ -1,0 +1,259 @@
+//! The protocol of NATS: what the server sends, taken out of a buffer; what we send, put at the end of one. Pure.
+//!
+//! Nothing that the server sends is believed to be small: a line and a message have a limit each.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use delaybridge_sink::Outbound;
+use delaybridge_sink::headers::{IdText, Standard};
+
+/// Longest line. The first one lists the servers of a cluster.
+const MAX_LINE: usize = 1 << 20;
+/// Largest message: they are answers to questions of ours.
+const MAX_MESSAGE: usize = 8 << 20;
+
+/// A line of the server, with the message behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ServerOp {
+    /// The server describes itself, in JSON.
+    Info(Bytes),
+    /// A message to a subject that we listen to.
+    Message(Inbound),
+    /// The server asks whether we are there.
+    Ping,
+    /// The answer to our own `PING`.
+    Pong,
+    /// Refusal, without what it refuses.
+    Refused(String),
+    /// Anything else that needs no answer.
+    Nothing,
+}
+
+/// A message of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Inbound {
+    /// The last word of its subject, if that is a number of ours.
+    pub(super) number: Option<u64>,
+    /// The status in its header.
+    pub(super) status: Option<u16>,
+    /// The body.
+    pub(super) body: Bytes,
+}
+
+/// The server does not speak the protocol; the text says where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NotNats(pub(super) &'static str);
+
+/// Takes the first line, and its message, out of the buffer; `None` if it is not complete.
+pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<ServerOp>, NotNats> {
+    let Some(end) = buffer.iter().take(MAX_LINE).position(|byte| *byte == b'\n') else {
+        return if buffer.len() >= MAX_LINE { Err(NotNats("a line without end")) } else { Ok(None) };
+    };
+    let line = buffer[..end].trim_ascii_end();
+    let word_end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
+    let (word, rest) = line.split_at(word_end);
+    let op = match word.to_ascii_uppercase().as_slice() {
+        b"MSG" => return message(buffer, end, false),
+        b"HMSG" => return message(buffer, end, true),
+        b"INFO" => ServerOp::Info(Bytes::copy_from_slice(rest.trim_ascii())),
+        b"PING" => ServerOp::Ping,
+        b"PONG" => ServerOp::Pong,
+        b"+OK" => ServerOp::Nothing,
+        b"-ERR" => {
+            let text = String::from_utf8_lossy(rest.trim_ascii());
+            ServerOp::Refused(text.trim_matches('\'').to_owned())
+        }
+        _ => return Err(NotNats("a line that is none of the protocol")),
+    };
+    buffer.advance(end + 1);
+    Ok(Some(op))
+}
+
+/// `[H]MSG subject sid [reply] [header bytes] bytes`, then so many bytes and a line's end.
+fn message(buffer: &mut BytesMut, end: usize, with_header: bool) -> Result<Option<ServerOp>, NotNats> {
+    const BAD: NotNats = NotNats("a message without its length");
+    let line = std::str::from_utf8(&buffer[..end]).map_err(|_| BAD)?;
+    let mut words = line.split_ascii_whitespace();
+    let count = words.clone().count() - usize::from(with_header);
+    let subject = words.nth(1).filter(|_| matches!(count, 4 | 5)).ok_or(BAD)?;
+    let number = subject.rsplit('.').next().and_then(|word| u64::from_str_radix(word, 16).ok());
+    let mut from_end = words.rev();
+    let mut length = || from_end.next().and_then(|word| word.parse::<usize>().ok()).ok_or(BAD);
+    let total = length()?;
+    let header = if with_header { length()? } else { 0 };
+    if total > MAX_MESSAGE {
+        return Err(NotNats("a message that is larger than any answer"));
+    }
+    if header > total {
+        return Err(BAD);
+    }
+    if buffer.len() < end + 1 + total + 2 {
+        return Ok(None);
+    }
+    buffer.advance(end + 1);
+    let mut message = buffer.split_to(total).freeze();
+    buffer.advance(2);
+    let status = status(&message.split_to(header));
+    Ok(Some(ServerOp::Message(Inbound { number, status, body: message })))
+}
+
+/// The status in the first line of a header, `NATS/1.0 503`.
+fn status(header: &[u8]) -> Option<u16> {
+    let line = header.split(|byte| *byte == b'\r').next()?;
+    let rest = std::str::from_utf8(line).ok()?.strip_prefix("NATS/1.0")?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The reason why a message cannot be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// A header's value has a line break.
+    Header,
+    /// Headers and body together are so large, which is more than the server takes.
+    Size(usize),
+}
+
+/// Puts the publication of an element at the end of the buffer. The answer comes to `inbox`, a dot and the number.
+pub(super) fn publish(
+    out: &mut BytesMut,
+    message: &Outbound,
+    subject: &str,
+    (inbox, number): (&str, u64),
+    max_payload: usize,
+) -> Result<(), Unfit> {
+    if message.headers.iter().any(|(_, value)| value.contains(['\r', '\n'])) {
+        return Err(Unfit::Header);
+    }
+    let mut header = VERSION.len() + 2;
+    each_header(message, |name, value| header += name.len() + value.len() + 4);
+    let total = header + message.body.len();
+    if total > max_payload {
+        return Err(Unfit::Size(total));
+    }
+    out.reserve(subject.len() + inbox.len() + 64 + total);
+    out.extend_from_slice(format!("HPUB {subject} {inbox}.{number:x} {header} {total}\r\n").as_bytes());
+    out.extend_from_slice(VERSION);
+    each_header(message, |name, value| {
+        for part in [name, ": ", value, "\r\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+    });
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&message.body);
+    out.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// The headers of an element: the id by which a stream knows repeats, the standard ones, the user's.
+fn each_header(message: &Outbound, mut take: impl FnMut(&str, &str)) {
+    take("Nats-Msg-Id", IdText::of(&message.id).as_str());
+    for (name, value) in Standard::of(message).iter() {
+        take(name, value);
+    }
+    for (name, value) in &message.headers {
+        take(name, value);
+    }
+}
+
+const VERSION: &[u8] = b"NATS/1.0\r\n";
+
+/// Puts a question at the end of the buffer; the answer comes to `inbox`, a dot and the number.
+pub(super) fn ask(out: &mut BytesMut, subject: &str, inbox: &str, number: u64, body: &[u8]) {
+    out.put_slice(format!("PUB {subject} {inbox}.{number:x} {}\r\n", body.len()).as_bytes());
+    out.put_slice(body);
+    out.put_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use delaybridge_testing::sink::{anywhere, outbound};
+
+    fn all(bytes: &[u8]) -> Result<Vec<ServerOp>, NotNats> {
+        let mut buffer = BytesMut::from(bytes);
+        let mut ops = Vec::new();
+        while let Some(op) = take(&mut buffer)? {
+            ops.push(op);
+        }
+        Ok(ops)
+    }
+
+    fn inbound(number: Option<u64>, status: Option<u16>, body: &'static str) -> ServerOp {
+        ServerOp::Message(Inbound { number, status, body: body.into() })
+    }
+
+    #[test]
+    fn what_the_server_sends_is_read() {
+        let text = b"INFO {\"a\":1} \r\n+OK\r\nPING\r\npong\r\n-ERR 'Authorization Violation'\r\nMSG i.1f 1 5\r\nhello\r\n\
+                     HMSG i.2 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\nHMSG i.x 1 r.e 12 14\r\nNATS/1.0\r\n\r\n{}\r\nMSG i.3 1 0\r\n\r\n";
+        let expected = [
+            ServerOp::Info("{\"a\":1}".into()),
+            ServerOp::Nothing,
+            ServerOp::Ping,
+            ServerOp::Pong,
+            ServerOp::Refused("Authorization Violation".to_owned()),
+            inbound(Some(0x1f), None, "hello"),
+            inbound(Some(2), Some(503), ""),
+            inbound(None, None, "{}"),
+            inbound(Some(3), None, ""),
+        ];
+        assert_eq!(all(text).unwrap(), expected);
+        // However it is cut.
+        for cut in 0..text.len() {
+            let mut buffer = BytesMut::new();
+            let mut ops = Vec::new();
+            for part in [&text[..cut], &text[cut..]] {
+                buffer.extend_from_slice(part);
+                while let Some(op) = take(&mut buffer).unwrap() {
+                    ops.push(op);
+                }
+            }
+            assert_eq!(ops, expected, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_nats_ends_the_connection() {
+        for text in [&b"HTTP/1.1 400 Bad Request\r\n"[..], b"\r\n", b"MSG a\r\n", b"MSG a 1 x\r\n", b"HMSG a 1 3\r\n"] {
+            assert!(all(text).is_err(), "{text:?}");
+        }
+        for text in [&b"HMSG a 1 9 3\r\n"[..], b"MSG a 1 99999999999\r\n", b"MSG a 1 -1\r\n", b"MSG \xff 1 1\r\nx\r\n"]
+        {
+            assert!(all(text).is_err(), "{text:?}");
+        }
+        assert!(all(&vec![b'x'; MAX_LINE]).is_err());
+    }
+
+    #[test]
+    fn random_bytes_do_no_harm() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let words: [&[u8]; 10] =
+            [b"MSG ", b"HMSG ", b"a.1 ", b"1 ", b"12 ", b"\r\n", b"INFO {", b"NATS/1.0 503", b"-ERR '", b"\xff\n"];
+        for _ in 0..20_000 {
+            let mut buffer = BytesMut::new();
+            for _ in 0..random.usize(1..12) {
+                buffer.extend_from_slice(words[random.usize(..words.len())]);
+            }
+            while let Ok(Some(_)) = take(&mut buffer) {}
+        }
+    }
+
+    #[test]
+    fn a_publication_has_its_id_and_headers() {
+        let mut message = outbound(0xab, anywhere(), "body");
+        message.headers = vec![("tenant".into(), "t 1".to_owned())];
+        let mut out = BytesMut::new();
+        publish(&mut out, &message, "orders.eu", ("_INBOX.x", 31), 1000).unwrap();
+        let header = "NATS/1.0\r\nNats-Msg-Id: 00000000000000ab\r\ndelaybridge-id: 00000000000000ab\r\ndelaybridge-queue: q\r\n\
+                      delaybridge-due-ms: 1000\r\ndelaybridge-attempt: 1\r\ntenant: t 1\r\n\r\n";
+        let (length, total) = (header.len(), header.len() + 4);
+        assert_eq!(out, format!("HPUB orders.eu _INBOX.x.1f {length} {total}\r\n{header}body\r\n"));
+        let mut none = BytesMut::new();
+        assert_eq!(publish(&mut none, &message, "s", ("i", 1), total), Ok(()));
+        assert_eq!(publish(&mut none, &message, "s", ("i", 1), total - 1), Err(Unfit::Size(total)));
+        message.headers[0].1 = "t\r\nNats-Rollup: all".to_owned();
+        none.clear();
+        assert_eq!(publish(&mut none, &message, "s", ("i", 1), 1000), Err(Unfit::Header));
+        assert!(none.is_empty());
+    }
+}

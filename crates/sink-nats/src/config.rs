@@ -1,0 +1,202 @@
+//! The keys of `sinks.NAME.nats`, and the cluster that they describe: servers, login, and how messages are published.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::NAME;
+use super::login::{self, NatsLogin};
+use super::target::{self, NatsKeys};
+use delaybridge_link::Redis;
+use delaybridge_settings::keys::{Key, Kind, Table, key};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::url::host_and_port;
+use delaybridge_settings::{Settings, TlsFiles, secrets, tls};
+use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::{Connector, Sink};
+
+/// Every table, in the order of the reference.
+pub(super) static TABLES: &[&Table] = &[&sink_nats::TABLE];
+
+/// Servers of one NATS cluster with JetStream. A message counts as delivered when a stream has confirmed it. `subject` is
+/// set here for all queues, or under `to:`, which takes precedence; a stream must take it. The body is the payload; the
+/// headers are `Nats-Msg-Id` with the id, by which a stream drops repeats within its `duplicate_window`,
+/// `delaybridge-id`, `delaybridge-queue`, `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's.
+#[derive(Debug, Clone, Settings)]
+#[settings(sink_nats, at = "sinks.NAME.nats", offered = target::ON_SINK)]
+pub struct NatsSpec {
+    /// `host:port` of servers of one cluster, tried in turn. Default port 4222.
+    #[key(Kind::Texts, required, read = servers, show = shown_servers)]
+    pub servers: Vec<(String, u16)>,
+    /// Encrypted connections. `tls: {}` verifies the servers' certificates with the system's authorities.
+    #[key(Kind::Section(&tls::TABLE))]
+    pub tls: Option<TlsFiles>,
+    /// The login.
+    #[settings(
+        keys(USERNAME, secrets::PASSWORD, secrets::PASSWORD_FILE, NKEY_FILE, CREDENTIALS_FILE),
+        read = read_login,
+        flatten
+    )]
+    pub login: NatsLogin,
+    /// First words of the subject that the server's answers come to. The login needs the right to subscribe to
+    /// everything below it.
+    #[key(Kind::Text, default = "_INBOX", read = inbox_prefix)]
+    pub inbox_prefix: String,
+    /// Timeout for TCP, TLS and login together.
+    #[key(duration(1), default = "5s")]
+    pub connect_timeout: Duration,
+    /// Interval at which the server is asked whether it is there. The sink reconnects if the server is silent for twice
+    /// this time.
+    #[key(duration(100), default = "5s")]
+    pub ping_interval: Duration,
+    /// Messages that wait for their confirmation.
+    #[key(count(1, 65_535), default = "1000")]
+    #[settings(keys(kind::TIMEOUT, kind::MAX_RATE))]
+    pub max_unconfirmed: u32,
+}
+
+const USERNAME: Key = key("username", Kind::Text, "User.");
+const NKEY_FILE: Key = key(
+    "nkey_file",
+    Kind::File,
+    "File with the seed of a user's key, `SU...`, in its first line. It is read at every connect.",
+);
+const CREDENTIALS_FILE: Key = key(
+    "credentials_file",
+    Kind::File,
+    "File with a user's JWT and the seed of its key, as `nsc` makes it (`.creds`). It is read at every connect.",
+);
+
+impl NatsSpec {
+    /// `host:port` of each server, for messages.
+    pub fn addresses(&self) -> Vec<String> {
+        self.servers.iter().map(|server| Address(server).to_string()).collect()
+    }
+}
+
+/// A server in a message.
+pub(super) struct Address<'a>(pub(super) &'a (String, u16));
+
+impl fmt::Display for Address<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, port) = self.0;
+        match host.contains(':') {
+            true => write!(f, "[{host}]:{port}"),
+            false => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// Reads the sink.
+pub(super) fn read(section: &Section<'_>) -> SinkSettings {
+    let keys = NatsKeys::read(section);
+    let spec = NatsSpec::of(section);
+    if spec.tls.is_none() && matches!(spec.login, NatsLogin::User { .. }) && section.has(&sink_nats::SERVERS) {
+        let message = "without `tls` the network sees the password";
+        section.cx.report.warning(&section.spot(&USERNAME), message, "write `tls: {}`, or use a key");
+    }
+    SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec, move |at| {
+        NatsKeys::read(at.section).target(at, &keys)
+    })
+}
+
+impl Connector for NatsSpec {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
+        Arc::new(super::NatsSink::new(Arc::new(self.clone()), timeout))
+    }
+
+    fn settings(&self) -> Map<String, Value> {
+        self.shown()
+    }
+
+    fn address(&self) -> String {
+        self.addresses().join(", ")
+    }
+}
+
+fn shown_servers(servers: &[(String, u16)]) -> Option<Value> {
+    Some(servers.iter().map(|server| Value::from(Address(server).to_string())).collect())
+}
+
+fn servers(section: &Section<'_>, key: &Key) -> Vec<(String, u16)> {
+    let mut servers = Vec::new();
+    for text in section.texts(key) {
+        for address in text.value.split(',').map(str::trim) {
+            let address = address.strip_prefix("nats://").unwrap_or(address);
+            let read = match address {
+                _ if address.contains('@') => Err("a server has no login: that has keys of its own"),
+                _ if address.starts_with("tls://") => {
+                    Err("a server is `host:port`; TLS has a key of its own, `tls: {}`")
+                }
+                _ if address.contains('/') => Err("a server is `host:port`, without a path"),
+                _ => host_and_port(address, 4222),
+            };
+            match read {
+                Ok(server) => servers.push(server),
+                // Not repeated: a URL with a user often has the password too.
+                Err(problem) => section.cx.report.problem(&text.spot, problem, "write `nats-0:4222`"),
+            }
+        }
+    }
+    servers
+}
+
+fn inbox_prefix(section: &Section<'_>, key: &Key) -> String {
+    let Some(text) = section.text(key) else { return "_INBOX".to_owned() };
+    let unfit = text.value.split('.').any(str::is_empty)
+        || text.value.len() > 200
+        || text.value.contains(|c: char| c.is_whitespace() || c.is_control() || c == '*' || c == '>');
+    if unfit {
+        let message = "it is no subject without wildcards";
+        section.cx.report.problem(&text.spot, message, "write words with dots between them, as `_INBOX.delaybridge`");
+    }
+    text.value
+}
+
+fn read_login(section: &Section<'_>) -> NatsLogin {
+    let report = &section.cx.report;
+    let username = section.text(&USERNAME).map(|name| name.value);
+    let password = secrets::password(section, "NATS_PASSWORD");
+    let key = file(section, &NKEY_FILE, login::check_key);
+    let credentials = file(section, &CREDENTIALS_FILE, login::check_credentials);
+    let has_password = section.has(&secrets::PASSWORD) || section.has(&secrets::PASSWORD_FILE);
+    let ways = [section.has(&USERNAME) || has_password, section.has(&NKEY_FILE), section.has(&CREDENTIALS_FILE)];
+    if ways.iter().filter(|way| **way).count() > 1 {
+        let help = "keep one of `username`, `nkey_file` and `credentials_file`";
+        report.problem(&section.spot, "there are several logins", help);
+    }
+    match (section.has(&USERNAME), has_password) {
+        (true, false) => {
+            let help = "write `password_file: PATH`, or `password: ${NATS_PASSWORD}`";
+            report.problem(&section.spot(&USERNAME), "there is a user, but no password", help);
+        }
+        (false, true) => report.problem(&section.spot, "there is a password, but no user", "write `username: NAME`"),
+        _ => {}
+    }
+    match (username.zip(password), key, credentials) {
+        (Some((username, password)), ..) => NatsLogin::User { username, password },
+        (None, Some(path), _) => NatsLogin::Key(path),
+        (None, None, Some(path)) => NatsLogin::Credentials(path),
+        (None, None, None) => NatsLogin::Nobody,
+    }
+}
+
+/// The path of a file whose content passes `check`.
+fn file(section: &Section<'_>, key: &Key, check: fn(&str) -> Result<(), &'static str>) -> Option<PathBuf> {
+    let (path, content) = section.file(key)?;
+    let problem = match std::str::from_utf8(&content) {
+        Ok(text) => check(text).err(),
+        Err(_) => Some("it is not UTF-8 text"),
+    };
+    if let Some(problem) = problem {
+        section.cx.report.problem(&section.spot(key), format!("the file cannot be used: {problem}"), key.help);
+    }
+    Some(path)
+}
