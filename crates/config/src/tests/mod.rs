@@ -10,6 +10,7 @@ mod http;
 mod job_pool;
 mod jobs;
 mod kafka;
+mod nats;
 mod order;
 mod redis;
 mod servers;

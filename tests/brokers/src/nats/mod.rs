@@ -221,6 +221,13 @@ impl Nats {
         Ok(())
     }
 
+    /// Asks the server to send its clients away and to stop, as an upgrade does. It runs on for a while.
+    pub fn lame_duck(&self) {
+        if let Some(server) = self.server().as_mut() {
+            server.signal(Signal::USR2);
+        }
+    }
+
     /// Kills the server with SIGKILL; returns when the process has ended.
     pub fn kill(&self) {
         *self.server() = None;

@@ -1,5 +1,8 @@
 //! The sink against a real NATS server.
 
+mod logins;
+mod outages;
+mod rows;
 mod server;
 
 use std::sync::Arc;
@@ -10,6 +13,7 @@ use brokers::NatsOptions;
 use self::server::Server;
 use super::NatsSink;
 use crate::NatsSpec;
+use delaybridge_core::message::{Class, Outcome};
 use delaybridge_sink::{Destination, Sink};
 use delaybridge_testing::sink::Rig;
 use delaybridge_testing::sink_contract_tests;
@@ -17,6 +21,17 @@ use delaybridge_testing::sink_contract_tests;
 /// A sink for tests that wait for its time-out.
 fn impatient_sink(spec: NatsSpec) -> Arc<NatsSink> {
     Arc::new(NatsSink::new(Arc::new(spec), Duration::from_secs(2)))
+}
+
+/// A sink that no slow machine makes time out.
+fn patient_sink(spec: NatsSpec) -> Arc<NatsSink> {
+    Arc::new(NatsSink::new(Arc::new(spec), Duration::from_secs(60)))
+}
+
+fn assert_failure(outcome: Outcome, class: Class, code: &str) -> String {
+    let failure = outcome.expect_err("the server refuses it");
+    assert_eq!((failure.class, failure.code), (class, code), "{failure}");
+    failure.message
 }
 
 /// A stream on a server of its own.
