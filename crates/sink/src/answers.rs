@@ -32,6 +32,8 @@ struct AnswerState {
 pub struct Answered {
     /// Places of elements that were confirmed.
     pub confirmed: Vec<usize>,
+    /// The number of those that the destination had already, and has not stored again.
+    pub known: u64,
     /// Places of elements that failed, with why.
     pub failed: Vec<(usize, Failure)>,
     /// Places of elements on which the sink's work panicked.
@@ -57,6 +59,14 @@ impl Answers {
         self.add(place, |answered| match outcome {
             Ok(()) => answered.confirmed.push(place),
             Err(failure) => answered.failed.push((place, failure)),
+        });
+    }
+
+    /// The destination has the element at this place from an earlier attempt: it confirms it, and has not stored it again.
+    pub fn put_known(&self, place: usize) {
+        self.add(place, |answered| {
+            answered.confirmed.push(place);
+            answered.known += 1;
         });
     }
 

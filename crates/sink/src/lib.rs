@@ -110,6 +110,12 @@ pub trait Sink: Send + Sync + 'static {
     /// destinations by their [`Fixed::name`].
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>>;
 
+    /// Drawbacks of these destinations, after [`check`](Sink::check) has found them (`check --live`): each is a sentence with what to
+    /// do.
+    fn drawbacks<'a>(&'a self, _destinations: &'a [Destination]) -> BoxFuture<'a, Vec<String>> {
+        std::future::ready(Vec::new()).boxed()
+    }
+
     /// Asks whether the sink answers, at next to no cost and without delivering anything; it ends within
     /// [`timeout`](Sink::timeout). `None` for a sink that has nothing to ask: it counts as up. An answer proves less than
     /// a confirmed element, so that a sink that delivers is not asked. Cancel safe.

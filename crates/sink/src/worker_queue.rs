@@ -113,6 +113,14 @@ impl WorkItem {
     }
 }
 
+impl WorkItem {
+    /// As [`finish`](WorkItem::finish) with success, for an element that the destination had already.
+    pub fn finish_known(mut self) {
+        self.finished = true;
+        self.batch.answers.put_known(self.place);
+    }
+}
+
 impl Drop for WorkItem {
     fn drop(&mut self) {
         if self.finished {

@@ -499,6 +499,13 @@ impl SinkMetrics {
         }
     }
 
+    /// The sink confirmed `n` elements that it had already.
+    pub fn duplicates_avoided(&self, n: u64) {
+        if n > 0 {
+            self.families().duplicates_avoided.with_label_values(&[&self.0.sink]).inc_by(n);
+        }
+    }
+
     pub(super) fn name(&self) -> &Arc<str> {
         &self.0.sink
     }

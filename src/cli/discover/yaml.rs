@@ -28,7 +28,9 @@ pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[
         }
         (None, None) => {}
     }
-    text.push_str("sinks:\n  out:\n    stdout: {}   # replace it with your sink: kafka, amqp, redis\nqueues:\n");
+    text.push_str(
+        "sinks:\n  out:\n    stdout: {}   # replace it with your sink: kafka, amqp, nats, http, redis\nqueues:\n",
+    );
     queues.iter().for_each(|queue| one(&mut text, queue));
     text
 }

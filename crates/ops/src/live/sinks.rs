@@ -28,6 +28,10 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, sourc
     let sink = spec.connect_to_check(source);
     let wanted: Vec<_> = destinations.iter().map(|fixed| fixed.destination.clone()).collect();
     let checked = sink.check(&wanted).await;
+    let drawbacks = match &checked {
+        Ok(_) => sink.drawbacks(&wanted).await,
+        Err(_) => Vec::new(),
+    };
     sink.close().await;
     let place = place(spec, conn.as_ref());
     let undeclared = match checked {
@@ -47,6 +51,7 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, sourc
             finding(what, Health::Failed, remedy(&user, missing))
         }
         Err(error) => finding(what, Health::Failed, error.to_string()),
+        Ok(_) if !drawbacks.is_empty() => finding(what, Health::Warning, format!("{place}: {}", drawbacks.join("; "))),
         Ok(_) => finding(what, Health::Well, format!("{place}{}", asked(spec, &destinations, &undeclared))),
     };
     // Only now: the connection ends with its link.

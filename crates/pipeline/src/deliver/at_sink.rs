@@ -224,6 +224,7 @@ impl AtSink {
         for _ in &answered.confirmed {
             metrics.answered(&Ok(()), took);
         }
+        metrics.duplicates_avoided(answered.known);
         // Meanwhile some parts of it may fail, and what is confirmed is confirmed for its own part.
         let one = self.one.filter(|_| !handle.has_parts(self.destination(0)));
         match (one, answered.confirmed.is_empty()) {

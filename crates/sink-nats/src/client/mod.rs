@@ -93,13 +93,13 @@ impl NatsSink {
         }
     }
 
-    async fn look(&self, destination: &Destination) -> Result<(), Failure> {
+    /// The stream that takes the subject.
+    async fn look(&self, destination: &Destination) -> Result<String, Failure> {
         let NatsDestination { subject } = destination.of_kind(NAME)?;
         let attempt = format!("look up the stream of {destination}");
         let body = self.ask(streams::NAMES, streams::of_subject(subject)).await?;
         match streams::names(body) {
-            Ok(names) if names.is_empty() => Err(errors::no_stream(&attempt)),
-            Ok(_) => Ok(()),
+            Ok(names) => names.into_iter().next().ok_or_else(|| errors::no_stream(&attempt)),
             Err(Some((number, text))) => Err(errors::refused(&attempt, number, &text)),
             Err(None) => Err(errors::jetstream_off(&attempt)),
         }
@@ -144,6 +144,27 @@ impl Sink for NatsSink {
                 self.ask(streams::NAMES, streams::of_subject("delaybridge")).await?;
             }
             together(failures).map(|()| Vec::new())
+        }
+        .boxed()
+    }
+
+    fn drawbacks<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Vec<String>> {
+        async move {
+            let (mut streams, mut found) = (Vec::new(), Vec::new());
+            for destination in destinations {
+                match self.look(destination).await {
+                    Ok(stream) if streams.contains(&stream) => {}
+                    Ok(stream) => streams.push(stream),
+                    Err(failure) => found.push(failure.message),
+                }
+            }
+            for stream in streams {
+                match self.ask(&streams::info(&stream), Vec::new()).await {
+                    Ok(body) => found.extend(streams::drawbacks(&stream, body)),
+                    Err(failure) => found.push(failure.message),
+                }
+            }
+            found
         }
         .boxed()
     }

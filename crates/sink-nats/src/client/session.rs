@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -19,6 +19,7 @@ use super::waiting::{Ask, Questions, Waiting};
 use super::wire::{self, Inbound, ServerOp, Unfit};
 use crate::errors::{self, PubAck};
 use crate::{NAME, NatsDestination, NatsSpec};
+use delaybridge_core::message::{About, Failure};
 use delaybridge_sink::worker_queue::WorkItem;
 
 /// Elements taken from the queue at once.
@@ -241,10 +242,11 @@ impl Session<'_> {
                 }
             }
             Waiting::Element(item) if nobody => self.which_stream(item),
-            Waiting::Element(item) => {
-                let outcome = confirmed(&item, message);
-                item.finish(outcome);
-            }
+            Waiting::Element(item) => match confirmed(&item, message) {
+                Ok(Stored::Again) => item.finish_known(),
+                Ok(Stored::Now) => item.finish(Ok(())),
+                Err(failure) => item.finish(Err(failure)),
+            },
         }
     }
 
@@ -303,7 +305,7 @@ impl Session<'_> {
                     let mut failure = errors::late(&attempt(&item), self.timeout);
                     if silent || unsent {
                         // Not this stream's fault.
-                        failure.about = delaybridge_core::message::About::Sink;
+                        failure.about = About::Sink;
                     }
                     item.finish(Err(failure));
                     if silent || unsent {
@@ -342,19 +344,26 @@ async fn write(writer: &mut WriteHalf<Box<dyn Stream>>, output: &mut BytesMut) -
     }
 }
 
-/// The outcome that the answer of a stream means.
-fn confirmed(item: &WorkItem, message: Inbound) -> delaybridge_core::message::Outcome {
+/// Whether a stream has stored a message now, or had it already.
+enum Stored {
+    Now,
+    Again,
+}
+
+/// What the answer of a stream means.
+fn confirmed(item: &WorkItem, message: Inbound) -> Result<Stored, Failure> {
     if message.status.is_some() {
         return Err(errors::unclear(&attempt(item)));
     }
     match PubAck::read(message.body) {
-        PubAck::Stored { .. } => Ok(()),
+        PubAck::Stored { duplicate: false } => Ok(Stored::Now),
+        PubAck::Stored { duplicate: true } => Ok(Stored::Again),
         PubAck::Refused(number, text) => Err(errors::refused(&attempt(item), number, &text)),
         PubAck::Unclear => Err(errors::unclear(&attempt(item))),
     }
 }
 
-fn finish(items: Vec<WorkItem>, failure: impl Fn(&str) -> delaybridge_core::message::Failure) {
+fn finish(items: Vec<WorkItem>, failure: impl Fn(&str) -> Failure) {
     for item in items {
         let failure = failure(&attempt(&item));
         item.finish(Err(failure));
@@ -369,6 +378,3 @@ fn subject_of(item: &WorkItem) -> Option<&str> {
 fn attempt(item: &WorkItem) -> String {
     format!("publish to {}", item.message().destination)
 }
-
-/// The body of an answer, for those that need no more of it.
-pub(super) type Body = Option<Bytes>;

@@ -3,9 +3,10 @@
 //! Nothing that the server sends is believed to be small: a line and a message have a limit each.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use xxhash_rust::xxh3::xxh3_64;
 
 use delaybridge_sink::Outbound;
-use delaybridge_sink::headers::{IdText, Standard};
+use delaybridge_sink::headers::{IdText, Standard, is_standard};
 
 /// Longest line. The first one lists the servers of a cluster.
 const MAX_LINE: usize = 1 << 20;
@@ -124,8 +125,9 @@ pub(super) fn publish(
     if message.headers.iter().any(|(_, value)| value.contains(['\r', '\n'])) {
         return Err(Unfit::Header);
     }
+    let message_id = message_id(message, subject);
     let mut header = VERSION.len() + 2;
-    each_header(message, |name, value| header += name.len() + value.len() + 4);
+    each_header(message, &message_id, |name, value| header += name.len() + value.len() + 4);
     let total = header + message.body.len();
     if total > max_payload {
         return Err(Unfit::Size(total));
@@ -133,7 +135,7 @@ pub(super) fn publish(
     out.reserve(subject.len() + inbox.len() + 64 + total);
     out.extend_from_slice(format!("HPUB {subject} {inbox}.{number:x} {header} {total}\r\n").as_bytes());
     out.extend_from_slice(VERSION);
-    each_header(message, |name, value| {
+    each_header(message, &message_id, |name, value| {
         for part in [name, ": ", value, "\r\n"] {
             out.extend_from_slice(part.as_bytes());
         }
@@ -144,9 +146,24 @@ pub(super) fn publish(
     Ok(())
 }
 
+/// The id by which a stream recognises what is sent again: the same for each attempt, and for nothing else.
+///
+/// The element's id alone is not enough. A stream drops repeats whatever their subject: two routes into one stream, or an
+/// element and its dead letter, would be one message. Two queues may have the same ids of their own, and a producer may use one
+/// again for another due time. So the due time is in it, and a hash of the queue, the subject and what a dead letter says of
+/// its cause.
+fn message_id(message: &Outbound, subject: &str) -> String {
+    let mut text = format!("{}\0{subject}", message.queue).into_bytes();
+    for (name, value) in message.headers.iter().filter(|(name, _)| is_standard(name)) {
+        text.extend_from_slice(format!("\0{name}\0{value}").as_bytes());
+    }
+    let (id, due_ms, place) = (IdText::of(&message.id), message.due_ms.unwrap_or(0), xxh3_64(&text));
+    format!("{}-{due_ms}-{place:016x}", id.as_str())
+}
+
 /// The headers of an element: the id by which a stream knows repeats, the standard ones, the user's.
-fn each_header(message: &Outbound, mut take: impl FnMut(&str, &str)) {
-    take("Nats-Msg-Id", IdText::of(&message.id).as_str());
+fn each_header(message: &Outbound, message_id: &str, mut take: impl FnMut(&str, &str)) {
+    take("Nats-Msg-Id", message_id);
     for (name, value) in Standard::of(message).iter() {
         take(name, value);
     }
@@ -244,16 +261,41 @@ mod tests {
         message.headers = vec![("tenant".into(), "t 1".to_owned())];
         let mut out = BytesMut::new();
         publish(&mut out, &message, "orders.eu", ("_INBOX.x", 31), 1000).unwrap();
-        let header = "NATS/1.0\r\nNats-Msg-Id: 00000000000000ab\r\ndelaybridge-id: 00000000000000ab\r\ndelaybridge-queue: q\r\n\
-                      delaybridge-due-ms: 1000\r\ndelaybridge-attempt: 1\r\ntenant: t 1\r\n\r\n";
+        let id = message_id(&message, "orders.eu");
+        let header = format!(
+            "NATS/1.0\r\nNats-Msg-Id: {id}\r\ndelaybridge-id: 00000000000000ab\r\ndelaybridge-queue: q\r\n\
+                      delaybridge-due-ms: 1000\r\ndelaybridge-attempt: 1\r\ntenant: t 1\r\n\r\n"
+        );
         let (length, total) = (header.len(), header.len() + 4);
         assert_eq!(out, format!("HPUB orders.eu _INBOX.x.1f {length} {total}\r\n{header}body\r\n"));
         let mut none = BytesMut::new();
-        assert_eq!(publish(&mut none, &message, "s", ("i", 1), total), Ok(()));
-        assert_eq!(publish(&mut none, &message, "s", ("i", 1), total - 1), Err(Unfit::Size(total)));
+        assert_eq!(publish(&mut none, &message, "orders.eu", ("i", 1), total), Ok(()));
+        assert_eq!(publish(&mut none, &message, "orders.eu", ("i", 1), total - 1), Err(Unfit::Size(total)));
         message.headers[0].1 = "t\r\nNats-Rollup: all".to_owned();
         none.clear();
         assert_eq!(publish(&mut none, &message, "s", ("i", 1), 1000), Err(Unfit::Header));
         assert!(none.is_empty());
+    }
+
+    #[test]
+    fn the_id_is_the_same_for_each_attempt_and_for_nothing_else() {
+        let message = outbound(0xab, anywhere(), "body");
+        let id = message_id(&message, "s");
+        assert!(id.starts_with("00000000000000ab-1000-"), "{id}");
+        let again = Outbound { attempt: 7, now_ms: 9999, body: "other".into(), ..message.clone() };
+        assert_eq!(message_id(&again, "s"), id);
+        let user = Outbound { headers: vec![("attempt".into(), "7".to_owned())], ..message.clone() };
+        assert_eq!(message_id(&user, "s"), id);
+        let letter = Outbound { headers: vec![("delaybridge-dead-reason".into(), "x".to_owned())], ..message.clone() };
+        let others = [
+            message_id(&message, "t"),
+            message_id(&Outbound { due_ms: Some(1001), ..message.clone() }, "s"),
+            message_id(&Outbound { due_ms: None, ..message.clone() }, "s"),
+            message_id(&Outbound { queue: "p".into(), ..message.clone() }, "s"),
+            message_id(&outbound(0xac, anywhere(), "body"), "s"),
+            message_id(&letter, "s"),
+        ];
+        let all: std::collections::HashSet<_> = others.iter().chain([&id]).collect();
+        assert_eq!(all.len(), 7);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::server::{Server, subject};
 use super::{assert_failure, impatient_sink, patient_sink};
 use delaybridge_core::message::{About, Class};
-use delaybridge_sink::Sink;
+use delaybridge_sink::{Answers, Outbound, Sink};
 use delaybridge_testing::sink::outbound;
 
 #[tokio::test]
@@ -20,14 +20,14 @@ async fn a_message_arrives_with_its_id_and_headers() {
     let stored = server.stored("S").await;
     assert_eq!((stored.len(), stored[0].subject.as_str(), stored[0].body.as_slice()), (1, "orders.eu", &b"body"[..]));
     let expected = [
-        "Nats-Msg-Id: 00000000000000ab",
         "delaybridge-id: 00000000000000ab",
         "delaybridge-queue: q",
         "delaybridge-due-ms: 1000",
         "delaybridge-attempt: 1",
         "tenant: größe 1",
     ];
-    assert_eq!(stored[0].header, expected);
+    assert!(stored[0].header[0].starts_with("Nats-Msg-Id: 00000000000000ab-1000-"), "{:?}", stored[0].header);
+    assert_eq!(stored[0].header[1..], expected);
 }
 
 #[tokio::test]
@@ -35,10 +35,42 @@ async fn what_is_sent_again_within_the_window_is_confirmed_and_not_there_twice()
     let server = Server::start().await;
     server.stream("S", "orders.>", "").await;
     let sink = patient_sink(server.spec());
-    for _ in 0..3 {
-        sink.deliver(outbound(1, subject("orders.eu"), "body")).await.unwrap();
+    let answers = Answers::new(4);
+    let batch = [1, 2, 1, 1].map(|id| outbound(id, subject("orders.eu"), id.to_string()));
+    sink.deliver_all(batch.to_vec(), &answers).await;
+    let answered = answers.take();
+    assert_eq!((answered.confirmed.len(), answered.known), (4, 2), "{answered:?}");
+    assert_eq!(server.bodies("S").await, [b"1", b"2"]);
+}
+
+#[tokio::test]
+async fn what_only_has_the_same_id_is_not_taken_for_a_repeat() {
+    let server = Server::start().await;
+    server.stream("S", "orders.>", "").await;
+    let sink = patient_sink(server.spec());
+    let first = outbound(1, subject("orders.eu"), "first");
+    // Another route of the queue into the same stream, another due time, and another queue.
+    let others = [
+        outbound(1, subject("orders.us"), "route"),
+        Outbound { due_ms: Some(2000), ..outbound(1, subject("orders.eu"), "time") },
+        Outbound { queue: "p".into(), ..outbound(1, subject("orders.eu"), "queue") },
+    ];
+    sink.deliver(first).await.unwrap();
+    for other in others {
+        sink.deliver(other).await.unwrap();
     }
-    assert_eq!(server.bodies("S").await.len(), 1);
+    assert_eq!(server.bodies("S").await, [&b"first"[..], b"route", b"time", b"queue"]);
+}
+
+#[tokio::test]
+async fn drawbacks_of_a_stream_are_found() {
+    let server = Server::start().await;
+    server.stream("S", "orders.>", "").await;
+    server.stream("T", "short", "\"max_msgs\": 10").await;
+    let sink = patient_sink(server.spec());
+    assert_eq!(sink.drawbacks(&[subject("orders.eu"), subject("orders.us")]).await, [""; 0]);
+    let found = sink.drawbacks(&[subject("orders.eu"), subject("short")]).await;
+    assert!(found.len() == 1 && found[0].contains("stream T drops its oldest messages at max_msgs"), "{found:?}");
 }
 
 #[tokio::test]
