@@ -143,11 +143,11 @@ pub async fn unannounced(registry: Arc<QueueRegistry>) {
         if watched.is_empty() || !registry.server().is_up() {
             continue;
         }
-        if alone || round % every == 0 {
-            if let Some(found) = listened_to(&registry, &watched).await {
-                beside = found;
-                note_others(&registry, &watched, &beside, &mut notes).await;
-            }
+        if (alone || round % every == 0)
+            && let Some(found) = listened_to(&registry, &watched).await
+        {
+            beside = found;
+            note_others(&registry, &watched, &beside, &mut notes).await;
         }
         round += 1;
         let reads: Vec<_> = beside.iter().map(|(_, read): &(usize, Read)| read.clone()).collect();
