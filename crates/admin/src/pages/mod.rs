@@ -3,6 +3,7 @@
 //! Every value goes through maud, which escapes it. There is no inline script and no inline style, so a value could not become one
 //! either. Links are relative, so the page works under any path of a proxy.
 
+mod ahead;
 pub mod assets;
 mod bars;
 pub mod config;

@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::ahead::ahead;
 use super::bars::schedule;
 use super::layout::{View, encoded, page, see_other};
 use super::show::{at_least, late, number, obstacles, rate, when};
@@ -13,11 +14,14 @@ use crate::Admin;
 use crate::access::AdminCaller;
 use crate::changes::Asker;
 use crate::forms::form;
+use crate::v1::errors::problem;
+use crate::v1::forecast::UNTIL;
 use crate::v1::pause::{PauseRequest, PauseSubject, end};
 use crate::v1::queues::{QueueShape, whole};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::forecast::{ForecastAsk, charts};
 use delaybridge_ops::overview::{QueueRow, SinkList};
 use delaybridge_ops::plural::{self, duration};
 
@@ -25,7 +29,10 @@ use delaybridge_ops::plural::{self, duration};
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["still"])?;
     let queue = admin.queue(&call).await?;
-    let found = whole(&admin, &queue).await?;
+    let day = ForecastAsk::new(UNTIL, UNTIL, None).map_err(|error| problem(&error))?;
+    let (found, forecast) = tokio::join!(whole(&admin, &queue), admin.forecast(&queue, &day));
+    let (found, forecast) = (found?, forecast?);
+    let charts = charts(&queue, forecast.now_ms).await.map_err(|error| problem(&error))?;
     let id = queue.id();
     let mut view =
         View::of(&format!("/queues/{}", encoded(id)), call.caller.name.as_deref(), admin.access.has_tokens());
@@ -40,6 +47,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         (pauses(&view, &found.row))
         section aria-labelledby="schedule" {
             h2 #schedule { "What falls due when" }
+            (ahead(&forecast, &charts))
             (schedule(&found.schedule))
         }
         (elements(&view, &found.row))
