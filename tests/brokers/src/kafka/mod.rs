@@ -166,13 +166,17 @@ impl Kafka {
     fn launch(&self, command: impl Fn(Role, &Path) -> std::process::Command) -> Result<()> {
         let role = Role::Node { fast_jit: self.options.fast_jit };
         for id in 1..=self.nodes.len() {
-            let mut command = command(role, &self.log4j());
-            if let Some(TokenRules { keys, .. }) = &self.options.tokens {
-                command.env("JDK_JAVA_OPTIONS", format!("-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"));
-            }
-            self.node(id).launch(command)?;
+            self.node(id).launch(self.allowing_keys(command(role, &self.log4j())))?;
         }
         (1..=self.nodes.len()).try_for_each(|id| self.node(id).wait_ready())
+    }
+
+    /// The command with the property without which Kafka reads no public keys.
+    fn allowing_keys(&self, mut command: std::process::Command) -> std::process::Command {
+        if let Some(TokenRules { keys, .. }) = &self.options.tokens {
+            command.env("JDK_JAVA_OPTIONS", format!("-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"));
+        }
+        command
     }
 
     /// The addresses of all nodes for clients without authentication: `host:port`, separated by commas.
@@ -238,7 +242,7 @@ impl Kafka {
         let mut node = self.node(node);
         node.kill();
         let role = Role::Node { fast_jit: self.options.fast_jit };
-        node.launch(self.java.command(role, &self.log4j(), MAIN))?;
+        node.launch(self.allowing_keys(self.java.command(role, &self.log4j(), MAIN)))?;
         node.wait_ready()
     }
 
