@@ -309,6 +309,7 @@ fn expected_message(section: &Section<'_>, queue: Option<&QueueSpec>) -> Option<
         deliver::KEY,
         deliver::EXCHANGE,
         deliver::ROUTING_KEY,
+        deliver::SUBJECT,
         deliver::PATH,
     ];
     // A number needs no quotes here: it is compared as text.

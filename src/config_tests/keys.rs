@@ -52,7 +52,7 @@ tables! {
     mod fails at "cases[].fails[]", "A sink that fails." {
         SINK = key("sink", Kind::Text, "The sink: one of the queue's destinations.").required();
         CLASS = key("class", Kind::Word(&[now("backpressure"), now("transient"), now("ambiguous"), now("message_permanent"), now("target_permanent"), now("unknown")]), "The class of the failure, as in `docs/errors.md`.").required();
-        ABOUT = key("about", word::<Abouts>(), "What the failure is about: `sink`, all of it; `target`, the list, stream, topic, exchange or path; `route`, the routing key or partition.").default("sink");
+        ABOUT = key("about", word::<Abouts>(), "What the failure is about: `sink`, all of it; `target`, the list, stream, topic, exchange, subject or path; `route`, the routing key or partition.").default("sink");
         SENT = key("sent", Kind::Flag, "Whether the element may have left the daemon.").default("true");
         OUTAGE = key("outage", Kind::Flag, "Whether nothing else gets through either. Failures in an outage do not count.").default("false");
         LASTED = key("lasted", duration(0), "How long the destination has refused elements.").default("0s");
@@ -73,6 +73,7 @@ tables! {
         KEY = key("key", Kind::TextOrEmpty, "The record's key.");
         EXCHANGE = key("exchange", Kind::TextOrEmpty, "The exchange.");
         ROUTING_KEY = key("routing_key", Kind::TextOrEmpty, "The routing key.");
+        SUBJECT = key("subject", Kind::Text, "The subject.");
         PROPERTIES = key("properties", Kind::Scalars, "Properties of the AMQP message.");
         PATH = key("path", Kind::TextOrEmpty, "Path and query.");
         HEADERS = key("headers", Kind::Scalars, "Headers that the configuration and the envelope give. Further ones are allowed.");

@@ -23,6 +23,8 @@ mod kafka;
 mod kubernetes;
 mod ledger;
 mod moving;
+#[cfg(feature = "nats")]
+mod nats;
 mod observe;
 mod redisson;
 mod reload;

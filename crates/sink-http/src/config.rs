@@ -197,6 +197,10 @@ fn checked_file<T, E: fmt::Display>(
     check: impl Fn(&str) -> Result<T, E>,
 ) -> Option<PathBuf> {
     let (path, content) = section.file(key)?;
+    // A command that has no use for the sink may not be allowed to read it.
+    if section.cx.spares(&section.spot(key).path) {
+        return Some(path);
+    }
     let problem = match std::str::from_utf8(&content) {
         Ok(text) => check(text).err().map(|error| error.to_string()),
         Err(_) => Some("it is not UTF-8 text".to_owned()),

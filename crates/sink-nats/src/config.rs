@@ -191,6 +191,10 @@ fn read_login(section: &Section<'_>) -> NatsLogin {
 /// The path of a file whose content passes `check`.
 fn file(section: &Section<'_>, key: &Key, check: fn(&str) -> Result<(), &'static str>) -> Option<PathBuf> {
     let (path, content) = section.file(key)?;
+    // A command that has no use for the sink may not be allowed to read it.
+    if section.cx.spares(&section.spot(key).path) {
+        return Some(path);
+    }
     let problem = match std::str::from_utf8(&content) {
         Ok(text) => check(text).err(),
         Err(_) => Some("it is not UTF-8 text"),

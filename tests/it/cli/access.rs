@@ -14,8 +14,9 @@ async fn a_command_needs_no_secret_but_that_of_redis() {
     let config = ConfigFile::new(&format!(
         "http: none\nredis: {{ url: {} }}\nsinks:\n  events: {{ kafka: {{ brokers: [k:9092], sasl: {{ mechanism: PLAIN, username: u, \
          password_file: /nowhere/kafka }}, tls: {{ ca_file: /nowhere/ca.pem }} }} }}\n  shop: {{ amqp: {{ url: \
-         'amqp://u:${{NO_SUCH_PASSWORD}}@r/v' }} }}\nqueues:\n  orders: {{ source: {{ redisson: {{ name: orders }} }}, to: [{{ sink: \
-         events, topic: t }}, {{ sink: shop, exchange: e, routing_key: k }}] }}\n",
+         'amqp://u:${{NO_SUCH_PASSWORD}}@r/v' }} }}\n  js: {{ nats: {{ servers: [n], credentials_file: /nowhere/nats }} }}\n  hook: {{ http: {{ url: 'https://h', signature: \
+         {{ secret_file: /nowhere/hook }} }} }}\nqueues:\n  orders: {{ source: {{ redisson: {{ name: orders }} }}, to: [{{ sink: \
+         events, topic: t }}, {{ sink: shop, exchange: e, routing_key: k }}, {{ sink: js, subject: s }}, {{ sink: hook }}] }}\n",
         server.url()
     ));
     for line in [
@@ -29,7 +30,7 @@ async fn a_command_needs_no_secret_but_that_of_redis() {
         ask(&config, line).well();
     }
     let row = ask(&config, "queues").well();
-    assert!(row.contains("deliver  events, shop") && row.contains("DAEMONS"), "{row}");
+    assert!(row.contains("deliver  events, shop, js, hook") && row.contains("DAEMONS"), "{row}");
     let check = ask(&config, "check");
     assert!(
         check.code == 2 && check.out.contains("/nowhere/kafka") && check.out.contains("NO_SUCH_PASSWORD"),

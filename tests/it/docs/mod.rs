@@ -56,6 +56,7 @@ fn with_files(text: &str, pki: &Pki, password: &Path, secret: &Path) -> String {
         ("password_file: ", password),
         ("bearer_token_file: ", password),
         ("secret_file: ", secret),
+        ("credentials_file: ", &secret.with_file_name("credentials")),
         ("ca_file: ", &pki.ca),
         ("cert_file: ", &pki.client_cert),
         ("key_file: ", &pki.client_key),
@@ -77,6 +78,10 @@ fn every_block_is_run_or_checked_or_says_why_not() {
     crate::harness::write_secret(&password, "secret\n");
     let secret = directory.path().join("secret");
     crate::harness::write_secret(&secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
+    // A key of the documentation of NATS.
+    let credentials = "-----BEGIN NATS USER JWT-----\neyJ0\n------END NATS USER JWT------\n-----BEGIN USER NKEY SEED-----\n\
+                       SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY\n------END USER NKEY SEED------\n";
+    crate::harness::write_secret(&secret.with_file_name("credentials"), credentials);
     let mut wrong = Vec::new();
     for page in pages() {
         for block in blocks(&read(&page)) {

@@ -71,20 +71,21 @@ async fn sinks_at_wrong_addresses_are_down_before_anything_is_due() {
     let server = RedisServer::start().await;
     let mut late = RedisServer::start().await;
     late.stop().await;
-    let [kafka, amqp, http] = [(); 3].map(|()| free_port());
+    let [kafka, amqp, http, nats] = [(); 4].map(|()| free_port());
     let mut daemon = Daemon::spawn(&format!(
         "redis: {{ url: '{}' }}\n\
          sinks:\n  k: {{ kafka: {{ brokers: ['127.0.0.1:{kafka}'], topic: t, timeout: 10s }} }}\n  \
          a: {{ amqp: {{ url: 'amqp://127.0.0.1:{amqp}', exchange: x, routing_key: r }} }}\n  \
          r: {{ redis: {{ url: '{}', stream: s }} }}\n  \
-         h: {{ http: {{ url: 'http://127.0.0.1:{http}/hook' }} }}\n  o: {{ stdout: }}\n\
+         h: {{ http: {{ url: 'http://127.0.0.1:{http}/hook' }} }}\n  n: {{ nats: {{ servers: ['127.0.0.1:{nats}'], subject: s }} }}\n  \
+         o: {{ stdout: }}\n\
          queues: {{ q: {{ source: {{ redisson: {{ name: empty }} }}, \
-         to: [{{ sink: k }}, {{ sink: a }}, {{ sink: r }}, {{ sink: h }}, {{ sink: o }}] }} }}\n",
+         to: [{{ sink: k }}, {{ sink: a }}, {{ sink: r }}, {{ sink: h }}, {{ sink: n }}, {{ sink: o }}] }} }}\n",
         server.url(),
         late.url(),
     ));
     daemon.expect_log("sink down: it does not answer to a probe");
-    for sink in ["k", "a", "r", "h"] {
+    for sink in ["k", "a", "r", "h", "n"] {
         let reason = eventually(&format!("sink {sink} to be down"), Duration::from_secs(30), async || {
             match trouble(&daemon, sink).await {
                 Some((state, reason)) if state == "down" => Ok(reason),
@@ -109,7 +110,7 @@ async fn sinks_at_wrong_addresses_are_down_before_anything_is_due() {
     .await;
     late.boot().await.expect("boot the server of the sink");
     metric(&daemon, "delaybridge_sink_up{sink=\"r\"}", |up| up == 1.0).await;
-    readyz(&daemon, 503, "\"not_up\": 3").await;
+    readyz(&daemon, 503, "\"not_up\": 4").await;
 }
 
 #[tokio::test]

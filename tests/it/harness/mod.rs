@@ -18,6 +18,8 @@ pub mod least;
 pub mod logs;
 pub mod metrics;
 pub mod monitor;
+#[cfg(feature = "nats")]
+pub mod nats;
 pub mod oracle;
 pub mod ports;
 pub mod prometheus;

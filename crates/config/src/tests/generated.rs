@@ -37,12 +37,12 @@ fn project(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)
 }
 
-#[cfg(all(feature = "kafka", feature = "amqp"))]
+#[cfg(all(feature = "kafka", feature = "amqp", feature = "nats"))]
 #[test]
 fn the_example_is_a_good_file() {
     let loaded = crate::load(&project("config.example.yaml"), &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(lines(&loaded.warnings), [""; 0]);
-    assert_eq!(loaded.config.queues.len(), 4);
+    assert_eq!(loaded.config.queues.len(), 5);
 }
 
 #[test]

@@ -348,6 +348,17 @@ fn amqp_that_was_left_out_of_the_binary_is_refused_by_name() {
     );
 }
 
+/// And of NATS.
+#[cfg(not(feature = "nats"))]
+#[test]
+fn nats_that_was_left_out_of_the_binary_is_refused_by_name() {
+    let text = GOOD.replace("stdout: {}", "nats: { servers: [n], subject: s }");
+    check_words(
+        &text,
+        &["sinks.out.nats: this binary was built without NATS | use one that was built with the feature"],
+    );
+}
+
 #[test]
 fn a_codec_is_named_with_its_compression_and_its_settings() {
     let mails = |lines: &str, expected: &[&str]| check("codec: json", lines, expected);

@@ -47,7 +47,7 @@ const NOT_NEEDED: &str = "1";
 
 impl Context<'_> {
     /// Whether a secret at this place is not needed. Names of queues always are: a command must never act on another queue.
-    fn spares(&self, path: &str) -> bool {
+    pub fn spares(&self, path: &str) -> bool {
         let mut steps = path.split('.');
         match (self.needs, steps.next(), steps.next()) {
             (Needs::Everything, ..) => false,

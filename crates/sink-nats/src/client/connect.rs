@@ -142,11 +142,8 @@ impl Attempt<'_> {
             _ => return Err(self.not_nats("it does not describe itself")),
         };
         if !info.headers {
-            return Err(self.failed(
-                Class::TargetPermanent,
-                "nats_too_old",
-                "the server knows no headers: it needs 2.2",
-            ));
+            let text = "the server knows no headers: it needs NATS 2.2";
+            return Err(self.failed(Class::TargetPermanent, "nats_too_old", text));
         }
         if self.spec.tls.is_some() {
             if !info.tls_required && !info.tls_available {

@@ -60,6 +60,7 @@ fn use_everything(metrics: &Metrics) {
     delivery.throttled(Duration::from_millis(500));
     queue.throttled(Duration::from_millis(250));
     let sink = metrics.sink(&"events".into());
+    sink.duplicates_avoided(1);
     sink.answered(&Err(Failure::new(Class::Transient, "LOADING", "x")), Duration::from_millis(2));
     sink.up(true);
     sink.blocked(false);
