@@ -10,7 +10,7 @@ use super::{project_file, read};
 
 /// The path of the rules.
 pub const RULES: &str = "deploy/prometheus/rules.yaml";
-const TESTS: &str = "deploy/prometheus/tests.yaml";
+const TESTS: [&str; 2] = ["deploy/prometheus/tests.yaml", "deploy/prometheus/tests-weeks.yaml"];
 const RUNBOOK: &str = "docs/alerts.md";
 
 #[derive(Deserialize)]
@@ -74,15 +74,17 @@ pub fn assert_metrics_are_clean(scrape: &str) {
 
 #[test]
 fn every_alert_fires_when_it_must_and_not_when_it_must_not() {
-    for arguments in [["check", "rules", "rules.yaml"], ["test", "rules", "tests.yaml"]] {
+    for arguments in
+        [["check", "rules", "rules.yaml"], ["test", "rules", "tests.yaml"], ["test", "rules", "tests-weeks.yaml"]]
+    {
         let output = promtool(&arguments, "");
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(output.status.success(), "promtool {arguments:?}: {said}");
         println!("promtool {}: {}", arguments.join(" "), said.trim());
     }
-    let tests = read(TESTS);
+    let tests = TESTS.map(read).concat();
     for alert in rules().iter().filter_map(|rule| rule.alert.as_deref()) {
-        assert!(tests.contains(&format!("alertname=\"{alert}\"")), "{alert} fires in no test of {TESTS}");
+        assert!(tests.contains(&format!("alertname=\"{alert}\"")), "{alert} fires in no test of {TESTS:?}");
     }
 }
 
