@@ -366,7 +366,7 @@ mod tests {
             "run-now q",
             "find q",
             "forecast q --until soon",
-            "forecast --step 1m",
+            "forecast q --step 0s",
             "forecast q --rate fast",
             "forecast q p",
             "find q --field orderId",

@@ -169,6 +169,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Names of metrics are plain data: telemetry registers them, sources bring their own.
     ("metric", &[]),
     ("clock", &[]),
+    // Counts against a rate: pure.
+    ("forecast", &[]),
     // JSON of strangers, as spans of its text: pure.
     ("json", &[]),
     ("backoff", &[]),
@@ -277,6 +279,7 @@ const ONLY_UNDER: &[OnlyUnder] = &[
             // The answer of a provider of tokens, and what a token says.
             "sink-kafka/tokens/",
             "ops/search.rs",
+            "ops/forecast.rs",
             // A bounded note of another process, for the log.
             "ops/note.rs",
             "ops/pause.rs",

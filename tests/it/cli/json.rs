@@ -33,6 +33,8 @@ async fn every_result_is_an_object_with_a_named_list_and_one_name_for_a_thing() 
     for (line, lists) in [
         ("queues", &["queues", "errors"][..]),
         ("peek texts", &["elements"]),
+        ("forecast texts --rate 10", &["steps"]),
+        ("forecast", &["queues", "errors"]),
         ("decode --queue texts", &["elements"]),
         (&format!("cancel texts {id}"), &["elements"]),
         ("dead ls texts", &["dead_letters"]),

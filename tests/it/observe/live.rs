@@ -90,6 +90,8 @@ async fn leftovers(redis: &mut MultiplexedConnection) {
     newer[1] = 99;
     good.claim_for(redis, now - 500, &[(element.due_ms, &element.member)]).await;
     let _: () = redis.zadd(good.bridge_key("retry"), newer, 0).await.expect("leave an entry of a newer version");
+    // Due in 2255.
+    good.offer(redis, 9_000_000_000_000, "{\"far\":\"ahead\"}").await;
     let _: () = redis.zadd(good.bridge_key("leases"), "99.a newer claim", 0).await.expect("leave a claim of one");
     let _: () = redis.rpush(good.list, "an orphan").await.expect("leave an orphan");
     let _: () = redis.set("a_string", "where a stream is expected").await.expect("set a key of a wrong type");

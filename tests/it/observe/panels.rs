@@ -72,6 +72,17 @@ pub fn rows() -> Vec<Row> {
             ],
         ),
         row(
+            "What is ahead?",
+            vec![
+                gauge("Elements that fall due within", "queue_due_within", &["queue", "horizon"]),
+                lines("Lateness to expect within the hour", "queue_forecast_lateness_seconds", "s", &["queue"])
+                    .ask("min by (queue) ({})", "{{queue}}"),
+                lines("Time until the last element falls due", "queue_last_due_timestamp_seconds", "s", &["queue"])
+                    .ask("clamp_min(max by (queue) ({} > 0) - time(), 0)", "{{queue}}"),
+                rare("Due times that are hardly meant", "queue_absurd_due", &["queue"]),
+            ],
+        ),
+        row(
             "Lateness",
             vec![
                 quantiles("Lateness by queue and sink", "delivery_lateness_seconds", &["queue", "sink"]),

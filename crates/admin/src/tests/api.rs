@@ -41,6 +41,37 @@ async fn every_queue_is_listed_page_by_page() {
 }
 
 #[tokio::test]
+async fn a_forecast_is_bounded_and_says_where_its_rate_is_from() {
+    let world = World::start(true).await;
+    let queue = world.events.metrics().queue(&"orders".into());
+    world.redis(&["ZADD", "due", "1000", r#"{"id":"a"}"#, "9999999999999", r#"{"id":"b"}"#]).await;
+    let found = world.get("/v1/queues/orders/forecast").await;
+    assert_eq!(
+        (found["steps"].as_array().unwrap().len(), &found["backlog"]),
+        (96, &json!(1)),
+        "a day by quarters of an hour"
+    );
+    assert_eq!((&found["rate"], &found["rate_from"], &found["absurd_due"]), (&json!(null), &json!("none"), &json!(2)));
+    let found = world.get("/v1/queues/orders/forecast?until=2h&step=1h&rate=0.5").await;
+    assert_eq!((&found["rate"], &found["rate_from"]), (&json!(0.5), &json!("given")));
+    assert_eq!((found["steps"].as_array().unwrap().len(), &found["lateness_ms"]), (2, &json!(0)));
+    assert!(found["through_ms"].as_i64() > found["now_ms"].as_i64(), "two seconds for the one that is due: {found}");
+    for (query, part) in [
+        ("until=1d&step=1m", "1000 steps"),
+        ("until=soon", "`until`"),
+        ("step=0s", "`step`"),
+        ("rate=fast", "`rate`"),
+        ("rate=-1", "above 0"),
+        ("until=500d&step=1d", "366d"),
+    ] {
+        let (status, _, detail) = world.ask("GET", &format!("/v1/queues/orders/forecast?{query}"), "").await.problem();
+        assert!(status == 400 && detail.contains(part), "{query}: {detail}");
+    }
+    queue.busy(true);
+    assert_eq!(world.get("/v1/queues/orders/forecast").await["rate_from"], "none", "not for long enough");
+}
+
+#[tokio::test]
 async fn elements_are_listed_page_by_page() {
     let world = World::start(true).await;
     for n in 0..5 {

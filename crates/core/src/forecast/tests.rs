@@ -1,3 +1,5 @@
+//! The simulation against a delivery one by one, on random schedules.
+
 use super::*;
 
 const MINUTE: i64 = 60_000;

@@ -1,3 +1,5 @@
+//! Bounds and shapes of forecasts.
+
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
