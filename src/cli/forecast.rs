@@ -8,7 +8,8 @@ use clap::Args;
 use super::remote::DaemonArgs;
 use super::table::TextTable;
 use super::{Failed, Global, Output, answer, show};
-use delaybridge_ops::forecast::{Forecast, ForecastAsk, ForecastStep, Forecasts, RateFrom, forecasts};
+use delaybridge_ops::forecast::{Forecast, ForecastAsk, ForecastStep, RateFrom};
+use delaybridge_ops::forecasts::{Forecasts, forecasts};
 use delaybridge_ops::pause::length;
 use delaybridge_ops::plural;
 
@@ -87,7 +88,7 @@ fn one(found: &Forecast) -> String {
     format!("{}{}\n{steps}", found.summary, last(found))
 }
 
-/// What is beyond the end, and what is hardly meant.
+/// Notes on what is beyond the end, and on what is hardly meant.
 fn last(found: &Forecast) -> String {
     let mut text = String::new();
     let later = found.scheduled.saturating_sub(found.due);

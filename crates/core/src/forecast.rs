@@ -10,7 +10,7 @@ const FINEST_MS: i64 = 500;
 
 /// Elements that fall due after `from_ms`, and at `until_ms` at the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct DueSpan {
     /// The time before the span, in ms.
     pub from_ms: i64,
     /// The last ms of the span.
@@ -57,7 +57,7 @@ pub struct Outcome {
 }
 
 /// Simulates the delivery of a backlog, and of what falls due in these spans, in the order of due times.
-fn simulate(backlog: u64, spans: &[Span], per_second: f64) -> Outcome {
+fn simulate(backlog: u64, spans: &[DueSpan], per_second: f64) -> Outcome {
     let rate = per_second / 1_000.0;
     let start = spans.first().map_or(0, |span| span.from_ms);
     let mut out = Outcome { ends: Vec::with_capacity(spans.len()), ..Outcome::default() };
@@ -111,10 +111,10 @@ impl Outcome {
 }
 
 /// The error that the lateness in each span may have, in ms, because nobody knows when in the span its elements fall due.
-fn errors(backlog: u64, spans: &[Span], per_second: f64) -> Vec<u64> {
+fn errors(backlog: u64, spans: &[DueSpan], per_second: f64) -> Vec<u64> {
     let ends = simulate(backlog, spans, per_second).ends;
     let before = std::iter::once(backlog).chain(ends.iter().map(|end| end.waiting));
-    let error = |(span, waiting): (&Span, u64)| {
+    let error = |(span, waiting): (&DueSpan, u64)| {
         let length = span.until_ms - span.from_ms;
         if span.count == 0 || length <= FINEST_MS {
             return 0;
@@ -127,7 +127,7 @@ fn errors(backlog: u64, spans: &[Span], per_second: f64) -> Vec<u64> {
 }
 
 /// The spans that have to be split, at most `most`: those that may be wrong by most. In their order.
-fn to_split(backlog: u64, spans: &[Span], per_second: f64, most: usize) -> Vec<usize> {
+fn to_split(backlog: u64, spans: &[DueSpan], per_second: f64, most: usize) -> Vec<usize> {
     let errors = errors(backlog, spans, per_second);
     let mut found: Vec<usize> = (0..spans.len()).filter(|at| errors[*at] > FINEST_MS.unsigned_abs()).collect();
     if found.len() > most {
@@ -139,17 +139,17 @@ fn to_split(backlog: u64, spans: &[Span], per_second: f64, most: usize) -> Vec<u
 }
 
 /// The error that a lateness of the outcome may have, in ms: a second if all spans were split that have to be.
-fn exact_to_ms(backlog: u64, spans: &[Span], per_second: f64) -> u64 {
+fn exact_to_ms(backlog: u64, spans: &[DueSpan], per_second: f64) -> u64 {
     errors(backlog, spans, per_second).into_iter().fold(2 * FINEST_MS.unsigned_abs(), u64::max)
 }
 
 /// The middle of a span, at which it is split.
-fn middle_ms(span: &Span) -> i64 {
+fn middle_ms(span: &DueSpan) -> i64 {
     span.from_ms + (span.until_ms - span.from_ms) / 2
 }
 
 /// Splits these spans, in their order, with the counts of their first halves.
-fn split(spans: &[Span], at: &[usize], first_halves: &[u64]) -> Vec<Span> {
+fn split(spans: &[DueSpan], at: &[usize], first_halves: &[u64]) -> Vec<DueSpan> {
     let mut halves = at.iter().zip(first_halves).peekable();
     let mut all = Vec::with_capacity(spans.len() + at.len());
     for (place, span) in spans.iter().enumerate() {
@@ -158,8 +158,8 @@ fn split(spans: &[Span], at: &[usize], first_halves: &[u64]) -> Vec<Span> {
             Some((_, count)) => {
                 // What was claimed or rescheduled since the whole was counted is in neither half.
                 let (middle_ms, first) = (middle_ms(span), (*count).min(span.count));
-                all.push(Span { until_ms: middle_ms, count: first, ..*span });
-                all.push(Span { from_ms: middle_ms, count: span.count - first, ..*span });
+                all.push(DueSpan { until_ms: middle_ms, count: first, ..*span });
+                all.push(DueSpan { from_ms: middle_ms, count: span.count - first, ..*span });
             }
         }
     }
@@ -171,7 +171,7 @@ fn split(spans: &[Span], at: &[usize], first_halves: &[u64]) -> Vec<Span> {
 pub struct Schedule {
     backlog: u64,
     per_second: f64,
-    spans: Vec<Span>,
+    spans: Vec<DueSpan>,
     /// Counts that may still be asked for.
     room: usize,
     /// The spans that are being split.
@@ -181,7 +181,7 @@ pub struct Schedule {
 impl Schedule {
     /// A schedule with a backlog of overdue elements, and what falls due in these spans, which follow each other without a gap. The
     /// rate is positive; at most `room` more counts are asked for.
-    pub fn new(backlog: u64, spans: Vec<Span>, per_second: f64, room: usize) -> Schedule {
+    pub fn new(backlog: u64, spans: Vec<DueSpan>, per_second: f64, room: usize) -> Schedule {
         Schedule { backlog, per_second, spans, room, at: Vec::new() }
     }
 
@@ -204,7 +204,7 @@ impl Schedule {
     }
 
     /// The spans as far as they are known.
-    pub fn spans(&self) -> &[Span] {
+    pub fn spans(&self) -> &[DueSpan] {
         &self.spans
     }
 

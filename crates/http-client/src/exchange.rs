@@ -18,7 +18,7 @@ use delaybridge_settings::TlsFiles;
 
 /// A server that is asked now and then.
 #[derive(Debug)]
-pub struct HttpServer {
+pub struct HttpPeer {
     origin: HttpOrigin,
     tls: Option<Tls>,
 }
@@ -57,11 +57,11 @@ pub enum ExchangeError {
     TimedOut(Duration),
 }
 
-impl HttpServer {
+impl HttpPeer {
     /// The server of this origin; `files` are for `https`.
-    pub fn new(origin: HttpOrigin, files: TlsFiles) -> HttpServer {
+    pub fn new(origin: HttpOrigin, files: TlsFiles) -> HttpPeer {
         let tls = origin.tls.then(|| Tls::new(files, &[b"http/1.1"]));
-        HttpServer { origin, tls }
+        HttpPeer { origin, tls }
     }
 
     /// The server's address, for messages.
@@ -144,7 +144,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let origin = HttpOrigin { tls: false, host: "127.0.0.1".to_owned(), port };
-        let server = HttpServer::new(origin, TlsFiles::default());
+        let server = HttpPeer::new(origin, TlsFiles::default());
         let request = Request::post("/token").body(Full::new(Bytes::from_static(b"a=b"))).unwrap();
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();

@@ -10,6 +10,6 @@ mod origin;
 mod tls;
 
 pub use address::first_to_answer;
-pub use exchange::{ExchangeError, HttpAnswer, HttpServer};
+pub use exchange::{ExchangeError, HttpAnswer, HttpPeer};
 pub use origin::{HttpOrigin, default_port, split};
 pub use tls::{Tls, explain};

@@ -58,7 +58,7 @@ pub struct Depths {
     /// Due time of the first, in ms. That of a large one is not read: how far it is from now is right to a factor of two,
     /// and never too much.
     pub head_ms: Option<i64>,
-    /// What is not due yet.
+    /// Counts of what is not due yet.
     pub ahead: Ahead,
     /// The leftovers of claims.
     pub leftovers: Leftovers,

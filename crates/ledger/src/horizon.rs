@@ -31,7 +31,7 @@ impl Ledger {
         Ok((now_ms, counts))
     }
 
-    /// How many elements fall due after the first and at the second of each of these pairs of times in ms, at the latest.
+    /// The number of elements that fall due after the first and at the second of each of these pairs of times in ms, at the latest.
     ///
     /// # Errors
     ///

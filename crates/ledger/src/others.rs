@@ -13,7 +13,7 @@ use delaybridge_link::Conn;
 /// The field in the state hash.
 const FIELD: &str = "others";
 
-/// What daemons have noted.
+/// Notes of daemons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Others {
     /// The time from which on daemons have looked without a gap, in ms by Redis's clock.
@@ -51,7 +51,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What daemons have noted; `None` if none has, or in a way that this version cannot read.
+    /// Notes of daemons; `None` if there is none, or in a way that this version cannot read.
     ///
     /// # Errors
     ///

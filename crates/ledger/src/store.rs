@@ -71,7 +71,7 @@ pub trait Store: Claims {
     /// The number of elements of a schedule that fall due before this time: the place of the first that does not.
     fn due_before(&self, schedule: usize, ms: i64) -> Call<'_, usize>;
 
-    /// How many elements fall due after the first and at the second of each of these pairs of times in ms, at the latest.
+    /// The number of elements that fall due after the first and at the second of each of these pairs of times in ms, at the latest.
     fn due_between<'a>(&'a self, bounds: &'a [(i64, i64)]) -> Call<'a, Vec<u64>>;
 
     /// Elements of a schedule in due order, from the `first` on: at least one unless the end is reached. Bodies that are elsewhere

@@ -4,16 +4,13 @@ mod summary;
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::error::{Attempted, Error, QueueError};
-use super::operator::Operator;
-use super::overview::QueueRow;
+use super::error::{Attempted, Error};
 use super::pause::paused_of;
 use super::session::Queue;
-use delaybridge_core::forecast::{Outcome, Schedule, Span, Wave};
+use delaybridge_core::forecast::{DueSpan, Outcome, Schedule, Wave};
 use delaybridge_ledger::Stats;
 use delaybridge_model::{Config, Mode, QueueSpec};
 use delaybridge_source::{StoreError, millis};
@@ -24,8 +21,6 @@ const STEPS: u128 = 1_000;
 const SHORTEST: Duration = Duration::from_secs(1);
 /// Longest time that is looked ahead.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
-/// Queues that are read at the same time.
-const SIDE_BY_SIDE: usize = 16;
 /// Counts that a forecast may take beside one for each step.
 const COUNTS: usize = 2_000;
 
@@ -127,7 +122,7 @@ pub struct Forecast {
 /// A time in which elements have to wait for those before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ForecastWave {
-    /// Its begin.
+    /// The begin.
     pub from_ms: i64,
     /// Due time of the latest element.
     pub latest_ms: i64,
@@ -146,7 +141,7 @@ pub struct ForecastWave {
 pub struct ForecastStep {
     /// The time before it.
     pub from_ms: i64,
-    /// Its end.
+    /// The end.
     pub until_ms: i64,
     /// Elements that fall due in it.
     pub due: u64,
@@ -154,15 +149,6 @@ pub struct ForecastStep {
     pub waiting: Option<u64>,
     /// Lateness of the latest element that falls due in it.
     pub lateness_ms: Option<u64>,
-}
-
-/// Forecasts of several queues.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Forecasts {
-    /// Queues that hold anything.
-    pub queues: Vec<Forecast>,
-    /// Queues that could not be read.
-    pub errors: Vec<QueueError>,
 }
 
 /// The rate of a queue, and its origin.
@@ -253,31 +239,6 @@ pub async fn forecast(queue: &Queue, ask: &ForecastAsk, rate: Rate) -> Result<Fo
     Ok(found)
 }
 
-/// Makes a forecast of every queue that holds anything, each as one step.
-///
-/// # Errors
-///
-/// When Redis, or the daemon, cannot be asked.
-pub async fn forecasts(operator: &dyn Operator, ask: &ForecastAsk) -> Result<Forecasts, Error> {
-    let queues = operator.queues().await?;
-    let ask = ask.whole();
-    let mut all = Forecasts { queues: Vec::new(), errors: queues.errors };
-    let holds = |row: &&QueueRow| {
-        let s = &row.state;
-        [s.scheduled, s.due, s.in_flight, s.retry, s.ready].iter().any(|n| *n > 0)
-    };
-    let some: Vec<&str> = queues.queues.iter().filter(holds).map(|row| &row.state.queue[..]).collect();
-    for some in some.chunks(SIDE_BY_SIDE) {
-        for (queue, found) in some.iter().zip(join_all(some.iter().map(|queue| operator.forecast(queue, &ask))).await) {
-            match found {
-                Ok(found) => all.queues.push(found),
-                Err(error) => all.errors.push(QueueError { queue: (*queue).to_owned(), message: error.message }),
-            }
-        }
-    }
-    Ok(all)
-}
-
 /// Elements that are due already, wherever they are.
 fn backlog(spec: &QueueSpec, stats: &Stats) -> u64 {
     let ready = if spec.source.consumes_ready() { stats.source.ready } else { 0 };
@@ -289,16 +250,16 @@ fn count(n: i64) -> u64 {
 }
 
 /// The counts of the steps until then.
-async fn counted(queue: &Queue, now_ms: i64, until: Duration, step: Duration) -> Result<Vec<Span>, StoreError> {
+async fn counted(queue: &Queue, now_ms: i64, until: Duration, step: Duration) -> Result<Vec<DueSpan>, StoreError> {
     let (end, step) = (millis(until), millis(step).max(1));
     let times = (0..end).step_by(usize::try_from(step).unwrap_or(usize::MAX));
     let bounds: Vec<_> = times.map(|from| (now_ms + from, now_ms + end.min(from.saturating_add(step)))).collect();
     let counts = queue.ledger.due_between(&queue.conn, &bounds).await?;
-    let span = |((from_ms, until_ms), count)| Span { from_ms, until_ms, count };
+    let span = |((from_ms, until_ms), count)| DueSpan { from_ms, until_ms, count };
     Ok(bounds.into_iter().zip(counts).map(span).collect())
 }
 
-/// What falls due within the next hour, day and week, by minutes, half hours and quarters of a day.
+/// Counts of what falls due within the next hour, day and week, by minutes, half hours and quarters of a day.
 ///
 /// # Errors
 ///
@@ -315,7 +276,7 @@ pub async fn charts(queue: &Queue, now_ms: i64) -> Result<[Vec<ForecastStep>; 3]
 
 impl Forecast {
     /// Adds what the simulation of these spans found; each span is in one step.
-    fn learn(&mut self, spans: &[Span], outcome: &Outcome) {
+    fn learn(&mut self, spans: &[DueSpan], outcome: &Outcome) {
         let mut rest = spans.iter().zip(&outcome.ends).peekable();
         for step in &mut self.steps {
             let (mut waiting, mut late_ms) = (0, 0);
@@ -338,7 +299,7 @@ impl Forecast {
 }
 
 impl ForecastStep {
-    fn of(span: &Span) -> ForecastStep {
+    fn of(span: &DueSpan) -> ForecastStep {
         ForecastStep { from_ms: span.from_ms, until_ms: span.until_ms, due: span.count, ..ForecastStep::default() }
     }
 }

@@ -22,6 +22,7 @@ pub mod differences;
 pub mod element;
 mod error;
 pub mod forecast;
+pub mod forecasts;
 pub mod fsck;
 pub mod horizon;
 mod import;

@@ -73,14 +73,14 @@ const CREDENTIALS_FILE: Key = key(
 impl NatsSpec {
     /// `host:port` of each server, for messages.
     pub fn addresses(&self) -> Vec<String> {
-        self.servers.iter().map(|server| Address(server).to_string()).collect()
+        self.servers.iter().map(|server| NatsAddress(server).to_string()).collect()
     }
 }
 
 /// A server in a message.
-pub(super) struct Address<'a>(pub(super) &'a (String, u16));
+pub(super) struct NatsAddress<'a>(pub(super) &'a (String, u16));
 
-impl fmt::Display for Address<'_> {
+impl fmt::Display for NatsAddress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (host, port) = self.0;
         match host.contains(':') {
@@ -122,7 +122,7 @@ impl Connector for NatsSpec {
 }
 
 fn shown_servers(servers: &[(String, u16)]) -> Option<Value> {
-    Some(servers.iter().map(|server| Value::from(Address(server).to_string())).collect())
+    Some(servers.iter().map(|server| Value::from(NatsAddress(server).to_string())).collect())
 }
 
 fn servers(section: &Section<'_>, key: &Key) -> Vec<(String, u16)> {

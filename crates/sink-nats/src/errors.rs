@@ -16,12 +16,12 @@ const MEMBERS: usize = 256;
 pub(super) enum PubAck {
     /// The stream has the message.
     Stored {
-        /// It had it before.
+        /// The stream had it before.
         duplicate: bool,
     },
-    /// It refused it: the code of the error, and its text.
+    /// The stream refused it: the code of the error, and its text.
     Refused(u64, String),
-    /// It says neither.
+    /// The answer says neither.
     Unclear,
 }
 

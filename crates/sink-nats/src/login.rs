@@ -60,7 +60,7 @@ impl Serialize for NatsLogin {
 
 /// The fields of `CONNECT` by which the server knows us.
 #[derive(Default, Serialize)]
-pub(super) struct Proof {
+pub(super) struct NatsProof {
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,26 +78,26 @@ pub(super) struct Proof {
 ///
 /// # Errors
 /// Which file cannot be used, and why; never its content.
-pub(super) fn prove(login: &NatsLogin, nonce: Option<&str>) -> Result<Proof, String> {
+pub(super) fn prove(login: &NatsLogin, nonce: Option<&str>) -> Result<NatsProof, String> {
     let asked = || nonce.ok_or("the server does not ask for a key: check that it knows users with keys".to_owned());
     match login {
-        NatsLogin::Nobody => Ok(Proof::default()),
+        NatsLogin::Nobody => Ok(NatsProof::default()),
         NatsLogin::User { username, password } => {
             let pass = match password {
                 Secret::Literal(text) => text.expose_secret().to_owned(),
                 Secret::File(path) => first_line("password_file", path)?,
             };
-            Ok(Proof { user: Some(username.clone()), pass: Some(pass), ..Proof::default() })
+            Ok(NatsProof { user: Some(username.clone()), pass: Some(pass), ..NatsProof::default() })
         }
         NatsLogin::Key(path) => {
             let key =
                 seed(&text("nkey_file", path)?).map_err(|why| format!("use nkey_file {}: {why}", path.display()))?;
-            Ok(Proof { nkey: Some(public(&key)), sig: Some(sign(&key, asked()?)), ..Proof::default() })
+            Ok(NatsProof { nkey: Some(public(&key)), sig: Some(sign(&key, asked()?)), ..NatsProof::default() })
         }
         NatsLogin::Credentials(path) => {
             let (token, key) = credentials(&text("credentials_file", path)?)
                 .map_err(|why| format!("use credentials_file {}: {why}", path.display()))?;
-            Ok(Proof { jwt: Some(token), sig: Some(sign(&key, asked()?)), ..Proof::default() })
+            Ok(NatsProof { jwt: Some(token), sig: Some(sign(&key, asked()?)), ..NatsProof::default() })
         }
     }
 }

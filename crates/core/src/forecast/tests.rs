@@ -5,7 +5,7 @@ use super::*;
 const MINUTE: i64 = 60_000;
 
 /// Counts like those who count in Redis, with at most `room` counts.
-fn refined(due: &[i64], backlog: u64, spans: Vec<Span>, rate: f64, room: usize) -> Vec<Span> {
+fn refined(due: &[i64], backlog: u64, spans: Vec<DueSpan>, rate: f64, room: usize) -> Vec<DueSpan> {
     let mut schedule = Schedule::new(backlog, spans, rate, room);
     loop {
         let unknown = schedule.unknown();
@@ -22,11 +22,11 @@ fn count(due: &[i64], from_ms: i64, until_ms: i64) -> u64 {
     until(until_ms) - until(from_ms)
 }
 
-fn steps(due: &[i64], step: i64, n: i64) -> Vec<Span> {
+fn steps(due: &[i64], step: i64, n: i64) -> Vec<DueSpan> {
     let span = |at: i64| (at * step, (at + 1) * step);
     (0..n)
         .map(span)
-        .map(|(from_ms, until_ms)| Span { from_ms, until_ms, count: count(due, from_ms, until_ms) })
+        .map(|(from_ms, until_ms)| DueSpan { from_ms, until_ms, count: count(due, from_ms, until_ms) })
         .collect()
 }
 
@@ -125,15 +125,16 @@ fn a_burst_is_not_smeared_over_its_step() {
 
 #[test]
 fn a_backlog_delays_what_falls_due_behind_it() {
-    let spans = [Span { from_ms: 0, until_ms: 1_000, count: 10 }, Span { from_ms: 1_000, until_ms: 9_000, count: 0 }];
+    let spans =
+        [DueSpan { from_ms: 0, until_ms: 1_000, count: 10 }, DueSpan { from_ms: 1_000, until_ms: 9_000, count: 0 }];
     let found = simulate(50, &spans, 10.0);
     assert_eq!(found.ends, [SpanEnd { waiting: 50, late_ms: 5_000 }, SpanEnd { waiting: 0, late_ms: 0 }]);
     assert_eq!(found.through_ms, Some(6_000));
     let wave = found.worst.unwrap();
     assert_eq!((wave.backlog, wave.count, wave.through_ms, wave.late_ms), (50, 10, 6_000, 5_000));
-    let slowly = simulate(50, &[Span { from_ms: 0, until_ms: 20_000, count: 100 }], 10.0);
+    let slowly = simulate(50, &[DueSpan { from_ms: 0, until_ms: 20_000, count: 100 }], 10.0);
     assert_eq!(slowly.worst.unwrap().through_ms, 10_000, "half of the rate is for what falls due meanwhile");
-    let nothing = simulate(0, &[Span { from_ms: 0, until_ms: 9, count: 0 }], 1.0);
+    let nothing = simulate(0, &[DueSpan { from_ms: 0, until_ms: 9, count: 0 }], 1.0);
     assert_eq!((nothing.through_ms, nothing.worst), (None, None));
 }
 

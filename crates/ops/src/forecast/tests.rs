@@ -29,7 +29,7 @@ fn a_forecast_is_bounded() {
 
 #[test]
 fn a_step_has_the_worst_of_its_spans_and_what_waits_at_its_end() {
-    let span = |from_ms, until_ms, count| Span { from_ms, until_ms, count };
+    let span = |from_ms, until_ms, count| DueSpan { from_ms, until_ms, count };
     let spans = [span(0, 500, 40), span(500, 1_000, 0), span(1_000, 2_000, 0), span(2_000, 60_000, 7)];
     let steps = [span(0, 2_000, 40), span(2_000, 60_000, 7)];
     let mut schedule = Schedule::new(0, spans.to_vec(), 10.0, 0);

@@ -52,11 +52,11 @@ pub struct DiscoveredQueue {
     pub sampled: usize,
     /// Redisson clients that listen; none where the user may not ask.
     pub redisson_clients: Option<u64>,
-    /// What daemons have seen of such clients over time; none if no daemon has watched.
+    /// Observations of such clients by daemons over time; none if no daemon has watched.
     pub watch: Option<Watch>,
 }
 
-/// What daemons have seen of Redisson clients that listen. Times are in ms by Redis's clock.
+/// Observations of Redisson clients that listen. Times are in ms by Redis's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Watch {
     /// The time since which none listens; none if one does now.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::registry::QueueRegistry;
-use delaybridge_core::forecast::{Schedule, Span};
+use delaybridge_core::forecast::{DueSpan, Schedule};
 use delaybridge_ledger::{HORIZONS_MS, Stats};
 use delaybridge_source::store::Store;
 
@@ -31,7 +31,7 @@ pub(super) async fn outlook(
     let (mut from_ms, mut before) = (stats.now_ms, 0);
     for (horizon, within) in HORIZONS_MS.into_iter().zip(source.ahead.within).take_while(|(ms, _)| *ms <= HOUR_MS) {
         let until_ms = stats.now_ms.saturating_add(horizon);
-        spans.push(Span { from_ms, until_ms, count: count(within - before) });
+        spans.push(DueSpan { from_ms, until_ms, count: count(within - before) });
         (from_ms, before) = (until_ms, within);
     }
     let mut schedule = Schedule::new(backlog, spans, rate, COUNTS);

@@ -175,14 +175,14 @@ async fn listened_to(registry: &QueueRegistry, watched: &[usize]) -> Option<Vec<
     Some(beside)
 }
 
-/// What was noted of a queue.
+/// The last note on a queue.
 #[derive(Debug, Clone, Default)]
 struct Note {
-    /// When others were seen last.
+    /// The time at which others were seen last.
     seen: Option<Instant>,
     /// Whether they were there at the last look.
     were_there: bool,
-    /// When the next note is due, if nothing changes.
+    /// The time of the next note, if nothing changes.
     next: Option<Instant>,
 }
 

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::token::{LONGEST, LoginToken, now};
 use crate::login::{OidcSpec, TokenUrl};
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_http_client::{ExchangeError, HttpServer};
+use delaybridge_http_client::{ExchangeError, HttpPeer};
 use delaybridge_settings::{Secret, TlsFiles};
 
 /// Time for one question.
@@ -38,7 +38,7 @@ pub(super) enum TokenSource {
 
 /// A token endpoint, and what it is asked.
 pub(super) struct TokenEndpoint {
-    server: HttpServer,
+    server: HttpPeer,
     url: TokenUrl,
     client: String,
     proof: ClientProof,
@@ -87,7 +87,7 @@ impl TokenSource {
         let Some(url) = spec.token_url.clone() else { return TokenSource::File(file) };
         let files = TlsFiles { ca_file: spec.ca_file.clone(), client: None };
         TokenSource::Endpoint(Box::new(TokenEndpoint {
-            server: HttpServer::new(url.origin.clone(), files),
+            server: HttpPeer::new(url.origin.clone(), files),
             url,
             client: spec.client_id.clone().unwrap_or_default(),
             proof: spec.client_secret.0.clone().map_or(ClientProof::Signed(file), ClientProof::Secret),

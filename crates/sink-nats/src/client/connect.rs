@@ -11,22 +11,22 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::wire::{self, ServerOp};
-use crate::config::Address;
-use crate::login::{self, Proof};
+use crate::config::NatsAddress;
+use crate::login::{self, NatsProof};
 use crate::{NatsSpec, errors};
 use delaybridge_core::json::Json;
 use delaybridge_core::message::{Class, Failure};
 
 /// A socket, with or without TLS.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+pub(super) trait NatsStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> NatsStream for T {}
 
-/// What the server says about itself.
+/// The server's description of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct ServerInfo {
+pub(super) struct NatsServerInfo {
     /// Largest message that it takes, with headers.
     pub(super) max_payload: usize,
-    /// It is about to stop, and asks its clients to leave.
+    /// The server is about to stop, and asks its clients to leave.
     pub(super) leaving: bool,
     nonce: Option<String>,
     tls_required: bool,
@@ -34,14 +34,14 @@ pub(super) struct ServerInfo {
     headers: bool,
 }
 
-impl ServerInfo {
+impl NatsServerInfo {
     /// Reads what follows `INFO`.
-    pub(super) fn read(text: Bytes) -> Option<ServerInfo> {
+    pub(super) fn read(text: Bytes) -> Option<NatsServerInfo> {
         let members = errors::members(text)?;
         let find = |name| errors::member(&members, name);
         let flag = |name| find(name).and_then(Json::flag).unwrap_or(false);
         let nonce = find("nonce").and_then(Json::text);
-        Some(ServerInfo {
+        Some(NatsServerInfo {
             max_payload: find("max_payload").and_then(Json::number).map_or(1 << 20, |bytes| bytes as usize),
             leaving: flag("ldm"),
             nonce: nonce.map(|nonce| String::from_utf8_lossy(&nonce).into_owned()),
@@ -53,11 +53,11 @@ impl ServerInfo {
 }
 
 /// A connection that is logged in and listens to its own inbox.
-pub(super) struct Connection {
-    pub(super) stream: Box<dyn Stream>,
-    /// What was read and not looked at yet.
+pub(super) struct NatsConnection {
+    pub(super) stream: Box<dyn NatsStream>,
+    /// Bytes that were read and not looked at yet.
     pub(super) input: BytesMut,
-    pub(super) info: ServerInfo,
+    pub(super) info: NatsServerInfo,
     /// Answers come to this subject, a dot and the number of the question.
     pub(super) inbox: String,
     pub(super) address: String,
@@ -77,18 +77,18 @@ struct Hello {
     headers: bool,
     no_responders: bool,
     #[serde(flatten)]
-    proof: Proof,
+    proof: NatsProof,
 }
 
 /// Connects to a server and logs in, within the sink's `connect_timeout`.
 ///
 /// # Errors
 /// What failed, where, and what to do about it.
-pub(super) async fn connect(spec: &Arc<NatsSpec>, server: usize) -> Result<Connection, Failure> {
+pub(super) async fn connect(spec: &Arc<NatsSpec>, server: usize) -> Result<NatsConnection, Failure> {
     let Some(server) = spec.servers.get(server) else {
         return Err(Failure::new(Class::TargetPermanent, "settings", "connect to NATS: no server is given"));
     };
-    let address = Address(server).to_string();
+    let address = NatsAddress(server).to_string();
     let attempt = Attempt { spec, server, address: &address };
     match tokio::time::timeout(spec.connect_timeout, attempt.run()).await {
         Ok(connected) => connected,
@@ -127,16 +127,16 @@ impl Attempt<'_> {
         self.failed(Class::TargetPermanent, "nats_protocol", &text)
     }
 
-    async fn run(&self) -> Result<Connection, Failure> {
+    async fn run(&self) -> Result<NatsConnection, Failure> {
         let (host, port) = (self.server.0.as_str(), self.server.1);
         let stream = TcpStream::connect((host, port)).await.map_err(|error| self.io(&error))?;
         // Publications are written whole. An error only means that the connection is gone already.
         drop(stream.set_nodelay(true));
-        let mut stream: Box<dyn Stream> = Box::new(stream);
+        let mut stream: Box<dyn NatsStream> = Box::new(stream);
         let mut input = BytesMut::new();
         let info = match self.next(&mut stream, &mut input).await? {
             ServerOp::Info(text) => {
-                ServerInfo::read(text).ok_or_else(|| self.not_nats("its description is no JSON"))?
+                NatsServerInfo::read(text).ok_or_else(|| self.not_nats("its description is no JSON"))?
             }
             ServerOp::Refused(words) => return Err(errors::at_connect(self.address, &words)),
             _ => return Err(self.not_nats("it does not describe itself")),
@@ -161,7 +161,7 @@ impl Attempt<'_> {
         self.log_in(stream, input, info).await
     }
 
-    async fn encrypt(&self, stream: Box<dyn Stream>, host: &str) -> Result<Box<dyn Stream>, Failure> {
+    async fn encrypt(&self, stream: Box<dyn NatsStream>, host: &str) -> Result<Box<dyn NatsStream>, Failure> {
         let files = self.spec.tls.clone().unwrap_or_default();
         let tls = |why: &str| self.failed(Class::TargetPermanent, "tls", why);
         // Files may lie on a slow disk, and are rotated.
@@ -175,10 +175,10 @@ impl Attempt<'_> {
 
     async fn log_in(
         &self,
-        mut stream: Box<dyn Stream>,
+        mut stream: Box<dyn NatsStream>,
         mut input: BytesMut,
-        mut info: ServerInfo,
-    ) -> Result<Connection, Failure> {
+        mut info: NatsServerInfo,
+    ) -> Result<NatsConnection, Failure> {
         let (login, nonce) = (self.spec.login.clone(), info.nonce.clone());
         let proof = tokio::task::spawn_blocking(move || login::prove(&login, nonce.as_deref())).await;
         let proof = match proof {
@@ -208,15 +208,15 @@ impl Attempt<'_> {
             match self.next(&mut stream, &mut input).await? {
                 ServerOp::Pong => break,
                 ServerOp::Refused(words) => return Err(errors::at_connect(self.address, &words)),
-                ServerOp::Info(text) => info = ServerInfo::read(text).unwrap_or(info),
+                ServerOp::Info(text) => info = NatsServerInfo::read(text).unwrap_or(info),
                 ServerOp::Ping => stream.write_all(b"PONG\r\n").await.map_err(|error| self.io(&error))?,
                 ServerOp::Message(_) | ServerOp::Nothing => {}
             }
         }
-        Ok(Connection { stream, input, info, inbox, address: self.address.to_owned() })
+        Ok(NatsConnection { stream, input, info, inbox, address: self.address.to_owned() })
     }
 
-    async fn next(&self, stream: &mut Box<dyn Stream>, input: &mut BytesMut) -> Result<ServerOp, Failure> {
+    async fn next(&self, stream: &mut Box<dyn NatsStream>, input: &mut BytesMut) -> Result<ServerOp, Failure> {
         loop {
             match wire::take(input) {
                 Ok(Some(op)) => return Ok(op),

@@ -38,7 +38,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::session::Intake;
-use self::waiting::{Ask, Reply};
+use self::waiting::{NatsQuestion, Reply};
 use crate::{NAME, NatsDestination, NatsSpec, errors};
 use delaybridge_core::message::{Class, Failure, Outcome};
 use delaybridge_sink::worker_queue::WorkerQueue;
@@ -56,7 +56,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 pub struct NatsSink {
     spec: Arc<NatsSpec>,
     items: WorkerQueue,
-    asks: mpsc::Sender<Ask>,
+    asks: mpsc::Sender<NatsQuestion>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -76,7 +76,7 @@ impl NatsSink {
     async fn ask(&self, subject: &str, body: Vec<u8>) -> Reply {
         let (reply, answer) = oneshot::channel();
         let asking = async {
-            self.asks.send(Ask { subject: subject.to_owned(), body, reply }).await.ok()?;
+            self.asks.send(NatsQuestion { subject: subject.to_owned(), body, reply }).await.ok()?;
             answer.await.ok()
         };
         match tokio::time::timeout(self.timeout(), asking).await {

@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{Connection, ServerInfo, Stream};
+use super::connect::{NatsConnection, NatsServerInfo, NatsStream};
 use super::streams;
-use super::waiting::{Ask, Questions, Waiting};
+use super::waiting::{NatsQuestion, OpenQuestion, OpenQuestions};
 use super::wire::{self, Inbound, ServerOp, Unfit};
 use crate::errors::{self, PubAck};
 use crate::{NAME, NatsDestination, NatsSpec};
@@ -31,10 +31,10 @@ const LOOK_UP: Duration = Duration::from_secs(1);
 /// Time for what is under way when the server asks its clients to leave.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// What the session takes from.
+/// The channels that the session takes from.
 pub(super) struct Intake {
     pub(super) items: mpsc::Receiver<WorkItem>,
-    pub(super) asks: mpsc::Receiver<Ask>,
+    pub(super) asks: mpsc::Receiver<NatsQuestion>,
     /// No more elements come.
     pub(super) closed: bool,
 }
@@ -49,19 +49,19 @@ pub(super) enum SessionEnd {
 }
 
 /// The state of a connection.
-pub(super) struct Session<'a> {
+pub(super) struct NatsSession<'a> {
     spec: &'a NatsSpec,
     timeout: Duration,
     inbox: String,
-    info: ServerInfo,
+    info: NatsServerInfo,
     input: BytesMut,
     output: BytesMut,
     /// Whether bytes may be left in the TLS session.
     unflushed: bool,
-    questions: Questions,
+    questions: OpenQuestions,
     /// The first question that may not have left completely; the next number if all have.
     first_unsent: u64,
-    /// When the server was heard last, and asked last.
+    /// The times at which the server was heard last, and asked last.
     heard: Instant,
     asked: Instant,
     /// The server asked its clients to leave.
@@ -72,14 +72,14 @@ pub(super) struct Session<'a> {
 pub(super) async fn run(
     spec: &Arc<NatsSpec>,
     timeout: Duration,
-    connection: Connection,
+    connection: NatsConnection,
     intake: &mut Intake,
     stop: &CancellationToken,
 ) -> SessionEnd {
-    let Connection { stream, input, info, inbox, .. } = connection;
+    let NatsConnection { stream, input, info, inbox, .. } = connection;
     let (mut reader, mut writer) = tokio::io::split(stream);
     let now = Instant::now();
-    let mut session = Session {
+    let mut session = NatsSession {
         spec,
         timeout,
         inbox,
@@ -87,7 +87,7 @@ pub(super) async fn run(
         input,
         output: BytesMut::new(),
         unflushed: false,
-        questions: Questions::default(),
+        questions: OpenQuestions::default(),
         first_unsent: 1,
         heard: now,
         asked: now,
@@ -101,11 +101,11 @@ pub(super) async fn run(
     end
 }
 
-impl Session<'_> {
+impl NatsSession<'_> {
     async fn serve(
         &mut self,
-        reader: &mut ReadHalf<Box<dyn Stream>>,
-        writer: &mut WriteHalf<Box<dyn Stream>>,
+        reader: &mut ReadHalf<Box<dyn NatsStream>>,
+        writer: &mut WriteHalf<Box<dyn NatsStream>>,
         intake: &mut Intake,
         stop: &CancellationToken,
     ) -> SessionEnd {
@@ -135,8 +135,8 @@ impl Session<'_> {
                     Err(error) => return SessionEnd::Lost(error.to_string()),
                 },
                 left = write(writer, &mut self.output), if self.unflushed || self.output.has_remaining() => match left {
-                    Ok(Left::Some) => self.unflushed = true,
-                    Ok(Left::All) => {
+                    Ok(WrittenPart::Some) => self.unflushed = true,
+                    Ok(WrittenPart::All) => {
                         self.unflushed = false;
                         self.first_unsent = self.questions.next();
                     }
@@ -163,13 +163,13 @@ impl Session<'_> {
     fn give_up(&mut self, why: &str) {
         for waiting in self.questions.drain() {
             match waiting {
-                Waiting::Element(item) => {
+                OpenQuestion::Element(item) => {
                     let failure = errors::lost(&attempt(&item), why);
                     item.finish(Err(failure));
                 }
-                Waiting::Question(reply) => drop(reply.send(Err(errors::lost("ask NATS", why)))),
+                OpenQuestion::Question(reply) => drop(reply.send(Err(errors::lost("ask NATS", why)))),
                 // Nobody has answered for them: they are in no stream.
-                Waiting::WhichStream { items, .. } => finish(items, errors::no_answer_about),
+                OpenQuestion::WhichStream { items, .. } => finish(items, errors::no_answer_about),
             }
         }
     }
@@ -191,15 +191,15 @@ impl Session<'_> {
             }));
         }
         if item.may_send() {
-            self.questions.put(Instant::now() + self.timeout * 19 / 20, Waiting::Element(item));
+            self.questions.put(Instant::now() + self.timeout * 19 / 20, OpenQuestion::Element(item));
         } else {
             self.output.truncate(before);
         }
     }
 
-    fn ask(&mut self, ask: Ask) {
+    fn ask(&mut self, ask: NatsQuestion) {
         wire::ask(&mut self.output, &ask.subject, &self.inbox, self.questions.next(), &ask.body);
-        self.questions.put(Instant::now() + self.timeout * 19 / 20, Waiting::Question(ask.reply));
+        self.questions.put(Instant::now() + self.timeout * 19 / 20, OpenQuestion::Question(ask.reply));
     }
 
     /// Looks at all that was read.
@@ -210,7 +210,7 @@ impl Session<'_> {
                 Ok(Some(ServerOp::Message(message))) => self.answered(message),
                 Ok(Some(ServerOp::Ping)) => self.output.extend_from_slice(b"PONG\r\n"),
                 Ok(Some(ServerOp::Info(text))) => {
-                    if let Some(info) = ServerInfo::read(text) {
+                    if let Some(info) = NatsServerInfo::read(text) {
                         if info.leaving && self.leaving.is_none() {
                             self.leaving = Some(Instant::now() + LEAVE.min(self.timeout));
                         }
@@ -229,8 +229,8 @@ impl Session<'_> {
         let Some(waiting) = message.number.and_then(|number| self.questions.take(number)) else { return };
         let nobody = message.status == Some(503);
         match waiting {
-            Waiting::Question(reply) => drop(reply.send(Ok((!nobody).then_some(message.body)))),
-            Waiting::WhichStream { items, .. } => {
+            OpenQuestion::Question(reply) => drop(reply.send(Ok((!nobody).then_some(message.body)))),
+            OpenQuestion::WhichStream { items, .. } => {
                 let body = (!nobody).then_some(message.body);
                 match streams::names(body) {
                     Ok(names) => match names.first() {
@@ -241,10 +241,10 @@ impl Session<'_> {
                     Err(None) => finish(items, errors::no_answer_about),
                 }
             }
-            Waiting::Element(item) if nobody => self.which_stream(item),
-            Waiting::Element(item) => match confirmed(&item, message) {
-                Ok(Stored::Again) => item.finish_known(),
-                Ok(Stored::Now) => item.finish(Ok(())),
+            OpenQuestion::Element(item) if nobody => self.which_stream(item),
+            OpenQuestion::Element(item) => match confirmed(&item, message) {
+                Ok(StoredMessage::Again) => item.finish_known(),
+                Ok(StoredMessage::Now) => item.finish(Ok(())),
                 Err(failure) => item.finish(Err(failure)),
             },
         }
@@ -260,7 +260,7 @@ impl Session<'_> {
         let body = streams::of_subject(&subject);
         wire::ask(&mut self.output, streams::NAMES, &self.inbox, self.questions.next(), &body);
         let late_at = Instant::now() + LOOK_UP.min(self.timeout / 4);
-        self.questions.put(late_at, Waiting::WhichStream { subject, items: vec![item] });
+        self.questions.put(late_at, OpenQuestion::WhichStream { subject, items: vec![item] });
     }
 
     /// The server refuses something: a right to publish concerns the messages of that subject, all else the connection.
@@ -278,16 +278,16 @@ impl Session<'_> {
         };
         let looked_up = subject == streams::NAMES;
         let numbers = self.questions.numbers(|waiting| match waiting {
-            Waiting::Element(item) => subject_of(item) == Some(subject),
-            Waiting::WhichStream { .. } => looked_up,
-            Waiting::Question(_) => false,
+            OpenQuestion::Element(item) => subject_of(item) == Some(subject),
+            OpenQuestion::WhichStream { .. } => looked_up,
+            OpenQuestion::Question(_) => false,
         });
         for waiting in numbers.into_iter().filter_map(|number| self.questions.take(number)) {
             match waiting {
-                Waiting::Element(item) => finish(vec![item], errors::denied),
+                OpenQuestion::Element(item) => finish(vec![item], errors::denied),
                 // Without the right to ask, the likelier of the two.
-                Waiting::WhichStream { items, .. } => finish(items, errors::no_stream),
-                Waiting::Question(_) => {}
+                OpenQuestion::WhichStream { items, .. } => finish(items, errors::no_stream),
+                OpenQuestion::Question(_) => {}
             }
         }
         Ok(())
@@ -299,7 +299,7 @@ impl Session<'_> {
         let silent = now.saturating_duration_since(self.heard);
         while let Some((number, waiting)) = self.questions.late(now) {
             match waiting {
-                Waiting::Element(item) => {
+                OpenQuestion::Element(item) => {
                     let unsent = number >= self.first_unsent;
                     let silent = silent >= self.timeout * 9 / 10;
                     let mut failure = errors::late(&attempt(&item), self.timeout);
@@ -312,8 +312,8 @@ impl Session<'_> {
                         return Err("the server is silent".to_owned());
                     }
                 }
-                Waiting::Question(reply) => drop(reply.send(Err(errors::silent(self.timeout)))),
-                Waiting::WhichStream { items, .. } => finish(items, errors::no_answer_about),
+                OpenQuestion::Question(reply) => drop(reply.send(Err(errors::silent(self.timeout)))),
+                OpenQuestion::WhichStream { items, .. } => finish(items, errors::no_answer_about),
             }
         }
         if silent >= self.spec.ping_interval * 2 && self.asked > self.heard {
@@ -327,37 +327,37 @@ impl Session<'_> {
     }
 }
 
-/// What has left.
-enum Left {
+/// The part that has left.
+enum WrittenPart {
     Some,
     All,
 }
 
 /// Writes what there is, or flushes where nothing is left. Cancel safe.
-async fn write(writer: &mut WriteHalf<Box<dyn Stream>>, output: &mut BytesMut) -> std::io::Result<Left> {
+async fn write(writer: &mut WriteHalf<Box<dyn NatsStream>>, output: &mut BytesMut) -> std::io::Result<WrittenPart> {
     if !output.has_remaining() {
-        return writer.flush().await.map(|()| Left::All);
+        return writer.flush().await.map(|()| WrittenPart::All);
     }
     match writer.write_buf(output).await? {
         0 => Err(std::io::ErrorKind::WriteZero.into()),
-        _ => Ok(Left::Some),
+        _ => Ok(WrittenPart::Some),
     }
 }
 
 /// Whether a stream has stored a message now, or had it already.
-enum Stored {
+enum StoredMessage {
     Now,
     Again,
 }
 
-/// What the answer of a stream means.
-fn confirmed(item: &WorkItem, message: Inbound) -> Result<Stored, Failure> {
+/// The outcome that the answer of a stream means.
+fn confirmed(item: &WorkItem, message: Inbound) -> Result<StoredMessage, Failure> {
     if message.status.is_some() {
         return Err(errors::unclear(&attempt(item)));
     }
     match PubAck::read(message.body) {
-        PubAck::Stored { duplicate: false } => Ok(Stored::Now),
-        PubAck::Stored { duplicate: true } => Ok(Stored::Again),
+        PubAck::Stored { duplicate: false } => Ok(StoredMessage::Now),
+        PubAck::Stored { duplicate: true } => Ok(StoredMessage::Again),
         PubAck::Refused(number, text) => Err(errors::refused(&attempt(item), number, &text)),
         PubAck::Unclear => Err(errors::unclear(&attempt(item))),
     }
@@ -374,7 +374,7 @@ fn subject_of(item: &WorkItem) -> Option<&str> {
     item.message().destination.of_kind(NAME).ok().map(|NatsDestination { subject }| &**subject)
 }
 
-/// What was tried, for messages.
+/// The attempt, for messages.
 fn attempt(item: &WorkItem) -> String {
     format!("publish to {}", item.message().destination)
 }

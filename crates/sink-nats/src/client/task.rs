@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{Connection, connect};
+use super::connect::{NatsConnection, connect};
 use super::session::{self, Intake, SessionEnd};
 use crate::NatsSpec;
 use delaybridge_core::backoff::{Backoff, Jitter};
@@ -64,7 +64,7 @@ pub(super) async fn run(spec: Arc<NatsSpec>, timeout: Duration, mut intake: Inta
 }
 
 /// Tries each server once; `server` is where it begins, and then the one that answered.
-async fn round(spec: &Arc<NatsSpec>, server: &mut usize) -> Result<Connection, Failure> {
+async fn round(spec: &Arc<NatsSpec>, server: &mut usize) -> Result<NatsConnection, Failure> {
     let mut worst: Option<Failure> = None;
     for _ in 0..spec.servers.len().max(1) {
         match connect(spec, *server).await {

@@ -14,7 +14,7 @@ use delaybridge_sink::worker_queue::WorkItem;
 pub(super) type Reply = Result<Option<Bytes>, Failure>;
 
 /// A question to the server that is not a publication.
-pub(super) struct Ask {
+pub(super) struct NatsQuestion {
     /// The subject; empty for one that only asks whether the server is there.
     pub(super) subject: String,
     /// The body.
@@ -24,12 +24,12 @@ pub(super) struct Ask {
 }
 
 /// A question without an answer.
-pub(super) enum Waiting {
+pub(super) enum OpenQuestion {
     /// The publication of an element.
     Element(WorkItem),
     /// A question of the sink itself.
     Question(oneshot::Sender<Reply>),
-    /// Which stream takes the subject, for elements of it that nobody has answered for.
+    /// The question which stream takes the subject, for elements of it that nobody has answered for.
     WhichStream {
         /// The subject.
         subject: Arc<str>,
@@ -40,8 +40,8 @@ pub(super) enum Waiting {
 
 /// All questions of a connection, by their numbers.
 #[derive(Default)]
-pub(super) struct Questions {
-    open: HashMap<u64, (Instant, Waiting)>,
+pub(super) struct OpenQuestions {
+    open: HashMap<u64, (Instant, OpenQuestion)>,
     /// The times after which they are late.
     times: BTreeSet<(Instant, u64)>,
     /// The question about the stream of each subject.
@@ -49,16 +49,16 @@ pub(super) struct Questions {
     last: u64,
 }
 
-impl Questions {
+impl OpenQuestions {
     /// The number that the next question gets.
     pub(super) fn next(&self) -> u64 {
         self.last + 1
     }
 
     /// Keeps a question under the next number.
-    pub(super) fn put(&mut self, late_at: Instant, waiting: Waiting) {
+    pub(super) fn put(&mut self, late_at: Instant, waiting: OpenQuestion) {
         self.last += 1;
-        if let Waiting::WhichStream { subject, .. } = &waiting {
+        if let OpenQuestion::WhichStream { subject, .. } = &waiting {
             self.about_streams.insert(subject.clone(), self.last);
         }
         self.open.insert(self.last, (late_at, waiting));
@@ -66,17 +66,17 @@ impl Questions {
     }
 
     /// The question with this number.
-    pub(super) fn take(&mut self, number: u64) -> Option<Waiting> {
+    pub(super) fn take(&mut self, number: u64) -> Option<OpenQuestion> {
         let (late_at, waiting) = self.open.remove(&number)?;
         self.times.remove(&(late_at, number));
-        if let Waiting::WhichStream { subject, .. } = &waiting {
+        if let OpenQuestion::WhichStream { subject, .. } = &waiting {
             self.about_streams.remove(subject);
         }
         Some(waiting)
     }
 
     /// The question that is late for longest, with its number.
-    pub(super) fn late(&mut self, now: Instant) -> Option<(u64, Waiting)> {
+    pub(super) fn late(&mut self, now: Instant) -> Option<(u64, OpenQuestion)> {
         let (late_at, number) = *self.times.first()?;
         let late = (late_at <= now).then_some(number)?;
         Some((late, self.take(late)?))
@@ -85,13 +85,13 @@ impl Questions {
     /// The elements that wait for the answer about the stream of this subject.
     pub(super) fn about_stream(&mut self, of: &str) -> Option<&mut Vec<WorkItem>> {
         match self.open.get_mut(self.about_streams.get(of)?) {
-            Some((_, Waiting::WhichStream { items, .. })) => Some(items),
+            Some((_, OpenQuestion::WhichStream { items, .. })) => Some(items),
             _ => None,
         }
     }
 
     /// The numbers of the questions that this is true of, in their order.
-    pub(super) fn numbers(&self, of: impl Fn(&Waiting) -> bool) -> Vec<u64> {
+    pub(super) fn numbers(&self, of: impl Fn(&OpenQuestion) -> bool) -> Vec<u64> {
         let found = self.open.iter().filter(|(_, (_, one))| of(one));
         let mut numbers: Vec<u64> = found.map(|(number, _)| *number).collect();
         numbers.sort_unstable();
@@ -104,7 +104,7 @@ impl Questions {
     }
 
     /// All that are left, in their order.
-    pub(super) fn drain(&mut self) -> Vec<Waiting> {
+    pub(super) fn drain(&mut self) -> Vec<OpenQuestion> {
         self.numbers(|_| true).into_iter().filter_map(|number| self.take(number)).collect()
     }
 }

@@ -22,7 +22,7 @@ pub struct QueueSizes {
     pub ahead: QueueAhead,
 }
 
-/// What is scheduled and not due yet.
+/// Counts of what is scheduled and not due yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QueueAhead {
     /// The numbers of elements that fall due within each horizon, in the order of [`Horizon::ALL`].
