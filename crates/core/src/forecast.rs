@@ -110,7 +110,7 @@ impl Outcome {
     }
 }
 
-/// The error that the lateness in each span may have, in ms, because nobody knows when in the span its elements fall due.
+/// The largest error of the lateness in each span, in ms: the due times within a span are not known.
 fn errors(backlog: u64, spans: &[DueSpan], per_second: f64) -> Vec<u64> {
     let ends = simulate(backlog, spans, per_second).ends;
     let before = std::iter::once(backlog).chain(ends.iter().map(|end| end.waiting));

@@ -184,7 +184,7 @@ fn read_login(section: &Section<'_>) -> NatsLogin {
         (Some((username, password)), ..) => NatsLogin::User { username, password },
         (None, Some(path), _) => NatsLogin::Key(path),
         (None, None, Some(path)) => NatsLogin::Credentials(path),
-        (None, None, None) => NatsLogin::Nobody,
+        (None, None, None) => NatsLogin::Anonymous,
     }
 }
 

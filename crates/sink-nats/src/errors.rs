@@ -103,7 +103,7 @@ pub(super) fn no_leader(attempt: &str, stream: &str) -> Failure {
     Failure::new(Class::Transient, "nats_no_leader", text).about(About::Target)
 }
 
-/// Nobody answers for the subject, and it is not known whether there is a stream.
+/// The subject has no responders, and it is not known whether there is a stream.
 pub(super) fn no_answer_about(attempt: &str) -> Failure {
     let text = format!("{attempt}: no stream answers, and JetStream does not say whether there is one");
     Failure::new(Class::Transient, "nats_no_leader", text).about(About::Target)
@@ -138,7 +138,7 @@ pub(super) fn silent(timeout: std::time::Duration) -> Failure {
     Failure::new(Class::Transient, "nats_silent", format!("ask NATS: no answer within {timeout:?}"))
 }
 
-/// Nobody answers for JetStream.
+/// JetStream has no responders.
 pub(super) fn jetstream_off(attempt: &str) -> Failure {
     let text = format!("{attempt}: JetStream does not answer: enable it for the account");
     Failure::new(Class::TargetPermanent, "nats_jetstream_off", text)

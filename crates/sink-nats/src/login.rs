@@ -17,7 +17,7 @@ use delaybridge_settings::Secret;
 #[derive(Debug, Clone)]
 pub enum NatsLogin {
     /// None: the server takes everybody, or knows the client certificate.
-    Nobody,
+    Anonymous,
     /// User and password.
     User {
         /// The user.
@@ -47,7 +47,7 @@ impl Serialize for NatsLogin {
         let file = |path: &PathBuf| Some(path.display().to_string());
         let none = Shown { username: None, password: None, nkey_file: None, credentials_file: None };
         let shown = match self {
-            NatsLogin::Nobody => none,
+            NatsLogin::Anonymous => none,
             NatsLogin::User { username, password } => {
                 Shown { username: Some(username), password: Some(password), ..none }
             }
@@ -81,7 +81,7 @@ pub(super) struct NatsProof {
 pub(super) fn prove(login: &NatsLogin, nonce: Option<&str>) -> Result<NatsProof, String> {
     let asked = || nonce.ok_or("the server does not ask for a key: check that it knows users with keys".to_owned());
     match login {
-        NatsLogin::Nobody => Ok(NatsProof::default()),
+        NatsLogin::Anonymous => Ok(NatsProof::default()),
         NatsLogin::User { username, password } => {
             let pass = match password {
                 Secret::Literal(text) => text.expose_secret().to_owned(),

@@ -12,7 +12,7 @@
 //! **What a failure of one costs the others.** A stream that does not answer keeps room among `max_unconfirmed` until the
 //! time-outs of its elements; then the pipeline's breaker of that subject keeps further ones away.
 //!
-//! **No stream, or no leader.** In both cases the server says that nobody listens to the subject. So it is asked which stream
+//! **No stream, or no leader.** In both cases the server answers *no responders*. So the sink asks which stream
 //! takes the subject: without one a person is needed, else it is a matter of time.
 //!
 //! `errors.rs` has the meaning of each answer.
@@ -72,7 +72,7 @@ impl NatsSink {
         NatsSink { spec, items, asks, stop, task: Mutex::new(Some(task)) }
     }
 
-    /// Asks the server; `None` if nobody answers for the subject.
+    /// Asks the server; `None` if the subject has no responders.
     async fn ask(&self, subject: &str, body: Vec<u8>) -> Reply {
         let (reply, answer) = oneshot::channel();
         let asking = async {
@@ -140,7 +140,7 @@ impl Sink for NatsSink {
                 failures.extend(self.look(destination).await.err());
             }
             if destinations.is_empty() {
-                // Whoever answers, or nobody: the connection is there.
+                // With or without responders: the connection is there.
                 self.ask(streams::NAMES, streams::of_subject("delaybridge")).await?;
             }
             together(failures).map(|()| Vec::new())
@@ -170,7 +170,7 @@ impl Sink for NatsSink {
     }
 
     fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
-        // Nobody listens there, which the server says at once.
+        // It has no responders, which the server answers at once.
         Some(async { self.ask("delaybridge.probe", Vec::new()).await.map(drop) }.boxed())
     }
 

@@ -168,7 +168,7 @@ impl NatsSession<'_> {
                     item.finish(Err(failure));
                 }
                 OpenQuestion::Question(reply) => drop(reply.send(Err(errors::lost("ask NATS", why)))),
-                // Nobody has answered for them: they are in no stream.
+                // There were no responders: they are in no stream.
                 OpenQuestion::WhichStream { items, .. } => finish(items, errors::no_answer_about),
             }
         }
@@ -227,11 +227,11 @@ impl NatsSession<'_> {
     /// An answer. One that comes too late has no question any more.
     fn answered(&mut self, message: Inbound) {
         let Some(waiting) = message.number.and_then(|number| self.questions.take(number)) else { return };
-        let nobody = message.status == Some(503);
+        let no_responders = message.status == Some(503);
         match waiting {
-            OpenQuestion::Question(reply) => drop(reply.send(Ok((!nobody).then_some(message.body)))),
+            OpenQuestion::Question(reply) => drop(reply.send(Ok((!no_responders).then_some(message.body)))),
             OpenQuestion::WhichStream { items, .. } => {
-                let body = (!nobody).then_some(message.body);
+                let body = (!no_responders).then_some(message.body);
                 match streams::names(body) {
                     Ok(names) => match names.first() {
                         Some(name) => finish(items, |attempt| errors::no_leader(attempt, name)),
@@ -241,7 +241,7 @@ impl NatsSession<'_> {
                     Err(None) => finish(items, errors::no_answer_about),
                 }
             }
-            OpenQuestion::Element(item) if nobody => self.which_stream(item),
+            OpenQuestion::Element(item) if no_responders => self.which_stream(item),
             OpenQuestion::Element(item) => match confirmed(&item, message) {
                 Ok(StoredMessage::Again) => item.finish_known(),
                 Ok(StoredMessage::Now) => item.finish(Ok(())),
@@ -250,7 +250,7 @@ impl NatsSession<'_> {
         }
     }
 
-    /// Nobody has answered for the subject: asks whether a stream takes it, which decides whether a person is needed.
+    /// The subject had no responders: asks whether a stream takes it, which decides whether a person is needed.
     fn which_stream(&mut self, item: WorkItem) {
         let Ok(NatsDestination { subject }) = item.message().destination.of_kind(NAME) else { return };
         let subject = subject.clone();

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use delaybridge_core::message::Failure;
 use delaybridge_sink::worker_queue::WorkItem;
 
-/// An answer to a question of the sink itself; `None` if nobody answers for the subject.
+/// An answer to a question of the sink itself; `None` if the subject has no responders.
 pub(super) type Reply = Result<Option<Bytes>, Failure>;
 
 /// A question to the server that is not a publication.
@@ -29,7 +29,7 @@ pub(super) enum OpenQuestion {
     Element(WorkItem),
     /// A question of the sink itself.
     Question(oneshot::Sender<Reply>),
-    /// The question which stream takes the subject, for elements of it that nobody has answered for.
+    /// The question which stream takes the subject, for elements of it that had no responders.
     WhichStream {
         /// The subject.
         subject: Arc<str>,

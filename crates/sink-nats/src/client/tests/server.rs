@@ -121,7 +121,7 @@ pub(super) fn spec_on(ports: &[u16]) -> NatsSpec {
     NatsSpec {
         servers: ports.iter().map(|port| ("127.0.0.1".to_owned(), *port)).collect(),
         tls: None,
-        login: NatsLogin::Nobody,
+        login: NatsLogin::Anonymous,
         inbox_prefix: "_INBOX".to_owned(),
         connect_timeout: Duration::from_secs(5),
         ping_interval: Duration::from_secs(5),
