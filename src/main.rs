@@ -1,7 +1,6 @@
 //! The daemon's biography: arguments, configuration, telemetry, run, exit code.
 
 use std::io::Write;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
@@ -18,14 +17,22 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// Maximum number of worker threads. The time is spent in Redis and the sinks, so more threads only cost memory.
 const MOST_THREADS: usize = 4;
 
-fn main() -> ExitCode {
+fn main() {
     // Invalid arguments end here, with exit code 2 and a usage line.
     let Cli { global, command } = Cli::parse();
     let result = match command {
         Command::Run(args) => run(&global, &args),
         command => execute(&global, command),
     };
-    result.map_or_else(|failed| report(&failed), ExitCode::from)
+    end(result.unwrap_or_else(|failed| report(&failed)))
+}
+
+/// Ends the process without its exit handlers. Those of OpenSSL free what the threads of librdkafka still use while they
+/// close their connections: now and then a clean stop ended with SIGABRT instead of its exit code.
+fn end(code: u8) -> ! {
+    // Ignore the error: the output is closed, and a command that has to know flushes by itself.
+    let _ = std::io::stdout().flush();
+    signal_hook::low_level::exit(i32::from(code))
 }
 
 /// Runs the daemon.
@@ -62,10 +69,10 @@ fn started(runtime: std::io::Result<Runtime>) -> Result<Runtime, Failed> {
 }
 
 /// Prints the error. The message is empty if the output is closed.
-fn report(failed: &Failed) -> ExitCode {
+fn report(failed: &Failed) -> u8 {
     if !failed.message.is_empty() {
         // Ignore the error: standard error is closed, and there is no other output.
         let _ = writeln!(std::io::stderr(), "error: {}", failed.message);
     }
-    ExitCode::from(failed.code)
+    failed.code
 }
