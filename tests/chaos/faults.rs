@@ -119,6 +119,10 @@ fn of_target(profile: Profile) -> Vec<What> {
             let all = [Ailment::Freeze, Ailment::Kill, Ailment::Full, Ailment::Disconnect];
             all.into_iter().chain([Ailment::Gone, Ailment::Rights]).map(What::Broker).collect()
         }
+        Profile::Nats => {
+            let all = [Ailment::Freeze, Ailment::Kill, Ailment::Full, Ailment::Gone, Ailment::Rights];
+            all.map(What::Broker).to_vec()
+        }
         Profile::Jobs | Profile::JobsSentinel | Profile::HostileJobs => vec![What::Consumers],
         Profile::Webhook => [
             Manner::Slow { ms: 0, nth: 0 },

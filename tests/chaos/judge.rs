@@ -220,12 +220,25 @@ fn unannounced(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
         });
     }
     found.all(Rule::Unannounced, "elements came twice as a first attempt (life, attempt, time)", &twice);
+    if drops_repeats(evidence) {
+        let all = arrived.iter().filter(|(_, all)| all.len() > 1).map(|(n, all)| (*n, all.len()));
+        found.all(
+            Rule::Unannounced,
+            "elements are in a stream that drops repeats (number, times)",
+            &all.collect::<Vec<_>>(),
+        );
+    }
     let (seen, announced) = (duplicates(evidence) - forgotten, announced(evidence));
     // A process loses its counts since the last scrape when it ends.
     let all_live = evidence.lives.len() == evidence.plan.settings.daemons;
     if seen as f64 > announced && all_live {
         found.add(Rule::Unannounced, format!("{seen} duplicates, {announced} counted"));
     }
+}
+
+/// Whether the destinations drop what is sent again. Their window is longer than the retries of a run.
+fn drops_repeats(evidence: &Evidence) -> bool {
+    evidence.plan.settings.profile == Profile::Nats
 }
 
 /// Whether a failover may have lost the record of an element's first arrival.
@@ -425,9 +438,12 @@ fn empty(evidence: &Evidence, found: &mut Found) {
         if crowded && sum(evidence, "delaybridge_leases_expired_total") == 0.0 {
             found.add(Rule::Empty, "no lease has run out");
         }
-        if duplicates(evidence) == 0 || evidence.dead.is_empty() {
-            let (twice, dead) = (duplicates(evidence), evidence.dead.len());
-            found.add(Rule::Empty, format!("{twice} duplicates, {dead} dead letters"));
+        let twice = match drops_repeats(evidence) {
+            true => sum(evidence, "delaybridge_duplicates_avoided_total"),
+            false => duplicates(evidence) as f64,
+        };
+        if twice == 0.0 || evidence.dead.is_empty() {
+            found.add(Rule::Empty, format!("{twice} duplicates, {} dead letters", evidence.dead.len()));
         }
     }
     if evidence.struck.len() != evidence.plan.faults.len() {

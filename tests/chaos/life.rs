@@ -38,10 +38,11 @@ const RELOAD: Duration = Duration::from_millis(400);
 type Scraped = (usize, BTreeMap<String, f64>);
 
 /// The metrics that the oracle needs.
-const LOOKED_AT: [&str; 10] = [
+const LOOKED_AT: [&str; 11] = [
     "delaybridge_delivered_messages_total",
     "delaybridge_dead_lettered_messages_total",
     "delaybridge_possible_duplicates_total",
+    "delaybridge_duplicates_avoided_total",
     "delaybridge_leases_expired_total",
     "delaybridge_recovered_messages_total",
     "delaybridge_stale_acks_total",

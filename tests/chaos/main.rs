@@ -28,6 +28,7 @@ tools! {
     least "../it/harness/least.rs",
     logs "../it/harness/logs.rs",
     metrics "../it/harness/metrics.rs",
+    nats "../it/harness/nats.rs",
     oracle "../it/harness/oracle.rs",
     ports "../it/harness/ports.rs",
     proxy "../it/harness/proxy.rs",
@@ -49,6 +50,7 @@ mod forgets;
 mod jobs;
 mod judge;
 mod life;
+mod nats_streams;
 mod offers;
 mod options;
 mod order;

@@ -109,11 +109,11 @@ pub enum Ailment {
     Freeze,
     /// Killed with SIGKILL, and started with its data.
     Kill,
-    /// RabbitMQ's disk alarm: it accepts nothing.
+    /// RabbitMQ's disk alarm, or the limit of a stream of NATS: nothing is accepted.
     Full,
     /// All connections are closed by an operator.
     Disconnect,
-    /// RabbitMQ's exchange, or topics of Kafka, are deleted and created again.
+    /// RabbitMQ's exchange, or topics of Kafka, are deleted and created again. Streams of NATS listen to other subjects.
     Gone,
     /// Daemons may not publish.
     Rights,

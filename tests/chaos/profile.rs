@@ -16,6 +16,8 @@ pub enum Profile {
     Kafka,
     /// One Redis with the queues, and a RabbitMQ with the destinations.
     Amqp,
+    /// One Redis with the queues, and a NATS server with the destinations.
+    Nats,
     /// One Redis with the queues, and an HTTP server that receives requests.
     Webhook,
     /// One Redis with topics of the job queue, and HTTP clients of the daemons.
@@ -33,12 +35,13 @@ pub enum Profile {
 }
 
 /// The names of all profiles, as in `--profile`.
-const NAMES: [(&str, Profile); 12] = [
+const NAMES: [(&str, Profile); 13] = [
     ("fixed", Profile::Fixed),
     ("sentinel", Profile::Sentinel),
     ("cluster", Profile::Cluster),
     ("kafka", Profile::Kafka),
     ("amqp", Profile::Amqp),
+    ("nats", Profile::Nats),
     ("webhook", Profile::Webhook),
     ("jobs", Profile::Jobs),
     ("jobs-sentinel", Profile::JobsSentinel),
@@ -76,7 +79,7 @@ impl Profile {
 
     /// Whether the destinations are at a broker.
     pub fn has_broker(self) -> bool {
-        matches!(self, Profile::Kafka | Profile::Amqp)
+        matches!(self, Profile::Kafka | Profile::Amqp | Profile::Nats)
     }
 
     /// Whether daemons deliver elements of queues to destinations; jobs are fetched by consumers.

@@ -1,5 +1,5 @@
-//! The destinations: streams of a Redis, topics of a Kafka, queues of a RabbitMQ, or paths of a webhook. Jobs have
-//! none.
+//! The destinations: streams of a Redis or a NATS, topics of a Kafka, queues of a RabbitMQ, or paths of a webhook. Jobs
+//! have none.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::amqp::Rabbits;
 use crate::disk::Disk;
+use crate::nats_streams::NatsStreams;
 use crate::offers::{QUEUES, now_ms};
 use crate::oracle::{Delivery, read_stream};
 use crate::plan::Ailment;
@@ -35,6 +36,8 @@ pub enum Target {
     Kafka(Arc<Topics>),
     /// Queues, with the messages taken from them.
     Amqp(Arc<Rabbit>, Arc<Mutex<Taken>>),
+    /// Streams of NATS.
+    Nats(Arc<NatsStreams>),
     /// Paths.
     Webhook(Arc<Receiver>),
     /// None: consumers fetch the jobs.
@@ -70,6 +73,7 @@ impl Target {
                 }
                 Target::Amqp(Arc::new(rabbit), Arc::default())
             }
+            Profile::Nats => Target::Nats(NatsStreams::start().await),
             Profile::Webhook => Target::Webhook(Arc::new(Receiver::start().await)),
             Profile::Jobs | Profile::JobsSentinel | Profile::HostileJobs => Target::Consumers,
             _ => Target::Redis(Box::new(RedisServer::start_with(ServerOptions::default().append_only()).await)),
@@ -81,7 +85,7 @@ impl Target {
         match self {
             Target::Redis(server) => Some(server.port()),
             Target::Webhook(receiver) => Some(receiver.port()),
-            Target::Kafka(_) | Target::Amqp(..) | Target::Consumers => None,
+            Target::Kafka(_) | Target::Amqp(..) | Target::Nats(_) | Target::Consumers => None,
         }
     }
 
@@ -99,6 +103,9 @@ impl Target {
             }
             Target::Amqp(rabbit, _) => {
                 format!("amqp: {{ url: '{}', timeout: {timeout}ms, connect_timeout: 2s, heartbeat: 2s }}", url(rabbit))
+            }
+            Target::Nats(streams) => {
+                format!("nats: {{ {}, timeout: {timeout}ms, ping_interval: 1s }}", streams.login())
             }
             Target::Consumers => panic!("jobs are not delivered"),
             Target::Webhook(receiver) => {
@@ -118,6 +125,7 @@ impl Target {
             Target::Redis(_) => format!("stream: {place}"),
             Target::Kafka(_) => Topics::route(queue),
             Target::Amqp(..) => format!("exchange: {EXCHANGE}, routing_key: {place}"),
+            Target::Nats(_) => format!("subject: {place}"),
             Target::Webhook(_) => format!("path: /{place}"),
             Target::Consumers => panic!("jobs are not delivered"),
         }
@@ -146,6 +154,7 @@ impl Target {
                 panic!("a fault of a broker, for another destination")
             }
             (Target::Kafka(topics), _) => return topics.suffer(ailment, lasts).await,
+            (Target::Nats(streams), _) => streams.suffer(ailment, lasts).await,
             (Target::Amqp(rabbit, _), Ailment::Freeze) => {
                 rabbit.freeze();
                 sleep(lasts).await;
@@ -221,6 +230,7 @@ impl Target {
         match self {
             Target::Redis(server) => read_stream(&mut server.client().await, &place).await,
             Target::Kafka(topics) => topics.deliveries(queue).await,
+            Target::Nats(streams) => streams.deliveries(queue).await,
             Target::Amqp(_, taken) => std::mem::take(&mut taken.lock().await.arrived[queue]),
             Target::Consumers => Vec::new(),
             Target::Webhook(receiver) => receiver.deliveries(&format!("/{place}")),

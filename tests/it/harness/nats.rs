@@ -1,6 +1,7 @@
 //! The messages in a stream of NATS JetStream.
 
 use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -70,8 +71,14 @@ fn delivery(message: &Value) -> Delivery {
         queue,
         due_ms: due.map(|due| due.parse().expect("a due time is a number")),
         attempt: attempt.map(|attempt| attempt.parse().expect("an attempt is a number")),
+        arrived_ms: message["time"].as_str().map(unix_ms),
         headers,
         key: message["subject"].as_str().map(|subject| subject.as_bytes().to_vec()),
         ..Delivery::default()
     }
+}
+
+fn unix_ms(time: &str) -> i64 {
+    let time = humantime::parse_rfc3339(time).expect("RFC 3339").duration_since(UNIX_EPOCH).expect("after 1970");
+    i64::try_from(time.as_millis()).expect("a time of today")
 }
