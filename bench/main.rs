@@ -26,6 +26,7 @@ tools! {
     least "../tests/it/harness/least.rs",
     logs "../tests/it/harness/logs.rs",
     metrics "../tests/it/harness/metrics.rs",
+    nats "../tests/it/harness/nats.rs",
     oracle "../tests/it/harness/oracle.rs",
     ports "../tests/it/harness/ports.rs",
     redis_cluster "../tests/it/harness/cluster.rs",
@@ -62,6 +63,7 @@ mod start;
 mod steady;
 mod to_amqp;
 mod to_kafka;
+mod to_nats;
 mod trickle;
 mod yardstick;
 mod zset;
@@ -69,7 +71,7 @@ mod zset;
 use report::{Findings, Table};
 
 /// The allowed names in `ROWS`, in the order of the report.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 23] = [
     "start",
     "idle",
     "lateness",
@@ -81,6 +83,7 @@ const NAMES: [&str; 22] = [
     "order",
     "kafka",
     "amqp",
+    "nats",
     "depth",
     "pools",
     "zset",
@@ -116,6 +119,7 @@ async fn main() -> Result<()> {
             "order" => ordered::measure().await.map(Findings::from),
             "kafka" => to_kafka::measure().await.map(Findings::from),
             "amqp" => to_amqp::measure().await.map(Findings::from),
+            "nats" => to_nats::measure().await.map(Findings::from),
             "depth" => depth::measure().await,
             "pools" => pools::measure().await.map(Findings::from),
             "zset" => zset::measure().await.map(Findings::from),
