@@ -21,7 +21,6 @@ use crate::limits::growth::Growth;
 use crate::limits::pauses::PauseBoard;
 use crate::limits::rate::Bucket;
 use crate::process::Process;
-use crate::settle::history::AttemptHistory;
 use crate::settle::recent::RecentDeliveries;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::About;
@@ -30,6 +29,7 @@ use delaybridge_link::Side;
 use delaybridge_model::{MaxInFlight, QueueSpec, RouteSpec};
 use delaybridge_sink::Destination;
 use delaybridge_source::store::{QueueServer, Store};
+use delaybridge_telemetry::attempts::AttemptHistory;
 use delaybridge_telemetry::events::QueueEvents;
 use delaybridge_telemetry::metrics::DeliveryMetrics;
 
@@ -97,7 +97,7 @@ pub struct Queue {
     /// The progress of its claimer.
     pub progress: ClaimProgress,
     /// The failed attempts that this process saw.
-    pub history: AttemptHistory,
+    pub history: Arc<AttemptHistory>,
     /// The recent deliveries of this process.
     pub recent: RecentDeliveries,
     /// The sink that its dead letters are forwarded to.
@@ -166,7 +166,7 @@ impl Queue {
             alarm: Alarm::new(),
             progress: ClaimProgress::default(),
             quiet: Notify::new(),
-            history: AttemptHistory::default(),
+            history: process.events.attempts().queue(&spec.id),
             recent: RecentDeliveries::default(),
             dead_letter_to,
             dead_letters: Notify::new(),

@@ -17,6 +17,7 @@ use delaybridge_core::log::{error, info, warn};
 
 pub use self::queue::QueueEvents;
 pub use self::sink::SinkEvents;
+use super::attempts::Attempts;
 pub use super::facts::{Paused, Stalled};
 use super::jobs::JobEvents;
 use super::metrics::Metrics;
@@ -43,12 +44,13 @@ pub struct Events {
     metrics: Metrics,
     status: Status,
     tail: Tail,
+    attempts: Attempts,
 }
 
 impl Events {
     /// Creates events that report to these two.
     pub fn new(metrics: Metrics, status: Status) -> Self {
-        Events { metrics, status, tail: Tail::default() }
+        Events { metrics, status, tail: Tail::default(), attempts: Attempts::default() }
     }
 
     /// The metrics, for counts without a log line.
@@ -64,6 +66,11 @@ impl Events {
     /// The live events of single elements, for people who watch.
     pub fn tail(&self) -> &Tail {
         &self.tail
+    }
+
+    /// The failed attempts that this process saw.
+    pub fn attempts(&self) -> &Attempts {
+        &self.attempts
     }
 
     /// The events of one queue. Call it once and keep the result, which rate-limits the log lines.
@@ -273,6 +280,7 @@ impl Events {
             }
         }
         self.metrics.forget("queue", queues);
+        self.attempts.forget(queues);
     }
 
     /// Sinks were removed: forgets them on the board and in the metrics.

@@ -10,13 +10,13 @@ use crate::deliver::redact::redacted;
 use crate::deliver::sink_handle::SinkHandle;
 use crate::queue::Queue;
 use crate::settle;
-use crate::settle::history::FailedAttempt;
 use crate::settle::judge::{Judged, JudgedRound, SinkAnswer};
 use crate::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_model::RetryPolicy;
 use delaybridge_sink::Destination;
+use delaybridge_telemetry::attempts::FailedAttempt;
 
 /// Ends an element that has left its delivery.
 pub(super) fn conclude(delivered: Delivered) {

@@ -4,7 +4,6 @@
 //! A verdict with a lost answer is sent again until it is answered: a repeated verdict is answered as done, and nothing is
 //! done twice (R2). Until then the element keeps its lease and its room.
 
-pub mod history;
 pub mod judge;
 pub mod recent;
 mod send;

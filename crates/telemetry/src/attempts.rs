@@ -1,6 +1,8 @@
-//! What this process saw of an element's earlier attempts, for its dead letter. Bounded; lost with the process.
+//! What this process saw of an element's earlier attempts: for its dead letter, and for people who ask. Bounded; lost with the
+//! process.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
 
 use delaybridge_core::message::{Class, MessageId};
 use parking_lot::Mutex;
@@ -26,6 +28,34 @@ pub struct FailedAttempt {
 
 fn class_name<S: serde::Serializer>(class: &Class, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(class.as_str())
+}
+
+/// The failed attempts of the elements of all queues that are at work. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Attempts(Arc<Mutex<HashMap<Arc<str>, Weak<AttemptHistory>>>>);
+
+impl Attempts {
+    /// The history of a queue, which lives as long as someone holds it.
+    pub fn queue(&self, queue: &Arc<str>) -> Arc<AttemptHistory> {
+        let mut queues = self.0.lock();
+        if let Some(history) = queues.get(queue).and_then(Weak::upgrade) {
+            return history;
+        }
+        let history = Arc::default();
+        queues.insert(queue.clone(), Arc::downgrade(&history));
+        history
+    }
+
+    /// The failed attempts of an element, the oldest first.
+    pub fn seen(&self, queue: &str, id: MessageId) -> Vec<FailedAttempt> {
+        let history = self.0.lock().get(queue).and_then(Weak::upgrade);
+        history.map_or_else(Vec::new, |history| history.seen(id))
+    }
+
+    /// Forgets queues that were removed.
+    pub(crate) fn forget(&self, queues: &[Arc<str>]) {
+        self.0.lock().retain(|queue, _| !queues.contains(queue));
+    }
 }
 
 /// The failed attempts of one queue's elements.
@@ -61,6 +91,11 @@ impl AttemptHistory {
         self.0.lock().attempts.get(&id)?.last().map(|attempt| attempt.sink.clone()).filter(|sink| !sink.is_empty())
     }
 
+    /// What is known of an element.
+    fn seen(&self, id: MessageId) -> Vec<FailedAttempt> {
+        self.0.lock().attempts.get(&id).cloned().unwrap_or_default()
+    }
+
     /// Whether nothing is known of any element.
     pub fn is_empty(&self) -> bool {
         self.0.lock().attempts.is_empty()
@@ -94,6 +129,22 @@ mod tests {
 
     fn attempt(at_ms: i64) -> FailedAttempt {
         FailedAttempt { at_ms, sink: "s".into(), class: Class::Transient, code: "x" }
+    }
+
+    #[test]
+    fn a_person_may_ask_while_the_queue_is_at_work() {
+        let (attempts, queue, id) = (Attempts::default(), Arc::from("orders"), MessageId([1; 8]));
+        let history = attempts.queue(&queue);
+        history.note(id, attempt(7));
+        attempts.queue(&queue).note(id, attempt(8));
+        let times = || attempts.seen("orders", id).iter().map(|seen| seen.at_ms).collect::<Vec<_>>();
+        assert_eq!(times(), [7, 8]);
+        assert!(attempts.seen("mails", id).is_empty() && attempts.seen("orders", MessageId([2; 8])).is_empty());
+        drop(history);
+        assert!(times().is_empty(), "the queue is at rest");
+        let _held = attempts.queue(&queue);
+        attempts.forget(&[queue]);
+        assert!(attempts.0.lock().is_empty());
     }
 
     #[test]
