@@ -43,6 +43,7 @@ mod show;
 mod table;
 mod test;
 mod top;
+mod why;
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -143,6 +144,7 @@ pub enum Command {
     Top(top::TopArgs),
     Peek(peek::PeekArgs),
     Find(find::FindArgs),
+    Why(why::WhyArgs),
     Forecast(forecast::ForecastArgs),
     RunNow(element::RunNowArgs),
     Reschedule(element::RescheduleArgs),
@@ -258,6 +260,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Top(args) => top::run(global, &args).await,
         Command::Peek(args) => peek::run(global, &args, out).await,
         Command::Find(args) => find::run(global, &args, out).await,
+        Command::Why(args) => why::run(global, &args, out).await,
         Command::Forecast(args) => forecast::run(global, &args, out).await,
         Command::RunNow(args) => element::run_now(global, &args, out).await,
         Command::Reschedule(args) => element::reschedule(global, &args, out).await,
@@ -365,6 +368,7 @@ mod tests {
             "acl --redis 5",
             "run-now q",
             "find q",
+            "why q",
             "forecast q --until soon",
             "forecast q --step 0s",
             "forecast q --rate fast",

@@ -163,7 +163,7 @@ impl AdminAccess {
     pub fn refusal(&self, need: Need) -> Problem {
         let what = match need {
             Need::ToChange => "this changes something",
-            Need::ToSearch => "this reads all dead letters",
+            Need::ToSearch => "this reads a whole queue",
             Need::ToLook => "a page of another site could have asked for this by a name that was pointed here",
             Need::Nothing | Need::ToSee => "this shows payloads",
         };

@@ -16,7 +16,7 @@ use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::router::Endpoint;
 use delaybridge_ops::dead::{Counted, ExportPage, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters};
-use delaybridge_ops::element::{ActOutcome, FoundElement, KillBody, RescheduleBody};
+use delaybridge_ops::element::{ActOutcome, Explanation, FoundElement, KillBody, RescheduleBody};
 use delaybridge_ops::forecast::Forecast;
 use delaybridge_ops::jobs::{FoundJobs, TopicDetail, TopicPage};
 use delaybridge_ops::overview::{Overview, SinkList};
@@ -146,6 +146,10 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .returns::<Hits>(200, "The elements that fit");
     GET "/v1/queues/{queue}/elements/{id}" element ToSee => v1::elements::one,
         about_one("Find an element by its id: its place, its history, its payload").returns::<FoundElement>(200, "The element");
+    GET "/v1/queues/{queue}/elements/{id}/why" why ToSearch => v1::why::why,
+        about_one("Explain where an element is, what it waits for, and what would deliver it now")
+            .about("An element that is not in the queue is explained too, as `gone`: by what this daemon still knows of it. No payload.")
+            .returns::<Explanation>(200, "The explanation");
     DELETE "/v1/queues/{queue}/elements/{id}" cancel ToChange => v1::elements::cancel,
         action("Remove an element for good");
     POST "/v1/queues/{queue}/elements/{id}/run-now" run_now ToChange => v1::elements::run_now,

@@ -13,6 +13,7 @@ use delaybridge_jobs_http::room::BodyMemory;
 use delaybridge_model::{AdminSpec, Config};
 use delaybridge_ops::Session;
 use delaybridge_ops::reload::ReloadHandle;
+use delaybridge_telemetry::attempts::Attempts;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::events::admin::AdminEvents;
 use delaybridge_telemetry::recent::{Recent, STEP};
@@ -43,6 +44,8 @@ pub struct Admin {
     pub(super) recent: Recent,
     /// The events of single elements.
     pub(super) tail: Tail,
+    /// The failed attempts of single elements.
+    pub(super) attempts: Attempts,
     /// Changes under way.
     pub(super) changes: TaskTracker,
     pub(super) events: AdminEvents,
@@ -71,6 +74,7 @@ impl Admin {
             status: events.status().clone(),
             recent: Recent::new(events.metrics().clone()),
             tail: events.tail().clone(),
+            attempts: events.attempts().clone(),
             changes: TaskTracker::new(),
             events: events.admin(),
             stopping,

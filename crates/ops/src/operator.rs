@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use super::dead::{
     Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
 };
-use super::element::{ActOutcome, Action, FoundElement};
+use super::element::{ActOutcome, Action, Explanation, FoundElement};
 use super::error::Error;
 use super::forecast::{Forecast, ForecastAsk};
 use super::jobs::FoundJobs;
@@ -56,6 +56,9 @@ pub trait Operator: Send + Sync {
 
     /// Finds an element by its id.
     fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, FoundElement>;
+
+    /// Explains where an element is and what it waits for.
+    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Explanation>;
 
     /// Searches elements by fields of their payload. A daemon answers the first 4 KiB of each payload.
     fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits>;

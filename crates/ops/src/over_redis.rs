@@ -8,7 +8,7 @@ use super::dead::{
     self, Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
     is_place,
 };
-use super::element::{self, ActOutcome, Action, FoundElement};
+use super::element::{self, ActOutcome, Action, Explanation, FoundElement};
 use super::error::Error;
 use super::forecast::{Forecast, ForecastAsk, Rate, forecast};
 use super::jobs::{FoundJobs, Jobs};
@@ -136,6 +136,15 @@ impl Operator for OverRedis {
                 return Err(refused(&topic, "one job is shown by `delaybridge jobs show`"));
             }
             element::find(&self.queue_with(queue, id).await?, id).await
+        })
+    }
+
+    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Explanation> {
+        Box::pin(async move {
+            if let Some((_, topic)) = self.topic(queue).await? {
+                return Err(refused(&topic, "one job is shown by `delaybridge jobs show`"));
+            }
+            element::why(&self.queue_with(queue, id).await?, id, None).await
         })
     }
 

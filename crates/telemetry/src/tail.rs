@@ -189,6 +189,12 @@ impl Tail {
         state.last.iter().cloned().collect()
     }
 
+    /// The kept events of an element, the oldest first. Does not keep the recording on.
+    pub fn of(&self, queue: &str, id: &Identity) -> Vec<Arc<ElementEvent>> {
+        let state = self.0.state.lock();
+        state.last.iter().filter(|event| *event.queue == *queue && event.id.id == id.id).cloned().collect()
+    }
+
     /// Subscribes to the kept events after this number and to all that follow. Returns `None` if there are too many
     /// listeners, or too many without a token.
     pub fn listen(&self, after: u64, named: bool) -> Option<Listener> {
@@ -277,6 +283,8 @@ mod tests {
         assert!(tail.look().is_empty());
         tail.note(Fate::Delivered, event);
         assert_eq!(tail.look().len(), 1);
+        let of = |queue: &str, byte| tail.of(queue, &MessageId([byte; 8]).into()).len();
+        assert_eq!((of("q", 7), of("q", 8), of("p", 7)), (1, 0, 0));
         // The page was closed: a minute later nothing is recorded any more.
         tail.note_at(Fate::Dead, || panic!("it was made"), Instant::now().after(LOOKED));
         assert!(!tail.is_watched());

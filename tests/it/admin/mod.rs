@@ -6,6 +6,7 @@ mod command_line;
 mod forecast;
 mod page;
 mod socket;
+mod why;
 
 use redis::AsyncCommands;
 

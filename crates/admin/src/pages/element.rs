@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::elements::word;
 use super::layout::{View, encoded, page, see_other};
 use super::show::{number, payload, when as distance};
+use super::why::{attempts, explanation};
 use crate::Admin;
 use crate::access::AdminCaller;
 use crate::forms::form;
@@ -23,16 +24,17 @@ use delaybridge_ops::peek::PeekState;
 pub async fn find(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["id"])?;
     let id = call.query.text("id").unwrap_or_default().trim();
-    admin.element(&call, id).await?;
+    admin.known_id(&admin.queue(&call).await?, id)?;
     Ok(see_other(&format!("elements/{}", encoded(id))))
 }
 
-/// One element.
+/// One element, or why there is none.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["whole"])?;
     let asked = call.part("id");
-    let (queue, found) = admin.element(&call, asked).await?;
-    let (name, [element]) = (queue.id(), &found.elements);
+    let queue = admin.queue(&call).await?;
+    let (why, element) = admin.why(&queue, asked).await?;
+    let name = queue.id();
     let path = format!("/queues/{}/elements/{}", encoded(name), encoded(asked));
     let view = View::of(&path, call.caller.name.as_deref(), admin.access.has_tokens());
     let most = if call.query.text("whole").is_some() { usize::MAX } else { SHOWN };
@@ -41,14 +43,18 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             a href=(view.up) { "Queues" } " / " a href={ "../../" (encoded(name)) } { (name) } " / " span aria-current="page" { (asked) }
         }
         h1.mono { (asked) }
-        (facts(element, found.now_ms))
-        (deeds(element, asked))
-        h2 { "Payload " span.muted { (number(element.size)) " bytes, " (element.layout) } }
-        @if let Some(problem) = &element.problem { p.problem { (problem) } }
-        (payload(&element.content, most, Some("?whole=1")))
-        (history(element, found.now_ms))
+        (explanation(&why))
+        @if let Some(element) = &element {
+            (facts(element, why.now_ms))
+            (deeds(element, asked))
+            h2 { "Payload " span.muted { (number(element.size)) " bytes, " (element.layout) } }
+            @if let Some(problem) = &element.problem { p.problem { (problem) } }
+            (payload(&element.content, most, Some("?whole=1")))
+        }
+        (attempts(&why))
     };
-    Ok(page(StatusCode::OK, &view, asked, &body))
+    let status = if element.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
+    Ok(page(status, &view, asked, &body))
 }
 
 /// Does what the form says, and shows what became of it.
@@ -127,20 +133,6 @@ fn deeds(element: &Detail, id: &str) -> Markup {
                     label { input type="checkbox" name="sure" value="1" required; " for good" }
                     button.danger name="deed" value="cancel" type="submit" { "Remove" }
                 }
-            }
-        }
-    }
-}
-
-fn history(element: &Detail, now_ms: i64) -> Markup {
-    let attempts = element.attempts_seen.as_ref().and_then(Value::as_array);
-    html! {
-        @if element.first_attempt_ms.is_some() || attempts.is_some() {
-            h2 { "What happened" }
-            ul.attempts {
-                @if let Some(first) = element.first_attempt_ms { li { "first tried " (distance(first, now_ms)) } }
-                @if let Some(last) = element.last_attempt_ms { li { "last tried " (distance(last, now_ms)) } }
-                @for attempt in attempts.into_iter().flatten() { li { (line(attempt)) } }
             }
         }
     }

@@ -19,3 +19,4 @@ pub mod queue;
 mod show;
 pub mod sweep;
 pub mod topics;
+mod why;

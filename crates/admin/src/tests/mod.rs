@@ -4,6 +4,7 @@ mod api;
 mod events;
 mod pages;
 mod topics;
+mod why;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

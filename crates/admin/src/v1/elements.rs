@@ -237,7 +237,10 @@ impl Admin {
     }
 
     /// Refuses a text that can be no id of the queue.
-    fn known_id(&self, queue: &Queue, id: &str) -> Result<(), Problem> {
+    ///
+    /// # Errors
+    /// It can be none.
+    pub fn known_id(&self, queue: &Queue, id: &str) -> Result<(), Problem> {
         if dead::is_place(id) {
             return Ok(());
         }

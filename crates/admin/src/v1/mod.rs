@@ -11,6 +11,7 @@ pub mod pause;
 pub mod queues;
 pub mod sinks;
 pub mod topics;
+pub mod why;
 
 use std::sync::Arc;
 

@@ -1,8 +1,10 @@
-//! One element by its id: where it is and what is known of it ([`find`]), and what an operator does with it ([`act`]).
+//! One element by its id: where it is and what is known of it ([`find`]), why it is there
+//! ([`why`]), and what an operator does with it ([`act`]).
 
 mod act;
 mod detail;
 mod kill;
+mod why;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,10 @@ use serde_json::{Map, Value};
 pub use self::act::{ActOutcome, ActedElement, Action, KillBody, NewState, RescheduleBody, When, act, time_of};
 pub use self::detail::{Detail, Holder};
 pub use self::kill::KILLED;
+pub use self::why::{
+    AskDaemon, AtDaemon, Explanation, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts, why,
+    why_and_what,
+};
 use super::error::{Attempted, Error};
 use super::overview::Hold;
 use super::pause::{PauseState, paused_of};

@@ -13,7 +13,7 @@ use self::client::part;
 use super::dead::{
     Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
 };
-use super::element::{ActOutcome, Action, FoundElement};
+use super::element::{ActOutcome, Action, Explanation, FoundElement};
 use super::error::Error;
 use super::forecast::{Forecast, ForecastAsk};
 use super::operator::{Asked, Operator, Peeked, Watcher};
@@ -108,6 +108,10 @@ impl Operator for Daemon {
             let found = elements::find(self, queue, id).await?;
             Ok(FoundElement { held: self.hold(queue).await?, ..found })
         })
+    }
+
+    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Explanation> {
+        Box::pin(async move { self.get(&format!("/v1/queues/{}/elements/{}/why", part(queue), part(id))).await })
     }
 
     fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits> {

@@ -1,0 +1,365 @@
+//! From facts to the explanation. Pure.
+
+use serde::Deserialize;
+
+use super::remedies::remedies;
+use super::{AtDaemon, Explanation, Obstacle, ObstacleKind, SeenAttempt, Whereabouts};
+use crate::element::Detail;
+use crate::pause::PauseState;
+use crate::peek::PeekState;
+use crate::plural::{count, duration, number};
+use delaybridge_core::clock::utc;
+use delaybridge_model::{Mode, OnExpired, QueueSpec};
+use delaybridge_source::millis;
+
+/// Failed attempts may have times so far apart and be the same: a daemon notes the answer, the header the verdict.
+const SAME_ATTEMPT_MS: u64 = 1_000;
+
+/// The settings of a queue that an explanation needs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rules {
+    /// The mode.
+    pub mode: &'static str,
+    /// `key` or `queue` where elements are delivered in order.
+    pub order: Option<&'static str>,
+    /// Elements per second.
+    pub max_rate: Option<f64>,
+    /// Attempts after which an element is a dead letter.
+    pub max_attempts: u32,
+    /// The lateness in ms after which an element becomes a dead letter.
+    pub expires_after_ms: Option<i64>,
+}
+
+impl Rules {
+    pub(super) fn of(spec: &QueueSpec) -> Rules {
+        let expires = spec.max_lateness.filter(|_| spec.on_expired == OnExpired::DeadLetter);
+        Rules {
+            mode: spec.mode.as_str(),
+            order: spec.order.as_ref().map(|order| order.as_str()),
+            max_rate: spec.max_rate,
+            max_attempts: spec.retry.max_attempts,
+            expires_after_ms: expires.map(millis),
+        }
+    }
+
+    /// Whether the mode is the usual one.
+    pub(super) fn delivers(&self) -> bool {
+        self.mode == Mode::Deliver.as_str()
+    }
+}
+
+/// Everything that is known of an element and its queue.
+#[derive(Debug)]
+pub(super) struct WhyFacts<'a> {
+    pub queue: &'a str,
+    pub id: &'a str,
+    pub now_ms: i64,
+    /// The element; `None` where it is not in the queue.
+    pub detail: Option<&'a Detail>,
+    pub rules: Rules,
+    pub paused: &'a [PauseState],
+    /// Connected daemons; `None` where that cannot be asked.
+    pub daemons: Option<u64>,
+    /// Unclaimed elements that are due before it.
+    pub before: u64,
+    /// The knowledge of the daemon that was asked; `None` where only Redis was.
+    pub daemon: Option<&'a AtDaemon>,
+}
+
+/// Explains an element.
+pub(super) fn explain(facts: &WhyFacts<'_>) -> Explanation {
+    let state = facts.whereabouts();
+    let waits_for = facts.obstacles(state);
+    let attempts_seen = facts.attempts();
+    let detail = facts.detail;
+    Explanation {
+        queue: facts.queue.to_owned(),
+        id: facts.id.to_owned(),
+        now_ms: facts.now_ms,
+        state,
+        since_ms: facts.since(state),
+        summary: facts.summary(state, &waits_for),
+        next_attempt_ms: facts.next(state),
+        attempts: detail.map_or(0, |detail| detail.attempts),
+        max_attempts: facts.rules.max_attempts,
+        events: facts.daemon.map(|daemon| daemon.events.clone()).unwrap_or_default(),
+        remedies: remedies(facts, state, &waits_for),
+        notes: facts.notes(state, attempts_seen.len()),
+        waits_for,
+        attempts_seen,
+    }
+}
+
+impl WhyFacts<'_> {
+    fn whereabouts(&self) -> Whereabouts {
+        let Some(detail) = self.detail else { return Whereabouts::Gone };
+        match detail.state {
+            PeekState::Scheduled if detail.due_ms.is_some_and(|due| due > self.now_ms) => Whereabouts::Scheduled,
+            PeekState::Scheduled => Whereabouts::Due,
+            PeekState::Retry => Whereabouts::Retry,
+            PeekState::InFlight => Whereabouts::InFlight,
+            PeekState::Ready => Whereabouts::Ready,
+            PeekState::Dead => Whereabouts::Dead,
+        }
+    }
+
+    fn since(&self, state: Whereabouts) -> Option<i64> {
+        let detail = self.detail?;
+        match state {
+            Whereabouts::Due => detail.due_ms,
+            Whereabouts::Retry => detail.last_attempt_ms,
+            Whereabouts::Dead => detail.died_ms,
+            Whereabouts::Scheduled | Whereabouts::InFlight | Whereabouts::Ready | Whereabouts::Gone => None,
+        }
+    }
+
+    fn next(&self, state: Whereabouts) -> Option<i64> {
+        let detail = self.detail?;
+        match state {
+            Whereabouts::Scheduled | Whereabouts::Due => detail.due_ms,
+            Whereabouts::Retry => detail.next_attempt_ms,
+            Whereabouts::InFlight => detail.lease_ends_ms,
+            Whereabouts::Ready | Whereabouts::Dead | Whereabouts::Gone => None,
+        }
+    }
+
+    /// `5m`, from then until now or from now until then.
+    fn gap(&self, ms: i64) -> String {
+        duration(ms.abs_diff(self.now_ms))
+    }
+
+    fn summary(&self, state: Whereabouts, waits_for: &[Obstacle]) -> String {
+        let none = Detail::default();
+        let detail = self.detail.unwrap_or(&none);
+        let due_ms = detail.due_ms.unwrap_or(self.now_ms);
+        let place = match state {
+            Whereabouts::Scheduled => {
+                format!("It is scheduled, and falls due in {} ({}).", self.gap(due_ms), utc(due_ms))
+            }
+            Whereabouts::Due => format!("It is due for {}, and no daemon has claimed it.", self.gap(due_ms)),
+            Whereabouts::Retry => self.retry(detail),
+            Whereabouts::InFlight => self.in_flight(detail),
+            Whereabouts::Ready => "It is on the ready list, where a client of the source has moved it.".to_owned(),
+            Whereabouts::Dead => return self.dead(detail),
+            Whereabouts::Gone => return self.gone(),
+        };
+        let own = [ObstacleKind::DueTime, ObstacleKind::BackOff, ObstacleKind::Claim];
+        match waits_for.iter().find(|obstacle| !own.contains(&obstacle.kind)) {
+            Some(first) if state == Whereabouts::InFlight => {
+                format!("{place} Whatever comes back would wait: {}.", first.detail)
+            }
+            Some(first) => format!("{place} In the way: {}.", first.detail),
+            None if state == Whereabouts::Due => format!("{place} Nothing is in the way: it is claimed next."),
+            None => place,
+        }
+    }
+
+    fn retry(&self, detail: &Detail) -> String {
+        let (attempt, of) = (detail.attempts.saturating_add(1), self.rules.max_attempts);
+        let cause = match detail.code.as_str() {
+            "" => String::new(),
+            code => format!(" after {code}"),
+        };
+        let at_ms = detail.next_attempt_ms.unwrap_or(self.now_ms);
+        let when = match at_ms > self.now_ms {
+            true => format!("in {}", self.gap(at_ms)),
+            false => format!("as soon as it is claimed, due for that since {}", self.gap(at_ms)),
+        };
+        format!("It waits for attempt {attempt} of {of}{cause}: it is tried again {when}.")
+    }
+
+    fn in_flight(&self, detail: &Detail) -> String {
+        let whose =
+            detail.held_by.as_ref().map_or_else(String::new, |holder| format!(" with daemon {}", holder.daemon));
+        match detail.lease_ends_ms {
+            Some(end) if end <= self.now_ms => format!(
+                "It was in flight{whose}, whose lease ended {} ago: that daemon died or lost Redis. The next daemon that claims \
+                 from the queue takes it over.",
+                self.gap(end)
+            ),
+            Some(end) => format!(
+                "It is in flight{whose}, and may be delivered right now. The lease ends in {} unless it is extended.",
+                self.gap(end)
+            ),
+            None => format!("It is in flight{whose}, and may be delivered right now."),
+        }
+    }
+
+    fn dead(&self, detail: &Detail) -> String {
+        let since = detail.died_ms.map(|at| format!(" for {}", self.gap(at))).unwrap_or_default();
+        let mut cause = match (detail.code.as_str(), detail.sink.as_str()) {
+            ("", _) => String::new(),
+            (code, "") => format!(" ({code})"),
+            (code, sink) => format!(" ({code} at {sink})"),
+        };
+        if !detail.message.is_empty() {
+            cause.push_str(&format!(": {}", detail.message));
+        }
+        let attempts = count(u64::from(detail.attempts), "attempt");
+        let end = if cause.ends_with('.') { "" } else { "." };
+        format!(
+            "It is dead{since}, by `{}` after {attempts}{cause}{end} It is not tried again by itself.",
+            detail.reason
+        )
+    }
+
+    fn gone(&self) -> String {
+        let place = "It is not among the scheduled, retried, in-flight and dead elements of the queue";
+        match self.daemon.and_then(|daemon| daemon.events.last()) {
+            Some(event) => {
+                let sink = event.sink.as_ref().map(|sink| format!(" ({sink})")).unwrap_or_default();
+                format!("{place}. This daemon last saw it {} ago: {}{sink}.", self.gap(event.at_ms), event.fate)
+            }
+            None => format!(
+                "{place}: it was delivered or removed, or never was there. Nothing more is known of it: what was delivered \
+                 leaves nothing in Redis."
+            ),
+        }
+    }
+
+    /// Everything in the way of the element, the strongest first.
+    fn obstacles(&self, state: Whereabouts) -> Vec<Obstacle> {
+        let Some(detail) = self.detail else { return Vec::new() };
+        let mut all = Vec::new();
+        let mut add = |kind, detail: String, until_ms| all.push(Obstacle { kind, detail, until_ms });
+        let ahead = |ms: Option<i64>| ms.filter(|ms| *ms > self.now_ms);
+        match state {
+            Whereabouts::Dead => {
+                add(ObstacleKind::Redrive, "a dead letter stays until someone redrives or removes it".to_owned(), None);
+                return all;
+            }
+            Whereabouts::Scheduled => add(ObstacleKind::DueTime, "it is not due yet".to_owned(), ahead(detail.due_ms)),
+            Whereabouts::Retry => {
+                if let Some(next) = ahead(detail.next_attempt_ms) {
+                    add(ObstacleKind::BackOff, format!("it is tried again in {}", self.gap(next)), Some(next));
+                }
+            }
+            Whereabouts::InFlight => match detail.lease_ends_ms {
+                Some(end) if end <= self.now_ms => {
+                    add(ObstacleKind::Claim, format!("the lease of its claim ended {} ago", self.gap(end)), None);
+                }
+                end => add(ObstacleKind::Claim, "a daemon has it under a lease".to_owned(), end),
+            },
+            Whereabouts::Due | Whereabouts::Ready | Whereabouts::Gone => {}
+        }
+        if self.daemons == Some(0) {
+            add(ObstacleKind::NoDaemon, "no daemon serves the queue".to_owned(), None);
+        }
+        if !self.rules.delivers() {
+            add(ObstacleKind::Mode, format!("the mode of the queue is `{}`", self.rules.mode), None);
+        }
+        for pause in self.paused {
+            let what = if pause.sink.is_some() { "" } else { "the queue is " };
+            add(ObstacleKind::Pause, format!("{what}{}", pause.line(self.now_ms)), pause.until_ms);
+        }
+        if let Some(daemon) = self.daemon {
+            at_daemon(daemon, &detail.outstanding, &mut add);
+        }
+        let waits = !matches!(state, Whereabouts::Scheduled | Whereabouts::InFlight);
+        if waits && self.before > 0 {
+            add(ObstacleKind::Before, self.before(), None);
+        }
+        if let Some(order) = self.rules.order.filter(|_| waits) {
+            let of = if order == "key" { "elements with its key" } else { "elements of the queue" };
+            add(
+                ObstacleKind::Order,
+                format!("{of} are delivered one after the other, also those that are retried"),
+                None,
+            );
+        }
+        if let Some(rate) = self.rules.max_rate.filter(|_| waits && self.before > 0) {
+            add(ObstacleKind::MaxRate, format!("`max_rate` lets {rate} elements a second out of the queue"), None);
+        }
+        all
+    }
+
+    fn before(&self) -> String {
+        let rate = self.daemon.map_or(0.0, |daemon| daemon.delivered_per_second);
+        let verb = if self.before == 1 { "element is" } else { "elements are" };
+        let wait = match rate > 0.0 {
+            true => {
+                let ms = self.before as f64 / rate * 1_000.0;
+                format!(", about {} at the rate of the last minute", duration(ms as u64))
+            }
+            false => String::new(),
+        };
+        format!("{} {verb} due before it{wait}", number(i128::from(self.before)))
+    }
+
+    /// The failed attempts that are known: those that a daemon saw, and the last one as Redis has it.
+    fn attempts(&self) -> Vec<SeenAttempt> {
+        let Some(detail) = self.detail else {
+            return self.daemon.map(|daemon| daemon.attempts.clone()).unwrap_or_default();
+        };
+        let of_letter = detail.attempts_seen.as_ref().and_then(|seen| Vec::deserialize(seen).ok());
+        let mut all = of_letter.or_else(|| self.daemon.map(|daemon| daemon.attempts.clone())).unwrap_or_default();
+        if let Some(at_ms) = detail.last_attempt_ms.filter(|_| !detail.code.is_empty())
+            && !all.iter().any(|seen| seen.at_ms.abs_diff(at_ms) < SAME_ATTEMPT_MS && seen.code == detail.code)
+        {
+            let (class, code, sink) = (detail.class.clone(), detail.code.clone(), detail.sink.clone());
+            all.push(SeenAttempt { at_ms, sink, class, code });
+        }
+        all.sort_by_key(|seen| seen.at_ms);
+        all
+    }
+
+    fn notes(&self, state: Whereabouts, known: usize) -> Vec<String> {
+        let mut notes = Vec::new();
+        let (attempts, due_ms) = self.detail.map_or((0, None), |detail| (detail.attempts, detail.due_ms));
+        let missing = u64::from(attempts).saturating_sub(known as u64);
+        if missing > 0 {
+            let (verb, rest) = if missing == 1 { ("is", "attempt") } else { ("are", "attempts") };
+            notes.push(format!(
+                "{missing} earlier {rest} {verb} not known here: Redis keeps the number and the last failure; the daemon that made \
+                 them knows more, for up to 10 of each element."
+            ));
+        }
+        let waits = matches!(state, Whereabouts::Scheduled | Whereabouts::Due | Whereabouts::Retry);
+        if let (true, Some(after), Some(due_ms)) = (waits, self.rules.expires_after_ms, due_ms) {
+            let end = due_ms.saturating_add(after);
+            let when = if end > self.now_ms { format!("in {}", self.gap(end)) } else { "already".to_owned() };
+            notes.push(format!(
+                "By `max_lateness` it expires {when}: instead of a delivery it becomes a dead letter then."
+            ));
+        }
+        if self.daemon.is_none() && !matches!(state, Whereabouts::Dead) {
+            notes.push(
+                "Only Redis was asked: holds, the state of sinks and recent attempts are known to the daemons (`--daemon URL`)."
+                    .to_owned(),
+            );
+        }
+        if self.daemons.is_none() {
+            notes.push("Whether a daemon serves the queue is not known: a right to PUBSUB is missing.".to_owned());
+        }
+        notes
+    }
+}
+
+/// What a daemon has in the way of an element that is to go to these sinks.
+fn at_daemon(daemon: &AtDaemon, outstanding: &[String], add: &mut impl FnMut(ObstacleKind, String, Option<i64>)) {
+    let lasts = |seconds: u64| duration(seconds.saturating_mul(1_000));
+    if let Some(hold) = &daemon.held {
+        add(
+            ObstacleKind::Hold,
+            format!("this daemon holds the queue for {}: {}", lasts(hold.seconds), hold.reason),
+            None,
+        );
+    }
+    for sink in daemon.sinks.iter().filter(|sink| outstanding.contains(&sink.sink)) {
+        if matches!(sink.state.as_str(), "down" | "blocked") {
+            let why = sink.reason.as_deref().unwrap_or("no reason given");
+            let detail = format!("sink {} is {} for {}: {why}", sink.sink, sink.state, lasts(sink.seconds));
+            add(ObstacleKind::Sink, detail, None);
+        }
+        for found in &sink.destinations {
+            let detail = format!(
+                "{} of sink {} is in trouble for {}, if the element goes there: {}",
+                found.destination,
+                sink.sink,
+                lasts(found.seconds),
+                found.reason
+            );
+            add(ObstacleKind::Destination, detail, None);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `why`: where an element is, what it waits for, and what would deliver it now.
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::element::ElementArgs;
+use super::errors::explain;
+use super::table::TextTable;
+use super::{Failed, Global, answer, show};
+use delaybridge_ops::content::escaped;
+use delaybridge_ops::element::{Explanation, Whereabouts};
+
+/// Explain where an element is, what it waits for, and what would deliver it now.
+///
+/// Shows the place of the element and since when it is there, every failed attempt that is known with its cause, everything in its
+/// way (its due time, a pause, a hold, a sink that is down, elements before it), when it is tried next, and the commands that bring
+/// its delivery nearer. Nothing is changed, and no payload is shown. With --daemon the answer has also what only that daemon knows:
+/// holds, the state of its sinks, and its attempts. The server searches the whole queue; in a queue of millions this takes a while.
+///
+/// An element that is not in the queue is explained too: by what is still known of it, or that nothing is.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct WhyArgs {
+    /// The element.
+    #[command(flatten)]
+    pub element: ElementArgs,
+}
+
+const AFTER: &str = "\
+Examples:
+  delaybridge why order_timeout 52414e444f4d3842 --daemon http://127.0.0.1:9465
+  delaybridge why order_timeout 52414e444f4d3842
+  delaybridge why order_timeout 1795251632252-0 --output json
+
+Exit codes: 0 explained, also if it is gone, 1 failed, 2 wrong arguments or configuration";
+
+pub(super) async fn run(global: &Global, args: &WhyArgs, out: &mut dyn Write) -> Result<u8, Failed> {
+    let ElementArgs { queue, id, daemon } = &args.element;
+    let found = daemon.operator(global)?.why(queue, id).await?;
+    answer(global, out, &found, text)?;
+    Ok(0)
+}
+
+fn text(found: &Explanation) -> String {
+    let mut text = format!("{}\n", escaped(&found.summary));
+    let time = |ms: i64| format!("{} ({})", show::absolute(ms), show::relative(ms, found.now_ms));
+    let mut facts = TextTable::new("|");
+    let state = match found.state {
+        Whereabouts::Scheduled => "scheduled",
+        Whereabouts::Due => "due",
+        Whereabouts::Retry => "waits for a retry",
+        Whereabouts::InFlight => "in flight",
+        Whereabouts::Ready => "on the ready list",
+        Whereabouts::Dead => "dead",
+        Whereabouts::Gone => "gone",
+    };
+    let mut fact = |name: &str, value: String| facts.row([name.to_owned(), value]);
+    fact("state", state.to_owned());
+    if let Some(since) = found.since_ms {
+        fact("since", time(since));
+    }
+    if found.state != Whereabouts::Gone {
+        let next = match (found.next_attempt_ms, found.state) {
+            (Some(end), Whereabouts::InFlight) => format!("now; at the latest when the lease has ended, {}", time(end)),
+            (Some(next), _) if next <= found.now_ms => "as soon as it is claimed".to_owned(),
+            (Some(next), _) => time(next),
+            (None, Whereabouts::Dead) => "never by itself".to_owned(),
+            (None, _) => "as soon as it is claimed".to_owned(),
+        };
+        fact("next attempt", next);
+        fact("attempts", format!("{} of {}", found.attempts, found.max_attempts));
+    }
+    text.push_str(&format!("\n{}", body(&facts)));
+    if !found.waits_for.is_empty() {
+        let mut table = TextTable::new("WAITS FOR|WHY");
+        for obstacle in &found.waits_for {
+            table.row([obstacle.kind.words().to_owned(), escaped(&obstacle.detail)]);
+        }
+        text.push_str(&format!("\n{}", table.render()));
+    }
+    if !found.attempts_seen.is_empty() {
+        text.push_str(&format!("\n{}", attempts(found)));
+    }
+    for event in &found.events {
+        let sink = event.sink.as_deref().map(|sink| format!(" {}", escaped(sink))).unwrap_or_default();
+        text.push_str(&format!("{} {}{sink}\n", show::absolute(event.at_ms), event.fate));
+    }
+    if !found.remedies.is_empty() {
+        let mut table = TextTable::new("COMMAND|EFFECT");
+        for remedy in &found.remedies {
+            table.row([remedy.command.clone(), remedy.effect.clone()]);
+        }
+        text.push_str(&format!("\n{}", table.render()));
+    }
+    let notes: String = found.notes.iter().map(|note| format!("{}\n", escaped(note))).collect();
+    if notes.is_empty() { text } else { format!("{text}\n{notes}") }
+}
+
+/// A table without its head.
+fn body(table: &TextTable) -> String {
+    table.render().lines().skip(1).map(|line| format!("{line}\n")).collect()
+}
+
+/// The failed attempts, with cause and cure of the last.
+fn attempts(found: &Explanation) -> String {
+    let mut table = TextTable::new("FAILED ATTEMPT||SINK|CLASS|CODE");
+    for seen in &found.attempts_seen {
+        let sink = if seen.sink.is_empty() { "-" } else { &seen.sink };
+        table.row([
+            show::absolute(seen.at_ms),
+            show::relative(seen.at_ms, found.now_ms),
+            escaped(sink),
+            seen.class.clone(),
+            escaped(&seen.code),
+        ]);
+    }
+    let known = found.attempts_seen.last().and_then(|seen| explain(&seen.code));
+    let cure = known.map(|known| format!("cause: {}\ncure: {}\n", known.cause, known.cure)).unwrap_or_default();
+    table.render() + &cure
+}
