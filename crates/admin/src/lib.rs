@@ -20,6 +20,7 @@ mod forms;
 pub mod openapi;
 mod overview_cache;
 mod pages;
+mod queue_list;
 mod routes;
 mod sessions;
 mod state;

@@ -114,8 +114,10 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .problems(&[ProblemKind::Conflict]);
     GET "/v1/queues" queues ToLook => v1::queues::list,
         Operation::new("List queues with their numbers, in the order of the configuration")
-            .about("`next` is there if there are more: ask for those after it. What is answered may be a second old.")
-            .query(&["after", "limit", "like"])
+            .about("`next` is there if there are more: ask for those after it. What is answered may be a second old. `sort` is trouble, \
+                name, due, overdue, dead or rate; `show` is trouble, paused, overdue or dead. Both go by what this daemon last saw of each \
+                queue.")
+            .query(&["after", "limit", "like", "sort", "show"])
             .returns::<Overview>(200, "A page of queues");
     GET "/v1/queues/{queue}" queue ToLook => v1::queues::one,
         about_one("Look at a queue: numbers, schedule, settings").returns::<QueueShape>(200, "The queue");
@@ -227,6 +229,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
     POST "/queues/{queue}/pause" page_pause ToChange => pages::queue::pause;
     POST "/queues/{queue}/resume" page_resume ToChange => pages::queue::resume;
     GET "/queues/{queue}/elements" page_elements ToSee => pages::elements::show;
+    GET "/queues/{queue}/search" page_search ToSee => pages::search::show;
     GET "/queues/{queue}/element" page_find ToSee => pages::element::find;
     GET "/queues/{queue}/elements/{id}" page_element ToSee => pages::element::show;
     POST "/queues/{queue}/elements/{id}/act" page_act ToChange => pages::element::act;

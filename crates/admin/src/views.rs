@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::Admin;
+use super::queue_list::queue_list;
 use super::v1::errors::problem;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_ops::jobs::TopicPage;
 use delaybridge_ops::overview::{
-    ClockSkew, DestinationTrouble, Here, Hold, Overview, QueuePage, QueueRow, SinkList, SinkRow, overview,
+    ClockSkew, DestinationTrouble, Here, Hold, Overview, QueuePage, QueueRow, SinkList, SinkRow, overview_of,
 };
 use delaybridge_telemetry::recent::Lately;
 use delaybridge_telemetry::status::{self, Look};
@@ -19,11 +20,14 @@ impl Admin {
     /// The page would begin after a queue that is not there.
     pub async fn overview(&self, which: QueuePage) -> Result<Arc<Overview>, Problem> {
         let read = async |which: &QueuePage| {
-            let mut page = overview(&self.session(), which).await.map_err(|error| problem(&error))?;
+            let session = self.session();
             let (look, lately) = (self.status.look(), self.recent.lately());
+            let (wanted, fit) = queue_list(&session.config, which, &self.sinks(), &look, &lately);
+            let mut page = overview_of(&session, wanted, which).await.map_err(|error| problem(&error))?;
             let clock =
                 |(redis, ahead): &(Arc<str>, f64)| ClockSkew { redis: redis.to_string(), ahead_seconds: ahead.round() };
             page.clocks = look.clocks.iter().map(clock).collect();
+            page.fit = fit;
             for row in &mut page.queues {
                 row.add(here(&row.state.queue, &look, lately.get(row.state.queue.as_str()).copied()));
             }

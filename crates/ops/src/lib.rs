@@ -45,6 +45,7 @@ pub mod reload;
 pub mod remote;
 pub mod search;
 mod session;
+pub mod trouble;
 
 pub use self::error::{Error, ErrorKind, QueueError};
 pub use self::import::import;

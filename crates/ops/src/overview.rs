@@ -13,6 +13,7 @@ use super::error::{Attempted, Error, QueueError, explained};
 use super::plural::duration;
 use super::queue_state::{QueueState, state};
 use super::session::{Queue, Session, find};
+use super::trouble::{QueueFilter, QueueOrder};
 use delaybridge_model::QueueSpec;
 
 /// Queues that are read at the same time.
@@ -34,6 +35,9 @@ pub struct Overview {
     /// The queue after which the next page begins, if there are more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// The queues that fit by each filter, in the order of [`QueueFilter::ALL`]; those of a daemon.
+    #[serde(skip)]
+    pub fit: [usize; QueueFilter::ALL.len()],
 }
 
 /// A clock that is far from that of a Redis.
@@ -173,25 +177,38 @@ pub struct QueuePage {
     pub like: String,
     /// At most so many, and at most [`MOST`].
     pub limit: usize,
+    /// The order of the list.
+    pub order: QueueOrder,
+    /// Only those that fit.
+    pub only: QueueFilter,
 }
 
-/// Reads a page of queues; one that cannot be read does not keep the others from being read.
+/// Reads a page of queues in the order of the configuration; one that cannot be read does not keep the others from being read.
 ///
 /// # Errors
 ///
 /// When there is no queue that the page could begin after.
 pub async fn overview(session: &Session, which: &QueuePage) -> Result<Overview, Error> {
-    let all = &session.config.queues;
-    let first = match &which.after {
-        None => 0,
-        Some(after) => {
-            find(&session.config, after)?;
-            all.iter().position(|spec| *spec.id == **after).map_or(0, |at| at + 1)
-        }
-    };
+    let fits = |spec: &&Arc<QueueSpec>| spec.id.contains(&which.like);
+    overview_of(session, session.config.queues.iter().filter(fits).cloned().collect(), which).await
+}
+
+/// Reads the page of these queues, in this order.
+///
+/// # Errors
+///
+/// When there is no queue that the page could begin after.
+pub async fn overview_of(
+    session: &Session,
+    mut wanted: Vec<Arc<QueueSpec>>,
+    which: &QueuePage,
+) -> Result<Overview, Error> {
+    if let Some(after) = &which.after {
+        find(&session.config, after)?;
+        // One that is in the list no more: it begins anew.
+        wanted.drain(..wanted.iter().position(|spec| *spec.id == **after).map_or(0, |at| at + 1));
+    }
     let limit = which.limit.clamp(1, MOST);
-    let mut wanted: Vec<_> =
-        all[first..].iter().filter(|spec| spec.id.contains(&which.like)).take(limit + 1).cloned().collect();
     let more = wanted.len() > limit;
     wanted.truncate(limit);
     let mut page =
@@ -258,7 +275,8 @@ impl Overview {
         let errors = list("errors")?.iter().map(|error| QueueError::deserialize(error).ok()).collect::<Option<_>>()?;
         let clocks =
             list("clocks").into_iter().flatten().filter_map(|clock| ClockSkew::deserialize(clock).ok()).collect();
-        Some(Overview { queues, errors, clocks, next: answer.get("next").and_then(Value::as_str).map(str::to_owned) })
+        let next = answer.get("next").and_then(Value::as_str).map(str::to_owned);
+        Some(Overview { queues, errors, clocks, next, ..Overview::default() })
     }
 }
 
@@ -303,7 +321,8 @@ mod tests {
         let error = QueueError { queue: "b".to_owned(), message: "gone".to_owned() };
         let clocks = vec![ClockSkew { redis: "default".to_owned(), ahead_seconds: -3_600.0 }];
         assert!(clocks[0].line().starts_with("1h behind that of Redis `default`"), "{}", clocks[0].line());
-        let page = Overview { queues: vec![row], errors: vec![error], clocks, next: Some("b".to_owned()) };
+        let next = Some("b".to_owned());
+        let page = Overview { queues: vec![row], errors: vec![error], clocks, next, ..Overview::default() };
         let text = serde_json::to_string(&page).unwrap();
         let read = Overview::read(&serde_json::from_str(&text).unwrap()).unwrap();
         assert_eq!((read.queues, read.errors, read.clocks), (page.queues, page.errors, page.clocks));

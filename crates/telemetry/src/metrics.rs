@@ -24,6 +24,7 @@ use prometheus::{GaugeVec, Histogram, IntCounter, Registry, TextEncoder};
 pub use self::gauges::{QueueAhead, QueueSizes};
 use self::process::OwnProcess;
 use self::shares::{OTHERS, Shares, Together};
+pub use self::tally::LastLook;
 pub(super) use self::tally::{Counts, Tally};
 use super::catalogue::{Families, forget};
 use super::family::Family;

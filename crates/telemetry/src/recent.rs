@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::metrics::{Counts, Metrics, Tally};
+use super::metrics::{Counts, LastLook, Metrics, Tally};
 use delaybridge_core::clock::Instant;
 
 /// Interval between two samples.
@@ -45,6 +45,8 @@ pub struct Lately {
     pub late_p99: Option<f64>,
     /// Seconds since the oldest element in flight was due, at the latest look at the queue.
     pub oldest_in_flight: f64,
+    /// The numbers at the latest look at the queue.
+    pub look: LastLook,
 }
 
 /// The samples of the last minute.
@@ -97,7 +99,7 @@ impl Recent {
         let of_queue = |(queue, tally): (Arc<str>, Arc<Tally>)| {
             let now = tally.counts().since(samples.last.get(&queue).unwrap_or(&none));
             let counts = now.and(before.get(&*queue).unwrap_or(&none));
-            let lately = lately(&counts, seconds, tally.oldest_in_flight());
+            let lately = lately(&counts, seconds, &tally);
             (queue, lately)
         };
         self.metrics.tallies().into_iter().map(of_queue).collect()
@@ -105,7 +107,7 @@ impl Recent {
 }
 
 /// Computes the activity from these counts over this many seconds.
-fn lately(counts: &Counts, seconds: f64, oldest_in_flight: Duration) -> Lately {
+fn lately(counts: &Counts, seconds: f64, tally: &Tally) -> Lately {
     let mut sum = 0;
     let late = counts.late.map(|count| {
         sum += count;
@@ -116,7 +118,8 @@ fn lately(counts: &Counts, seconds: f64, oldest_in_flight: Duration) -> Lately {
         failed_per_second: counts.failed as f64 / seconds,
         late_p50: quantile(&late, 0.5),
         late_p99: quantile(&late, 0.99),
-        oldest_in_flight: oldest_in_flight.as_secs_f64(),
+        oldest_in_flight: tally.oldest_in_flight().as_secs_f64(),
+        look: tally.last_look(),
     }
 }
 
@@ -159,7 +162,7 @@ mod tests {
         let samples = recent.samples.lock();
         assert!(samples.steps[0].at <= step, "what was counted before it is in no later step");
         let [(_, counts)] = samples.steps[1].queues.as_slice() else { panic!("{samples:?}") };
-        let found = lately(counts, 10.0, Duration::ZERO);
+        let found = lately(counts, 10.0, &Tally::default());
         assert_eq!((found.delivered_per_second, found.failed_per_second), (5.0, 0.0));
         assert!(found.late_p50.unwrap() < 0.01 && found.late_p99.unwrap() < 0.01, "{found:?}");
         drop(samples);
@@ -176,13 +179,18 @@ mod tests {
             _ => Duration::from_secs(9),
         });
         let sizes = QueueSizes { oldest, ..QueueSizes::default() };
-        events.metrics().queue(&"orders".into()).sizes(&sizes);
-        assert_eq!(recent.lately()["orders"].oldest_in_flight, 7.0);
+        let queue = events.metrics().queue(&"orders".into());
+        queue.sizes(&QueueSizes { messages: [100, 1, 2, 3, 4], ..sizes });
+        let found = recent.lately()["orders"];
+        assert_eq!(found.oldest_in_flight, 7.0);
+        assert_eq!(found.look, LastLook { due: 1, backlog: 6, dead: 4, overdue_ms: 9_000 });
+        queue.clear_gauges(None);
+        assert_eq!(recent.lately()["orders"].look, LastLook::default(), "an old number is no number");
     }
 
     #[test]
     fn nothing_delivered_has_no_lateness() {
-        let found = lately(&Counts::default(), 10.0, Duration::ZERO);
+        let found = lately(&Counts::default(), 10.0, &Tally::default());
         assert_eq!(found, Lately::default());
     }
 

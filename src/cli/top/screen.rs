@@ -1,43 +1,9 @@
 //! What the screen shows, and what each key makes of it. Pure: asks no server and draws nothing.
 
-use std::cmp::Reverse;
-
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use delaybridge_ops::overview::{Overview, QueueRow, SinkList};
-
-/// The order of the queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
-    /// That of the configuration.
-    File,
-    /// By name.
-    Name,
-    /// The most due first.
-    Due,
-    /// The most overdue first.
-    Overdue,
-    /// The most dead letters first.
-    Dead,
-    /// The highest rate first.
-    Rate,
-}
-
-impl Sort {
-    const ALL: [Sort; 6] = [Sort::File, Sort::Name, Sort::Due, Sort::Overdue, Sort::Dead, Sort::Rate];
-
-    /// As the foot calls it.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Sort::File => "configuration",
-            Sort::Name => "name",
-            Sort::Due => "due",
-            Sort::Overdue => "overdue",
-            Sort::Dead => "dead",
-            Sort::Rate => "rate",
-        }
-    }
-}
+use delaybridge_ops::trouble::{QueueFilter, QueueOrder, Standing, arrange};
 
 /// The current meaning of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +44,9 @@ pub(super) struct Screen {
     pub(super) name: String,
     pub(super) found: Overview,
     pub(super) sinks: Option<SinkList>,
-    pub(super) sort: Sort,
+    pub(super) sort: QueueOrder,
+    /// The queues that are shown.
+    pub(super) only: QueueFilter,
     pub(super) filter: String,
     /// The queue under the cursor, by its name: the order may change.
     pub(super) at: Option<String>,
@@ -95,7 +63,8 @@ impl Screen {
             name,
             found: Overview::default(),
             sinks: None,
-            sort: Sort::File,
+            sort: QueueOrder::Trouble,
+            only: QueueFilter::All,
             filter: String::new(),
             at: None,
             mode: ScreenMode::List,
@@ -124,16 +93,10 @@ impl Screen {
     pub(super) fn rows(&self) -> Vec<&QueueRow> {
         let wanted = self.filter.to_lowercase();
         let fits = |row: &&QueueRow| row.state.queue.to_lowercase().contains(&wanted);
-        let mut rows: Vec<_> = self.found.queues.iter().filter(fits).collect();
-        let rate = |row: &QueueRow| row.here.as_ref().map_or(0.0, |here| here.delivered_per_second);
-        match self.sort {
-            Sort::File => {}
-            Sort::Name => rows.sort_by(|a, b| a.state.queue.cmp(&b.state.queue)),
-            Sort::Due => rows.sort_by_key(|row| Reverse(row.state.due)),
-            Sort::Overdue => rows.sort_by_key(|row| Reverse(row.state.oldest_overdue_ms)),
-            Sort::Dead => rows.sort_by_key(|row| Reverse(row.state.dead)),
-            Sort::Rate => rows.sort_by(|a, b| rate(b).total_cmp(&rate(a))),
-        }
+        let standing = |row: &&QueueRow| Standing::of(row, self.sinks.as_ref());
+        let mut rows: Vec<_> =
+            self.found.queues.iter().filter(fits).filter(|row| self.only.takes(&standing(row))).collect();
+        arrange(&mut rows, self.sort, |row| (&row.state.queue, standing(row)));
         rows
     }
 
@@ -202,8 +165,13 @@ impl Screen {
             KeyCode::Enter => self.mode = ScreenMode::Queue,
             KeyCode::Char('/') => self.mode = ScreenMode::Filter,
             KeyCode::Char('s') => {
-                let at = Sort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(0);
-                self.sort = Sort::ALL[(at + 1) % Sort::ALL.len()];
+                self.sort = next(&QueueOrder::ALL, self.sort);
+            }
+            KeyCode::Char('t') => {
+                self.only = next(&QueueFilter::ALL, self.only);
+                if self.current().is_none() {
+                    self.at = self.rows().first().map(|row| row.state.queue.clone());
+                }
             }
             KeyCode::Char('r') => return Some(KeyAction::Refresh),
             KeyCode::Char('p') => {
@@ -218,4 +186,10 @@ impl Screen {
         }
         None
     }
+}
+
+/// The value after this one; the first after the last.
+fn next<T: Copy + PartialEq>(all: &[T], now: T) -> T {
+    let at = all.iter().position(|value| *value == now).unwrap_or(0);
+    all[(at + 1) % all.len()]
 }

@@ -81,7 +81,9 @@ fn every_queue_has_a_line_that_says_why_it_does_not_move() {
     assert!(lines[4].contains("paused 5s ago by ann: a deployment"), "{}", lines[4]);
     let sink = lines.iter().find(|line| line.starts_with("events")).unwrap();
     assert!(sink.contains("down") && sink.contains("no \\u{1b}[31mbroker"), "nothing that a terminal obeys: {sink}");
-    assert!(lines[23].contains("s: sort (configuration)"), "{}", lines[23]);
+    assert!(lines[23].contains("s: sort (trouble)  t: show (all)"), "{}", lines[23]);
+    let invoices = lines.iter().find(|line| line.starts_with("invoices")).unwrap();
+    assert!(invoices.contains("sink events down: no"), "{invoices}");
 }
 
 #[test]
@@ -101,7 +103,7 @@ fn keys_sort_filter_and_open() {
     let mut screen = screen();
     let order = |screen: &Screen| screen.rows().iter().map(|row| row.state.queue.clone()).collect::<Vec<_>>();
     assert_eq!(order(&screen), ["orders", "mails", "invoices"]);
-    press(&mut screen, "s");
+    press(&mut screen, "ss");
     assert_eq!(order(&screen), ["invoices", "mails", "orders"]);
     press(&mut screen, "sss");
     assert_eq!(order(&screen)[0], "mails", "the most dead letters first");
@@ -116,6 +118,48 @@ fn keys_sort_filter_and_open() {
     press(&mut screen, "\u{1b}");
     assert_eq!(order(&screen).len(), 3);
     assert_eq!(press(&mut screen, "q"), Some(KeyAction::Leave));
+}
+
+#[test]
+fn trouble_is_first_and_can_be_all_that_is_shown() {
+    let mut screen = screen();
+    let order = |screen: &Screen| screen.rows().iter().map(|row| row.state.queue.clone()).collect::<Vec<_>>();
+    let mut calm = row("calm", 0, 0);
+    calm.state.sinks.clear();
+    screen.found.queues.insert(0, calm);
+    assert_eq!(order(&screen), ["orders", "mails", "invoices", "calm"]);
+    press(&mut screen, "t");
+    assert_eq!(order(&screen), ["orders", "mails", "invoices"], "trouble");
+    press(&mut screen, "t");
+    assert_eq!((order(&screen), screen.current().unwrap().state.queue.as_str()), (vec!["mails".to_owned()], "mails"));
+    assert!(lines(&screen, 140)[23].contains("t: show (paused)"));
+    press(&mut screen, "tt");
+    assert_eq!(order(&screen), ["mails"], "dead");
+    press(&mut screen, "t");
+    assert_eq!(order(&screen).len(), 4);
+}
+
+#[test]
+fn a_long_reason_has_more_lines_and_a_long_name_fewer_letters() {
+    let mut screen = screen();
+    let queue = "a_queue_with_a_name_that_goes_on_and_on_eu";
+    let mut long = row(queue, 1, 0);
+    let reason =
+        "topic orders: the broker does not know it; make it, or correct the name in the configuration of the queue";
+    long.here = Some(Here { held: Some(Hold { reason: reason.to_owned(), seconds: 5 }), ..Here::default() });
+    screen.found.queues = vec![long, row("b", 0, 0)];
+    for (width, words) in [
+        (60, &["held: topic orders: the", "broker does not know it;", "make it, or correct the…"][..]),
+        (280, &[reason]),
+    ] {
+        let lines = lines(&screen, width);
+        for (at, words) in words.iter().enumerate() {
+            assert!(lines[3 + at].ends_with(words), "{words} at {at} of {lines:?}");
+        }
+        assert!(lines[3 + words.len()].starts_with("b "), "{lines:?}");
+        assert!(lines[2].contains("WHY NOT"), "{lines:?}");
+    }
+    assert!(lines(&screen, 60)[3].starts_with("a_queue_with_a_nam…"), "{:?}", lines(&screen, 60)[3]);
 }
 
 #[test]

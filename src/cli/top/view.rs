@@ -9,7 +9,7 @@ use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState, Wrap};
 use super::screen::{KeyAction, Screen, ScreenMode};
 use crate::cli::show::{absolute, relative};
 use delaybridge_ops::content::escaped;
-use delaybridge_ops::overview::{QueueRow, Sums};
+use delaybridge_ops::overview::{QueueRow, SinkList, Sums};
 use delaybridge_ops::plural::{count, duration};
 
 const BAD: Style = Style::new().fg(Color::Red);
@@ -59,7 +59,7 @@ fn title(screen: &Screen, width: u16) -> Vec<Line<'static>> {
         Span::styled("delaybridge top", STRONG),
         Span::raw(format!("  {}  {}", screen.name, count(screen.found.queues.len(), "queue"))),
     ];
-    let fit = columns(name_width(screen), width);
+    let fit = columns(name_width(screen, width), width);
     let hidden: Vec<_> = (0..COLUMNS.len()).filter(|at| !fit.contains(at)).map(|at| COLUMNS[at].0).collect();
     if screen.mode == ScreenMode::List && !hidden.is_empty() {
         first.push(Span::styled(format!("  no room for {}", hidden.join(", ")), QUIET));
@@ -91,13 +91,19 @@ fn late(ms: Option<f64>) -> String {
 }
 
 /// Why nothing moves, the most important reason.
-fn obstacle(row: &QueueRow) -> (String, Style) {
+fn obstacle(row: &QueueRow, sinks: Option<&SinkList>) -> (String, Style) {
     let held = row.here.as_ref().and_then(|here| here.held.as_ref());
-    match (held, row.state.paused.first()) {
-        (Some(hold), _) => (format!("held: {}", escaped(&hold.reason)), BAD),
-        (None, Some(pause)) => (escaped(&pause.line(row.state.now_ms)), WARN),
-        (None, None) if row.state.mode != "deliver" => (row.state.mode.clone(), QUIET),
-        (None, None) => (String::new(), Style::new()),
+    let mut of_queue = sinks.iter().flat_map(|sinks| &sinks.sinks).filter(|sink| row.state.sinks.contains(&sink.sink));
+    let bad = of_queue.find(|sink| sink.is_in_trouble());
+    match (held, row.state.paused.first(), bad) {
+        (Some(hold), ..) => (format!("held: {}", escaped(&hold.reason)), BAD),
+        (None, Some(pause), _) => (escaped(&pause.line(row.state.now_ms)), WARN),
+        (None, None, Some(sink)) => {
+            let why = sink.reason.as_deref().unwrap_or_default();
+            (format!("sink {} {}: {}", sink.sink, sink.state, escaped(why)), BAD)
+        }
+        (None, None, None) if row.state.mode != "deliver" => (row.state.mode.clone(), QUIET),
+        (None, None, None) => (String::new(), Style::new()),
     }
 }
 
@@ -118,11 +124,49 @@ const COLUMNS: [(&str, u16); 11] = [
 /// The columns that make room for the others, the least important one first. Name and reason always stay.
 const GO_FIRST: [usize; 9] = [6, 8, 7, 1, 3, 4, 9, 5, 2];
 const WHY_NOT: usize = 10;
+/// Most lines of a reason.
+const REASON_LINES: usize = 3;
 
-/// The width of the first column.
-fn name_width(screen: &Screen) -> u16 {
+/// The width of the first column: names make room for the reasons.
+fn name_width(screen: &Screen, width: u16) -> u16 {
     let longest = screen.rows().iter().map(|row| row.state.queue.chars().count()).max().unwrap_or(5).clamp(5, 40);
-    u16::try_from(longest).unwrap_or(40)
+    let room = width.saturating_sub(COLUMNS[WHY_NOT].1 + 1).max(8);
+    u16::try_from(longest).unwrap_or(40).min(room)
+}
+
+/// The text in this many letters: its begin and its end, which tell most names apart.
+fn shortened(text: &str, width: u16) -> String {
+    let (letters, width): (Vec<char>, usize) = (text.chars().collect(), width.into());
+    if letters.len() <= width {
+        return text.to_owned();
+    }
+    let end = width.saturating_sub(1) / 2;
+    let begin = width.saturating_sub(end + 1);
+    letters[..begin].iter().chain(&['…']).chain(&letters[letters.len() - end..]).collect()
+}
+
+/// The text in lines of this width, broken at blanks where there are any; what is too long for them ends with `…`.
+fn wrapped(text: &str, width: u16) -> Vec<String> {
+    let width = usize::from(width).max(1);
+    let mut lines = vec![String::new()];
+    let mut rest: Vec<char> = text.chars().collect();
+    while !rest.is_empty() {
+        let fits = rest.len() <= width;
+        if !fits && lines.len() == REASON_LINES {
+            let last: String = rest[..width - 1].iter().chain(&['…']).collect();
+            lines.push(last);
+            break;
+        }
+        let blank = rest.iter().take(width + 1).rposition(|letter| *letter == ' ').filter(|at| *at > 0);
+        let end = if fits { rest.len() } else { blank.unwrap_or(width) };
+        lines.push(rest.drain(..end).collect::<String>());
+        let blanks = rest.iter().take_while(|letter| **letter == ' ').count();
+        rest.drain(..blanks);
+    }
+    if lines.len() > 1 {
+        lines.remove(0);
+    }
+    lines
 }
 
 /// The columns that fit: half of a number says something else.
@@ -139,8 +183,10 @@ fn columns(name: u16, width: u16) -> Vec<usize> {
 }
 
 fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
-    let (rows, name) = (screen.rows(), name_width(screen));
+    let (rows, name) = (screen.rows(), name_width(screen, area.width));
     let columns = columns(name, area.width);
+    let others: u16 = columns.iter().map(|at| if *at == 0 { name } else { COLUMNS[*at].1 } + 1).sum();
+    let of_reason = (area.width + 1 + COLUMNS[WHY_NOT].1).saturating_sub(others);
     let widths = columns.iter().map(|at| match *at {
         0 => Constraint::Length(name),
         WHY_NOT => Constraint::Min(COLUMNS[WHY_NOT].1),
@@ -153,13 +199,15 @@ fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
     let lines = rows.iter().map(|row| {
         let s = &row.state;
         let here = row.here.clone().unwrap_or_default();
-        let (why, style) = obstacle(row);
+        let (why, style) = obstacle(row, screen.sinks.as_ref());
         let in_flight = match s.in_flight_at_least {
             true => right(format!(">={}", s.in_flight)),
             false => number(s.in_flight, Style::new()),
         };
+        let reason = wrapped(&why, of_reason);
+        let height = u16::try_from(reason.len()).unwrap_or(1);
         let cells = [
-            Cell::from(s.queue.clone()),
+            Cell::from(shortened(&s.queue, name)),
             number(s.scheduled, Style::new()),
             number(s.due, WARN),
             in_flight,
@@ -169,10 +217,10 @@ fn list(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
             right(late(here.lateness_p99_ms)),
             right(format!("{:.1}", here.delivered_per_second)),
             right(s.oldest_overdue_ms.map_or_else(|| "-".to_owned(), duration)),
-            Cell::from(why).style(style),
+            Cell::from(reason.into_iter().map(Line::from).collect::<Vec<_>>()).style(style),
         ];
         let shown = cells.into_iter().enumerate().filter(|(at, _)| columns.contains(at));
-        Cells::new(shown.map(|(_, cell)| cell))
+        Cells::new(shown.map(|(_, cell)| cell)).height(height)
     });
     let table = Table::new(lines, widths)
         .header(Cells::new(header).style(QUIET))
@@ -263,10 +311,11 @@ fn keys(screen: &Screen) -> Line<'static> {
         ScreenMode::Queue => Line::styled("p: pause or resume  q: back  r: look now", QUIET),
         ScreenMode::List => {
             let filter = if screen.filter.is_empty() { "none".to_owned() } else { escaped(&screen.filter) };
+            let (sort, only) = (screen.sort.as_str(), screen.only.as_str());
             Line::styled(
                 format!(
-                    "arrows: move  enter: open  s: sort ({})  /: filter ({filter})  p: pause or resume  r: look now  q: leave",
-                    screen.sort.as_str()
+                    "arrows: move  enter: open  s: sort ({sort})  t: show ({only})  /: filter ({filter})  p: pause or resume  r: look \
+                     now  q: leave"
                 ),
                 QUIET,
             )

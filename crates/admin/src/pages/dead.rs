@@ -15,11 +15,15 @@ use crate::v1::dead::{PAGE, after, asked};
 use crate::v1::elements::SHOWN;
 use crate::v1::errors::problem;
 use crate::v1::filter::NAMES;
+use delaybridge_core::message::Class;
 use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::text::clip;
+use delaybridge_ops::Queue;
 use delaybridge_ops::dead::{self, Letter, Letters, Summary};
+use delaybridge_ops::element::KILLED;
+use delaybridge_telemetry::labels::DeadReason;
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
@@ -39,13 +43,13 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         h1 { (id) ": dead letters" }
         @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (clip(done)) } } }
         // To find what fits, all letters are read.
-        @if view.name.is_some() { (filters(&call.query)) }
+        @if view.name.is_some() { (filters(&call.query, &queue)) }
         div.head {
             p.muted { "The latest first. There are " (all) " in all." }
             @if view.name.is_some() && !found.dead_letters.is_empty() {
                 div.deeds {
                     a.button href={ "dead/redrive/ask?" (same) } { "Redrive what fits …" }
-                    a.button href={ "dead/purge/ask?" (same) } { "Purge what fits …" }
+                    a.button.danger href={ "dead/purge/ask?" (same) } { "Remove what fits for good …" }
                 }
             }
         }
@@ -76,18 +80,39 @@ pub fn query_of(query: &Query) -> String {
     pairs.map(|(name, text)| format!("{name}={}", encoded(text))).collect::<Vec<_>>().join("&")
 }
 
-fn filters(query: &Query) -> Markup {
-    let hints = ["expired", "unknown", "timeout", "", "2h", "1d", "", "orderId=7"];
+/// The filters: a choice where the values are known.
+fn filters(query: &Query, queue: &Queue) -> Markup {
+    let hints = ["", "", "timeout", "", "2h", "1d", "", "orderId=7"];
     html! {
         form.filters method="get" action="dead" role="search" {
             @for (name, hint) in NAMES.iter().zip(hints) {
+                @let (value, known) = (query.text(name).unwrap_or_default(), known(name, queue));
                 label {
                     span { (name.replace('_', " ")) }
-                    input name=(name) value=(query.text(name).unwrap_or_default()) placeholder=(hint) size="12" autocomplete="off" spellcheck="false";
+                    @if known.is_empty() {
+                        input name=(name) value=(value) placeholder=(hint) size="12" autocomplete="off" spellcheck="false";
+                    } @else {
+                        select name=(name) {
+                            option value="" { "any" }
+                            @for word in &known { option value=(word) selected[word == value] { (word) } }
+                            // Several, or one of another version.
+                            @if !value.is_empty() && !known.iter().any(|word| word == value) { option value=(value) selected { (value) } }
+                        }
+                    }
                 }
             }
             button type="submit" { "Filter" }
         }
+    }
+}
+
+/// The values that a filter can have, where they are known.
+fn known(name: &str, queue: &Queue) -> Vec<String> {
+    match name {
+        "reason" => DeadReason::ALL.map(DeadReason::as_str).into_iter().chain([KILLED]).map(str::to_owned).collect(),
+        "class" => Class::ALL.map(|class| class.as_str().to_owned()).into(),
+        "sink" => queue.spec.to.iter().map(|to| to.sink.to_string()).collect(),
+        _ => Vec::new(),
     }
 }
 

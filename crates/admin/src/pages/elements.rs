@@ -60,7 +60,8 @@ pub fn word(state: PeekState) -> &'static str {
     }
 }
 
-fn one(element: &PeekedElement, now_ms: i64) -> Markup {
+/// One element of a list.
+pub fn one(element: &PeekedElement, now_ms: i64) -> Markup {
     html! {
         article.element {
             header {

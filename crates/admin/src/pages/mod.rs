@@ -16,6 +16,7 @@ pub mod login;
 pub mod overview;
 pub mod problem;
 pub mod queue;
+pub mod search;
 mod show;
 pub mod sweep;
 pub mod topics;

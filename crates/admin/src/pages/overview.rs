@@ -14,44 +14,81 @@ use crate::v1::queues::which;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::overview::{Overview, QueueRow, SinkList, SinkRow, Sums};
+use delaybridge_ops::overview::{Overview, QueuePage, QueueRow, SinkList, SinkRow, Sums};
 use delaybridge_ops::plural::{count as count_of, duration};
+use delaybridge_ops::trouble::{QueueFilter, QueueOrder};
 use delaybridge_telemetry::status::Look;
 
 /// The first page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["after", "limit", "like", "still"])?;
-    let which = which(&call)?;
+    call.query.only(&["after", "limit", "like", "still", "sort", "show"])?;
+    let which = which(&call, QueueOrder::Trouble)?;
     let found = admin.overview(which.clone()).await?;
-    let (sinks, look) = (admin.sinks(), admin.status.look());
+    let (mut sinks, look) = (admin.sinks(), admin.status.look());
     let mut view = View::of("/", call.caller.name.as_deref(), admin.access.has_tokens());
     view.live = call.query.text("still").is_none();
-    let of = admin.session().config.queues.len();
     let topics = topics::section(&admin).await;
+    sinks.sinks.sort_by_key(|sink| !sink.is_in_trouble() && sink.destinations.is_empty());
     let body = html! {
         (state(&look, &found))
         (sums(&found))
         section aria-labelledby="queues" {
             div.head {
-                h2 #queues { "Queues " span.muted { (found.queues.len() + found.errors.len()) " of " (of) } }
+                h2 #queues { "Queues " span.muted { (found.queues.len() + found.errors.len()) " of " (listed(&found, which.only)) } }
                 form.find role="search" method="get" action="./" {
                     label for="like" { "Name" }
                     input #like type="search" name="like" value=(which.like) autocomplete="off" spellcheck="false";
+                    input type="hidden" name="sort" value=(which.order.as_str());
+                    input type="hidden" name="show" value=(which.only.as_str());
                     button type="submit" { "Filter" }
                 }
             }
-            (queues(&found, &sinks))
+            (filters(&found, &which))
+            (queues(&found, &sinks, &which))
             nav.pages aria-label="Further queues" {
-                @if which.after.is_some() { a href={ "?like=" (encoded(&which.like)) } { "First page" } }
-                @if let Some(next) = &found.next {
-                    a rel="next" href={ "?after=" (encoded(next)) "&like=" (encoded(&which.like)) } { "Next page" }
-                }
+                @if which.after.is_some() { a href=(address(&which)) { "First page" } }
+                @if let Some(next) = &found.next { a rel="next" href={ (address(&which)) "&after=" (encoded(next)) } { "Next page" } }
             }
         }
         (topics)
         (of_sinks(&sinks))
     };
     Ok(page(StatusCode::OK, &view, "Queues", &body))
+}
+
+/// The number of queues that a filter takes.
+fn listed(found: &Overview, only: QueueFilter) -> String {
+    let at = QueueFilter::ALL.iter().position(|filter| *filter == only).unwrap_or(0);
+    number(found.fit[at] as u64)
+}
+
+/// The address of the first page of a list.
+fn address(which: &QueuePage) -> String {
+    format!("?like={}&sort={}&show={}", encoded(&which.like), which.order.as_str(), which.only.as_str())
+}
+
+/// The filters, each with the number of its queues.
+fn filters(found: &Overview, which: &QueuePage) -> Markup {
+    html! {
+        ul.links aria-label="Filters" {
+            @for (filter, fit) in QueueFilter::ALL.into_iter().zip(found.fit) {
+                li {
+                    a href=(address(&QueuePage { only: filter, ..which.clone() })) aria-current=[(filter == which.only).then_some("true")] { (filter.as_str()) }
+                    " " span class=(if fit > 0 && filter == QueueFilter::Trouble { "bad" } else { "muted" }) { (number(fit as u64)) }
+                }
+            }
+        }
+    }
+}
+
+/// The head of a column by which the list can be sorted.
+fn head(label: &str, order: QueueOrder, class: &str, which: &QueuePage) -> Markup {
+    let sorted = (order == which.order).then_some(if order == QueueOrder::Name { "ascending" } else { "descending" });
+    html! {
+        th class=(class) scope="col" aria-sort=[sorted] {
+            a href=(address(&QueuePage { order, ..which.clone() })) title={ "Sort by " (order.as_str()) } { (label) }
+        }
+    }
 }
 
 /// The daemon in one line; what is in the way comes first.
@@ -97,34 +134,54 @@ fn sums(found: &Overview) -> Markup {
     }
 }
 
-fn queues(found: &Overview, sinks: &SinkList) -> Markup {
+fn queues(found: &Overview, sinks: &SinkList, which: &QueuePage) -> Markup {
+    let title = "over the last minute, by this daemon";
     html! {
         div.scroll {
             table.queues {
                 thead {
                     tr {
-                        th scope="col" { "Queue" }
-                        @for name in ["Scheduled", "Due", "In flight", "Retry", "Dead"] { th.n scope="col" { (name) } }
-                        th.n scope="col" title="Median of the lateness over the last minute" { "Late p50" }
-                        th.n scope="col" title="99th percentile of the lateness over the last minute" { "p99" }
-                        th.n scope="col" title="Delivered by this daemon over the last minute" { "Rate" }
-                        th scope="col" { "Next due" }
+                        (head("Queue", QueueOrder::Name, "", which))
+                        th.n scope="col" { "Scheduled" }
+                        (head("Due", QueueOrder::Due, "n", which))
+                        @for name in ["In flight", "Retry"] { th.n scope="col" { (name) } }
+                        (head("Dead", QueueOrder::Dead, "n", which))
+                        th.n scope="col" title={ "Median of the lateness " (title) } { "Late p50" }
+                        th.n scope="col" title={ "99th percentile of the lateness " (title) } { "p99" }
+                        (head("Rate", QueueOrder::Rate, "n", which))
+                        (head("Next due", QueueOrder::Overdue, "", which))
                     }
                 }
                 tbody {
-                    @for row in &found.queues { (queue(row, sinks)) }
                     @for error in &found.errors {
                         tr.trouble {
                             th scope="row" { a href={ "queues/" (encoded(&error.queue)) } { (error.queue) } }
                             td.why colspan="9" { span.badge.bad { "not read" } " " (error.message) }
                         }
                     }
+                    @for row in &found.queues { (queue(row, sinks)) }
                     @if found.queues.is_empty() && found.errors.is_empty() {
-                        tr { td.empty colspan="10" { "There is no queue of this name." } }
+                        tr { td.empty colspan="10" { (nothing(which)) } }
                     }
                 }
             }
         }
+        p.muted {
+            "Sorted by " (which.order.as_str()) ", as this daemon last saw each queue. "
+            @for (order, label) in [(QueueOrder::Trouble, "Trouble first"), (QueueOrder::File, "As in the configuration")] {
+                @if order != which.order { a href=(address(&QueuePage { order, ..which.clone() })) { (label) } " " }
+            }
+        }
+    }
+}
+
+/// Why a list is empty.
+fn nothing(which: &QueuePage) -> &'static str {
+    match (which.only, which.like.is_empty()) {
+        (QueueFilter::All, _) => "There is no queue of this name.",
+        (QueueFilter::Trouble, true) => "No queue is in trouble.",
+        (_, true) => "There is none.",
+        (_, false) => "There is none of this name.",
     }
 }
 

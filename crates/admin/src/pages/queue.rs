@@ -1,4 +1,4 @@
-//! `GET /queues/{queue}`: what it holds, what is in the way, what falls due when, who serves it, how it is set.
+//! `GET /queues/{queue}`: what is in the way, what it holds, what falls due when, who serves it, how it is set.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::ahead::ahead;
 use super::bars::schedule;
 use super::layout::{View, encoded, page, see_other};
+use super::search::search_form;
 use super::show::{at_least, late, number, obstacles, rate, when};
 use crate::Admin;
 use crate::access::AdminCaller;
@@ -44,16 +45,16 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         h1 { (id) }
         (in_the_way(&found.row, &sinks))
         (numbers(&found.row))
+        (elements(&view, &found.row))
         (pauses(&view, &found.row))
         section aria-labelledby="schedule" {
             h2 #schedule { "What falls due when" }
             (ahead(&forecast, &charts))
             (schedule(&found.schedule))
         }
-        (elements(&view, &found.row))
         (served(&found, &sinks))
-        section aria-labelledby="settings" {
-            h2 #settings { "Settings" }
+        details #settings {
+            summary { "Settings" }
             div.scroll { table.settings { tbody { (settings("", &found.settings)) } } }
         }
     };
@@ -153,8 +154,9 @@ fn elements(view: &View, row: &QueueRow) -> Markup {
                 form.find method="get" action={ (queue) "/element" } {
                     label for="id" { "Id" }
                     input #id name="id" required maxlength="256" size="30" autocomplete="off" spellcheck="false";
-                    button type="submit" { "Find" }
+                    button type="submit" { "Why is it there?" }
                 }
+                (search_form(&format!("{queue}/search"), ""))
             }
             @if view.tokens && view.name.is_none() { p.muted { "Payloads are shown after a login." } }
             @if let (Some(next), now) = (s.next_due_ms, s.now_ms) { p { "The first falls due " (when(next, now)) "." } }

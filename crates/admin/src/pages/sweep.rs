@@ -90,9 +90,12 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
                     p { "They are due now, and delivered as any other element. What was redriven is not redriven twice." }
                     label { "At most " input name="rate" type="number" min="1" max="100000" size="6" placeholder="all at once"; " a second" }
                 }
-                SweepKind::Purge => p { label { input type="checkbox" name="sure" value="1" required; " Their payloads are lost." } },
+                SweepKind::Purge => p.problem { label { input type="checkbox" name="sure" value="1" required; " Their payloads are lost." } },
             }
-            button type="submit" class=[(deed == SweepKind::Purge).then_some("danger")] { (deed.word()) " " (matched) }
+            @match deed {
+                SweepKind::Redrive => button type="submit" { "Redrive " (matched) },
+                SweepKind::Purge => button.danger.full type="submit" { "Remove " (matched) " for good" },
+            }
             " " a href={ "../../dead?" (query_of(&call.query)) } { "Leave them" }
         }
     };

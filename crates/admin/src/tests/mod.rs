@@ -2,6 +2,7 @@
 
 mod api;
 mod events;
+mod lists;
 mod pages;
 mod topics;
 mod why;

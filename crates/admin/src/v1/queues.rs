@@ -11,6 +11,7 @@ use super::errors::problem;
 use super::limit;
 use crate::Admin;
 use crate::access::AdminCaller;
+use crate::queue_list::chosen;
 use delaybridge_config::describe_queue;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
@@ -18,6 +19,7 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_ops::Queue;
 use delaybridge_ops::horizon::{Horizon, horizon};
 use delaybridge_ops::overview::{MOST, QueuePage, QueueRow};
+use delaybridge_ops::trouble::{QueueFilter, QueueOrder};
 
 /// Queues of a page.
 pub const PAGE: usize = 50;
@@ -38,9 +40,9 @@ pub struct QueueShape {
     pub settings: Value,
 }
 
-/// A page of queues, in the order of the configuration.
+/// A page of queues, in the order of the configuration unless the request has another.
 pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    Reply::json(StatusCode::OK, &*admin.overview(which(&call)?).await.map_err(no_such_page)?)
+    Reply::json(StatusCode::OK, &*admin.overview(which(&call, QueueOrder::File)?).await.map_err(no_such_page)?)
 }
 
 /// A page that begins after a queue that is not there.
@@ -51,11 +53,19 @@ fn no_such_page(problem: Problem) -> Problem {
     }
 }
 
-/// The page of queues that a request asks for.
-pub fn which(call: &Call<AdminCaller>) -> Result<QueuePage, Problem> {
-    let after = call.query.text("after").filter(|after| !after.is_empty()).map(str::to_owned);
-    let like = call.query.text("like").unwrap_or_default().trim().to_owned();
-    Ok(QueuePage { after, like, limit: limit(call, PAGE, MOST)? })
+/// The page of queues that a request asks for, in this order unless it says otherwise.
+pub fn which(call: &Call<AdminCaller>, usual: QueueOrder) -> Result<QueuePage, Problem> {
+    let text = |name: &str| call.query.text(name).filter(|text| !text.is_empty());
+    let bad = |name: &str, why: &str| Problem::bad(format!("read `{name}` in the query: {why}"));
+    let order = text("sort").map(|word| chosen(word, &QueueOrder::ALL, QueueOrder::as_str)).transpose();
+    let only = text("show").map(|word| chosen(word, &QueueFilter::ALL, QueueFilter::as_str)).transpose();
+    Ok(QueuePage {
+        after: text("after").map(str::to_owned),
+        like: text("like").unwrap_or_default().trim().to_owned(),
+        limit: limit(call, PAGE, MOST)?,
+        order: order.map_err(|why| bad("sort", &why))?.unwrap_or(usual),
+        only: only.map_err(|why| bad("show", &why))?.unwrap_or_default(),
+    })
 }
 
 /// One queue.

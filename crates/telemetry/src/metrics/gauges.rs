@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::QueueMetrics;
 use super::shares::{GaugeFamily, Together, labels};
+use super::tally::LastLook;
 use crate::labels::{Horizon, LateState, MessageState};
 use delaybridge_core::metric::SourceTerms;
 
@@ -65,6 +66,13 @@ impl QueueMetrics {
         let next_due = next_due_ms.unwrap_or(0) as f64 / 1000.0;
         self.gauge(&families.next_due, None, (Together::Earliest, next_due));
         self.ahead(ahead);
+        let [_scheduled, due, in_flight, retry, dead] = *messages;
+        self.bound().tally.saw(LastLook {
+            due,
+            backlog: due.saturating_add(in_flight).saturating_add(retry),
+            dead,
+            overdue_ms: (oldest * 1_000.0) as u64,
+        });
         self.bound().has_gauges.store(true, Ordering::Relaxed);
     }
 
@@ -132,6 +140,7 @@ impl QueueMetrics {
             self.clear(&families.absurd_due, None);
         }
         bound.tally.in_flight(Duration::ZERO);
+        bound.tally.saw(LastLook::default());
         for definition in terms.iter().flat_map(|terms| [&terms.leftovers, &terms.oldest_leftover, &terms.orphans]) {
             self.clear(&self.0.metrics.source_family(definition), None);
         }

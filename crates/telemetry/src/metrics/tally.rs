@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::busy::Busy;
 use crate::catalogue::LATENESS;
 use delaybridge_core::clock::Instant;
@@ -18,7 +20,21 @@ pub(crate) struct Tally {
     late: [AtomicU64; BUCKETS],
     /// Not a counter, but the result of the latest look.
     oldest_in_flight_ms: AtomicU64,
+    looked: Mutex<LastLook>,
     busy: Busy,
+}
+
+/// The numbers of a queue at the latest look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LastLook {
+    /// Elements that are due and not claimed.
+    pub due: u64,
+    /// Elements that are due and not delivered: unclaimed, in flight, or waiting for a retry.
+    pub backlog: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Milliseconds since the oldest element was due.
+    pub overdue_ms: u64,
 }
 
 /// The values of a [`Tally`], in total or between two points in time.
@@ -49,6 +65,16 @@ impl Tally {
 
     pub(super) fn in_flight(&self, oldest: Duration) {
         self.oldest_in_flight_ms.store(oldest.as_millis().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Notes what a look has found; the default while the queue cannot be read.
+    pub(super) fn saw(&self, look: LastLook) {
+        *self.looked.lock() = look;
+    }
+
+    /// The numbers at the latest look.
+    pub(crate) fn last_look(&self) -> LastLook {
+        *self.looked.lock()
     }
 
     /// Notes whether elements are overdue that nobody has claimed.

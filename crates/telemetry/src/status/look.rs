@@ -1,6 +1,6 @@
 //! The board as values, for the operators' page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::answer::age;
@@ -21,6 +21,8 @@ pub struct Look {
     pub clocks: Vec<(Arc<str>, f64)>,
     /// The queues on hold, each with the reason and the age in seconds.
     pub held: BTreeMap<Arc<str>, (String, u64)>,
+    /// The queues that are paused, or have a paused sink.
+    pub paused: BTreeSet<Arc<str>>,
     /// The sinks, by name.
     pub sinks: BTreeMap<Arc<str>, SinkLook>,
     /// The first destinations in trouble.
@@ -75,6 +77,7 @@ impl Status {
             redis: redis.collect(),
             clocks: board.clocks.iter().map(|(redis, ahead)| (redis.clone(), *ahead)).collect(),
             held: held.collect(),
+            paused: board.paused.keys().cloned().collect(),
             sinks: sinks.collect(),
             destinations: board.destinations.listed().0,
         }

@@ -1,0 +1,89 @@
+//! `GET /queues/{queue}/search`: elements by a field of their payload, some thousand at a time. A browser that leaves ends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use maud::{Markup, html};
+
+use super::elements::one;
+use super::layout::{View, encoded, page};
+use super::show::number;
+use crate::Admin;
+use crate::access::AdminCaller;
+use crate::v1::elements::SHOWN;
+use crate::v1::errors::problem;
+use crate::v1::filter::read_field;
+use delaybridge_core::clock::Instant;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::progress::{Progress, ProgressWatch};
+use delaybridge_ops::search::{Search, search};
+
+/// Elements to look at for a page.
+const LOOKED_AT: u64 = 10_000;
+/// Elements on a page.
+const MATCHES: usize = 20;
+/// Time for a page: less than a request may take.
+const TIME: Duration = Duration::from_secs(5);
+
+/// Ends a search when its time is over.
+struct Until(Instant);
+
+impl ProgressWatch for Until {
+    fn at(&mut self, _progress: Progress) {}
+
+    fn is_stopped(&self) -> bool {
+        Instant::now() >= self.0
+    }
+}
+
+/// The form; `action` is the way to this page.
+pub fn search_form(action: &str, field: &str) -> Markup {
+    html! {
+        form.find method="get" action=(action) role="search" {
+            label for="field" { "Field" }
+            input #field name="field" value=(field) required maxlength="500" size="30" placeholder="orderId=7" autocomplete="off" spellcheck="false";
+            button type="submit" { "Search payloads" }
+        }
+    }
+}
+
+/// The elements that fit, of the next some thousand.
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    call.query.only(&["field", "after", "seen"])?;
+    let field = call.query.text("field").unwrap_or_default().trim();
+    let wanted = read_field(field)?;
+    let after = call.query.text("after").filter(|after| !after.is_empty()).map(|after| after.parse()).transpose();
+    let after = after.map_err(|problem| Problem::bad(format!("read `after` in the query: {problem}")))?;
+    let before = call.query.number("seen")?.unwrap_or(0);
+    let queue = admin.queue(&call).await?;
+    let ask = Search { fields: vec![wanted], limit: LOOKED_AT, matches: MATCHES, after };
+    let mut hits =
+        search(&queue, &ask, &mut Until(Instant::now().after(TIME))).await.map_err(|error| problem(&error))?;
+    for element in &mut hits.elements {
+        element.content = std::mem::take(&mut element.content).shortened(SHOWN);
+    }
+    let id = queue.id();
+    let view =
+        View::of(&format!("/queues/{}/search", encoded(id)), call.caller.name.as_deref(), admin.access.has_tokens());
+    let seen = before.saturating_add(hits.examined);
+    let body = html! {
+        nav.crumbs aria-label="Where you are" {
+            a href=(view.up) { "Queues" } " / " a href={ "../" (encoded(id)) } { (id) } " / " span aria-current="page" { "search" }
+        }
+        h1 { (id) ": search" }
+        (search_form("search", field))
+        p.muted role="status" {
+            "Looked at " (number(seen)) " of " (number(hits.total.max(seen))) " elements. "
+            progress max=(hits.total.max(seen).max(1)) value=(seen) {}
+        }
+        @if hits.elements.is_empty() { p.empty { @if hits.next.is_some() { "None of these fits." } @else { "None fits." } } }
+        @for element in &hits.elements { (one(element, hits.now_ms)) }
+        @if let Some(next) = &hits.next {
+            p { a.button rel="next" href={ "search?field=" (encoded(field)) "&after=" (encoded(next)) "&seen=" (seen) } { "Search on" } }
+        }
+    };
+    Ok(page(StatusCode::OK, &view, &format!("{id}: search"), &body))
+}

@@ -1,0 +1,76 @@
+//! Lists of queues by trouble, and elements by a field of their payload, as the page and the API show them.
+
+use serde_json::json;
+
+use super::World;
+use delaybridge_telemetry::metrics::QueueSizes;
+
+/// The queues of an answer or a page, in their order.
+async fn names(world: &World, path: &str) -> Vec<&'static str> {
+    let text = world.ask("GET", path, "").await.text();
+    let places = ["orders", "mails"].map(|name| (text.find(&format!("\"queues/{name}\"")), name));
+    let mut found: Vec<_> = places.into_iter().filter_map(|(at, name)| Some((at?, name))).collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, name)| name).collect()
+}
+
+#[tokio::test]
+async fn queues_in_trouble_are_first_and_can_be_all_that_is_listed() {
+    let world = World::start(true).await;
+    assert_eq!(names(&world, "/").await, ["orders", "mails"]);
+    assert!(world.ask("GET", "/?show=trouble", "").await.text().contains("No queue is in trouble."));
+    let sizes = QueueSizes { messages: [0, 0, 0, 0, 4], ..QueueSizes::default() };
+    world.events.metrics().queue(&"mails".into()).sizes(&sizes);
+    for (path, expected) in [
+        ("/?limit=9", &["mails", "orders"][..]),
+        ("/?show=trouble&limit=9", &["mails"]),
+        ("/?show=dead&limit=9", &["mails"]),
+        ("/?show=paused&limit=9", &[]),
+        ("/?sort=configuration", &["orders", "mails"]),
+        ("/?sort=dead&like=o", &["orders"]),
+        ("/?limit=1", &["mails"]),
+        ("/?limit=1&after=mails", &["orders"]),
+    ] {
+        assert_eq!(names(&world, path).await, expected, "{path}");
+    }
+    let listed = world.get("/v1/queues?sort=trouble&limit=1").await;
+    assert_eq!((&listed["queues"][0]["queue"], &listed["next"]), (&json!("mails"), &json!("mails")));
+    assert_eq!(world.get("/v1/queues?show=dead").await["queues"].as_array().unwrap().len(), 1);
+    let (_, kind, detail) = world.ask("GET", "/v1/queues?sort=size", "").await.problem();
+    assert!(kind == "bad-request" && detail.contains("trouble, configuration, name"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_search_on_the_page_says_how_far_it_is_and_goes_on() {
+    let world = World::start(true).await;
+    for n in 0..25 {
+        let member = format!(r#"{{"id":"e{n}","kind":"{}"}}"#, if n < 22 { "a" } else { "b" });
+        world.redis(&["ZADD", "due", &(9_999_999_999_000_i64 + n).to_string(), &member]).await;
+    }
+    let page = async |path: &str| world.ask("GET", path, "").await.text();
+    let first = page("/queues/orders/search?field=kind%3Da").await;
+    assert_eq!(first.matches("<article").count(), 20, "{first}");
+    assert!(first.contains("value=\"kind=a\"") && first.contains("of 25 elements"), "{first}");
+    let from = first.find("href=\"search?field=").expect("the way on") + 6;
+    let next = first[from..].split('"').next().unwrap().replace("&amp;", "&");
+    let rest = page(&format!("/queues/orders/{next}")).await;
+    assert!(rest.matches("<article").count() == 2 && rest.contains("Looked at 25 of 25"), "{rest}");
+    assert!(!rest.contains("Search on") && page("/queues/orders/search?field=kind%3Dc").await.contains("None fits."));
+    assert_eq!(world.ask("GET", "/queues/orders/search?field=kind", "").await.status, 400);
+    assert_eq!(world.send("GET", "/queues/orders/search?field=kind%3Da", &[], "").await.status, 401);
+}
+
+#[tokio::test]
+async fn filters_are_choices_where_the_values_are_known() {
+    let world = World::start(true).await;
+    let page = world.ask("GET", "/queues/orders/dead?reason=killed&sink=gone", "").await.text();
+    for part in [
+        "<option value=\"killed\" selected>",
+        "<option value=\"max_attempts\">",
+        "<option value=\"transient\">",
+        "<option value=\"out\">",
+        "<option value=\"gone\" selected>",
+    ] {
+        assert!(page.contains(part), "{part} is missing in {page}");
+    }
+}

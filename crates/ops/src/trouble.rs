@@ -1,0 +1,288 @@
+//! The queues that need a person before those that do not: what is wrong with a queue, and lists by that and by other orders. Pure.
+
+use std::cmp::Reverse;
+
+use super::overview::{QueueRow, SinkList, SinkRow};
+
+/// Lateness from which a queue counts as overdue.
+const LATE_MS: u64 = 10_000;
+
+/// The strongest reason why a queue needs a person, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    /// A daemon claims nothing from it.
+    Held,
+    /// A sink of it is down or full.
+    Sink,
+    /// Elements are overdue.
+    Overdue,
+    /// Attempts fail.
+    Failing,
+    /// It, or a sink of it, is paused.
+    Paused,
+    /// It has dead letters.
+    Dead,
+    /// None.
+    None,
+}
+
+/// The facts about a queue that lists are ordered by.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Standing {
+    /// Whether a daemon holds it.
+    pub held: bool,
+    /// Whether a sink of it is down or full.
+    pub sink: bool,
+    /// Whether it, or a sink of it, is paused.
+    pub paused: bool,
+    /// Time since the oldest element was due.
+    pub overdue_ms: u64,
+    /// Elements that are due and not claimed.
+    pub due: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Delivered elements per second.
+    pub delivered_per_second: f64,
+    /// Failed attempts per second.
+    pub failed_per_second: f64,
+}
+
+impl Standing {
+    /// The standing of a queue that was read.
+    pub fn of(row: &QueueRow, sinks: Option<&SinkList>) -> Standing {
+        let (state, here) = (&row.state, row.here.as_ref());
+        let count = |n: i64| u64::try_from(n).unwrap_or(0);
+        Standing {
+            held: here.is_some_and(|here| here.held.is_some()),
+            sink: sinks.is_some_and(|sinks| sinks.trouble(&state.sinks)),
+            paused: !state.paused.is_empty(),
+            overdue_ms: state.oldest_overdue_ms.unwrap_or(0),
+            due: count(state.due),
+            dead: count(state.dead),
+            delivered_per_second: here.map_or(0.0, |here| here.delivered_per_second),
+            failed_per_second: here.map_or(0.0, |here| here.failed_per_second),
+        }
+    }
+
+    /// The strongest reason why the queue needs a person.
+    pub fn trouble(&self) -> Trouble {
+        match self {
+            Standing { held: true, .. } => Trouble::Held,
+            Standing { sink: true, .. } => Trouble::Sink,
+            // What waits for a person's pause is not the queue's fault.
+            Standing { paused: true, .. } => Trouble::Paused,
+            Standing { overdue_ms: LATE_MS.., .. } => Trouble::Overdue,
+            Standing { failed_per_second, .. } if *failed_per_second > 0.0 => Trouble::Failing,
+            Standing { dead: 1.., .. } => Trouble::Dead,
+            _ => Trouble::None,
+        }
+    }
+}
+
+impl SinkList {
+    /// Whether one of these sinks is down or full.
+    pub fn trouble(&self, names: &[String]) -> bool {
+        self.sinks.iter().any(|sink| sink.is_in_trouble() && names.contains(&sink.sink))
+    }
+}
+
+impl SinkRow {
+    /// Whether it is down or full.
+    pub fn is_in_trouble(&self) -> bool {
+        matches!(self.state.as_str(), "down" | "blocked")
+    }
+}
+
+/// The order of a list of queues.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum QueueOrder {
+    /// That of the configuration.
+    #[default]
+    File,
+    /// Those in trouble first, the worst of them before the others.
+    Trouble,
+    /// By name.
+    Name,
+    /// The most due first.
+    Due,
+    /// The most overdue first.
+    Overdue,
+    /// The most dead letters first.
+    Dead,
+    /// The highest rate first.
+    Rate,
+}
+
+impl QueueOrder {
+    /// Every order.
+    pub const ALL: [QueueOrder; 7] = [
+        QueueOrder::Trouble,
+        QueueOrder::File,
+        QueueOrder::Name,
+        QueueOrder::Due,
+        QueueOrder::Overdue,
+        QueueOrder::Dead,
+        QueueOrder::Rate,
+    ];
+
+    /// The word in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            QueueOrder::File => "configuration",
+            QueueOrder::Trouble => "trouble",
+            QueueOrder::Name => "name",
+            QueueOrder::Due => "due",
+            QueueOrder::Overdue => "overdue",
+            QueueOrder::Dead => "dead",
+            QueueOrder::Rate => "rate",
+        }
+    }
+}
+
+/// The queues of a list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum QueueFilter {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that need a person.
+    Trouble,
+    /// Those that are paused, or have a paused sink.
+    Paused,
+    /// Those with elements that are overdue.
+    Overdue,
+    /// Those with dead letters.
+    Dead,
+}
+
+impl QueueFilter {
+    /// Every filter.
+    pub const ALL: [QueueFilter; 5] =
+        [QueueFilter::All, QueueFilter::Trouble, QueueFilter::Paused, QueueFilter::Overdue, QueueFilter::Dead];
+
+    /// The word in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            QueueFilter::All => "all",
+            QueueFilter::Trouble => "trouble",
+            QueueFilter::Paused => "paused",
+            QueueFilter::Overdue => "overdue",
+            QueueFilter::Dead => "dead",
+        }
+    }
+
+    /// Whether a queue belongs to the list.
+    pub fn takes(self, standing: &Standing) -> bool {
+        match self {
+            QueueFilter::All => true,
+            QueueFilter::Trouble => standing.trouble() != Trouble::None,
+            QueueFilter::Paused => standing.paused,
+            QueueFilter::Overdue => standing.overdue_ms >= LATE_MS,
+            QueueFilter::Dead => standing.dead > 0,
+        }
+    }
+}
+
+/// Brings queues into an order; those that are equal in it stay in theirs.
+pub fn arrange<T>(queues: &mut [T], order: QueueOrder, of: impl Fn(&T) -> (&str, Standing)) {
+    let standing = |queue: &T| of(queue).1;
+    match order {
+        QueueOrder::File => {}
+        QueueOrder::Trouble => queues.sort_by_key(|queue| {
+            let standing = standing(queue);
+            (standing.trouble(), Reverse(standing.overdue_ms), Reverse(standing.dead))
+        }),
+        QueueOrder::Name => queues.sort_by(|a, b| of(a).0.cmp(of(b).0)),
+        QueueOrder::Due => queues.sort_by_key(|queue| Reverse(standing(queue).due)),
+        QueueOrder::Overdue => queues.sort_by_key(|queue| Reverse(standing(queue).overdue_ms)),
+        QueueOrder::Dead => queues.sort_by_key(|queue| Reverse(standing(queue).dead)),
+        QueueOrder::Rate => {
+            let rate = |queue: &T| standing(queue).delivered_per_second;
+            queues.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overview::{Here, Hold};
+    use crate::pause::PauseState;
+    use crate::queue_state::QueueState;
+
+    fn listed(order: QueueOrder, only: QueueFilter) -> String {
+        let calm = Standing::default();
+        let mut all = vec![
+            ("calm", calm),
+            ("dead", Standing { dead: 9, delivered_per_second: 5.0, ..calm }),
+            ("late", Standing { overdue_ms: 60_000, due: 3, ..calm }),
+            ("later", Standing { overdue_ms: 90_000, due: 2, ..calm }),
+            ("soon", Standing { overdue_ms: 900, due: 1, ..calm }),
+            ("fails", Standing { failed_per_second: 0.1, ..calm }),
+            ("paused", Standing { paused: true, overdue_ms: 99_000, dead: 1, ..calm }),
+            ("down", Standing { sink: true, ..calm }),
+            ("held", Standing { held: true, paused: true, ..calm }),
+        ];
+        all.retain(|(_, standing)| only.takes(standing));
+        arrange(&mut all, order, |(name, standing)| (name, *standing));
+        all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn those_in_trouble_are_first_the_worst_before_the_others() {
+        for (order, expected) in [
+            (QueueOrder::File, "calm dead late later soon fails paused down held"),
+            (QueueOrder::Trouble, "held down later late fails paused dead soon calm"),
+            (QueueOrder::Name, "calm dead down fails held late later paused soon"),
+            (QueueOrder::Due, "late later soon calm dead fails paused down held"),
+            (QueueOrder::Overdue, "paused later late soon calm dead fails down held"),
+            (QueueOrder::Dead, "dead paused calm late later soon fails down held"),
+            (QueueOrder::Rate, "dead calm late later soon fails paused down held"),
+        ] {
+            assert_eq!(listed(order, QueueFilter::All), expected, "{order:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_leaves_what_it_says() {
+        for (only, expected) in [
+            (QueueFilter::Trouble, "dead late later fails paused down held"),
+            (QueueFilter::Paused, "paused held"),
+            (QueueFilter::Overdue, "late later paused"),
+            (QueueFilter::Dead, "dead paused"),
+        ] {
+            assert_eq!(listed(QueueOrder::File, only), expected, "{only:?}");
+        }
+    }
+
+    #[test]
+    fn the_standing_of_a_queue_is_read_from_its_row_and_its_sinks() {
+        let state = QueueState {
+            sinks: vec!["a".to_owned()],
+            paused: vec![PauseState::default()],
+            oldest_overdue_ms: Some(7),
+            due: 2,
+            dead: 3,
+            ..QueueState::default()
+        };
+        let here =
+            Here { held: Some(Hold::default()), delivered_per_second: 1.5, failed_per_second: 0.5, ..Here::default() };
+        let row = QueueRow { state, here: Some(here) };
+        let sink =
+            |name: &str, state: &str| SinkRow { sink: name.to_owned(), state: state.to_owned(), ..SinkRow::default() };
+        let sinks = |a: &str| SinkList { sinks: vec![sink("a", a), sink("b", "down")] };
+        let found = Standing::of(&row, Some(&sinks("blocked")));
+        let expected = Standing {
+            held: true,
+            sink: true,
+            paused: true,
+            overdue_ms: 7,
+            due: 2,
+            dead: 3,
+            delivered_per_second: 1.5,
+            failed_per_second: 0.5,
+        };
+        assert_eq!(found, expected);
+        assert!(!Standing::of(&row, Some(&sinks("up"))).sink && !Standing::of(&row, None).sink);
+    }
+}
