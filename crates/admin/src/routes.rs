@@ -7,6 +7,7 @@ use hyper::Method;
 use serde_json::{Map, Value};
 
 use super::access::{AdminCaller, Need};
+use super::v1::history::HistoryShape;
 use super::v1::queues::QueueShape;
 use super::v1::topics::TopicPause;
 use super::{Admin, pages, v1};
@@ -128,6 +129,10 @@ pub static ROUTES: &[AdminRoute] = routes! {
                 `max_rate` if that is less. Where no rate is known, only numbers of elements are answered.")
             .query(&["until", "step", "rate"])
             .returns::<Forecast>(200, "The forecast");
+    GET "/v1/queues/{queue}/history" history ToLook => v1::history::queue,
+        about_one("Look at the last hour and day of a queue, as this daemon saw them")
+            .about("By minutes and by quarters of an hour. Kept in memory: it begins with the start of the daemon.")
+            .returns::<HistoryShape>(200, "The history");
     POST "/v1/queues/{queue}/pause" pause ToChange => v1::pause::pause,
         about_one("Claim nothing from the queue, for all daemons")
             .about("What is in flight is finished. It is kept in Redis, and replaces a pause that is there.")
@@ -217,6 +222,8 @@ pub static ROUTES: &[AdminRoute] = routes! {
         about_one("Hand out jobs of the topic again").returns::<TopicPause>(200, "It is not paused");
     GET "/v1/sinks" sinks ToLook => v1::sinks::list,
         Operation::new("List the sinks with their state, as this daemon sees them").returns::<SinkList>(200, "The sinks");
+    GET "/v1/sinks/{sink}/history" sink_history ToLook => v1::history::sink,
+        about_one("Look at the last hour and day of a sink, as this daemon saw them").returns::<HistoryShape>(200, "The history");
     POST "/v1/sinks/{sink}/pause" pause_sink ToChange => v1::pause::pause_sink,
         about_one("Claim nothing that goes to the sink, for all daemons")
             .takes::<PauseBody>()
@@ -237,6 +244,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
     GET "/queues/{queue}/dead/{id}/ask" page_ask ToChange => pages::sweep::ask;
     POST "/queues/{queue}/dead/{id}" page_sweep ToChange => pages::sweep::sweep;
     GET "/queues/{queue}/dead/{id}" page_letter ToSee => pages::dead::one;
+    GET "/sinks/{sink}" page_sink ToLook => pages::past::of_sink;
     GET "/topics" page_topics ToLook => pages::topics::list;
     GET "/topics/{topic}" page_topic ToLook => pages::topics::show;
     GET "/topics/{topic}/jobs" page_topic_jobs ToSee => pages::topics::jobs;

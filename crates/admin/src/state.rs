@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::access::AdminAccess;
 use super::overview_cache::OverviewCache;
+use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::room::BodyMemory;
 use delaybridge_model::{AdminSpec, Config};
 use delaybridge_ops::Session;
@@ -16,6 +17,7 @@ use delaybridge_ops::reload::ReloadHandle;
 use delaybridge_telemetry::attempts::Attempts;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::events::admin::AdminEvents;
+use delaybridge_telemetry::history::{History, MINUTE};
 use delaybridge_telemetry::recent::{Recent, STEP};
 use delaybridge_telemetry::status::Status;
 use delaybridge_telemetry::tail::Tail;
@@ -42,6 +44,8 @@ pub struct Admin {
     pub(super) status: Status,
     /// The recent work of the daemon.
     pub(super) recent: Recent,
+    /// The last hour and day of the daemon.
+    pub(super) history: History,
     /// The events of single elements.
     pub(super) tail: Tail,
     /// The failed attempts of single elements.
@@ -73,6 +77,7 @@ impl Admin {
             cache: OverviewCache::default(),
             status: events.status().clone(),
             recent: Recent::new(events.metrics().clone()),
+            history: History::new(events.metrics().clone()),
             tail: events.tail().clone(),
             attempts: events.attempts().clone(),
             changes: TaskTracker::new(),
@@ -98,14 +103,19 @@ impl Admin {
         current.1.clone()
     }
 
-    /// Notes now and then what was delivered; at the end waits for the changes that are under way.
+    /// Notes now and then what was delivered, and each minute for the history; at the end waits for the changes that are under way.
     pub async fn keep(self: Arc<Self>) {
+        let mut minute = Instant::now().after(MINUTE);
         loop {
             // Shutdown takes priority; skipping a sample is harmless.
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => break,
                 () = tokio::time::sleep(STEP) => self.recent.sample(),
+            }
+            if Instant::now() >= minute {
+                self.history.note();
+                minute = minute.after(MINUTE);
             }
         }
         self.changes.close();

@@ -5,7 +5,7 @@
 //!
 //! - [`metrics`] has the families of the [`catalogue`], which documents them; [`labels`] has the values of their labels.
 //! - [`status`] is the state behind the probes and the overview; [`http`] serves it with the metrics.
-//! - [`logging`] sets the log up; [`recent`] has the rates of the last minute, [`tail`] the latest events of single elements,
+//! - [`logging`] sets the log up; [`recent`] has the rates of the last minute, [`history`] the last hour and day, [`tail`] the latest events of single elements,
 //!   [`attempts`] those that failed.
 
 pub mod attempts;
@@ -13,6 +13,7 @@ pub mod catalogue;
 pub mod events;
 mod facts;
 mod family;
+pub mod history;
 pub mod http;
 pub mod jobs;
 pub mod labels;

@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use prometheus::core::Collector;
 use prometheus::{GaugeVec, Histogram, IntCounter, Registry, TextEncoder};
 
 pub use self::gauges::{QueueAhead, QueueSizes};
@@ -128,6 +129,21 @@ impl Metrics {
     /// The tallies of all queues that were used.
     pub(super) fn tallies(&self) -> Vec<(Arc<str>, Arc<Tally>)> {
         self.0.tallies.lock().iter().map(|(queue, tally)| (queue.clone(), tally.clone())).collect()
+    }
+
+    /// The answers of every sink so far, over all queues. Without lateness.
+    pub(super) fn sink_counts(&self) -> HashMap<Arc<str>, Counts> {
+        let mut sinks: HashMap<Arc<str>, Counts> = HashMap::new();
+        for family in self.families().attempts.collect() {
+            for series in family.get_metric() {
+                let label = |name: &str| series.get_label().iter().find(|label| label.name() == name);
+                let (Some(sink), Some(class)) = (label("sink"), label("class")) else { continue };
+                let counts = sinks.entry(sink.value().into()).or_default();
+                let total = series.get_counter().get_value() as u64;
+                if class.value() == OK { counts.delivered += total } else { counts.failed += total }
+            }
+        }
+        sinks
     }
 
     /// The highest rate at which a queue was delivered within the last day while elements were overdue, by second; `None` if it always

@@ -125,7 +125,7 @@ fn lately(counts: &Counts, seconds: f64, tally: &Tally) -> Lately {
 
 /// Estimates a quantile from the cumulative counts of the lateness buckets like Prometheus: linearly within a bucket.
 /// Values beyond the last bound are shown as that bound.
-fn quantile(cumulative: &[u64], q: f64) -> Option<f64> {
+pub(super) fn quantile(cumulative: &[u64], q: f64) -> Option<f64> {
     let bounds = super::catalogue::LATENESS;
     let all = cumulative.last().copied().filter(|all| *all > 0)?;
     let rank = q * all as f64;

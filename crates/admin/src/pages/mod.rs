@@ -14,6 +14,7 @@ pub mod events;
 mod layout;
 pub mod login;
 pub mod overview;
+pub mod past;
 pub mod problem;
 pub mod queue;
 pub mod search;

@@ -255,7 +255,7 @@ fn one_sink(sink: &SinkRow) -> Markup {
     };
     html! {
         tr {
-            th scope="row" { (sink.sink) }
+            th scope="row" { a href={ "sinks/" (encoded(&sink.sink)) } { (sink.sink) } }
             td data-label="Kind" { (sink.kind) }
             td data-label="State" {
                 span class={ "badge " (class) } { (sink.state) }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::ahead::ahead;
 use super::bars::schedule;
 use super::layout::{View, encoded, page, see_other};
+use super::past::of_queue;
 use super::search::search_form;
 use super::show::{at_least, late, number, obstacles, rate, when};
 use crate::Admin;
@@ -52,6 +53,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             (ahead(&forecast, &charts))
             (schedule(&found.schedule))
         }
+        (of_queue(admin.history.queue(id).as_ref()))
         (served(&found, &sinks))
         details #settings {
             summary { "Settings" }
@@ -176,7 +178,7 @@ fn served(found: &QueueShape, sinks: &SinkList) -> Markup {
             }
             ul.links {
                 @for sink in &sinks.sinks {
-                    li { span class={ "badge " (if sink.state == "up" { "good" } else if sink.state == "down" { "bad" } else { "warn" }) } { (sink.state) } " " (sink.sink) " " span.muted { (sink.kind) } }
+                    li { span class={ "badge " (if sink.state == "up" { "good" } else if sink.state == "down" { "bad" } else { "warn" }) } { (sink.state) } " " a href={ "../sinks/" (encoded(&sink.sink)) } { (sink.sink) } " " span.muted { (sink.kind) } }
                 }
             }
         }

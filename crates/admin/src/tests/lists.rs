@@ -74,3 +74,20 @@ async fn filters_are_choices_where_the_values_are_known() {
         assert!(page.contains(part), "{part} is missing in {page}");
     }
 }
+
+#[tokio::test]
+async fn the_history_begins_with_the_daemon_and_says_so() {
+    let world = World::start(true).await;
+    for path in ["/v1/queues/orders/history", "/v1/sinks/out/history"] {
+        let found = world.get(path).await;
+        assert_eq!((&found["kept"], &found["minutes"], &found["quarters"]), (&json!(true), &json!([]), &json!([])));
+    }
+    for path in ["/v1/queues/gone/history", "/v1/sinks/gone/history"] {
+        assert_eq!(world.ask("GET", path, "").await.problem().1, "not-found", "{path}");
+    }
+    for path in ["/queues/orders", "/sinks/out"] {
+        let page = world.ask("GET", path, "").await;
+        assert_eq!(page.status, 200);
+        assert!(page.text().contains("The first minute since the start of this daemon is not over"), "{}", page.text());
+    }
+}

@@ -6,6 +6,7 @@ pub mod errors;
 pub mod events;
 pub mod filter;
 pub mod forecast;
+pub mod history;
 pub mod meta;
 pub mod pause;
 pub mod queues;

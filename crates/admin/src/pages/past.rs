@@ -1,0 +1,159 @@
+//! The last hour and the last day of a queue or a sink: drawings, each with its numbers in words. And the page of a sink.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use maud::{Markup, html};
+
+use super::layout::{View, encoded, page};
+use super::show::{late, number, rate};
+use crate::Admin;
+use crate::access::AdminCaller;
+use crate::v1::history::known_sink;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::plural::duration;
+use delaybridge_telemetry::history::{Past, PastSpan};
+
+/// Height of a drawing in its own units.
+const HEIGHT: f64 = 100.0;
+
+/// A kind of chart: its name, its values, and a value in words.
+struct ChartKind {
+    name: &'static str,
+    value: fn(&PastSpan, f64) -> f64,
+    words: fn(f64) -> String,
+    class: &'static str,
+}
+
+const RATE: ChartKind =
+    ChartKind { name: "Delivered", value: |span, seconds| span.delivered as f64 / seconds, words: rate, class: "" };
+const FAILED: ChartKind = ChartKind {
+    name: "Failed attempts",
+    value: |span, seconds| span.failed as f64 / seconds,
+    words: rate,
+    class: "late",
+};
+const BACKLOG: ChartKind = ChartKind {
+    name: "Due and not delivered",
+    value: |span, _| span.backlog as f64,
+    words: |value| number(value as i64),
+    class: "",
+};
+const P50: ChartKind =
+    ChartKind { name: "Lateness p50", value: |span, _| span.late_p50_ms.unwrap_or(0.0), words: in_ms, class: "" };
+const P99: ChartKind =
+    ChartKind { name: "Lateness p99", value: |span, _| span.late_p99_ms.unwrap_or(0.0), words: in_ms, class: "" };
+
+fn in_ms(value: f64) -> String {
+    if value == 0.0 { "nothing".to_owned() } else { late(Some(value)) }
+}
+
+/// The history of a queue.
+pub fn of_queue(past: Option<&Past>) -> Markup {
+    section(past, &[&RATE, &P50, &P99, &BACKLOG, &FAILED])
+}
+
+fn section(past: Option<&Past>, kinds: &[&ChartKind]) -> Markup {
+    html! {
+        section aria-labelledby="past" {
+            h2 #past { "What happened " span.muted { "as this daemon saw it, since its start" } }
+            @match past {
+                None => p.muted { "This daemon keeps the history of 2,000 queues, and has no room for this one." },
+                Some(past) if past.minutes.is_empty() => p.muted { "The first minute since the start of this daemon is not over." },
+                Some(past) => {
+                    (charts("Last hour", &past.minutes, 60, past.age.as_secs(), kinds))
+                    @if !past.quarters.is_empty() {
+                        details #day { summary { "Last day" } (charts("Last day", &past.quarters, 900, past.age.as_secs(), kinds)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn charts(name: &str, spans: &[PastSpan], seconds: u64, age: u64, kinds: &[&ChartKind]) -> Markup {
+    html! { div.charts { @for kind in kinds { (chart(name, kind, spans, seconds, age)) } } }
+}
+
+fn chart(name: &str, kind: &ChartKind, spans: &[PastSpan], seconds: u64, age: u64) -> Markup {
+    let values: Vec<f64> = spans.iter().map(|span| (kind.value)(span, seconds as f64)).collect();
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let ago = |at: usize| duration(((values.len() - 1 - at) as u64 * seconds + age) * 1_000);
+    let caption = match values.iter().rposition(|value| *value == most).filter(|_| most > 0.0) {
+        None => "nothing".to_owned(),
+        Some(at) => {
+            let last = (kind.words)(values.last().copied().unwrap_or(0.0));
+            format!("{last} at last, most {} ago: {}", ago(at), (kind.words)(most))
+        }
+    };
+    let label = format!("{}, {}: {caption}", kind.name, name.to_lowercase());
+    html! {
+        figure.chart {
+            svg viewBox={ "0 0 " (values.len()) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(label) {
+                @for (at, value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+                    @let height = (value / most * HEIGHT).max(2.0).round();
+                    rect class={ "bar " (kind.class) } x={ (at) ".1" } y=(HEIGHT - height) width="0.8" height=(height) {
+                        title { (ago(at)) " ago: " ((kind.words)(*value)) }
+                    }
+                }
+            }
+            figcaption { strong { (kind.name) } " " (caption) }
+        }
+    }
+}
+
+/// The page of a sink.
+pub async fn of_sink(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    call.query.only(&["still"])?;
+    let name = call.part("sink");
+    known_sink(&admin, name)?;
+    let mut view =
+        View::of(&format!("/sinks/{}", encoded(name)), call.caller.name.as_deref(), admin.access.has_tokens());
+    view.live = call.query.text("still").is_none();
+    let sinks = admin.sinks();
+    let sink = sinks.sinks.iter().find(|sink| sink.sink == name);
+    let queues: Vec<_> = admin.session().config.queues.clone();
+    let queues: Vec<_> = queues.iter().filter(|queue| queue.to.iter().any(|to| *to.sink == *name)).take(50).collect();
+    let body = html! {
+        nav.crumbs aria-label="Where you are" { a href={ (view.up) "#sinks" } { "Sinks" } " / " span aria-current="page" { (name) } }
+        h1 { (name) }
+        @if let Some(sink) = sink {
+            ul.notes {
+                li class=(if sink.state == "up" { "good" } else if sink.is_in_trouble() { "bad" } else { "info" }) {
+                    strong { (sink.state) } " for " (duration(sink.seconds.saturating_mul(1_000)))
+                    @if let Some(reason) = &sink.reason { ": " (reason) }
+                }
+                @for found in &sink.destinations {
+                    li.warn { strong { (found.destination) } " " (found.reason) " (for " (duration(found.seconds.saturating_mul(1_000))) ")" }
+                }
+            }
+        }
+        (section(admin.history.sink(name).as_ref(), &[&RATE, &FAILED]))
+        section aria-labelledby="queues" {
+            h2 #queues { "Queues that deliver to it" }
+            ul.links { @for queue in &queues { li { a href={ "../queues/" (encoded(&queue.id)) } { (queue.id) } } } }
+        }
+    };
+    Ok(page(StatusCode::OK, &view, name, &body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_of_the_past_says_in_words_what_it_draws() {
+        let span = |delivered| PastSpan { delivered, late_p99_ms: Some(4.0), ..PastSpan::default() };
+        let spans = [span(0), span(6_000), span(60)];
+        let drawn = chart("Last hour", &RATE, &spans, 60, 5).into_string();
+        let words = "1.0/s at last, most 1m 5s ago: 100/s";
+        assert!(drawn.contains(&format!("aria-label=\"Delivered, last hour: {words}\"")), "{drawn}");
+        assert!(drawn.contains(&format!("</strong> {words}</figcaption>")), "{drawn}");
+        assert_eq!(drawn.matches("<rect").count(), 2, "{drawn}");
+        assert!(drawn.contains(r#"y="98" width="0.8" height="2""#), "the least that is seen: {drawn}");
+        assert!(chart("Last day", &FAILED, &spans, 900, 5).into_string().contains("</strong> nothing"));
+        assert!(chart("Last day", &P99, &spans, 900, 5).into_string().contains("4.0 ms at last"));
+    }
+}
