@@ -1,8 +1,8 @@
 //! Who asks, and what that caller may do.
 //!
 //! Numbers are for everybody who reaches the listener and calls it by its address. What changes something, payloads, and what reads a whole
-//! stream are for callers with a token: in the `Authorization` header, or in a session of the page. Without a file of tokens they are for
-//! callers on this machine.
+//! stream are for callers with a token whose role allows it for the queue: in the `Authorization` header, or in a session of the page. Without
+//! a file of tokens they are for callers on this machine. [`AdminAccess::check`] decides, by the table of routes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,9 @@ use delaybridge_jobs_http::file::Reread;
 use delaybridge_jobs_http::named::{NamedTokens, hash};
 use delaybridge_jobs_http::origin::{is_called_by_address, is_local};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::role::{Grantee, Role};
 use delaybridge_jobs_http::room::MaybeNamed;
+use delaybridge_jobs_http::text::clip;
 use delaybridge_model::AdminSpec;
 use delaybridge_telemetry::events::admin::AdminEvents;
 use delaybridge_telemetry::events::api::ApiEvents;
@@ -36,24 +38,46 @@ pub enum Need {
     ToLook,
     /// A token, because it reads everything that there is.
     ToSearch,
-    /// A token, because it shows payloads.
+    /// A reader, because it shows payloads.
     ToSee,
-    /// A token, because it changes something.
-    ToChange,
+    /// An operator, because it changes something that can be changed back.
+    ToOperate,
+    /// An administrator, because it removes something for good, or concerns everything.
+    ToAdminister,
+}
+
+impl Need {
+    /// The role that a token must have.
+    pub fn role(self) -> Option<Role> {
+        match self {
+            Need::Nothing => None,
+            Need::ToLook | Need::ToSearch => Some(Role::Viewer),
+            Need::ToSee => Some(Role::Reader),
+            Need::ToOperate => Some(Role::Operator),
+            Need::ToAdminister => Some(Role::Admin),
+        }
+    }
 }
 
 /// Whoever sent a request.
 #[derive(Debug, Clone)]
 pub struct AdminCaller {
-    /// The name of the token, if the caller may do everything.
-    pub name: Option<Arc<str>>,
+    /// The name of the token and its rights, if there is one.
+    pub grant: Option<Grantee>,
     /// Whether a session of the page says so.
     pub by_session: bool,
 }
 
+impl AdminCaller {
+    /// Whether the caller may do this with a queue or topic; with `None` what concerns all of them.
+    pub fn may(&self, role: Role, of: Option<&str>) -> bool {
+        self.grant.as_ref().is_some_and(|grant| grant.may(role, of))
+    }
+}
+
 impl MaybeNamed for AdminCaller {
     fn name(&self) -> Option<&Arc<str>> {
-        self.name.as_ref()
+        self.grant.as_ref().map(|grant| &grant.name)
     }
 }
 
@@ -70,7 +94,7 @@ impl AdminAccess {
     /// # Errors
     /// What is wrong with it.
     pub fn new(spec: &AdminSpec) -> Result<AdminAccess, String> {
-        let tokens = spec.token_file.clone().map(|file| Reread::new(file, NamedTokens::read)).transpose()?;
+        let tokens = spec.tokens_file.clone().map(|file| Reread::new(file, NamedTokens::read)).transpose()?;
         Ok(AdminAccess { tokens, sessions: Sessions::default(), failures: Failures::default() })
     }
 
@@ -95,22 +119,22 @@ impl AdminAccess {
     pub fn caller(&self, headers: &HeaderMap, peer: Peer, events: &AdminEvents) -> Result<AdminCaller, Problem> {
         let Some(tokens) = self.tokens(&events.api) else {
             let local = is_local(headers, peer);
-            return Ok(AdminCaller { name: local.then(|| LOCAL.into()), by_session: false });
+            return Ok(AdminCaller { grant: local.then(|| Grantee::admin(LOCAL)), by_session: false });
         };
         if let Some(token) = bearer(headers) {
             return self
                 .owner(&tokens, token, peer, events)
-                .map(|name| AdminCaller { name: Some(name), by_session: false });
+                .map(|grant| AdminCaller { grant: Some(grant), by_session: false });
         }
-        let name = cookie(headers).and_then(|id| self.sessions.owner(id, &tokens));
-        Ok(AdminCaller { by_session: name.is_some(), name })
+        let grant = cookie(headers).and_then(|id| self.sessions.owner(id, &tokens));
+        Ok(AdminCaller { by_session: grant.is_some(), grant })
     }
 
-    /// The name of the token.
-    fn owner(&self, tokens: &NamedTokens, token: &str, peer: Peer, events: &AdminEvents) -> Result<Arc<str>, Problem> {
+    /// The owner of the token.
+    fn owner(&self, tokens: &NamedTokens, token: &str, peer: Peer, events: &AdminEvents) -> Result<Grantee, Problem> {
         // Whoever has a token is served: others behind the same proxy may guess.
-        if let Some(name) = tokens.owner(&hash(token)) {
-            return Ok(name);
+        if let Some(grant) = tokens.owner(&hash(token)) {
+            return Ok(grant);
         }
         let ip = peer.ip();
         if let Some(wait) = self.failures.locked(ip) {
@@ -120,7 +144,7 @@ impl AdminAccess {
         if let Some((failures, wait)) = self.failures.note(ip) {
             events.locked_out(peer, failures, wait.as_secs());
         }
-        let detail = "authenticate: the token is not known; is it in `http.admin.token_file`?";
+        let detail = "authenticate: the token is not known; is it in `http.admin.tokens_file`?";
         Err(Problem::new(ProblemKind::Unauthorized, detail))
     }
 
@@ -128,15 +152,15 @@ impl AdminAccess {
     ///
     /// # Errors
     /// As for [`caller`](Access::caller); or there are no tokens.
-    pub fn log_in(&self, token: &str, peer: Peer, events: &AdminEvents) -> Result<(String, Arc<str>), Problem> {
+    pub fn log_in(&self, token: &str, peer: Peer, events: &AdminEvents) -> Result<String, Problem> {
         let Some(tokens) = self.tokens(&events.api) else {
             return Err(Problem::new(
                 ProblemKind::Conflict,
-                "log in: there is no `http.admin.token_file`, so no login is needed",
+                "log in: there is no `http.admin.tokens_file`, so no login is needed",
             ));
         };
-        let name = self.owner(&tokens, token, peer, events)?;
-        Ok((self.sessions.begin(hash(token))?, name))
+        self.owner(&tokens, token, peer, events)?;
+        self.sessions.begin(hash(token))
     }
 
     /// Ends the session of this request.
@@ -146,23 +170,32 @@ impl AdminAccess {
         }
     }
 
-    /// Whether a caller has what an endpoint needs.
+    /// Whether a caller has what an endpoint needs, for the queue or topic that it is about; `None` is all of them.
     ///
     /// # Errors
     /// What the caller lacks.
-    pub fn check(&self, need: Need, caller: &AdminCaller, headers: &HeaderMap) -> Result<(), Problem> {
-        match need {
-            Need::Nothing => Ok(()),
-            Need::ToLook if is_called_by_address(headers) => Ok(()),
-            _ if caller.name.is_some() => Ok(()),
-            _ => Err(self.refusal(need)),
+    pub fn check(
+        &self,
+        need: Need,
+        caller: &AdminCaller,
+        headers: &HeaderMap,
+        of: Option<&str>,
+    ) -> Result<(), Problem> {
+        let Some(role) = need.role() else { return Ok(()) };
+        match &caller.grant {
+            // Numbers are no secret to those who are let in.
+            Some(_) if need == Need::ToLook => Ok(()),
+            Some(grant) if grant.may(role, of) => Ok(()),
+            Some(grant) => Err(lacks(grant, role, of)),
+            None if need == Need::ToLook && is_called_by_address(headers) => Ok(()),
+            None => Err(self.refusal(need)),
         }
     }
 
     /// The refusal of a caller without the right that the endpoint needs.
     pub fn refusal(&self, need: Need) -> Problem {
         let what = match need {
-            Need::ToChange => "this changes something",
+            Need::ToOperate | Need::ToAdminister => "this changes something",
             Need::ToSearch => "this reads a whole queue",
             Need::ToLook => "a page of another site could have asked for this by a name that was pointed here",
             Need::Nothing | Need::ToSee => "this shows payloads",
@@ -174,10 +207,21 @@ impl AdminAccess {
         }
         let whom = if need == Need::ToLook { "clients that" } else { "clients on this machine, which" };
         let detail = format!(
-            "authenticate: {what}; without `http.admin.token_file` that is for {whom} call it by its address or `localhost`"
+            "authenticate: {what}; without `http.admin.tokens_file` that is for {whom} call it by its address or `localhost`"
         );
         Problem::new(ProblemKind::Forbidden, detail)
     }
+}
+
+/// The refusal of a token that is known, and whose role or queues are not enough.
+fn lacks(grant: &Grantee, role: Role, of: Option<&str>) -> Problem {
+    let subject = of.map_or_else(|| "every queue".to_owned(), |of| format!("`{}`", clip(of)));
+    let (name, has, queues) = (&grant.name, grant.role.as_str(), &grant.queues);
+    let detail = format!(
+        "authorize: this needs the role `{}` for {subject}; the token `{name}` has the role `{has}` for `{queues}`",
+        role.as_str()
+    );
+    Problem::new(ProblemKind::Forbidden, detail)
 }
 
 fn cookie(headers: &HeaderMap) -> Option<&str> {
@@ -191,9 +235,10 @@ mod tests {
     use hyper::header::HeaderName;
 
     use super::*;
+    use delaybridge_jobs_http::role::NamePattern;
 
     fn spec() -> AdminSpec {
-        AdminSpec { listen: delaybridge_settings::Listen::Tcp(([127, 0, 0, 1], 0).into()), token_file: None }
+        AdminSpec { listen: delaybridge_settings::Listen::Tcp(([127, 0, 0, 1], 0).into()), tokens_file: None }
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -201,19 +246,38 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_for_those_who_call_by_address_or_have_a_token() {
-        let spec = AdminSpec { token_file: None, ..spec() };
-        let access = AdminAccess::new(&spec).unwrap();
-        let caller = |name: Option<&str>| AdminCaller { name: name.map(Into::into), by_session: false };
-        let check = |host: &'static str, name: Option<&str>, need: Need, good: bool| {
-            let met = access.check(need, &caller(name), &headers(&[("host", host)]));
-            assert_eq!(met.is_ok(), good, "{host} {name:?} {need:?}");
+    fn numbers_are_for_those_who_call_by_address_and_the_rest_is_by_role_and_queue() {
+        let access = AdminAccess::new(&spec()).unwrap();
+        let grant =
+            |role, queues: &str| Grantee { name: "ann".into(), role, queues: NamePattern::read(queues).unwrap() };
+        let check = |host: &'static str, grant: Option<Grantee>, need: Need, of: Option<&str>, good: bool| {
+            let words = format!("{host} {grant:?} {need:?} {of:?}");
+            let caller = AdminCaller { grant, by_session: false };
+            assert_eq!(access.check(need, &caller, &headers(&[("host", host)]), of).is_ok(), good, "{words}");
         };
-        check("127.0.0.1:9465", None, Need::ToLook, true);
-        check("evil.example:9465", None, Need::ToLook, false);
-        check("ops.example", Some("ann"), Need::ToLook, true);
-        check("evil.example", None, Need::Nothing, true);
-        check("127.0.0.1:9465", None, Need::ToSee, false);
+        check("127.0.0.1:9465", None, Need::ToLook, None, true);
+        check("evil.example:9465", None, Need::ToLook, None, false);
+        check("evil.example", None, Need::Nothing, None, true);
+        check("127.0.0.1:9465", None, Need::ToSee, Some("orders"), false);
+        let viewer = || Some(grant(Role::Viewer, "orders*"));
+        check("ops.example", viewer(), Need::ToLook, Some("mails"), true);
+        check("ops.example", viewer(), Need::ToSearch, Some("orders_eu"), true);
+        check("ops.example", viewer(), Need::ToSearch, Some("mails"), false);
+        check("127.0.0.1", viewer(), Need::ToSee, Some("orders"), false);
+        let operator = || Some(grant(Role::Operator, "orders*"));
+        check("127.0.0.1", operator(), Need::ToOperate, Some("orders"), true);
+        check("127.0.0.1", operator(), Need::ToOperate, Some("mails"), false);
+        check("127.0.0.1", operator(), Need::ToOperate, None, false);
+        check("127.0.0.1", operator(), Need::ToAdminister, Some("orders"), false);
+        check("127.0.0.1", Some(grant(Role::Admin, "*")), Need::ToAdminister, None, true);
+    }
+
+    #[test]
+    fn a_refusal_says_which_role_is_needed() {
+        let grant = Grantee { name: "ann".into(), role: Role::Viewer, queues: NamePattern::read("orders*").unwrap() };
+        let words = "this needs the role `admin` for every queue; the token `ann` has the role `viewer` for `orders*`";
+        assert!(lacks(&grant, Role::Admin, None).detail.ends_with(words));
+        assert!(lacks(&grant, Role::Operator, Some("mails")).detail.contains("the role `operator` for `mails`;"));
     }
 
     #[test]

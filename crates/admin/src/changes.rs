@@ -8,6 +8,7 @@ use super::access::AdminCaller;
 use super::v1::errors::problem_of_change;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::room::MaybeNamed;
 use delaybridge_ops::Error;
 use delaybridge_telemetry::events::admin::Change;
 use delaybridge_telemetry::peer::Peer;
@@ -35,7 +36,7 @@ impl Asker {
     /// Of a request that may change something.
     pub fn of(call: &Call<AdminCaller>) -> Asker {
         // The route asks for a name, so that there is one.
-        Asker { name: call.caller.name.clone().unwrap_or_else(|| "unknown".into()), peer: call.peer }
+        Asker { name: call.caller.name().cloned().unwrap_or_else(|| "unknown".into()), peer: call.peer }
     }
 
     /// The name that everybody sees, where the client names a person. It contains the name of the token in any case:

@@ -20,6 +20,7 @@ use delaybridge_jobs_http::handover::ReplyBody;
 use delaybridge_jobs_http::origin::{may_look, same_origin};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind, ProblemPage};
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::room::MaybeNamed;
 use delaybridge_jobs_http::router::Router;
 use delaybridge_jobs_http::server::{Connection, Served};
 use delaybridge_telemetry::events::api::ApiEvents;
@@ -67,7 +68,7 @@ async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Inc
     let (label, result) = match ROUTER.find(&head.method, &path) {
         Err(missing) => ("admin_none", Err(missing.problem(&head.method, &path))),
         Ok((route, parts)) => {
-            let nobody = AdminCaller { name: None, by_session: false };
+            let nobody = AdminCaller { grant: None, by_session: false };
             let result = match Call::new((head, body), exchange.peer(), nobody, parts, &admin.memory) {
                 Ok(call) => handle(&admin, route, call, &mut token).await,
                 Err(problem) => Err(problem),
@@ -111,8 +112,9 @@ async fn handle(
         false => may_look(&call.headers)?,
     }
     call.caller = admin.access.caller(&call.headers, call.peer, &admin.events)?;
-    token.clone_from(&call.caller.name);
-    admin.access.check(route.need, &call.caller, &call.headers)?;
+    *token = call.caller.name().cloned();
+    let of = ["queue", "topic"].into_iter().find(|part| route.path.contains(&format!("{{{part}}}")));
+    admin.access.check(route.need, &call.caller, &call.headers, of.map(|part| call.part(part)))?;
     if let Some(operation) = route.operation.as_ref().filter(|_| route.need != Need::Nothing) {
         operation.check(&call.query)?;
     }

@@ -42,7 +42,8 @@ const ABOUT: ApiDescription = ApiDescription {
     title: "delaybridge admin API",
     tag: "admin",
     description: "What operators see of a daemon and ask of it. Times are milliseconds since 1970 by the clock of Redis. A token \
-        is needed for what changes something and for payloads; without a file of tokens clients on the same machine need none.",
+        is needed for what changes something (role operator; admin to remove for good and to reload) and for payloads (role reader); without \
+        a file of tokens clients on the same machine need none.",
     parameters: &[
         parameter("queue", text, "The queue's id in the configuration"),
         parameter("sink", text, "The sink's name in the configuration; in a query several with commas between"),
@@ -50,6 +51,8 @@ const ABOUT: ApiDescription = ApiDescription {
         parameter("id", text, "The element's id, or a dead letter's place in the stream"),
         parameter("after", text, "The `next` of the page before"),
         parameter("like", text, "Only queues with this in their name"),
+        parameter("sort", text, "The order: trouble, configuration, name, due, overdue, dead or rate"),
+        parameter("show", text, "Only these queues: all, trouble, paused, overdue or dead"),
         parameter("dry_run", || json!({ "type": "boolean" }), "Only report the changes"),
         parameter("reason", text, "Reasons of dead letters; several with commas between"),
         parameter("class", text, "Class of the last failure; several with commas between"),
@@ -129,7 +132,8 @@ mod tests {
         for route in ROUTES.iter().filter(|route| route.method != hyper::Method::GET) {
             // A search is a POST because what is searched for may not be in a URL.
             let open = ["log_in", "log_out", "search"].contains(&route.name.trim_start_matches("page_"));
-            assert_eq!(route.need == Need::ToChange, !open, "{}", route.name);
+            let changes = matches!(route.need, Need::ToOperate | Need::ToAdminister);
+            assert_eq!(changes, !open, "{}", route.name);
         }
     }
 }

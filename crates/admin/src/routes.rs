@@ -106,7 +106,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
     GET "/v1/config" config ToSee => v1::meta::config,
         Operation::new("The configuration that runs, without secrets")
             .returns::<Map<String, Value>>(200, "Defaults are filled in");
-    POST "/v1/reload" reload ToChange => v1::meta::reload,
+    POST "/v1/reload" reload ToAdminister => v1::meta::reload,
         Operation::new("Read the configuration file, and run what it says")
             .about("The whole file is checked first. With any problem the configuration before runs on, and the answer is 409 with \
                 everything that is wrong.")
@@ -133,12 +133,12 @@ pub static ROUTES: &[AdminRoute] = routes! {
         about_one("Look at the last hour and day of a queue, as this daemon saw them")
             .about("By minutes and by quarters of an hour. Kept in memory: it begins with the start of the daemon.")
             .returns::<HistoryShape>(200, "The history");
-    POST "/v1/queues/{queue}/pause" pause ToChange => v1::pause::pause,
+    POST "/v1/queues/{queue}/pause" pause ToOperate => v1::pause::pause,
         about_one("Claim nothing from the queue, for all daemons")
             .about("What is in flight is finished. It is kept in Redis, and replaces a pause that is there.")
             .takes::<PauseBody>()
             .returns::<PauseChanges>(200, "It is paused");
-    POST "/v1/queues/{queue}/resume" resume ToChange => v1::pause::resume,
+    POST "/v1/queues/{queue}/resume" resume ToOperate => v1::pause::resume,
         about_one("Claim from the queue again").returns::<PauseChanges>(200, "It is not paused");
     GET "/v1/queues/{queue}/elements" elements ToSee => v1::elements::list,
         about_one("Look at elements in a state")
@@ -157,13 +157,13 @@ pub static ROUTES: &[AdminRoute] = routes! {
         about_one("Explain where an element is, what it waits for, and what would deliver it now")
             .about("An element that is not in the queue is explained too, as `gone`: by what this daemon still knows of it. No payload.")
             .returns::<Explanation>(200, "The explanation");
-    DELETE "/v1/queues/{queue}/elements/{id}" cancel ToChange => v1::elements::cancel,
+    DELETE "/v1/queues/{queue}/elements/{id}" cancel ToAdminister => v1::elements::cancel,
         action("Remove an element for good");
-    POST "/v1/queues/{queue}/elements/{id}/run-now" run_now ToChange => v1::elements::run_now,
+    POST "/v1/queues/{queue}/elements/{id}/run-now" run_now ToOperate => v1::elements::run_now,
         action("Make an element due now");
-    POST "/v1/queues/{queue}/elements/{id}/reschedule" reschedule ToChange => v1::elements::reschedule,
+    POST "/v1/queues/{queue}/elements/{id}/reschedule" reschedule ToOperate => v1::elements::reschedule,
         action("Give an element another due time").takes::<RescheduleBody>();
-    POST "/v1/queues/{queue}/elements/{id}/kill" kill ToChange => v1::elements::kill,
+    POST "/v1/queues/{queue}/elements/{id}/kill" kill ToOperate => v1::elements::kill,
         action("Move an element to the dead letters").takes::<KillBody>();
     GET "/v1/queues/{queue}/dead" dead ToLook => v1::dead::list,
         about_one("List dead letters, the latest first")
@@ -172,12 +172,12 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .returns::<LetterList>(200, "The letters");
     GET "/v1/queues/{queue}/dead/count" dead_count ToSearch => v1::dead::count,
         about_one("Count dead letters by reason").query(&v1::filter::NAMES).returns::<Counted>(200, "The totals");
-    POST "/v1/queues/{queue}/dead/redrive" redrive ToChange => v1::dead::redrive,
+    POST "/v1/queues/{queue}/dead/redrive" redrive ToOperate => v1::dead::redrive,
         about_one("Deliver dead letters again")
             .about("What was redriven is not redriven twice, so that it may be sent again after an unknown outcome.")
             .takes::<LettersBody>()
             .returns::<Redriven>(200, "The number of letters");
-    POST "/v1/queues/{queue}/dead/purge" purge ToChange => v1::dead::purge,
+    POST "/v1/queues/{queue}/dead/purge" purge ToAdminister => v1::dead::purge,
         about_one("Remove dead letters for good")
             .takes::<LettersBody>()
             .returns::<Purged>(200, "The number of letters");
@@ -186,7 +186,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .about("`next` is there unless these are the last: ask for those after it. A page ends at 4 MiB.")
             .query(&["after", "reason", "class", "code", "sink", "older_than", "newer_than", "id_prefix", "field"])
             .returns::<ExportPage>(200, "The letters");
-    POST "/v1/queues/{queue}/dead/import" import ToChange => v1::dead::import,
+    POST "/v1/queues/{queue}/dead/import" import ToOperate => v1::dead::import,
         about_one("Make dead letters of exported ones, one object a line")
             .about("At most 100 lines, and 1 MiB. Lines that are sent twice under the same `run` are stored once. `first` is the \
                 number of the first line; `stops` ends the request at a line that is no letter.")
@@ -214,42 +214,44 @@ pub static ROUTES: &[AdminRoute] = routes! {
         about_one("Look at the first jobs of a topic in a state")
             .query(&["state", "limit"])
             .returns::<FoundJobs>(200, "The jobs");
-    POST "/v1/topics/{topic}/pause" pause_topic ToChange => v1::topics::pause,
+    POST "/v1/topics/{topic}/pause" pause_topic ToOperate => v1::topics::pause,
         about_one("Hand out no jobs of the topic, by any daemon")
             .about("Jobs may be added, and what is reserved may be finished.")
             .returns::<TopicPause>(200, "It is paused");
-    POST "/v1/topics/{topic}/resume" resume_topic ToChange => v1::topics::resume,
+    POST "/v1/topics/{topic}/resume" resume_topic ToOperate => v1::topics::resume,
         about_one("Hand out jobs of the topic again").returns::<TopicPause>(200, "It is not paused");
     GET "/v1/sinks" sinks ToLook => v1::sinks::list,
         Operation::new("List the sinks with their state, as this daemon sees them").returns::<SinkList>(200, "The sinks");
     GET "/v1/sinks/{sink}/history" sink_history ToLook => v1::history::sink,
         about_one("Look at the last hour and day of a sink, as this daemon saw them").returns::<HistoryShape>(200, "The history");
-    POST "/v1/sinks/{sink}/pause" pause_sink ToChange => v1::pause::pause_sink,
+    POST "/v1/sinks/{sink}/pause" pause_sink ToOperate => v1::pause::pause_sink,
         about_one("Claim nothing that goes to the sink, for all daemons")
             .takes::<PauseBody>()
             .returns::<PauseChanges>(200, "It is paused for these queues");
-    POST "/v1/sinks/{sink}/resume" resume_sink ToChange => v1::pause::resume_sink,
+    POST "/v1/sinks/{sink}/resume" resume_sink ToOperate => v1::pause::resume_sink,
         about_one("Claim what goes to the sink again").returns::<PauseChanges>(200, "It is not paused");
 
     GET "/" page_overview ToLook => pages::overview::show;
     GET "/queues/{queue}" page_queue ToLook => pages::queue::show;
-    POST "/queues/{queue}/pause" page_pause ToChange => pages::queue::pause;
-    POST "/queues/{queue}/resume" page_resume ToChange => pages::queue::resume;
+    POST "/queues/{queue}/pause" page_pause ToOperate => pages::queue::pause;
+    POST "/queues/{queue}/resume" page_resume ToOperate => pages::queue::resume;
     GET "/queues/{queue}/elements" page_elements ToSee => pages::elements::show;
     GET "/queues/{queue}/search" page_search ToSee => pages::search::show;
     GET "/queues/{queue}/element" page_find ToSee => pages::element::find;
     GET "/queues/{queue}/elements/{id}" page_element ToSee => pages::element::show;
-    POST "/queues/{queue}/elements/{id}/act" page_act ToChange => pages::element::act;
+    POST "/queues/{queue}/elements/{id}/act" page_act ToOperate => pages::element::act;
+    POST "/queues/{queue}/elements/{id}/remove" page_remove ToAdminister => pages::element::remove;
     GET "/queues/{queue}/dead" page_dead ToLook => pages::dead::show;
-    GET "/queues/{queue}/dead/{id}/ask" page_ask ToChange => pages::sweep::ask;
-    POST "/queues/{queue}/dead/{id}" page_sweep ToChange => pages::sweep::sweep;
+    GET "/queues/{queue}/dead/{id}/ask" page_ask ToOperate => pages::sweep::ask;
+    POST "/queues/{queue}/dead/redrive" page_redrive ToOperate => pages::sweep::redrive;
+    POST "/queues/{queue}/dead/purge" page_purge ToAdminister => pages::sweep::purge;
     GET "/queues/{queue}/dead/{id}" page_letter ToSee => pages::dead::one;
     GET "/sinks/{sink}" page_sink ToLook => pages::past::of_sink;
     GET "/topics" page_topics ToLook => pages::topics::list;
     GET "/topics/{topic}" page_topic ToLook => pages::topics::show;
     GET "/topics/{topic}/jobs" page_topic_jobs ToSee => pages::topics::jobs;
-    POST "/topics/{topic}/pause" page_pause_topic ToChange => pages::topics::pause;
-    POST "/topics/{topic}/resume" page_resume_topic ToChange => pages::topics::resume;
+    POST "/topics/{topic}/pause" page_pause_topic ToOperate => pages::topics::pause;
+    POST "/topics/{topic}/resume" page_resume_topic ToOperate => pages::topics::resume;
     GET "/events" page_events ToLook => pages::events::show;
     GET "/config" page_config ToSee => pages::config::show;
     GET "/login" page_login Nothing => pages::login::show;

@@ -2,7 +2,6 @@
 //! once it is no longer in the file.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -10,6 +9,7 @@ use parking_lot::Mutex;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::named::{Hash, NamedTokens, hash};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
+use delaybridge_jobs_http::role::Grantee;
 
 /// The length of a session.
 pub const LASTS: Duration = Duration::from_secs(12 * 3600);
@@ -48,8 +48,8 @@ impl Sessions {
         Ok(id)
     }
 
-    /// The name of the token behind a cookie, if both are still good.
-    pub fn owner(&self, id: &str, tokens: &NamedTokens) -> Option<Arc<str>> {
+    /// The owner of the token behind a cookie, if both are still good.
+    pub fn owner(&self, id: &str, tokens: &NamedTokens) -> Option<Grantee> {
         let session = self.0.lock().get(&hash(id)).copied()?;
         tokens.owner(&session.token).filter(|_| session.began.elapsed() < LASTS)
     }
@@ -73,7 +73,7 @@ mod tests {
         let others = NamedTokens::read(file.path()).unwrap();
         let sessions = Sessions::default();
         let id = sessions.begin(hash("0123456789abcdef")).unwrap();
-        assert_eq!(sessions.owner(&id, &tokens).as_deref(), Some("ann"));
+        assert_eq!(sessions.owner(&id, &tokens), Some(Grantee::admin("ann")));
         assert_eq!(sessions.owner(&id, &others), None);
         assert_eq!(sessions.owner("0123", &tokens), None);
         sessions.end(&id);

@@ -1,14 +1,16 @@
-//! A file of named tokens, each of which may do everything: one line a token, `NAME TOKEN`, or the token alone.
+//! A file of named tokens: one line a token, `NAME TOKEN ROLE PATTERN`. Without a pattern the role is for every queue, without a role
+//! the token may do everything; a token alone has the name `admin`.
 //!
 //! In place of a token its hash may be there (`sha256:` and 64 hex digits). A token is found by its hash; hashes are compared in
 //! constant time.
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
+
+use super::role::{Grantee, NamePattern, Role};
 
 /// Shorter tokens can be guessed.
 pub(super) const SHORTEST: usize = 16;
@@ -26,12 +28,12 @@ pub type Hash = [u8; digest::SHA256_OUTPUT_LEN];
 
 /// The tokens of a file.
 #[derive(Clone)]
-pub struct NamedTokens(Vec<(Arc<str>, Hash)>);
+pub struct NamedTokens(Vec<(Grantee, Hash)>);
 
 /// Not even the hashes: a weak token could be guessed from one.
 impl fmt::Debug for NamedTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+        f.debug_list().entries(self.0.iter().map(|(grant, _)| &grant.name)).finish()
     }
 }
 
@@ -59,15 +61,28 @@ impl NamedTokens {
     }
 
     fn parse(text: &str) -> Result<NamedTokens, String> {
-        let mut tokens: Vec<(Arc<str>, Hash)> = Vec::new();
+        let mut tokens: Vec<(Grantee, Hash)> = Vec::new();
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
         for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let (name, token) = match words.as_slice() {
-                [token] => (ONLY, *token),
-                [name, token] => (*name, *token),
-                _ => return Err(format!("line {number}: expected `NAME TOKEN`, found {} words", words.len())),
+            let (name, token, role, pattern) = match words.as_slice() {
+                [token] => (ONLY, *token, Role::Admin.as_str(), "*"),
+                [name, token] => (*name, *token, Role::Admin.as_str(), "*"),
+                [name, token, role] => (*name, *token, *role, "*"),
+                [name, token, role, pattern] => (*name, *token, *role, *pattern),
+                _ => {
+                    return Err(format!(
+                        "line {number}: expected `NAME TOKEN ROLE PATTERN`, found {} words",
+                        words.len()
+                    ));
+                }
             };
+            // Not quoted: a token may be in its place.
+            let role = Role::of(role).ok_or_else(|| {
+                let roles = Role::ALL.map(Role::as_str).join(", ");
+                format!("line {number}: the third word is the role, one of {roles}")
+            })?;
+            let queues = NamePattern::read(pattern).map_err(|problem| format!("line {number}: {problem}"))?;
             let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
             if name.len() > LONGEST_NAME || !name.chars().all(plain) {
                 return Err(format!(
@@ -86,10 +101,10 @@ impl NamedTokens {
                 }
                 None => hash(token),
             };
-            if tokens.iter().any(|(known, other)| **known == *name || *other == hash) {
+            if tokens.iter().any(|(known, other)| *known.name == *name || *other == hash) {
                 return Err(format!("line {number}: this name or token is there already"));
             }
-            tokens.push((name.into(), hash));
+            tokens.push((Grantee { name: name.into(), role, queues }, hash));
             if tokens.len() > MOST {
                 return Err(format!("line {number}: there are more than {MOST} tokens"));
             }
@@ -97,13 +112,13 @@ impl NamedTokens {
         if tokens.is_empty() { Err("there is no token in it".to_owned()) } else { Ok(NamedTokens(tokens)) }
     }
 
-    /// The name of the token with this hash.
-    pub fn owner(&self, wanted: &Hash) -> Option<Arc<str>> {
+    /// The name and the rights of the token with this hash.
+    pub fn owner(&self, wanted: &Hash) -> Option<Grantee> {
         // All of them are compared, so that the time does not tell which one it is.
         let mut owner = None;
-        for (name, hash) in &self.0 {
+        for (grant, hash) in &self.0 {
             if verify_slices_are_equal(hash, wanted).is_ok() {
-                owner = Some(name.clone());
+                owner = Some(grant.clone());
             }
         }
         owner
@@ -123,11 +138,20 @@ mod tests {
     fn a_line_is_a_token_with_or_without_a_name() {
         let text = "# rotated in May\nann 0123456789abcdef\n\nbob sha256:3465f6e6975baa864ca957f0914ecda9bf7eb601ac31ac20a5dc3d329279a843\n";
         let tokens = NamedTokens::parse(text).unwrap();
-        assert_eq!(tokens.owner(&hash("0123456789abcdef")).as_deref(), Some("ann"));
+        assert_eq!(tokens.owner(&hash("0123456789abcdef")), Some(Grantee::admin("ann")));
         assert_eq!(tokens.owner(&hash("0123456789abcdeg")), None);
         assert_eq!((tokens.count(), format!("{tokens:?}").as_str()), (2, "[\"ann\", \"bob\"]"));
         let alone = NamedTokens::parse("0123456789abcdef\n").unwrap();
-        assert_eq!(alone.owner(&hash("0123456789abcdef")).as_deref(), Some("admin"));
+        assert_eq!(alone.owner(&hash("0123456789abcdef")), Some(Grantee::admin("admin")));
+    }
+
+    #[test]
+    fn a_line_may_have_a_role_and_a_pattern_of_queues() {
+        let tokens =
+            NamedTokens::parse("ann 0123456789abcdef viewer\nbob fedcba9876543210 operator orders*,mails\n").unwrap();
+        let of = |token| tokens.owner(&hash(token)).map(|grant| (grant.role, grant.queues.to_string()));
+        assert_eq!(of("0123456789abcdef"), Some((Role::Viewer, "*".to_owned())));
+        assert_eq!(of("fedcba9876543210"), Some((Role::Operator, "orders*,mails".to_owned())));
     }
 
     #[test]
@@ -138,7 +162,12 @@ mod tests {
         };
         check("", "there is no token");
         check("ann secret", "line 1: a token has at least 16");
-        check("a b secretsecretsecret", "line 1: expected `NAME TOKEN`");
+        check("a b c d secretsecretsecret", "line 1: expected `NAME TOKEN ROLE PATTERN`");
+        check(
+            "a secretsecretsecret secretsecret",
+            "line 1: the third word is the role, one of viewer, reader, operator, admin",
+        );
+        check("a secretsecretsecret viewer x,,y", "line 1: a pattern is a name");
         check("ann/x secretsecretsecret", "line 1: a name has");
         check("\nann sha256:secret", "line 2: 64 hex digits");
         check("ann secretsecretsecret\nann othersecretsecret", "line 2: this name");

@@ -16,11 +16,12 @@ pub struct AdminSpec {
     /// an address to untrusted networks.
     #[key(Kind::Listen, default = "127.0.0.1:9465")]
     pub listen: Listen,
-    /// File with one token per line: `NAME TOKEN` or `TOKEN`. A token may be replaced by its hash, `sha256:` and 64 hex
-    /// digits. Changes apply within a second. Changes and payloads require a token. If omitted, both are limited to
-    /// clients on the same machine.
+    /// File with one token per line: `NAME TOKEN ROLE PATTERN`. The role is `viewer` (no payloads), `reader` (payloads),
+    /// `operator` (pauses, moves, redrives) or `admin` (removes, reloads), for the queues and topics of the pattern (`*` stands
+    /// for any text, commas separate patterns). Without a role: `admin`. A token may be replaced by its hash, `sha256:` and
+    /// 64 hex digits. Changes apply within a second. If omitted, changes and payloads are limited to clients on the same machine.
     #[key(Kind::File)]
-    pub token_file: Option<PathBuf>,
+    pub tokens_file: Option<PathBuf>,
 }
 
 /// An API that a listener of the job queue serves.

@@ -18,7 +18,7 @@ pub(super) async fn for_operators(redis: &RedisServer) -> (Daemon, u16, TempDir)
          queues: {{ orders: {{ source: {{ redisson: {{ name: orders }} }}, to: [{{ sink: out }}] }} }}\n",
         redis.url()
     );
-    let listen = format!("127.0.0.1:{port}\", token_file: \"{path}");
+    let listen = format!("127.0.0.1:{port}\", tokens_file: \"{path}");
     (Daemon::start_for_operators_at(&listen, &yaml).await, port, dir)
 }
 

@@ -21,7 +21,7 @@ const QUEUES: usize = 50;
 /// The page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&[])?;
-    let view = View::of("/config", call.caller.name.as_deref(), admin.access.has_tokens());
+    let view = View::of("/config", &call.caller, admin.access.has_tokens());
     let running = admin.reload.running();
     let more = running.queues.len().saturating_sub(QUEUES);
     let shown = Config { queues: running.queues.iter().take(QUEUES).cloned().collect(), ..(*running).clone() };

@@ -19,6 +19,7 @@ use delaybridge_core::message::Class;
 use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::role::Role;
 use delaybridge_jobs_http::text::clip;
 use delaybridge_ops::Queue;
 use delaybridge_ops::dead::{self, Letter, Letters, Summary};
@@ -32,8 +33,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let queue = admin.queue(&call).await?;
     let found = dead::page(&queue, &filter, PAGE, after(&call.query)?).await.map_err(|error| problem(&error))?;
     let id = queue.id();
-    let view =
-        View::of(&format!("/queues/{}/dead", encoded(id)), call.caller.name.as_deref(), admin.access.has_tokens());
+    let view = View::of(&format!("/queues/{}/dead", encoded(id)), &call.caller, admin.access.has_tokens());
     let same = query_of(&call.query);
     let all = number(found.total);
     let body = html! {
@@ -43,13 +43,13 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         h1 { (id) ": dead letters" }
         @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (clip(done)) } } }
         // To find what fits, all letters are read.
-        @if view.name.is_some() { (filters(&call.query, &queue)) }
+        @if view.may(Role::Viewer, id) { (filters(&call.query, &queue)) }
         div.head {
             p.muted { "The latest first. There are " (all) " in all." }
-            @if view.name.is_some() && !found.dead_letters.is_empty() {
+            @if view.may(Role::Operator, id) && !found.dead_letters.is_empty() {
                 div.deeds {
                     a.button href={ "dead/redrive/ask?" (same) } { "Redrive what fits …" }
-                    a.button.danger href={ "dead/purge/ask?" (same) } { "Remove what fits for good …" }
+                    @if view.may(Role::Admin, id) { a.button.danger href={ "dead/purge/ask?" (same) } { "Remove what fits for good …" } }
                 }
             }
         }
@@ -147,7 +147,7 @@ pub async fn one(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
         ));
     };
     let path = format!("/queues/{}/dead/{}", encoded(id), encoded(&letter.stream_id));
-    let view = View::of(&path, call.caller.name.as_deref(), admin.access.has_tokens());
+    let view = View::of(&path, &call.caller, admin.access.has_tokens());
     let most = if call.query.text("whole").is_some() { usize::MAX } else { SHOWN };
     let body = html! {
         nav.crumbs aria-label="Where you are" {

@@ -17,6 +17,7 @@ use crate::v1::elements::{ElementChange, SHOWN, when};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::role::Role;
 use delaybridge_ops::element::{Detail, When};
 use delaybridge_ops::peek::PeekState;
 
@@ -36,7 +37,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let (why, element) = admin.why(&queue, asked).await?;
     let name = queue.id();
     let path = format!("/queues/{}/elements/{}", encoded(name), encoded(asked));
-    let view = View::of(&path, call.caller.name.as_deref(), admin.access.has_tokens());
+    let view = View::of(&path, &call.caller, admin.access.has_tokens());
     let most = if call.query.text("whole").is_some() { usize::MAX } else { SHOWN };
     let body = html! {
         nav.crumbs aria-label="Where you are" {
@@ -46,7 +47,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         (explanation(&why))
         @if let Some(element) = &element {
             (facts(element, why.now_ms))
-            (deeds(element, asked))
+            (deeds(element, asked, &view, name))
             h2 { "Payload " span.muted { (number(element.size)) " bytes, " (element.layout) } }
             @if let Some(problem) = &element.problem { p.problem { (problem) } }
             (payload(&element.content, most, Some("?whole=1")))
@@ -60,25 +61,31 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 /// Does what the form says, and shows what became of it.
 pub async fn act(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
-    fields.only(&["deed", "in", "why", "sure"])?;
+    fields.only(&["deed", "in", "why"])?;
     let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
     let deed = match text("deed") {
         Some("run-now") => ElementChange::Reschedule(When::Now),
         Some("reschedule") => ElementChange::Reschedule(when(text("in"), None)?),
         Some("kill") => ElementChange::Kill { by: None, why: text("why").unwrap_or("no reason given").to_owned() },
-        Some("cancel") if text("sure").is_some() => ElementChange::Cancel,
-        Some("cancel") => return Err(Problem::bad("read the form: it is removed for good; confirm that")),
         _ => return Err(Problem::bad("read the form: it does not say what to do")),
     };
     let id = call.part("id").to_owned();
     let acted = admin.act(&call, &id, deed).await?;
     let [element] = &acted.elements;
     let to = element.new_id.as_ref().map_or(id, ToString::to_string);
-    Ok(match element.state {
-        // It has no page any more.
-        delaybridge_ops::element::NewState::Gone => see_other(&format!("../../../{}", encoded(&acted.queue))),
-        _ => see_other(&format!("../{}", encoded(&to))),
-    })
+    Ok(see_other(&format!("../{}", encoded(&to))))
+}
+
+/// Removes it for good, and shows its queue.
+pub async fn remove(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let fields = form(&mut call).await?;
+    fields.only(&["sure"])?;
+    if fields.text("sure").is_none() {
+        return Err(Problem::bad("read the form: it is removed for good; confirm that"));
+    }
+    let acted = admin.act(&call, call.part("id"), ElementChange::Cancel).await?;
+    // It has no page any more.
+    Ok(see_other(&format!("../../../{}", encoded(&acted.queue))))
 }
 
 fn facts(element: &Detail, now_ms: i64) -> Markup {
@@ -112,11 +119,12 @@ fn facts(element: &Detail, now_ms: i64) -> Markup {
     }
 }
 
-fn deeds(element: &Detail, id: &str) -> Markup {
+fn deeds(element: &Detail, id: &str, view: &View, queue: &str) -> Markup {
     let action = format!("{}/act", encoded(id));
+    let (operates, removes) = (view.may(Role::Operator, queue), view.may(Role::Admin, queue));
     html! {
         @if element.state == PeekState::InFlight { p.muted { "It is in flight: it may be delivered right now, and is left to its daemon." } }
-        @else {
+        @else if operates {
             div.deeds {
                 form method="post" action=(action) { button name="deed" value="run-now" type="submit" { "Run now" } }
                 form method="post" action=(action) {
@@ -129,9 +137,11 @@ fn deeds(element: &Detail, id: &str) -> Markup {
                         button name="deed" value="kill" type="submit" { "To the dead letters" }
                     }
                 }
-                form method="post" action=(action) {
-                    label { input type="checkbox" name="sure" value="1" required; " for good" }
-                    button.danger name="deed" value="cancel" type="submit" { "Remove" }
+                @if removes {
+                    form method="post" action={ (encoded(id)) "/remove" } {
+                        label { input type="checkbox" name="sure" value="1" required; " for good" }
+                        button.danger type="submit" { "Remove" }
+                    }
                 }
             }
         }

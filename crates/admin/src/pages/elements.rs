@@ -24,8 +24,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let ask = Peek { state, first, limit: PAGE, payload_bytes: Some(SHOWN), routes: false };
     let found = peek(&queue, &ask).await.map_err(|error| problem(&error))?;
     let id = queue.id();
-    let mut view =
-        View::of(&format!("/queues/{}/elements", encoded(id)), call.caller.name.as_deref(), admin.access.has_tokens());
+    let mut view = View::of(&format!("/queues/{}/elements", encoded(id)), &call.caller, admin.access.has_tokens());
     view.live = call.query.text("still").is_none();
     let word = word(state);
     let body = html! {

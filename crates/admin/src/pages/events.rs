@@ -13,6 +13,7 @@ use crate::v1::events::{EventFilter, EventShape};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::role::Role;
 use delaybridge_telemetry::tail::Fate;
 
 /// Letters of a payload in its row.
@@ -24,13 +25,17 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let wanted = EventFilter::of(&admin, &call)?;
     let last = admin.tail.look();
     let after = last.last().map_or(0, |event| event.number);
-    let mut view = View::of("/events", call.caller.name.as_deref(), admin.access.has_tokens());
+    let mut view = View::of("/events", &call.caller, admin.access.has_tokens());
     view.follows = call.query.text("still").is_none();
     let (queue, fate) = (call.query.text("queue").unwrap_or_default(), call.query.text("fate").unwrap_or_default());
     let feed = format!("v1/events?after={after}&queue={}&fate={}", encoded(queue), encoded(fate));
-    let payloads = view.name.is_some();
-    let shown: Vec<_> =
-        last.iter().rev().filter(|event| wanted.takes(event)).map(|event| admin.shape(event, payloads)).collect();
+    let payloads = call.caller.grant.is_some();
+    let shown: Vec<_> = last
+        .iter()
+        .rev()
+        .filter(|event| wanted.takes(event))
+        .map(|event| admin.shape(event, call.caller.may(Role::Reader, Some(&event.queue))))
+        .collect();
     let body = html! {
         h1 { "Events" }
         p.muted {

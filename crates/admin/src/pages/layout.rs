@@ -4,7 +4,10 @@ use hyper::header::HeaderValue;
 use hyper::{StatusCode, header};
 use maud::{DOCTYPE, Markup, html};
 
+use crate::access::AdminCaller;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::role::{Grantee, Role};
+use delaybridge_jobs_http::room::MaybeNamed;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// Seconds between two looks of a page that watches.
@@ -17,6 +20,8 @@ pub struct View {
     pub up: String,
     /// The name of the token, if there is one.
     pub name: Option<String>,
+    /// The rights of the token.
+    grant: Option<Grantee>,
     /// Whether there is a file of tokens: then a name can log in and out.
     pub tokens: bool,
     /// Whether the page looks again by itself.
@@ -28,12 +33,23 @@ pub struct View {
 }
 
 impl View {
-    /// For a request to this path.
-    pub fn of(path: &str, name: Option<&str>, tokens: bool) -> View {
+    /// For the request of a caller to this path.
+    pub fn of(path: &str, caller: &AdminCaller, tokens: bool) -> View {
+        let name = caller.name().map(|name| &**name);
+        View { grant: caller.grant.clone(), ..View::named(path, name, tokens) }
+    }
+
+    /// For someone of this name, of whose rights nothing is known.
+    pub fn named(path: &str, name: Option<&str>, tokens: bool) -> View {
         let depth = path.trim_start_matches('/').matches('/').count();
         let up = if depth == 0 { "./".to_owned() } else { "../".repeat(depth) };
         let here = path.trim_start_matches('/').to_owned();
-        View { up, name: name.map(str::to_owned), tokens, live: false, follows: false, here }
+        View { up, name: name.map(str::to_owned), grant: None, tokens, live: false, follows: false, here }
+    }
+
+    /// Whether the person may do this with a queue or topic.
+    pub fn may(&self, role: Role, of: &str) -> bool {
+        self.grant.as_ref().is_some_and(|grant| grant.may(role, Some(of)))
     }
 }
 
@@ -72,7 +88,7 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                         @match &view.name {
                             Some(name) if view.tokens => {
                                 form method="post" action={ (up) "logout" } {
-                                    span { (name) }
+                                    span title=[view.grant.as_ref().map(|grant| format!("{} for {}", grant.role.as_str(), grant.queues))] { (name) }
                                     button.quiet type="submit" { "Log out" }
                                 }
                             }

@@ -18,7 +18,7 @@ use delaybridge_jobs_http::reply::Reply;
 /// The form.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["to"])?;
-    let mut view = View::of("/login", call.caller.name.as_deref(), admin.access.has_tokens());
+    let mut view = View::of("/login", &call.caller, admin.access.has_tokens());
     let to = back(call.query.text("to").unwrap_or_default());
     to.clone_into(&mut view.here);
     let body = html! {
@@ -32,7 +32,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 pub fn form_for(to: &str) -> Markup {
     html! {
         form.login method="post" action="login" {
-            p.muted { "With a token of the file " code { "http.admin.token_file" } ". The session ends after 12 hours, and with the daemon." }
+            p.muted { "With a token of the file " code { "http.admin.tokens_file" } ". The session ends after 12 hours, and with the daemon." }
             input type="hidden" name="to" value=(to);
             label for="token" { "Token" }
             input #token type="password" name="token" required autocomplete="current-password" autofocus;
@@ -46,7 +46,7 @@ pub async fn log_in(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Re
     let fields = form(&mut call).await?;
     fields.only(&["token", "to"])?;
     let token = fields.text("token").unwrap_or_default().trim();
-    let (id, _) = admin.access.log_in(token, call.peer, &admin.events)?;
+    let id = admin.access.log_in(token, call.peer, &admin.events)?;
     // No path: the cookie is for where the page is, also behind a proxy that puts it somewhere else.
     let cookie = format!("{COOKIE_NAME}={id}; HttpOnly; SameSite=Strict; Max-Age={}", LASTS.as_secs());
     let to = back(fields.text("to").unwrap_or_default());

@@ -25,7 +25,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let which = which(&call, QueueOrder::Trouble)?;
     let found = admin.overview(which.clone()).await?;
     let (mut sinks, look) = (admin.sinks(), admin.status.look());
-    let mut view = View::of("/", call.caller.name.as_deref(), admin.access.has_tokens());
+    let mut view = View::of("/", &call.caller, admin.access.has_tokens());
     view.live = call.query.text("still").is_none();
     let topics = topics::section(&admin).await;
     sinks.sinks.sort_by_key(|sink| !sink.is_in_trouble() && sink.destinations.is_empty());

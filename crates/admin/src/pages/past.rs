@@ -109,8 +109,7 @@ pub async fn of_sink(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply
     call.query.only(&["still"])?;
     let name = call.part("sink");
     known_sink(&admin, name)?;
-    let mut view =
-        View::of(&format!("/sinks/{}", encoded(name)), call.caller.name.as_deref(), admin.access.has_tokens());
+    let mut view = View::of(&format!("/sinks/{}", encoded(name)), &call.caller, admin.access.has_tokens());
     view.live = call.query.text("still").is_none();
     let sinks = admin.sinks();
     let sink = sinks.sinks.iter().find(|sink| sink.sink == name);

@@ -10,7 +10,7 @@ use delaybridge_jobs_http::reply::Reply;
 
 /// The page of a problem; where a token is missing, the form that asks for one.
 pub fn show(problem: &Problem, path: &str, name: Option<&str>, tokens: bool) -> Reply {
-    let view = View::of(path, name, tokens);
+    let view = View::named(path, name, tokens);
     let body = html! {
         h1 { (problem.kind.title()) }
         p.problem role="alert" { (problem.detail) }

@@ -23,6 +23,7 @@ use crate::v1::queues::{QueueShape, whole};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::role::Role;
 use delaybridge_ops::forecast::{ForecastAsk, charts};
 use delaybridge_ops::overview::{QueueRow, SinkList};
 use delaybridge_ops::plural::{self, duration};
@@ -36,8 +37,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let (found, forecast) = (found?, forecast?);
     let charts = charts(&queue, forecast.now_ms).await.map_err(|error| problem(&error))?;
     let id = queue.id();
-    let mut view =
-        View::of(&format!("/queues/{}", encoded(id)), call.caller.name.as_deref(), admin.access.has_tokens());
+    let mut view = View::of(&format!("/queues/{}", encoded(id)), &call.caller, admin.access.has_tokens());
     view.live = call.query.text("still").is_none();
     let mut sinks = admin.sinks();
     sinks.sinks.retain(|sink| found.row.state.sinks.contains(&sink.sink));
@@ -118,7 +118,7 @@ fn pauses(view: &View, row: &QueueRow) -> Markup {
     let queue = encoded(&row.state.queue);
     let paused = row.state.paused.iter().any(|pause| pause.sink.is_none());
     html! {
-        @if view.name.is_some() {
+        @if view.may(Role::Operator, &row.state.queue) {
             @if paused {
                 form.act method="post" action={ (queue) "/resume" } { button type="submit" { "Resume" } }
             } @else {
@@ -152,7 +152,7 @@ fn elements(view: &View, row: &QueueRow) -> Markup {
                 }
                 li { a href={ (queue) "/dead" } { "dead letters" } " " span.muted { (number(s.dead)) } }
             }
-            @if view.name.is_some() {
+            @if view.may(Role::Reader, &s.queue) {
                 form.find method="get" action={ (queue) "/element" } {
                     label for="id" { "Id" }
                     input #id name="id" required maxlength="256" size="30" autocomplete="off" spellcheck="false";

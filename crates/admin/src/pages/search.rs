@@ -66,8 +66,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         element.content = std::mem::take(&mut element.content).shortened(SHOWN);
     }
     let id = queue.id();
-    let view =
-        View::of(&format!("/queues/{}/search", encoded(id)), call.caller.name.as_deref(), admin.access.has_tokens());
+    let view = View::of(&format!("/queues/{}/search", encoded(id)), &call.caller, admin.access.has_tokens());
     let seen = before.saturating_add(hits.examined);
     let body = html! {
         nav.crumbs aria-label="Where you are" {

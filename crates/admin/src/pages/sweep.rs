@@ -53,7 +53,7 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
     let counted = count(&queue, &filter, &mut Unwatched).await.map_err(|error| problem(&error))?;
     let id = queue.id();
     let path = format!("/queues/{}/dead/{}/ask", encoded(id), deed.word());
-    let view = View::of(&path, call.caller.name.as_deref(), admin.access.has_tokens());
+    let view = View::of(&path, &call.caller, admin.access.has_tokens());
     let matched = number(counted.matched);
     let body = html! {
         nav.crumbs aria-label="Where you are" {
@@ -102,9 +102,17 @@ pub async fn ask(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Pr
     Ok(page(StatusCode::OK, &view, deed.word(), &body))
 }
 
-/// Does it, and shows what is left.
-pub async fn sweep(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    let deed = SweepKind::of(&call)?;
+/// Delivers letters again, and shows what is left.
+pub async fn redrive(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    sweep(admin, call, SweepKind::Redrive).await
+}
+
+/// Removes letters, and shows what is left.
+pub async fn purge(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    sweep(admin, call, SweepKind::Purge).await
+}
+
+async fn sweep(admin: Arc<Admin>, mut call: Call<AdminCaller>, deed: SweepKind) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
     let known: Vec<&str> = NAMES.iter().chain(&["rate", "sure"]).copied().collect();
     fields.only(&known)?;

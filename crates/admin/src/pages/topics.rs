@@ -18,6 +18,7 @@ use crate::v1::topics;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::role::Role;
 use delaybridge_ops::jobs::{JobDetail, TopicDetail, TopicPage, TopicState, states};
 use delaybridge_ops::plural::duration;
 
@@ -27,7 +28,7 @@ const SOME: usize = 10;
 /// Every topic.
 pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["after", "limit", "still"])?;
-    let mut view = View::of("/topics", call.caller.name.as_deref(), admin.access.has_tokens());
+    let mut view = View::of("/topics", &call.caller, admin.access.has_tokens());
     let found = match topics::page(&admin, &call).await {
         Err(problem) if problem.kind == ProblemKind::NotFound => None,
         found => Some(found?),
@@ -128,8 +129,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     call.query.only(&["still"])?;
     let found = admin.jobs()?.detail(call.part("topic")).await.map_err(|error| problem(&error))?;
     let name = &found.state.topic;
-    let mut view =
-        View::of(&format!("/topics/{}", encoded(name)), call.caller.name.as_deref(), admin.access.has_tokens());
+    let mut view = View::of(&format!("/topics/{}", encoded(name)), &call.caller, admin.access.has_tokens());
     view.live = call.query.text("still").is_none();
     let limits = serde_json::to_value(&found.limits.limits).unwrap_or_default();
     let body = html! {
@@ -189,7 +189,7 @@ fn pauses(view: &View, found: &TopicDetail) -> Markup {
     let (topic, paused) = (encoded(&found.state.topic), found.state.sizes.paused);
     html! {
         @if paused { ul.notes { li.warn { strong { "Paused" } " Nothing is handed out, by any daemon. Jobs may be added." } } }
-        @if view.name.is_some() {
+        @if view.may(Role::Operator, &found.state.topic) {
             form.act method="post" action={ (topic) (if paused { "/resume" } else { "/pause" }) } {
                 button type="submit" { (if paused { "Resume" } else { "Pause" }) }
             }
@@ -202,8 +202,7 @@ pub async fn jobs(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     call.query.only(&["state", "still"])?;
     let topic = call.part("topic");
     let (state, found) = topics::found(&admin, &call).await?;
-    let mut view =
-        View::of(&format!("/topics/{}/jobs", encoded(topic)), call.caller.name.as_deref(), admin.access.has_tokens());
+    let mut view = View::of(&format!("/topics/{}/jobs", encoded(topic)), &call.caller, admin.access.has_tokens());
     view.live = call.query.text("still").is_none();
     let body = html! {
         nav.crumbs aria-label="Where you are" {

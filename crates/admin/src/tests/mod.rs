@@ -4,6 +4,7 @@ mod api;
 mod events;
 mod lists;
 mod pages;
+mod roles;
 mod topics;
 mod why;
 
@@ -27,6 +28,10 @@ use delaybridge_telemetry::events::Events;
 /// A token of the tests.
 pub(super) const TOKEN: &str = "0123456789abcdef";
 
+/// Tokens with roles, beside that which may do everything.
+const ROLES: &str = "vic viewer0123456789 viewer\nrea reader0123456789 reader orders\nopa operator0123456789 operator orders*,audit\n\
+                     adi admin0123456789ab admin orders\n";
+
 /// A running listener with a Redis of its own.
 pub(super) struct World {
     pub(super) redis: TestServer,
@@ -49,9 +54,9 @@ impl World {
         delaybridge_link::tls::init();
         let redis = TestServer::start();
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), format!("ann {TOKEN}\n")).unwrap();
+        std::fs::write(file.path(), format!("ann {TOKEN}\n{ROLES}")).unwrap();
         let tokens = match tokens {
-            true => format!(", token_file: {}", file.path().display()),
+            true => format!(", tokens_file: {}", file.path().display()),
             false => String::new(),
         };
         let yaml = format!(

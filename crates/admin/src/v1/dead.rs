@@ -46,10 +46,12 @@ pub async fn count(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, 
 /// The filter of a query. It needs a token: to find what fits, all letters are read, and what is in payloads is told.
 pub fn asked(admin: &Admin, call: &Call<AdminCaller>) -> Result<Filter, Problem> {
     let filter = filter::of_query(&call.query)?;
-    match filter.is_empty() || call.caller.name.is_some() {
-        true => Ok(filter),
-        false => Err(admin.access.refusal(Need::ToSearch)),
+    if !filter.is_empty() {
+        // What is in payloads is told by a filter on a field.
+        let need = if filter.fields.is_empty() { Need::ToSearch } else { Need::ToSee };
+        admin.access.check(need, &call.caller, &call.headers, Some(call.part("queue")))?;
     }
+    Ok(filter)
 }
 
 /// The cursor of a page.

@@ -17,6 +17,7 @@ use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::feed::Feed;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
+use delaybridge_jobs_http::role::Role;
 use delaybridge_jobs_http::text::clip;
 use delaybridge_ops::content::Content;
 use delaybridge_ops::find;
@@ -73,7 +74,7 @@ pub struct EventShape {
 }
 
 impl Admin {
-    /// An event for a caller; `payloads`: the caller has a token.
+    /// An event for a caller; `payloads`: the caller may see them.
     pub fn shape(&self, event: &ElementEvent, payloads: bool) -> EventShape {
         let content = event.payload.clone().filter(|_| payloads).and_then(|bytes| {
             let spec = find(&self.session().config, &event.queue).ok()?;
@@ -142,7 +143,7 @@ pub async fn stream(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply,
     // A client that connects again says in a header what it had last.
     let last = call.headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
     let after = last.or(call.query.number("after")?).unwrap_or(0);
-    let named = call.caller.name.is_some();
+    let named = call.caller.grant.is_some();
     let listener = admin.tail.listen(after, named).ok_or_else(|| {
         let detail = match named {
             true => format!("follow the events: {LISTENERS} clients do that already; close one of them"),
@@ -151,7 +152,7 @@ pub async fn stream(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply,
         Problem::new(ProblemKind::TooMany, detail).retry_after(Duration::from_secs(60))
     })?;
     let ends = Instant::now().after(LASTS);
-    let following = Following { admin, listener, wanted, payloads: named, ends, peer: call.peer };
+    let following = Following { admin, listener, wanted, caller: call.caller, ends, peer: call.peer };
     let hello = stream::iter([Bytes::from_static(HELLO.as_bytes())]);
     let parts = stream::unfold(following, |mut following| async { Some((following.next().await?, following)) });
     Ok(Reply::empty(StatusCode::OK)
@@ -164,7 +165,7 @@ struct Following {
     admin: Arc<Admin>,
     listener: Listener,
     wanted: EventFilter,
-    payloads: bool,
+    caller: AdminCaller,
     ends: Instant,
     peer: Peer,
 }
@@ -195,7 +196,8 @@ impl Following {
 
     fn part(&self, event: &ElementEvent) -> Option<Bytes> {
         // JSON has no line break outside of its strings, and escapes those inside.
-        let json = serde_json::to_string(&self.admin.shape(event, self.payloads)).ok()?;
+        let payloads = self.caller.may(Role::Reader, Some(&event.queue));
+        let json = serde_json::to_string(&self.admin.shape(event, payloads)).ok()?;
         Some(format!("id: {}\nevent: element\ndata: {json}\n\n", event.number).into())
     }
 }

@@ -395,13 +395,13 @@ fn the_operators_listener_says_what_is_wrong_with_its_tokens() {
         load(&text).err().map(|errors| errors.to_string()).unwrap_or_default()
     };
     assert_eq!(problem("listen: '127.0.0.1:1'"), "");
-    let short = problem(&format!("token_file: {}", file.path().display()));
+    let short = problem(&format!("tokens_file: {}", file.path().display()));
     assert!(
-        short.contains("http.admin.token_file\n  read the tokens from") && short.contains("line 1: a token"),
+        short.contains("http.admin.tokens_file\n  read the tokens from") && short.contains("line 1: a token"),
         "{short}"
     );
     assert!(problem("lisen: '127.0.0.1:1'").contains("did you mean `listen`?"));
-    assert!(problem("token_file: /gone").contains("http.admin.token_file"));
+    assert!(problem("tokens_file: /gone").contains("http.admin.tokens_file"));
 }
 
 #[test]

@@ -11,18 +11,18 @@ pub(super) fn read(section: &Section<'_>) -> AdminSpec {
     let report = &section.cx.report;
     let spec = AdminSpec::of(section);
     // A command at a queue can do without it.
-    if let Some(path) = &spec.token_file
+    if let Some(path) = &spec.tokens_file
         && section.cx.needs == Needs::Everything
         && let Err(problem) = NamedTokens::read(path)
     {
-        let help = "write one token a line, `NAME TOKEN`; `openssl rand -hex 24` makes one";
-        report.problem(&section.spot(&admin::TOKEN_FILE), problem, help);
+        let help = "write one token a line, `NAME TOKEN ROLE PATTERN`; `openssl rand -hex 24` makes one";
+        report.problem(&section.spot(&admin::TOKENS_FILE), problem, help);
     }
-    if !section.has(&admin::TOKEN_FILE) && !spec.listen.is_local() {
+    if !section.has(&admin::TOKENS_FILE) && !spec.listen.is_local() {
         report.warning(
             &section.spot(&admin::LISTEN),
-            "without `token_file` only clients on this machine can change something or see payloads",
-            "set `token_file`, or listen on 127.0.0.1",
+            "without `tokens_file` only clients on this machine can change something or see payloads",
+            "set `tokens_file`, or listen on 127.0.0.1",
         );
     }
     spec

@@ -232,8 +232,9 @@ fn read_token(path: &Path) -> Result<String, Error> {
     let failed = |problem: &str| Error::invalid(format!("read the token from {}: {problem}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| failed(&error.to_string()))?;
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let token =
-        lines.next().and_then(|line| line.split_whitespace().next_back()).ok_or_else(|| failed("it is empty"))?;
+    let words: Vec<&str> = lines.next().ok_or_else(|| failed("it is empty"))?.split_whitespace().collect();
+    // As in the file of a daemon: the token alone, or behind its name.
+    let token = words.get(1).or(words.first()).copied().unwrap_or_default();
     match token.starts_with("sha256:") {
         true => Err(failed("it has the hash of the token, and not the token")),
         false => Ok(token.to_owned()),
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_the_last_word_of_its_line_and_never_shown() {
+    fn a_token_is_found_behind_its_name_and_never_shown() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let read = |text: &str| {
             std::fs::write(file.path(), text).unwrap();
@@ -285,6 +286,7 @@ mod tests {
         };
         assert_eq!(read("secret\n").as_deref(), Ok("secret"));
         assert_eq!(read("# ann's\nann secret\nbob other\n").as_deref(), Ok("secret"));
+        assert_eq!(read("ann secret viewer orders*\n").as_deref(), Ok("secret"));
         assert!(read("").unwrap_err().contains("empty"));
         assert!(read("ann sha256:00").unwrap_err().contains("the hash"));
         std::fs::write(file.path(), "secret").unwrap();

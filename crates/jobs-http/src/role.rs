@@ -1,0 +1,156 @@
+//! What the owner of a token may do, and with which queues. Pure.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A role; each has the rights of those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Looks at everything but payloads.
+    Viewer,
+    /// Looks at payloads too.
+    Reader,
+    /// Pauses, resumes, moves elements and brings dead letters back.
+    Operator,
+    /// Removes for good, and reloads the configuration.
+    Admin,
+}
+
+impl Role {
+    /// Every role, the weakest first.
+    pub const ALL: [Role; 4] = [Role::Viewer, Role::Reader, Role::Operator, Role::Admin];
+
+    /// The word in a file of tokens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Reader => "reader",
+            Role::Operator => "operator",
+            Role::Admin => "admin",
+        }
+    }
+
+    /// The role of this name.
+    pub fn of(word: &str) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| role.as_str() == word)
+    }
+}
+
+/// Names of queues and topics: patterns separated by commas, in which `*` stands for any text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamePattern(Arc<str>);
+
+impl NamePattern {
+    /// Every name.
+    pub fn all() -> NamePattern {
+        NamePattern("*".into())
+    }
+
+    /// Reads patterns.
+    ///
+    /// # Errors
+    /// One of them is empty.
+    pub fn read(text: &str) -> Result<NamePattern, &'static str> {
+        match text.split(',').any(str::is_empty) {
+            true => Err("a pattern is a name in which `*` stands for any text; several are separated by commas"),
+            false => Ok(NamePattern(text.into())),
+        }
+    }
+
+    /// Whether a name fits.
+    pub fn fits(&self, name: &str) -> bool {
+        self.0.split(',').any(|pattern| matches(pattern, name))
+    }
+
+    /// Whether every name fits.
+    pub fn fits_all(&self) -> bool {
+        self.0.split(',').any(|pattern| !pattern.is_empty() && pattern.bytes().all(|byte| byte == b'*'))
+    }
+}
+
+impl fmt::Display for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether a name fits one pattern: its parts between the stars are found in their order.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut name) = name.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some(at) = name.find(part) else { return false };
+        name = &name[at + part.len()..];
+    }
+    name.ends_with(last)
+}
+
+/// The rights of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grantee {
+    /// The name of the token.
+    pub name: Arc<str>,
+    /// The role.
+    pub role: Role,
+    /// The queues and topics.
+    pub queues: NamePattern,
+}
+
+impl Grantee {
+    /// One that may do everything.
+    pub fn admin(name: &str) -> Grantee {
+        Grantee { name: name.into(), role: Role::Admin, queues: NamePattern::all() }
+    }
+
+    /// Whether this may be done with a queue or topic; with `None` what concerns all of them.
+    pub fn may(&self, role: Role, queue: Option<&str>) -> bool {
+        self.role >= role && queue.map_or_else(|| self.queues.fits_all(), |queue| self.queues.fits(queue))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_stands_for_the_names_that_it_says() {
+        for (pattern, name, fits) in [
+            ("*", "", true),
+            ("*", "orders", true),
+            ("orders", "orders", true),
+            ("orders", "orders_eu", false),
+            ("orders*", "orders_eu", true),
+            ("*_eu", "orders_eu", true),
+            ("*_eu", "orders_eu_2", false),
+            ("o*s*u", "orders_eu", true),
+            ("o*s*s", "orders", false),
+            ("a*a", "a", false),
+            ("mails,orders*", "orders_eu", true),
+            ("mails,orders*", "mails_eu", false),
+        ] {
+            assert_eq!(NamePattern::read(pattern).unwrap().fits(name), fits, "{pattern} {name}");
+        }
+        for (pattern, all) in [("*", true), ("**", true), ("a,*", true), ("a*", false), ("a", false)] {
+            assert_eq!(NamePattern::read(pattern).unwrap().fits_all(), all, "{pattern}");
+        }
+        assert!(NamePattern::read("").is_err() && NamePattern::read("a,,b").is_err());
+    }
+
+    #[test]
+    fn a_role_has_the_rights_of_those_before_it_for_its_queues_alone() {
+        let ann = Grantee { name: "ann".into(), role: Role::Operator, queues: NamePattern::read("orders*").unwrap() };
+        for (role, queue, may) in [
+            (Role::Viewer, Some("orders"), true),
+            (Role::Operator, Some("orders_eu"), true),
+            (Role::Admin, Some("orders"), false),
+            (Role::Viewer, Some("mails"), false),
+            (Role::Reader, None, false),
+        ] {
+            assert_eq!(ann.may(role, queue), may, "{role:?} {queue:?}");
+        }
+        assert!(Grantee::admin("x").may(Role::Admin, None) && Role::of("reader") == Some(Role::Reader));
+        assert_eq!(Role::of("root"), None);
+    }
+}
