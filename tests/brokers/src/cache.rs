@@ -13,6 +13,17 @@ pub(crate) const KAFKA: &str = "kafka-4.3.1";
 const ACTIONLINT: &str = "actionlint@v1.7.7";
 /// The program that tests the chart; its version is also in scripts/setup.sh.
 const HELM: &str = "helm-3.17.1";
+/// The schema of KEDA's objects; its version is also in scripts/setup.sh.
+const KEDA: &str = "keda-2.15.1.yaml";
+
+/// The file, if setup has put it there.
+fn there(file: PathBuf) -> Result<PathBuf> {
+    if file.exists() {
+        Ok(file)
+    } else {
+        Err(Error::new(format!("find {}: not there; run `make setup`", file.display())))
+    }
+}
 
 /// The folder of Kafka, if setup has completed it.
 pub(crate) fn kafka() -> Result<PathBuf> {
@@ -26,8 +37,7 @@ pub(crate) fn kafka() -> Result<PathBuf> {
 
 /// The jar of Kafka's own Java client.
 pub(crate) fn kafka_client() -> Result<PathBuf> {
-    let jar = kafka()?.join("lib").join(KAFKA.replace("kafka-", "kafka-clients-") + ".jar");
-    if jar.exists() { Ok(jar) } else { Err(Error::new(format!("find {}: not there; run `make setup`", jar.display()))) }
+    there(kafka()?.join("lib").join(KAFKA.replace("kafka-", "kafka-clients-") + ".jar"))
 }
 
 /// The folder of Redisson's jars, if setup has completed it with the jars in these lines of `sha256sum`.
@@ -58,12 +68,16 @@ pub fn kubernetes() -> Result<PathBuf> {
 ///
 /// If it is missing.
 pub fn helm() -> Result<PathBuf> {
-    let program = root()?.join(HELM);
-    if program.exists() {
-        Ok(program)
-    } else {
-        Err(Error::new(format!("find {}: not there; run `make setup`", program.display())))
-    }
+    there(root()?.join(HELM))
+}
+
+/// The definition of KEDA's ScaledObject, as setup downloads it.
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn keda() -> Result<PathBuf> {
+    there(root()?.join(KEDA))
 }
 
 /// The program actionlint, as setup builds it.
@@ -72,12 +86,7 @@ pub fn helm() -> Result<PathBuf> {
 ///
 /// If it is missing.
 pub fn actionlint() -> Result<PathBuf> {
-    let program = root()?.join(ACTIONLINT);
-    if program.exists() {
-        Ok(program)
-    } else {
-        Err(Error::new(format!("find {}: not there; run `make setup`", program.display())))
-    }
+    there(root()?.join(ACTIONLINT))
 }
 
 /// The folder of the generators of clients from an OpenAPI document, if setup has completed it.

@@ -24,7 +24,7 @@ pub mod tls;
 mod tool;
 mod versions;
 
-pub use cache::{actionlint, asynq, bullmq, helm, kubernetes, lmstfy_client, openapi, redis_server};
+pub use cache::{actionlint, asynq, bullmq, helm, keda, kubernetes, lmstfy_client, openapi, redis_server};
 pub use error::{Error, Result};
 pub use kafka::{Kafka, KafkaOptions};
 pub use nats::{Nats, NatsClient, NatsOptions};

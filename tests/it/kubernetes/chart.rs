@@ -2,25 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
+use super::helm::{folder, helm, one, render};
 use super::rendered::{Overlay, items, selects};
 use super::schemas::Schemas;
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/helm/delaybridge")
-}
-
-fn helm(arguments: &[&str]) -> Output {
-    let program = brokers::helm().unwrap_or_else(|e| panic!("{e}"));
-    let home = tempfile::tempdir().expect("make a directory for helm's files");
-    // Independent of the machine's own settings.
-    Command::new(program).args(arguments).current_dir(folder()).env("HOME", home.path()).output().expect("run helm")
-}
 
 /// The values with which the chart equals the overlay.
 const AS_THE_OVERLAY: &[&str] = &[
@@ -34,32 +22,11 @@ const AS_THE_OVERLAY: &[&str] = &[
     "podMonitor.enabled=true",
 ];
 
-fn render(release: &str, values: &[&str]) -> Result<(String, Vec<Value>), String> {
-    let output = helm(&[&["template", release, "."], values].concat());
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    let yaml = String::from_utf8(output.stdout).expect("YAML is text");
-    let objects: Vec<Value> = yaml
-        .split("---\n")
-        .filter(|object| object.contains("apiVersion: "))
-        .map(|object| serde_yaml::from_str(object).expect("an object"))
-        .collect();
-    Ok((yaml, objects))
-}
-
 /// The chart with the overlay's values.
 fn chart() -> &'static (String, Vec<Value>) {
     static CHART: LazyLock<(String, Vec<Value>)> =
         LazyLock::new(|| render("delaybridge", AS_THE_OVERLAY).unwrap_or_else(|said| panic!("{said}")));
     &CHART
-}
-
-fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
-    let mut of_kind = objects.iter().filter(|object| object["kind"] == kind);
-    let object = of_kind.next().unwrap_or_else(|| panic!("no {kind}"));
-    assert!(of_kind.next().is_none(), "more than one {kind}");
-    object
 }
 
 /// Removes the additions of one of the two tools: Helm's labels and checksum, and Kustomize's hash after the
@@ -140,13 +107,18 @@ fn what_is_rendered_is_valid_with_every_value() {
     let everything = "config: 'a: 1'\nsecret: ''\nimage: { repository: 'r.example:5000/d', tag: v1, pullPolicy: Always }\n\
         imagePullSecrets: [login]\nenv: [{ name: A, value: b }]\nnodeSelector: { a: b }\ntolerations: [{ key: a, operator: Exists }]\n\
         affinity: { nodeAffinity: {} }\npriorityClassName: high\npodLabels: { team: a }\npodAnnotations: { a: b }\nreplicas: 1\n\
-        podMonitor: { enabled: true, labels: { release: prometheus } }\nnetworkPolicy: { egressPorts: [] }\n";
+        podMonitor: { enabled: true, labels: { release: prometheus } }\n\
+        networkPolicy: { egressPorts: [], extraIngress: [{ ports: [{ port: 9465 }] }], extraEgress: [{ ports: [{ port: 443 }] }] }\n\
+        podDisruptionBudget: { maxUnavailable: 50% }\nextraSecrets: [kafka-certificates]\n\
+        envFrom: [{ secretRef: { name: more } }]\nserviceAccountName: delaybridge\n\
+        extraVolumes: [{ name: run, emptyDir: { sizeLimit: 1Mi } }]\nextraVolumeMounts: [{ name: run, mountPath: /run/delaybridge }]\n\
+        topologySpreadConstraints: [{ topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: DoNotSchedule }]\n";
     fs::write(&values, everything).expect("write values");
     let name = values.file_name().and_then(|name| name.to_str()).expect("a name");
     let all = render("delaybridge", &["--values", name]);
     fs::remove_file(&values).expect("remove the values");
     let (all, _) = all.unwrap_or_else(|said| panic!("{said}"));
-    assert!(all.contains("image: \"r.example:5000/d:v1\"") && !all.contains("secret: {"), "{all}");
+    assert!(all.contains("image: \"r.example:5000/d:v1\"") && !all.contains("secret: { name: delaybridge }"), "{all}");
     for (name, yaml) in [("as-the-overlay", &chart().0), ("everything", &all)] {
         schemas.judge(name, yaml).unwrap_or_else(|said| panic!("{name}: {said}"));
     }
@@ -156,7 +128,7 @@ fn what_is_rendered_is_valid_with_every_value() {
 
 #[test]
 fn the_chart_passes_its_lint_and_has_the_version_of_the_daemon() {
-    let output = helm(&[&["lint", ".", "--strict"], &AS_THE_OVERLAY[2..]].concat());
+    let output = helm(&folder(), &[&["lint", ".", "--strict"], &AS_THE_OVERLAY[2..]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
     let chart: Value = serde_yaml::from_str(&fs::read_to_string(folder().join("Chart.yaml")).unwrap()).unwrap();
     for field in ["version", "appVersion"] {
@@ -215,7 +187,7 @@ fn reference(values: &str) -> String {
             let path: Vec<_> = above.iter().map(|(_, name)| name.as_str()).collect();
             let value = defaults.pointer(&format!("/{}", path.join("/"))).unwrap_or_else(|| panic!("{path:?}"));
             // The rows of a group follow.
-            let group = text.ends_with(':') && *path != ["resources"];
+            let group = text.ends_with(':') && !matches!(*path, ["resources"] | ["hpa", "metrics"]);
             let shown = (!group).then(|| value.to_string());
             match (shown, comment.is_empty()) {
                 (Some(shown), false) => {
@@ -238,8 +210,8 @@ fn the_readme_has_every_value() {
         "# Helm chart of delaybridge\n\n\
          <!-- Written by a test from values.yaml; change it there. -->\n\n\
          The daemon as a Deployment, with its configuration, disruption budget, network policy and, if wanted, PodMonitor: the objects of\n\
-         `deploy/kubernetes/overlays/deployment`. A sidecar is a patch of another Deployment, which Helm cannot apply: use\n\
-         `deploy/kubernetes/components/sidecar` for that. `docs/kubernetes.md` has the reasons of all settings.\n\n\
+         `deploy/kubernetes/overlays/deployment`. Beside the containers of a chart of yours it is a sidecar: `deploy/helm/sidecar-example` shows how.\n\
+         `docs/kubernetes.md` has the reasons of all settings.\n\n\
          ```sh\n\
          kubectl create namespace delaybridge\n\
          kubectl --namespace delaybridge create secret generic delaybridge --from-file=redis-password\n\

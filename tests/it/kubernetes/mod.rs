@@ -1,9 +1,12 @@
 //! `deploy/kubernetes`: valid, consistent with this daemon, and working.
 
 mod chart;
+mod chart_options;
+mod helm;
 mod rendered;
 mod schemas;
 mod sidecar;
+mod upgrades;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -34,6 +34,7 @@ impl Schemas {
         for (kind, definition) in [
             ("ConfigMap", "io.k8s.api.core.v1.ConfigMap"),
             ("Deployment", "io.k8s.api.apps.v1.Deployment"),
+            ("HorizontalPodAutoscaler", "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"),
             ("NetworkPolicy", "io.k8s.api.networking.v1.NetworkPolicy"),
             ("PodDisruptionBudget", "io.k8s.api.policy.v1.PodDisruptionBudget"),
         ] {
@@ -41,12 +42,16 @@ impl Schemas {
             gather(definition, &api["definitions"], &mut needed);
             write(kind, &json!({ "$ref": format!("{DEFINITIONS}{definition}"), "definitions": needed }));
         }
-        let mut crd: Value = serde_yaml::from_str(&read("podmonitor.yaml")).expect("the resource definition");
-        let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-        close(schema);
-        // The definition leaves it to Kubernetes.
-        schema["properties"]["metadata"] = json!({ "type": "object" });
-        write("PodMonitor", schema);
+        let keda = brokers::keda().unwrap_or_else(|e| panic!("{e}"));
+        let keda = fs::read_to_string(&keda).unwrap_or_else(|e| panic!("read {}: {e}", keda.display()));
+        for (kind, definition) in [("PodMonitor", read("podmonitor.yaml")), ("ScaledObject", keda)] {
+            let mut crd: Value = serde_yaml::from_str(&definition).expect("the resource definition");
+            let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            close(schema);
+            // The definition leaves it to Kubernetes.
+            schema["properties"]["metadata"] = json!({ "type": "object" });
+            write(kind, schema);
+        }
         Schemas(dir)
     }
 

@@ -3,15 +3,30 @@
 {{- if contains .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name }}{{ end }}
 {{- end }}
 
+{{/* The ConfigMap with the configuration. */}}
+{{- define "delaybridge.configMap" -}}
+{{ .Values.existingConfigMap | default (include "delaybridge.name" .) }}
+{{- end }}
+
+{{/* Whether the pods are in another chart. Values of a release before this chart have no mode. */}}
+{{- define "delaybridge.isSidecar" -}}
+{{- if eq (.Values.mode | default "deployment") "sidecar" }}yes{{ end }}
+{{- end }}
+
 {{/* What selects the pods; never changes. */}}
 {{- define "delaybridge.selector" -}}
+{{- if include "delaybridge.isSidecar" . -}}
+{{ include "delaybridge.sidecar.labels" . }}
+{{- else -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
 {{- end }}
 
 {{/* Labels of all objects. */}}
 {{- define "delaybridge.labels" -}}
-{{ include "delaybridge.selector" . }}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
