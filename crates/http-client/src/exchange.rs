@@ -4,16 +4,12 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, HOST, HeaderValue};
+use http_body_util::Full;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{HeaderMap, Request};
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::TlsConnector;
 
-use crate::{HttpOrigin, Tls, explain, first_to_answer};
+use crate::connection::{HttpConnection, SendError};
+use crate::{HttpOrigin, Tls};
 use delaybridge_settings::TlsFiles;
 
 /// A server that is asked now and then.
@@ -84,51 +80,18 @@ impl HttpPeer {
         asked.await.unwrap_or(Err(ExchangeError::TimedOut(limit)))
     }
 
-    async fn ask(&self, request: Request<Full<Bytes>>, most: usize) -> Result<HttpAnswer, ExchangeError> {
-        let (host, port) = (self.origin.host.as_str(), self.origin.port);
-        let addresses = tokio::net::lookup_host((host, port)).await.map_err(ExchangeError::Name)?;
-        let stream = first_to_answer(addresses).await.map_err(ExchangeError::Connect)?;
-        let Some(tls) = &self.tls else { return self.on(stream, request, most).await };
-        let config = tls.current().await.map_err(ExchangeError::Tls)?;
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| ExchangeError::Tls("no certificate can be for this host".to_owned()))?;
-        let connected = TlsConnector::from(config).connect(name, stream).await;
-        let stream = connected.map_err(|error| match explain(&error) {
-            Some(why) => ExchangeError::Tls(why),
-            None => ExchangeError::Connect(error),
-        })?;
-        self.on(stream, request, most).await
+    /// The settings of TLS, for `https`.
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
-    async fn on(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        mut request: Request<Full<Bytes>>,
-        most: usize,
-    ) -> Result<HttpAnswer, ExchangeError> {
-        let broken = |error: hyper::Error| ExchangeError::Broken(error.to_string());
-        let authority = HeaderValue::from_str(&self.origin.authority())
-            .map_err(|_| ExchangeError::Tls("the host name cannot be sent".to_owned()))?;
-        request.headers_mut().insert(HOST, authority);
+    async fn ask(&self, mut request: Request<Full<Bytes>>, most: usize) -> Result<HttpAnswer, ExchangeError> {
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        let exchange = async {
-            let (head, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
-            let body = Limited::new(body, most).collect().await.map_err(|error| {
-                match error.downcast_ref::<LengthLimitError>() {
-                    Some(_) => ExchangeError::TooLong(most),
-                    None => ExchangeError::Broken(error.to_string()),
-                }
-            })?;
-            Ok(HttpAnswer { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
-        };
-        let mut exchange = std::pin::pin!(exchange);
-        // Order: an answer counts, even if the connection has ended with it. The connection makes progress only while it is polled.
-        tokio::select! {
-            biased;
-            answer = &mut exchange => answer,
-            _ = connection => exchange.await,
-        }
+        let mut connection = HttpConnection::open(self).await?;
+        connection.send(request, most).await.map_err(|error| match error {
+            SendError::NotSent => ExchangeError::Broken("it was closed at once".to_owned()),
+            SendError::InDoubt(error) => error,
+        })
     }
 }
 
