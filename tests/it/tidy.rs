@@ -199,6 +199,7 @@ const LAYERS: &[&[&str]] = &[
     &["telemetry"],
     &["spans"],
     &["ledger", "jobs", "sink", "http-client"],
+    &["aws"],
     &["source", "sink-kafka", "sink-amqp", "sink-http", "sink-nats", "sink-redis", "sink-stdout"],
     &["model"],
     &["pipeline", "jobs-http"],

@@ -38,6 +38,16 @@ const CODES: &[Code] = &[
     ),
     code("wrong_destination", "An element was routed to a sink of another kind.", DEFECT),
     code("secret", "A password file cannot be read.", "Check path and rights."),
+    code(
+        "credentials_refused",
+        "There are no credentials of AWS, or they are not accepted.",
+        "The message says where they were looked for, or who refused them. Check the role, the file, and the clock of this host.",
+    ),
+    code(
+        "credentials_unavailable",
+        "The server that gives credentials of AWS does not answer.",
+        "Nothing: it is asked again. If it lasts, check STS, and the metadata of the container or the instance.",
+    ),
     code("settings", "The sink's client library refuses a setting.", "The message names it."),
     code("bad_name", "The name is invalid for a topic or exchange.", "Correct the name, or its template."),
     code(

@@ -1,0 +1,134 @@
+//! A key with its secret, and the time that they are valid for.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::calendar::{unix_now, unix_of};
+use delaybridge_core::json::Json;
+
+/// Members of an answer that are looked at, at most.
+const MEMBERS: usize = 64;
+
+/// A key of AWS. Nothing but the key's id is ever shown.
+#[derive(Clone)]
+pub struct AwsCredentials {
+    key_id: String,
+    secret: SecretString,
+    token: Option<SecretString>,
+    /// The end of their time, in seconds since the epoch; absent for keys that have none.
+    until: Option<u64>,
+}
+
+impl AwsCredentials {
+    /// The credentials of these texts.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them.
+    pub fn new(
+        key_id: &str,
+        secret: &str,
+        token: Option<&str>,
+        until: Option<u64>,
+    ) -> Result<AwsCredentials, &'static str> {
+        let (key_id, secret) = (key_id.trim(), secret.trim());
+        let token = token.map(str::trim).filter(|token| !token.is_empty());
+        let fits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if !fits(key_id) || !fits(secret) {
+            return Err("the key or its secret is empty, or has characters that no key has");
+        }
+        if token.is_some_and(|token| !fits(token)) {
+            return Err("the session token has characters that no token has");
+        }
+        Ok(AwsCredentials {
+            key_id: key_id.to_owned(),
+            secret: secret.into(),
+            token: token.map(SecretString::from),
+            until,
+        })
+    }
+
+    /// Those in an answer of a container's or an instance's metadata.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it; never its content.
+    pub(crate) fn of_json(text: Bytes) -> Result<AwsCredentials, &'static str> {
+        let members = Json::read(text).ok().and_then(|json| json.members(MEMBERS).ok());
+        let members = members.ok_or("the answer is no JSON object")?;
+        let member = |name: &str| {
+            let found = members.iter().find(|(other, _)| other == name).and_then(|(_, value)| value.text())?;
+            String::from_utf8(found.to_vec()).ok()
+        };
+        let (Some(key_id), Some(secret)) = (member("AccessKeyId"), member("SecretAccessKey")) else {
+            return Err("the answer has no `AccessKeyId` and `SecretAccessKey`");
+        };
+        let until = member("Expiration").map(|text| unix_of(&text).ok_or("its `Expiration` is no time")).transpose()?;
+        AwsCredentials::new(&key_id, &secret, member("Token").as_deref(), until)
+    }
+
+    /// The id of the key, which is no secret.
+    pub fn key_id(&self) -> &str {
+        &self.key_id
+    }
+
+    /// The secret.
+    pub(crate) fn secret(&self) -> &str {
+        self.secret.expose_secret()
+    }
+
+    /// The token that goes with a key of limited time.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.expose_secret())
+    }
+
+    /// The time that is left; `None` without an end.
+    pub fn left(&self) -> Option<Duration> {
+        self.until.map(|until| Duration::from_secs(until.saturating_sub(unix_now())))
+    }
+}
+
+impl fmt::Debug for AwsCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("AwsCredentials");
+        shown.field("key_id", &self.key_id).field("until", &self.until).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_metadata_is_read() {
+        let text = r#"{"Code":"Success","AccessKeyId":"AKIA1","SecretAccessKey":"geheim/1","Token":"t+t==",
+            "Expiration":"2026-11-25T12:34:56Z","Type":"AWS-HMAC"}"#;
+        let read = AwsCredentials::of_json(text.into()).unwrap();
+        assert_eq!((read.key_id(), read.secret(), read.token()), ("AKIA1", "geheim/1", Some("t+t==")));
+        assert_eq!(read.until, Some(1_795_610_096));
+        let shown = format!("{read:?}");
+        assert!(shown.contains("AKIA1") && !shown.contains("geheim") && !shown.contains("t+t"), "{shown}");
+        for text in [
+            "",
+            "[]",
+            "{}",
+            r#"{"AccessKeyId":"a"}"#,
+            r#"{"AccessKeyId":"a","SecretAccessKey":""}"#,
+            r#"{"AccessKeyId":"a b","SecretAccessKey":"s"}"#,
+            r#"{"AccessKeyId":"a","SecretAccessKey":"s","Expiration":"soon"}"#,
+            r#"{"AccessKeyId":"a","SecretAccessKey":"s","Token":"x\r\ny"}"#,
+        ] {
+            AwsCredentials::of_json(text.into()).expect_err(text);
+        }
+    }
+
+    #[test]
+    fn the_time_that_is_left_ends_at_zero() {
+        let of = |until| AwsCredentials::new("a", "s", None, until).unwrap().left();
+        assert_eq!((of(None), of(Some(1))), (None, Some(Duration::ZERO)));
+        assert!(of(Some(unix_now() + 100)).unwrap() > Duration::from_secs(90));
+    }
+}
