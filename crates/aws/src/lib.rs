@@ -11,7 +11,7 @@ mod hosts;
 mod login;
 mod questions;
 mod sign;
-mod spec;
+pub mod spec;
 mod sts;
 mod token;
 mod variables;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::login::{KafkaSasl, oidc, sasl};
+use super::login::{KafkaSasl, aws_msk_iam, oidc, sasl};
 use super::target::{self, KafkaKeys};
 use super::{NAME, properties};
 use delaybridge_link::Redis;
@@ -20,7 +20,8 @@ use delaybridge_sink::kind::{self, SinkSettings};
 use delaybridge_sink::{Connector, Sink};
 
 /// Every table, in the order of the reference.
-pub(super) static TABLES: &[&Table] = &[&sink_kafka::TABLE, &sink_tls::TABLE, &sasl::TABLE, &oidc::TABLE];
+pub(super) static TABLES: &[&Table] =
+    &[&sink_kafka::TABLE, &sink_tls::TABLE, &sasl::TABLE, &oidc::TABLE, &aws_msk_iam::TABLE];
 
 /// A Kafka cluster. Delivery is idempotent and waits for all in-sync replicas (`acks=all`); the partition is the one
 /// that a Java producer would choose for the key. `topic` and `key` are set here for all queues, or under `to:`, which

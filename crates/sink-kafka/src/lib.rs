@@ -12,7 +12,7 @@ mod target;
 mod tokens;
 
 pub use config::{KafkaCompression, KafkaSpec, KafkaTls};
-pub use login::{KafkaLogin, KafkaSasl, OidcSpec, SaslMechanism, TokenUrl};
+pub use login::{KafkaLogin, KafkaSasl, MskIamSpec, OidcSpec, SaslMechanism, TokenSpec, TokenUrl};
 pub use target::{KafkaDestination, KafkaTarget};
 
 pub use client::KafkaSink;

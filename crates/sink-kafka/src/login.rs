@@ -6,6 +6,8 @@ use secrecy::SecretString;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use delaybridge_aws::AwsLoginSpec;
+use delaybridge_aws::spec as aws;
 use delaybridge_http_client::{HttpOrigin, split};
 use delaybridge_settings::keys::{Key, Kind, key};
 use delaybridge_settings::reader::Section;
@@ -16,16 +18,18 @@ use delaybridge_settings::{Secret, Settings, secrets};
 #[derive(Debug, Clone, Settings)]
 #[settings(sasl, at = "sinks.NAME.kafka.sasl")]
 pub struct KafkaSasl {
-    /// Mechanism of the login. `OAUTHBEARER` needs `oidc`, the others `username`, and `password` or `password_file`.
+    /// Mechanism of the login. `OAUTHBEARER` needs `oidc` or `aws_msk_iam`, the others `username`, and `password` or `password_file`.
     #[key(word::<SaslMechanism>(), required)]
     pub mechanism: SaslMechanism,
     /// The proof.
-    #[settings(keys(USERNAME, secrets::PASSWORD, secrets::PASSWORD_FILE, OIDC), read = login, flatten)]
+    #[settings(keys(USERNAME, secrets::PASSWORD, secrets::PASSWORD_FILE, OIDC, AWS_MSK_IAM), read = login, flatten)]
     pub login: KafkaLogin,
 }
 
 const USERNAME: Key = key("username", Kind::Text, "User, where the mechanism has a password.");
-const OIDC: Key = key("oidc", Kind::Section(&oidc::TABLE), "Source of the tokens for `OAUTHBEARER`.");
+const OIDC: Key = key("oidc", Kind::Section(&oidc::TABLE), "Tokens of an OpenID provider for `OAUTHBEARER`.");
+const AWS_MSK_IAM: Key =
+    key("aws_msk_iam", Kind::Section(&aws_msk_iam::TABLE), "Tokens of AWS for `OAUTHBEARER`, for a cluster of MSK.");
 
 words! {
     /// SASL mechanisms of this version, by their names in Kafka.
@@ -54,7 +58,8 @@ impl KafkaSasl {
     pub(super) fn is_complete(&self) -> bool {
         match &self.login {
             KafkaLogin::Password { username, .. } => !username.is_empty(),
-            KafkaLogin::Tokens(spec) => spec.token_url.is_some() || spec.token_file.is_some(),
+            KafkaLogin::Tokens(TokenSpec::Oidc(spec)) => spec.token_url.is_some() || spec.token_file.is_some(),
+            KafkaLogin::Tokens(TokenSpec::AwsMskIam(spec)) => !spec.login.region.is_empty(),
         }
     }
 
@@ -78,7 +83,40 @@ pub enum KafkaLogin {
         password: Secret,
     },
     /// Tokens.
-    Tokens(Box<OidcSpec>),
+    Tokens(TokenSpec),
+}
+
+/// The source of tokens.
+#[derive(Debug, Clone)]
+pub enum TokenSpec {
+    /// An OpenID provider, or a file.
+    Oidc(Box<OidcSpec>),
+    /// AWS.
+    AwsMskIam(Box<MskIamSpec>),
+}
+
+impl TokenSpec {
+    /// The key of the source, with its settings.
+    fn shown(&self) -> (&'static str, Map<String, Value>) {
+        match self {
+            TokenSpec::Oidc(spec) => (OIDC.name, spec.shown()),
+            TokenSpec::AwsMskIam(spec) => (AWS_MSK_IAM.name, spec.shown()),
+        }
+    }
+}
+
+/// Logins to a cluster of MSK by IAM. A token is signed with the credentials of AWS, is valid for 15 minutes, and is renewed when
+/// half of that is over. The role needs `kafka-cluster:Connect`, `DescribeTopic`, `WriteData` and `WriteDataIdempotently`.
+#[derive(Debug, Clone, Default, Settings)]
+#[settings(aws_msk_iam, at = "sinks.NAME.kafka.sasl.aws_msk_iam")]
+pub struct MskIamSpec {
+    /// Region, and where the credentials are from.
+    #[settings(
+        keys(aws::REGION, aws::ROLE_ARN, aws::PROFILE, aws::CREDENTIALS_FILE),
+        read = AwsLoginSpec::of,
+        flatten
+    )]
+    pub login: AwsLoginSpec,
 }
 
 impl Serialize for KafkaLogin {
@@ -91,7 +129,10 @@ impl Serialize for KafkaLogin {
                     shown.extend(password);
                 }
             }
-            KafkaLogin::Tokens(spec) => drop(shown.insert(OIDC.name.to_owned(), spec.shown().into())),
+            KafkaLogin::Tokens(spec) => {
+                let (name, spec) = spec.shown();
+                shown.insert(name.to_owned(), spec.into());
+            }
         }
         shown.serialize(serializer)
     }
@@ -172,29 +213,48 @@ fn login(section: &Section<'_>) -> KafkaLogin {
     let report = &section.cx.report;
     // The word is read, and checked, as the mechanism.
     let mechanism = section.scalar(&sasl::MECHANISM).map(|scalar| scalar.value);
-    let has_tokens = section.has(&OIDC);
-    if mechanism.as_deref().map_or(has_tokens, |word| word == SaslMechanism::OAuthBearer.as_str()) {
+    let sources = [&OIDC, &AWS_MSK_IAM];
+    let has_tokens = || sources.iter().any(|key| section.has(key));
+    if mechanism.as_deref().map_or_else(has_tokens, |word| word == SaslMechanism::OAuthBearer.as_str()) {
         for key in [&USERNAME, &secrets::PASSWORD, &secrets::PASSWORD_FILE].into_iter().filter(|key| section.has(key)) {
             let message = format!("`{}` is there, and OAUTHBEARER logs in with a token", key.name);
             report.problem(&section.spot(key), message, "remove it, or choose another `mechanism`");
         }
-        let Some(tokens) = section.opt_section(&OIDC) else {
-            let help = "write `oidc: { token_url: URL, client_id: ID, client_secret_file: PATH }`";
-            report.problem(&section.spot, "OAUTHBEARER has no source of tokens", help);
-            return KafkaLogin::Tokens(Box::default());
-        };
-        return KafkaLogin::Tokens(Box::new(spec(&tokens)));
+        return KafkaLogin::Tokens(tokens(section));
     }
-    if has_tokens {
+    for key in sources.into_iter().filter(|key| section.has(key)) {
         let help = "write `mechanism: OAUTHBEARER`, or remove it";
-        report.problem(&section.spot(&OIDC), "`oidc` is there, and the mechanism has a password", help);
-        drop(section.opt_section(&OIDC).map(|tokens| OidcSpec::of(&tokens)));
+        let message = format!("`{}` is there, and the mechanism has a password", key.name);
+        report.problem(&section.spot(key), message, help);
     }
+    // Read, so that no key in them counts as unknown.
+    drop(section.opt_section(&OIDC).map(|tokens| OidcSpec::of(&tokens)));
+    drop(section.opt_section(&AWS_MSK_IAM).map(|tokens| MskIamSpec::of(&tokens)));
     let username = section.text(&USERNAME).map(|text| text.value);
     if username.is_none() && !section.has(&USERNAME) {
         report.problem(&section.spot, "`username` is missing", "write `username: NAME`");
     }
     KafkaLogin::Password { username: username.unwrap_or_default(), password: password(section) }
+}
+
+/// The source of tokens; what is missing is reported.
+fn tokens(section: &Section<'_>) -> TokenSpec {
+    let oidc = section.opt_section(&OIDC).map(|tokens| spec(&tokens));
+    let iam = section.opt_section(&AWS_MSK_IAM).map(|tokens| MskIamSpec::of(&tokens));
+    match (oidc, iam) {
+        (Some(oidc), None) => TokenSpec::Oidc(Box::new(oidc)),
+        (None, Some(iam)) => TokenSpec::AwsMskIam(Box::new(iam)),
+        (None, None) => {
+            let help = "write `oidc: { token_url: URL, client_id: ID, client_secret_file: PATH }`";
+            section.cx.report.problem(&section.spot, "OAUTHBEARER has no source of tokens", help);
+            TokenSpec::Oidc(Box::default())
+        }
+        (Some(_), Some(iam)) => {
+            let message = "there are two sources of tokens";
+            section.cx.report.problem(&section.spot(&AWS_MSK_IAM), message, "keep one of `oidc` and `aws_msk_iam`");
+            TokenSpec::AwsMskIam(Box::new(iam))
+        }
+    }
 }
 
 fn password(section: &Section<'_>) -> Secret {

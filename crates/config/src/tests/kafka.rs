@@ -176,6 +176,26 @@ fn tokens_have_a_source_and_no_user() {
 }
 
 #[test]
+fn tokens_of_aws_have_a_region() {
+    let iam = |keys: &str, expected: &[&str]| {
+        sink(&format!("brokers: [k], tls: {{}}, sasl: {{ mechanism: OAUTHBEARER, {keys} }}"), expected);
+    };
+    let keys = "aws_msk_iam: { region: eu-west-1, role_arn: 'arn:aws:iam::1:role/r', profile: p }";
+    let text = file(&format!("brokers: [k], topic: t, tls: {{}}, sasl: {{ mechanism: OAUTHBEARER, {keys} }}"), "");
+    let Loaded { config, warnings, .. } = load(&text).unwrap();
+    assert_eq!(lines(&warnings), [""; 0]);
+    let shown = "      sasl:\n        mechanism: OAUTHBEARER\n        aws_msk_iam:\n          region: eu-west-1\n          \
+                 role_arn: arn:aws:iam::1:role/r\n          profile: p\n";
+    assert!(describe(&config).contains(shown), "{}", describe(&config));
+    let at = "sinks.out.kafka.sasl.aws_msk_iam";
+    iam("aws_msk_iam: { profile: p }", &[&format!("{at}: `region` is missing")]);
+    iam("aws_msk_iam: { region: europe }", &[&format!("{at}.region: it is no region of AWS")]);
+    iam("aws_msk_iam: { region: eu-west-1, role_arn: me }", &[&format!("{at}.role_arn: it is no ARN")]);
+    let both = "aws_msk_iam: { region: eu-west-1 }, oidc: { token_url: 'https://i/t', client_id: c, client_secret: '${SECRET}' }";
+    iam(both, &[&format!("{at}: there are two sources of tokens")]);
+}
+
+#[test]
 fn values_that_the_client_would_refuse_are_refused_with_their_place() {
     let key = |key: &str, expected: &[&str]| sink(&format!("brokers: [k], {key}"), expected);
     for good in ["linger: 0s", "compression: zstd", "max_message_size: 1kB", "batch_size: 1B", "timeout: 23s"] {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::login::OidcSpec;
+use crate::login::TokenSpec;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use source::TokenSource;
@@ -56,7 +56,7 @@ impl std::fmt::Debug for LoginTokens {
 
 impl LoginTokens {
     /// Asks for the first token.
-    pub fn begin(spec: &OidcSpec) -> Arc<LoginTokens> {
+    pub fn begin(spec: &TokenSpec) -> Arc<LoginTokens> {
         let (alive, ended) = sync_channel(0);
         let kept = Arc::<Kept>::default();
         let thread = Renewal { source: TokenSource::of(spec), kept: kept.clone(), ended };

@@ -15,7 +15,8 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 use super::token::{LONGEST, LoginToken, now};
-use crate::login::{OidcSpec, TokenUrl};
+use crate::login::{OidcSpec, TokenSpec, TokenUrl};
+use delaybridge_aws::{AwsLogin, AwsSigner, AwsVariables, msk_token, unix_now};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_http_client::{ExchangeError, HttpPeer};
 use delaybridge_settings::{Secret, TlsFiles};
@@ -34,6 +35,14 @@ pub(super) enum TokenSource {
     File(PathBuf),
     /// The token endpoint of a provider.
     Endpoint(Box<TokenEndpoint>),
+    /// The credentials of AWS, which sign a token.
+    Aws(Box<MskSource>),
+}
+
+/// A signer of tokens for MSK.
+pub(super) struct MskSource {
+    login: AwsLogin,
+    region: String,
 }
 
 /// A token endpoint, and what it is asked.
@@ -82,7 +91,17 @@ impl Seconds {
 }
 
 impl TokenSource {
-    pub(super) fn of(spec: &OidcSpec) -> TokenSource {
+    pub(super) fn of(spec: &TokenSpec) -> TokenSource {
+        match spec {
+            TokenSpec::Oidc(spec) => TokenSource::of_oidc(spec),
+            TokenSpec::AwsMskIam(spec) => {
+                let login = AwsLogin::new(&spec.login, AwsVariables::of_process());
+                TokenSource::Aws(Box::new(MskSource { login, region: spec.login.region.clone() }))
+            }
+        }
+    }
+
+    fn of_oidc(spec: &OidcSpec) -> TokenSource {
         let file = spec.token_file.clone().unwrap_or_default();
         let Some(url) = spec.token_url.clone() else { return TokenSource::File(file) };
         let files = TlsFiles { ca_file: spec.ca_file.clone(), client: None };
@@ -120,7 +139,19 @@ impl TokenSource {
                 }
             }
             TokenSource::Endpoint(endpoint) => endpoint.ask().await,
+            TokenSource::Aws(source) => source.ask().await,
         }
+    }
+}
+
+impl MskSource {
+    async fn ask(&self) -> Result<LoginToken, Failure> {
+        let credentials = self.login.current().await?;
+        let signer =
+            AwsSigner { credentials: &credentials, service: "kafka-cluster", region: &self.region, at: unix_now() };
+        let (token, valid) = msk_token(signer);
+        let token = LoginToken::of(token.expose_secret(), Some(valid), Some(credentials.key_id()), now());
+        token.map_err(|why| failed(Class::TargetPermanent, "token_refused", &format!("sign a token for MSK: {why}")))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::provider::{AUDIENCE, Grant, Provider};
 use super::rig::{PATIENCE, Shared, new_topic, records};
 use super::{spec, topic};
-use crate::login::{ClientSecret, OidcSpec, TokenUrl};
+use crate::login::{ClientSecret, OidcSpec, TokenSpec, TokenUrl};
 use crate::{KafkaLogin, KafkaSasl, KafkaSink, KafkaSpec, SaslMechanism};
 use brokers::Kafka;
 use delaybridge_core::clock::Instant;
@@ -46,7 +46,7 @@ fn file(path: PathBuf) -> OidcSpec {
 }
 
 fn sink(kafka: &Kafka, oidc: OidcSpec) -> KafkaSink {
-    let login = KafkaLogin::Tokens(Box::new(oidc));
+    let login = KafkaLogin::Tokens(TokenSpec::Oidc(Box::new(oidc)));
     let sasl = Some(KafkaSasl { mechanism: SaslMechanism::OAuthBearer, login });
     KafkaSink::new(Arc::new(KafkaSpec { sasl, ..spec(&kafka.bootstrap_sasl()) }), TIMEOUT)
 }

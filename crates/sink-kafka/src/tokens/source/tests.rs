@@ -1,7 +1,8 @@
 //! The requests and the answers of a token endpoint, and the tokens of files.
 
 use super::*;
-use crate::login::ClientSecret;
+use crate::login::{ClientSecret, MskIamSpec};
+use delaybridge_aws::AwsLoginSpec;
 use delaybridge_http_client::HttpOrigin;
 
 fn spec() -> OidcSpec {
@@ -18,9 +19,9 @@ fn spec() -> OidcSpec {
 }
 
 fn endpoint(spec: &OidcSpec) -> Box<TokenEndpoint> {
-    match TokenSource::of(spec) {
+    match TokenSource::of_oidc(spec) {
         TokenSource::Endpoint(endpoint) => endpoint,
-        TokenSource::File(_) => panic!("an endpoint was meant"),
+        TokenSource::File(_) | TokenSource::Aws(_) => panic!("an endpoint was meant"),
     }
 }
 
@@ -92,7 +93,7 @@ fn every_answer_has_its_class_and_shows_no_secret() {
 
 #[tokio::test]
 async fn a_provider_that_is_away_is_an_outage_and_a_file_without_a_valid_token_is_not() {
-    let failure = TokenSource::of(&spec()).ask().await.unwrap_err();
+    let failure = TokenSource::of_oidc(&spec()).ask().await.unwrap_err();
     assert_eq!((failure.class, failure.code), (Class::Transient, "token_unavailable"), "{failure}");
     assert!(
         failure.message.contains("http://127.0.0.1:1/token for a token") && !failure.message.contains("geheim"),
@@ -101,7 +102,7 @@ async fn a_provider_that_is_away_is_an_outage_and_a_file_without_a_valid_token_i
 
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
-    let source = TokenSource::of(&OidcSpec { token_url: None, token_file: Some(file.clone()), ..spec() });
+    let source = TokenSource::of_oidc(&OidcSpec { token_url: None, token_file: Some(file.clone()), ..spec() });
     let signed = |exp: u64| {
         format!("e30.{}.sig\n", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(format!("{{\"exp\":{exp}}}")))
     };
@@ -114,4 +115,29 @@ async fn a_provider_that_is_away_is_an_outage_and_a_file_without_a_valid_token_i
     }
     std::fs::write(&file, signed(4_000_000_000)).unwrap();
     assert_eq!(source.ask().await.unwrap().until_ms(), 4_000_000_000_000);
+}
+
+#[tokio::test]
+async fn a_token_for_msk_is_signed_with_the_credentials_of_a_file() {
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("credentials");
+    std::fs::write(&file, "[default]\naws_access_key_id = AKIAM\naws_secret_access_key = geheim\n").unwrap();
+    let login = AwsLoginSpec {
+        region: "eu-west-1".to_owned(),
+        credentials_file: Some(file.clone()),
+        ..AwsLoginSpec::default()
+    };
+    let source = TokenSource::of(&TokenSpec::AwsMskIam(Box::new(MskIamSpec { login })));
+    let token = source.ask().await.unwrap();
+    assert_eq!((token.principal(), token.left(now()).as_secs_f64().ceil()), ("AKIAM", 900.0));
+    let url = String::from_utf8(URL_SAFE_NO_PAD.decode(token.expose()).unwrap()).unwrap();
+    assert!(url.starts_with("https://kafka.eu-west-1.amazonaws.com/?Action=kafka-cluster%3AConnect&"), "{url}");
+    assert!(url.contains("Credential=AKIAM%2F") && url.contains("%2Fkafka-cluster%2Faws4_request&"), "{url}");
+    std::fs::write(&file, "").unwrap();
+    let source = TokenSource::of(&TokenSpec::AwsMskIam(Box::new(MskIamSpec {
+        login: AwsLoginSpec { credentials_file: Some(file), ..AwsLoginSpec::default() },
+    })));
+    let failure = source.ask().await.unwrap_err();
+    assert_eq!((failure.class, failure.code), (Class::TargetPermanent, "credentials_refused"), "{failure}");
 }
