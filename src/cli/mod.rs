@@ -5,6 +5,7 @@
 
 mod access;
 mod acl;
+mod audit;
 mod bench;
 mod check;
 mod choice;
@@ -150,6 +151,7 @@ pub enum Command {
     Reschedule(element::RescheduleArgs),
     Cancel(element::CancelArgs),
     Kill(element::KillArgs),
+    Audit(audit::AuditArgs),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
     #[command(subcommand, arg_required_else_help = true)]
@@ -266,6 +268,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Reschedule(args) => element::reschedule(global, &args, out).await,
         Command::Cancel(args) => element::cancel(global, &args, out).await,
         Command::Kill(args) => element::kill(global, &args, out).await,
+        Command::Audit(args) => audit::run(global, &args, out).await,
         Command::Pause(args) => pause::run(global, &args, out).await,
         Command::Resume(args) => pause::end(global, &args, out).await,
         Command::Dead(command) => dead::run(global, &command, out).await,
@@ -330,6 +333,7 @@ mod tests {
             "peek q --state gone",
             "cancel q",
             "pause --why x",
+            "audit q --limit 0",
             "pause q --sink s --why x",
             "pause q --why x --for soon",
             "pause q --why x --for 1h --until 1801386000000",

@@ -118,7 +118,9 @@ pub async fn residue(redis: &mut Clients) -> Vec<String> {
         keys.extend(here);
     }
     let kept = |key: &String| {
-        ["delaybridge:dead:", "delaybridge:state:", "delaybridge:sweep:"].iter().any(|kept| key.starts_with(kept))
+        ["delaybridge:dead:", "delaybridge:state:", "delaybridge:sweep:", "delaybridge:audit:"]
+            .iter()
+            .any(|kept| key.starts_with(kept))
     };
     keys.into_iter().filter(|key| !kept(key)).collect()
 }

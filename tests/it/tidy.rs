@@ -281,6 +281,7 @@ const ONLY_UNDER: &[OnlyUnder] = &[
             "sink-kafka/tokens/",
             "ops/search.rs",
             "ops/forecast.rs",
+            "ops/audit.rs",
             // A bounded note of another process, for the log.
             "ops/note.rs",
             "ops/pause.rs",

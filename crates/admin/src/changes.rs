@@ -2,6 +2,7 @@
 //! and the log says in any case who asked for what, and what came of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Admin;
 use super::access::AdminCaller;
@@ -9,9 +10,13 @@ use super::v1::errors::problem_of_change;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::room::MaybeNamed;
-use delaybridge_ops::Error;
+use delaybridge_model::QueueSpec;
+use delaybridge_ops::{Error, OperatorNote};
 use delaybridge_telemetry::events::admin::Change;
 use delaybridge_telemetry::peer::Peer;
+
+/// The part of a sink that is changed: all of it.
+pub const SINK: &str = "sink";
 
 /// The subject of a change, for the log.
 #[derive(Debug, Clone)]
@@ -49,7 +54,34 @@ impl Asker {
     }
 }
 
+/// Time to keep a change beside its queue: it is done, and its client waits.
+const KEEP: Duration = Duration::from_secs(1);
+/// Most queues of a sink beside which its pause is kept.
+const QUEUES: usize = 100;
+
 impl Admin {
+    /// Keeps a change beside the queue that it is about, or beside those that deliver to the sink.
+    async fn keep_beside(&self, subject: &ChangeSubject, asker: &Asker, outcome: Result<&str, &str>) {
+        let session = self.session();
+        let (of, is_sink) = (subject.of.as_str(), subject.which == SINK);
+        let concerns = |spec: &&Arc<QueueSpec>| match is_sink {
+            true => spec.routes().any(|route| *route.sink == *of),
+            false => *spec.id == *of,
+        };
+        let which = if is_sink { format!("sink {of}") } else { subject.which.clone() };
+        let note = OperatorNote::of(subject.what, &which, &asker.name, outcome);
+        let from = asker.peer.to_string();
+        let kept = async {
+            for spec in session.config.queues.iter().filter(concerns).take(QUEUES) {
+                if let Ok(queue) = session.queue(spec.clone()).await {
+                    queue.keep_change(&note, &from).await;
+                }
+            }
+        };
+        // What is not kept in time is in the log.
+        let _ = tokio::time::timeout(KEEP, kept).await;
+    }
+
     /// Carries out a change and writes it down; `words` says what came of it.
     ///
     /// # Errors
@@ -73,6 +105,7 @@ impl Admin {
                 peer: asker.peer,
                 result: told.as_deref().map_err(String::as_str),
             });
+            admin.keep_beside(&subject, &asker, told.as_deref().map_err(String::as_str)).await;
             admin.cache.forget();
             result
         };

@@ -16,6 +16,7 @@ use delaybridge_jobs_http::openapi::operation::Operation;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::router::Endpoint;
+use delaybridge_ops::audit::AuditTrail;
 use delaybridge_ops::dead::{Counted, ExportPage, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters};
 use delaybridge_ops::element::{ActOutcome, Explanation, FoundElement, KillBody, RescheduleBody};
 use delaybridge_ops::forecast::Forecast;
@@ -203,6 +204,11 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .query(&["queue", "fate", "after"])
             .returns::<String>(200, "The events that are kept, and those that follow")
             .media_type("text/event-stream");
+    GET "/v1/audit" audit ToSearch => v1::audit::list,
+        about_one("List the changes of operators, the latest first")
+            .about("By the command line over Redis, by this API and by the page; the last 1,000 of each queue are kept.")
+            .query(&["queue", "limit"])
+            .returns::<AuditTrail>(200, "The changes");
     GET "/v1/topics" topics ToLook => v1::topics::list,
         about_one("List topics of the job queue with their numbers, in alphabetical order")
             .about(MORE)
@@ -253,6 +259,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
     POST "/topics/{topic}/pause" page_pause_topic ToOperate => pages::topics::pause;
     POST "/topics/{topic}/resume" page_resume_topic ToOperate => pages::topics::resume;
     GET "/events" page_events ToLook => pages::events::show;
+    GET "/audit" page_audit ToSearch => pages::audit::show;
     GET "/config" page_config ToSee => pages::config::show;
     GET "/login" page_login Nothing => pages::login::show;
     POST "/login" page_log_in Nothing => pages::login::log_in;

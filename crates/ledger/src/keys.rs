@@ -62,6 +62,11 @@ impl Keys {
         format!("delaybridge:lives:{}", self.tag).into()
     }
 
+    /// The latest changes of operators. No part of the structure: ten thousand queues have no operator most of the time.
+    pub fn audit(&self) -> Bytes {
+        format!("delaybridge:audit:{}", self.tag).into()
+    }
+
     /// The keys of all claims.
     pub fn of_claims(&self) -> Pattern {
         let [example, _] = self.of_claim(ClaimName::new([0; 8], 0));

@@ -9,6 +9,7 @@
 
 mod answers;
 mod args;
+mod audit;
 mod batch;
 mod bodies;
 mod body;
@@ -44,6 +45,7 @@ pub mod upkeep;
 pub use self::answers::{Ahead, Announcement, ClaimAdded, Depths, HORIZONS_MS, InFlight, Read, Rescued};
 pub use self::args::millis;
 pub use self::args::text;
+pub use self::audit::ChangeRecord;
 pub use self::batch::fitting;
 pub use self::batch::{BATCH_BYTES, BATCH_ENTRIES};
 pub use self::body::{AllBodies, Body, BodyAt, CompanionKey, StatusWrite};

@@ -128,6 +128,8 @@ impl Ledger {
             Grant::on([k.of_claims()], [ZRANGESTORE]),
             on(&k.retry, [ZADD, ZCOUNT, ZREM, ZSCORE, ZRANGE, ZSCAN]),
             on(&k.dead, [XADD, XRANGE, XREVRANGE, XDEL]),
+            // What operators did.
+            on(&k.audit(), [XADD, XREVRANGE]),
             // `fsck`.
             on(&k.leases, [ZSCORE]),
             Grant::on([k.all_aside()], [EXISTS]),

@@ -11,6 +11,7 @@
 //! What works for every source is in this folder; what exists for Redisson only is in [`redisson`].
 
 pub mod acl;
+pub mod audit;
 pub mod back;
 pub mod bench;
 pub mod check;

@@ -28,6 +28,17 @@ pub struct OperatorNote {
 }
 
 impl OperatorNote {
+    /// A note of a change, with each text bounded and on one line.
+    pub fn of(what: &str, which: &str, by: &str, outcome: Result<&str, &str>) -> OperatorNote {
+        OperatorNote {
+            what: line(what),
+            which: line(which),
+            by: line(by),
+            result: outcome.ok().map(line),
+            problem: outcome.err().map(line),
+        }
+    }
+
     /// Reads a note. Whoever may publish can write one, so that it is bounded, and has one line a text.
     pub fn read(bytes: &[u8]) -> Option<OperatorNote> {
         let note: OperatorNote = (bytes.len() <= LARGEST).then(|| serde_json::from_slice(bytes).ok())??;
@@ -57,11 +68,9 @@ impl Queue {
         words: impl FnOnce(&T) -> String,
     ) -> Result<T, Error> {
         if let Some(by) = &self.by {
-            let (result, problem) = match &result {
-                Ok(done) => (Some(line(&words(done))), None),
-                Err(error) => (None, Some(line(&error.message))),
-            };
-            let note = OperatorNote { what: line(what), which: line(which), by: by.to_string(), result, problem };
+            let told = result.as_ref().map(words).map_err(|error| error.message.as_str());
+            let note = OperatorNote::of(what, which, by, told.as_deref().map_err(|problem| *problem));
+            self.keep_change(&note, "").await;
             // Best effort: the command is done.
             let _ = self.ledger.publish_note(&self.conn, &serde_json::to_vec(&note).unwrap_or_default()).await;
         }

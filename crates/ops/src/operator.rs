@@ -7,6 +7,7 @@ use std::io::Write;
 
 use futures_util::future::BoxFuture;
 
+use super::audit::AuditTrail;
 use super::dead::{
     Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
 };
@@ -65,6 +66,9 @@ pub trait Operator: Send + Sync {
 
     /// Makes a forecast of a queue.
     fn forecast<'a>(&'a self, queue: &'a str, ask: &'a ForecastAsk) -> Asked<'a, Forecast>;
+
+    /// Reads the latest changes of operators, of a queue or of all.
+    fn audit<'a>(&'a self, queue: Option<&'a str>, most: usize) -> Asked<'a, AuditTrail>;
 
     /// Reschedules, cancels or kills an element.
     fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome>;

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use tokio::sync::OnceCell;
 
+use super::audit::{self, AuditTrail};
 use super::dead::{
     self, Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
     is_place,
@@ -158,6 +159,13 @@ impl Operator for OverRedis {
                 return Err(refused(&topic, "a topic has no forecast; name the queue that delivers it"));
             }
             forecast(&self.queue(queue).await?, ask, Rate::unknown()).await
+        })
+    }
+
+    fn audit<'a>(&'a self, queue: Option<&'a str>, most: usize) -> Asked<'a, AuditTrail> {
+        Box::pin(async move {
+            queue.map(|queue| find(&self.config, queue)).transpose()?;
+            audit::audit(self.session().await?, queue, most).await
         })
     }
 

@@ -38,6 +38,7 @@ async fn every_result_is_an_object_with_a_named_list_and_one_name_for_a_thing() 
         ("forecast", &["queues", "errors"]),
         ("decode --queue texts", &["elements"]),
         (&format!("cancel texts {id}"), &["elements"]),
+        ("audit", &["changes", "errors"]),
         ("dead ls texts", &["dead_letters"]),
         ("dead show texts 1-0", &["dead_letters"]),
         ("dead redrive texts --all", &["errors", "not_found"]),

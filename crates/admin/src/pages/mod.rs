@@ -5,6 +5,7 @@
 
 mod ahead;
 pub mod assets;
+pub mod audit;
 mod bars;
 pub mod config;
 pub mod dead;

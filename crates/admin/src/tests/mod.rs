@@ -1,6 +1,7 @@
 //! The API and the page over real connections and a real Redis.
 
 mod api;
+mod audit;
 mod events;
 mod lists;
 mod pages;
@@ -22,6 +23,7 @@ use delaybridge_jobs_http::listener::ApiListener;
 use delaybridge_jobs_http::server::serve;
 use delaybridge_jobs_http::testing::{Answer, Client, check as conforms};
 use delaybridge_link::test_server::TestServer;
+use delaybridge_model::Config;
 use delaybridge_ops::reload::{ReloadHandle, ReloadRequest};
 use delaybridge_telemetry::events::Events;
 
@@ -39,6 +41,7 @@ pub(super) struct World {
     pub(super) address: SocketAddr,
     pub(super) stop: CancellationToken,
     pub(super) wishes: Receiver<ReloadRequest>,
+    pub(super) config: Config,
     _tokens: tempfile::NamedTempFile,
 }
 
@@ -66,6 +69,7 @@ impl World {
             format_args!("redis://127.0.0.1:{}", redis.port())
         );
         let loaded = load_str(&yaml, "c.yaml", &|_| None).unwrap();
+        let config = loaded.config.clone();
         let (events, stop) = (Events::default(), CancellationToken::new());
         let spec = loaded.config.admin.clone().unwrap();
         let (reload, wishes) = ReloadHandle::new(Arc::new(loaded.config), loaded.parts);
@@ -74,7 +78,7 @@ impl World {
         let address = listener.address.tcp().unwrap();
         drop(tokio::spawn(admin.clone().keep()));
         drop(tokio::spawn(serve(listener, admin, None)));
-        World { redis, events, address, stop, wishes, _tokens: file }
+        World { redis, events, address, stop, wishes, config, _tokens: file }
     }
 
     /// One request with these headers on a connection of its own.

@@ -1,5 +1,6 @@
 //! The handlers of the API: one file for each kind of thing.
 
+pub mod audit;
 pub mod dead;
 pub mod elements;
 pub mod errors;

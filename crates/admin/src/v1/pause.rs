@@ -6,7 +6,7 @@ use hyper::StatusCode;
 
 use crate::Admin;
 use crate::access::AdminCaller;
-use crate::changes::{Asker, ChangeSubject};
+use crate::changes::{Asker, ChangeSubject, SINK};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::fields::JsonFields;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
@@ -146,7 +146,7 @@ impl Admin {
 }
 
 fn subject(what: &'static str, of: &PauseSubject) -> ChangeSubject {
-    let which = if matches!(of, PauseSubject::Sink(_)) { "sink" } else { "queue" };
+    let which = if matches!(of, PauseSubject::Sink(_)) { SINK } else { "queue" };
     ChangeSubject { what, of: of.name().to_owned(), which: which.to_owned() }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 pub use self::client::Daemon;
 use self::client::part;
+use super::audit::AuditTrail;
 use super::dead::{
     Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
 };
@@ -120,6 +121,11 @@ impl Operator for Daemon {
 
     fn forecast<'a>(&'a self, queue: &'a str, ask: &'a ForecastAsk) -> Asked<'a, Forecast> {
         Box::pin(async move { self.get(&format!("/v1/queues/{}/forecast?{}", part(queue), ask.query())).await })
+    }
+
+    fn audit<'a>(&'a self, queue: Option<&'a str>, most: usize) -> Asked<'a, AuditTrail> {
+        let queue = queue.map(|queue| format!("&queue={}", part(queue))).unwrap_or_default();
+        Box::pin(async move { self.get(&format!("/v1/audit?limit={most}{queue}")).await })
     }
 
     fn act<'a>(&'a self, queue: &'a str, id: &'a str, action: Action<'a>) -> Asked<'a, ActOutcome> {

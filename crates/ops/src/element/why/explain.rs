@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::remedies::remedies;
 use super::{AtDaemon, Explanation, Obstacle, ObstacleKind, SeenAttempt, Whereabouts};
+use crate::audit::OperatorChange;
 use crate::element::Detail;
 use crate::pause::PauseState;
 use crate::peek::PeekState;
@@ -64,6 +65,8 @@ pub(super) struct WhyFacts<'a> {
     pub before: u64,
     /// The knowledge of the daemon that was asked; `None` where only Redis was.
     pub daemon: Option<&'a AtDaemon>,
+    /// The last change of an operator, of an element that is gone.
+    pub change: Option<&'a OperatorChange>,
 }
 
 /// Explains an element.
@@ -205,6 +208,9 @@ impl WhyFacts<'_> {
 
     fn gone(&self) -> String {
         let place = "It is not among the scheduled, retried, in-flight and dead elements of the queue";
+        if let Some(OperatorChange { what, by, at_ms, problem: None, .. }) = self.change {
+            return format!("{place}. The last change of an operator: `{what}` by {by}, {} ago.", self.gap(*at_ms));
+        }
         match self.daemon.and_then(|daemon| daemon.events.last()) {
             Some(event) => {
                 let sink = event.sink.as_ref().map(|sink| format!(" ({sink})")).unwrap_or_default();

@@ -188,6 +188,9 @@ pub struct AtDaemon {
     pub events: Vec<SeenEvent>,
 }
 
+/// Changes of operators among which that of an element is looked for.
+const CHANGES: usize = 1_000;
+
 /// The question to a daemon for its knowledge about an element.
 pub type AskDaemon<'a> = &'a (dyn Fn(&Identity) -> AtDaemon + Sync);
 
@@ -226,6 +229,11 @@ pub async fn why_and_what(
         }
         None => None,
     };
+    // Best effort: an operator without that right is answered too.
+    let change = match &detail {
+        None => queue.kept_changes(CHANGES).await.unwrap_or_default().into_iter().find(|change| change.which == id),
+        Some(_) => None,
+    };
     let identity = match detail.as_ref().and_then(|detail| detail.id.clone()) {
         Some(identity) => Some(identity),
         None => queue.identity(id).ok(),
@@ -241,6 +249,7 @@ pub async fn why_and_what(
         daemons: queue.daemons().await,
         before: before.unwrap_or(0),
         daemon: at_daemon.as_ref(),
+        change: change.as_ref(),
     });
     Ok((found, detail))
 }

@@ -2,6 +2,7 @@
 
 use super::explain::{Rules, WhyFacts, explain};
 use super::*;
+use crate::audit::OperatorChange;
 use crate::element::Holder;
 use crate::overview::DestinationTrouble;
 use crate::pause::PauseState;
@@ -26,6 +27,7 @@ struct Row {
     daemons: Option<u64>,
     before: u64,
     daemon: Option<AtDaemon>,
+    change: Option<OperatorChange>,
 }
 
 fn row(detail: Detail) -> Row {
@@ -37,6 +39,7 @@ fn row(detail: Detail) -> Row {
         daemons: Some(1),
         before: 0,
         daemon: Some(AtDaemon::default()),
+        change: None,
     }
 }
 
@@ -51,6 +54,7 @@ fn explained(row: &Row) -> Explanation {
         daemons: row.daemons,
         before: row.before,
         daemon: row.daemon.as_ref(),
+        change: row.change.as_ref(),
     })
 }
 
@@ -262,7 +266,11 @@ fn of_what_is_gone_it_says_what_is_known_or_that_nothing_is() {
     let event = SeenEvent { at_ms: NOW - 4_000, fate: "delivered".to_owned(), sink: Some("events".to_owned()) };
     let daemon = Some(AtDaemon { events: vec![event], ..AtDaemon::default() });
     let says = &["This daemon last saw it 4s ago: delivered (events)."];
-    check(&Row { daemon, ..gone }, &Expected { says, ..nothing });
+    check(&Row { daemon, ..gone.clone() }, &Expected { says, ..nothing });
+    let (what, by, at_ms) = ("cancel".to_owned(), "ann@shell".to_owned(), NOW - 60_000);
+    let change = Some(OperatorChange { what, by, at_ms, ..OperatorChange::default() });
+    let says = &["The last change of an operator: `cancel` by ann@shell, 1m ago."];
+    check(&Row { change, ..gone }, &Expected { says, ..nothing });
 }
 
 #[test]
