@@ -11,6 +11,7 @@ mod crash;
 mod delivery;
 mod docs;
 mod faults;
+mod formats;
 mod fuzz;
 #[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use at every moment")]
 mod harness;
