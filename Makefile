@@ -6,7 +6,7 @@ CARGO ?= cargo
 threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit release
+.PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit audit-tool release draft cluster-test
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -107,6 +107,9 @@ audit: ## licences, sources and known holes of all dependencies; needs cargo-den
 		git -C "$$db" log -1 --format="audit: the advisories in $$db are of %cs"; \
 	done
 
+audit-tool: ## installs cargo-deny, if it is not there
+	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
+
 deb: ## the Debian package, target/deb/*.deb
 	@scripts/setup.sh build release
 	scripts/release/build.sh
@@ -118,3 +121,10 @@ deb-test: deb ## installs, upgrades, removes and purges the package in a fresh D
 release: audit ## archive, package, bill of materials and checksums of a commit, in dist/
 	@scripts/setup.sh build release
 	@scripts/release/gather.sh
+
+draft: ## a draft of the release of this tag on the forge, of what is in dist/; needs gh
+	@scripts/release/draft.sh
+
+# No part of `make test`: it needs a container engine.
+cluster-test: ## the chart and a sidecar on a cluster of kind: an update and a drain under load; needs docker, kind, kubectl, helm
+	@scripts/cluster-test.sh
