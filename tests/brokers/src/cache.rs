@@ -9,6 +9,9 @@ use crate::error::{During, Error, Result};
 /// The version of Kafka that scripts/setup.sh downloads.
 pub(crate) const KAFKA: &str = "kafka-4.3.1";
 
+/// The version of ElasticMQ that scripts/setup.sh downloads.
+pub(crate) const ELASTICMQ: &str = "elasticmq-1.7.1";
+
 /// The version of actionlint that scripts/setup.sh builds.
 const ACTIONLINT: &str = "actionlint@v1.7.7";
 /// The program that tests the chart; its version is also in scripts/setup.sh.
@@ -32,6 +35,26 @@ pub(crate) fn kafka() -> Result<PathBuf> {
         Ok(folder)
     } else {
         Err(Error::new(format!("find Kafka in {}: not there; run `make setup`", folder.display())))
+    }
+}
+
+/// The folder of ElasticMQ, if setup has completed it.
+pub(crate) fn elasticmq() -> Result<PathBuf> {
+    let folder = root()?.join(ELASTICMQ);
+    if folder.join("complete").exists() {
+        Ok(folder)
+    } else {
+        Err(Error::new(format!("find ElasticMQ in {}: not there; run `make setup`", folder.display())))
+    }
+}
+
+/// The program moto_server, if setup has completed it.
+pub(crate) fn moto() -> Result<PathBuf> {
+    let folder = root()?.join("moto");
+    if folder.join("complete").exists() {
+        Ok(folder.join("python/bin/moto_server"))
+    } else {
+        Err(Error::new(format!("find moto in {}: not there; run `make setup`", folder.display())))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Real Kafka, RabbitMQ and NATS servers for tests, without containers: started on free ports of 127.0.0.1, stopped on drop.
+//! Real Kafka, RabbitMQ and NATS servers for tests, and ElasticMQ for SQS and moto for SNS, without containers: on free ports of 127.0.0.1, stopped on drop.
 //!
 //! `scripts/setup.sh test` installs the servers. A server belongs to the value that started it: when the value is
 //! dropped, or this process dies, its processes end and its data is deleted. So a server may be in a `static`.
@@ -10,10 +10,13 @@
 
 mod boots;
 mod cache;
+pub mod elasticmq;
 mod error;
+mod http;
 mod java;
 pub mod kafka;
 mod log;
+pub mod moto;
 pub mod nats;
 mod ports;
 pub mod process;
@@ -25,8 +28,10 @@ mod tool;
 mod versions;
 
 pub use cache::{actionlint, asynq, bullmq, helm, keda, kubernetes, lmstfy_client, openapi, redis_server};
+pub use elasticmq::ElasticMq;
 pub use error::{Error, Result};
 pub use kafka::{Kafka, KafkaOptions};
+pub use moto::Moto;
 pub use nats::{Nats, NatsClient, NatsOptions};
 pub use rabbit::{Rabbit, RabbitOptions};
 pub use versions::versions;

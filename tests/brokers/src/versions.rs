@@ -7,5 +7,7 @@ pub fn versions() -> Vec<String> {
     let newest = redisson::VERSIONS.last().map(|version| format!("Redisson {version}"));
     let rabbit = rabbit::version().map(|version| format!("RabbitMQ {version}"));
     let nats = nats::version().map(|version| format!("NATS {version}"));
-    [Some(cache::KAFKA.replace("kafka-", "Kafka ")), rabbit, nats, newest].into_iter().flatten().collect()
+    let [kafka, elasticmq] = [(cache::KAFKA, "Kafka"), (cache::ELASTICMQ, "ElasticMQ")]
+        .map(|(folder, name)| folder.split_once('-').map(|(_, version)| format!("{name} {version}")));
+    [kafka, rabbit, nats, elasticmq, newest].into_iter().flatten().collect()
 }
