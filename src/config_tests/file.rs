@@ -310,6 +310,9 @@ fn expected_message(section: &Section<'_>, queue: Option<&QueueSpec>) -> Option<
         deliver::EXCHANGE,
         deliver::ROUTING_KEY,
         deliver::SUBJECT,
+        deliver::QUEUE_URL,
+        deliver::TOPIC_ARN,
+        deliver::GROUP_ID,
         deliver::PATH,
     ];
     // A number needs no quotes here: it is compared as text.

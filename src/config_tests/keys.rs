@@ -74,6 +74,9 @@ tables! {
         EXCHANGE = key("exchange", Kind::TextOrEmpty, "The exchange.");
         ROUTING_KEY = key("routing_key", Kind::TextOrEmpty, "The routing key.");
         SUBJECT = key("subject", Kind::Text, "The subject.");
+        QUEUE_URL = key("queue_url", Kind::TextOrEmpty, "The URL of the queue.");
+        TOPIC_ARN = key("topic_arn", Kind::TextOrEmpty, "The ARN of the topic.");
+        GROUP_ID = key("group_id", Kind::TextOrEmpty, "The group of the message.");
         PROPERTIES = key("properties", Kind::Scalars, "Properties of the AMQP message.");
         PATH = key("path", Kind::TextOrEmpty, "Path and query.");
         HEADERS = key("headers", Kind::Scalars, "Headers that the configuration and the envelope give. Further ones are allowed.");

@@ -200,7 +200,7 @@ const LAYERS: &[&[&str]] = &[
     &["spans"],
     &["ledger", "jobs", "sink", "http-client"],
     &["aws"],
-    &["source", "sink-kafka", "sink-amqp", "sink-http", "sink-nats", "sink-redis", "sink-stdout"],
+    &["source", "sink-kafka", "sink-amqp", "sink-aws", "sink-http", "sink-nats", "sink-redis", "sink-stdout"],
     &["model"],
     &["pipeline", "jobs-http"],
     &["config", "ops"],

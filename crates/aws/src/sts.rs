@@ -54,11 +54,8 @@ impl StsClient {
     ///
     /// Why there are none.
     pub(crate) async fn assume(&self, own: &AwsCredentials, role: &AwsRole) -> Result<AwsCredentials, Failure> {
-        let mut form = begin("AssumeRole", role);
-        if let Some(id) = &role.external_id {
-            form.append_pair("ExternalId", id);
-        }
-        self.ask("AssumeRole", &role.arn, form.finish(), Some(own)).await
+        let external = role.external_id.as_deref().map(|id| ("ExternalId", id));
+        self.ask("AssumeRole", &role.arn, form("AssumeRole", role, external), Some(own)).await
     }
 
     /// The credentials of a role, for who has the token in this file.
@@ -68,9 +65,8 @@ impl StsClient {
     /// Why there are none.
     pub(crate) async fn with_token(&self, file: &Path, role: &AwsRole) -> Result<AwsCredentials, Failure> {
         let token = read_file(file).map_err(|why| refused(&format!("assume the role {}: {why}", role.arn)))?;
-        let mut form = begin("AssumeRoleWithWebIdentity", role);
-        form.append_pair("WebIdentityToken", token.trim());
-        self.ask("AssumeRoleWithWebIdentity", &role.arn, form.finish(), None).await
+        let form = form("AssumeRoleWithWebIdentity", role, Some(("WebIdentityToken", token.trim())));
+        self.ask("AssumeRoleWithWebIdentity", &role.arn, form, None).await
     }
 
     async fn ask(
@@ -100,12 +96,13 @@ impl StsClient {
     }
 }
 
-fn begin(action: &str, role: &AwsRole) -> Serializer<'static, String> {
+fn form(action: &str, role: &AwsRole, more: Option<(&str, &str)>) -> String {
     let mut form = Serializer::new(String::new());
     form.append_pair("Action", action).append_pair("Version", "2011-06-15");
     form.append_pair("RoleArn", &role.arn);
     form.append_pair("RoleSessionName", role.session.as_deref().unwrap_or(SESSION));
-    form
+    form.extend_pairs(more);
+    form.finish()
 }
 
 fn read(action: &str, what: &str, answer: &HttpAnswer) -> Result<AwsCredentials, Failure> {

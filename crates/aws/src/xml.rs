@@ -65,6 +65,14 @@ impl XmlElement {
         path.iter().try_fold(self, |element, name| element.child(name))
     }
 
+    /// The first element of this name at any depth.
+    pub fn find(&self, name: &str) -> Option<&XmlElement> {
+        if self.name == name {
+            return Some(self);
+        }
+        self.children.iter().find_map(|child| child.find(name))
+    }
+
     /// The text of the element of this name in it, without the space around it.
     pub fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name).map(|child| child.text.trim())
@@ -116,6 +124,7 @@ mod tests {
         let error = read.at(&["Error"]).unwrap();
         assert_eq!((read.name.as_str(), error.text_of("Code")), ("ErrorResponse", Some("a:NotFound")));
         assert_eq!(error.text_of("Message"), Some("a <b> & 'c'"));
+        assert_eq!(read.find("Code"), error.child("Code"));
         assert_eq!((error.text_of("Detail"), error.text_of("None")), (Some(""), None));
         assert_eq!(XmlElement::read("<a:b><a:c>1</a:c></a:b>").unwrap().text_of("c"), Some("1"));
     }

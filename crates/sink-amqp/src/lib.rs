@@ -31,7 +31,7 @@ pub static KIND: SinkKind = SinkKind {
     tables: TABLES,
     to: target::KEYS,
     dead_letter: target::DEAD_LETTER_KEYS,
-    read: Some(config::read),
+    read: Ok(config::read),
     codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
 };
 

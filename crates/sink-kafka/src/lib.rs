@@ -31,7 +31,7 @@ pub static KIND: SinkKind = SinkKind {
     tables: config::TABLES,
     to: target::KEYS,
     dead_letter: target::KEYS,
-    read: Some(config::read),
+    read: Ok(config::read),
     codes,
 };
 

@@ -30,6 +30,6 @@ pub static KIND: SinkKind = SinkKind {
     tables: config::TABLES,
     to: target::KEYS,
     dead_letter: target::KEYS,
-    read: Some(config::read),
+    read: Ok(config::read),
     codes: || Codes::of(codes::TITLE, codes::TEXT, codes::CODES),
 };

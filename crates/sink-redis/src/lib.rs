@@ -40,7 +40,7 @@ pub static KIND: SinkKind = SinkKind {
     tables: config::TABLES,
     to: target::KEYS,
     dead_letter: target::DEAD_LETTER_KEYS,
-    read: Some(config::read),
+    read: Ok(config::read),
     codes: || Codes::of("Redis sinks", "Beside the answers of Redis and the codes of every sink.", CODES),
 };
 

@@ -37,7 +37,7 @@ pub static KIND: SinkKind = SinkKind {
     tables: config::TABLES,
     to: &[],
     dead_letter: &[],
-    read: Some(config::read),
+    read: Ok(config::read),
     codes: || Codes::of("Standard output", "Beside the codes of every sink.", CODES),
 };
 

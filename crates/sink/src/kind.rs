@@ -34,8 +34,8 @@ pub struct SinkKind {
     pub to: &'static [Key],
     /// The destination keys that `dead_letter:` takes.
     pub dead_letter: &'static [Key],
-    /// Reads the section behind `key`. `None` if the kind is not in this binary; then `key` is the name of its cargo feature.
-    pub read: Option<fn(&Section<'_>) -> SinkSettings>,
+    /// Reads the section behind `key`. If the kind is not in this binary, the name of its cargo feature.
+    pub read: Result<fn(&Section<'_>) -> SinkSettings, &'static str>,
     /// Error codes of the kind, with cause and cure.
     pub codes: fn() -> Codes,
 }
@@ -88,6 +88,8 @@ pub struct RouteSite<'a, 's> {
     pub fits: &'a dyn Fn(&Template, &Spot),
     /// The hash tag that decides the slot of the queue's keys in Redis Cluster; empty when the queue has no name.
     pub slot: &'a str,
+    /// The key of an order by key, where the queue has one of its own.
+    pub order_key: Option<&'a Template>,
     /// Whether it is the queue's only destination.
     pub alone: bool,
     /// Whether dead letters go there, and not elements.

@@ -359,6 +359,17 @@ fn nats_that_was_left_out_of_the_binary_is_refused_by_name() {
     );
 }
 
+/// And of SQS and SNS, which are one feature.
+#[cfg(not(feature = "aws"))]
+#[test]
+fn sqs_that_was_left_out_of_the_binary_is_refused_by_name() {
+    let text = GOOD.replace("stdout: {}", "sqs: { queue_url: 'https://sqs.eu-west-1.amazonaws.com/1/q' }");
+    check_words(
+        &text,
+        &["sinks.out.sqs: this binary was built without SQS | use one that was built with the feature `aws`"],
+    );
+}
+
 #[test]
 fn a_codec_is_named_with_its_compression_and_its_settings() {
     let mails = |lines: &str, expected: &[&str]| check("codec: json", lines, expected);

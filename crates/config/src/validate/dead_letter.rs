@@ -26,7 +26,14 @@ pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -
     let Some(section) = section.opt_section(&DEAD_LETTER) else { return DeadLetterDraft::default() };
     let max_len = stream(&section);
     // A dead letter is its bytes, whatever the codec made of them.
-    let at = DestinationDraft { section: &section, codec: Codec::Raw.into(), slot, alone: false, dead: true };
+    let at = DestinationDraft {
+        section: &section,
+        codec: Codec::Raw.into(),
+        slot,
+        order_key: None,
+        alone: false,
+        dead: true,
+    };
     let Some(name) = section.text(&dead_letter::SINK) else {
         for key in dead_letter::TABLE.offered.iter().flat_map(|group| group.keys) {
             if section.has(key) && !section.has(&dead_letter::SINK) {

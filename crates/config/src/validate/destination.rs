@@ -18,6 +18,8 @@ pub(super) struct DestinationDraft<'a, 's> {
     pub(super) codec: Coding,
     /// The hash tag of the queue's keys; empty when the queue has no name.
     pub(super) slot: &'a str,
+    /// The key of an order by key, where the queue has one of its own.
+    pub(super) order_key: Option<&'a Template>,
     /// Whether it is the queue's only destination.
     pub(super) alone: bool,
     /// Whether dead letters go there, and not elements.
@@ -34,7 +36,8 @@ impl DestinationDraft<'_, '_> {
         self.refuse_others(known.kind.key.name);
         let fits = |template: &Template, spot: &Spot| self.fits(template, spot);
         let (section, slot, alone, dead) = (self.section, self.slot, self.alone, self.dead);
-        (known.target)(&RouteSite { section, sink: &sink.name, sink_spot, fits: &fits, slot, alone, dead })
+        let (sink, order_key) = (&*sink.name, self.order_key);
+        (known.target)(&RouteSite { section, sink, sink_spot, fits: &fits, slot, order_key, alone, dead })
     }
 
     /// Skips the destination keys after an unknown sink, which has been reported.

@@ -30,16 +30,16 @@ pub(super) fn read(
         return None;
     }
     if let Some(template) = &template {
-        let at = DestinationDraft { section, codec, slot: "", alone: false, dead: false };
+        let at = DestinationDraft { section, codec, slot: "", order_key: None, alone: false, dead: false };
         at.fits(template, &section.spot(&queue::ORDER_KEY));
     }
     let has_key = to.first().is_some_and(|route| {
-        // The key of a Kafka record is the only one that a message has.
-        route.target.keys().contains_key("topic") && route.target.keys().contains_key("key")
+        // Of all messages only a Kafka record has a key, and that of SQS and SNS a group.
+        let keys = route.target.keys();
+        keys.contains_key("topic") && keys.contains_key("key") || keys.contains_key("group_id")
     });
     if order == Order::Key && !own_key && !has_key && !to.is_empty() {
-        let help =
-            "write `order_key: \"${payload.orderId}\"`, or a `key` at a Kafka destination that is the first under `to`";
+        let help = "write `order_key: \"${payload.orderId}\"`, or a `key` at a Kafka destination that is the first under `to`, or a `group_id` in its sink of SQS or SNS";
         report.problem(&spot, "`order: key` needs a key, and the messages have none", help);
     }
     let refuse = |what: &str, help: &str| report.problem(&spot, format!("`order` cannot be kept {what}"), help);

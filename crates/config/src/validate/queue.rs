@@ -11,6 +11,7 @@ use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
 use super::sink::SinkDraft;
 use crate::tables::{QueueKeys, TO, queue, top};
+use delaybridge_core::template::Template;
 use delaybridge_link::hashed;
 use delaybridge_model::{
     MaxInFlight, Mode, ONLY, OnDecodeError, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
@@ -92,7 +93,7 @@ fn one<'a>(
     let (policy, retry) = retry(section, keys.retry, policies);
     let tag = source.config.key_tag();
     let slot = hashed(&tag);
-    let (to, targets, names) = routes(section, sinks, codec, slot);
+    let (to, targets, names) = routes(section, sinks, codec, (slot, keys.order_key.as_ref()));
     let dead = dead_letter::read(section, sinks, slot);
     let (dead_letter_to, dead_target) = dead.to.unzip();
     let order = order::read(section, (keys.order, keys.order_key), &*source.config, mode, codec, &to);
@@ -231,13 +232,13 @@ fn routes(
     section: &Section<'_>,
     sinks: &[SinkDraft<'_>],
     codec: Coding,
-    slot: &str,
+    (slot, order_key): (&str, Option<&Template>),
 ) -> (Vec<RouteSpec>, Vec<Spot>, Vec<String>) {
     let items = section.list(&TO);
     // The specs are kept as long as the process runs: no room to grow, of which a vector takes that of four.
     let (mut specs, mut spots, mut names) = (Vec::with_capacity(items.len()), Vec::new(), Vec::new());
     for item in &items {
-        let at = DestinationDraft { section: item, codec, slot, alone: items.len() == 1, dead: false };
+        let at = DestinationDraft { section: item, codec, slot, order_key, alone: items.len() == 1, dead: false };
         let Some(RouteDraft { sink, sink_spot, spec }) = route::read(&at, sinks) else { continue };
         if names.contains(&sink) {
             let help = "merge the two, or write a second sink with a name of its own";

@@ -72,9 +72,9 @@ fn one<'a>(name: String, section: &Section<'a>) -> SinkDraft<'a> {
     }
     // All are read, so that the problems of all are reported.
     let read = |kind: &&'static SinkKind| match kind.read {
-        Some(read) => section.opt_section(&kind.key).map(|section| (*kind, read(&section))),
-        None => {
-            not_built(section, kind);
+        Ok(read) => section.opt_section(&kind.key).map(|section| (*kind, read(&section))),
+        Err(feature) => {
+            not_built(section, kind, feature);
             None
         }
     };
@@ -89,10 +89,10 @@ fn one<'a>(name: String, section: &Section<'a>) -> SinkDraft<'a> {
 }
 
 /// Reports a kind whose client was left out of the binary.
-fn not_built(section: &Section<'_>, kind: &SinkKind) {
+fn not_built(section: &Section<'_>, kind: &SinkKind, feature: &str) {
     if section.has(&kind.key) {
         let message = format!("this binary was built without {}", kind.title);
-        let help = format!("use one that was built with the feature `{}`, which is on by default", kind.key.name);
+        let help = format!("use one that was built with the feature `{feature}`, which is on by default");
         section.cx.report.problem(&section.spot(&kind.key), message, help);
     }
 }

@@ -39,6 +39,10 @@ pub trait Rig {
     fn batch(&self) -> u64 {
         500
     }
+    /// The largest body that it takes, in bytes.
+    fn largest(&self) -> usize {
+        1 << 20
+    }
     /// A destination of another kind, unless the kind takes any.
     fn foreign(&self) -> Option<Destination> {
         Some(anywhere())
@@ -194,8 +198,8 @@ pub async fn a_thousand_at_once_arrive_once_each(mut rig: impl Rig) {
 pub async fn bodies_arrive_byte_for_byte(mut rig: impl Rig) {
     let sink = rig.sink();
     let all_values: Vec<u8> = (0..=255).collect();
-    let big = vec![b'x'; 1 << 20];
-    let binary: Vec<u8> = (0..1_u32 << 20).map(|n| n.wrapping_mul(31).to_be_bytes()[2]).collect();
+    let big = vec![b'x'; rig.largest()];
+    let binary: Vec<u8> = (0_u32..).take(rig.largest()).map(|n| n.wrapping_mul(31).to_be_bytes()[2]).collect();
     let mut bodies = vec![all_values, Vec::new(), b"\r\n$-1\r\n".to_vec(), big, binary];
     for (n, body) in (0..).zip(&bodies) {
         sink.deliver(outbound(n, rig.destination(), body)).await.expect("the destination takes it");

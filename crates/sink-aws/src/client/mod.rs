@@ -1,0 +1,174 @@
+//! The sink itself: up to ten messages in a request, and an answer for each.
+//!
+//! ```text
+//! deliver -> queue -> task: takes what is there for one place -> a task for each request
+//!                                                               credentials -> connection -> may it be sent? -> answer
+//! ```
+//!
+//! **What is sent, is known.** A connection is ready and the credentials are there before the lease of each element is asked for the
+//! last time. A request that was handed to a connection is in doubt until its answer is complete; nothing is sent again behind the
+//! pipeline's back but what was refused as a whole.
+//!
+//! **What a failure of one costs the others.** A request that is refused because of one of its messages is sent again, each message by
+//! itself.
+//!
+//! `errors.rs` has the meaning of each answer.
+
+mod batches;
+mod connections;
+mod requests;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::requests::AwsClient;
+use super::{AwsDestination, AwsSpec};
+use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_sink::worker_queue::WorkerQueue;
+use delaybridge_sink::{Answers, Destination, Outbound, Sink, together};
+
+/// Elements that wait for the task; later ones wait in `deliver`.
+const QUEUE: usize = 1024;
+/// A limit of a queue on the bytes of a message, below which it is worth a word.
+const SMALL: u64 = 256 << 10;
+/// Seconds that a queue keeps a message for, below which it is worth a word.
+const SHORT: u64 = 3600;
+/// Time allowed for closing, beyond the time-out of the deliveries that it waits for.
+const CLOSE: Duration = Duration::from_secs(1);
+
+/// Delivers to the queues or topics of one region.
+#[derive(Debug)]
+pub struct AwsSink {
+    client: Arc<AwsClient>,
+    items: WorkerQueue,
+    stop: CancellationToken,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl AwsSink {
+    /// A sink that answers within `timeout`. It connects when there is something to send.
+    pub fn new(spec: AwsSpec, timeout: Duration) -> AwsSink {
+        let (items, taken) = WorkerQueue::new(spec.service.kind(), timeout, QUEUE);
+        let stop = CancellationToken::new();
+        let client = Arc::new(AwsClient::new(spec, timeout));
+        let run = batches::run(client.clone(), taken);
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move { stopped.run_until_cancelled(run).await.unwrap_or_default() });
+        AwsSink { client, items, stop, task: Mutex::new(Some(task)) }
+    }
+}
+
+impl Drop for AwsSink {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Sink for AwsSink {
+    fn kind(&self) -> &'static str {
+        self.items.kind()
+    }
+
+    fn timeout(&self) -> Duration {
+        self.items.timeout()
+    }
+
+    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
+        self.items.deliver(message).boxed()
+    }
+
+    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        self.items.deliver_all(batch, answers).boxed()
+    }
+
+    fn copies(&self, _bytes: usize) -> u64 {
+        // The request, while it is under way.
+        1
+    }
+
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
+        async move {
+            let mut failures = Vec::new();
+            for destination in destinations {
+                let found = self.look(destination).await;
+                failures.extend(found.err());
+            }
+            if destinations.is_empty() {
+                self.client.connects().await?;
+            }
+            together(failures).map(|()| Vec::new())
+        }
+        .boxed()
+    }
+
+    fn drawbacks<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Vec<String>> {
+        async move {
+            let mut found = Vec::new();
+            for destination in destinations {
+                match self.look(destination).await {
+                    Ok(settings) => found.extend(drawbacks(&destination.to_string(), &settings)),
+                    Err(failure) => found.push(failure.message),
+                }
+            }
+            found
+        }
+        .boxed()
+    }
+
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
+        // A request has a price, and needs rights that deliveries do not need.
+        Some(self.client.connects().boxed())
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        self.items.ended().boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async move {
+            self.items.close();
+            let task = self.task.lock().take();
+            if let Some(mut task) = task {
+                // What is in the queue is answered by then, or has timed out. A panic has answered all deliveries.
+                if tokio::time::timeout(self.timeout() + CLOSE, &mut task).await.is_err() {
+                    task.abort();
+                }
+            }
+            self.stop.cancel();
+        }
+        .boxed()
+    }
+}
+
+impl AwsSink {
+    /// The settings of a queue or a topic.
+    async fn look(&self, destination: &Destination) -> Result<Vec<(String, String)>, Failure> {
+        let place = destination.of_kind::<AwsDestination>(self.kind())?;
+        self.client.look(&format!("look up {destination}"), &place.place).await
+    }
+}
+
+/// What a person should know of a queue or a topic with these settings.
+fn drawbacks(place: &str, settings: &[(String, String)]) -> Vec<String> {
+    let number = |name: &str| {
+        let found = settings.iter().find(|(other, _)| other == name);
+        found.and_then(|(_, value)| value.parse::<u64>().ok())
+    };
+    let mut found = Vec::new();
+    if let Some(size) = number("MaximumMessageSize").filter(|size| *size < SMALL) {
+        found.push(format!("{place} takes messages of {size} bytes at most: larger ones become dead letters"));
+    }
+    if let Some(seconds) = number("MessageRetentionPeriod").filter(|seconds| *seconds < SHORT) {
+        found.push(format!("{place} drops messages after {seconds} s: set `MessageRetentionPeriod` to days"));
+    }
+    found
+}
