@@ -32,6 +32,8 @@ mod reload;
 mod sentinel;
 #[cfg(feature = "http")]
 mod servers;
+#[cfg(feature = "aws")]
+mod sqs;
 mod strangers;
 mod systemd;
 mod tidy;

@@ -8,6 +8,7 @@ use super::rig::{
     Feed, all_in_stream, assert_complete, lateness, metric, pass, readyz, settled, summary, tolerate_stalls,
 };
 use crate::harness::ports::free_port;
+use crate::harness::sqs::credentials;
 use crate::harness::{Daemon, RedisServer, RedissonQueue, ServerOptions, eventually};
 
 fn config(server: &RedisServer, sink: &RedisServer, max_attempts: u32) -> String {
@@ -71,21 +72,24 @@ async fn sinks_at_wrong_addresses_are_down_before_anything_is_due() {
     let server = RedisServer::start().await;
     let mut late = RedisServer::start().await;
     late.stop().await;
-    let [kafka, amqp, http, nats] = [(); 4].map(|()| free_port());
+    let [kafka, amqp, http, nats, sqs] = [(); 5].map(|()| free_port());
+    let credentials = credentials();
     let mut daemon = Daemon::spawn(&format!(
         "redis: {{ url: '{}' }}\n\
          sinks:\n  k: {{ kafka: {{ brokers: ['127.0.0.1:{kafka}'], topic: t, timeout: 10s }} }}\n  \
          a: {{ amqp: {{ url: 'amqp://127.0.0.1:{amqp}', exchange: x, routing_key: r }} }}\n  \
          r: {{ redis: {{ url: '{}', stream: s }} }}\n  \
          h: {{ http: {{ url: 'http://127.0.0.1:{http}/hook' }} }}\n  n: {{ nats: {{ servers: ['127.0.0.1:{nats}'], subject: s }} }}\n  \
+         s: {{ sqs: {{ queue_url: 'http://127.0.0.1:{sqs}/1/q', region: eu-west-1, credentials_file: '{}' }} }}\n  \
          o: {{ stdout: }}\n\
          queues: {{ q: {{ source: {{ redisson: {{ name: empty }} }}, \
-         to: [{{ sink: k }}, {{ sink: a }}, {{ sink: r }}, {{ sink: h }}, {{ sink: n }}, {{ sink: o }}] }} }}\n",
+         to: [{{ sink: k }}, {{ sink: a }}, {{ sink: r }}, {{ sink: h }}, {{ sink: n }}, {{ sink: s }}, {{ sink: o }}] }} }}\n",
         server.url(),
         late.url(),
+        credentials.path().display(),
     ));
     daemon.expect_log("sink down: it does not answer to a probe");
-    for sink in ["k", "a", "r", "h", "n"] {
+    for sink in ["k", "a", "r", "h", "n", "s"] {
         let reason = eventually(&format!("sink {sink} to be down"), Duration::from_secs(30), async || {
             match trouble(&daemon, sink).await {
                 Some((state, reason)) if state == "down" => Ok(reason),

@@ -29,6 +29,7 @@ pub mod redisson;
 pub mod resp;
 pub mod sentinels;
 pub mod servers;
+pub mod sqs;
 pub mod tls;
 pub mod toxic;
 pub mod turn;
