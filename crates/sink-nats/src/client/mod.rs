@@ -37,10 +37,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use self::session::Intake;
 use self::waiting::{NatsQuestion, Reply};
 use crate::{NAME, NatsDestination, NatsSpec, errors};
 use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_sink::reconnect::{Intake, run};
 use delaybridge_sink::worker_queue::WorkerQueue;
 use delaybridge_sink::{Answers, Destination, Outbound, Sink, together};
 
@@ -68,7 +68,8 @@ impl NatsSink {
         let (asks, asked) = mpsc::channel(ASKS);
         let stop = CancellationToken::new();
         let intake = Intake { items: taken, asks: asked, closed: false };
-        let task = tokio::spawn(task::run(spec.clone(), timeout, intake, stop.clone()));
+        let servers = task::NatsServers::new(spec.clone(), timeout);
+        let task = tokio::spawn(run(servers, intake, stop.clone(), fastrand::f64));
         NatsSink { spec, items, asks, stop, task: Mutex::new(Some(task)) }
     }
 

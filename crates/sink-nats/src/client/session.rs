@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +19,7 @@ use super::wire::{self, Inbound, ServerOp, Unfit};
 use crate::errors::{self, PubAck};
 use crate::{NAME, NatsDestination, NatsSpec};
 use delaybridge_core::message::{About, Failure};
+use delaybridge_sink::reconnect::{Intake, ServiceEnd};
 use delaybridge_sink::worker_queue::WorkItem;
 
 /// Elements taken from the queue at once.
@@ -30,23 +30,6 @@ const FULL: usize = 256 * 1024;
 const LOOK_UP: Duration = Duration::from_secs(1);
 /// Time for what is under way when the server asks its clients to leave.
 const LEAVE: Duration = Duration::from_secs(2);
-
-/// The channels that the session takes from.
-pub(super) struct Intake {
-    pub(super) items: mpsc::Receiver<WorkItem>,
-    pub(super) asks: mpsc::Receiver<NatsQuestion>,
-    /// No more elements come.
-    pub(super) closed: bool,
-}
-
-/// Why a session ended.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum SessionEnd {
-    /// The sink is closed, and everything has its answer.
-    Closed,
-    /// The connection broke, or was given up.
-    Lost(String),
-}
 
 /// The state of a connection.
 pub(super) struct NatsSession<'a> {
@@ -73,9 +56,9 @@ pub(super) async fn run(
     spec: &Arc<NatsSpec>,
     timeout: Duration,
     connection: NatsConnection,
-    intake: &mut Intake,
+    intake: &mut Intake<NatsQuestion>,
     stop: &CancellationToken,
-) -> SessionEnd {
+) -> ServiceEnd {
     let NatsConnection { stream, input, info, inbox, .. } = connection;
     let (mut reader, mut writer) = tokio::io::split(stream);
     let now = Instant::now();
@@ -95,8 +78,8 @@ pub(super) async fn run(
     };
     let end = session.serve(&mut reader, &mut writer, intake, stop).await;
     session.give_up(match &end {
-        SessionEnd::Closed => "the sink was closed",
-        SessionEnd::Lost(why) => why,
+        ServiceEnd::Closed => "the sink was closed",
+        ServiceEnd::Lost(why) => why,
     });
     end
 }
@@ -106,23 +89,23 @@ impl NatsSession<'_> {
         &mut self,
         reader: &mut ReadHalf<Box<dyn NatsStream>>,
         writer: &mut WriteHalf<Box<dyn NatsStream>>,
-        intake: &mut Intake,
+        intake: &mut Intake<NatsQuestion>,
         stop: &CancellationToken,
-    ) -> SessionEnd {
+    ) -> ServiceEnd {
         let mut received = Vec::new();
         // An element that gets no answer is told so before its caller gives up.
         let mut look = interval((self.timeout / 40).clamp(Duration::from_millis(10), Duration::from_millis(250)));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if let Err(why) = self.read_all() {
-                return SessionEnd::Lost(why);
+                return ServiceEnd::Lost(why);
             }
             let idle = self.questions.len() == 0 && self.output.is_empty() && !self.unflushed;
             if intake.closed && idle {
-                return SessionEnd::Closed;
+                return ServiceEnd::Closed;
             }
             if self.leaving.is_some_and(|until| idle || Instant::now() >= until) {
-                return SessionEnd::Lost("the server is about to stop".to_owned());
+                return ServiceEnd::Lost("the server is about to stop".to_owned());
             }
             let room = (self.spec.max_unconfirmed as usize).saturating_sub(self.questions.len()).min(MANY);
             let takes = room > 0 && self.output.len() < FULL && self.leaving.is_none();
@@ -130,9 +113,9 @@ impl NatsSession<'_> {
             tokio::select! {
                 biased;
                 read = reader.read_buf(&mut self.input) => match read {
-                    Ok(0) => return SessionEnd::Lost("the server closed the connection".to_owned()),
+                    Ok(0) => return ServiceEnd::Lost("the server closed the connection".to_owned()),
                     Ok(_) => self.heard = Instant::now(),
-                    Err(error) => return SessionEnd::Lost(error.to_string()),
+                    Err(error) => return ServiceEnd::Lost(error.to_string()),
                 },
                 left = write(writer, &mut self.output), if self.unflushed || self.output.has_remaining() => match left {
                     Ok(WrittenPart::Some) => self.unflushed = true,
@@ -140,7 +123,7 @@ impl NatsSession<'_> {
                         self.unflushed = false;
                         self.first_unsent = self.questions.next();
                     }
-                    Err(error) => return SessionEnd::Lost(error.to_string()),
+                    Err(error) => return ServiceEnd::Lost(error.to_string()),
                 },
                 Some(ask) = intake.asks.recv(), if takes => self.ask(ask),
                 count = intake.items.recv_many(&mut received, room), if takes && !intake.closed => {
@@ -151,10 +134,10 @@ impl NatsSession<'_> {
                 }
                 _ = look.tick() => {
                     if let Err(why) = self.look() {
-                        return SessionEnd::Lost(why);
+                        return ServiceEnd::Lost(why);
                     }
                 }
-                () = stop.cancelled() => return SessionEnd::Lost("the sink was closed".to_owned()),
+                () = stop.cancelled() => return ServiceEnd::Lost("the sink was closed".to_owned()),
             }
         }
     }
