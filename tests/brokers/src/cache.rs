@@ -12,6 +12,9 @@ pub(crate) const KAFKA: &str = "kafka-4.3.1";
 /// The version of ElasticMQ that scripts/setup.sh downloads.
 pub(crate) const ELASTICMQ: &str = "elasticmq-1.7.1";
 
+/// The version of ActiveMQ Artemis that scripts/setup.sh downloads.
+pub(crate) const ARTEMIS: &str = "artemis-2.40.0";
+
 /// The version of actionlint that scripts/setup.sh builds.
 const ACTIONLINT: &str = "actionlint@v1.7.7";
 /// The program that tests the chart; its version is also in scripts/setup.sh.
@@ -30,11 +33,21 @@ fn there(file: PathBuf) -> Result<PathBuf> {
 
 /// The folder of Kafka, if setup has completed it.
 pub(crate) fn kafka() -> Result<PathBuf> {
-    let folder = root()?.join(KAFKA);
+    complete(KAFKA, "Kafka")
+}
+
+/// The folder of ActiveMQ Artemis, if setup has completed it.
+pub(crate) fn artemis() -> Result<PathBuf> {
+    complete(ARTEMIS, "Artemis")
+}
+
+/// The folder of this name, if setup has completed it.
+fn complete(name: &str, what: &str) -> Result<PathBuf> {
+    let folder = root()?.join(name);
     if folder.join("complete").exists() {
         Ok(folder)
     } else {
-        Err(Error::new(format!("find Kafka in {}: not there; run `make setup`", folder.display())))
+        Err(Error::new(format!("find {what} in {}: not there; run `make setup`", folder.display())))
     }
 }
 

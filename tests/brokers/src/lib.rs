@@ -1,4 +1,5 @@
-//! Real Kafka, RabbitMQ and NATS servers for tests, and ElasticMQ for SQS and moto for SNS, without containers: on free ports of 127.0.0.1, stopped on drop.
+//! Real Kafka, RabbitMQ, NATS and Artemis servers for tests, and ElasticMQ for SQS and moto for SNS, without containers: started on free
+//! ports of 127.0.0.1, stopped on drop.
 //!
 //! `scripts/setup.sh test` installs the servers. A server belongs to the value that started it: when the value is
 //! dropped, or this process dies, its processes end and its data is deleted. So a server may be in a `static`.
@@ -8,6 +9,7 @@
 //!
 //! The methods block; they take `&self`, so that a server can be shared between tests and tasks.
 
+pub mod artemis;
 mod boots;
 mod cache;
 pub mod elasticmq;
@@ -27,6 +29,7 @@ pub mod tls;
 mod tool;
 mod versions;
 
+pub use artemis::{Artemis, ArtemisMessage, ArtemisOptions};
 pub use cache::{actionlint, asynq, bullmq, helm, keda, kubernetes, lmstfy_client, openapi, redis_server};
 pub use elasticmq::ElasticMq;
 pub use error::{Error, Result};

@@ -2,16 +2,13 @@
 //!
 //! `redisson/Client.java` documents its commands, which the caller sends.
 
-use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cache;
-use crate::error::{During, Error, Result};
+use crate::error::{Error, Result};
 use crate::java;
 use crate::process;
-use crate::tool::run;
 
 /// The installed versions, oldest first. Up to 3.21.0 elements have the old layout.
 pub const VERSIONS: [&str; 5] = ["3.16.8", "3.20.1", "3.21.1", "3.45.1", "4.7.0"];
@@ -100,21 +97,5 @@ fn class_path(jars: &str) -> Result<String> {
 
 /// The classes of a program, compiled once per machine, source text and set of libraries.
 fn classes(java: &Path, class: &str, source: &str, jars: &str, libraries: &str) -> Result<PathBuf> {
-    let mut hasher = DefaultHasher::new();
-    (source, libraries).hash(&mut hasher);
-    let classes = cache::redisson(jars)?.join(format!("classes-{:016x}", hasher.finish()));
-    cache::once(&classes, |unfinished| {
-        fs::create_dir(unfinished).during(format_args!("create {}", unfinished.display()))?;
-        let file = unfinished.join(format!("{class}.java"));
-        fs::write(&file, source).during(format_args!("write {}", file.display()))?;
-        let compiler = java.with_file_name("javac");
-        if !compiler.exists() {
-            return Err(Error::new(format!("find {}: not there; run `make setup`", compiler.display())));
-        }
-        let mut command = process::command(&compiler);
-        command.args(["-proc:none", "-encoding", "UTF-8", "-cp", libraries, "-d"]);
-        command.arg(unfinished).arg(&file);
-        run(command, None, "javac").map(drop)
-    })?;
-    Ok(classes)
+    java::classes(java, &cache::redisson(jars)?, (class, source), libraries)
 }

@@ -1,13 +1,14 @@
 //! The versions of the servers, for reports.
 
-use crate::{cache, nats, rabbit, redisson};
+use crate::{artemis, cache, nats, rabbit, redisson};
 
 /// Name and version of everything that this crate starts, as far as it is installed.
 pub fn versions() -> Vec<String> {
     let newest = redisson::VERSIONS.last().map(|version| format!("Redisson {version}"));
     let rabbit = rabbit::version().map(|version| format!("RabbitMQ {version}"));
     let nats = nats::version().map(|version| format!("NATS {version}"));
-    let [kafka, elasticmq] = [(cache::KAFKA, "Kafka"), (cache::ELASTICMQ, "ElasticMQ")]
-        .map(|(folder, name)| folder.split_once('-').map(|(_, version)| format!("{name} {version}")));
-    [kafka, rabbit, nats, elasticmq, newest].into_iter().flatten().collect()
+    let [kafka, artemis, elasticmq] =
+        [(cache::KAFKA, "Kafka"), (cache::ARTEMIS, "Artemis"), (cache::ELASTICMQ, "ElasticMQ")]
+            .map(|(folder, name)| folder.split_once('-').map(|(_, version)| format!("{name} {version}")));
+    [kafka, rabbit, artemis, nats, elasticmq, newest].into_iter().flatten().collect()
 }

@@ -74,7 +74,7 @@ impl Files {
         };
         write("rabbitmq.conf", &files.rabbitmq_conf(options, certificates))?;
         write("definitions.json", options.definitions.as_deref().unwrap_or(Rabbit::DEFINITIONS))?;
-        write("enabled_plugins", "[].\n")?;
+        write("enabled_plugins", &format!("[{}].\n", options.plugins.join(",")))?;
         write("rabbitmq-env.conf", "")?;
         // The cookie of nodes and rabbitmqctl; Erlang requires that no other user can read it. The listeners that it
         // protects are on 127.0.0.1 only.

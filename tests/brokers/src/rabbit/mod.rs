@@ -39,6 +39,8 @@ pub struct RabbitOptions {
     pub definitions: Option<String>,
     /// Further lines of `rabbitmq.conf`.
     pub config: Vec<(String, String)>,
+    /// Plugins of RabbitMQ's own that are on.
+    pub plugins: Vec<String>,
 }
 
 /// A running node.
