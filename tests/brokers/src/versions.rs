@@ -1,6 +1,6 @@
 //! The versions of the servers, for reports.
 
-use crate::{artemis, cache, nats, rabbit, redisson};
+use crate::{cache, nats, rabbit, redisson};
 
 /// Name and version of everything that this crate starts, as far as it is installed.
 pub fn versions() -> Vec<String> {

@@ -54,11 +54,6 @@ pub struct Artemis {
     scratch: Scratch,
 }
 
-/// The version that setup installs.
-pub(crate) fn version() -> &'static str {
-    cache::ARTEMIS.trim_start_matches("artemis-")
-}
-
 impl Artemis {
     /// Starts a broker with [`ArtemisOptions::default`].
     pub fn start() -> Result<Self> {
