@@ -5,6 +5,7 @@
 //!
 //! - [`message`]: identity, origin and outcome of an element; [`metric`] and [`codes`]: names of metrics, error codes.
 //! - [`clock`]: the only reader of clocks; [`backoff`]: the waits before the next attempt.
+//! - [`condition`]: tests of elements.
 //! - [`template`]: texts with placeholders, filled for each element; [`route`]: the body and headers of a message.
 //! - [`forecast`]: the simulation of what falls due against a rate.
 //! - [`json`]: untrusted JSON, as spans of its text; [`log`]: the macros for log lines.
@@ -12,6 +13,7 @@
 pub mod backoff;
 pub mod clock;
 pub mod codes;
+pub mod condition;
 pub mod forecast;
 pub mod json;
 pub mod log;

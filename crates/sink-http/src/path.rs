@@ -188,14 +188,14 @@ fn encode(to: &mut String, value: &str) {
 mod tests {
     use super::*;
     use delaybridge_core::message::MessageId;
-    use delaybridge_core::template::{ElementInfo, Fields};
+    use delaybridge_core::template::{ElementInfo, FieldValue, Fields};
 
     /// A payload that is one text.
     struct Text(&'static str);
 
     impl Fields for Text {
-        fn field(&self, path: &[String]) -> Option<std::borrow::Cow<'_, str>> {
-            path.is_empty().then_some(self.0.into())
+        fn value(&self, path: &[String]) -> Option<FieldValue<'_>> {
+            path.is_empty().then(|| FieldValue::Text(self.0.into()))
         }
     }
 

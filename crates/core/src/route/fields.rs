@@ -1,40 +1,15 @@
-//! A decoded payload as templates see it.
-
-use std::borrow::Cow;
+//! A decoded payload as templates and conditions see it.
 
 use redisson_codecs::{Payload, View};
-use serde_json::Value;
 
-use crate::template::Fields;
+use crate::template::{FieldValue, Fields};
 
 impl Fields for Payload {
-    fn field(&self, path: &[String]) -> Option<Cow<'_, str>> {
+    fn value(&self, path: &[String]) -> Option<FieldValue<'_>> {
         match self.view() {
             View::Opaque => None,
-            View::Text(text) if path.is_empty() => Some(text.into()),
-            View::Text(_) => None,
-            View::Json(value) => path.iter().try_fold(value, |value, step| step_into(value, step)).and_then(scalar),
+            View::Text(text) => path.is_empty().then(|| FieldValue::Text(text.into())),
+            View::Json(value) => value.value(path),
         }
-    }
-}
-
-fn step_into<'a>(value: &'a Value, step: &str) -> Option<&'a Value> {
-    match value {
-        Value::Object(fields) => fields.get(step),
-        // Only the plain decimal form: `01` and `+1` are no indices.
-        Value::Array(items) => {
-            step.parse().ok().filter(|at: &usize| at.to_string() == step).and_then(|at| items.get(at))
-        }
-        _ => None,
-    }
-}
-
-/// Null counts as missing: a key that ends in `null` is useless.
-fn scalar(value: &Value) -> Option<Cow<'_, str>> {
-    match value {
-        Value::String(text) => Some(text.into()),
-        Value::Number(number) => Some(number.to_string().into()),
-        Value::Bool(flag) => Some(if *flag { "true" } else { "false" }.into()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }

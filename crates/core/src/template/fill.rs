@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::Template;
+use super::{FieldValue, Template};
 use crate::message::Identity;
 
 /// The data of an element besides its payload.
@@ -23,8 +23,13 @@ pub struct ElementInfo<'a> {
 
 /// A payload whose fields templates can read.
 pub trait Fields {
-    /// The text, number or boolean at this path, as text. An empty path means the payload itself.
-    fn field(&self, path: &[String]) -> Option<Cow<'_, str>>;
+    /// The value at this path. An empty path means the payload itself.
+    fn value(&self, path: &[String]) -> Option<FieldValue<'_>>;
+
+    /// The text, number or boolean at this path, as text.
+    fn field(&self, path: &[String]) -> Option<Cow<'_, str>> {
+        self.value(path)?.text()
+    }
 }
 
 /// A payload without fields.
@@ -32,7 +37,7 @@ pub trait Fields {
 pub struct NoFields;
 
 impl Fields for NoFields {
-    fn field(&self, _path: &[String]) -> Option<Cow<'_, str>> {
+    fn value(&self, _path: &[String]) -> Option<FieldValue<'_>> {
         None
     }
 }

@@ -5,13 +5,15 @@
 //! so keys like `a$b` and `a$$b` need no escaping. Environment variables were replaced before.
 
 pub mod codes;
+mod field;
 mod fill;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub(crate) use field::Field;
+pub use field::FieldValue;
 pub use fill::{ElementInfo, Fields, FillError, Filler, NoFields};
 
 /// A compiled text with `${...}` placeholders.
@@ -46,18 +48,6 @@ enum Body {
 enum Part {
     Text(String),
     Hole { name: Arc<str>, field: Field, default: Option<String> },
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Field {
-    Id,
-    Queue,
-    DueMs,
-    Attempt,
-    /// The topic of a job.
-    Topic,
-    /// The payload, or the value at this path in it.
-    Payload(Vec<String>),
 }
 
 /// The reason why a text is not a template.
@@ -219,7 +209,7 @@ impl Template {
         for part in parts.iter() {
             match part {
                 Part::Text(text) => filled.push_str(text),
-                Part::Hole { name, field, default } => match (field.value(from), default) {
+                Part::Hole { name, field, default } => match (field.text(from), default) {
                     (Some(value), _) => filled.push_str(&value),
                     (None, Some(default)) => filled.push_str(default),
                     (None, None) => return Err(name.clone()),
@@ -237,38 +227,7 @@ impl Part {
             Some((name, default)) => (name, Some(default.to_owned())),
             None => (hole, None),
         };
-        let field = match name {
-            "id" => Field::Id,
-            "queue" => Field::Queue,
-            "due_ms" => Field::DueMs,
-            "attempt" => Field::Attempt,
-            "topic" => Field::Topic,
-            "payload" => Field::Payload(Vec::new()),
-            _ => {
-                let Some(path) = name.strip_prefix("payload.") else {
-                    return Err(TemplateError::UnknownField { field: name.to_owned() });
-                };
-                let path: Vec<String> = path.split('.').map(str::to_owned).collect();
-                if path.iter().any(String::is_empty) {
-                    return Err(TemplateError::EmptyStep { field: name.to_owned() });
-                }
-                Field::Payload(path)
-            }
-        };
+        let field = Field::named(name)?;
         Ok(Part::Hole { name: name.into(), field, default })
-    }
-}
-
-impl Field {
-    fn value<'a>(&self, from: &Filler<'a>) -> Option<Cow<'a, str>> {
-        let element = from.element;
-        match self {
-            Field::Id => Some(element.id.to_string().into()),
-            Field::Queue => Some(element.queue.into()),
-            Field::DueMs => element.due_ms.map(|due| due.to_string().into()),
-            Field::Attempt => Some(element.attempt.to_string().into()),
-            Field::Topic => element.topic.map(Cow::Borrowed),
-            Field::Payload(path) => from.payload.field(path),
-        }
     }
 }

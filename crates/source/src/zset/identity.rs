@@ -1,14 +1,12 @@
 //! Ids of members: a hash, or a text that the payload brings.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use delaybridge_core::message::{Identity, MessageId};
-use delaybridge_core::template::{ElementInfo, Fields, Filler, Template};
+use delaybridge_core::template::{ElementInfo, Filler, Template};
 
 /// The origin of the ids of a queue's elements.
 #[derive(Debug, Clone, Serialize)]
@@ -43,32 +41,10 @@ fn hash_of(given: MessageId, member: &[u8]) -> MessageId {
 
 /// The text that a template makes of a member that is JSON; `None` if it has nothing to put in.
 pub(super) fn filled(template: &Template, member: &[u8]) -> Option<String> {
-    let json = Json(serde_json::from_slice(member).ok()?);
+    let json: Value = serde_json::from_slice(member).ok()?;
     let none = MessageId([0; 8]).into();
     let element = ElementInfo { id: &none, queue: "", due_ms: None, attempt: 1, topic: None };
     Filler::new(&element, &json, None).text(template, &"source").ok()
-}
-
-/// A member that is JSON, as templates see it.
-struct Json(Value);
-
-impl Fields for Json {
-    fn field(&self, path: &[String]) -> Option<Cow<'_, str>> {
-        let found = path.iter().try_fold(&self.0, |value, step| match value {
-            Value::Object(fields) => fields.get(step),
-            // Only the plain decimal form: `01` and `+1` are no indices.
-            Value::Array(items) => {
-                step.parse().ok().filter(|at: &usize| at.to_string() == *step).and_then(|at| items.get(at))
-            }
-            _ => None,
-        })?;
-        match found {
-            Value::String(text) => Some(text.into()),
-            Value::Number(number) => Some(number.to_string().into()),
-            Value::Bool(flag) => Some(flag.to_string().into()),
-            Value::Null | Value::Array(_) | Value::Object(_) => None,
-        }
-    }
 }
 
 #[cfg(test)]

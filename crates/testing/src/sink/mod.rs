@@ -5,7 +5,6 @@
 
 mod batches;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use futures_util::future::join_all;
 
 pub use self::batches::*;
 use delaybridge_core::message::{Class, MessageId};
-use delaybridge_core::template::{ElementInfo, Fields, Filler, Template};
+use delaybridge_core::template::{ElementInfo, FieldValue, Fields, Filler, Template};
 pub use delaybridge_sink::fixtures::{anywhere, outbound};
 use delaybridge_sink::{Destination, Outbound, Sink, Target};
 
@@ -63,9 +62,9 @@ pub trait Rig {
 struct FakeFields(&'static [(&'static str, &'static str)]);
 
 impl Fields for FakeFields {
-    fn field(&self, path: &[String]) -> Option<Cow<'_, str>> {
+    fn value(&self, path: &[String]) -> Option<FieldValue<'_>> {
         let path = path.join(".");
-        self.0.iter().find(|(name, _)| *name == path).map(|(_, value)| (*value).into())
+        self.0.iter().find(|(name, _)| *name == path).map(|(_, value)| FieldValue::Text((*value).into()))
     }
 }
 

@@ -1,0 +1,197 @@
+//! Conditions on elements, such as `payload.amount > 100 and payload.region in ["eu", "uk"]`: compiled when the configuration is
+//! loaded, and tested for every element.
+//!
+//! Operands are the fields of templates and literals. A comparison with a field that is missing does not hold, also with `!=`. Values
+//! of different types are never equal, and none of them is less than the other. Numbers are compared exactly, by their digits.
+//!
+//! The number of the attempt is no operand: an element that a sink has refused must not find at its next attempt that no destination
+//! is meant for it.
+
+mod number;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod token;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+pub use self::token::{ConditionError, Mistake};
+use crate::template::{Field, FieldValue, Filler};
+
+/// A compiled condition.
+#[derive(Debug)]
+pub struct Condition {
+    source: Arc<str>,
+    test: Test,
+}
+
+/// A test of an element.
+#[derive(Debug)]
+enum Test {
+    All(Vec<Test>),
+    Any(Vec<Test>),
+    Not(Box<Test>),
+    Compare {
+        left: Operand,
+        relation: Relation,
+        right: Operand,
+    },
+    In {
+        field: Field,
+        list: Vec<Literal>,
+    },
+    StartsWith {
+        field: Field,
+        prefix: String,
+    },
+    Exists(Field),
+    /// The field is `true`.
+    Is(Field),
+}
+
+#[derive(Debug)]
+enum Operand {
+    Field(Field),
+    Literal(Literal),
+}
+
+/// A value that the condition itself has. Numbers keep their digits.
+#[derive(Debug)]
+enum Literal {
+    Text(String),
+    Number(String),
+    Flag(bool),
+    Null,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Equal,
+    Unequal,
+    Less,
+    AtMost,
+    Greater,
+    AtLeast,
+}
+
+impl Condition {
+    /// The fields that a condition may name.
+    pub const FIELDS: [&'static str; 5] = ["id", "queue", "due_ms", "topic", "payload"];
+
+    /// Maximum length of a condition, in bytes.
+    pub const LONGEST: usize = 1_024;
+
+    /// Maximum depth of `not` and parentheses in a condition.
+    pub const DEEPEST: usize = 16;
+
+    /// Compiles `text`.
+    ///
+    /// # Errors
+    /// Returns the first mistake, with its column.
+    pub fn compile(text: &str) -> Result<Condition, ConditionError> {
+        Ok(Condition { source: text.into(), test: parse::parse(text)? })
+    }
+
+    /// The original text.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether the condition holds for an element.
+    pub fn holds(&self, element: &Filler<'_>) -> bool {
+        self.test.holds(element)
+    }
+
+    /// Whether the condition reads the payload.
+    pub fn uses_payload(&self) -> bool {
+        self.test.names(&|field| matches!(field, Field::Payload(_)))
+    }
+
+    /// Whether the condition reads a field inside the payload, which only a structured codec provides.
+    pub fn uses_payload_path(&self) -> bool {
+        self.test.names(&|field| matches!(field, Field::Payload(path) if !path.is_empty()))
+    }
+}
+
+impl Test {
+    fn holds(&self, element: &Filler<'_>) -> bool {
+        match self {
+            Test::All(tests) => tests.iter().all(|test| test.holds(element)),
+            Test::Any(tests) => tests.iter().any(|test| test.holds(element)),
+            Test::Not(test) => !test.holds(element),
+            Test::Compare { left, relation, right } => {
+                let (left, right) = (left.value(element), right.value(element));
+                left.zip(right).is_some_and(|(left, right)| relation.holds(compare(&left, &right)))
+            }
+            Test::In { field, list } => field.value(element).is_some_and(|value| {
+                list.iter().any(|literal| compare(&value, &literal.value()) == Some(Ordering::Equal))
+            }),
+            Test::StartsWith { field, prefix } => {
+                matches!(field.value(element), Some(FieldValue::Text(text)) if text.starts_with(prefix.as_str()))
+            }
+            Test::Exists(field) => field.value(element).is_some(),
+            Test::Is(field) => field.value(element) == Some(FieldValue::Flag(true)),
+        }
+    }
+
+    /// Whether any field of the test is one of these.
+    fn names(&self, wanted: &dyn Fn(&Field) -> bool) -> bool {
+        match self {
+            Test::All(tests) | Test::Any(tests) => tests.iter().any(|test| test.names(wanted)),
+            Test::Not(test) => test.names(wanted),
+            Test::Compare { left, right, .. } => {
+                [left, right].into_iter().any(|operand| matches!(operand, Operand::Field(field) if wanted(field)))
+            }
+            Test::In { field, .. } | Test::StartsWith { field, .. } | Test::Exists(field) | Test::Is(field) => {
+                wanted(field)
+            }
+        }
+    }
+}
+
+impl Operand {
+    fn value<'a>(&'a self, element: &Filler<'a>) -> Option<FieldValue<'a>> {
+        match self {
+            Operand::Field(field) => field.value(element),
+            Operand::Literal(literal) => Some(literal.value()),
+        }
+    }
+}
+
+impl Literal {
+    fn value(&self) -> FieldValue<'_> {
+        match self {
+            Literal::Text(text) => FieldValue::Text(text.into()),
+            Literal::Number(digits) => FieldValue::Number(digits.into()),
+            Literal::Flag(flag) => FieldValue::Flag(*flag),
+            Literal::Null => FieldValue::Null,
+        }
+    }
+}
+
+impl Relation {
+    /// Whether the relation holds for values in this order; `None`: in no order, because they are of different types or nested.
+    fn holds(self, order: Option<Ordering>) -> bool {
+        match self {
+            Relation::Equal => order == Some(Ordering::Equal),
+            Relation::Unequal => order != Some(Ordering::Equal),
+            Relation::Less => order == Some(Ordering::Less),
+            Relation::AtMost => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+            Relation::Greater => order == Some(Ordering::Greater),
+            Relation::AtLeast => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+        }
+    }
+}
+
+/// The order of two values of one type. Texts are in the order of their code points.
+fn compare(left: &FieldValue<'_>, right: &FieldValue<'_>) -> Option<Ordering> {
+    match (left, right) {
+        (FieldValue::Text(left), FieldValue::Text(right)) => Some(left.cmp(right)),
+        (FieldValue::Number(left), FieldValue::Number(right)) => Some(number::compare(left, right)),
+        // One flag is not less than another.
+        (FieldValue::Flag(left), FieldValue::Flag(right)) => (left == right).then_some(Ordering::Equal),
+        (FieldValue::Null, FieldValue::Null) => Some(Ordering::Equal),
+        _ => None,
+    }
+}
