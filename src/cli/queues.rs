@@ -95,7 +95,7 @@ fn text(found: &Queues) -> String {
             Some(None) => "-".to_owned(),
             Some(Some(hold)) => lasted(hold.seconds),
         };
-        let rest = [next, oldest, daemons, hold, s.mode.clone(), s.sinks.join(", ")];
+        let rest = [next, oldest, daemons, hold, s.mode.clone(), s.destinations()];
         table.row(std::iter::once(s.queue.clone()).chain(numbers.map(|n| n.to_string())).chain(rest));
     }
     for error in &found.errors {
@@ -176,7 +176,8 @@ mod tests {
             oldest_overdue_ms: Some(6_000),
             daemons: Some(2),
             mode: "deliver".to_owned(),
-            sinks: vec!["events".to_owned()],
+            sinks: vec!["events".to_owned(), "large".to_owned()],
+            conditions: [("large".to_owned(), "payload.n > 9".to_owned())].into(),
             ..ahead.clone()
         };
         let many = QueueState { queue: "m".to_owned(), in_flight: 1_000, in_flight_at_least: true, ..ahead.clone() };

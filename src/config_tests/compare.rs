@@ -103,7 +103,9 @@ fn shown(bytes: &[u8]) -> String {
 fn verdict(found: &mut Mismatches, expected: Option<&ExpectedVerdict>, got: &CaseEnd) {
     let optional = |value: &Option<String>| value.clone().unwrap_or_else(|| "no sink".to_owned());
     match (expected, got) {
-        (None, CaseEnd::Delivered) | (Some(ExpectedVerdict::Wait), CaseEnd::Wait) => {}
+        (None, CaseEnd::Delivered)
+        | (Some(ExpectedVerdict::Wait), CaseEnd::Wait)
+        | (Some(ExpectedVerdict::Skipped), CaseEnd::Skipped) => {}
         (Some(ExpectedVerdict::Dead { reason, sink, code }), CaseEnd::Dead { reason: r, sink: s, code: c, .. }) => {
             found.check("dead.reason", reason.as_ref(), r, |text| (*text).to_owned());
             found.check("dead.code", code.as_ref(), c, Clone::clone);
@@ -128,6 +130,7 @@ fn verdict(found: &mut Mismatches, expected: Option<&ExpectedVerdict>, got: &Cas
                 Some(ExpectedVerdict::Hold { .. }) => "hold",
                 Some(ExpectedVerdict::Retry { .. }) => "retry",
                 Some(ExpectedVerdict::Wait) => "wait",
+                Some(ExpectedVerdict::Skipped) => "skipped",
             };
             found.add("expect", expected, told(got));
         }
@@ -146,6 +149,7 @@ fn told(end: &CaseEnd) -> String {
             format!("retry in {} to {}, {counts}", show_duration(*earliest), show_duration(*latest))
         }
         CaseEnd::Wait => "wait".to_owned(),
+        CaseEnd::Skipped => "skipped: no destination is meant for it, and it is removed".to_owned(),
         CaseEnd::Gone => "removed: there is no record".to_owned(),
         CaseEnd::Later => "back to its source: its record says that it is due later".to_owned(),
     }

@@ -11,7 +11,7 @@ use delaybridge_core::message::{Class, Failure, FailureCode, lateness};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_model::{QueueSpec, RetryPolicy};
 use delaybridge_pipeline::deliver::answer::{Refusing, stop};
-use delaybridge_pipeline::deliver::understand::{junk, routed, understand, unroutable};
+use delaybridge_pipeline::deliver::understand::{junk, routed, skipped, understand, unroutable};
 use delaybridge_pipeline::settle::judge::{JudgedRound, SinkAnswer, Stop, judge};
 use delaybridge_pipeline::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_source::NoPayload;
@@ -74,6 +74,8 @@ pub enum CaseEnd {
     },
     /// A wait that does not count as an attempt.
     Wait,
+    /// Removal, because no destination is meant for it.
+    Skipped,
     /// Removal, because its user has removed its body.
     Gone,
     /// A return to its source, because its own record has a later due time.
@@ -99,7 +101,13 @@ pub fn decide(case: &Case) -> Decided {
     let attempt = case.attempts.saturating_add(1);
     let element = ElementInfo { id: &id, queue: &spec.id, due_ms: case.given.due_ms, attempt, topic: topic.as_deref() };
     let mut messages = Vec::with_capacity(spec.to.len());
-    for (place, to) in spec.to.iter().enumerate() {
+    let (meant, passed_over): (Vec<usize>, Vec<usize>) =
+        (0..spec.to.len()).partition(|place| spec.to[*place].takes(&element, &payload));
+    if meant.is_empty() {
+        return early(skipped(spec));
+    }
+    for &place in &meant {
+        let to = &spec.to[place];
         match routed(to, &element, &payload) {
             Ok(routed) => messages.push(SinkMessage {
                 sink: to.sink.clone(),
@@ -111,18 +119,19 @@ pub fn decide(case: &Case) -> Decided {
             Err(failure) => return early(unroutable(place, failure)),
         }
     }
-    let answers: Vec<SinkAnswer> = (0..spec.to.len()).map(|place| answer(spec, place, &case.fails)).collect();
+    let answers: Vec<SinkAnswer> = meant.into_iter().map(|place| answer(spec, place, &case.fails)).collect();
     let policy = match tries {
         Some(max_attempts) if max_attempts < spec.retry.max_attempts => RetryPolicy { max_attempts, ..*spec.retry },
         _ => *spec.retry,
     };
-    let verdict = |draw| judge(round(spec, &answers, case.attempts), &policy, draw).verdict;
+    let verdict = |draw| judge(round(spec, &answers, &passed_over, case.attempts), &policy, draw).verdict;
     Decided { messages, end: CaseEnd::of(spec, [verdict(0.0), verdict(1.0)]) }
 }
 
-fn round<'a>(spec: &QueueSpec, answers: &'a [SinkAnswer], counted: u32) -> JudgedRound<'a> {
+fn round<'a>(spec: &QueueSpec, answers: &'a [SinkAnswer], passed_over: &'a [usize], counted: u32) -> JudgedRound<'a> {
     JudgedRound {
         confirmed: vec![false; spec.to.len()],
+        passed_over,
         answers,
         counted,
         probe: false,
@@ -174,6 +183,7 @@ impl CaseEnd {
             (Verdict::Retry { after: earliest, counted, .. }, Verdict::Retry { after: latest, .. }) => {
                 CaseEnd::Retry { earliest, latest, counted }
             }
+            (Verdict::Skipped, _) => CaseEnd::Skipped,
             (Verdict::Gone, _) => CaseEnd::Gone,
             (Verdict::Return { .. }, _) => CaseEnd::Later,
             (Verdict::Release { .. } | Verdict::Retry { .. }, _) => CaseEnd::Wait,

@@ -283,11 +283,12 @@ fn expected(section: &Section<'_>, queue: Option<&QueueSpec>) -> Expected {
             ExpectedVerdict::Retry { earliest: time(&retry::EARLIEST), latest: time(&retry::LATEST), counted }
         }),
         section.opt_section(&expect::WAIT).map(|_| ExpectedVerdict::Wait),
+        section.opt_section(&expect::SKIPPED).map(|_| ExpectedVerdict::Skipped),
     ];
     let mut verdicts = verdicts.into_iter().flatten();
     let verdict = verdicts.next();
     if verdicts.next().is_some() {
-        let help = "keep one of `dead`, `hold`, `retry` and `wait`";
+        let help = "keep one of `dead`, `hold`, `retry`, `wait` and `skipped`";
         section.cx.report.problem(&section.spot, "an element has one end", help);
     }
     Expected { deliver: written.then_some(messages), verdict }

@@ -64,6 +64,7 @@ tables! {
         HOLD = key("hold", Kind::Section(&hold::TABLE), "The queue is held.");
         RETRY = key("retry", Kind::Section(&retry::TABLE), "It is tried again.");
         WAIT = key("wait", Kind::Section(&wait::TABLE), "It goes back and waits, and the attempt does not count: its sink is full, or its destination refuses.");
+        SKIPPED = key("skipped", Kind::Section(&skipped::TABLE), "No destination is meant for it, and it is removed (`on_skipped: drop`).");
     }
     mod deliver at "cases[].expect.deliver[]", "One message. What is not written is not compared." {
         SINK = key("sink", Kind::Text, "The sink: one of the queue's destinations.").required();
@@ -85,7 +86,7 @@ tables! {
         BODY_JSON = key("body_json", Kind::Text, "The body as JSON. Spaces and the order of names do not matter.");
     }
     mod dead at "cases[].expect.dead", "What is not written is not compared." {
-        REASON = key("reason", Kind::Word(&[now("max_attempts"), now("message_permanent"), now("expired"), now("undecodable"), now("unroutable"), now("junk")]), "The reason, as `dead ls` shows it.");
+        REASON = key("reason", Kind::Word(&[now("max_attempts"), now("message_permanent"), now("expired"), now("undecodable"), now("unroutable"), now("junk"), now("skipped")]), "The reason, as `dead ls` shows it.");
         CODE = key("code", Kind::Text, "The code, as in `docs/errors.md`.");
         SINK = key("sink", Kind::Text, "The sink that decides it.");
     }
@@ -99,5 +100,7 @@ tables! {
         COUNTED = key("counted", Kind::Flag, "Whether this attempt counts towards `max_attempts`.");
     }
     mod wait at "cases[].expect.wait", "Without keys." {
+    }
+    mod skipped at "cases[].expect.skipped", "Without keys." {
     }
 }

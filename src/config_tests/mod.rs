@@ -123,6 +123,8 @@ pub enum ExpectedVerdict {
     },
     /// A wait that does not count as an attempt.
     Wait,
+    /// Removal, because no destination is meant for it.
+    Skipped,
 }
 
 /// The result of one case.

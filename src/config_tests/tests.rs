@@ -15,6 +15,7 @@ queues:
   r: { source: { redisson: { name: r } }, codec: kryo5, to: [{ sink: out, list: 'l:${payload}' }] }
   z: { source: { zset: { key: z, score: s, id: '${payload.id}' } }, codec: json, to: [{ sink: out }, { sink: late, envelope: json }] }
   p: { source: { job_pool: { preset: yii2 } }, codec: string, to: [{ sink: out, list: done }] }
+  w: { source: { redisson: { name: w } }, codec: json, on_skipped: drop, to: [{ sink: out, when: 'payload.a > 1' }, { sink: late, when: payload.vip }] }
   h: { source: { redisson: { name: h } }, codec: json, on_decode_error: hold, to: [{ sink: out }] }
 ";
 
@@ -69,6 +70,24 @@ fn an_element_is_given_in_every_way() {
         ),
         &[],
     );
+}
+
+#[test]
+fn an_element_goes_to_the_destinations_whose_conditions_hold() {
+    let given = |payload: &str, expect: &str| format!("  element: {{ text: '{payload}' }}\n  expect: {expect}\n");
+    let one = "{ deliver: [{ sink: out, list: l:2 }] }";
+    check("w", &given("{\"a\": 2}", one), &[]);
+    check("w", &given("{\"a\": 2, \"vip\": true}", one), &["deliver[late]: nothing | a message"]);
+    check("w", &given("{\"a\": 1}", "{ skipped: }"), &[]);
+    let skipped = "skipped: no destination is meant for it, and it is removed";
+    check(
+        "w",
+        &given("{\"a\": 1}", one),
+        &["deliver[out]: a message | nothing", &format!("expect: delivered | {skipped}")],
+    );
+    check("w", &given("{\"a\": 2}", "{ skipped: }"), &["expect: skipped | delivered"]);
+    // A sink that is not meant for the element has no part in its end.
+    check("w", &format!("{}  fails: [{{ sink: late, class: transient }}]\n", given("{\"a\": 2}", one)), &[]);
 }
 
 #[test]

@@ -181,6 +181,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // What templates are filled from: both sides of the wall between route and the sinks know it.
     ("template", &["message", "codes"]),
     ("route", &["message", "template"]),
+    // Conditions read the fields that templates name: pure.
+    ("condition", &["template"]),
     // Tests of a configuration: the pure functions of every stage, and nothing that connects.
     ("config_tests", &["message", "route"]),
     ("app", &["message", "clock", "route"]),

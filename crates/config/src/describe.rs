@@ -160,10 +160,15 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         Some(Ordered::Key(Some(template))) => Some(template.source().into()),
         _ => None,
     };
-    let all = [first, rest, object([("order_key", order_key)])].into_iter().filter_map(|part| match part {
-        Value::Object(fields) => Some(fields),
-        _ => None,
-    });
+    let skips = spec.to.iter().all(|route| route.when.is_some()) && !spec.to.is_empty();
+    let on_skipped = skips.then(|| json!(spec.on_skipped));
+    let all =
+        [first, rest, object([("order_key", order_key), ("on_skipped", on_skipped)])].into_iter().filter_map(|part| {
+            match part {
+                Value::Object(fields) => Some(fields),
+                _ => None,
+            }
+        });
     all.flatten().collect::<Map<_, _>>().into()
 }
 
@@ -189,6 +194,9 @@ fn dead_letter(spec: &QueueSpec) -> Value {
 
 fn route(route: &RouteSpec) -> Value {
     let mut fields = target(route);
+    if let Some(when) = &route.when {
+        fields.insert("when".to_owned(), json!(when.source()));
+    }
     let MessageSpec { headers, envelope } = &route.message;
     if !headers.is_empty() {
         let headers = headers.iter().map(|(name, template)| (name.to_string(), json!(template)));

@@ -12,7 +12,7 @@ use delaybridge_jobs_http::config as api;
 use delaybridge_link::Durability;
 use delaybridge_link::config::{durability, redis, sentinel};
 use delaybridge_model::keys::{admin, limits, reload, retry};
-use delaybridge_model::{Mode, Modes, OnDecodeError, OnExpired, OnUnroutable, Order};
+use delaybridge_model::{Mode, Modes, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, Order};
 use delaybridge_settings::keys::{Key, Kind, Table, key, tables};
 use delaybridge_settings::reader::{Scalar, Section};
 use delaybridge_settings::{Settings, tls};
@@ -57,6 +57,7 @@ tables! {
     } + source_kinds::KIND_KEYS
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
+        WHEN = key("when", Kind::Text, "The elements that the destination is meant for: a [condition](conditions.md) on their fields, as in `payload.amount > 100`. Default: all.");
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
         ENVELOPE = key("envelope", word::<Envelopes>(), "`raw`: the payload's bytes. `decoded`: the decoded value, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: an event of CloudEvents 1.0.").default("raw");
         CLOUDEVENTS = key("cloudevents", Kind::Section(&cloud_events::TABLE), "Settings of the event, with `envelope: cloudevents`.");
@@ -165,6 +166,10 @@ pub(super) struct QueueKeys {
     /// Handling of an expired element.
     #[key(word::<OnExpired>(), default = "dead_letter")]
     pub(super) on_expired: OnExpired,
+    /// Handling of an element that no destination is meant for, because no `when` holds: a dead letter, or removal. Both
+    /// are counted.
+    #[key(word::<OnSkipped>(), default = "dead_letter")]
+    pub(super) on_skipped: OnSkipped,
     /// Time for which a destination that comes from the payload may refuse elements (a missing topic, exchange, queue
     /// or right) before they become dead letters. Until then, they wait. For a destination that has worked before, they
     /// wait without a limit. `0s`: dead letters at once.

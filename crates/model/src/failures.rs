@@ -27,6 +27,16 @@ words! {
     }
 }
 
+words! {
+    /// Handling of an element that no destination is meant for.
+    pub enum OnSkipped {
+        /// A dead letter with the reason `skipped`.
+        DeadLetter = "dead_letter",
+        /// Removal, which is counted.
+        Drop = "drop",
+    }
+}
+
 /// Handling of elements whose payload chose a destination that does not work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unroutable {

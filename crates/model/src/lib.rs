@@ -13,10 +13,10 @@ mod route;
 mod servers;
 
 pub use self::daemon::{Config, ProcessLimits, Reload};
-pub use self::failures::{Jitter, OnDecodeError, OnExpired, OnUnroutable, RetryPolicy, Unroutable};
+pub use self::failures::{Jitter, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, RetryPolicy, Unroutable};
 pub use self::listeners::{AdminSpec, ApiSpec, Face, RequestRate};
 pub use self::parts::{Difference, Parts};
-pub use self::preview::Misfit;
+pub use self::preview::{Misfit, SKIPPED};
 pub use self::queue::{MaxInFlight, Mode, Modes, Order, Ordered, QueueSpec};
 pub use self::route::{RouteSpec, Routed};
 pub use self::servers::{ONLY, Servers};

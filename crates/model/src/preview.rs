@@ -3,11 +3,15 @@
 use bytes::Bytes;
 use redisson_codecs::Payload;
 
-use super::failures::OnDecodeError;
+use super::failures::{OnDecodeError, OnSkipped};
 use super::queue::QueueSpec;
+use super::route::RouteSpec;
 use delaybridge_core::route::ElementInfo;
 use delaybridge_core::template::FillError;
 use delaybridge_sink::Destination;
+
+/// The reason of an element's end that no destination is meant for.
+pub const SKIPPED: &str = "no destination is meant for the element: no `when` holds";
 
 /// The end of an element that would not be handed to its sinks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,14 +20,20 @@ pub enum Misfit {
     DeadLetter(String),
     /// A hold of the queue, for this reason.
     Hold(String),
+    /// Removal, because no destination is meant for the element.
+    Skipped,
 }
 
 impl QueueSpec {
-    /// Decodes `payload` and fills every destination of the queue, in their order.
+    /// Decodes `payload` and fills every destination that is meant for the element, in the order of the queue.
     ///
     /// # Errors
     /// [`Misfit`], by the same rules as delivery.
-    pub fn preview(&self, element: &ElementInfo<'_>, payload: &Bytes) -> Result<Vec<Destination>, Misfit> {
+    pub fn preview(
+        &self,
+        element: &ElementInfo<'_>,
+        payload: &Bytes,
+    ) -> Result<Vec<(&RouteSpec, Destination)>, Misfit> {
         let payload = match self.decode(payload) {
             Ok(payload) => payload,
             Err(error) => match self.on_refusal(&error) {
@@ -32,7 +42,14 @@ impl QueueSpec {
                 OnDecodeError::Hold => return Err(Misfit::Hold(error.to_string())),
             },
         };
-        let filled = self.to.iter().map(|to| Ok(to.fill(element, &payload)?.destination));
+        let meant: Vec<_> = self.to.iter().filter(|to| to.takes(element, &payload)).collect();
+        if meant.is_empty() && !self.to.is_empty() {
+            return Err(match self.on_skipped {
+                OnSkipped::DeadLetter => Misfit::DeadLetter(SKIPPED.to_owned()),
+                OnSkipped::Drop => Misfit::Skipped,
+            });
+        }
+        let filled = meant.into_iter().map(|to| Ok((to, to.fill(element, &payload)?.destination)));
         filled.collect::<Result<_, FillError>>().map_err(|error| Misfit::DeadLetter(error.to_string()))
     }
 }

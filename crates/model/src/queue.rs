@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redisson_codecs::{Classes, Codec, Coding, DecodeError, DecodeProblem, Payload};
 
-use super::failures::{OnDecodeError, OnExpired, RetryPolicy, Unroutable};
+use super::failures::{OnDecodeError, OnExpired, OnSkipped, RetryPolicy, Unroutable};
 use super::route::RouteSpec;
 use delaybridge_core::template::{Fields, Template};
 use delaybridge_ledger::{Ledger, Use};
@@ -46,6 +46,8 @@ pub struct QueueSpec {
     pub max_lateness: Option<Duration>,
     /// Handling of an expired element.
     pub on_expired: OnExpired,
+    /// Handling of an element that no destination is meant for.
+    pub on_skipped: OnSkipped,
     /// Handling of elements whose payload chose a destination that does not work.
     pub unroutable: Unroutable,
     /// Replicas or disks that must have a claim before its elements are delivered; `None` for none.

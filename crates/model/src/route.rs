@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use redisson_codecs::Payload;
 
+use delaybridge_core::condition::Condition;
 use delaybridge_core::route::{ElementInfo, MessageSpec, RouteMessage};
-use delaybridge_core::template::FillError;
+use delaybridge_core::template::{FillError, Filler};
 use delaybridge_sink::{Destination, Target};
 
 /// One destination of a queue.
@@ -17,6 +18,8 @@ pub struct RouteSpec {
     pub target: Arc<dyn Target>,
     /// Body and headers.
     pub message: MessageSpec,
+    /// The elements that the destination is meant for; `None`: all.
+    pub when: Option<Arc<Condition>>,
 }
 
 /// An element with nothing left to decide for one destination.
@@ -36,6 +39,11 @@ impl RouteSpec {
     pub fn fill(&self, element: &ElementInfo<'_>, payload: &Payload) -> Result<Routed, FillError> {
         let destination = self.destination(element, payload)?;
         Ok(Routed { destination, message: self.message.message(element, payload)? })
+    }
+
+    /// Whether the destination is meant for an element: the same at each of its attempts.
+    pub fn takes(&self, element: &ElementInfo<'_>, payload: &Payload) -> bool {
+        self.when.as_deref().is_none_or(|when| when.holds(&Filler::new(element, payload, None)))
     }
 
     /// Fills the templates of the destination alone.

@@ -13,7 +13,7 @@ use super::session::Queue;
 use delaybridge_core::message::{Identity, MessageId};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_ledger::{DeadLetter, Place, Seen, Shape, Show};
-use delaybridge_model::{Misfit, QueueSpec};
+use delaybridge_model::{Misfit, QueueSpec, SKIPPED};
 
 /// The elements to read.
 #[derive(Debug, Clone, Copy)]
@@ -224,11 +224,10 @@ pub(super) fn routes_of(
 ) -> Vec<String> {
     let info = ElementInfo { id, queue: &spec.id, due_ms, attempt, topic: None };
     match spec.preview(&info, payload) {
-        Ok(destinations) => {
-            spec.to.iter().zip(destinations).map(|(to, place)| format!("{}: {place}", to.sink)).collect()
-        }
+        Ok(destinations) => destinations.into_iter().map(|(to, place)| format!("{}: {place}", to.sink)).collect(),
         Err(Misfit::DeadLetter(reason)) => vec![format!("dead letter: {reason}")],
         Err(Misfit::Hold(reason)) => vec![format!("hold: {reason}")],
+        Err(Misfit::Skipped) => vec![format!("removed: {SKIPPED}")],
     }
 }
 

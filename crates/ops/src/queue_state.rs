@@ -1,11 +1,14 @@
 //! The numbers of one queue.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pause::{PauseState, paused};
 use super::session::Queue;
 use delaybridge_ledger::Stats;
+use delaybridge_model::{QueueSpec, RouteSpec};
 use delaybridge_source::{StoreError, millis};
 
 /// The numbers of one queue. Every element is in one state: a due element is not counted as scheduled.
@@ -46,6 +49,9 @@ pub struct QueueState {
     pub mode: String,
     /// The sinks that the queue delivers to.
     pub sinks: Vec<String>,
+    /// The conditions of those that do not get every element, by sink.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub conditions: BTreeMap<String, String>,
     /// Connected daemons that deliver from the queue; none where the right to ask is missing.
     pub daemons: Option<u64>,
     /// The pauses of the queue and of its sinks.
@@ -58,13 +64,29 @@ pub(super) async fn state(queue: &Queue) -> Result<QueueState, StoreError> {
     Ok(QueueState {
         mode: queue.spec.mode.as_str().to_owned(),
         sinks: queue.spec.to.iter().map(|to| to.sink.to_string()).collect(),
+        conditions: conditions(&queue.spec),
         daemons: queue.ledger.daemons(&queue.conn).await.ok(),
         paused: paused(queue).await?,
         ..QueueState::of(queue.id(), &stats)
     })
 }
 
+/// The conditions of the destinations, by sink.
+fn conditions(spec: &QueueSpec) -> BTreeMap<String, String> {
+    let of = |to: &RouteSpec| Some((to.sink.to_string(), to.when.as_ref()?.source().to_owned()));
+    spec.to.iter().filter_map(of).collect()
+}
+
 impl QueueState {
+    /// Lists the sinks for a person, each with its condition.
+    pub fn destinations(&self) -> String {
+        let one = |sink: &String| match self.conditions.get(sink) {
+            Some(when) => format!("{sink} when {when}"),
+            None => sink.clone(),
+        };
+        self.sinks.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
     pub(super) fn of(queue: &str, s: &Stats) -> Self {
         QueueState {
             queue: queue.to_owned(),
@@ -84,6 +106,7 @@ impl QueueState {
             oldest_overdue_ms: s.oldest_overdue_ms(),
             mode: String::new(),
             sinks: Vec::new(),
+            conditions: BTreeMap::new(),
             daemons: None,
             paused: Vec::new(),
         }

@@ -18,7 +18,7 @@ pub fn delivered(claim: &Claim, place: usize) {
         let (id, payload) = queue.store.open_element(element);
         let attempt = claim.attempt(element.attempts(), element.is_doubtful());
         let seen = ElementSeen { claim, id: &id, payload: &payload, due_ms: element.due_ms(), attempt };
-        ElementEvent { sink: Some(sinks(queue)), ..seen.event(Fate::Delivered) }
+        ElementEvent { sink: Some(sinks(queue, &[])), ..seen.event(Fate::Delivered) }
     });
 }
 
@@ -59,8 +59,10 @@ pub fn settled(state: &ElementState, verdict: &Verdict) {
             Verdict::Release { why: ReleaseCause::Destination { after } } => {
                 ElementEvent { next_ms: at(after), ..event }
             }
-            Verdict::Confirm | Verdict::Push { .. } => ElementEvent { sink: Some(sinks(queue)), ..event },
-            Verdict::Gone | Verdict::Return { .. } | Verdict::Release { .. } => event,
+            Verdict::Confirm | Verdict::Push { .. } => {
+                ElementEvent { sink: Some(sinks(queue, &state.passed_over)), ..event }
+            }
+            Verdict::Gone | Verdict::Skipped | Verdict::Return { .. } | Verdict::Release { .. } => event,
         }
     });
 }
@@ -72,14 +74,17 @@ fn fate(verdict: &Verdict) -> Option<Fate> {
         Verdict::Retry { .. } => Some(Fate::Retry),
         Verdict::Dead(_) => Some(Fate::Dead),
         Verdict::Gone => Some(Fate::Gone),
+        Verdict::Skipped => Some(Fate::Skipped),
         Verdict::Release { why: ReleaseCause::Hold { .. } } => Some(Fate::Held),
         Verdict::Release { why: ReleaseCause::Destination { .. } } => Some(Fate::Waits),
         Verdict::Release { .. } | Verdict::Return { .. } => None,
     }
 }
 
-fn sinks(queue: &Queue) -> String {
-    queue.routes.iter().map(|route| &*route.spec.sink).collect::<Vec<_>>().join(", ")
+/// The sinks of an element, but for those that are not meant for it.
+fn sinks(queue: &Queue, passed_over: &[usize]) -> String {
+    let meant = queue.routes.iter().enumerate().filter(|(place, _)| !passed_over.contains(place));
+    meant.map(|(_, route)| &*route.spec.sink).collect::<Vec<_>>().join(", ")
 }
 
 struct ElementSeen<'a> {

@@ -165,6 +165,8 @@ words! {
         Gone = "gone",
         /// A job that is due later by its own record, and goes back.
         NotDue = "not_due",
+        /// Removed, because no destination is meant for it.
+        Skipped = "skipped",
     }
 }
 
@@ -223,5 +225,7 @@ words! {
         Unroutable = "unroutable",
         /// The bytes fit no layout of the source.
         Junk = "junk",
+        /// No destination is meant for the element.
+        Skipped = "skipped",
     }
 }

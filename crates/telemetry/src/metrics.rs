@@ -310,6 +310,11 @@ impl QueueMetrics {
         }
     }
 
+    /// No destination is meant for an element.
+    pub fn skipped(&self) {
+        self.families().skipped.with_label_values(&[self.label()]).inc();
+    }
+
     /// `n` due jobs have no body.
     pub fn without_body(&self, n: u64) {
         self.families().without_body.with_label_values(&[self.label()]).inc_by(n);

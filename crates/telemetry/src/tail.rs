@@ -46,11 +46,14 @@ pub enum Fate {
     Held,
     /// The job has no body, because its user deleted it: nothing was left to deliver.
     Gone,
+    /// No destination is meant for the element, and it was removed.
+    Skipped,
 }
 
 impl Fate {
     /// Every outcome.
-    pub const ALL: [Fate; 6] = [Fate::Delivered, Fate::Retry, Fate::Waits, Fate::Dead, Fate::Held, Fate::Gone];
+    pub const ALL: [Fate; 7] =
+        [Fate::Delivered, Fate::Retry, Fate::Waits, Fate::Dead, Fate::Held, Fate::Gone, Fate::Skipped];
 
     /// The word in the API.
     pub fn as_str(self) -> &'static str {
@@ -61,6 +64,7 @@ impl Fate {
             Fate::Dead => "dead",
             Fate::Held => "held",
             Fate::Gone => "gone",
+            Fate::Skipped => "skipped",
         }
     }
 }

@@ -53,6 +53,11 @@ const DEAD_REASONS: &[Code] = &[
         "Check the memory limits, and the log before each death. Then redrive it alone.",
     ),
     code(
+        "skipped",
+        "No destination is meant for the element: no `when` holds. With `on_skipped: dead_letter`.",
+        "Correct the condition, then redrive. Or write `on_skipped: drop`.",
+    ),
+    code(
         "undecodable",
         "The codec refused the payload, with `on_decode_error: dead_letter`.",
         "`delaybridge decode` guesses the codec. Correct `codec`, then redrive.",

@@ -2,6 +2,7 @@
 //! a real server.
 
 mod codecs;
+mod conditions;
 mod connection;
 mod fanout;
 mod junk;

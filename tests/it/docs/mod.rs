@@ -18,6 +18,7 @@ use walk::Walk;
 const RUN: &[&str] = &[
     "README.md",
     "docs/codecs.md",
+    "docs/conditions.md",
     "docs/http-api.md",
     "docs/migrating.md",
     "docs/security.md",
@@ -159,6 +160,13 @@ async fn the_cases_of_the_page_about_testing_come_true() {
     // The failure that the page shows, the other way round.
     let shown = walk.aside("delaybridge test order.test.yaml || test $? = 1");
     assert!(shown.contains("        deliver[events].key\n          expected  8\n          got       7\n"), "{shown}");
+    walk.ends().await;
+}
+
+#[tokio::test]
+async fn the_cases_of_the_page_about_conditions_come_true() {
+    let mut walk = Walk::new("docs/conditions.md").await;
+    assert!(walk.until("delaybridge test").contains("3 cases, all as expected"));
     walk.ends().await;
 }
 

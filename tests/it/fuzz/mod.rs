@@ -6,6 +6,7 @@
 //! No input may make it panic; the other conditions are stated at each target.
 
 mod bodies;
+mod conditions;
 mod elements;
 mod files;
 mod keys;

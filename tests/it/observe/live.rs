@@ -58,7 +58,7 @@ queues:
     max_rate: 10/s
     to: [{{ sink: out }}]
     dead_letter: {{ stream: {{ max_len: 1, allow_loss: true }} }}
-  onward: {{ source: {{ redisson: {{ name: onward }} }}, codec: json, to: [{{ sink: out }}], dead_letter: {{ sink: graves }} }}
+  onward: {{ source: {{ redisson: {{ name: onward }} }}, codec: json, to: [{{ sink: out, when: \"not exists(payload.over)\" }}], on_skipped: drop, dead_letter: {{ sink: graves }} }}
   held: {{ source: {{ redisson: {{ name: held }} }}, to: [{{ sink: wrong }}] }}
   down: {{ source: {{ redisson: {{ name: down }} }}, to: [{{ sink: gone }}] }}
   blocked: {{ source: {{ redisson: {{ name: blocked }} }}, to: [{{ sink: full }}] }}

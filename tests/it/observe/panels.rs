@@ -103,6 +103,7 @@ pub fn rows() -> Vec<Row> {
                 rate("Delivery attempts", "delivery_attempts_total", &["class"]),
                 rate("Delivered", "delivered_messages_total", &["queue"]),
                 rate("Released, not counted", "released_messages_total", &["queue", "reason"]),
+                rate("Skipped", "skipped_messages_total", &["queue"]),
                 rate("Jobs without a body", "jobs_without_body_total", &["queue"]),
                 rate("Jobs put back", "jobs_put_back_total", &["queue"]),
                 rate("Ids that are hashes", "ids_by_hash_total", &["queue"]),

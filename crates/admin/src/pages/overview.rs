@@ -194,7 +194,7 @@ fn queue(row: &QueueRow, sinks: &SinkList) -> Markup {
         tr class=[(!obstacles.is_empty()).then_some("noted")] {
             th scope="row" {
                 a href={ "queues/" (encoded(&s.queue)) } { (s.queue) }
-                span.to { "→ " (row.state.sinks.join(", ")) }
+                span.to { "→ " (row.state.destinations()) }
             }
             (count("Scheduled", s.scheduled, "n"))
             (count("Due", s.due, "n"))

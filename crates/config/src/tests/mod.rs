@@ -4,6 +4,7 @@ mod amqp;
 mod aws;
 mod classes;
 mod clusters;
+mod conditions;
 mod dead_letters;
 mod destinations;
 mod generated;

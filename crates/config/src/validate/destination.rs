@@ -71,17 +71,21 @@ impl DestinationDraft<'_, '_> {
         if self.dead {
             return self.fits_dead(template, spot);
         }
-        let reads = self.codec.codec.reads();
-        let message = match reads {
-            Reads::Nothing if template.uses_payload() => {
-                format!("the template asks for the payload, and codec {} does not look into it", self.codec)
+        self.fits_codec("template", (template.uses_payload(), template.uses_payload_path()), spot);
+    }
+
+    /// Refuses what asks for the payload, or for a field of it, where the codec reads none.
+    pub(super) fn fits_codec(&self, what: &str, (payload, field): (bool, bool), spot: &Spot) {
+        let message = match self.codec.codec.reads() {
+            Reads::Nothing if payload => {
+                format!("the {what} asks for the payload, and codec {} does not look into it", self.codec)
             }
-            Reads::Scalars if template.uses_payload_path() => {
-                format!("the template asks for a field of the payload, and codec {} reads no fields", self.codec)
+            Reads::Scalars if field => {
+                format!("the {what} asks for a field of the payload, and codec {} reads no fields", self.codec)
             }
             Reads::Nothing | Reads::Scalars | Reads::Structures => return,
         };
-        let help = match template.uses_payload_path() {
+        let help = match field {
             true => "write the codec of your producers, as `codec: json`",
             false => "write the codec of your producers, as `codec: string` or `codec: json`",
         };

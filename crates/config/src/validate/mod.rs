@@ -11,6 +11,7 @@ mod retry;
 mod route;
 mod sink;
 
+mod when;
 use std::sync::Arc;
 
 use super::tables::{http, jobs, top};

@@ -10,6 +10,7 @@ use super::order;
 use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
 use super::sink::SinkDraft;
+use super::when;
 use crate::tables::{QueueKeys, TO, queue, top};
 use delaybridge_core::template::Template;
 use delaybridge_link::hashed;
@@ -99,6 +100,7 @@ fn one<'a>(
     let order = order::read(section, (keys.order, keys.order_key), &*source.config, mode, codec, &to);
     check_durability(section, keys.durability.is_some(), mode);
     check_unroutable(section, keys.on_unroutable);
+    when::check_skipped(section, &to);
     QueueDraft {
         report: &section.cx.report,
         name_spot: source.name_spot,
@@ -130,6 +132,7 @@ fn one<'a>(
             max_rate: keys.max_rate,
             max_lateness: keys.max_lateness,
             on_expired: keys.on_expired,
+            on_skipped: keys.on_skipped,
             unroutable: Unroutable { after: keys.unroutable_after, action: keys.on_unroutable },
             durability: keys.durability.map(Box::new),
             order: order.map(Box::new),

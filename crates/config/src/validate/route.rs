@@ -6,6 +6,7 @@ use redisson_codecs::JavaTypes;
 
 use super::destination::DestinationDraft;
 use super::sink::{self, SinkDraft};
+use super::when;
 use crate::tables::{cloud_events, to};
 use crate::words::{Envelopes, EventBodies, EventModes};
 use delaybridge_core::route::{EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, MessageSpec};
@@ -29,6 +30,7 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Op
     let section = at.section;
     let headers = section.headers(&to::HEADERS);
     let envelope = envelope(at);
+    let when = when::read(at);
     for (_, template, spot) in &headers {
         at.fits(template, spot);
     }
@@ -43,7 +45,7 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Op
     let headers = headers.into_iter().map(|(name, template, _)| (name.into(), template)).collect();
     // Its name is there once, for ten thousand queues too.
     let name = sink.known.as_ref().map_or_else(|| route.sink.as_str().into(), |known| known.spec.name.clone());
-    let spec = RouteSpec { sink: name, target, message: MessageSpec { headers, envelope } };
+    let spec = RouteSpec { sink: name, target, message: MessageSpec { headers, envelope }, when };
     Some(RouteDraft { spec: Some((spec, spot)), ..route })
 }
 

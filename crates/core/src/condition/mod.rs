@@ -122,7 +122,7 @@ impl Test {
             Test::Not(test) => !test.holds(element),
             Test::Compare { left, relation, right } => {
                 let (left, right) = (left.value(element), right.value(element));
-                left.zip(right).is_some_and(|(left, right)| relation.holds(compare(&left, &right)))
+                left.zip(right).is_some_and(|(left, right)| relation.holds(&left, &right))
             }
             Test::In { field, list } => field.value(element).is_some_and(|value| {
                 list.iter().any(|literal| compare(&value, &literal.value()) == Some(Ordering::Equal))
@@ -171,11 +171,13 @@ impl Literal {
 }
 
 impl Relation {
-    /// Whether the relation holds for values in this order; `None`: in no order, because they are of different types or nested.
-    fn holds(self, order: Option<Ordering>) -> bool {
+    /// Whether the relation holds for these values. Flags and nulls are in no order.
+    fn holds(self, left: &FieldValue<'_>, right: &FieldValue<'_>) -> bool {
+        let order = compare(left, right);
         match self {
             Relation::Equal => order == Some(Ordering::Equal),
             Relation::Unequal => order != Some(Ordering::Equal),
+            _ if matches!(left, FieldValue::Flag(_) | FieldValue::Null) => false,
             Relation::Less => order == Some(Ordering::Less),
             Relation::AtMost => matches!(order, Some(Ordering::Less | Ordering::Equal)),
             Relation::Greater => order == Some(Ordering::Greater),
@@ -184,12 +186,12 @@ impl Relation {
     }
 }
 
-/// The order of two values of one type. Texts are in the order of their code points.
+/// The order of two values of one type; `None` if they are of different types, nested, or unequal flags. Texts are in the order of
+/// their code points.
 fn compare(left: &FieldValue<'_>, right: &FieldValue<'_>) -> Option<Ordering> {
     match (left, right) {
         (FieldValue::Text(left), FieldValue::Text(right)) => Some(left.cmp(right)),
         (FieldValue::Number(left), FieldValue::Number(right)) => Some(number::compare(left, right)),
-        // One flag is not less than another.
         (FieldValue::Flag(left), FieldValue::Flag(right)) => (left == right).then_some(Ordering::Equal),
         (FieldValue::Null, FieldValue::Null) => Some(Ordering::Equal),
         _ => None,

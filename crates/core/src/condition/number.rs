@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 /// A number as JSON spells it, by its parts.
-struct Decimal<'a> {
+struct ExactNumber<'a> {
     negative: bool,
     /// Place of the first digit that is not zero, relative to the decimal point.
     magnitude: i64,
@@ -13,7 +13,7 @@ struct Decimal<'a> {
 
 /// Compares two numbers in the spelling of JSON.
 pub(super) fn compare(left: &str, right: &str) -> Ordering {
-    let (left, right) = (Decimal::read(left), Decimal::read(right));
+    let (left, right) = (ExactNumber::read(left), ExactNumber::read(right));
     match (left.sign(), right.sign()) {
         (1, 1) => left.size(&right),
         (-1, -1) => right.size(&left),
@@ -21,8 +21,8 @@ pub(super) fn compare(left: &str, right: &str) -> Ordering {
     }
 }
 
-impl Decimal<'_> {
-    fn read(text: &str) -> Decimal<'_> {
+impl ExactNumber<'_> {
+    fn read(text: &str) -> ExactNumber<'_> {
         let negative = text.starts_with('-');
         let text = text.trim_start_matches('-');
         let (mantissa, exponent) = text.split_at(text.find(['e', 'E']).unwrap_or(text.len()));
@@ -32,7 +32,7 @@ impl Decimal<'_> {
         let place = if first > whole { first - 1 } else { first };
         let place = i64::try_from(whole).unwrap_or(i64::MAX) - i64::try_from(place).unwrap_or(i64::MAX);
         let digits = &mantissa.as_bytes()[first..];
-        Decimal { negative, magnitude: place.saturating_add(power(exponent)), digits }
+        ExactNumber { negative, magnitude: place.saturating_add(power(exponent)), digits }
     }
 
     fn sign(&self) -> i8 {
@@ -44,7 +44,7 @@ impl Decimal<'_> {
     }
 
     /// Compares without the signs.
-    fn size(&self, other: &Decimal<'_>) -> Ordering {
+    fn size(&self, other: &ExactNumber<'_>) -> Ordering {
         self.magnitude.cmp(&other.magnitude).then_with(|| self.significant().cmp(other.significant()))
     }
 

@@ -8,35 +8,35 @@
 //!       | "exists" "(" FIELD ")" | "starts_with" "(" FIELD "," TEXT ")"
 //! ```
 
-use super::token::{ConditionError, Mistake, Token, Tokens};
+use super::token::{ConditionError, Lexeme, Lexemes, Mistake};
 use super::{Condition, Literal, Operand, Relation, Test};
 use crate::template::{Field, TemplateError};
 
 /// Parses a whole condition.
 pub(super) fn parse(text: &str) -> Result<Test, ConditionError> {
-    let mut tokens = Tokens::of(text);
+    let mut tokens = Lexemes::of(text);
     if text.len() > Condition::LONGEST {
         return Err(tokens.error(0, Mistake::Long));
     }
     let (at, next) = tokens.next()?;
-    let mut parser = Parser { tokens, next, at, depth: 0 };
+    let mut parser = ConditionParser { tokens, next, at, depth: 0 };
     let test = parser.any()?;
     match parser.next {
-        Token::End => Ok(test),
+        Lexeme::End => Ok(test),
         _ => Err(parser.expected("`and`, `or` or the end")),
     }
 }
 
-struct Parser<'a> {
-    tokens: Tokens<'a>,
+struct ConditionParser<'a> {
+    tokens: Lexemes<'a>,
     /// The next token.
-    next: Token,
-    /// Its position.
+    next: Lexeme,
+    /// Position of the next token, in bytes.
     at: usize,
     depth: usize,
 }
 
-impl Parser<'_> {
+impl ConditionParser<'_> {
     fn any(&mut self) -> Result<Test, ConditionError> {
         let mut tests = vec![self.all()?];
         while self.takes_word("or")? {
@@ -56,7 +56,7 @@ impl Parser<'_> {
     fn not(&mut self) -> Result<Test, ConditionError> {
         let at = self.at;
         let is_not = self.takes_word("not")?;
-        if !is_not && self.next != Token::Open {
+        if !is_not && self.next != Lexeme::Open {
             return self.test();
         }
         self.depth += 1;
@@ -68,7 +68,7 @@ impl Parser<'_> {
             false => {
                 self.step()?;
                 let test = self.any()?;
-                self.takes(&Token::Close, "`)`")?;
+                self.takes(&Lexeme::Close, "`)`")?;
                 test
             }
         };
@@ -78,23 +78,23 @@ impl Parser<'_> {
 
     fn test(&mut self) -> Result<Test, ConditionError> {
         if self.takes_word("exists")? {
-            self.takes(&Token::Open, "`(`")?;
+            self.takes(&Lexeme::Open, "`(`")?;
             let field = self.field()?;
-            self.takes(&Token::Close, "`)`")?;
+            self.takes(&Lexeme::Close, "`)`")?;
             return Ok(Test::Exists(field));
         }
         if self.takes_word("starts_with")? {
-            self.takes(&Token::Open, "`(`")?;
+            self.takes(&Lexeme::Open, "`(`")?;
             let field = self.text_field()?;
-            self.takes(&Token::Comma, "`,`")?;
-            let Token::Text(prefix) = self.next.clone() else { return Err(self.expected("a text in quotes")) };
+            self.takes(&Lexeme::Comma, "`,`")?;
+            let Lexeme::Text(prefix) = self.next.clone() else { return Err(self.expected("a text in quotes")) };
             self.step()?;
-            self.takes(&Token::Close, "`)`")?;
+            self.takes(&Lexeme::Close, "`)`")?;
             return Ok(Test::StartsWith { field, prefix });
         }
         let left_at = self.at;
         let left = self.operand()?;
-        if let Token::Relation(relation) = self.next {
+        if let Lexeme::Relation(relation) = self.next {
             let at = self.at;
             self.step()?;
             let right = self.operand()?;
@@ -117,27 +117,27 @@ impl Parser<'_> {
     }
 
     fn list(&mut self) -> Result<Vec<Literal>, ConditionError> {
-        self.takes(&Token::OpenList, "`[`")?;
+        self.takes(&Lexeme::OpenList, "`[`")?;
         let mut list = Vec::new();
         loop {
             match self.operand()? {
                 Operand::Literal(literal) => list.push(literal),
                 Operand::Field(_) => return Err(self.expected("a list of texts and numbers, without fields,")),
             }
-            if self.next != Token::Comma {
+            if self.next != Lexeme::Comma {
                 break;
             }
             self.step()?;
         }
-        self.takes(&Token::CloseList, "`,` or `]`")?;
+        self.takes(&Lexeme::CloseList, "`,` or `]`")?;
         Ok(list)
     }
 
     fn operand(&mut self) -> Result<Operand, ConditionError> {
         let literal = match &self.next {
-            Token::Text(text) => Literal::Text(text.clone()),
-            Token::Number(digits) => Literal::Number(digits.clone()),
-            Token::Word(word) => match word.as_str() {
+            Lexeme::Text(text) => Literal::Text(text.clone()),
+            Lexeme::Number(digits) => Literal::Number(digits.clone()),
+            Lexeme::Word(word) => match word.as_str() {
                 "true" => Literal::Flag(true),
                 "false" => Literal::Flag(false),
                 "null" => Literal::Null,
@@ -150,7 +150,7 @@ impl Parser<'_> {
     }
 
     fn field(&mut self) -> Result<Field, ConditionError> {
-        let Token::Word(name) = &self.next else { return Err(self.expected("a field")) };
+        let Lexeme::Word(name) = &self.next else { return Err(self.expected("a field")) };
         let field = match Field::named(name) {
             Ok(Field::Attempt) => Err(Mistake::Attempt),
             Ok(field) => Ok(field),
@@ -177,7 +177,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn takes(&mut self, token: &Token, expected: &'static str) -> Result<(), ConditionError> {
+    fn takes(&mut self, token: &Lexeme, expected: &'static str) -> Result<(), ConditionError> {
         match self.next == *token {
             true => self.step(),
             false => Err(self.expected(expected)),
@@ -186,7 +186,7 @@ impl Parser<'_> {
 
     /// Whether this word was next.
     fn takes_word(&mut self, word: &str) -> Result<bool, ConditionError> {
-        let is_next = matches!(&self.next, Token::Word(next) if next == word);
+        let is_next = matches!(&self.next, Lexeme::Word(next) if next == word);
         if is_next {
             self.step()?;
         }

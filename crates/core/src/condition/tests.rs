@@ -1,3 +1,5 @@
+//! Values, types, precedence and mistakes of conditions.
+
 use redisson_codecs::bytes::Bytes;
 use redisson_codecs::{Codec, Payload, decode};
 
@@ -69,6 +71,8 @@ fn conditions_compare_fields_with_literals_and_fields() {
     check("payload.items != 1", true);
     check("payload.vip < payload.amount", false);
     check("payload.off <= payload.vip", false);
+    check("payload.off <= payload.off", false);
+    check("payload.none >= payload.none", false);
 }
 
 #[test]

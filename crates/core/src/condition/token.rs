@@ -12,23 +12,23 @@ pub struct ConditionError {
     pub mistake: Mistake,
 }
 
-/// What is wrong at a place of a condition.
+/// The mistake at a place of a condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mistake {
     /// Something else is needed there.
     #[error("{expected} is expected, not {found}")]
     Expected {
-        /// What is needed.
+        /// Description of what is needed.
         expected: &'static str,
-        /// What is written, or `the end`.
+        /// The text there, or `the end`.
         found: String,
     },
     /// A spelling of another language.
     #[error("`{written}` is written `{meant}` here")]
     Foreign {
-        /// What is written.
+        /// The spelling.
         written: &'static str,
-        /// What it is here.
+        /// The spelling that is meant.
         meant: &'static str,
     },
     /// A name that is no field.
@@ -62,7 +62,7 @@ pub enum Mistake {
 
 /// A word or a sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum Lexeme {
     /// A name, or a word such as `and`.
     Word(String),
     Text(String),
@@ -76,20 +76,20 @@ pub(super) enum Token {
     End,
 }
 
-impl Token {
+impl Lexeme {
     /// Describes the token in an error.
     pub(super) fn shown(&self) -> String {
         let sign = match self {
-            Token::Word(word) => word,
-            Token::Number(digits) => digits,
-            Token::Text(_) => return "a text".to_owned(),
-            Token::Relation(relation) => relation.sign(),
-            Token::Open => "(",
-            Token::Close => ")",
-            Token::OpenList => "[",
-            Token::CloseList => "]",
-            Token::Comma => ",",
-            Token::End => return "the end".to_owned(),
+            Lexeme::Word(word) => word,
+            Lexeme::Number(digits) => digits,
+            Lexeme::Text(_) => return "a text".to_owned(),
+            Lexeme::Relation(relation) => relation.sign(),
+            Lexeme::Open => "(",
+            Lexeme::Close => ")",
+            Lexeme::OpenList => "[",
+            Lexeme::CloseList => "]",
+            Lexeme::Comma => ",",
+            Lexeme::End => return "the end".to_owned(),
         };
         format!("`{sign}`")
     }
@@ -116,15 +116,15 @@ const FOREIGN: [(&str, &str); 5] =
     [("&&", "and"), ("||", "or"), ("=", "=="), ("!", "not"), ("${", "payload.NAME, without `${` and `}`")];
 
 /// The words and signs of a text, one after the other.
-pub(super) struct Tokens<'a> {
+pub(super) struct Lexemes<'a> {
     text: &'a str,
     /// The position behind the last token, in bytes.
     at: usize,
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> Lexemes<'a> {
     pub(super) fn of(text: &'a str) -> Self {
-        Tokens { text, at: 0 }
+        Lexemes { text, at: 0 }
     }
 
     /// The error for a mistake at this position in bytes.
@@ -133,7 +133,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// Reads the next token, with its position in bytes.
-    pub(super) fn next(&mut self) -> Result<(usize, Token), ConditionError> {
+    pub(super) fn next(&mut self) -> Result<(usize, Lexeme), ConditionError> {
         let rest = self.text[self.at..].trim_start();
         let at = self.text.len() - rest.len();
         let (token, length) = read(rest).map_err(|mistake| self.error(at, mistake))?;
@@ -143,41 +143,41 @@ impl<'a> Tokens<'a> {
 }
 
 /// The token at the beginning of a text, and its length in bytes.
-fn read(rest: &str) -> Result<(Token, usize), Mistake> {
-    let Some(first) = rest.chars().next() else { return Ok((Token::End, 0)) };
+fn read(rest: &str) -> Result<(Lexeme, usize), Mistake> {
+    let Some(first) = rest.chars().next() else { return Ok((Lexeme::End, 0)) };
     if let Some((sign, relation)) = Relation::ALL.into_iter().find(|(sign, _)| rest.starts_with(sign)) {
-        return Ok((Token::Relation(relation), sign.len()));
+        return Ok((Lexeme::Relation(relation), sign.len()));
     }
     if let Some((written, meant)) = FOREIGN.into_iter().find(|(written, _)| rest.starts_with(written)) {
         return Err(Mistake::Foreign { written, meant });
     }
     let length = |more: fn(char) -> bool| rest.find(|c| !more(c)).unwrap_or(rest.len());
     match first {
-        '(' => Ok((Token::Open, 1)),
-        ')' => Ok((Token::Close, 1)),
-        '[' => Ok((Token::OpenList, 1)),
-        ']' => Ok((Token::CloseList, 1)),
-        ',' => Ok((Token::Comma, 1)),
+        '(' => Ok((Lexeme::Open, 1)),
+        ')' => Ok((Lexeme::Close, 1)),
+        '[' => Ok((Lexeme::OpenList, 1)),
+        ']' => Ok((Lexeme::CloseList, 1)),
+        ',' => Ok((Lexeme::Comma, 1)),
         '"' | '\'' => text(rest, first),
         '0'..='9' | '-' => {
             let length = length(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.'));
             let digits = &rest[..length];
             // JSON has the numbers that payloads have.
             match serde_json::from_str::<serde_json::Number>(digits) {
-                Ok(_) => Ok((Token::Number(digits.to_owned()), length)),
+                Ok(_) => Ok((Lexeme::Number(digits.to_owned()), length)),
                 Err(_) => Err(Mistake::Number(digits.to_owned())),
             }
         }
         _ if first.is_alphabetic() || first == '_' => {
             let length = length(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '@' | '$'));
-            Ok((Token::Word(rest[..length].to_owned()), length))
+            Ok((Lexeme::Word(rest[..length].to_owned()), length))
         }
         other => Err(Mistake::Sign(other)),
     }
 }
 
 /// The text in these quotes. A backslash stands before a quote or a backslash.
-fn text(rest: &str, quote: char) -> Result<(Token, usize), Mistake> {
+fn text(rest: &str, quote: char) -> Result<(Lexeme, usize), Mistake> {
     let (mut text, mut escaped) = (String::new(), false);
     for (at, letter) in rest.char_indices().skip(1) {
         match letter {
@@ -187,7 +187,7 @@ fn text(rest: &str, quote: char) -> Result<(Token, usize), Mistake> {
                 escaped = true;
                 continue;
             }
-            _ if letter == quote => return Ok((Token::Text(text), at + 1)),
+            _ if letter == quote => return Ok((Lexeme::Text(text), at + 1)),
             _ => {}
         }
         escaped = false;

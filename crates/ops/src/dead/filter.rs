@@ -13,8 +13,17 @@ use delaybridge_ledger::DeadLetter;
 use delaybridge_model::QueueSpec;
 
 /// Why letters died: the reasons of the daemon, and that of an operator.
-pub const REASONS: [&str; 8] =
-    ["max_attempts", "message_permanent", "expired", "lease_expired", "undecodable", "unroutable", "junk", KILLED];
+pub const REASONS: [&str; 9] = [
+    "max_attempts",
+    "message_permanent",
+    "expired",
+    "lease_expired",
+    "undecodable",
+    "unroutable",
+    "junk",
+    "skipped",
+    KILLED,
+];
 
 /// Filters of the payload, of reasons, codes and so on, each at most.
 const MOST: usize = 100;

@@ -31,6 +31,8 @@ pub struct ElementState {
     pub id: Identity,
     /// The payload that the application offered; junk has none.
     pub payload: Result<Bytes, NoPayload>,
+    /// The sinks that are not meant for the element, by their places among the queue's destinations.
+    pub passed_over: Vec<usize>,
     /// Whether the element finds out if something works again.
     pub probe: Option<GateProbe>,
     /// The payload, if it was decoded for the key of the element, which is about to be delivered.
@@ -65,6 +67,7 @@ impl ElementState {
             element,
             id,
             payload,
+            passed_over: Vec::new(),
             probe,
             decoded: None,
             growth: None,

@@ -101,6 +101,7 @@ fn judged(round: &mut ElementRound) -> Judged {
         stopping: *given_up,
         held: *held,
         abandoned: *given_up && asked.iter().any(unanswered),
+        passed_over: &state.passed_over,
     };
     let policy = &queue.spec.retry;
     match queue.store.tries(&state.element).filter(|tries| *tries < policy.max_attempts) {
@@ -175,7 +176,9 @@ fn move_hold(queue: &Arc<Queue>, verdict: &Verdict, asked: bool) -> bool {
         // Its destination alone refused it.
         Verdict::Release { why: ReleaseCause::Destination { .. } } if asked => inconclusive(Class::MessagePermanent),
         // Whether a push worked, the script will say.
-        Verdict::Push { .. } | Verdict::Release { .. } | Verdict::Gone | Verdict::Return { .. } => false,
+        Verdict::Push { .. } | Verdict::Release { .. } | Verdict::Gone | Verdict::Skipped | Verdict::Return { .. } => {
+            false
+        }
     }
 }
 

@@ -179,6 +179,8 @@ pub(super) struct Outgoing {
     /// The messages for the others. Nearly every queue has one sink.
     others: Vec<Outbox>,
     /// The end of the list that the settling script pushes to, if it delivers.
+    /// The sinks that are not meant for the element of the messages that were made last.
+    passed_over: Vec<usize>,
     push: Option<Side>,
     now_ms: i64,
     send_before: Instant,
@@ -200,7 +202,7 @@ impl Outgoing {
         let (claim, settler, sent) = (claim.clone(), settler.clone(), Vec::with_capacity(about));
         let elements = Elements { claim, settler, isolation, sent, left: Vec::new() };
         let push = elements.claim.queue.exactly_once().map(|(_, side)| side);
-        Outgoing { elements, first, others, push, now_ms, send_before }
+        Outgoing { elements, first, others, passed_over: Vec::new(), push, now_ms, send_before }
     }
 
     /// Makes the messages of the element at this place of the claim.
@@ -218,11 +220,14 @@ impl Outgoing {
         self.fill(&ElementView::of(state), &state.header.confirmed, decoded)
     }
 
-    /// Makes the messages of an element for the sinks that have not confirmed it.
+    /// Makes the messages of an element for the sinks that are meant for it and have not confirmed it. One that only sinks have
+    /// confirmed that are not meant for it any more, by a new configuration, is not skipped.
     pub(super) fn fill(&mut self, subject: &ElementView<'_>, confirmed: &[u64], decoded: Option<Box<Payload>>) -> Made {
         let made = std::panic::catch_unwind(AssertUnwindSafe(|| {
             let payload = outbound::readable(subject, decoded)?;
-            let (routes, mut grown) = (&subject.claim.queue.routes, 0);
+            let queue = &subject.claim.queue;
+            let (routes, mut grown) = (&queue.routes, 0);
+            self.passed_over.clear();
             for (place, route) in routes.iter().enumerate() {
                 if confirmed.contains(&route.handle.hash) {
                     continue;
@@ -235,8 +240,15 @@ impl Outgoing {
                 if routes.len() > 1 {
                     outbox.elements.push(self.elements.sent.len());
                 }
+                if !outbound::takes(subject, &payload, place) {
+                    self.passed_over.push(place);
+                    continue;
+                }
             }
-            Ok(grown)
+            match !routes.is_empty() && self.passed_over.len() == routes.len() {
+                true => Err(outbound::skipped(&queue.spec)),
+                false => Ok(grown),
+            }
         }));
         if !matches!(made, Ok(Ok(_))) {
             self.take_back();
@@ -284,7 +296,8 @@ impl Outgoing {
     }
 
     /// The same, of an element by itself.
-    pub(super) fn add_round(&mut self, element: ClaimedElement) {
+    pub(super) fn add_round(&mut self, mut element: ClaimedElement) {
+        element.state().passed_over = std::mem::take(&mut self.passed_over);
         let number = self.elements.sent.len();
         let outboxes = std::iter::once(&self.first).chain(&self.others).enumerate();
         let asked = outboxes.filter(|(_, outbox)| outbox.ends_with(number)).map(|(sink, _)| sink);

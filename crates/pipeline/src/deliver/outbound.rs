@@ -9,8 +9,8 @@ use redisson_codecs::{DecodeError, Payload};
 
 use crate::claim::element::ElementState;
 use crate::claim::record::Claim;
-pub use crate::deliver::understand::unroutable;
 use crate::deliver::understand::{self, Understood, dead, routed, understand_by};
+pub use crate::deliver::understand::{skipped, unroutable};
 use crate::limits::large::{LargeTurn, SMALL};
 use crate::settle::verdict::{ReleaseCause, Verdict};
 use delaybridge_core::clock::Instant;
@@ -186,6 +186,12 @@ pub fn text(subject: &ElementView<'_>, payload: &Payload, template: &Template) -
 pub fn destination(subject: &ElementView<'_>, payload: &Payload) -> Option<Destination> {
     let route = subject.claim.queue.routes.first()?;
     route.spec.destination(&subject.info(), payload).ok()
+}
+
+/// Whether the destination at this place is meant for the element.
+pub fn takes(subject: &ElementView<'_>, payload: &Payload, place: usize) -> bool {
+    let spec = &subject.claim.queue.routes[place].spec;
+    spec.when.is_none() || spec.takes(&subject.info(), payload)
 }
 
 /// The element on its way to the sink of this place among the queue's destinations; a failure if a template has no value.

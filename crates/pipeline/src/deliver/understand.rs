@@ -10,7 +10,7 @@ use redisson_codecs::{DecodeError, Payload};
 use crate::settle::verdict::{Death, ReleaseCause, Verdict};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_core::route::ElementInfo;
-use delaybridge_model::{OnDecodeError, OnExpired, QueueSpec, RouteSpec, Routed};
+use delaybridge_model::{OnDecodeError, OnExpired, OnSkipped, QueueSpec, RouteSpec, Routed, SKIPPED};
 use delaybridge_source::Junk;
 use delaybridge_telemetry::labels::DeadReason;
 
@@ -96,6 +96,14 @@ pub fn routed(spec: &RouteSpec, element: &ElementInfo<'_>, payload: &Payload) ->
 pub fn unroutable(place: usize, failure: Failure) -> Verdict {
     let (reason, sink) = (DeadReason::Unroutable, Some(place));
     Verdict::Dead(Death { reason, sink, destination: None, failure: Some(failure), shown: None })
+}
+
+/// The verdict on an element that no destination is meant for.
+pub fn skipped(spec: &QueueSpec) -> Verdict {
+    match spec.on_skipped {
+        OnSkipped::DeadLetter => dead(DeadReason::Skipped, Failure::new(Class::MessagePermanent, "skipped", SKIPPED)),
+        OnSkipped::Drop => Verdict::Skipped,
+    }
 }
 
 pub(super) fn dead(reason: DeadReason, failure: Failure) -> Verdict {

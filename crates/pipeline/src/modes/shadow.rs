@@ -18,7 +18,7 @@ use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Identity, lateness};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_ledger::claims::Element;
-use delaybridge_model::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec};
+use delaybridge_model::{Misfit, Mode, OnExpired, QueueSpec, RouteSpec, SKIPPED};
 use delaybridge_sink::Destination;
 use delaybridge_source::{NoPayload, StoreError};
 use delaybridge_telemetry::labels::Fate;
@@ -211,11 +211,10 @@ fn fate(
     }
     let info = ElementInfo { id, queue: &spec.id, due_ms: Some(due_ms), attempt: 1, topic: topic.as_deref() };
     match spec.preview(&info, &payload) {
-        Ok(destinations) => {
-            Ok(spec.to.iter().zip(destinations).map(|(to, destination)| describe(to, &destination)).collect())
-        }
+        Ok(destinations) => Ok(destinations.into_iter().map(|(to, destination)| describe(to, &destination)).collect()),
         Err(Misfit::DeadLetter(reason)) => Err((Fate::DeadLetter, reason)),
         Err(Misfit::Hold(reason)) => Err((Fate::Hold, reason)),
+        Err(Misfit::Skipped) => Err((Fate::Skipped, SKIPPED.to_owned())),
     }
 }
 

@@ -15,7 +15,7 @@ use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_ledger::claims::{Element, SettleCommand, SettleOp};
 use delaybridge_ledger::{Answer, BATCH_BYTES, BATCH_ENTRIES};
-use delaybridge_telemetry::labels::Wakeup;
+use delaybridge_telemetry::labels::{DeadReason, Wakeup};
 
 /// Something on its way to Redis, and what its answer means.
 #[derive(Debug)]
@@ -236,12 +236,19 @@ fn count(verdict: Verdict, state: Box<ElementState>, late: bool) {
         }
         Verdict::Dead(death) => {
             queue.count_settled(1);
+            if death.reason == DeadReason::Skipped {
+                queue.events.metrics().skipped();
+            }
             queue.events.dead_lettered(&state.id, death.reason, death.shown.as_deref().or(death.failure.as_ref()));
             queue.dead_letters.notify_one();
         }
         Verdict::Gone => {
             queue.count_settled(1);
             queue.events.metrics().without_body(1);
+        }
+        Verdict::Skipped => {
+            queue.count_settled(1);
+            queue.events.metrics().skipped();
         }
         Verdict::Return { .. } => {
             queue.count_released();

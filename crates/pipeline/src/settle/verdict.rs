@@ -41,6 +41,8 @@ pub enum Verdict {
     Dead(Death),
     /// The user has removed the body: nothing is left to deliver.
     Gone,
+    /// No destination is meant for the element: it leaves Redis.
+    Skipped,
     /// The element's own record says that it is due later: back to its source.
     Return {
         /// Due time in ms since the epoch.
@@ -107,6 +109,7 @@ impl Verdict {
             Verdict::Retry { .. } => "retry",
             Verdict::Dead(_) => "dead",
             Verdict::Gone => "gone",
+            Verdict::Skipped => "skipped",
             Verdict::Return { .. } => "return",
             Verdict::Release { .. } => "release",
         }
@@ -116,7 +119,7 @@ impl Verdict {
     /// and is called for [`Verdict::Dead`] only.
     pub fn step(&self, header: &Header, letter: impl FnOnce(&Death) -> Vec<(&'static str, Bytes)>) -> SettleOp {
         match self {
-            Verdict::Confirm | Verdict::Gone => SettleOp::Confirm,
+            Verdict::Confirm | Verdict::Gone | Verdict::Skipped => SettleOp::Confirm,
             Verdict::Return { at_ms } => SettleOp::Return { at_ms: *at_ms },
             Verdict::Push { side, body } => SettleOp::Push { side: *side, body: body.clone() },
             Verdict::Retry { after, counted, class, code } => {
@@ -147,7 +150,11 @@ impl Death {
             DeadReason::MaxAttempts | DeadReason::MessagePermanent => true,
             // By the sink, or by a template before it was asked.
             DeadReason::Unroutable => self.destination.is_some(),
-            DeadReason::Expired | DeadReason::LeaseExpired | DeadReason::Undecodable | DeadReason::Junk => false,
+            DeadReason::Expired
+            | DeadReason::LeaseExpired
+            | DeadReason::Undecodable
+            | DeadReason::Junk
+            | DeadReason::Skipped => false,
         }
     }
 }

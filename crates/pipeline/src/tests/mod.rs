@@ -5,6 +5,7 @@
 mod ahead;
 mod changes;
 mod claims;
+mod conditions;
 mod dead_letter_target;
 mod destinations;
 mod drains;
@@ -37,7 +38,7 @@ use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Class, Failure, MessageId};
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_model::{
-    MaxInFlight, Mode, OnDecodeError, OnExpired, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
+    MaxInFlight, Mode, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
 use delaybridge_sink::Outbound;
 use delaybridge_sink_stdout::StdoutSpec;
@@ -96,6 +97,7 @@ pub(crate) fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         max_rate: None,
         max_lateness: None,
         on_expired: OnExpired::Deliver,
+        on_skipped: OnSkipped::DeadLetter,
         order: None,
         unroutable: Unroutable { after: Some(10 * MINUTE), action: OnUnroutable::DeadLetter },
         to: to.collect(),
@@ -115,7 +117,7 @@ pub(crate) fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
 /// Bare payloads to this sink.
 pub(crate) fn route(sink: &str) -> RouteSpec {
     let message = MessageSpec { headers: Box::default(), envelope: Envelope::Raw };
-    RouteSpec { sink: sink.into(), target: Arc::new(StdoutSpec), message }
+    RouteSpec { sink: sink.into(), target: Arc::new(StdoutSpec), message, when: None }
 }
 
 fn id(n: u64) -> MessageId {

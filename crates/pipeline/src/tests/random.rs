@@ -12,6 +12,7 @@ use tokio::runtime::Builder;
 
 use super::*;
 use crate::tests::world::Trouble;
+use delaybridge_core::condition::Condition;
 use delaybridge_ledger::{Pause, Subject};
 use delaybridge_telemetry::events::Events;
 use delaybridge_testing::memory::{Fault, Op};
@@ -45,6 +46,13 @@ const MOODS: [Mood; 8] =
 /// Elements that no sink ever takes.
 fn is_refused(n: u64) -> bool {
     n % 16 == 7
+}
+
+/// Whether the sink at this place is meant for an element, where sinks are not meant for all: the first for numbers that begin with
+/// 0 to 4, the second for 3 to 7.
+fn is_meant(n: u64, place: usize) -> bool {
+    let first = n.to_string().as_bytes()[0] - b'0';
+    [0..5, 3..8][place].contains(&first)
 }
 
 fn step(mood: Mood, n: u64, draw: &mut Rng) -> Step {
@@ -97,6 +105,8 @@ struct Schedule {
     durable: bool,
     /// Whether the slot of the queue moves.
     moves: bool,
+    /// Whether sinks are meant for some elements only.
+    chooses: bool,
     /// A replica is behind: how many elements were offered before, and since when.
     behind: Option<(u64, i64)>,
     /// Elements that replicas did not have when they took over.
@@ -130,6 +140,7 @@ impl Schedule {
             lags: false,
             durable: false,
             moves: false,
+            chooses: false,
             behind: None,
             not_replicated: Vec::new(),
             unsure: Vec::new(),
@@ -140,6 +151,20 @@ impl Schedule {
         let mut schedule = Schedule::new(seed, names);
         schedule.spec.claim_ahead = LEASE / 2;
         schedule
+    }
+
+    /// Two sinks, each for some elements. Every second schedule removes the others.
+    fn choosing(seed: u64, names: &[&'static str]) -> Schedule {
+        let mut schedule = Schedule::new(seed, names);
+        let conditions = ["payload < 'payload 5'", "payload >= 'payload 3' and not payload >= 'payload 8'"];
+        for (route, text) in schedule.spec.to.iter_mut().zip(conditions) {
+            route.when = Some(Arc::new(Condition::compile(text).expect("a condition")));
+        }
+        schedule.spec.codec = Codec::String.into();
+        if seed.is_multiple_of(2) {
+            schedule.spec.on_skipped = OnSkipped::Drop;
+        }
+        Schedule { chooses: true, ..schedule }
     }
 
     fn with_failovers(seed: u64, names: &[&'static str]) -> Schedule {
@@ -344,10 +369,19 @@ impl Schedule {
             let taken: Vec<u64> = (0..self.sinks.len()).map(|s| counts.get(&(n, s)).copied().unwrap_or(0)).collect();
             let deaths = dead.iter().filter(|dead| **dead == id(n).to_string()).count();
             let lost = self.not_replicated.iter().any(|range| range.contains(&n));
+            let meant: Vec<bool> = (0..self.sinks.len()).map(|place| !self.chooses || is_meant(n, place)).collect();
+            if !meant.contains(&true) {
+                let expected = usize::from(self.spec.on_skipped == OnSkipped::DeadLetter);
+                assert_eq!((deaths, taken), (expected, vec![0; self.sinks.len()]), "element {n}");
+                continue;
+            }
             match is_refused(n) {
                 _ if lost && deaths == 0 && taken.contains(&0) => {}
                 true => assert_eq!((deaths, &taken[..]), (1, &vec![0; self.sinks.len()][..]), "element {n}"),
-                false => assert!(deaths == 0 && taken.iter().all(|taken| *taken > 0), "element {n}: {taken:?}"),
+                false => assert!(
+                    deaths == 0 && taken.iter().zip(&meant).all(|(taken, meant)| (*taken > 0) == *meant),
+                    "element {n}: {taken:?}"
+                ),
             }
             let sure = (0..self.sinks.len()).map(|s| sure.get(&(n, s)).copied().unwrap_or(0));
             extra += sure.max().unwrap_or(0).saturating_sub(1);
@@ -392,6 +426,11 @@ fn whatever_happens_nothing_is_lost_and_every_duplicate_is_announced() {
 #[test]
 fn whatever_happens_with_two_sinks_both_get_everything() {
     play_all(1000..1050, &["a", "b"], Schedule::new);
+}
+
+#[test]
+fn whatever_happens_each_sink_gets_what_it_is_meant_for_and_the_rest_is_skipped() {
+    play_all(8000..8050, &["a", "b"], Schedule::choosing);
 }
 
 #[test]

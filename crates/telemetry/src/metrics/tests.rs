@@ -28,6 +28,7 @@ fn use_everything(metrics: &Metrics) {
     queue.unknown_acks(1);
     queue.late_acks(1);
     queue.dead_letters_trimmed(1);
+    queue.skipped();
     queue.without_body(1);
     queue.put_back(1);
     queue.id_by_hash();

@@ -1,7 +1,7 @@
 //! What becomes of an element after its sinks have answered. Pure: no clock, no randomness, no metric.
 //!
-//! Success is never a default (R1): an element is confirmed only if every one of its sinks has said `Ok`, in this round
-//! or an earlier one.
+//! Success is never a default (R1): an element is confirmed only if every one of the sinks that are meant for it has said `Ok`,
+//! in this round or an earlier one.
 
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ use delaybridge_telemetry::labels::DeadReason;
 pub struct JudgedRound<'a> {
     /// Whether each sink of the queue had confirmed the element before this round; as long as the queue has sinks.
     pub confirmed: Vec<bool>,
+    /// The sinks that are not meant for the element. The result of the round does not depend on them.
+    pub passed_over: &'a [usize],
     /// The answers of the sinks of this round. A sink that was not asked (breaker open, shutdown) is not in the list.
     pub answers: &'a [SinkAnswer],
     /// Counted attempts before this round.
@@ -107,9 +109,11 @@ pub fn judge(mut round: JudgedRound<'_>, policy: &RetryPolicy, draw: f64) -> Jud
 }
 
 fn decide(round: &JudgedRound<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
-    let &JudgedRound { ref confirmed, answers, counted, probe, panicked, stopping, held, abandoned: _ } = round;
+    let &JudgedRound { ref confirmed, passed_over, answers, counted, probe, panicked, stopping, held, abandoned: _ } =
+        round;
+    let open = (0..confirmed.len()).find(|sink| !confirmed[*sink] && !passed_over.contains(sink));
     // No sink at all is no success either.
-    if !confirmed.is_empty() && confirmed.iter().all(|&confirmed| confirmed) {
+    if open.is_none() && confirmed.contains(&true) {
         return Verdict::Confirm;
     }
     let of_class = |class: Class| failures(answers).find(|(_, failure)| failure.class == class);
@@ -146,7 +150,7 @@ fn decide(round: &JudgedRound<'_>, policy: &RetryPolicy, draw: f64) -> Verdict {
     if let (Some(after), false) = (held, stopping) {
         return Verdict::Release { why: ReleaseCause::Destination { after } };
     }
-    match confirmed.iter().position(|&confirmed| !confirmed) {
+    match open {
         Some(sink) if !stopping => Verdict::Release { why: ReleaseCause::Backpressure { sink } },
         _ => Verdict::Release { why: ReleaseCause::Shutdown },
     }

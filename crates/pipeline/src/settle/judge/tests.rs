@@ -21,6 +21,7 @@ fn answer(sink: usize, outcome: Outcome, moved: bool) -> SinkAnswer {
 fn round(answers: &[SinkAnswer], counted: u32) -> JudgedRound<'_> {
     JudgedRound {
         confirmed: vec![false],
+        passed_over: &[],
         answers,
         counted,
         probe: false,
@@ -98,6 +99,24 @@ fn a_probe_never_counts_but_a_panic_always_does() {
         assert!(matches!(panicked(0), Verdict::Retry { counted: true, code: PANIC, .. }));
         assert!(matches!(panicked(2), Verdict::Dead(Death { reason: DeadReason::MaxAttempts, .. })));
     }
+}
+
+#[test]
+fn a_sink_that_is_not_meant_for_an_element_is_not_waited_for() {
+    let check = |confirmed: [bool; 3], passed_over: &[usize], answered: &[usize], expected: Verdict| {
+        let answers: Vec<_> = answered.iter().map(|sink| answer(*sink, Ok(()), false)).collect();
+        let round = JudgedRound { confirmed: confirmed.to_vec(), passed_over, ..round(&answers, 0) };
+        assert_eq!(judge(round, &POLICY, 1.0).verdict, expected, "{confirmed:?} {passed_over:?} {answered:?}");
+    };
+    let waits_for = |sink| Verdict::Release { why: ReleaseCause::Backpressure { sink } };
+    check([false; 3], &[1, 2], &[0], Verdict::Confirm);
+    check([false; 3], &[1], &[0], waits_for(2));
+    check([false, true, false], &[0], &[2], Verdict::Confirm);
+    check([false, true, false], &[0], &[], waits_for(2));
+    // Confirmed before, and all that is left is not meant for it by a new configuration.
+    check([false, true, false], &[0, 2], &[], Verdict::Confirm);
+    // That nobody wants an element is never a success.
+    check([false; 3], &[0, 1, 2], &[], Verdict::Release { why: ReleaseCause::Shutdown });
 }
 
 #[test]
@@ -247,7 +266,9 @@ fn random_rounds_keep_the_promises() {
     for _ in 0..50_000 {
         let sinks = random.usize(1..5);
         let before: Vec<bool> = (0..sinks).map(|_| random.bool()).collect();
-        let asked: Vec<usize> = (0..sinks).filter(|&sink| !before[sink] && random.u8(..10) > 0).collect();
+        let passed_over: Vec<usize> = (0..sinks).filter(|&sink| !before[sink] && random.u8(..10) < 3).collect();
+        let is_asked = |&sink: &usize| !before[sink] && !passed_over.contains(&sink) && random.u8(..10) > 0;
+        let asked: Vec<usize> = (0..sinks).filter(is_asked).collect();
         let answers: Vec<SinkAnswer> = asked
             .into_iter()
             .map(|sink| {
@@ -260,6 +281,7 @@ fn random_rounds_keep_the_promises() {
         let abandoned = stopping && random.bool();
         let round = JudgedRound {
             confirmed: before.clone(),
+            passed_over: &passed_over,
             answers: &answers,
             counted,
             probe,
@@ -271,8 +293,10 @@ fn random_rounds_keep_the_promises() {
         let judged = judge(round, &POLICY, random.f64());
 
         let has = |sink: usize| before[sink] || answers.iter().any(|a| a.sink == sink && a.outcome.is_ok());
-        let all = (0..sinks).all(has);
-        let context = format!("seed {seed}: {before:?} {answers:?} counted {counted} probe {probe} {judged:?}");
+        let all = (0..sinks).all(|sink| has(sink) || passed_over.contains(&sink)) && (0..sinks).any(has);
+        let context = format!(
+            "seed {seed}: {before:?} but {passed_over:?} {answers:?} counted {counted} probe {probe} {judged:?}"
+        );
         // R1, and nothing confirmed is forgotten.
         assert_eq!(judged.verdict == Verdict::Confirm, all, "{context}");
         assert_eq!(judged.confirmed, (0..sinks).map(has).collect::<Vec<_>>(), "{context}");
@@ -293,7 +317,7 @@ fn random_rounds_keep_the_promises() {
                 assert!(after <= POLICY.max_interval, "{context}");
             }
             Verdict::Confirm | Verdict::Release { .. } => {}
-            Verdict::Push { .. } | Verdict::Gone | Verdict::Return { .. } => panic!("{context}"),
+            Verdict::Push { .. } | Verdict::Gone | Verdict::Skipped | Verdict::Return { .. } => panic!("{context}"),
         }
     }
 }
