@@ -8,6 +8,7 @@ mod admin;
 mod api;
 mod drain;
 mod group;
+mod inputs;
 mod jobs;
 mod reload;
 mod resting;
@@ -114,7 +115,7 @@ struct App {
 }
 
 impl App {
-    fn start(config: &Config, events: Events) -> anyhow::Result<App> {
+    fn start(config: &Arc<Config>, events: Events) -> anyhow::Result<App> {
         let mut owner = [0; 8];
         getrandom::fill(&mut owner).context("draw a random number for this process")?;
         let (in_flight, bytes) = (u64::from(config.limits.in_flight), config.limits.in_flight_bytes);
@@ -144,6 +145,7 @@ impl App {
         let jobs = jobs::start(config, of_jobs, &process, &mut tasks, stuck(of_jobs));
         if let Some(jobs) = &jobs {
             api::start(&config.api, jobs, &process, &mut tasks)?;
+            inputs::start(config, &jobs.queue, &process, &mut tasks);
         }
         Ok(App { servers, process, groups: Arc::new(groups), sinks, _jobs: jobs, traces, tasks })
     }

@@ -99,7 +99,14 @@ pub fn decide(case: &Case) -> Decided {
         Err(verdict) => return early(verdict),
     };
     let attempt = case.attempts.saturating_add(1);
-    let element = ElementInfo { id: &id, queue: &spec.id, due_ms: case.given.due_ms, attempt, topic: topic.as_deref() };
+    let element = ElementInfo {
+        id: &id,
+        queue: &spec.id,
+        due_ms: case.given.due_ms,
+        attempt,
+        topic: topic.as_deref(),
+        carried: None,
+    };
     let mut messages = Vec::with_capacity(spec.to.len());
     let (meant, passed_over): (Vec<usize>, Vec<usize>) =
         (0..spec.to.len()).partition(|place| spec.to[*place].takes(&element, &payload));

@@ -17,6 +17,8 @@ mod fuzz;
 mod harness;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "amqp")]
+mod inputs;
 mod job_pool;
 mod jobs;
 #[cfg(feature = "kafka")]

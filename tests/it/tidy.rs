@@ -168,6 +168,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("message", &[]),
     // Names of metrics are plain data: telemetry registers them, sources bring their own.
     ("metric", &[]),
+    // The messages of inputs, as bytes: pure.
+    ("carried", &[]),
     ("clock", &[]),
     // Counts against a rate: pure.
     ("forecast", &[]),
@@ -179,8 +181,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Error codes with cause and cure: the type; each part keeps its own list.
     ("codes", &[]),
     // What templates are filled from: both sides of the wall between route and the sinks know it.
-    ("template", &["message", "codes"]),
-    ("route", &["message", "template"]),
+    ("template", &["message", "codes", "carried"]),
+    ("route", &["message", "template", "carried"]),
     // Conditions read the fields that templates name: pure.
     ("condition", &["template"]),
     // Tests of a configuration: the pure functions of every stage, and nothing that connects.
@@ -201,7 +203,7 @@ const LAYERS: &[&[&str]] = &[
     &["telemetry"],
     &["spans"],
     &["ledger", "jobs", "sink", "http-client"],
-    &["aws"],
+    &["aws", "input"],
     &["source", "sink-kafka", "sink-amqp", "sink-aws", "sink-http", "sink-nats", "sink-redis", "sink-stdout"],
     &["model"],
     &["pipeline", "jobs-http"],

@@ -44,7 +44,21 @@ fn shared(config: &Config) -> Value {
         shown.extend(delaybridge_jobs_http::config::shown(&config.api));
         fields.insert("jobs".to_owned(), shown.into());
     }
+    if let (false, Some(fields)) = (config.inputs.is_empty(), all.as_object_mut()) {
+        let inputs = config.inputs.iter().map(|spec| (spec.name.to_string(), input(spec)));
+        fields.insert("inputs".to_owned(), inputs.collect::<Map<_, _>>().into());
+    }
     all
+}
+
+/// An input under its kind; its queue is among the queues.
+fn input(spec: &InputSpec) -> Value {
+    let mut fields = Map::from_iter([
+        (spec.connector.kind().to_owned(), spec.connector.settings().into()),
+        ("topic".to_owned(), json!(spec.topic.as_str())),
+    ]);
+    fields.extend(delaybridge_settings::Settings::shown(&spec.rules));
+    fields.into()
 }
 
 /// The only Redis, or all of them by their names.

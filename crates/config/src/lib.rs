@@ -5,6 +5,7 @@
 //! tables. Nothing here connects anywhere; files that the configuration names are opened, to see that they are there.
 
 mod describe;
+pub mod input_kinds;
 mod parts;
 mod reference;
 mod schema;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redisson_codecs::{Codec, Coding, Compression, JavaTypes};
 
+use crate::input_kinds;
 use crate::sink_kinds;
 use crate::words::{Envelopes, EventBodies, EventModes, JavaTypeNames};
 use delaybridge_core::template::Template;
@@ -11,9 +12,9 @@ use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;
 use delaybridge_link::Durability;
 use delaybridge_link::config::{durability, redis, sentinel};
-use delaybridge_model::keys::{admin, limits, reload, retry};
+use delaybridge_model::keys::{admin, input_rules, limits, reload, retry};
 use delaybridge_model::{Mode, Modes, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, Order};
-use delaybridge_settings::keys::{Key, Kind, Table, key, tables};
+use delaybridge_settings::keys::{Group, Key, Kind, Table, key, tables};
 use delaybridge_settings::reader::{Scalar, Section};
 use delaybridge_settings::{Settings, tls};
 use delaybridge_source::config::SourceSettings;
@@ -32,6 +33,7 @@ tables! {
         SINKS = key("sinks", Kind::Named(&sinks::TABLE), "Destination systems, by name. Required, unless every queue has `mode: rescue`.");
         CLASSES = key("classes", Kind::Classes(&class::TABLE), "The Java classes of payloads in `kryo5`, which does not write their fields' names and types. `tools/KryoClasses.java` prints this section; see [codecs.md](codecs.md#objects-in-kryo-5).");
         JOBS = key("jobs", Kind::Section(&jobs::TABLE), "The job queue, for clients without a library. It needs neither `queues` nor `sinks`.");
+        INPUTS = key("inputs", Kind::Named(&inputs::TABLE), "Messages of brokers that wait in the job queue until they are due, by name. The queue that delivers them has the name of its input.");
         QUEUES = key("queues", Kind::Named(&queue::TABLE), "The queues. The name is the queue's id: the label in metrics, and the argument of commands. Letters, digits, `_`, `.`, `-`, at most 64. Required, unless there are `jobs`.");
     }
     mod jobs at "jobs", "The job queue: jobs that clients add, take and finish over HTTP or the command line. Adding a job creates its topic; a topic with settings of its own is listed under `topics`." {
@@ -46,6 +48,12 @@ tables! {
         MAX_RATE_PER_TOKEN = api::MAX_RATE_PER_TOKEN;
         REDIS = key("redis", Kind::Text, "Name of the Redis that holds the jobs. Required if there are several.");
     } + job_queue::KEYS
+    mod inputs at "inputs.NAME", "Messages of a broker that wait in the job queue until they are due: exactly one kind, and what is common to all kinds. See [delayed-messages.md](delayed-messages.md)." {
+        TOPIC = key("topic", Kind::Text, "Topic of the job queue for the messages.").required();
+        TO = key("to", Kind::Section(&to::TABLE), "Destination of due messages. Without an address here, and without the header `x-delay-to`, a message of AMQP goes to the queue that its routing key names. If omitted, consumers or a queue of the configuration take the jobs of the topic.");
+        ON_BAD_DELAY = input_rules::ON_BAD_DELAY;
+        MAX_DELAY = input_rules::MAX_DELAY;
+    } + INPUT_KEYS
     mod http at "http", "Read-only endpoints: `/metrics`, `/livez`, `/readyz`, `/startupz`." {
         LISTEN = key("listen", Kind::Address, "Address and port.").default("0.0.0.0:9464");
         ADMIN = key("admin", Kind::Section(&admin::TABLE), "A second listener for operators: the admin API and the web page. Disabled if omitted. See [admin.md](admin.md).");
@@ -199,6 +207,24 @@ pub(super) struct QueueKeys {
     pub(super) mode: Mode,
 }
 
+/// The keys of a queue that an input has too, for its own queue.
+pub(super) const QUEUE_OPTIONS: &[Key] = &[
+    queue::CODEC,
+    queue::LEASE,
+    queue::MAX_IN_FLIGHT,
+    queue::MAX_IN_FLIGHT_BYTES,
+    queue::ORDER,
+    queue::ORDER_KEY,
+    queue::MAX_RATE,
+    queue::UNROUTABLE_AFTER,
+    queue::ON_UNROUTABLE,
+    queue::RETRY,
+    DEAD_LETTER,
+];
+
+/// The keys of inputs beside those of all: of their kinds, and of their queues.
+static INPUT_KEYS: &[Group] = &[input_kinds::KIND_KEYS[0], Group { of: Some("the queue"), keys: QUEUE_OPTIONS }];
+
 pub(super) const TO: Key = key(
     "to",
     Kind::List(&to::TABLE),
@@ -295,6 +321,8 @@ pub(super) fn all() -> Vec<&'static Table> {
     all.extend(spans::ALL);
     all.extend([&redis::TABLE, &sentinel::keys::TABLE, &tls::TABLE, &retry::TABLE, &class::TABLE, &sinks::TABLE]);
     all.extend(kinds(&sinks::TABLE));
+    all.extend([&inputs::TABLE]);
+    all.extend(input_kinds::KINDS.iter().flat_map(|kind| kind.tables).copied());
     all.extend([&queue::TABLE, &durability::keys::TABLE, &source::TABLE]);
     all.extend(source_kinds::tables());
     all.push(&to::TABLE);

@@ -7,10 +7,12 @@
 //! - [`clock`]: the only reader of clocks; [`backoff`]: the waits before the next attempt.
 //! - [`condition`]: tests of elements.
 //! - [`template`]: texts with placeholders, filled for each element; [`route`]: the body and headers of a message.
+//! - [`carried`]: a broker's message as the body of a job, with its address, headers and properties.
 //! - [`forecast`]: the simulation of what falls due against a rate.
 //! - [`json`]: untrusted JSON, as spans of its text; [`log`]: the macros for log lines.
 
 pub mod backoff;
+pub mod carried;
 pub mod clock;
 pub mod codes;
 pub mod condition;

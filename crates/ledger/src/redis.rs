@@ -28,6 +28,7 @@ use super::source::Source;
 use super::stats::Stats;
 use super::store::{Call, Claims, QueueServer, RedisReads, Scheduled, Store, Unannounced};
 use super::upkeep::{UpkeepRequest, Upkept};
+use delaybridge_core::carried::Carried;
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_link::{Conn, Durable, DurableRedis, History, LinkError, NoAnswer, Place, Redis, Score, listeners};
@@ -340,6 +341,10 @@ impl Claims for RedisStore {
 
     fn topic(&self, element: &claims::Element) -> Option<Arc<str>> {
         self.ledger.source().bodies()?.topic(element.body.as_ref()?)
+    }
+
+    fn carried(&self, element: &claims::Element) -> Option<Arc<Carried>> {
+        self.ledger.source().bodies()?.carried(element.body.as_ref()?).map(Arc::new)
     }
 }
 

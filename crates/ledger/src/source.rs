@@ -19,6 +19,7 @@ use super::payload::{Junk, NoPayload};
 use super::score::Unit;
 use super::scripts::Scripts;
 use super::upkeep::{UpkeepRequest, Upkept};
+use delaybridge_core::carried::Carried;
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_link::rights::Grant;
@@ -238,6 +239,11 @@ pub trait Bodies {
 
     /// The topic of a job, where the source has topics.
     fn topic(&self, body: &Body) -> Option<Arc<str>>;
+
+    /// The address, headers and properties of a message of an input, where the element is one.
+    fn carried(&self, _body: &Body) -> Option<Carried> {
+        None
+    }
 
     /// The number of attempts that a job may have by its own record, where the source has such jobs.
     fn tries(&self, _body: &Body) -> Option<u32> {

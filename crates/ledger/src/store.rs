@@ -20,6 +20,7 @@ use super::pause::Pauses;
 use super::payload::NoPayload;
 use super::stats::Stats;
 use super::upkeep::{UpkeepRequest, Upkept};
+use delaybridge_core::carried::Carried;
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_link::History;
@@ -179,6 +180,11 @@ pub trait Claims: Send + Sync + 'static {
 
     /// The topic of an element, where the source has topics.
     fn topic(&self, _element: &claims::Element) -> Option<Arc<str>> {
+        None
+    }
+
+    /// The address, headers and properties of a message of an input, where the element is one.
+    fn carried(&self, _element: &claims::Element) -> Option<Arc<Carried>> {
         None
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redisson_codecs::Classes;
 
+use super::inputs::InputSpec;
 use super::listeners::{AdminSpec, ApiSpec};
 use super::queue::QueueSpec;
 use super::servers::{ONLY, Servers};
@@ -42,7 +43,9 @@ pub struct Config {
     pub jobs_redis: Arc<str>,
     /// The listeners of the job queue's HTTP API.
     pub api: Vec<ApiSpec>,
-    /// Queues, in the order of the file.
+    /// Inputs, in the order of the file.
+    pub inputs: Vec<Arc<InputSpec>>,
+    /// Queues, in the order of the file, and behind them those of inputs.
     pub queues: Vec<Arc<QueueSpec>>,
 }
 

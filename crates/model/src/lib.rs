@@ -5,6 +5,7 @@
 
 mod daemon;
 mod failures;
+mod inputs;
 mod listeners;
 mod parts;
 mod preview;
@@ -14,6 +15,7 @@ mod servers;
 
 pub use self::daemon::{Config, ProcessLimits, Reload};
 pub use self::failures::{Jitter, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, RetryPolicy, Unroutable};
+pub use self::inputs::{InputRules, InputSpec};
 pub use self::listeners::{AdminSpec, ApiSpec, Face, RequestRate};
 pub use self::parts::{Difference, Parts};
 pub use self::preview::{Misfit, SKIPPED};
@@ -25,5 +27,6 @@ pub use self::servers::{ONLY, Servers};
 pub mod keys {
     pub use super::daemon::{limits, reload};
     pub use super::failures::retry;
+    pub use super::inputs::input_rules;
     pub use super::listeners::admin;
 }

@@ -222,7 +222,7 @@ pub(super) fn routes_of(
     attempt: u32,
     payload: &Bytes,
 ) -> Vec<String> {
-    let info = ElementInfo { id, queue: &spec.id, due_ms, attempt, topic: None };
+    let info = ElementInfo { id, queue: &spec.id, due_ms, attempt, topic: None, carried: None };
     match spec.preview(&info, payload) {
         Ok(destinations) => destinations.into_iter().map(|(to, place)| format!("{}: {place}", to.sink)).collect(),
         Err(Misfit::DeadLetter(reason)) => vec![format!("dead letter: {reason}")],

@@ -16,7 +16,7 @@ const MAX_NODES: usize = 200_000;
 const MAX_ALIAS_REPLAYS: usize = 100_000;
 
 /// A value and its place.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Node {
     /// The place.
     pub at: Position,
@@ -25,7 +25,7 @@ pub struct Node {
 }
 
 /// A value as YAML writes it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Value {
     /// No value.
     Null,
@@ -42,7 +42,7 @@ pub enum Value {
 }
 
 /// A key of a map and its place.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Name {
     /// The place.
     pub at: Position,

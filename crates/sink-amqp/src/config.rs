@@ -145,6 +145,24 @@ words! {
     }
 }
 
+/// The keys of a broker, for everything that connects to one.
+pub(super) const BROKER_KEYS: &[Key] = &[
+    URL,
+    URLS,
+    USERNAME,
+    secrets::PASSWORD,
+    secrets::PASSWORD_FILE,
+    LOGIN,
+    sink_amqp::TLS,
+    sink_amqp::CONNECT_TIMEOUT,
+    sink_amqp::HEARTBEAT,
+];
+
+/// Reads the keys of a broker alone: the rest is that of a sink without any other key.
+pub(super) fn broker(section: &Section<'_>) -> AmqpSpec {
+    spec(section, &AmqpKeys::default())
+}
+
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let keys = AmqpKeys::of_sink(section);

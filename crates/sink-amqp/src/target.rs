@@ -101,6 +101,17 @@ pub enum AmqpProperty {
 }
 
 impl AmqpProperty {
+    /// Every property, in the order of the reference.
+    pub(super) const ALL: [AmqpProperty; 7] = [
+        AmqpProperty::ContentType,
+        AmqpProperty::ContentEncoding,
+        AmqpProperty::Priority,
+        AmqpProperty::CorrelationId,
+        AmqpProperty::ReplyTo,
+        AmqpProperty::Expiration,
+        AmqpProperty::Type,
+    ];
+
     /// The name in the configuration, which is the one in the AMQP 0-9-1 specification with `_` for `-`.
     pub fn as_str(self) -> &'static str {
         PROPERTY_KEYS.iter().find(|(property, _)| *property == self).map_or("", |(_, key)| key.name)
@@ -255,7 +266,7 @@ impl AmqpKeys {
     /// The target, from these keys of the route and those of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &AmqpKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let report = at.report();
-        if !self.written && !sinks.written {
+        if !self.written && !sinks.written && !at.carried {
             let message = format!("no destination: sink `{}` names no exchange and no routing key", at.sink);
             let help = "write `exchange: NAME`, or `routing_key: QUEUE` for the default exchange, here or on the sink";
             report.problem(&at.section.spot, message, help);
@@ -265,7 +276,12 @@ impl AmqpKeys {
             return None;
         }
         let exchange = self.exchange.as_ref().or(sinks.exchange.as_ref());
-        let routing_key = self.routing_key.as_ref().or(sinks.routing_key.as_ref());
+        let own = self.routing_key.as_ref().or(sinks.routing_key.as_ref());
+        let addressed = at.carried.then(|| match own {
+            Some((template, spot)) => (template.clone().addressed(), spot.clone()),
+            None => (Template::original_key().addressed(), at.section.spot.clone()),
+        });
+        let routing_key = addressed.as_ref().or(own);
         let (_, spot) = exchange.or(routing_key)?;
         for (template, spot) in exchange.into_iter().chain(routing_key) {
             (at.fits)(template, spot);
@@ -394,8 +410,14 @@ mod tests {
     fn the_media_type_of_an_event_is_a_property() {
         let target = AmqpTarget::new(template("x"), template(""), Vec::new());
         let id = delaybridge_core::message::MessageId([0; 8]).into();
-        let element =
-            delaybridge_core::template::ElementInfo { id: &id, queue: "q", due_ms: None, attempt: 1, topic: None };
+        let element = delaybridge_core::template::ElementInfo {
+            id: &id,
+            queue: "q",
+            due_ms: None,
+            attempt: 1,
+            topic: None,
+            carried: None,
+        };
         let filler = Filler::new(&element, &delaybridge_core::template::NoFields, Some("text/plain"));
         let filled = target.fill(&filler).unwrap();
         let AmqpDestination { properties, .. } = filled.of_kind(NAME).unwrap();

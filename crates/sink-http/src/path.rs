@@ -201,7 +201,7 @@ mod tests {
 
     fn fill(path: &str, payload: &'static str) -> Result<String, FillError> {
         let id = MessageId([0; 8]).into();
-        let element = ElementInfo { id: &id, queue: "q.1", due_ms: Some(7), attempt: 1, topic: None };
+        let element = ElementInfo { id: &id, queue: "q.1", due_ms: Some(7), attempt: 1, topic: None, carried: None };
         let payload = Text(payload);
         Path::compile(path, false).unwrap().fill(&Filler::new(&element, &payload, None))
     }

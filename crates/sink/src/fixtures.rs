@@ -44,5 +44,6 @@ pub fn outbound(id: u64, destination: Destination, body: impl AsRef<[u8]>) -> Ou
         destination,
         body: Bytes::copy_from_slice(body.as_ref()),
         headers: Vec::new(),
+        carried: None,
     }
 }

@@ -9,6 +9,8 @@ pub const ID: &str = "delaybridge-id";
 pub const QUEUE: &str = "delaybridge-queue";
 /// Header with the due time in milliseconds since the epoch; absent where it is not known.
 pub const DUE_MS: &str = "delaybridge-due-ms";
+/// Header with the id that the publisher of an input's message gave it.
+pub const MESSAGE_ID: &str = "delaybridge-message-id";
 /// Header with the number of the attempt, from 1.
 pub const ATTEMPT: &str = "delaybridge-attempt";
 

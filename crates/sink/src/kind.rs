@@ -94,6 +94,9 @@ pub struct RouteSite<'a, 's> {
     pub alone: bool,
     /// Whether dead letters go there, and not elements.
     pub dead: bool,
+    /// Whether messages of an input go there: the address in a message's own header comes first, and without any other
+    /// address it keeps its own.
+    pub carried: bool,
 }
 
 impl RouteSite<'_, '_> {

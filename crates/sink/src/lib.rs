@@ -36,6 +36,7 @@ pub use self::destination::{Destination, SinkAddress};
 pub use self::kind::{ReadTarget, RouteSite, SinkKind, SinkSettings};
 pub use self::redis_write::{RedisCommand, RedisWrite, SinkRedis};
 pub use self::spec::{Connector, Fixed, RouteHeaders, SinkSpec, Target};
+use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Failure, Identity, Outcome};
 
@@ -60,8 +61,10 @@ pub struct Outbound {
     pub destination: Destination,
     /// The bytes to deliver, after the envelope.
     pub body: Bytes,
-    /// The user's headers, in the order of the configuration.
+    /// The user's headers, in the order of the configuration, and those of a message of an input as texts.
     pub headers: Vec<(Arc<str>, String)>,
+    /// The message of an input without its body, for sinks that can say more of it than texts.
+    pub carried: Option<Arc<Carried>>,
 }
 
 /// A place that elements are delivered to.

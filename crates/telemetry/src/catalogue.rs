@@ -200,6 +200,12 @@ catalogue! {
         "Jobs whose time was over: their consumer took too long, their last try failed that way, their time to live ended, or they were dead for too long or too many. And jobs that this version could not read: they are dead, with their bytes.";
     unreadable_topics: IntGaugeVec, "delaybridge_jobs_unreadable_topics", "members", [], &[],
         "Members of delaybridge:jobs:topics that are no names of topics: another program wrote them. They are passed over.";
+    input_messages: IntCounterVec, "delaybridge_input_messages_total", "messages", ["input", "result"], &[],
+        "Messages that came by an input: scheduled in Redis, known already, or refused to the broker's dead letters. Counted before they are settled at the broker.";
+    input_up: IntGaugeVec, "delaybridge_input_up", "0 or 1", ["input"], &[],
+        "1 while an input takes messages; 0 while its broker is away, or Redis has no room for their jobs.";
+    input_lag: IntGaugeVec, "delaybridge_input_lag_messages", "messages", ["input"], &[],
+        "Messages that wait at the broker of an input, as this daemon last saw it: those of an AMQP queue, or of the partitions that it has. Aggregate with max by (input) for AMQP, with sum by (input) for Kafka.";
     redis_up: IntGaugeVec, "delaybridge_redis_up", "0 or 1", ["redis"], &[],
         "1 while the Redis that holds the queues answers; of a cluster while all masters in use do. The label is its name in the configuration, default if it has none.";
     api_requests: IntCounterVec, "delaybridge_api_requests_total", "requests", ["route", "status"], &[],
@@ -290,7 +296,8 @@ mod tests {
              shadow_messages_total rescued_messages_total \
              unknown_entries unknown_claims slot_migrations_total queue_held queue_paused queue_active sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \
-             jobs jobs_oldest_ready_age_seconds jobs_ended_total jobs_unreadable_topics redis_up \
+             jobs jobs_oldest_ready_age_seconds jobs_ended_total jobs_unreadable_topics \
+             input_messages_total input_up input_lag_messages redis_up \
              api_requests_total api_request_duration_seconds api_connections \
              config_last_reload_successful config_last_reload_success_timestamp_seconds trace_spans_total build_info";
         assert_eq!(names.join(" "), pinned);

@@ -7,6 +7,7 @@
 
 pub mod admin;
 pub mod api;
+pub mod inputs;
 mod queue;
 mod sink;
 

@@ -67,6 +67,18 @@ words! {
 }
 
 words! {
+    /// The result for a message of an input.
+    InputResult {
+        /// A message whose job Redis has.
+        Scheduled = "scheduled",
+        /// A message that had arrived before.
+        Duplicate = "duplicate",
+        /// A message for the broker's dead letters.
+        Refused = "refused",
+    }
+}
+
+words! {
     /// The state of an element as `delaybridge_queue_messages` shows it.
     MessageState {
         /// Not due yet.
@@ -204,6 +216,7 @@ pub(super) fn documented() -> Vec<(&'static str, Vec<&'static str>)> {
         ("`reason` of a wake-up", Wakeup::ALL.iter().map(|word| word.as_str()).collect()),
         ("`waits_for`", Stage::ALL.iter().map(|word| word.as_str()).collect()),
         ("`place`", JobPlace::ALL.iter().map(|word| word.as_str()).collect()),
+        ("`result`", InputResult::ALL.iter().map(|word| word.as_str()).collect()),
         ("`how`", JobEnd::ALL.iter().map(|word| word.as_str()).collect()),
     ]
 }

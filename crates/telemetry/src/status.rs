@@ -8,6 +8,7 @@ mod beats;
 mod destinations;
 mod headline;
 mod holds;
+mod inputs;
 mod live;
 mod look;
 mod reload;
@@ -26,6 +27,8 @@ use self::destinations::Destinations;
 pub use self::destinations::Trouble;
 use self::holds::Holds;
 pub(super) use self::holds::LeftOut;
+pub(crate) use self::inputs::InputState;
+use self::inputs::Inputs;
 pub use self::look::{Away, Look, SinkLook};
 pub use self::reload::Refusal;
 use self::reload::Reload;
@@ -70,6 +73,7 @@ struct Board {
     /// The queues on hold, with the reason and the begin.
     held: BTreeMap<Arc<str>, (Reason, Instant)>,
     sinks: BTreeMap<Arc<str>, (SinkState, Instant)>,
+    inputs: Inputs,
     /// The paused queues, and the number of paused queues for each paused sink.
     paused: BTreeMap<Arc<str>, Paused>,
     paused_sinks: BTreeMap<String, usize>,
@@ -361,7 +365,7 @@ impl Status {
     }
 
     /// Answers the readiness probe: started, not stopping, every Redis connected, no queue on hold, every sink known
-    /// and none down.
+    /// and none down, every input at its broker.
     ///
     /// These are no reasons to be unready: a full sink, because taking the daemon out of service would not empty it; a
     /// pause, because a person wants it; a destination in trouble, because others are delivered to; a topic of the job
@@ -407,7 +411,7 @@ impl Status {
         }
         let mut sinks = troubled.close(board.sinks.len(), "not_up");
         sinks["up"] = up.entries.into();
-        let ok = board.started && !board.stopping && redis_up && held.count == 0 && usable;
+        let ok = board.started && !board.stopping && redis_up && held.count == 0 && usable && board.inputs.are_usable();
         let mut body = json!({
             "ready": ok,
             "started": board.started,
@@ -419,6 +423,9 @@ impl Status {
             "destinations": board.destinations.shown(),
             "configuration": board.reload.shown(),
         });
+        if let Some(inputs) = board.inputs.shown() {
+            body["inputs"] = inputs;
+        }
         let mut unknown = List::default();
         for (queue, (claims, since)) in board.unknown(Instant::now()) {
             unknown.add(queue, || json!({ "claims": claims, "seconds": age(*since) }));

@@ -22,11 +22,13 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
-fn start() -> Rabbit {
+/// Starts a broker.
+pub fn start() -> Rabbit {
     blocking(|| Rabbit::start_with(RabbitOptions::default())).unwrap_or_else(|e| panic!("start RabbitMQ: {e}"))
 }
 
-fn url(rabbit: &Rabbit) -> String {
+/// The URL of a broker.
+pub fn url(rabbit: &Rabbit) -> String {
     format!("amqp://127.0.0.1:{}", rabbit.port())
 }
 

@@ -47,7 +47,7 @@ fn looked_up(value: &Value, path: &[&str]) -> Option<String> {
 #[test]
 fn a_template_is_filled_with_what_the_payload_has() {
     let id = Identity::from(MessageId([7; 8]));
-    let element = ElementInfo { id: &id, queue: "q", due_ms: Some(5), attempt: 3, topic: None };
+    let element = ElementInfo { id: &id, queue: "q", due_ms: Some(5), attempt: 3, topic: None, carried: None };
     fuzz("templates", |random| {
         let value = value(random, 3);
         let text = Bytes::from(value.to_string());

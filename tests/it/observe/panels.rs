@@ -174,6 +174,14 @@ pub fn rows() -> Vec<Row> {
             ],
         ),
         row(
+            "Inputs",
+            vec![
+                rate("Messages by result", "input_messages_total", &["input", "result"]),
+                rare("Input takes messages", "input_up", &["input"]),
+                rare("Waiting at the broker", "input_lag_messages", &["input"]),
+            ],
+        ),
+        row(
             "Redis",
             vec![
                 lines("Redis answers", "redis_up", "short", &["instance"])

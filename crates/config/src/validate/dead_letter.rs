@@ -33,6 +33,7 @@ pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -
         order_key: None,
         alone: false,
         dead: true,
+        carried: false,
     };
     let Some(name) = section.text(&dead_letter::SINK) else {
         for key in dead_letter::TABLE.offered.iter().flat_map(|group| group.keys) {

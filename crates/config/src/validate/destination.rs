@@ -24,6 +24,8 @@ pub(super) struct DestinationDraft<'a, 's> {
     pub(super) alone: bool,
     /// Whether dead letters go there, and not elements.
     pub(super) dead: bool,
+    /// Whether messages of an input go there.
+    pub(super) carried: bool,
 }
 
 impl DestinationDraft<'_, '_> {
@@ -35,9 +37,9 @@ impl DestinationDraft<'_, '_> {
         };
         self.refuse_others(known.kind.key.name);
         let fits = |template: &Template, spot: &Spot| self.fits(template, spot);
-        let (section, slot, alone, dead) = (self.section, self.slot, self.alone, self.dead);
-        let (sink, order_key) = (&*sink.name, self.order_key);
-        (known.target)(&RouteSite { section, sink, sink_spot, fits: &fits, slot, order_key, alone, dead })
+        let DestinationDraft { section, slot, order_key, alone, dead, carried, .. } = *self;
+        let (sink, fits) = (&*sink.name, &fits);
+        (known.target)(&RouteSite { section, sink, sink_spot, fits, slot, order_key, alone, dead, carried })
     }
 
     /// Skips the destination keys after an unknown sink, which has been reported.
@@ -71,7 +73,7 @@ impl DestinationDraft<'_, '_> {
         if self.dead {
             return self.fits_dead(template, spot);
         }
-        self.fits_codec("template", (template.uses_payload(), template.uses_payload_path()), spot);
+        self.fits_codec("template", (template.reads_payload(), template.uses_payload_path()), spot);
     }
 
     /// Refuses what asks for the payload, or for a field of it, where the codec reads none.

@@ -5,6 +5,7 @@ mod classes;
 mod cross_checks;
 mod dead_letter;
 mod destination;
+mod inputs;
 mod order;
 mod queue;
 mod retry;
@@ -48,7 +49,12 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     let policies = retry::policies(&top);
     let mut sinks = sink::sinks(&top);
     let classes = classes::read(&top);
+    let inputs = inputs::inputs(&top);
+    let of_inputs = inputs::queues(tree);
     let mut queues = queue::queues(&top, &sinks, &policies, &classes);
+    let of_inputs = queue::of_inputs(cx, &of_inputs, &sinks, &policies, &classes);
+    inputs::check_names(&queues, &of_inputs);
+    queues.extend(of_inputs);
 
     if let Some(redis) = &redis {
         cross_checks::servers(&mut queues, &sinks, redis);
@@ -77,12 +83,13 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     let jobs = top.opt_section(&top::JOBS);
     let api = jobs.as_ref().map(api::read).unwrap_or_default();
     let jobs_redis = jobs.as_ref().and_then(|section| jobs_redis(section, redis.as_ref()));
-    let jobs = jobs.map(|section| job_queue::read(&section));
+    let jobs_redis = jobs_redis.or_else(|| redis.as_ref()?.iter().next().map(|(name, _)| name.clone()));
+    let jobs = jobs.map(|section| job_queue::read(&section)).or_else(|| inputs::job_settings(&inputs));
     cross_checks::topics(&mut queues, jobs.as_ref(), jobs_redis.as_deref());
     if written && !top.has(&top::QUEUES) && jobs.is_none() {
         cx.report.problem(&top.spot, format!("`{}` is missing", top::QUEUES.name), top::QUEUES.help);
     }
-    let delivers = top.has(&top::QUEUES) || jobs.is_none();
+    let delivers = !queues.is_empty() || top.has(&top::QUEUES) || jobs.is_none();
     if written
         && delivers
         && !top.has(&top::SINKS)
@@ -90,7 +97,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     {
         cx.report.problem(&top.spot, format!("`{}` is missing", top::SINKS.name), top::SINKS.help);
     }
-    if top.has(&top::QUEUES) && queues.is_empty() {
+    if top.has(&top::QUEUES) && !queues.iter().any(|queue| !inputs.iter().any(|input| input.name == queue.spec.id)) {
         cx.report.problem(&top.spot(&top::QUEUES), "there is no queue", "write at least one");
     }
     sinks.retain(|sink| queues.iter().any(|queue| queue.uses(&sink.name)));
@@ -107,6 +114,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         jobs,
         jobs_redis: jobs_redis.unwrap_or_else(|| ONLY.into()),
         api,
+        inputs: inputs.into_iter().map(Arc::new).collect(),
         queues: queues.drain(..).map(|queue| Arc::new(queue.spec)).collect(),
     })
 }

@@ -30,7 +30,8 @@ pub(super) fn read(
         return None;
     }
     if let Some(template) = &template {
-        let at = DestinationDraft { section, codec, slot: "", order_key: None, alone: false, dead: false };
+        let at =
+            DestinationDraft { section, codec, slot: "", order_key: None, alone: false, dead: false, carried: false };
         at.fits(template, &section.spot(&queue::ORDER_KEY));
     }
     let has_key = to.first().is_some_and(|route| {

@@ -18,8 +18,9 @@ use delaybridge_model::{
     MaxInFlight, Mode, ONLY, OnDecodeError, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
 };
 use delaybridge_settings::keys::{Key, nearest};
+use delaybridge_settings::node::{Name, Node};
 use delaybridge_settings::problem::{Report, Spot};
-use delaybridge_settings::reader::{Scalar, Section, clip};
+use delaybridge_settings::reader::{Context, Scalar, Section, clip};
 use delaybridge_settings::{Settings, defaults};
 use delaybridge_source::config::SourceSettings;
 
@@ -68,7 +69,23 @@ pub(super) fn queues<'a>(
     classes: &Classes,
 ) -> Vec<QueueDraft<'a>> {
     let sections = top.named(&top::QUEUES).into_iter();
-    sections.map(|(id, section)| one(&id, &section, sinks, policies, classes)).collect()
+    sections.map(|(id, section)| one(&id, &section, sinks, policies, classes, false)).collect()
+}
+
+/// The queues of inputs, from what [`inputs`](super::inputs) has made of them.
+pub(super) fn of_inputs<'a>(
+    cx: &'a Context<'a>,
+    nodes: &'a [(Name, Node)],
+    sinks: &[SinkDraft<'_>],
+    policies: &[PolicyDraft<'_>],
+    classes: &Classes,
+) -> Vec<QueueDraft<'a>> {
+    let open = |(name, node): &'a (Name, Node)| {
+        let spot = Spot { at: name.at, path: format!("{}.{}", top::INPUTS.name, name.text) };
+        let section = Section::open(cx, spot, &queue::TABLE, Some(node));
+        one(&name.text, &section, sinks, policies, classes, true)
+    };
+    nodes.iter().map(open).collect()
 }
 
 fn one<'a>(
@@ -77,6 +94,7 @@ fn one<'a>(
     sinks: &[SinkDraft<'_>],
     policies: &[PolicyDraft<'_>],
     classes: &Classes,
+    carried: bool,
 ) -> QueueDraft<'a> {
     let keys = QueueKeys::of(section);
     let (source, redis) = keys.source;
@@ -94,7 +112,7 @@ fn one<'a>(
     let (policy, retry) = retry(section, keys.retry, policies);
     let tag = source.config.key_tag();
     let slot = hashed(&tag);
-    let (to, targets, names) = routes(section, sinks, codec, (slot, keys.order_key.as_ref()));
+    let (to, targets, names) = routes(section, sinks, codec, (slot, keys.order_key.as_ref()), carried);
     let dead = dead_letter::read(section, sinks, slot);
     let (dead_letter_to, dead_target) = dead.to.unzip();
     let order = order::read(section, (keys.order, keys.order_key), &*source.config, mode, codec, &to);
@@ -236,12 +254,14 @@ fn routes(
     sinks: &[SinkDraft<'_>],
     codec: Coding,
     (slot, order_key): (&str, Option<&Template>),
+    carried: bool,
 ) -> (Vec<RouteSpec>, Vec<Spot>, Vec<String>) {
     let items = section.list(&TO);
     // The specs are kept as long as the process runs: no room to grow, of which a vector takes that of four.
     let (mut specs, mut spots, mut names) = (Vec::with_capacity(items.len()), Vec::new(), Vec::new());
     for item in &items {
-        let at = DestinationDraft { section: item, codec, slot, order_key, alone: items.len() == 1, dead: false };
+        let at =
+            DestinationDraft { section: item, codec, slot, order_key, alone: items.len() == 1, dead: false, carried };
         let Some(RouteDraft { sink, sink_spot, spec }) = route::read(&at, sinks) else { continue };
         if names.contains(&sink) {
             let help = "merge the two, or write a second sink with a name of its own";

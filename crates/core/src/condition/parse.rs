@@ -213,7 +213,8 @@ fn kind(operand: &Operand) -> Option<&'static str> {
     Some(match operand {
         Operand::Field(Field::Payload(_)) => return None,
         Operand::Field(Field::DueMs | Field::Attempt) | Operand::Literal(Literal::Number(_)) => "number",
-        Operand::Field(Field::Id | Field::Queue | Field::Topic) | Operand::Literal(Literal::Text(_)) => "text",
+        Operand::Field(Field::Id | Field::Queue | Field::Topic | Field::Input(_))
+        | Operand::Literal(Literal::Text(_)) => "text",
         Operand::Literal(Literal::Flag(_)) => "flag",
         Operand::Literal(Literal::Null) => "null",
     })

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redisson_codecs::Payload;
 
+use crate::carried::OWN_HEADERS;
 use crate::template::{FillError, Filler, Template};
 
 pub use self::cloud_events::{EventData, EventMode, EventSpec, SOURCE as EVENT_SOURCE, TYPE as EVENT_TYPE};
@@ -101,6 +102,15 @@ impl MessageSpec {
         for (name, template) in &self.headers {
             let text = filler.text(template, &format_args!("headers.{name}"))?;
             message.headers.push((name.clone(), text));
+        }
+        // Those of the message itself, unless the route says something else.
+        for (name, value) in element.carried.iter().flat_map(|carried| &carried.headers) {
+            let is_taken = |other: &str| other.eq_ignore_ascii_case(name);
+            let is_ours =
+                OWN_HEADERS.into_iter().any(is_taken) || name.to_ascii_lowercase().starts_with("delaybridge-");
+            if !is_ours && !message.headers.iter().any(|(other, _)| is_taken(other)) {
+                message.headers.push((name.as_str().into(), value.clone()));
+            }
         }
         Ok(message)
     }

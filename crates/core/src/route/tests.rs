@@ -8,7 +8,7 @@ use crate::message::{Identity, MessageId};
 const ID: Identity = Identity { id: MessageId(*b"RANDOM8B"), text: None };
 
 fn element() -> ElementInfo<'static> {
-    ElementInfo { id: &ID, queue: "orders", due_ms: Some(1_700_000_000_123), attempt: 2, topic: None }
+    ElementInfo { id: &ID, queue: "orders", due_ms: Some(1_700_000_000_123), attempt: 2, topic: None, carried: None }
 }
 
 fn payload(codec: Codec, bytes: &'static str) -> Payload {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::{Fields, Filler, TemplateError};
+use crate::carried::Carried;
 
 /// A field of an element, by its name.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub(crate) enum Field {
     Topic,
     /// The payload, or the value at this path in it.
     Payload(Vec<String>),
+    /// A part of a message that came by an input.
+    Input(String),
 }
 
 /// The value of a field, with its type.
@@ -44,6 +47,9 @@ impl Field {
             "attempt" => Field::Attempt,
             "topic" => Field::Topic,
             "payload" => Field::Payload(Vec::new()),
+            _ if name.strip_prefix("input.").is_some_and(Carried::has_field) => {
+                Field::Input(name.trim_start_matches("input.").to_owned())
+            }
             _ => {
                 let Some(path) = name.strip_prefix("payload.") else {
                     return Err(TemplateError::UnknownField { field: name.to_owned() });
@@ -67,6 +73,7 @@ impl Field {
             Field::Attempt => Some(FieldValue::Number(element.attempt.to_string().into())),
             Field::Topic => element.topic.map(|topic| FieldValue::Text(topic.into())),
             Field::Payload(path) => from.payload.value(path),
+            Field::Input(path) => element.carried?.field(path).map(FieldValue::Text),
         }
     }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{FieldValue, Template};
+use crate::carried::Carried;
 use crate::message::Identity;
 
 /// The data of an element besides its payload.
@@ -19,6 +20,8 @@ pub struct ElementInfo<'a> {
     pub attempt: u32,
     /// The topic of a job, if its source has topics.
     pub topic: Option<&'a str>,
+    /// The address, headers and properties of a message that came by an input.
+    pub carried: Option<&'a Carried>,
 }
 
 /// A payload whose fields templates can read.

@@ -1,7 +1,8 @@
 //! Texts with `${...}` placeholders: compiled when the configuration is loaded, filled for every element ([`Filler`]).
 //!
 //! Fields: `${id}`, `${queue}`, `${due_ms}`, `${attempt}`, `${topic}`, `${payload}` (text, or a JSON scalar),
-//! `${payload.a.b}`, `${payload.items.0}`. A default follows `:-`. `$${` is a literal `${`; any other `$` is literal,
+//! `${payload.a.b}`, `${payload.items.0}`; of a message that came by an input, `${input.routing_key}`, `${input.header.NAME}`
+//! and others ([`Carried`]). A default follows `:-`. `$${` is a literal `${`; any other `$` is literal,
 //! so keys like `a$b` and `a$$b` need no escaping. Environment variables were replaced before.
 
 pub mod codes;
@@ -21,6 +22,8 @@ pub use fill::{ElementInfo, Fields, FillError, Filler, NoFields};
 pub struct Template {
     source: Arc<str>,
     body: Body,
+    /// Whether the address in a message's own header takes the place of the text.
+    addressed: bool,
 }
 
 impl PartialEq for Template {
@@ -114,7 +117,27 @@ impl Template {
             }
             Body::Dynamic(parts.into())
         };
-        Ok(Template { source, body })
+        Ok(Template { source, body, addressed: false })
+    }
+
+    /// The routing key with which a message of an input was published, or none.
+    pub fn original_key() -> Template {
+        const TEXT: &str = "${input.routing_key}";
+        Template::compile(TEXT).unwrap_or_else(|_| Template {
+            source: TEXT.into(),
+            body: Body::Dynamic([].into()),
+            addressed: false,
+        })
+    }
+
+    /// The address of a message that came by an input: the one in its header, else this text.
+    #[must_use]
+    pub fn addressed(self) -> Template {
+        let body = match self.body {
+            Body::Static { text, .. } => Body::Dynamic([Part::Text(text.to_string())].into()),
+            dynamic @ Body::Dynamic(_) => dynamic,
+        };
+        Template { body, addressed: true, ..self }
     }
 
     /// The original text.
@@ -146,15 +169,22 @@ impl Template {
         }
     }
 
-    /// Whether the result depends on the payload. Then a failure of its destination is the message's own: a dead
-    /// letter, not a hold.
+    /// Whether the result depends on the payload, or on a part of the message that came with it. Then a failure of its
+    /// destination is the message's own: a dead letter, not a hold.
     pub fn uses_payload(&self) -> bool {
+        let of_message = |part: &Part| matches!(part, Part::Hole { field: Field::Input(_), .. });
+        self.addressed || self.reads_payload() || self.parts().iter().any(of_message)
+    }
+
+    /// Whether the template reads the payload itself.
+    pub fn reads_payload(&self) -> bool {
         self.payload_fields().next().is_some()
     }
 
     /// Whether elements of one queue can get different texts.
     pub fn varies(&self) -> bool {
-        self.parts().iter().any(|part| matches!(part, Part::Hole { field, .. } if *field != Field::Queue))
+        self.addressed
+            || self.parts().iter().any(|part| matches!(part, Part::Hole { field, .. } if *field != Field::Queue))
     }
 
     /// Whether the template reads a field inside the payload, which only a structured codec provides.
@@ -205,6 +235,9 @@ impl Template {
             Body::Static { text, .. } => return Ok(text.to_string()),
             Body::Dynamic(parts) => parts,
         };
+        if let (true, Some(to)) = (self.addressed, from.element.carried.and_then(|carried| carried.to.as_ref())) {
+            return Ok(to.clone());
+        }
         let mut filled = String::with_capacity(self.source.len() + 32);
         for part in parts.iter() {
             match part {

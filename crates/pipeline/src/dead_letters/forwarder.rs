@@ -306,7 +306,7 @@ impl LetterForwarder<'_> {
         let id = letter.identity().ok_or_else(|| unreadable("the letter has no id".to_owned()))?;
         let attempt = letter.number("attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         let due_ms = letter.number("due_ms");
-        let element = ElementInfo { id: &id, queue: &self.queue.spec.id, due_ms, attempt, topic: None };
+        let element = ElementInfo { id: &id, queue: &self.queue.spec.id, due_ms, attempt, topic: None, carried: None };
         let routed = spec
             .fill(&element, &Payload::opaque(body))
             .map_err(|error| Failure::new(Class::MessagePermanent, error.code(), error.to_string()))?;
@@ -320,6 +320,7 @@ impl LetterForwarder<'_> {
             destination: routed.destination,
             body: routed.message.body,
             headers: causes(letter).chain(routed.message.headers).collect(),
+            carried: None,
         })
     }
 }

@@ -13,6 +13,7 @@ use crate::deliver::understand::{self, Understood, dead, routed, understand_by};
 pub use crate::deliver::understand::{skipped, unroutable};
 use crate::limits::large::{LargeTurn, SMALL};
 use crate::settle::verdict::{ReleaseCause, Verdict};
+use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Identity, lateness};
 use delaybridge_core::route::ElementInfo;
@@ -39,6 +40,8 @@ pub struct ElementView<'a> {
     pub doubt: bool,
     /// The topic of a job.
     pub topic: Option<Arc<str>>,
+    /// The address, headers and properties of a message of an input.
+    pub carried: Option<Arc<Carried>>,
     /// The place of the element in the claim.
     pub place: usize,
 }
@@ -47,16 +50,17 @@ impl<'a> ElementView<'a> {
     /// The element at this place of a claim, opened.
     pub fn at(claim: &'a Claim, place: usize, id: &'a Identity, payload: &'a Result<Bytes, NoPayload>) -> Self {
         let element = &claim.elements[place];
-        let (due_ms, attempts, topic) = (element.due_ms(), element.attempts(), claim.queue.store.topic(element));
-        ElementView { claim, id, payload, due_ms, attempts, doubt: element.is_doubtful(), topic, place }
+        let (due_ms, attempts, store) = (element.due_ms(), element.attempts(), &claim.queue.store);
+        let (topic, carried) = (store.topic(element), store.carried(element));
+        ElementView { claim, id, payload, due_ms, attempts, doubt: element.is_doubtful(), topic, carried, place }
     }
 
     /// The element with this state.
     pub fn of(state: &'a ElementState) -> Self {
         let ElementState { claim, id, payload, header, element, place, .. } = state;
-        let topic = claim.queue.store.topic(element);
+        let (topic, carried) = (claim.queue.store.topic(element), claim.queue.store.carried(element));
         let Header { attempts, doubt, .. } = *header;
-        ElementView { claim, id, payload, due_ms: header.due_ms(), attempts, doubt, topic, place: *place }
+        ElementView { claim, id, payload, due_ms: header.due_ms(), attempts, doubt, topic, carried, place: *place }
     }
 
     /// As its spans show it.
@@ -67,7 +71,8 @@ impl<'a> ElementView<'a> {
     /// As templates see it.
     fn info(&self) -> ElementInfo<'_> {
         let (queue, topic) = (&*self.claim.queue.spec.id, self.topic.as_deref());
-        ElementInfo { id: self.id, queue, due_ms: self.due_ms, attempt: self.attempt(), topic }
+        let carried = self.carried.as_deref();
+        ElementInfo { id: self.id, queue, due_ms: self.due_ms, attempt: self.attempt(), topic, carried }
     }
 
     fn attempt(&self) -> u32 {
@@ -226,6 +231,7 @@ pub fn message(
         destination: routed.destination,
         body: routed.message.body,
         headers: routed.message.headers,
+        carried: subject.carried.clone(),
     })
 }
 

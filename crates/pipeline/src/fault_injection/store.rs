@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::lie::Lie;
+use delaybridge_core::carried::Carried;
 use delaybridge_core::message::Identity;
 use delaybridge_core::metric::SourceTerms;
 use delaybridge_ledger::claims::{
@@ -156,6 +157,7 @@ impl Claims for LyingStore {
         fn has_met_bodies(&self) -> bool;
         fn tries(&self, element: &Element) -> Option<u32>;
         fn topic(&self, element: &Element) -> Option<Arc<str>>;
+        fn carried(&self, element: &Element) -> Option<Arc<Carried>>;
     }
 }
 

@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 use crate::queue::Queue;
 use crate::registry::QueueRegistry;
+use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Identity, lateness};
 use delaybridge_core::route::ElementInfo;
@@ -171,7 +172,8 @@ impl Shadow {
             }
             _ => {}
         }
-        match fate(&queue.spec, id, payload, queue.store.topic(element), due_ms, now_ms) {
+        match fate(&queue.spec, id, payload, (queue.store.topic(element), queue.store.carried(element)), due_ms, now_ms)
+        {
             Ok(destinations) => {
                 self.delivered += 1;
                 events.would_deliver(id, due_ms, element.weight(), &destinations.join(", "));
@@ -198,7 +200,7 @@ fn fate(
     spec: &QueueSpec,
     id: &Identity,
     payload: Result<Bytes, NoPayload>,
-    topic: Option<Arc<str>>,
+    (topic, carried): (Option<Arc<str>>, Option<Arc<Carried>>),
     due_ms: i64,
     now_ms: i64,
 ) -> Result<Vec<String>, (Fate, String)> {
@@ -209,7 +211,14 @@ fn fate(
     {
         return Err((Fate::DeadLetter, format!("{} ms late, more than max_lateness", late.as_millis())));
     }
-    let info = ElementInfo { id, queue: &spec.id, due_ms: Some(due_ms), attempt: 1, topic: topic.as_deref() };
+    let info = ElementInfo {
+        id,
+        queue: &spec.id,
+        due_ms: Some(due_ms),
+        attempt: 1,
+        topic: topic.as_deref(),
+        carried: carried.as_deref(),
+    };
     match spec.preview(&info, &payload) {
         Ok(destinations) => Ok(destinations.into_iter().map(|(to, destination)| describe(to, &destination)).collect()),
         Err(Misfit::DeadLetter(reason)) => Err((Fate::DeadLetter, reason)),
@@ -280,8 +289,14 @@ mod tests {
     fn the_fate_is_what_delivery_would_have_made_of_it() {
         let element = |payload: &str| Ok(Bytes::from(payload.to_owned()));
         let check = |queue: QueueSpec, element: Result<Bytes, NoPayload>, expected: Result<&str, Fate>| {
-            let got =
-                fate(&queue, &delaybridge_core::message::MessageId(*b"RANDOM8B").into(), element, None, 1_000, 9_000);
+            let got = fate(
+                &queue,
+                &delaybridge_core::message::MessageId(*b"RANDOM8B").into(),
+                element,
+                (None, None),
+                1_000,
+                9_000,
+            );
             assert_eq!(got.map(|all| all.join(", ")).map_err(|(fate, _)| fate), expected.map(str::to_owned));
         };
         check(queue(), element("{\"a\":\"x\"}"), Ok("out: chosen by the payload, fix: stdout"));

@@ -18,7 +18,7 @@ use delaybridge_core::message::Failure;
 /// # Errors
 ///
 /// Why there is none now: that costs no element an attempt.
-pub(super) async fn open(session: &AmqpSession, time: Duration) -> Result<Channel, Failure> {
+pub(crate) async fn open(session: &AmqpSession, time: Duration) -> Result<Channel, Failure> {
     match timeout(time, unused(session)).await {
         Ok(Ok(channel)) => Ok(channel),
         Ok(Err(error)) => Err(errors::no_channel(&explain(&error, session))),

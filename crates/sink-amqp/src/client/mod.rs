@@ -24,7 +24,7 @@
 //! connection is ended, so that none leaves after its answer.
 
 mod aside;
-mod channels;
+pub(crate) mod channels;
 mod connect;
 mod draining;
 mod flight;
@@ -32,7 +32,7 @@ mod ledger;
 mod message;
 mod publisher;
 mod session;
-mod supervisor;
+pub(crate) mod supervisor;
 mod suspects;
 mod topology;
 mod worker;
@@ -52,7 +52,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::aside::AsideRoutes;
-use self::supervisor::ConnectionState;
+pub(crate) use self::session::AmqpSession;
+pub(crate) use self::supervisor::ConnectionState;
 use crate::{AmqpSpec, NAME, errors};
 use delaybridge_core::message::{Class, Failure, Outcome};
 use delaybridge_sink::worker_queue::WorkerQueue;

@@ -14,7 +14,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 
 /// A connection that is logged in. Dropping it ends it at once.
 #[derive(Debug)]
-pub(super) struct AmqpSession {
+pub(crate) struct AmqpSession {
     pub(super) connection: Connection,
     socket: Socket,
     given_up: AtomicBool,
@@ -72,7 +72,7 @@ impl AmqpSession {
     }
 
     /// Whether it may still be used.
-    pub(super) fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         !self.given_up.load(Ordering::Acquire) && self.connection.status().connected()
     }
 

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// The state of the connection.
 #[derive(Debug, Clone)]
-pub(super) enum ConnectionState {
+pub(crate) enum ConnectionState {
     /// There is none now.
     Connecting {
         /// Why the last round of attempts failed; none has failed yet since the start or since the last connection.
@@ -61,7 +61,7 @@ impl ConnectionState {
 }
 
 /// Keeps a connection until it is stopped.
-pub(super) async fn run(spec: Arc<AmqpSpec>, state: watch::Sender<ConnectionState>, stop: CancellationToken) {
+pub(crate) async fn run(spec: Arc<AmqpSpec>, state: watch::Sender<ConnectionState>, stop: CancellationToken) {
     let mut failures: u32 = 0;
     let mut node = 0;
     loop {
@@ -166,7 +166,7 @@ fn wait_after(failures: u32, max: Duration) -> Duration {
 
 /// The connection. Waits only while no round of attempts has failed yet: an outage is reported at once, so that the
 /// pipeline stops claiming, but neither the start nor a quick reconnect fails a delivery.
-pub(super) async fn session(state: &mut watch::Receiver<ConnectionState>) -> Result<Arc<AmqpSession>, Failure> {
+pub(crate) async fn session(state: &mut watch::Receiver<ConnectionState>) -> Result<Arc<AmqpSession>, Failure> {
     loop {
         // Marked as seen before it is looked at: a change in between wakes the wait below at once.
         {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::config::JobsSpec;
 use super::{SCRIPTS, SCRIPTS_ON_TEST_CLOCK};
 use crate::zset::{Body as Payload, Naming, ZsetSource, ZsetSpec};
+use delaybridge_core::carried::{CONTENT_TYPE, Carried};
 use delaybridge_core::message::{Identity, MessageId, Origin};
 use delaybridge_jobs::{KINDS, Keys, Record, WAKE};
 use delaybridge_ledger::score::Unit;
@@ -162,6 +163,14 @@ impl Announcements for JobsSource {
     }
 }
 
+/// The body of a job; of a message of an input, the message's own.
+fn payload(record: &Record) -> Result<Bytes, NoPayload> {
+    match record.content_type == CONTENT_TYPE {
+        false => Ok(record.body.clone()),
+        true => Carried::open(&record.body).map(|(_, body)| body).map_err(|error| Junk(error.to_string()).into()),
+    }
+}
+
 impl Bodies for JobsSource {
     fn body_at(&self, member: &Bytes) -> Option<BodyAt> {
         self.identity_of(member)?;
@@ -174,7 +183,7 @@ impl Bodies for JobsSource {
             Body::Here { bytes, read_ms } => match Record::read(bytes) {
                 // The clock of the job queue removes the record, and counts the job.
                 Some(record) if record.expires_ms.is_some_and(|ends_ms| ends_ms <= *read_ms) => Err(NoPayload::Missing),
-                Some(record) => Ok(record.body),
+                Some(record) => payload(&record),
                 None => Err(Junk("the record of the job is damaged, or of a newer version".to_owned()).into()),
             },
             Body::Missing => Err(NoPayload::Missing),
@@ -204,6 +213,12 @@ impl Bodies for JobsSource {
 
     fn are_certain(&self) -> bool {
         true
+    }
+
+    fn carried(&self, body: &Body) -> Option<Carried> {
+        let Body::Here { bytes, .. } = body else { return None };
+        let record = Record::read(bytes).filter(|record| record.content_type == CONTENT_TYPE)?;
+        Some(Carried::open(&record.body).ok()?.0)
     }
 
     fn topic(&self, _body: &Body) -> Option<Arc<str>> {

@@ -43,7 +43,7 @@ fn hash_of(given: MessageId, member: &[u8]) -> MessageId {
 pub(super) fn filled(template: &Template, member: &[u8]) -> Option<String> {
     let json: Value = serde_json::from_slice(member).ok()?;
     let none = MessageId([0; 8]).into();
-    let element = ElementInfo { id: &none, queue: "", due_ms: None, attempt: 1, topic: None };
+    let element = ElementInfo { id: &none, queue: "", due_ms: None, attempt: 1, topic: None, carried: None };
     Filler::new(&element, &json, None).text(template, &"source").ok()
 }
 

@@ -71,7 +71,7 @@ impl Fields for FakeFields {
 /// The destination of an element of the queue `orders` with some fields, or the code and the text of the error.
 pub fn filled(target: &dyn Target) -> Result<Destination, String> {
     let id = MessageId(*b"RANDOM8B").into();
-    let element = ElementInfo { id: &id, queue: "orders", due_ms: Some(1), attempt: 2, topic: None };
+    let element = ElementInfo { id: &id, queue: "orders", due_ms: Some(1), attempt: 2, topic: None, carried: None };
     let payload = FakeFields(&[("orderId", "A-7"), ("vip", "true"), ("empty", "")]);
     let filled = target.fill(&Filler::new(&element, &payload, None));
     filled.map_err(|error| format!("{} {error}", error.code()))

@@ -8,8 +8,9 @@ use lapin::options::BasicPublishOptions;
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 
 use crate::{AmqpDestination, AmqpProperty, AmqpSpec, NAME};
+use delaybridge_core::carried::Carried;
 use delaybridge_core::message::{About, Class, Failure};
-use delaybridge_sink::headers::Standard;
+use delaybridge_sink::headers::{self, Standard};
 use delaybridge_sink::{Destination, Outbound};
 
 /// A publication without its body.
@@ -52,6 +53,9 @@ pub(super) fn prepare(message: &Outbound, spec: &AmqpSpec, frame_max: u32) -> Re
     }
     if let Some(due) = message.due_ms.and_then(|due| u64::try_from(due).ok()) {
         fitting = fitting.with_timestamp(due / 1000);
+    }
+    if let Some(carried) = &message.carried {
+        fitting = carried_properties(fitting, carried);
     }
     for (property, value) in properties {
         fitting = set(fitting, *property, value).map_err(|why| {
@@ -99,6 +103,25 @@ fn set(to: BasicProperties, property: AmqpProperty, value: &str) -> Result<Basic
     })
 }
 
+/// The properties of a message of an input, as far as the broker takes them from another user. What cannot be set is left
+/// out: it came over the same protocol, or from one without such a property.
+fn carried_properties(mut to: BasicProperties, carried: &Carried) -> BasicProperties {
+    for property in AmqpProperty::ALL {
+        if let Some(value) = carried.property(property.as_str())
+            && let Ok(changed) = set(to.clone(), property, value)
+        {
+            to = changed;
+        }
+    }
+    if let Some(app) = carried.property("app_id").and_then(|app| ShortString::try_new(app).ok()) {
+        to = to.with_app_id(app);
+    }
+    if let Some(seconds) = carried.property("timestamp").and_then(|seconds| seconds.parse().ok()) {
+        to = to.with_timestamp(seconds);
+    }
+    to
+}
+
 /// The headers, and how many bytes they take on the wire.
 fn table(message: &Outbound) -> Result<(FieldTable, usize), (String, String)> {
     let mut table = FieldTable::default();
@@ -112,6 +135,23 @@ fn table(message: &Outbound) -> Result<(FieldTable, usize), (String, String)> {
             return Err((name.to_owned(), "its name has more than 255 bytes".to_owned()));
         };
         table.insert(key, AMQPValue::LongString(LongString::from(value)));
+    }
+    let Some(carried) = &message.carried else { return Ok((table, bytes)) };
+    if let Some(id) = carried.property("message_id") {
+        bytes += headers::MESSAGE_ID.len() + id.len() + 6;
+        table.insert(headers::MESSAGE_ID.into(), AMQPValue::LongString(LongString::from(id)));
+    }
+    for (name, value) in &carried.others {
+        // A route with a header of this name has another text.
+        let of_route = message.headers.iter().find(|(known, _)| **known == **name).map(|(_, text)| text);
+        let own = carried.headers.iter().find(|(known, _)| known == name).map(|(_, text)| text);
+        if of_route.is_some() && of_route != own {
+            continue;
+        }
+        let Ok(key) = ShortString::try_new(name.as_str()) else { continue };
+        bytes += name.len() + value.len() + 6;
+        let value = serde_json::from_slice(value).unwrap_or_else(|_| AMQPValue::LongString(value.to_vec().into()));
+        table.insert(key, value);
     }
     Ok((table, bytes))
 }

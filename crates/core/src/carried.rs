@@ -1,0 +1,215 @@
+//! A message of a broker that waits as the body of a job: its address, headers and properties in front of its body.
+//!
+//! An input makes it, a queue that delivers the job opens it. Every text is kept as it came, and headers that are no text
+//! as the bytes of their protocol. Numbers are little endian:
+//!
+//! ```text
+//! "dbm1" | fields 2 | fields | body            field: kind 1 | n 2 | name n | m 4 | value m
+//! ```
+//!
+//! A field of a kind that is not known is skipped, so that a newer daemon may add some.
+
+use std::borrow::Cow;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// The media type of a job whose body is such a message.
+pub const CONTENT_TYPE: &str = "application/vnd.delaybridge.message";
+
+const MAGIC: &[u8; 4] = b"dbm1";
+
+/// Headers that tell the input what to do, in every spelling. They are not delivered.
+pub const OWN_HEADERS: [&str; 3] = [DELAY, DUE, TO];
+/// Header with the delay in milliseconds.
+pub const DELAY: &str = "x-delay";
+/// Header with the due time: milliseconds since 1970, or RFC 3339.
+pub const DUE: &str = "x-due";
+/// Header with the address: a routing key, topic or queue.
+pub const TO: &str = "x-delay-to";
+
+/// A message without its body: address, headers and properties.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// The address in its header `x-delay-to`.
+    pub to: Option<String>,
+    /// The place it was published to, by name: `exchange` and `routing_key`, or `topic`, `partition` and `offset`.
+    pub origin: Vec<(String, String)>,
+    /// The key of its record.
+    pub key: Option<Bytes>,
+    /// The headers that are texts.
+    pub headers: Vec<(String, String)>,
+    /// The properties of its protocol, by name.
+    pub properties: Vec<(String, String)>,
+    /// The headers that are no texts, as a table of AMQP or one by one, in the bytes of the protocol.
+    pub others: Vec<(String, Bytes)>,
+}
+
+/// A kind of field.
+#[derive(Clone, Copy)]
+enum Kind {
+    To = 1,
+    Origin = 2,
+    Key = 3,
+    Header = 4,
+    Property = 5,
+    Other = 6,
+}
+
+/// The error for bytes that are no such message, or one that was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the job is no message of an input, or a damaged one")]
+pub struct NotCarried;
+
+impl Carried {
+    /// The bytes of the job's body.
+    pub fn pack(&self, body: &[u8]) -> Bytes {
+        let mut packed = BytesMut::with_capacity(256 + body.len());
+        packed.put_slice(MAGIC);
+        packed.put_u16_le(0);
+        let mut fields = 0_u16;
+        let mut put = |kind: Kind, name: &str, value: &[u8]| {
+            let (Ok(long), Ok(large)) = (u16::try_from(name.len()), u32::try_from(value.len())) else { return };
+            packed.put_u8(kind as u8);
+            packed.put_u16_le(long);
+            packed.put_slice(name.as_bytes());
+            packed.put_u32_le(large);
+            packed.put_slice(value);
+            fields = fields.saturating_add(1);
+        };
+        self.to.iter().for_each(|to| put(Kind::To, "", to.as_bytes()));
+        self.origin.iter().for_each(|(name, value)| put(Kind::Origin, name, value.as_bytes()));
+        self.key.iter().for_each(|key| put(Kind::Key, "", key));
+        self.headers.iter().for_each(|(name, value)| put(Kind::Header, name, value.as_bytes()));
+        self.properties.iter().for_each(|(name, value)| put(Kind::Property, name, value.as_bytes()));
+        self.others.iter().for_each(|(name, value)| put(Kind::Other, name, value));
+        packed.put_slice(body);
+        packed[4..6].copy_from_slice(&fields.to_le_bytes());
+        packed.freeze()
+    }
+
+    /// Takes the bytes apart: what was beside the body, and the body, which shares their memory.
+    ///
+    /// # Errors
+    /// The bytes are no such message.
+    pub fn open(packed: &Bytes) -> Result<(Carried, Bytes), NotCarried> {
+        let mut rest = packed.clone();
+        if rest.len() < 6 || &rest[..4] != MAGIC {
+            return Err(NotCarried);
+        }
+        rest.advance(4);
+        let mut found = Carried::default();
+        for _ in 0..rest.get_u16_le() {
+            let kind = take(&mut rest, 1)?[0];
+            let long = take(&mut rest, 2)?.get_u16_le();
+            let name = text(take(&mut rest, long.into())?)?;
+            let large = take(&mut rest, 4)?.get_u32_le();
+            let value = take(&mut rest, usize::try_from(large).map_err(|_| NotCarried)?)?;
+            match kind {
+                1 => found.to = Some(text(value)?),
+                2 => found.origin.push((name, text(value)?)),
+                3 => found.key = Some(value),
+                4 => found.headers.push((name, text(value)?)),
+                5 => found.properties.push((name, text(value)?)),
+                6 => found.others.push((name, value)),
+                _ => {}
+            }
+        }
+        Ok((found, rest))
+    }
+
+    /// The value at this path of a template: `exchange`, `routing_key`, `topic`, `key`, `header.NAME`, `property.NAME`.
+    pub fn field(&self, path: &str) -> Option<Cow<'_, str>> {
+        let of = |pairs: &'_ [(String, String)], name: &str| -> Option<String> {
+            pairs.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
+        };
+        if let Some(name) = path.strip_prefix("header.") {
+            return of(&self.headers, name).map(Cow::Owned);
+        }
+        if let Some(name) = path.strip_prefix("property.") {
+            return of(&self.properties, name).map(Cow::Owned);
+        }
+        match path {
+            "key" => std::str::from_utf8(self.key.as_ref()?).ok().map(Cow::Borrowed),
+            _ => of(&self.origin, path).map(Cow::Owned),
+        }
+    }
+
+    /// The property of this name.
+    pub fn property(&self, name: &str) -> Option<&str> {
+        self.properties.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether templates may name this path.
+    pub fn has_field(path: &str) -> bool {
+        let named = |prefix| path.strip_prefix(prefix).is_some_and(|name: &str| !name.is_empty());
+        ["exchange", "routing_key", "topic", "partition", "offset", "key"].contains(&path)
+            || named("header.")
+            || named("property.")
+    }
+}
+
+fn take(rest: &mut Bytes, count: usize) -> Result<Bytes, NotCarried> {
+    if rest.len() < count { Err(NotCarried) } else { Ok(rest.split_to(count)) }
+}
+
+fn text(bytes: Bytes) -> Result<String, NotCarried> {
+    String::from_utf8(bytes.into()).map_err(|_| NotCarried)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Carried {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Carried {
+            to: Some("orders".to_owned()),
+            origin: vec![pair("exchange", "delayed"), pair("routing_key", "order.due")],
+            key: Some(Bytes::from_static(b"k")),
+            headers: vec![pair("tenant", "ü"), pair("empty", "")],
+            properties: vec![pair("priority", "5")],
+            others: vec![("count".to_owned(), Bytes::from_static(b"\x00\xff"))],
+        }
+    }
+
+    #[test]
+    fn a_message_reads_back_and_its_body_shares_the_memory() {
+        for carried in [full(), Carried::default()] {
+            let packed = carried.pack(b"body \xff");
+            let (read, body) = Carried::open(&packed).unwrap();
+            assert_eq!((read, &body[..]), (carried, &b"body \xff"[..]));
+            assert_eq!(body.as_ptr_range().end, packed.as_ptr_range().end);
+        }
+    }
+
+    #[test]
+    fn bytes_that_were_cut_off_are_refused() {
+        let packed = full().pack(b"");
+        for end in 0..packed.len() {
+            assert_eq!(Carried::open(&packed.slice(..end)), Err(NotCarried), "{end}");
+        }
+        assert_eq!(Carried::open(&Bytes::from_static(b"{\"a\":\"body\"}")), Err(NotCarried));
+    }
+
+    #[test]
+    fn a_field_of_a_newer_kind_is_skipped() {
+        let mut packed = full().pack(b"body").to_vec();
+        packed[6] = 200;
+        let (read, body) = Carried::open(&packed.into()).unwrap();
+        assert_eq!((read, &body[..]), (Carried { to: None, ..full() }, &b"body"[..]));
+    }
+
+    #[test]
+    fn templates_find_the_parts_by_name() {
+        let carried = full();
+        let found = |path| carried.field(path).map(Cow::into_owned);
+        assert_eq!(found("routing_key").as_deref(), Some("order.due"));
+        assert_eq!(found("header.Tenant").as_deref(), Some("ü"));
+        assert_eq!(found("property.priority").as_deref(), Some("5"));
+        assert_eq!(found("key").as_deref(), Some("k"));
+        assert_eq!((found("topic"), found("header.none")), (None, None));
+        for (path, known) in [("header.", false), ("header.x", true), ("exchange", true), ("to", false), ("", false)] {
+            assert_eq!(Carried::has_field(path), known, "{path}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Decides what becomes of messages, and adds their jobs: all that the kinds of inputs have in common.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::arrival::{Arrival, Refusal, Verdict};
+use super::{due, identity};
+use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_core::carried::CONTENT_TYPE;
+use delaybridge_jobs::{Added, Due, JobError, JobQueue, LocalId, MAX_BATCH, NewJob, Topic};
+use delaybridge_settings::words::words;
+use delaybridge_telemetry::events::inputs::{InputEvents, InputResult};
+
+/// The waits while Redis is away or full.
+const WAITS: Backoff = Backoff::doubling(Duration::from_millis(50), Duration::from_secs(2), Jitter::From(0.5));
+/// Bytes of jobs in one call, beside a larger one: Redis answers nobody else while it takes them.
+const CALL_BYTES: usize = 1 << 20;
+
+words! {
+    /// Handling of a message with a delay that is none.
+    pub enum OnBadDelay {
+        /// The message goes on at once.
+        Now = "now",
+        /// The message is refused, to the broker's dead letters.
+        Reject = "reject",
+    }
+}
+
+/// Says whether a message has an address, and which.
+pub type Addressing = dyn Fn(&Arrival) -> Result<(), Refusal> + Send + Sync;
+
+/// The rules of one input.
+pub struct IntakeRules {
+    /// The topic of its jobs.
+    pub topic: Topic,
+    /// The longest delay.
+    pub max_delay: Duration,
+    /// Handling of a message with a delay that is none.
+    pub on_bad_delay: OnBadDelay,
+    /// The queue that delivers the jobs, by its id in the configuration.
+    pub queue: Arc<str>,
+    /// Whether a message has an address.
+    pub address: Box<Addressing>,
+}
+
+/// The common part of all inputs: from messages to verdicts.
+pub struct Intake {
+    rules: IntakeRules,
+    jobs: JobQueue,
+    events: InputEvents,
+}
+
+impl Intake {
+    /// Creates the intake of one input, which adds jobs to this queue.
+    pub fn new(rules: IntakeRules, jobs: JobQueue, events: InputEvents) -> Intake {
+        Intake { rules, jobs, events }
+    }
+
+    /// The events of the input.
+    pub fn events(&self) -> &InputEvents {
+        &self.events
+    }
+
+    /// Schedules messages, and says what became of each. Waits while Redis is away, full or slow; `None` if `stop` came
+    /// first: then some of them may be scheduled, and none is to be acknowledged.
+    pub async fn take(&self, arrivals: Vec<Arrival>, stop: &CancellationToken) -> Option<Vec<Verdict>> {
+        let now_ms = self.jobs.now_ms();
+        let mut verdicts: Vec<Option<Verdict>> = Vec::with_capacity(arrivals.len());
+        let (mut jobs, mut places) = (Vec::new(), Vec::new());
+        for arrival in arrivals {
+            match self.job(&arrival, now_ms) {
+                Ok(job) => {
+                    places.push(verdicts.len());
+                    jobs.push(job);
+                    verdicts.push(None);
+                }
+                Err(refusal) => verdicts.push(Some(Verdict::Refused(refusal))),
+            }
+        }
+        let (mut jobs, mut places) = (jobs.into_iter().peekable(), places.into_iter());
+        while jobs.peek().is_some() {
+            let (mut call, mut bytes) = (Vec::new(), 0);
+            while let Some(job) =
+                jobs.next_if(|job| call.is_empty() || call.len() < MAX_BATCH && bytes + job.body.len() <= CALL_BYTES)
+            {
+                bytes += job.body.len();
+                call.push(job);
+            }
+            let answers = self.add(call, stop).await?;
+            for (place, answer) in places.by_ref().zip(answers) {
+                verdicts[place] = Some(answer);
+            }
+        }
+        let verdicts: Vec<Verdict> = verdicts.into_iter().flatten().collect();
+        for verdict in &verdicts {
+            match verdict {
+                Verdict::Scheduled => self.events.counted(InputResult::Scheduled),
+                Verdict::Duplicate => self.events.counted(InputResult::Duplicate),
+                Verdict::Refused(refusal) => self.events.refused(refusal.code(), &refusal.to_string()),
+            }
+        }
+        Some(verdicts)
+    }
+
+    /// The job of a message.
+    fn job(&self, arrival: &Arrival, now_ms: i64) -> Result<NewJob, Refusal> {
+        let IntakeRules { max_delay, on_bad_delay, queue, address, .. } = &self.rules;
+        let (delay, at) = (arrival.delay.as_deref(), arrival.due.as_deref());
+        let by_us = arrival.delivered_by.as_ref().filter(|(by, _)| **by == **queue);
+        if by_us.is_some() && delay.is_none() && at.is_none() {
+            return Err(Refusal::Loop);
+        }
+        let due = match (due::due(delay, at, arrival.published_ms, now_ms, *max_delay), on_bad_delay) {
+            (Ok(due), _) => due,
+            (Err(why), OnBadDelay::Reject) => return Err(Refusal::BadDelay(why)),
+            (Err(_), OnBadDelay::Now) => Due::After(Duration::ZERO),
+        };
+        address(arrival)?;
+        let delivered_ms = by_us.map(|(_, due_ms)| due_ms.as_str());
+        let own = arrival.id.as_deref().and_then(|id| identity::job_id(id, delivered_ms));
+        // Made once, so that a call without an answer may be sent again.
+        let id = own.unwrap_or_else(|| LocalId::ulid(now_ms, fastrand::u128(..)));
+        let body = arrival.carried.pack(&arrival.body);
+        Ok(NewJob { id: Some(id), due, content_type: CONTENT_TYPE.to_owned(), ..NewJob::new(body) })
+    }
+
+    /// Adds jobs until Redis has answered for each of them.
+    async fn add(&self, jobs: Vec<NewJob>, stop: &CancellationToken) -> Option<Vec<Verdict>> {
+        let mut waits = 0;
+        loop {
+            // Never abandoned: a call has its answer, or none, within the time-out of a command.
+            let problem = match self.jobs.add(&self.rules.topic, jobs.clone()).await {
+                Ok(added) => {
+                    self.events.flows();
+                    return Some(added.iter().map(verdict).collect());
+                }
+                Err(JobError::TooLarge { .. } | JobError::Invalid(_)) if jobs.len() > 1 => {
+                    let mut verdicts = Vec::with_capacity(jobs.len());
+                    for job in jobs {
+                        verdicts.extend(Box::pin(self.add(vec![job], stop)).await?);
+                    }
+                    return Some(verdicts);
+                }
+                Err(JobError::TooLarge { .. }) => return Some(vec![Verdict::Refused(Refusal::TooLarge)]),
+                Err(JobError::Invalid(_)) => return Some(vec![Verdict::Refused(Refusal::Invalid)]),
+                Err(problem) => problem,
+            };
+            self.events.waits(&format!("add jobs to topic {}: {problem}", self.rules.topic));
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                () = tokio::time::sleep(WAITS.wait(waits, fastrand::f64())) => {}
+            }
+            waits = waits.saturating_add(1);
+        }
+    }
+}
+
+/// The verdict on the message whose job this is.
+fn verdict(added: &Added) -> Verdict {
+    match (added.created, added.differs) {
+        (true, _) => Verdict::Scheduled,
+        (false, false) => Verdict::Duplicate,
+        (false, true) => Verdict::Refused(Refusal::OtherMessage),
+    }
+}

@@ -1,0 +1,102 @@
+//! The events of one input.
+
+use std::sync::Arc;
+
+use delaybridge_core::log::{info, warn};
+
+use super::{Events, QUIET};
+pub use crate::labels::InputResult;
+use crate::metrics::Metrics;
+use crate::status::{InputState, Status};
+use crate::throttle::Throttle;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::Failure;
+
+/// The events of one input. Cheap to clone.
+#[derive(Clone)]
+pub struct InputEvents {
+    input: Arc<str>,
+    metrics: Metrics,
+    status: Status,
+    /// The rate limit of lines about single messages.
+    quiet: Arc<Throttle>,
+}
+
+impl Events {
+    /// The events of one input, which the board shows as unknown until it takes messages. Call it once and keep the result,
+    /// which rate-limits the log lines.
+    pub fn input(&self, input: &Arc<str>) -> InputEvents {
+        self.status.input(input, InputState::Unknown);
+        let (metrics, status) = (self.metrics.clone(), self.status.clone());
+        for result in InputResult::ALL {
+            metrics.families().input_messages.with_label_values(&[input, result.as_str()]).inc_by(0);
+        }
+        metrics.families().input_up.with_label_values(&[&**input]).set(0);
+        InputEvents { input: input.clone(), metrics, status, quiet: Arc::new(Throttle::new(QUIET)) }
+    }
+}
+
+impl InputEvents {
+    fn set(&self, state: InputState) -> bool {
+        let up = matches!(state, InputState::Up | InputState::Holding(_));
+        self.metrics.families().input_up.with_label_values(&[&*self.input]).set(i64::from(up));
+        self.status.input(&self.input, state)
+    }
+
+    /// The input takes messages.
+    pub fn up(&self, address: &str) {
+        if self.set(InputState::Up) {
+            info!(input = &*self.input, from = address, "input takes messages");
+        }
+    }
+
+    /// The input cannot take messages. Logged only if that is new.
+    pub fn down(&self, failure: &Failure) {
+        if self.set(InputState::Down(failure.to_string())) {
+            warn!(input = &*self.input, %failure, "input down; it tries again");
+        }
+    }
+
+    /// Redis does not take the jobs, so that no more messages are taken. Logged only if that is new.
+    pub fn waits(&self, problem: &str) {
+        if self.set(InputState::Waiting(problem.to_owned())) {
+            warn!(
+                input = &*self.input,
+                problem, "input waits: messages stay at the broker until Redis takes their jobs"
+            );
+        }
+    }
+
+    /// Redis takes jobs. Logged only after it did not.
+    pub fn flows(&self) {
+        if self.status.input_waits(&self.input) && self.set(InputState::Up) {
+            info!(input = &*self.input, "input goes on");
+        }
+    }
+
+    /// The input holds messages that it refuses, because it cannot give them away.
+    pub fn holds(&self, count: usize, why: &str) {
+        if self.set(InputState::Holding(format!("{count} refused messages are held: {why}"))) {
+            warn!(input = &*self.input, why, "input holds refused messages: they stay at the broker");
+        }
+    }
+
+    /// Counts a message that was scheduled, or had arrived before.
+    pub fn counted(&self, result: InputResult) {
+        self.metrics.families().input_messages.with_label_values(&[&*self.input, result.as_str()]).inc();
+    }
+
+    /// Counts a refused message, and logs the reason.
+    pub fn refused(&self, code: &'static str, reason: &str) {
+        self.counted(InputResult::Refused);
+        if let Some(left_out) = self.quiet.admit(Instant::now(), 1) {
+            warn!(input = &*self.input, code, reason, left_out, "input refused a message");
+        }
+    }
+
+    /// Shows how many messages wait at the broker.
+    pub fn lag(&self, messages: u64) {
+        let gauge = self.metrics.families().input_lag.with_label_values(&[&*self.input]);
+        gauge.set(i64::try_from(messages).unwrap_or(i64::MAX));
+    }
+}

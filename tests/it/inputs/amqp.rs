@@ -1,0 +1,158 @@
+//! Messages of a real RabbitMQ: what goes on, when and where, and what is refused.
+
+use std::time::Duration;
+
+use brokers::Rabbit;
+use lapin::BasicProperties;
+use lapin::types::AMQPValue;
+
+use super::publisher::{Publisher, text};
+use crate::amqp::{start, url};
+use crate::faults::rig::PATIENCE;
+use crate::harness::amqp::Rabbits;
+use crate::harness::redisson::redis_now_ms;
+use crate::harness::{Daemon, Delivery, RedisServer, eventually};
+
+/// An input `late` from the queue `delay-in` back to the same broker; `input` has further keys.
+fn yaml(server: &RedisServer, rabbit: &Rabbit, input: &str) -> String {
+    let url = url(rabbit);
+    format!(
+        "redis: {{ url: '{}' }}\n\
+         sinks: {{ shop: {{ amqp: {{ url: '{url}', heartbeat: 2s, timeout: 5s }} }} }}\n\
+         inputs: {{ late: {{ amqp: {{ url: '{url}', queue: delay-in, heartbeat: 2s }}, topic: late, \
+         to: {{ sink: shop }}{input} }} }}\n",
+        server.url()
+    )
+}
+
+/// Waits for this many messages in a queue.
+async fn arrived(rabbit: &Rabbit, queue: &str, count: usize) -> Vec<Delivery> {
+    let mut all = Vec::new();
+    eventually(&format!("{count} messages in {queue}"), PATIENCE, async || {
+        let mut rabbits = Rabbits::connect(&url(rabbit)).await?;
+        all.extend(rabbits.take_all(queue).await?);
+        if all.len() >= count { Ok(()) } else { Err(format!("{} are there", all.len())) }
+    })
+    .await;
+    all
+}
+
+fn header<'a>(delivery: &'a Delivery, name: &str) -> Option<&'a str> {
+    delivery.headers.get(name).map(|value| std::str::from_utf8(value).expect("text"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delayed_message_comes_out_when_it_is_due_as_it_went_in() {
+    let server = RedisServer::start().await;
+    let rabbit = start();
+    let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
+    publisher.declare("delay-in", &["orders", "mails"]).await;
+    let daemon = Daemon::start(&yaml(&server, &rabbit, "")).await;
+    let mut redis = server.client().await;
+    let before = redis_now_ms(&mut redis).await;
+    let properties = || {
+        BasicProperties::default()
+            .with_message_id("order-4711".into())
+            .with_content_type("application/json".into())
+            .with_priority(5)
+            .with_correlation_id("c-1".into())
+    };
+    let headers = [("x-delay", AMQPValue::LongInt(1500)), ("tenant", text("a")), ("n", AMQPValue::LongLongInt(7))];
+    publisher.publish(("delayed", "orders"), properties(), &headers, r#"{"id":4711}"#).await.expect("publish");
+    // The same message once more, as a publisher sends it that got no confirmation.
+    publisher.publish(("delayed", "orders"), properties(), &headers, r#"{"id":4711}"#).await.expect("publish");
+    // To another address than it has, and without a delay.
+    let to = [("x-delay-to", text("mails"))];
+    publisher.publish(("", "delay-in"), BasicProperties::default(), &to, "at once").await.expect("publish");
+    let mails = arrived(&rabbit, "mails", 1).await;
+    assert_eq!(mails[0].payload, b"at once");
+    assert_eq!(header(&mails[0], "x-delay-to"), None);
+    let orders = arrived(&rabbit, "orders", 1).await;
+    let order = &orders[0];
+    assert!(redis_now_ms(&mut redis).await >= before + 1500, "it is early");
+    assert_eq!(order.payload, br#"{"id":4711}"#);
+    assert_eq!((order.queue.as_deref(), order.id.as_deref()), (Some("late"), Some("late~order-4711")));
+    assert!(order.due_ms.is_some_and(|due_ms| due_ms >= before + 1500), "{order:?}");
+    assert_eq!(header(order, "tenant"), Some("a"));
+    assert_eq!(header(order, "n"), Some("LongLongInt(7)"), "the type of a header is kept");
+    assert_eq!(header(order, "x-delay"), None);
+    assert_eq!(header(order, "delaybridge-message-id"), Some("order-4711"));
+    for (name, value) in [("content_type", "application/json"), ("priority", "5"), ("correlation_id", "c-1")] {
+        assert_eq!(header(order, &format!("property:{name}")), Some(value));
+    }
+    let metrics = daemon.metrics().await;
+    let count =
+        |result: &str| metrics.sum(&format!("delaybridge_input_messages_total{{input=\"late\",result=\"{result}\"}}"));
+    assert_eq!((count("scheduled"), count("duplicate"), count("refused")), (2.0, 1.0, 0.0));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
+    assert_eq!(rabbits.take_all("orders").await.expect("look").len(), 0, "it was delivered twice");
+    assert_eq!(rabbits.count("delay-in").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_scheduled_is_a_dead_letter_of_the_broker() {
+    let server = RedisServer::start().await;
+    let rabbit = start();
+    let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
+    publisher.declare("delay-in", &["orders"]).await;
+    let mut daemon = Daemon::start(&yaml(&server, &rabbit, ", max_delay: 60d")).await;
+    daemon.expect_log("input refused a message");
+    let plain = BasicProperties::default;
+    for (headers, body) in [
+        (vec![("x-delay", AMQPValue::LongInt(-1)), ("x-delay-to", text("orders"))], "negative"),
+        (vec![("x-delay", text("soon")), ("x-delay-to", text("orders"))], "no number"),
+        (vec![("x-delay", AMQPValue::LongLongInt(60 * 86_400_000 + 1)), ("x-delay-to", text("orders"))], "too long"),
+        (vec![("x-delay", AMQPValue::LongInt(10))], "a loop"),
+        (vec![("x-delay-to", text("delay-in"))], "another loop"),
+    ] {
+        publisher.publish(("", "delay-in"), plain(), &headers, body).await.expect("publish");
+    }
+    let large = "x".repeat((1 << 20) + 1);
+    publisher.publish(("delayed", "orders"), plain(), &[], &large).await.expect("publish");
+    // Beyond the 49 days of the plugin.
+    let days = [("x-delay", AMQPValue::LongLongInt(50 * 86_400_000))];
+    publisher.publish(("delayed", "orders"), plain(), &days, "50 days").await.expect("publish");
+    publisher.publish(("delayed", "orders"), plain(), &[], "now").await.expect("publish");
+    let refused = arrived(&rabbit, "refused", 6).await;
+    let mut bodies: Vec<_> = refused.iter().map(|letter| String::from_utf8_lossy(&letter.payload)).collect();
+    bodies.sort_by_key(|body| body.len());
+    assert_eq!(bodies[..5], ["a loop", "negative", "too long", "no number", "another loop"]);
+    assert_eq!(bodies[5].len(), large.len());
+    assert_eq!(arrived(&rabbit, "orders", 1).await[0].payload, b"now");
+    eventually("two scheduled and six refused messages", PATIENCE, async || {
+        let metrics = daemon.metrics().await;
+        let count =
+            |result| metrics.sum(&format!("delaybridge_input_messages_total{{input=\"late\",result=\"{result}\"}}"));
+        let counted = (count("scheduled"), count("refused"));
+        if counted == (2.0, 6.0) { Ok(()) } else { Err(format!("{counted:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_message_stays_in_a_queue_that_would_drop_it() {
+    let server = RedisServer::start().await;
+    let rabbit = start();
+    let rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
+    let ttl = super::publisher::table(&[("x-message-ttl", AMQPValue::LongInt(600_000))]);
+    rabbits.declare_queue("delay-in", ttl).await;
+    rabbits.declare_queue("orders", Default::default()).await;
+    let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
+    let mut daemon = Daemon::start(&yaml(&server, &rabbit, "")).await;
+    daemon.expect_log("input refused a message").expect_log("input holds refused messages");
+    let bad = [("x-delay", AMQPValue::LongInt(-1)), ("x-delay-to", text("orders"))];
+    publisher.publish(("", "delay-in"), BasicProperties::default(), &bad, "bad").await.expect("publish");
+    let good = [("x-delay-to", text("orders"))];
+    publisher.publish(("", "delay-in"), BasicProperties::default(), &good, "good").await.expect("publish");
+    assert_eq!(arrived(&rabbit, "orders", 1).await[0].payload, b"good");
+    let ready = eventually("the probe to name the held message", PATIENCE, async || {
+        let text = daemon.get("/readyz").await?.body;
+        if text.contains("1 refused messages are held") { Ok(text) } else { Err(text) }
+    })
+    .await;
+    assert!(ready.contains("x-dead-letter-exchange"), "{ready}");
+    daemon.stop().await;
+    let mut rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
+    assert_eq!(rabbits.take_all("delay-in").await.expect("look").len(), 1, "the refused message is gone");
+}

@@ -1,0 +1,4 @@
+//! The way in: messages that are published to a broker with a delay, and come out of it when they are due.
+
+mod amqp;
+mod publisher;
