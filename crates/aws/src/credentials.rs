@@ -51,7 +51,7 @@ impl AwsCredentials {
         })
     }
 
-    /// Those in an answer of a container's or an instance's metadata.
+    /// The credentials in an answer of the metadata of a container or an instance.
     ///
     /// # Errors
     ///

@@ -90,7 +90,7 @@ impl AwsLogin {
     }
 }
 
-/// What there is at the moment.
+/// The state of the credentials at the moment.
 enum KeptNow {
     /// Credentials that are not renewed yet, or cannot be at the moment.
     Fresh(Arc<AwsCredentials>),

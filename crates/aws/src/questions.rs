@@ -15,12 +15,12 @@ pub(crate) fn read_file(path: impl AsRef<Path>) -> Result<String, String> {
     text.map_err(|error| format!("read {}: {error}: check that it exists and may be read", path.display()))
 }
 
-/// A person has to do something.
+/// The failure of a question whose cause a person has to fix.
 pub(crate) fn refused(text: &str) -> Failure {
     Failure::new(Class::TargetPermanent, "credentials_refused", text)
 }
 
-/// It is a matter of time.
+/// The failure of a question that another attempt may answer.
 pub(crate) fn unavailable(text: &str) -> Failure {
     Failure::new(Class::Transient, "credentials_unavailable", text)
 }

@@ -9,10 +9,10 @@ use crate::AwsCredentials;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// What a proof is made with.
+/// The parts that a proof is made with.
 #[derive(Debug, Clone, Copy)]
 pub struct AwsSigner<'a> {
-    /// Who asks.
+    /// The credentials of who asks.
     pub credentials: &'a AwsCredentials,
     /// Name of the service in proofs: `sqs`.
     pub service: &'a str,

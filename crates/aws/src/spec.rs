@@ -23,7 +23,7 @@ pub const PROFILE: Key = key(
 pub const CREDENTIALS_FILE: Key =
     key("credentials_file", Kind::File, "Shared file of credentials, in place of `~/.aws/credentials`.");
 
-/// Who logs in, and where.
+/// A login: the region, and the place of the credentials.
 #[derive(Debug, Clone, Default)]
 pub struct AwsLoginSpec {
     /// The region.

@@ -31,13 +31,13 @@ const NAMES: &[&str] = &[
 pub struct AwsVariables(HashMap<&'static str, String>);
 
 impl AwsVariables {
-    /// Those of this process.
+    /// The variables of this process.
     pub fn of_process() -> AwsVariables {
         let set = NAMES.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
         AwsVariables(set.collect())
     }
 
-    /// These, for tests.
+    /// The variables with these values, for tests.
     pub fn of(values: &[(&'static str, &str)]) -> AwsVariables {
         AwsVariables(values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
     }

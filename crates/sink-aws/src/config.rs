@@ -66,7 +66,7 @@ tables! {
 pub struct AwsSpec {
     /// The service.
     pub service: AwsService,
-    /// Its server.
+    /// The server of the API.
     pub origin: HttpOrigin,
     /// The login.
     pub login: AwsLoginSpec,
@@ -81,8 +81,9 @@ pub struct AwsSpec {
 /// Reads a sink of SQS.
 pub(super) fn read_sqs(section: &Section<'_>) -> SinkSettings {
     let keys = AwsKeys::of_sink(AwsService::Sqs, section);
-    // The server of the queue, wherever it is.
+    // The server of the queue, wherever it is. Queues of long ago have a name of a server that speaks no JSON.
     let origin = keys.place().and_then(|url| split(url).ok()).map(|(origin, _path)| origin);
+    let origin = origin.filter(|origin| !origin.host.ends_with("queue.amazonaws.com"));
     settings(section, AwsService::Sqs, keys, origin)
 }
 

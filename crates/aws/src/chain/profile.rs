@@ -29,22 +29,22 @@ pub(super) struct ProfilePath {
 /// The credentials that a profile ends with.
 #[derive(Debug)]
 pub(super) enum ProfileEnd {
-    /// Its own key.
+    /// The key of the profile itself.
     Key(AwsCredentials),
     /// A token of a file, with the role that it is for.
     WebIdentity(PathBuf, AwsRole),
-    /// Those of the variables.
+    /// The credentials in the variables.
     Environment,
-    /// Those of the container.
+    /// The credentials of the container.
     Container,
-    /// Those of the instance.
+    /// The credentials of the instance.
     Instance,
 }
 
 type Profiles = HashMap<String, HashMap<String, String>>;
 
 impl ProfileFiles {
-    /// Those of the variables, unless a file or a profile is named.
+    /// The files and the profile of the variables, unless others are named.
     pub(super) fn new(variables: &AwsVariables, file: Option<&Path>, profile: Option<&str>) -> ProfileFiles {
         let credentials = || variables.file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
         let named = profile.or_else(|| variables.get("AWS_PROFILE"));

@@ -38,6 +38,8 @@ fn region_and_server_are_those_of_the_queue_or_the_topic_unless_they_are_written
     };
     let of = |origin: &str, region: &str| (origin.to_owned(), region.to_owned());
     assert_eq!(read("sqs", QUEUE), of("https://sqs.eu-west-1.amazonaws.com", "eu-west-1"));
+    let old = "queue_url: 'https://eu-west-1.queue.amazonaws.com/1/orders'";
+    assert_eq!(read("sqs", old), of("https://sqs.eu-west-1.amazonaws.com", "eu-west-1"));
     let local = "queue_url: 'http://127.0.0.1:9324/000000000000/q', region: us-east-1";
     assert_eq!(read("sqs", local), of("http://127.0.0.1:9324", "us-east-1"));
     let endpoint = format!("{QUEUE}, endpoint: 'https://vpce-1.sqs.eu-west-1.vpce.amazonaws.com'");

@@ -157,7 +157,7 @@ impl AwsSink {
     }
 }
 
-/// What a person should know of a queue or a topic with these settings.
+/// Drawbacks of a queue or a topic with these settings, for a person.
 fn drawbacks(place: &str, settings: &[(String, String)]) -> Vec<String> {
     let number = |name: &str| {
         let found = settings.iter().find(|(other, _)| other == name);

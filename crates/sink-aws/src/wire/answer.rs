@@ -7,7 +7,7 @@ use delaybridge_aws::XmlElement;
 pub(crate) struct ServiceError {
     /// The word for it; empty if there is none.
     pub(crate) code: String,
-    /// Its text.
+    /// The text beside the word.
     pub(crate) text: String,
     /// The service says that it is the sender's fault.
     pub(crate) is_senders: bool,

@@ -49,3 +49,48 @@ pub(super) fn looked(service: AwsService, answer: &HttpAnswer) -> PlaceAnswer {
         AwsService::Sns => sns::looked(answer),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers with one message that was taken, the first.
+    const ANSWERS: [(AwsService, &str); 2] = [
+        (
+            AwsService::Sqs,
+            r#"{"Successful":[{"Id":"0","MessageId":"m"}],"Failed":[{"Id":"1","Code":"c","SenderFault":true}],"Attributes":{"a":"b"}}"#,
+        ),
+        (
+            AwsService::Sns,
+            "<?xml version=\"1.0\"?><R x=\"y\"><PublishBatchResult><Failed><member><Id>1</Id><Code>c&amp;</Code></member></Failed><Successful>\
+             <member><Id>0</Id><MessageId>m</MessageId></member></Successful></PublishBatchResult><!-- c --><Error/></R>",
+        ),
+    ];
+
+    #[test]
+    fn a_damaged_answer_is_read_or_says_nothing() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..20_000 {
+            let (service, text) = ANSWERS[random.usize(..2)];
+            let mut bytes = text.as_bytes().to_vec();
+            for _ in 0..random.usize(1..4) {
+                let at = random.usize(..bytes.len());
+                match random.u8(..4) {
+                    0 => bytes[at] = random.u8(..),
+                    1 => bytes.truncate(at + 1),
+                    2 => bytes.swap(0, at),
+                    _ => bytes.extend_from_within(at..),
+                }
+            }
+            let status = [200, 400, 503][random.usize(..3)];
+            let answer = HttpAnswer { status, headers: hyper::HeaderMap::new(), body: bytes.into() };
+            looked(service, &answer);
+            match sent(service, &answer, 3) {
+                BatchAnswer::Each(each) => assert!(status == 200 && each.len() == 3),
+                BatchAnswer::Refused(..) => assert_ne!(status, 200),
+            }
+        }
+    }
+}
