@@ -104,7 +104,7 @@ fn condition(random: &mut Rng, fields: &Map<String, Value>, depth: usize) -> (St
 #[test]
 fn a_condition_holds_as_its_parts_say() {
     let id = Identity::from(MessageId([7; 8]));
-    let element = ElementInfo { id: &id, queue: "q", due_ms: Some(5), attempt: 3, topic: None };
+    let element = ElementInfo { id: &id, queue: "q", due_ms: Some(5), attempt: 3, topic: None, carried: None };
     let mut seen = [0; 2];
     fuzz("conditions", |random| {
         let mut fields = Map::new();
