@@ -14,7 +14,7 @@ const PAYLOAD: &str = r#"{
 
 fn holds_with(payload: &dyn Fields, due_ms: Option<i64>, text: &str) -> bool {
     let id = Identity::from(MessageId([7; 8]));
-    let element = ElementInfo { id: &id, queue: "orders", due_ms, attempt: 3, topic: None };
+    let element = ElementInfo { id: &id, queue: "orders", due_ms, attempt: 3, topic: None, carried: None };
     Condition::compile(text)
         .unwrap_or_else(|error| panic!("{text}: {error}"))
         .holds(&Filler::new(&element, payload, None))
