@@ -159,7 +159,7 @@ fn a_long_reason_has_more_lines_and_a_long_name_fewer_letters() {
         assert!(lines[3 + words.len()].starts_with("b "), "{lines:?}");
         assert!(lines[2].contains("WHY NOT"), "{lines:?}");
     }
-    assert!(lines(&screen, 60)[3].starts_with("a_queue_with_a_nam…"), "{:?}", lines(&screen, 60)[3]);
+    assert!(lines(&screen, 60)[3].starts_with("a_queue_with_a_na…"), "{:?}", lines(&screen, 60)[3]);
 }
 
 #[test]
