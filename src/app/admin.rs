@@ -22,7 +22,9 @@ pub(super) fn start(
 ) -> anyhow::Result<()> {
     let Some(spec) = &config.admin else { return Ok(()) };
     let admin = Admin::new(spec, reload.clone(), &process.events, process.stopping.clone());
-    let admin = Arc::new(admin.map_err(|problem| anyhow!(problem))?);
+    let (names, counted) = (config.redis.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), process.clone());
+    let in_flight = move || names.iter().map(|name| counted.budget_of(name).used().count).sum();
+    let admin = Arc::new(admin.map_err(|problem| anyhow!(problem))?.counting(in_flight));
     let listener = ApiListener::bind(&spec.listen)
         .with_context(|| format!("listen for operators on {}; choose another http.admin.listen", spec.listen))?;
     admin.events().listening(&listener.address, false, admin.tokens());

@@ -20,6 +20,7 @@ mod endpoint;
 mod errors;
 mod failed;
 mod find;
+mod fleet;
 mod forecast;
 mod fsck;
 mod jobs;
@@ -152,6 +153,7 @@ pub enum Command {
     Cancel(element::CancelArgs),
     Kill(element::KillArgs),
     Audit(audit::AuditArgs),
+    Fleet(fleet::FleetArgs),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
     #[command(subcommand, arg_required_else_help = true)]
@@ -268,6 +270,7 @@ pub async fn execute(global: &Global, command: Command, out: &mut (dyn Write + S
         Command::Reschedule(args) => element::reschedule(global, &args, out).await,
         Command::Cancel(args) => element::cancel(global, &args, out).await,
         Command::Kill(args) => element::kill(global, &args, out).await,
+        Command::Fleet(args) => fleet::run(global, &args, out).await,
         Command::Audit(args) => audit::run(global, &args, out).await,
         Command::Pause(args) => pause::run(global, &args, out).await,
         Command::Resume(args) => pause::end(global, &args, out).await,

@@ -118,7 +118,7 @@ pub async fn residue(redis: &mut Clients) -> Vec<String> {
         keys.extend(here);
     }
     let kept = |key: &String| {
-        ["delaybridge:dead:", "delaybridge:state:", "delaybridge:sweep:", "delaybridge:audit:"]
+        ["delaybridge:dead:", "delaybridge:state:", "delaybridge:sweep:", "delaybridge:audit:", "delaybridge:fleet"]
             .iter()
             .any(|kept| key.starts_with(kept))
     };

@@ -286,6 +286,8 @@ const ONLY_UNDER: &[OnlyUnder] = &[
             "ops/search.rs",
             "ops/forecast.rs",
             "ops/audit.rs",
+            // Records of other daemons, bounded.
+            "ops/fleet.rs",
             // A bounded note of another process, for the log.
             "ops/note.rs",
             "ops/pause.rs",

@@ -16,6 +16,7 @@ mod access;
 mod changes;
 mod dispatch;
 mod failures;
+mod fleet;
 mod forms;
 pub mod openapi;
 mod overview_cache;

@@ -19,6 +19,7 @@ use delaybridge_jobs_http::router::Endpoint;
 use delaybridge_ops::audit::AuditTrail;
 use delaybridge_ops::dead::{Counted, ExportPage, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters};
 use delaybridge_ops::element::{ActOutcome, Explanation, FoundElement, KillBody, RescheduleBody};
+use delaybridge_ops::fleet::Fleet;
 use delaybridge_ops::forecast::Forecast;
 use delaybridge_ops::jobs::{FoundJobs, TopicDetail, TopicPage};
 use delaybridge_ops::overview::{Overview, SinkList};
@@ -204,6 +205,11 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .query(&["queue", "fate", "after"])
             .returns::<String>(200, "The events that are kept, and those that follow")
             .media_type("text/event-stream");
+    GET "/v1/fleet" fleet ToLook => v1::fleet::list,
+        Operation::new("List every daemon with its version, its configuration and its work")
+            .about("Those with an admin listener and the same first Redis, as they told of themselves in the last 10 seconds; `gone` are those \
+                that have not for 30 seconds. With the daemon that delivers each queue in order.")
+            .returns::<Fleet>(200, "The daemons");
     GET "/v1/audit" audit ToSearch => v1::audit::list,
         about_one("List the changes of operators, the latest first")
             .about("By the command line over Redis, by this API and by the page; the last 1,000 of each queue are kept.")
@@ -259,6 +265,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
     POST "/topics/{topic}/pause" page_pause_topic ToOperate => pages::topics::pause;
     POST "/topics/{topic}/resume" page_resume_topic ToOperate => pages::topics::resume;
     GET "/events" page_events ToLook => pages::events::show;
+    GET "/fleet" page_fleet ToLook => pages::fleet::show;
     GET "/audit" page_audit ToSearch => pages::audit::show;
     GET "/config" page_config ToSee => pages::config::show;
     GET "/login" page_login Nothing => pages::login::show;

@@ -50,6 +50,12 @@ pub struct Admin {
     pub(super) tail: Tail,
     /// The failed attempts of single elements.
     pub(super) attempts: Attempts,
+    /// The number of elements that the daemon has in flight.
+    pub(super) in_flight: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// The address of the listener in the configuration.
+    pub(super) listen: String,
+    /// The start.
+    pub(super) began: Instant,
     /// Changes under way.
     pub(super) changes: TaskTracker,
     pub(super) events: AdminEvents,
@@ -80,10 +86,18 @@ impl Admin {
             history: History::new(events.metrics().clone()),
             tail: events.tail().clone(),
             attempts: events.attempts().clone(),
+            in_flight: Box::new(|| 0),
+            listen: spec.listen.to_string(),
+            began: Instant::now(),
             changes: TaskTracker::new(),
             events: events.admin(),
             stopping,
         })
+    }
+
+    /// The same with a count of the elements that the daemon has in flight.
+    pub fn counting(self, in_flight: impl Fn() -> u64 + Send + Sync + 'static) -> Admin {
+        Admin { in_flight: Box::new(in_flight), ..self }
     }
 
     /// Number of tokens, if there is a file of them.
@@ -105,6 +119,7 @@ impl Admin {
 
     /// Notes now and then what was delivered, and each minute for the history; at the end waits for the changes that are under way.
     pub async fn keep(self: Arc<Self>) {
+        self.tell_fleet().await;
         let mut minute = Instant::now().after(MINUTE);
         loop {
             // Shutdown takes priority; skipping a sample is harmless.
@@ -113,11 +128,13 @@ impl Admin {
                 () = self.stopping.cancelled() => break,
                 () = tokio::time::sleep(STEP) => self.recent.sample(),
             }
+            self.tell_fleet().await;
             if Instant::now() >= minute {
                 self.history.note();
                 minute = minute.after(MINUTE);
             }
         }
+        self.leave_fleet().await;
         self.changes.close();
         // The rest ends with the process: each step of a change is whole, and the change may be repeated.
         let _ = tokio::time::timeout(GOODBYE, self.changes.wait()).await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::session::ledger;
-use delaybridge_ledger::Use;
+use delaybridge_ledger::{FleetRecords, Use};
 use delaybridge_link::rights::{self, Dialect, Grant, Rules};
 use delaybridge_link::{RedisEndpoint, RedisTarget};
 use delaybridge_model::{Config, Mode, QueueSpec, RouteSpec};
@@ -147,17 +147,27 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpo
     }
     let operate = |spec: &Arc<QueueSpec>| ledger(spec).rights(Activity::Operate, &Use::default());
     match purpose {
-        AclPurpose::Operator => user.grants.extend(queues.iter().flat_map(operate)),
+        AclPurpose::Operator => {
+            user.grants.extend(queues.iter().flat_map(operate));
+            user.grants.extend(of_fleet(config, name));
+        }
         AclPurpose::Run => {
             user.grants.push(rights::to_ask_for_rights());
             user.grants.extend(queues.iter().flat_map(of_queue));
             // What operators ask the daemon for, it does by its own user.
             if config.admin.is_some() {
                 user.grants.extend(queues.iter().flat_map(operate));
+                user.grants.extend(of_fleet(config, name));
             }
         }
     }
     user
+}
+
+/// The rights at the records of all daemons, which are in the first Redis.
+fn of_fleet(config: &Config, name: &str) -> Option<Grant> {
+    let is_first = config.redis.iter().next().is_some_and(|(first, _)| &**first == name);
+    is_first.then(FleetRecords::rights)
 }
 
 /// The rights of every connection.

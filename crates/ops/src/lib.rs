@@ -22,6 +22,7 @@ pub mod decode;
 pub mod differences;
 pub mod element;
 mod error;
+pub mod fleet;
 pub mod forecast;
 pub mod forecasts;
 pub mod fsck;

@@ -13,6 +13,7 @@ use super::dead::{
 };
 use super::element::{ActOutcome, Action, Explanation, FoundElement};
 use super::error::Error;
+use super::fleet::Fleet;
 use super::forecast::{Forecast, ForecastAsk};
 use super::jobs::FoundJobs;
 use super::overview::{Overview, SinkList};
@@ -66,6 +67,9 @@ pub trait Operator: Send + Sync {
 
     /// Makes a forecast of a queue.
     fn forecast<'a>(&'a self, queue: &'a str, ask: &'a ForecastAsk) -> Asked<'a, Forecast>;
+
+    /// Reads every daemon of the fleet.
+    fn fleet(&self) -> Asked<'_, Fleet>;
 
     /// Reads the latest changes of operators, of a queue or of all.
     fn audit<'a>(&'a self, queue: Option<&'a str>, most: usize) -> Asked<'a, AuditTrail>;

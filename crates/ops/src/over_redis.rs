@@ -11,6 +11,7 @@ use super::dead::{
 };
 use super::element::{self, ActOutcome, Action, Explanation, FoundElement};
 use super::error::Error;
+use super::fleet::{self, Fleet};
 use super::forecast::{Forecast, ForecastAsk, Rate, forecast};
 use super::jobs::{FoundJobs, Jobs};
 use super::operator::{Asked, Operator, Peeked, Watcher};
@@ -160,6 +161,10 @@ impl Operator for OverRedis {
             }
             forecast(&self.queue(queue).await?, ask, Rate::unknown()).await
         })
+    }
+
+    fn fleet(&self) -> Asked<'_, Fleet> {
+        Box::pin(async { fleet::fleet(self.session().await?).await })
     }
 
     fn audit<'a>(&'a self, queue: Option<&'a str>, most: usize) -> Asked<'a, AuditTrail> {

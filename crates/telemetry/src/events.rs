@@ -114,6 +114,7 @@ impl Events {
     pub fn started(&self, queues: usize, sinks: usize, owner: [u8; 8]) {
         self.status.started();
         let owner = format!("{:016x}", u64::from_be_bytes(owner));
+        self.status.is_owner(&owner);
         info!(queues, sinks, owner, "started");
     }
 

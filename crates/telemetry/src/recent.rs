@@ -85,6 +85,20 @@ impl Recent {
         self.metrics.busy_rate(queue)
     }
 
+    /// The activity of all queues together since the oldest sample.
+    pub fn total(&self) -> Lately {
+        let samples = self.samples.lock();
+        let Some(first) = samples.steps.front() else { return Lately::default() };
+        let seconds = Instant::now().since(first.at).as_secs_f64().max(0.001);
+        let steps = samples.steps.iter().skip(1).flat_map(|step| &step.queues);
+        let before = steps.fold(Counts::default(), |sum, (_, counts)| sum.and(counts));
+        let none = Counts::default();
+        let since =
+            |(queue, tally): (Arc<str>, Arc<Tally>)| tally.counts().since(samples.last.get(&queue).unwrap_or(&none));
+        let counts = self.metrics.tallies().into_iter().map(since).fold(before, |sum, counts| sum.and(&counts));
+        lately(&counts, seconds, &Tally::default())
+    }
+
     /// The activity of every used queue since the oldest sample.
     pub fn lately(&self) -> HashMap<Arc<str>, Lately> {
         let samples = self.samples.lock();
@@ -168,6 +182,9 @@ mod tests {
         drop(samples);
         let found = recent.lately()["orders"];
         assert!(found.late_p50.is_some() && found.delivered_per_second > 0.0, "{found:?}");
+        let total = recent.total();
+        assert_eq!(total.late_p99, found.late_p99, "of the only queue");
+        assert!(total.delivered_per_second > 0.0);
     }
 
     #[test]

@@ -65,6 +65,8 @@ struct Shared {
 #[derive(Default)]
 struct Board {
     started: bool,
+    /// The random number of the process, in hexadecimal digits.
+    owner: String,
     stopping: bool,
     /// By name; a single one, unless the configuration names several.
     redis: BTreeMap<Arc<str>, Redis>,
@@ -176,6 +178,11 @@ impl Status {
     /// Forgets the state of a sink's destinations.
     pub(super) fn forget_destinations(&self, sink: &Arc<str>) {
         self.board().destinations.remove_all(sink);
+    }
+
+    /// Records the random number of the process.
+    pub(super) fn is_owner(&self, owner: &str) {
+        owner.clone_into(&mut self.board().owner);
     }
 
     /// Records the hash of the running configuration.

@@ -3,6 +3,7 @@
 mod browser;
 mod clients;
 mod command_line;
+mod fleet;
 mod forecast;
 mod page;
 mod socket;

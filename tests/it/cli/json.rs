@@ -39,6 +39,7 @@ async fn every_result_is_an_object_with_a_named_list_and_one_name_for_a_thing() 
         ("decode --queue texts", &["elements"]),
         (&format!("cancel texts {id}"), &["elements"]),
         ("audit", &["changes", "errors"]),
+        ("fleet", &["daemons", "orders", "errors"]),
         ("dead ls texts", &["dead_letters"]),
         ("dead show texts 1-0", &["dead_letters"]),
         ("dead redrive texts --all", &["errors", "not_found"]),

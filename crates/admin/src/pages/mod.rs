@@ -12,6 +12,7 @@ pub mod dead;
 pub mod element;
 pub mod elements;
 pub mod events;
+pub mod fleet;
 mod layout;
 pub mod login;
 pub mod overview;

@@ -3,6 +3,7 @@
 mod api;
 mod audit;
 mod events;
+mod fleet;
 mod lists;
 mod pages;
 mod roles;

@@ -6,6 +6,7 @@ pub mod elements;
 pub mod errors;
 pub mod events;
 pub mod filter;
+pub mod fleet;
 pub mod forecast;
 pub mod history;
 pub mod meta;

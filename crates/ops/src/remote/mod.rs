@@ -16,6 +16,7 @@ use super::dead::{
 };
 use super::element::{ActOutcome, Action, Explanation, FoundElement};
 use super::error::Error;
+use super::fleet::Fleet;
 use super::forecast::{Forecast, ForecastAsk};
 use super::operator::{Asked, Operator, Peeked, Watcher};
 use super::overview::{Hold, MOST, Overview, QueueRow, SinkList};
@@ -121,6 +122,10 @@ impl Operator for Daemon {
 
     fn forecast<'a>(&'a self, queue: &'a str, ask: &'a ForecastAsk) -> Asked<'a, Forecast> {
         Box::pin(async move { self.get(&format!("/v1/queues/{}/forecast?{}", part(queue), ask.query())).await })
+    }
+
+    fn fleet(&self) -> Asked<'_, Fleet> {
+        Box::pin(self.get("/v1/fleet"))
     }
 
     fn audit<'a>(&'a self, queue: Option<&'a str>, most: usize) -> Asked<'a, AuditTrail> {

@@ -11,6 +11,10 @@ use super::{Redis, SinkState, Status, Trouble};
 pub struct Look {
     /// Whether the first claims could be made.
     pub started: bool,
+    /// The random number of the process, in hexadecimal digits; empty before the start.
+    pub owner: String,
+    /// The hash of the settings that run.
+    pub configuration: String,
     /// Whether the drain has begun.
     pub stopping: bool,
     /// Whether the readiness probe succeeds.
@@ -72,6 +76,8 @@ impl Status {
         });
         Look {
             started: board.started,
+            owner: board.owner.clone(),
+            configuration: board.reload.hash().to_owned(),
             stopping: board.stopping,
             ready,
             redis: redis.collect(),

@@ -47,6 +47,11 @@ impl Reload {
         hash.clone_into(&mut self.hash);
     }
 
+    /// The hash of the running settings.
+    pub(super) fn hash(&self) -> &str {
+        &self.hash
+    }
+
     /// Records that a reload begins.
     pub(super) fn begin(&mut self) {
         self.running = true;

@@ -1,0 +1,99 @@
+//! `GET /fleet`: every daemon with its version, its configuration and its work.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use maud::{Markup, html};
+
+use super::layout::{View, encoded, page};
+use super::show::{late, number, rate, when};
+use crate::Admin;
+use crate::access::AdminCaller;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
+use delaybridge_ops::fleet::{Fleet, FleetMember};
+use delaybridge_ops::plural::{count, duration};
+
+/// The page.
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    call.query.only(&["still"])?;
+    let (found, own) = (admin.fleet().await?, admin.status.look().owner);
+    let mut view = View::of("/fleet", &call.caller, admin.access.has_tokens());
+    view.live = call.query.text("still").is_none();
+    let body = html! {
+        h1 { "Daemons" }
+        p.muted {
+            "Every daemon with an admin listener and the same Redis, as it last told the others: every 10 seconds. Rates and lateness are of the "
+            "last minute."
+        }
+        @if found.configurations.len() > 1 {
+            ul.notes { li.warn {
+                strong { (found.configurations.len()) " configurations" } " run: "
+                @for (hash, daemons) in &found.configurations { code { (hash) } " by " (count(*daemons, "daemon")) ". " }
+            } }
+        }
+        (daemons(&found, &own))
+        @if !found.orders.is_empty() {
+            h2 { "Queues in order" }
+            ul.links {
+                @for order in &found.orders {
+                    li {
+                        a href={ "queues/" (encoded(&order.queue)) } { (order.queue) } " by " code { (order.daemon) }
+                        @if order.until_ms < found.now_ms { " " span.muted { "until " (when(order.until_ms, found.now_ms)) } }
+                    }
+                }
+            }
+        }
+        @for error in &found.errors { p.problem { (error.queue) ": " (error.message) } }
+    };
+    Ok(page(StatusCode::OK, &view, "Daemons", &body))
+}
+
+fn daemons(found: &Fleet, own: &str) -> Markup {
+    html! {
+        div.scroll {
+            table.cards {
+                thead {
+                    tr {
+                        @for name in ["Daemon", "State", "Version", "Configuration"] { th scope="col" { (name) } }
+                        @for name in ["Queues", "In flight", "Rate", "Late p99", "Up"] { th.n scope="col" { (name) } }
+                    }
+                }
+                tbody {
+                    @for member in &found.daemons { (one(member, found, own)) }
+                    @if found.daemons.is_empty() { tr { td.empty colspan="9" { "No daemon has told of itself yet." } } }
+                }
+            }
+        }
+    }
+}
+
+fn one(member: &FleetMember, found: &Fleet, own: &str) -> Markup {
+    let trouble = member.held + member.sinks_in_trouble;
+    html! {
+        tr {
+            th scope="row" {
+                (member.host) " " span.muted { (member.pid) }
+                @if member.daemon == own { " " span.badge.info { "this one" } }
+                span.to { code { (member.daemon) } " " (member.listen) }
+            }
+            td data-label="State" {
+                @if member.gone { span.badge.bad { "gone" } " told of itself " (when(member.at_ms, found.now_ms)) }
+                @else if member.ready { span.badge.good { "ready" } }
+                @else { span.badge.warn { "not ready" } }
+                @if trouble > 0 { span.fail { (member.held) " held, " (count(member.sinks_in_trouble, "sink")) " in trouble" } }
+            }
+            td data-label="Version" { (member.version) }
+            td data-label="Configuration" { code { (member.configuration) } }
+            td.n data-label="Queues" { (number(member.queues as u64)) }
+            td.n data-label="In flight" { (number(member.in_flight)) }
+            td.n data-label="Rate" {
+                (rate(member.delivered_per_second))
+                @if member.failed_per_second > 0.0 { span.fail { (rate(member.failed_per_second)) " failed" } }
+            }
+            td.n data-label="Late p99" { (late(member.lateness_p99_ms)) }
+            td.n data-label="Up" { (duration(member.up_seconds.saturating_mul(1_000))) }
+        }
+    }
+}
