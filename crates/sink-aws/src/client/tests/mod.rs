@@ -2,6 +2,7 @@
 
 mod queues;
 mod scripted;
+mod tls;
 mod topics;
 
 use std::sync::Arc;

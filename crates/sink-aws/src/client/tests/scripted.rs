@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
 
 use super::{destination, patient_sink, spec};
 use crate::{AwsService, AwsSink};
@@ -60,9 +60,10 @@ impl Scripted {
     }
 }
 
-async fn serve(
+/// Answers the requests of a connection; keeps what was asked.
+pub(super) async fn serve(
     service: AwsService,
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     answers: Arc<Mutex<VecDeque<(u16, &'static str)>>>,
     seen: Arc<Mutex<Vec<String>>>,
 ) -> Option<()> {
