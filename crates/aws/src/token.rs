@@ -28,6 +28,8 @@ mod tests {
     use super::*;
     use crate::{AwsCredentials, unix_now};
 
+    /// The expected signature is that of AWS's library for Python, aws-msk-iam-sasl-signer-python 1.0.2, for the same inputs
+    /// (`__construct_auth_token` with its clock set to this time). Only `User-Agent` is another.
     #[test]
     fn a_token_is_a_signed_url_that_ends_with_its_credentials() {
         let credentials =
@@ -35,7 +37,6 @@ mod tests {
         let signer = AwsSigner { credentials: &credentials, service: "", region: "eu-west-1", at: 1_795_610_096 };
         let (token, valid) = msk_token(signer);
         let url = String::from_utf8(URL_SAFE_NO_PAD.decode(token.expose_secret()).unwrap()).unwrap();
-        // The signature of botocore, as in `sign`.
         let end = "&X-Amz-Signature=a820cc88ec4382ef62c4a8a07eb9fe2c336d7beb99f9bd8fd3d9877648387e50\
                    &User-Agent=delaybridge%2F0.1.0";
         assert!(url.starts_with("https://kafka.eu-west-1.amazonaws.com/?Action=kafka-cluster%3AConnect&"), "{url}");
