@@ -1,5 +1,6 @@
 //! The keys of `sinks.NAME.sqs` and `sinks.NAME.sns`, and the server that they describe: where it is, the login, the pace.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,6 +102,10 @@ fn settings(section: &Section<'_>, service: AwsService, keys: AwsKeys, own: Opti
         let message = "there is `tls`, and the endpoint begins with `http://`";
         section.cx.report.problem(&section.spot(&TLS), message, "write `https://`, or remove `tls`");
     }
+    if !origin.tls && !is_here(&origin.host) {
+        let message = "without `https://` the network sees the messages, and their signatures";
+        section.cx.report.warning(&section.spot, message, "write `https://`");
+    }
     let spec = AwsSpec {
         service,
         origin,
@@ -110,6 +115,11 @@ fn settings(section: &Section<'_>, service: AwsService, keys: AwsKeys, own: Opti
         login: login.clone(),
     };
     SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec, move |at| keys.target(at, &login.region))
+}
+
+/// Whether it is this host.
+fn is_here(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn endpoint(section: &Section<'_>) -> Option<HttpOrigin> {

@@ -63,6 +63,10 @@ fn a_queue_is_a_url_and_a_topic_an_arn() {
     sink("sqs", &format!("{QUEUE}, endpoint: 'https://h/x'"), &["sinks.out.sqs.endpoint: an endpoint has no path"]);
     let tls = format!("{QUEUE}, endpoint: 'http://h', tls: {{}}");
     sink("sqs", &tls, &["sinks.out.sqs.tls: there is `tls`, and the endpoint begins with `http://`"]);
+    check_doubts(
+        &file("sqs", "queue_url: 'http://h/1/q', region: eu-west-1", ""),
+        &["sinks.out.sqs: without `https://` the network sees the messages, and their signatures"],
+    );
     sink("sns", "topic_arn: orders, region: eu-west-1", &["sinks.out.sns.topic_arn: it is no ARN of a topic"]);
     sink("sqs", &format!("{QUEUE}, topic_arn: x"), &["sinks.out.sqs.topic_arn: unknown key"]);
 }
