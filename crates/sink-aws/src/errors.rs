@@ -62,10 +62,10 @@ fn row(code: &str) -> Option<Row> {
         | "OptInRequired"
         | "AuthFailure"
         | "RequestTimeTooSkewed" => {
-            let advice = "check the credentials, and the clock of this host";
+            let advice = "check the credentials, `region`, and the clock of this host";
             (Class::TargetPermanent, "credentials_refused", About::Sink, advice)
         }
-        "BatchRequestTooLong" | "MessageTooLong" => {
+        "BatchRequestTooLong" | "MessageTooLong" | "RequestEntityTooLarge" => {
             (Class::MessagePermanent, "aws_too_large", About::Sink, "keep payloads smaller")
         }
         "InvalidMessageContents"
@@ -91,7 +91,12 @@ pub(super) fn is_of_credentials(error: &ServiceError) -> bool {
 
 /// Whether the refusal of a request with several messages is one of them alone.
 pub(super) fn is_of_one(error: &ServiceError) -> bool {
-    row(&error.code).is_some_and(|(class, ..)| class == Class::MessagePermanent)
+    row(&error.code).is_some_and(|(class, ..)| class == Class::MessagePermanent) && !names_the_target(error)
+}
+
+/// Whether the parameter that is wrong is the queue or the topic, and not a message.
+fn names_the_target(error: &ServiceError) -> bool {
+    ["TopicArn", "QueueUrl"].iter().any(|name| error.text.contains(name))
 }
 
 /// Classifies what the service says of one message.
@@ -118,8 +123,11 @@ pub(super) fn of_request(attempt: &str, status: u16, error: &ServiceError) -> Fa
         413 => (Class::MessagePermanent, "aws_too_large", About::Sink, "keep payloads smaller"),
         _ => (Class::Unknown, "aws_error", About::Sink, "it is tried again"),
     });
-    // A service that fails may have taken what it was sent.
     let found = match found {
+        (Class::MessagePermanent, "aws_refused", ..) if names_the_target(error) => {
+            (Class::TargetPermanent, "aws_no_target", About::Target, "correct `queue_url` or `topic_arn`, and `region`")
+        }
+        // A service that fails may have taken what it was sent.
         (Class::Transient | Class::Unknown, code, about, advice) if status >= 500 => {
             (Class::Ambiguous, code, about, advice)
         }
@@ -231,6 +239,10 @@ mod tests {
         }
         let internal = of_request("send", 500, &error("InternalFailure", false));
         assert_eq!((internal.class, internal.code), (Class::Ambiguous, "aws_internal"));
+        let topic = ServiceError { text: "Invalid parameter: TopicArn".to_owned(), ..error("InvalidParameter", true) };
+        let wrong = of_request("send", 400, &topic);
+        assert_eq!((wrong.class, wrong.code), (Class::TargetPermanent, "aws_no_target"), "not the message's fault");
+        assert!(!is_of_one(&topic) && is_of_one(&error("InvalidParameter", true)));
         let throttled = of_request("send", 400, &error("ThrottlingException", true));
         assert_eq!(throttled.class, Class::Backpressure);
     }
