@@ -3,6 +3,8 @@
 mod admin;
 #[cfg(feature = "amqp")]
 mod amqp;
+#[cfg(feature = "amqp1")]
+mod amqp1;
 mod api;
 mod claims;
 mod cli;

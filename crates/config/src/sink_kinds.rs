@@ -7,6 +7,8 @@ use delaybridge_settings::keys::Group;
 use delaybridge_sink::SinkKind;
 #[cfg(feature = "amqp")]
 use delaybridge_sink_amqp as amqp;
+#[cfg(feature = "amqp1")]
+use delaybridge_sink_amqp1 as amqp1;
 #[cfg(feature = "aws")]
 use delaybridge_sink_aws as aws;
 #[cfg(feature = "http")]
@@ -32,6 +34,12 @@ mod aws {
     pub(super) static SQS: SinkKind = absent("aws", "sqs", "SQS", &[text("queue_url")]);
     pub(super) static SNS: SinkKind = absent("aws", "sns", "SNS", &[text("topic_arn")]);
 }
+#[cfg(not(feature = "amqp1"))]
+mod amqp1 {
+    use super::absent::*;
+
+    pub(super) static KIND: SinkKind = absent("amqp1", "amqp1", "AMQP 1.0", &[text("address")]);
+}
 #[cfg(not(feature = "http"))]
 mod http {
     use super::absent::*;
@@ -53,7 +61,14 @@ mod nats {
 }
 
 /// Entries for kinds that are not in this binary.
-#[cfg(not(all(feature = "amqp", feature = "aws", feature = "http", feature = "kafka", feature = "nats")))]
+#[cfg(not(all(
+    feature = "amqp",
+    feature = "amqp1",
+    feature = "aws",
+    feature = "http",
+    feature = "kafka",
+    feature = "nats"
+)))]
 mod absent {
     use delaybridge_core::codes::Codes;
     use delaybridge_settings::keys::{Key, Kind, key};
@@ -94,4 +109,4 @@ macro_rules! kinds {
     };
 }
 
-kinds![redis::KIND, stdout::KIND, kafka::KIND, amqp::KIND, http::KIND, nats::KIND, aws::SQS, aws::SNS];
+kinds![redis::KIND, stdout::KIND, kafka::KIND, amqp::KIND, amqp1::KIND, http::KIND, nats::KIND, aws::SQS, aws::SNS];

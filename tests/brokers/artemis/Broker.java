@@ -3,7 +3,9 @@ import com.sun.net.httpserver.HttpServer;
 import java.net.InetSocketAddress;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Base64;
+import java.util.List;
 import java.util.Map;
 import org.apache.activemq.artemis.api.core.QueueConfiguration;
 import org.apache.activemq.artemis.api.core.RoutingType;
@@ -24,7 +26,8 @@ import org.apache.qpid.proton.amqp.messaging.Data;
  * <p>Arguments: the file, the port. "READY" is printed when both are there.
  *
  * <p>GET /messages?QUEUE: a line for each message, in order: durable, message-id, content-type, to, application properties as
- * NAME=VALUE joined by newlines, body; each in base64, with spaces between them. POST /create?QUEUE, /delete?QUEUE, /purge?QUEUE.
+ * NAME=VALUE joined by newlines, body; each in base64, with spaces between them. POST /take?QUEUE: the same, and
+ * those are removed. POST /create?QUEUE, /delete?QUEUE, /purge?QUEUE.
  */
 public final class Broker {
   public static void main(String[] args) throws Exception {
@@ -76,17 +79,21 @@ public final class Broker {
         queue.deleteAllReferences();
         return "";
       case "/messages":
-        return messages(queue);
+        return messages(queue, false);
+      case "/take":
+        return messages(queue, true);
       default:
         throw new IllegalArgumentException(what);
     }
   }
 
-  private static String messages(Queue queue) {
+  private static String messages(Queue queue, boolean taken) throws Exception {
     StringBuilder lines = new StringBuilder();
+    List<Long> ids = new ArrayList<>();
     try (LinkedListIterator<MessageReference> references = queue.browserIterator()) {
       while (references.hasNext()) {
         AMQPMessage message = (AMQPMessage) references.next().getMessage();
+        ids.add(message.getMessageID());
         var properties = message.getProperties();
         var application = new StringBuilder();
         for (Map.Entry<?, ?> entry : message.getApplicationProperties().getValue().entrySet()) {
@@ -99,6 +106,11 @@ public final class Broker {
         lines.append(coded(String.valueOf(properties.getTo()))).append(' ');
         lines.append(coded(application.toString())).append(' ');
         lines.append(Base64.getEncoder().encodeToString(body)).append('\n');
+      }
+    }
+    if (taken) {
+      for (long id : ids) {
+        queue.deleteReference(id);
       }
     }
     return lines.toString();

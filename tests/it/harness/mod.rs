@@ -6,6 +6,8 @@
 
 #[cfg(feature = "amqp")]
 pub mod amqp;
+#[cfg(feature = "amqp1")]
+pub mod amqp1;
 pub mod cluster;
 pub mod daemon;
 pub mod eventually;

@@ -37,7 +37,7 @@ fn project(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)
 }
 
-#[cfg(all(feature = "kafka", feature = "amqp", feature = "nats", feature = "aws"))]
+#[cfg(all(feature = "kafka", feature = "amqp", feature = "amqp1", feature = "nats", feature = "aws"))]
 #[test]
 fn the_example_is_a_good_file() {
     let loaded = crate::load(&project("config.example.yaml"), &|_| None).unwrap_or_else(|errors| panic!("{errors}"));

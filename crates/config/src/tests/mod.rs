@@ -1,6 +1,7 @@
 //! Tables of good and bad configurations, with the words that the user sees.
 
 mod amqp;
+mod amqp1;
 mod aws;
 mod classes;
 mod clusters;

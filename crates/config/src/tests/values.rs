@@ -348,6 +348,17 @@ fn amqp_that_was_left_out_of_the_binary_is_refused_by_name() {
     );
 }
 
+/// And of AMQP 1.0.
+#[cfg(not(feature = "amqp1"))]
+#[test]
+fn amqp1_that_was_left_out_of_the_binary_is_refused_by_name() {
+    let text = GOOD.replace("stdout: {}", "amqp1: { url: 'amqp://b', address: a }");
+    check_words(
+        &text,
+        &["sinks.out.amqp1: this binary was built without AMQP 1.0 | use one that was built with the feature"],
+    );
+}
+
 /// And of NATS.
 #[cfg(not(feature = "nats"))]
 #[test]

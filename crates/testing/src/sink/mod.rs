@@ -4,6 +4,7 @@
 //! test of each clause.
 
 mod batches;
+pub mod load;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -41,8 +41,12 @@ impl Artemis {
 
     /// The messages of a queue, in order.
     pub fn messages(&self, queue: &str) -> Result<Vec<ArtemisMessage>> {
-        let text = self.request("GET", "messages", queue)?;
-        text.lines().map(|line| message(line).ok_or_else(|| Error::new(format!("read {line:?}: no message")))).collect()
+        read(&self.request("GET", "messages", queue)?)
+    }
+
+    /// Takes the messages of a queue, in order.
+    pub fn take(&self, queue: &str) -> Result<Vec<ArtemisMessage>> {
+        read(&self.request("POST", "take", queue)?)
     }
 
     fn request(&self, method: &str, what: &str, queue: &str) -> Result<String> {
@@ -58,6 +62,11 @@ impl Artemis {
             _ => Err(Error::new(format!("{what_for}: {head} {body}"))),
         }
     }
+}
+
+/// The messages of an answer, each a line.
+fn read(text: &str) -> Result<Vec<ArtemisMessage>> {
+    text.lines().map(|line| message(line).ok_or_else(|| Error::new(format!("read {line:?}: no message")))).collect()
 }
 
 fn message(line: &str) -> Option<ArtemisMessage> {

@@ -5,59 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::server::{Server, spec_on, subject};
 use crate::{NatsSink, NatsSpec};
-use delaybridge_core::message::Class;
-use delaybridge_sink::Sink;
-use delaybridge_testing::sink::outbound;
-
-/// Time that a test waits for anything before it fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+use delaybridge_testing::sink::load;
 
 fn sink(spec: NatsSpec) -> Arc<NatsSink> {
     Arc::new(NatsSink::new(Arc::new(spec), Duration::from_secs(3)))
 }
 
-/// Delivers elements for as long as `trouble` takes and some more, each until it is confirmed. Returns how many they were,
-/// and how many answers left an element in doubt.
+/// Delivers to the stream while there is trouble.
 async fn deliver_during(sink: Arc<NatsSink>, trouble: impl Future<Output = ()>) -> (u64, u64) {
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let load = tokio::spawn(async move {
-        let (mut tasks, mut sent, mut doubts) = (JoinSet::new(), 0_u64, 0);
-        while !*stopped.borrow() || sent < 500 {
-            for _ in 0..10 {
-                let (sink, number) = (sink.clone(), sent);
-                tasks.spawn(async move {
-                    let (begun, mut doubts) = (Instant::now(), 0);
-                    let message = outbound(number, subject("orders.eu"), number.to_string());
-                    while let Err(failure) = sink.deliver(message.clone()).await {
-                        assert!(begun.elapsed() < PATIENCE, "still not delivered: {failure}");
-                        assert!(
-                            !matches!(failure.class, Class::MessagePermanent | Class::Unknown | Class::TargetPermanent),
-                            "{failure}"
-                        );
-                        doubts += u64::from(failure.class == Class::Ambiguous);
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                    doubts
-                });
-                sent += 1;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        while let Some(done) = tasks.join_next().await {
-            doubts += done.unwrap();
-        }
-        (sent, doubts)
-    });
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    trouble.await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    stop.send(true).unwrap();
-    load.await.unwrap()
+    load::deliver_during(sink, subject("orders.eu"), trouble).await
 }
 
 /// Everything is in the stream, once.

@@ -1,0 +1,213 @@
+//! Connects to the broker: TCP, TLS, login (SASL), descriptions, and a first session that shows that we are let in.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Buf, BytesMut};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::frames::{self, PeerFrame, PeerOpen, Performative};
+use crate::{Amqp1Spec, errors};
+use delaybridge_core::message::{Class, Failure};
+
+/// A socket, with or without TLS.
+pub(super) trait Amqp1Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Amqp1Stream for T {}
+
+/// A connection that is open.
+pub(super) struct Amqp1Connection {
+    pub(super) stream: Box<dyn Amqp1Stream>,
+    /// Bytes that were read and not looked at yet.
+    pub(super) input: BytesMut,
+    pub(super) peer: PeerOpen,
+    /// Our name in this connection.
+    pub(super) container: String,
+}
+
+/// The first bytes of each part of the protocol.
+const SASL: &[u8; 8] = b"AMQP\x03\x01\x00\x00";
+const AMQP: &[u8; 8] = b"AMQP\x00\x01\x00\x00";
+
+/// Connects and logs in, within the sink's `connect_timeout`.
+///
+/// # Errors
+/// What failed, where, and what to do about it.
+pub(super) async fn connect(spec: &Arc<Amqp1Spec>) -> Result<Amqp1Connection, Failure> {
+    let address = spec.shown_address();
+    let attempt = ConnectAttempt { spec, address: &address };
+    match tokio::time::timeout(spec.connect_timeout, attempt.run()).await {
+        Ok(connected) => connected,
+        Err(_) => {
+            let text =
+                format!("no login within {:?}: check host and port, and that the broker is well", spec.connect_timeout);
+            Err(attempt.failed(Class::Transient, "connect_timeout", &text))
+        }
+    }
+}
+
+struct ConnectAttempt<'a> {
+    spec: &'a Arc<Amqp1Spec>,
+    address: &'a str,
+}
+
+impl ConnectAttempt<'_> {
+    fn failed(&self, class: Class, code: &'static str, text: &str) -> Failure {
+        Failure::new(class, code, format!("connect to AMQP 1.0 broker {}: {text}", self.address))
+    }
+
+    fn io(&self, error: &io::Error) -> Failure {
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match tls {
+            Some(error) => {
+                let why = delaybridge_link::tls::explain(error, "broker", "amqp://");
+                self.failed(Class::TargetPermanent, "tls", &why)
+            }
+            None => self.failed(Class::Transient, "unreachable", &error.to_string()),
+        }
+    }
+
+    fn not_amqp(&self, why: &str) -> Failure {
+        let text = format!("the port does not speak AMQP 1.0 ({why}): check it, and whether it needs amqps://");
+        self.failed(Class::TargetPermanent, "amqp1_protocol", &text)
+    }
+
+    fn hostname(&self) -> &str {
+        self.spec.hostname.as_deref().unwrap_or(&self.spec.server.0)
+    }
+
+    async fn run(&self) -> Result<Amqp1Connection, Failure> {
+        let (host, port) = (self.spec.server.0.as_str(), self.spec.server.1);
+        let stream = TcpStream::connect((host, port)).await.map_err(|error| self.io(&error))?;
+        // Frames are written whole. An error only means that the connection is gone already.
+        drop(stream.set_nodelay(true));
+        let mut stream: Box<dyn Amqp1Stream> = Box::new(stream);
+        if self.spec.tls.is_some() {
+            stream = self.encrypt(stream, host).await?;
+        }
+        let mut input = BytesMut::new();
+        self.log_in(&mut stream, &mut input).await?;
+        self.begin_with(&mut stream, &mut input, AMQP).await?;
+        let container = format!("delaybridge-{:016x}", fastrand::u64(..));
+        let mut out = BytesMut::new();
+        frames::open(&mut out, &container, self.hostname(), self.spec.heartbeat);
+        self.write(&mut stream, &out).await?;
+        let peer = match self.performative(&mut stream, &mut input).await? {
+            Performative::Open(peer) => peer,
+            _ => return Err(self.not_amqp("it does not describe itself")),
+        };
+        // A broker that does not let us in says so only after its description.
+        out.clear();
+        frames::begin(&mut out, 0);
+        frames::end(&mut out, 0);
+        self.write(&mut stream, &out).await?;
+        while !matches!(self.performative(&mut stream, &mut input).await?, Performative::End(_)) {}
+        Ok(Amqp1Connection { stream, input, peer, container })
+    }
+
+    async fn encrypt(&self, stream: Box<dyn Amqp1Stream>, host: &str) -> Result<Box<dyn Amqp1Stream>, Failure> {
+        let files = self.spec.tls.clone().unwrap_or_default();
+        let tls = |why: &str| self.failed(Class::TargetPermanent, "tls", why);
+        // Files may lie on a slow disk, and are rotated.
+        let made = tokio::task::spawn_blocking(move || delaybridge_link::tls::config(&files)).await;
+        let config = made.map_err(|_| tls("reading the files was interrupted"))?.map_err(|why| tls(&why))?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| tls("no certificate can be for this host"))?;
+        let stream =
+            TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| self.io(&error))?;
+        Ok(Box::new(stream))
+    }
+
+    async fn log_in(&self, stream: &mut Box<dyn Amqp1Stream>, input: &mut BytesMut) -> Result<(), Failure> {
+        let login = self.spec.login.clone();
+        let mechanism = login.mechanism();
+        let response = match tokio::task::spawn_blocking(move || login.response()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(why)) => return Err(self.failed(Class::TargetPermanent, "secret", &why)),
+            Err(_) => return Err(self.failed(Class::Transient, "unreachable", "reading the file was interrupted")),
+        };
+        self.begin_with(stream, input, SASL).await?;
+        let offered = match self.frame(stream, input).await? {
+            PeerFrame::Mechanisms(offered) => offered,
+            _ => return Err(self.not_amqp("it offers no login")),
+        };
+        if !offered.iter().any(|name| name == mechanism) {
+            let text = format!("the broker offers no login {mechanism}, only {}: change `login`", offered.join(", "));
+            return Err(self.failed(Class::TargetPermanent, "amqp1_auth", &text));
+        }
+        let mut out = BytesMut::new();
+        frames::sasl_init(&mut out, mechanism, &response, self.hostname());
+        self.write(stream, &out).await?;
+        match self.frame(stream, input).await? {
+            PeerFrame::LoginOutcome(0) => Ok(()),
+            PeerFrame::LoginOutcome(outcome) => Err(errors::login(self.address, outcome)),
+            PeerFrame::Challenge => Err(self.failed(
+                Class::TargetPermanent,
+                "amqp1_auth",
+                "the broker asks for more than the mechanism has",
+            )),
+            _ => Err(self.not_amqp("the login has no outcome")),
+        }
+    }
+
+    /// Sends the first bytes of a part of the protocol, and expects the same.
+    async fn begin_with(
+        &self,
+        stream: &mut Box<dyn Amqp1Stream>,
+        input: &mut BytesMut,
+        first: &[u8; 8],
+    ) -> Result<(), Failure> {
+        self.write(stream, first).await?;
+        while input.len() < first.len() {
+            self.read(stream, input).await?;
+        }
+        let same = input[..first.len()] == *first;
+        let other = String::from_utf8_lossy(&input[..first.len()]).escape_debug().to_string();
+        input.advance(first.len());
+        match same {
+            true => Ok(()),
+            // RabbitMQ without its plugin answers with the version that it does speak.
+            false => Err(self.not_amqp(&format!("it begins with `{other}`"))),
+        }
+    }
+
+    async fn write(&self, stream: &mut Box<dyn Amqp1Stream>, bytes: &[u8]) -> Result<(), Failure> {
+        stream.write_all(bytes).await.map_err(|error| self.io(&error))?;
+        stream.flush().await.map_err(|error| self.io(&error))
+    }
+
+    async fn read(&self, stream: &mut Box<dyn Amqp1Stream>, input: &mut BytesMut) -> Result<(), Failure> {
+        match stream.read_buf(input).await {
+            Ok(0) => Err(self.io(&io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.io(&error)),
+        }
+    }
+
+    async fn frame(&self, stream: &mut Box<dyn Amqp1Stream>, input: &mut BytesMut) -> Result<PeerFrame, Failure> {
+        loop {
+            match frames::take(input) {
+                Ok(Some(frame)) => return Ok(frame),
+                Ok(None) => self.read(stream, input).await?,
+                Err(why) => return Err(self.not_amqp(why.0)),
+            }
+        }
+    }
+
+    /// The next performative; one that ends the connection is the failure.
+    async fn performative(
+        &self,
+        stream: &mut Box<dyn Amqp1Stream>,
+        input: &mut BytesMut,
+    ) -> Result<Performative, Failure> {
+        loop {
+            match self.frame(stream, input).await? {
+                PeerFrame::Empty => {}
+                PeerFrame::Of(_, Performative::Close(error)) => return Err(errors::at_connect(self.address, &error)),
+                PeerFrame::Of(_, what) => return Ok(what),
+                _ => return Err(self.not_amqp("a frame of a login after it")),
+            }
+        }
+    }
+}

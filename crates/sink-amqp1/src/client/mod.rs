@@ -1,0 +1,190 @@
+//! The sink itself: sends to the addresses of a broker, and waits for the outcome of each delivery.
+//!
+//! ```text
+//! deliver -> queue -> task: one connection -> links: one for each address, in a session of its own
+//!                       credit lets transfers out, dispositions bring the outcomes in
+//! ```
+//!
+//! **What is sent, is known.** The protocol is spoken here (`types`, `frames`): an element's lease is asked for right before its
+//! first frame is put where only this connection takes it from, and what is under way when that ends is in doubt.
+//!
+//! **Credit is backpressure.** What waits for the credit of its address fails as backpressure after a short while, and no
+//! address takes more than a quarter of the room for itself.
+//!
+//! `errors.rs` has the meaning of each outcome and each condition.
+
+mod connect;
+mod flights;
+mod frames;
+mod link;
+mod links;
+mod message;
+mod output;
+mod serving;
+mod task;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::link::{LinkNote, LinkReply};
+use self::links::Amqp1Question;
+use crate::{Amqp1Destination, Amqp1Spec, NAME};
+use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_sink::reconnect::{Intake, run};
+use delaybridge_sink::worker_queue::WorkerQueue;
+use delaybridge_sink::{Answers, Destination, Outbound, Sink, together};
+
+/// Elements that wait for the task; later ones wait in `deliver`.
+const QUEUE: usize = 1024;
+/// Questions of checks and probes that wait for the task.
+const ASKS: usize = 16;
+/// Time allowed for closing, beyond the time-out of the deliveries that it waits for.
+const CLOSE: Duration = Duration::from_secs(1);
+
+/// Delivers to the addresses of one AMQP 1.0 broker.
+#[derive(Debug)]
+pub struct Amqp1Sink {
+    spec: Arc<Amqp1Spec>,
+    items: WorkerQueue,
+    asks: mpsc::Sender<Amqp1Question>,
+    stop: CancellationToken,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Amqp1Sink {
+    /// A sink that answers within `timeout`. It begins to connect at once.
+    pub fn new(spec: Arc<Amqp1Spec>, timeout: Duration) -> Amqp1Sink {
+        let (items, taken) = WorkerQueue::new(NAME, timeout, QUEUE);
+        let (asks, asked) = mpsc::channel(ASKS);
+        let stop = CancellationToken::new();
+        let intake = Intake { items: taken, asks: asked, closed: false };
+        let broker = task::Amqp1Broker { spec: spec.clone(), timeout };
+        let task = tokio::spawn(run(broker, intake, stop.clone(), fastrand::f64));
+        Amqp1Sink { spec, items, asks, stop, task: Mutex::new(Some(task)) }
+    }
+
+    /// Asks for the link of an address; without one, for a session.
+    async fn ask(&self, address: Option<Arc<str>>) -> LinkReply {
+        let (reply, answer) = oneshot::channel();
+        let asking = async {
+            self.asks.send(Amqp1Question { address, reply }).await.ok()?;
+            answer.await.ok()
+        };
+        let broker = self.spec.shown_address();
+        match tokio::time::timeout(self.timeout(), asking).await {
+            Ok(Some(reply)) => reply,
+            Ok(None) => Err(Failure::new(Class::Transient, "closed", "ask the AMQP 1.0 broker: the sink is closed")),
+            Err(_) => {
+                let text = format!("connect to AMQP 1.0 broker {broker}: no answer within {:?}", self.timeout());
+                Err(Failure::new(Class::Transient, Failure::NOT_CONNECTED, text))
+            }
+        }
+    }
+
+    /// The link of a destination.
+    async fn look(&self, destination: &Destination) -> LinkReply {
+        let Amqp1Destination { address, .. } = destination.of_kind(NAME)?;
+        self.ask(Some(address.clone())).await
+    }
+}
+
+impl Drop for Amqp1Sink {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Sink for Amqp1Sink {
+    fn kind(&self) -> &'static str {
+        self.items.kind()
+    }
+
+    fn timeout(&self) -> Duration {
+        self.items.timeout()
+    }
+
+    fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
+        self.items.deliver(message).boxed()
+    }
+
+    fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        self.items.deliver_all(batch, answers).boxed()
+    }
+
+    fn copies(&self, _bytes: usize) -> u64 {
+        1
+    }
+
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
+        async move {
+            let mut failures = Vec::new();
+            for destination in destinations {
+                failures.extend(self.look(destination).await.err());
+            }
+            if destinations.is_empty() {
+                self.ask(None).await?;
+            }
+            together(failures).map(|()| Vec::new())
+        }
+        .boxed()
+    }
+
+    fn drawbacks<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Vec<String>> {
+        async move {
+            let (mut found, mut unroutable) = (Vec::new(), false);
+            for destination in destinations {
+                match self.look(destination).await {
+                    Ok(LinkNote { has_credit, accepts_unroutable }) => {
+                        unroutable |= accepts_unroutable;
+                        if !has_credit {
+                            found.push(format!(
+                                "{destination} takes no messages now: the broker grants no credit; it may be full, or blocked"
+                            ));
+                        }
+                    }
+                    Err(failure) => found.push(failure.message),
+                }
+            }
+            if unroutable {
+                let text = "RabbitMQ 3 confirms messages that no queue takes, over AMQP 1.0: use a sink `amqp`, which holds them";
+                found.push(text.to_owned());
+            }
+            found
+        }
+        .boxed()
+    }
+
+    fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
+        Some(async { self.ask(None).await.map(drop) }.boxed())
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        self.items.ended().boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async move {
+            self.items.close();
+            let task = self.task.lock().take();
+            if let Some(mut task) = task {
+                // What is in the queue is answered by then, or has timed out. A panic has answered all deliveries.
+                if tokio::time::timeout(self.timeout() + CLOSE, &mut task).await.is_err() {
+                    task.abort();
+                }
+            }
+            self.stop.cancel();
+        }
+        .boxed()
+    }
+}

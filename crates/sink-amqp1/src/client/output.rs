@@ -1,0 +1,48 @@
+//! Bytes that wait to be written, and how many have left.
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+/// The output of a connection.
+#[derive(Default)]
+pub(super) struct FrameOutput {
+    /// The bytes that wait.
+    pub(super) bytes: BytesMut,
+    /// The bytes that were handed to the socket, or to TLS.
+    written: u64,
+    /// The bytes that certainly left.
+    left: u64,
+}
+
+impl FrameOutput {
+    /// The place behind the last byte.
+    pub(super) fn end(&self) -> u64 {
+        self.written + self.bytes.len() as u64
+    }
+
+    /// Whether everything before this place has left.
+    pub(super) fn has_left(&self, place: u64) -> bool {
+        place <= self.left
+    }
+
+    /// Whether there is anything to write or to flush.
+    pub(super) fn waits(&self) -> bool {
+        self.end() > self.left
+    }
+
+    /// Writes what there is, or flushes where nothing waits. Cancel safe.
+    pub(super) async fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
+        if !self.bytes.has_remaining() {
+            writer.flush().await?;
+            self.left = self.written;
+            return Ok(());
+        }
+        match writer.write_buf(&mut self.bytes).await? {
+            0 => Err(std::io::ErrorKind::WriteZero.into()),
+            count => {
+                self.written += count as u64;
+                Ok(())
+            }
+        }
+    }
+}

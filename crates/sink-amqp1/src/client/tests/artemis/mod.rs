@@ -1,0 +1,95 @@
+//! The sink against ActiveMQ Artemis.
+
+mod logins;
+mod outages;
+mod rows;
+
+use std::sync::Arc;
+
+use brokers::{Artemis, ArtemisMessage, ArtemisOptions};
+
+use super::{address, impatient_sink, spec_on};
+use crate::{Amqp1Sink, Amqp1Spec};
+use delaybridge_sink::{Destination, Sink};
+use delaybridge_testing::sink::Rig;
+use delaybridge_testing::sink_contract_tests;
+
+/// A broker of a test's own.
+struct ArtemisServer(Arc<Artemis>);
+
+impl ArtemisServer {
+    async fn start(queues: &[&str], acceptor: &str) -> ArtemisServer {
+        let queues = queues.iter().map(|&queue| queue.to_owned()).collect();
+        let options = ArtemisOptions { queues, acceptor: acceptor.to_owned() };
+        let artemis = tokio::task::spawn_blocking(move || Artemis::start_with(&options)).await.unwrap().unwrap();
+        ArtemisServer(Arc::new(artemis))
+    }
+
+    /// Does something that takes its time.
+    async fn does<T: Send + 'static>(&self, what: impl FnOnce(&Artemis) -> T + Send + 'static) -> T {
+        let artemis = self.0.clone();
+        tokio::task::spawn_blocking(move || what(&artemis)).await.unwrap()
+    }
+
+    fn spec(&self) -> Amqp1Spec {
+        spec_on(self.0.port())
+    }
+
+    async fn messages(&self, queue: &'static str) -> Vec<ArtemisMessage> {
+        self.does(move |artemis| artemis.messages(queue).unwrap()).await
+    }
+
+    async fn bodies(&self, queue: &'static str) -> Vec<Vec<u8>> {
+        self.messages(queue).await.into_iter().map(|message| message.body).collect()
+    }
+}
+
+/// A queue on a broker of its own.
+struct ArtemisRig {
+    server: ArtemisServer,
+    sink: Arc<Amqp1Sink>,
+}
+
+impl ArtemisRig {
+    async fn new() -> ArtemisRig {
+        let server = ArtemisServer::start(&["orders"], "").await;
+        let sink = impatient_sink(server.spec());
+        ArtemisRig { server, sink }
+    }
+}
+
+impl Rig for ArtemisRig {
+    fn sink(&self) -> Arc<dyn Sink> {
+        self.sink.clone()
+    }
+
+    fn destination(&self) -> Destination {
+        address("orders")
+    }
+
+    fn refusing(&self) -> Destination {
+        address("missing")
+    }
+
+    async fn received(&mut self) -> Vec<Vec<u8>> {
+        self.server.bodies("orders").await
+    }
+
+    async fn outage(&mut self) {
+        self.server.does(Artemis::kill).await;
+    }
+
+    async fn recover(&mut self) {
+        self.server.does(|artemis| artemis.restart().unwrap()).await;
+    }
+
+    async fn stall(&mut self) {
+        self.server.does(Artemis::freeze).await;
+    }
+
+    async fn resume(&mut self) {
+        self.server.does(Artemis::thaw).await;
+    }
+}
+
+sink_contract_tests!(ArtemisRig::new().await);

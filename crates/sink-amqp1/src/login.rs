@@ -1,0 +1,80 @@
+//! The ways to log in (SASL), and what the broker is told. Pure, but for the files.
+
+use secrecy::ExposeSecret;
+use serde::{Serialize, Serializer};
+
+use delaybridge_settings::Secret;
+
+/// A login to AMQP 1.0. Shown as the keys that it was read from.
+#[derive(Debug, Clone)]
+pub enum Amqp1Login {
+    /// Mechanism ANONYMOUS.
+    Anonymous,
+    /// Mechanism PLAIN.
+    Plain {
+        /// The user.
+        username: String,
+        /// The password.
+        password: Secret,
+    },
+    /// Mechanism EXTERNAL: the client certificate identifies the daemon.
+    External,
+}
+
+impl Serialize for Amqp1Login {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct ShownLogin<'a> {
+            login: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            username: Option<&'a str>,
+            #[serde(flatten)]
+            password: Option<&'a Secret>,
+        }
+        let none = ShownLogin { login: "anonymous", username: None, password: None };
+        let shown = match self {
+            Amqp1Login::Anonymous => none,
+            Amqp1Login::Plain { username, password } => {
+                ShownLogin { login: "plain", username: Some(username), password: Some(password) }
+            }
+            Amqp1Login::External => ShownLogin { login: "external", ..none },
+        };
+        shown.serialize(serializer)
+    }
+}
+
+impl Amqp1Login {
+    /// The name of the mechanism.
+    pub(super) fn mechanism(&self) -> &'static str {
+        match self {
+            Amqp1Login::Anonymous => "ANONYMOUS",
+            Amqp1Login::Plain { .. } => "PLAIN",
+            Amqp1Login::External => "EXTERNAL",
+        }
+    }
+
+    /// The first answer of the mechanism. Blocks: the file is read at every connect, because it is rotated.
+    ///
+    /// # Errors
+    /// Which file cannot be used, and why; never its content.
+    pub(super) fn response(&self) -> Result<Vec<u8>, String> {
+        match self {
+            Amqp1Login::Anonymous => Ok(b"delaybridge".to_vec()),
+            Amqp1Login::External => Ok(Vec::new()),
+            Amqp1Login::Plain { username, password } => {
+                let password = match password {
+                    Secret::Literal(text) => text.expose_secret().to_owned(),
+                    Secret::File(path) => {
+                        let shown = path.display();
+                        let text = std::fs::read_to_string(path).map_err(|error| {
+                            format!("read password_file {shown}: {error}: check that it exists and may be read")
+                        })?;
+                        let line = text.lines().next().filter(|line| !line.is_empty());
+                        line.ok_or_else(|| format!("read password_file {shown}: its first line is empty"))?.to_owned()
+                    }
+                };
+                Ok([b"\0", username.as_bytes(), b"\0", password.as_bytes()].concat())
+            }
+        }
+    }
+}
