@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use delaybridge_core::message::{About, Class, Failure};
 
+/// The code of what passes by itself, or shows over a new link.
+pub(super) const UNAVAILABLE: &str = "amqp1_unavailable";
+
 /// An error of the broker: its condition, and its description.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PeerError {

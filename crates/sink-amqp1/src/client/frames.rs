@@ -54,9 +54,9 @@ pub(super) struct PeerOpen {
     pub(super) channel_max: u16,
     /// Time within which it wants to hear from us.
     pub(super) idle: Option<Duration>,
-    /// It delivers messages that name their address themselves.
+    /// Whether it delivers messages that name their address themselves.
     pub(super) relays: bool,
-    /// It is known to accept messages that no queue takes.
+    /// Whether it is known to accept messages that no queue takes.
     pub(super) accepts_unroutable: bool,
 }
 

@@ -295,7 +295,7 @@ impl WireWriter<'_> {
     }
 }
 
-/// What only brokers write.
+/// Fields that only brokers write.
 #[cfg(test)]
 impl WireWriter<'_> {
     /// A map within.

@@ -52,11 +52,10 @@ impl Amqp1Link {
                 }
                 DeliveryOutcome::None | DeliveryOutcome::Other => Err(errors::unclear(&attempt(&item))),
             };
-            // Another class than the message's own: the address itself may be in trouble, which a new link shows.
-            let of_message = |failure: &Failure| failure.class == Class::MessagePermanent;
-            if matches!(&outcome, Err(failure) if !of_message(failure)) {
-                self.suspect = true;
-            }
+            // The address itself may be in trouble, which a new link shows.
+            let of_address =
+                |failure: &Failure| failure.class == Class::TargetPermanent || failure.code == errors::UNAVAILABLE;
+            self.suspect |= outcome.as_ref().is_err_and(of_address);
             item.finish(outcome);
         }
     }

@@ -100,7 +100,7 @@ pub(super) struct Amqp1Link {
     max_message: u64,
     /// An answer was late, or said that something is wrong with the address: nothing new is sent, and the link is replaced.
     suspect: bool,
-    /// It has taken a message.
+    /// Whether the broker has accepted a message here.
     has_taken: bool,
     begun: Instant,
     /// The time since which elements wait for credit.
@@ -109,7 +109,7 @@ pub(super) struct Amqp1Link {
     pub(super) used: Instant,
 }
 
-/// What a link is told of its connection.
+/// The limits of a link that come from its connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LinkLimits {
     /// Largest frame of the broker.

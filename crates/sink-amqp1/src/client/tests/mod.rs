@@ -27,7 +27,8 @@ fn spec_on(port: u16) -> Amqp1Spec {
         tls: None,
         login: Amqp1Login::Anonymous,
         hostname: None,
-        connect_timeout: Duration::from_secs(5),
+        // A broker that has just started answers its first login late on a busy machine.
+        connect_timeout: Duration::from_secs(60),
         heartbeat: Duration::from_secs(10),
         max_unconfirmed: 1000,
         max_links: 32,

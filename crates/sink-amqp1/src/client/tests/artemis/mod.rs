@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use brokers::{Artemis, ArtemisMessage, ArtemisOptions};
 
-use super::{address, impatient_sink, spec_on};
+use super::{address, impatient_sink, patient_sink, spec_on};
 use crate::{Amqp1Sink, Amqp1Spec};
 use delaybridge_sink::{Destination, Sink};
-use delaybridge_testing::sink::Rig;
+use delaybridge_testing::sink::{Rig, outbound};
 use delaybridge_testing::sink_contract_tests;
 
 /// A broker of a test's own.
@@ -53,6 +53,9 @@ struct ArtemisRig {
 impl ArtemisRig {
     async fn new() -> ArtemisRig {
         let server = ArtemisServer::start(&["orders"], "").await;
+        // The first messages are slow, until the broker's code is compiled.
+        patient_sink(server.spec()).deliver(outbound(0, address("orders"), "x")).await.unwrap();
+        server.does(|artemis| artemis.purge("orders").unwrap()).await;
         let sink = impatient_sink(server.spec());
         ArtemisRig { server, sink }
     }

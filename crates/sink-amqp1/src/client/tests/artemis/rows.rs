@@ -1,6 +1,6 @@
 //! What Artemis answers, row by row.
 
-use super::super::{address, assert_failure, impatient_sink, patient_sink};
+use super::super::{address, assert_failure, patient_sink};
 use super::ArtemisServer;
 use delaybridge_core::message::{About, Class};
 use delaybridge_sink::{Answers, Sink};
@@ -75,7 +75,7 @@ async fn a_user_without_the_right_waits_for_a_person() {
 #[tokio::test]
 async fn an_address_without_credit_is_backpressure_and_takes_messages_again() {
     let server = ArtemisServer::start(&["orders", "full.block"], "amqpCredits=10;amqpLowCredits=3").await;
-    let sink = impatient_sink(server.spec());
+    let sink = patient_sink(server.spec());
     let body = "x".repeat(1000);
     let (mut taken, mut failure) = (0, None);
     for n in 0..200 {
