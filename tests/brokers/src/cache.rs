@@ -21,6 +21,8 @@ const ACTIONLINT: &str = "actionlint@v1.7.7";
 const HELM: &str = "helm-3.17.1";
 /// The schema of KEDA's objects; its version is also in scripts/setup.sh.
 const KEDA: &str = "keda-2.15.1.yaml";
+/// The schema of Compose files; its version is also in scripts/setup.sh.
+const COMPOSE: &str = "compose-go-2.4.0.json";
 
 /// The file, if setup has put it there.
 fn there(file: PathBuf) -> Result<PathBuf> {
@@ -114,6 +116,15 @@ pub fn helm() -> Result<PathBuf> {
 /// If it is missing.
 pub fn keda() -> Result<PathBuf> {
     there(root()?.join(KEDA))
+}
+
+/// The schema of the Compose specification, as setup downloads it.
+///
+/// # Errors
+///
+/// If it is missing.
+pub fn compose() -> Result<PathBuf> {
+    there(root()?.join(COMPOSE))
 }
 
 /// The program actionlint, as setup builds it.
