@@ -26,7 +26,7 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>) -> Option<Arc<Condition>> {
     }
 }
 
-/// What to write instead.
+/// The correction of a mistake.
 fn help(error: &ConditionError) -> String {
     match &error.mistake {
         Mistake::UnknownField(name) => {
