@@ -184,7 +184,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("template", &["message", "codes", "carried"]),
     ("route", &["message", "template", "carried"]),
     // Conditions read the fields that templates name: pure.
-    ("condition", &["template", "message"]),
+    ("condition", &["message", "template"]),
     // Tests of a configuration: the pure functions of every stage, and nothing that connects.
     ("config_tests", &["message", "route"]),
     ("app", &["message", "clock", "route"]),

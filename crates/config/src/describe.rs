@@ -176,13 +176,16 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
     };
     let skips = spec.to.iter().all(|route| route.when.is_some()) && !spec.to.is_empty();
     let on_skipped = skips.then(|| json!(spec.on_skipped));
-    let all =
-        [first, rest, object([("order_key", order_key), ("on_skipped", on_skipped)])].into_iter().filter_map(|part| {
-            match part {
-                Value::Object(fields) => Some(fields),
-                _ => None,
-            }
-        });
+    let all = [
+        first,
+        rest,
+        object([("order_key", order_key), ("on_skipped", on_skipped), ("audit", spec.audit.as_deref().map(audit))]),
+    ]
+    .into_iter()
+    .filter_map(|part| match part {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    });
     all.flatten().collect::<Map<_, _>>().into()
 }
 
@@ -203,6 +206,12 @@ fn dead_letter(spec: &QueueSpec) -> Value {
         fields.shift_remove("max_len");
     }
     fields.insert("stream".to_owned(), json!({ "max_len": count(spec.dead_letter_max_len) }));
+    fields.into()
+}
+
+fn audit(spec: &AuditSpec) -> Value {
+    let mut fields = target(&spec.route);
+    fields.insert("on".to_owned(), json!(spec.on));
     fields.into()
 }
 

@@ -6,7 +6,7 @@ use redisson_codecs::{Codec, Coding, Compression, JavaTypes};
 
 use crate::input_kinds;
 use crate::sink_kinds;
-use crate::words::{Envelopes, EventBodies, EventModes, JavaTypeNames};
+use crate::words::{Envelopes, EventBodies, EventModes, Fates, JavaTypeNames};
 use delaybridge_core::template::Template;
 use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;
@@ -77,6 +77,10 @@ tables! {
         SOURCE = key("source", Kind::Template, "The attribute `source`: a URI or a path.").default("/delaybridge/${queue}");
         SUBJECT = key("subject", Kind::Template, "The attribute `subject`. Omitted if empty.");
     }
+    mod audit at "queues.NAME.audit", "The audit trail: a [record](audit.md) of the fate of each element, without its payload. An element leaves Redis when the sink has confirmed its record. Templates may use `id`, `queue`, `due_ms` and `attempt`." {
+        SINK = key("sink", Kind::Text, "Name of the sink that takes the records. For a Redis stream, set the stream on the sink.").required();
+        ON = key("on", words::<Fates>(), "The fates that are recorded. `delivered`: every sink that is meant for the element has confirmed it. `skipped`: no destination is meant for it. `expired`: it is later than `max_lateness`. `dead`: it is a dead letter for another reason. `cancelled` is refused: elements are cancelled in Redis, where no daemon sees it.").default("[delivered, skipped, dead, expired]");
+    } + sink_kinds::DEAD_LETTER_KEYS
     mod dead_letter at "queues.NAME.dead_letter", "Dead letters are kept in the stream `delaybridge:dead:{NAME}` beside the queue. With `sink` they are forwarded: each stays in the stream until that sink has confirmed it. The message is the original payload, with cause and attempts in headers. Templates may use `id`, `queue`, `due_ms` and `attempt`, but not the payload, which may be undecodable." {
         STREAM = key("stream", Kind::Section(&dead_stream::TABLE), "Settings of the stream.");
         SINK = key("sink", Kind::Text, "Name of a sink that dead letters are forwarded to. It may be a sink of the queue, with another destination. For a Redis stream, set the stream on the sink. A list carries no cause.");
@@ -193,7 +197,7 @@ pub(super) struct QueueKeys {
     /// its due time and counts as in flight until then. Useful if Redisson clients are connected and other consumers
     /// read the ready list: the clients do not transfer an element that is claimed ahead. After the claim, Java
     /// programs can neither see nor cancel it.
-    #[settings(keys(DEAD_LETTER))]
+    #[settings(keys(DEAD_LETTER, AUDIT))]
     #[key(duration(0), default = "0s")]
     pub(super) claim_ahead: Duration,
     /// Replicas or disks that must have a claim before its elements are delivered. Default: none.
@@ -232,6 +236,7 @@ pub(super) const TO: Key = key(
 );
 pub(super) const DEAD_LETTER: Key =
     key("dead_letter", Kind::Section(&dead_letter::TABLE), "Storage and forwarding of dead letters.");
+pub(super) const AUDIT: Key = key("audit", Kind::Section(&audit::TABLE), "The audit trail. Default: none.");
 
 /// Limits of the stream.
 #[derive(Settings)]
@@ -327,6 +332,6 @@ pub(super) fn all() -> Vec<&'static Table> {
     all.extend(source_kinds::tables());
     all.push(&to::TABLE);
     all.extend(kinds(&to::TABLE));
-    all.extend([&cloud_events::TABLE, &dead_letter::TABLE, &dead_stream::TABLE]);
+    all.extend([&cloud_events::TABLE, &dead_letter::TABLE, &dead_stream::TABLE, &audit::TABLE]);
     all
 }

@@ -1,6 +1,7 @@
 //! Words of values that belong to crates below the settings.
 
 use delaybridge_core::route::{EventData, EventMode};
+use delaybridge_model::AuditFate;
 use delaybridge_settings::words::words;
 use redisson_codecs::JavaTypes;
 
@@ -31,4 +32,15 @@ words! {
 words! {
     /// The kind of data of an event.
     pub(crate) list EventBodies of EventData { "raw" => EventData::Raw, "decoded" => EventData::Decoded }
+}
+
+words! {
+    /// Fates that an audit trail may be asked for; none of one that no daemon sees.
+    pub(crate) list Fates of Option<AuditFate> {
+        AuditFate::Delivered.as_str() => Some(AuditFate::Delivered),
+        AuditFate::Skipped.as_str() => Some(AuditFate::Skipped),
+        AuditFate::Dead.as_str() => Some(AuditFate::Dead),
+        AuditFate::Expired.as_str() => Some(AuditFate::Expired),
+        "cancelled" => None,
+    }
 }

@@ -3,6 +3,7 @@
 //! Built by `config::load` of the daemon: every value has been checked, every default filled in, every template
 //! compiled. What is plain has its keys beside its fields; nothing here knows the file.
 
+mod audit;
 mod daemon;
 mod failures;
 mod inputs;
@@ -13,6 +14,7 @@ mod queue;
 mod route;
 mod servers;
 
+pub use self::audit::{AuditFate, AuditSpec};
 pub use self::daemon::{Config, ProcessLimits, Reload};
 pub use self::failures::{Jitter, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, RetryPolicy, Unroutable};
 pub use self::inputs::{InputRules, InputSpec};

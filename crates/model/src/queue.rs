@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redisson_codecs::{Classes, Codec, Coding, DecodeError, DecodeProblem, Payload};
 
+use super::audit::AuditSpec;
 use super::failures::{OnDecodeError, OnExpired, OnSkipped, RetryPolicy, Unroutable};
 use super::route::RouteSpec;
 use delaybridge_core::template::{Fields, Template};
@@ -64,6 +65,8 @@ pub struct QueueSpec {
     pub dead_letter_max_len: Option<u64>,
     /// The destination of forwarded dead letters; they stay in the stream until that sink has confirmed them.
     pub dead_letter_to: Option<Box<RouteSpec>>,
+    /// The trail of records of its elements.
+    pub audit: Option<Box<AuditSpec>>,
 }
 
 /// Bound on elements in flight of a queue.
@@ -141,9 +144,10 @@ impl Ordered {
 }
 
 impl QueueSpec {
-    /// Every destination, including that of dead letters.
+    /// Every destination, including those of dead letters and of records.
     pub fn routes(&self) -> impl Iterator<Item = &RouteSpec> {
-        self.to.iter().chain(self.dead_letter_to.as_deref())
+        let audit = self.audit.as_deref().map(|audit| &audit.route);
+        self.to.iter().chain(self.dead_letter_to.as_deref()).chain(audit)
     }
 
     /// Decodes a payload with the codec of the queue.

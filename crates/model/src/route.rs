@@ -6,7 +6,7 @@ use redisson_codecs::Payload;
 
 use delaybridge_core::condition::Condition;
 use delaybridge_core::route::{ElementInfo, MessageSpec, RouteMessage};
-use delaybridge_core::template::{FillError, Filler};
+use delaybridge_core::template::{FillError, Filler, NoFields};
 use delaybridge_sink::{Destination, Target};
 
 /// One destination of a queue.
@@ -44,6 +44,15 @@ impl RouteSpec {
     /// Whether the destination is meant for an element: the same at each of its attempts.
     pub fn takes(&self, element: &ElementInfo<'_>, payload: &Payload) -> bool {
         self.when.as_deref().is_none_or(|when| when.holds(&Filler::new(element, payload, None)))
+    }
+
+    /// Fills the templates of the destination of a message without the payload.
+    ///
+    /// # Errors
+    ///
+    /// As [`destination`](Self::destination).
+    pub fn without_payload(&self, element: &ElementInfo<'_>) -> Result<Destination, FillError> {
+        self.target.fill(&Filler::new(element, &NoFields, None))
     }
 
     /// Fills the templates of the destination alone.

@@ -193,8 +193,7 @@ pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
 /// The rights of deliveries to a Redis sink. Shadows and rescues deliver nothing.
 pub(super) fn of_sink(config: &Config, name: &str) -> Vec<Grant> {
     let delivering = config.queues.iter().filter(|queue| queue.mode == Mode::Deliver);
-    let routes =
-        delivering.flat_map(|queue| queue.to.iter().chain(queue.dead_letter_to.as_deref()).map(move |to| (queue, to)));
+    let routes = delivering.flat_map(|queue| queue.routes().map(move |to| (queue, to)));
     let grant = |(queue, to): (&Arc<QueueSpec>, &RouteSpec)| to.target.redis_write()?.grant(&queue.id);
     routes.filter(|(_, to)| *to.sink == *name).filter_map(grant).collect()
 }

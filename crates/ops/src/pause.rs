@@ -220,7 +220,7 @@ fn queues_of(config: &Config, target: PauseTarget<'_>) -> Result<Vec<Arc<QueueSp
 
 /// The sinks that elements and dead letters of a queue go to.
 fn sinks_of(spec: &QueueSpec) -> Vec<Arc<str>> {
-    spec.to.iter().chain(spec.dead_letter_to.as_deref()).map(|route| route.sink.clone()).collect()
+    spec.routes().map(|route| route.sink.clone()).collect()
 }
 
 /// Reads the pauses of a queue and of its sinks.

@@ -40,6 +40,11 @@ impl GateProbe {
     /// The element has its verdict: `hold` says whether the hold has seen it, `asked` which breakers have. The others
     /// get their permission back.
     pub fn answered(mut self, hold: bool, asked: impl Fn(&SinkHandle) -> bool) {
+        self.saw(hold, asked);
+    }
+
+    /// The same, while the element is on its way to others.
+    pub fn saw(&mut self, hold: bool, asked: impl Fn(&SinkHandle) -> bool) {
         self.hold &= !hold;
         self.sinks.retain(|(handle, _)| !asked(handle));
     }
@@ -64,7 +69,7 @@ impl Queue {
             return ClaimGate::Wait(Some(look_at));
         }
         let hold = self.hold().allows(Instant::now());
-        let all = || std::iter::once(hold).chain(self.routes.iter().map(|route| route.handle.allows(route.known())));
+        let all = || std::iter::once(hold).chain(self.needed().map(|(handle, only)| handle.allows(only)));
         if let Some(until) =
             all().filter_map(|allow| if let Allow::No { retry_at } = allow { Some(retry_at) } else { None }).max()
         {
@@ -78,13 +83,12 @@ impl Queue {
             self.hold().probe_started();
             probe.hold = true;
         }
-        for route in &self.routes {
-            let only = route.known();
-            if route.handle.allows(only) == Allow::Free {
+        for (handle, only) in self.needed() {
+            if handle.allows(only) == Allow::Free {
                 continue;
             }
-            match route.handle.start_probe(only) {
-                Some(started) => probe.sinks.push((route.handle.clone(), started)),
+            match handle.start_probe(only) {
+                Some(started) => probe.sinks.push((handle.clone(), started)),
                 // Another queue was faster; its probe decides for us as well.
                 None => return ClaimGate::Wait(None),
             }
@@ -96,7 +100,7 @@ impl Queue {
     pub fn is_open(&self) -> bool {
         self.paused().is_none()
             && self.hold().why().is_none()
-            && self.routes.iter().all(|route| route.handle.allows(route.known()) == Allow::Free)
+            && self.needed().all(|(handle, only)| handle.allows(only) == Allow::Free)
     }
 
     /// The hold.
@@ -111,6 +115,16 @@ impl Queue {
         let about = sink.and_then(|_| failure.message.split_once(": ")).map_or("", |(attempt, _)| attempt);
         self.events.on_hold(sink, failure.code, about, &failure.to_string());
         self.process.gates.send_modify(|n| *n += 1);
+    }
+
+    /// An answer says nothing about what the queue is on hold for: a probe proved nothing.
+    pub fn hold_learns_nothing(&self, class: Class) {
+        let mut hold = self.hold();
+        hold.on_failure(class, Instant::now(), fastrand::f64());
+        if hold.why().is_some() {
+            // The waiting claimers have a new time to wait for.
+            self.process.gates.send_modify(|n| *n += 1);
+        }
     }
 
     /// An element was delivered: the queue resumes if it was on hold.

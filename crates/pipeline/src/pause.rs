@@ -74,7 +74,7 @@ impl Queue {
     }
 
     fn delivers_to(&self) -> impl Fn(&str) -> bool {
-        |name| self.routes.iter().any(|route| *route.spec.sink == *name)
+        |name| self.routes.iter().map(|route| &route.spec.sink).chain(self.records_to()).any(|sink| **sink == *name)
     }
 
     /// Until when to wait before another look, if a pause keeps the queue from claiming.
@@ -87,9 +87,15 @@ impl Queue {
         self.pause.has_paused(sink)
     }
 
-    /// The sinks that elements or dead letters of the queue go to.
+    /// The sinks that elements, dead letters or records of the queue go to.
     fn sinks(&self) -> Vec<Arc<str>> {
         let letters = self.dead_letter_to.iter().map(|target| target.spec.sink.clone());
-        self.routes.iter().map(|route| route.spec.sink.clone()).chain(letters).collect()
+        let routes = self.routes.iter().map(|route| route.spec.sink.clone());
+        routes.chain(letters).chain(self.records_to().cloned()).collect()
+    }
+
+    /// The sink of the records.
+    fn records_to(&self) -> Option<&Arc<str>> {
+        Some(&self.audit.as_ref()?.route.spec.sink)
     }
 }

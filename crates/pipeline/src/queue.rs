@@ -26,7 +26,7 @@ use delaybridge_core::clock::Instant;
 use delaybridge_core::message::About;
 use delaybridge_ledger::Hints;
 use delaybridge_link::Side;
-use delaybridge_model::{MaxInFlight, QueueSpec, RouteSpec};
+use delaybridge_model::{AuditFate, AuditSpec, MaxInFlight, QueueSpec, RouteSpec};
 use delaybridge_sink::Destination;
 use delaybridge_source::store::{QueueServer, Store};
 use delaybridge_telemetry::attempts::AttemptHistory;
@@ -70,6 +70,14 @@ pub struct DeadLetterTarget {
     pub handle: Arc<SinkHandle>,
 }
 
+/// The sink that takes the records of a queue's elements.
+pub struct AuditTrail {
+    /// The part of the configuration.
+    pub spec: AuditSpec,
+    /// The destination of the records.
+    pub route: SinkRoute,
+}
+
 /// The context of one queue at work.
 pub struct Queue {
     /// The part of the configuration.
@@ -102,6 +110,8 @@ pub struct Queue {
     pub recent: RecentDeliveries,
     /// The sink that its dead letters are forwarded to.
     pub dead_letter_to: Option<Box<DeadLetterTarget>>,
+    /// The trail that takes records of its elements.
+    pub audit: Option<Box<AuditTrail>>,
     /// Knocks when one was stored.
     pub dead_letters: Notify,
     /// Rings when something of a queue in order comes to rest: what is handed over, waits, is written, or leased.
@@ -150,6 +160,11 @@ impl Queue {
             .dead_letter_to
             .as_deref()
             .and_then(|to| Some(Box::new(DeadLetterTarget { spec: to.clone(), handle: handle(&to.sink)? })));
+        let audit = spec.audit.as_deref().and_then(|audit| {
+            let sink = &audit.route.sink;
+            let route = SinkRoute::new(audit.route.clone(), handle(sink)?, events.metrics().to(sink));
+            Some(Box::new(AuditTrail { spec: audit.clone(), route }))
+        });
         let (adaptive, count) = match spec.max_in_flight {
             MaxInFlight::Auto => (Some(Adaptive::new()), Adaptive::FIRST),
             MaxInFlight::Fixed(n) => (None, u64::from(n)),
@@ -169,6 +184,7 @@ impl Queue {
             history: process.events.attempts().queue(&spec.id),
             recent: RecentDeliveries::default(),
             dead_letter_to,
+            audit,
             dead_letters: Notify::new(),
             hold: Mutex::new(Circuit::hold()),
             pause: PauseBoard::default(),
@@ -206,6 +222,18 @@ impl Queue {
             [SinkRoute { spec, .. }] => spec.target.redis_write()?.push_with_verdict(),
             _ => None,
         }
+    }
+
+    /// Whether deliveries are recorded, so that no element leaves together with others of its claim unrecorded.
+    pub fn records_deliveries(&self) -> bool {
+        self.audit.as_ref().is_some_and(|trail| trail.spec.records(AuditFate::Delivered))
+    }
+
+    /// The sinks without which no element is delivered, each with the one destination that all elements have there, if it is known.
+    pub fn needed(&self) -> impl Iterator<Item = (&Arc<SinkHandle>, Option<DestinationKey>)> {
+        let trail = self.audit.as_ref().filter(|_| self.records_deliveries());
+        let routes = self.routes.iter().chain(trail.map(|trail| &trail.route));
+        routes.map(|route| (&route.handle, route.known()))
     }
 
     /// Whether nothing that only this context knows would be lost with it.

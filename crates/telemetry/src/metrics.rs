@@ -315,6 +315,11 @@ impl QueueMetrics {
         self.families().skipped.with_label_values(&[self.label()]).inc();
     }
 
+    /// The trail has confirmed the record of an element with this fate.
+    pub fn audited(&self, fate: &'static str) {
+        self.families().audited.with_label_values(&[self.label(), fate]).inc();
+    }
+
     /// `n` due jobs have no body.
     pub fn without_body(&self, n: u64) {
         self.families().without_body.with_label_values(&[self.label()]).inc_by(n);

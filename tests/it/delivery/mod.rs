@@ -1,6 +1,7 @@
 //! Deliveries: every layout and codec, every sink, limits, log-ins, fairness. The daemon is the built binary, Redis is
 //! a real server.
 
+mod audit;
 mod codecs;
 mod conditions;
 mod connection;

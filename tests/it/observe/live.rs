@@ -51,6 +51,7 @@ fn config(server: &RedisServer, full: &RedisServer, cutting: &Proxy, api: u16) -
 sinks:
   out: {{ redis: {{ stream: arrived }} }}
   graves: {{ redis: {{ stream: graves }} }}
+  trail: {{ redis: {{ stream: trail }} }}
   wrong: {{ redis: {{ stream: a_string }} }}
   gone: {{ redis: {{ url: \"redis://127.0.0.1:{}/0\", stream: s }} }}
   full: {{ redis: {{ url: \"{}\", stream: s }} }}
@@ -62,7 +63,7 @@ queues:
     max_rate: 10/s
     to: [{{ sink: out }}]
     dead_letter: {{ stream: {{ max_len: 1, allow_loss: true }} }}
-  onward: {{ source: {{ redisson: {{ name: onward }} }}, codec: json, to: [{{ sink: out, when: \"not exists(payload.over)\" }}], on_skipped: drop, dead_letter: {{ sink: graves }} }}
+  onward: {{ source: {{ redisson: {{ name: onward }} }}, codec: json, to: [{{ sink: out, when: \"not exists(payload.over)\" }}], on_skipped: drop, dead_letter: {{ sink: graves }}, audit: {{ sink: trail }} }}
   held: {{ source: {{ redisson: {{ name: held }} }}, to: [{{ sink: wrong }}] }}
   down: {{ source: {{ redisson: {{ name: down }} }}, to: [{{ sink: gone }}] }}
   blocked: {{ source: {{ redisson: {{ name: blocked }} }}, to: [{{ sink: full }}] }}

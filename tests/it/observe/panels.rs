@@ -104,6 +104,7 @@ pub fn rows() -> Vec<Row> {
                 rate("Delivered", "delivered_messages_total", &["queue"]),
                 rate("Released, not counted", "released_messages_total", &["queue", "reason"]),
                 rate("Skipped", "skipped_messages_total", &["queue"]),
+                rate("Audit records", "audit_records_total", &["queue", "fate"]),
                 rate("Jobs without a body", "jobs_without_body_total", &["queue"]),
                 rate("Jobs put back", "jobs_put_back_total", &["queue"]),
                 rate("Ids that are hashes", "ids_by_hash_total", &["queue"]),

@@ -24,7 +24,7 @@ fn every_default_of_the_table_reads_back() {
             Kind::Address => default.parse::<std::net::SocketAddr>().is_ok(),
             Kind::Listen => delaybridge_settings::Listen::parse(default).is_some(),
             Kind::Flag => matches!(default, "true" | "false"),
-            Kind::Words(_) => default == "[delayed, ready]",
+            Kind::Words(_) => ["[delayed, ready]", "[delivered, skipped, dead, expired]"].contains(&default),
             Kind::Text => !default.is_empty(),
             Kind::Template => delaybridge_core::template::Template::compile(default).is_ok(),
             _ => false,

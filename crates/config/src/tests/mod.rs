@@ -2,6 +2,7 @@
 
 mod amqp;
 mod amqp1;
+mod audit;
 mod aws;
 mod classes;
 mod clusters;

@@ -313,15 +313,19 @@ pub(super) fn destinations(queues: &[QueueDraft<'_>], sinks: &[SinkDraft<'_>], s
     }
 }
 
-/// Warns of dead letters that go where the elements go: consumers would mistake them for elements.
-pub(super) fn dead_letters(queues: &[QueueDraft<'_>]) {
+/// Warns of dead letters and records that go where the elements go: consumers would mistake them for elements.
+pub(super) fn beside_elements(queues: &[QueueDraft<'_>]) {
     for queue in queues {
-        let (Some(dead), Some(spot)) = (queue.spec.dead_letter_to.as_deref(), &queue.dead_target) else { continue };
-        let Some(place) = dead.target.place() else { continue };
-        let same = |route: &RouteSpec| route.sink == dead.sink && route.target.place().as_ref() == Some(&place);
-        if queue.spec.to.iter().any(same) {
-            let message = format!("dead letters of queue `{}` go where its elements go", queue.spec.id);
-            queue.report.warning(spot, message, "name another place under `dead_letter:`");
+        let dead = queue.spec.dead_letter_to.as_deref().zip(queue.dead_target.as_ref());
+        let dead = dead.map(|dead| ("dead letters", "dead_letter", dead));
+        let records = queue.records().map(|records| ("records", "audit", records));
+        for (what, key, (other, spot)) in dead.into_iter().chain(records) {
+            let Some(place) = other.target.place() else { continue };
+            let same = |route: &RouteSpec| route.sink == other.sink && route.target.place().as_ref() == Some(&place);
+            if queue.spec.to.iter().any(same) {
+                let message = format!("{what} of queue `{}` go where its elements go", queue.spec.id);
+                queue.report.warning(spot, message, format!("name another place under `{key}:`"));
+            }
         }
     }
 }

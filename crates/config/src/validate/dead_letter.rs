@@ -2,7 +2,7 @@
 
 use redisson_codecs::Codec;
 
-use super::destination::DestinationDraft;
+use super::destination::{DestinationDraft, Goods};
 use super::sink::{self, SinkDraft};
 use crate::tables::{DEAD_LETTER, DeadStream, dead_letter, dead_stream};
 use delaybridge_core::route::{Envelope, MessageSpec};
@@ -26,15 +26,8 @@ pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -
     let Some(section) = section.opt_section(&DEAD_LETTER) else { return DeadLetterDraft::default() };
     let max_len = stream(&section);
     // A dead letter is its bytes, whatever the codec made of them.
-    let at = DestinationDraft {
-        section: &section,
-        codec: Codec::Raw.into(),
-        slot,
-        order_key: None,
-        alone: false,
-        dead: true,
-        carried: false,
-    };
+    let of = Goods::DeadLetters;
+    let at = DestinationDraft { section: &section, codec: Codec::Raw.into(), slot, order_key: None, alone: false, of };
     let Some(name) = section.text(&dead_letter::SINK) else {
         for key in dead_letter::TABLE.offered.iter().flat_map(|group| group.keys) {
             if section.has(key) && !section.has(&dead_letter::SINK) {

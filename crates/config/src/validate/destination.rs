@@ -22,10 +22,26 @@ pub(super) struct DestinationDraft<'a, 's> {
     pub(super) order_key: Option<&'a Template>,
     /// Whether it is the queue's only destination.
     pub(super) alone: bool,
-    /// Whether dead letters go there, and not elements.
-    pub(super) dead: bool,
-    /// Whether messages of an input go there.
-    pub(super) carried: bool,
+    /// The messages that go there.
+    pub(super) of: Goods,
+}
+
+/// The messages that go to a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goods {
+    Elements,
+    /// Elements that came by an input.
+    Carried,
+    DeadLetters,
+    /// The records of an audit trail.
+    Records,
+}
+
+impl Goods {
+    /// Whether no payload of an element belongs to the message.
+    fn is_without_payload(self) -> bool {
+        matches!(self, Goods::DeadLetters | Goods::Records)
+    }
 }
 
 impl DestinationDraft<'_, '_> {
@@ -37,8 +53,9 @@ impl DestinationDraft<'_, '_> {
         };
         self.refuse_others(known.kind.key.name);
         let fits = |template: &Template, spot: &Spot| self.fits(template, spot);
-        let DestinationDraft { section, slot, order_key, alone, dead, carried, .. } = *self;
+        let DestinationDraft { section, slot, order_key, alone, of, .. } = *self;
         let (sink, fits) = (&*sink.name, &fits);
+        let (dead, carried) = (of.is_without_payload(), of == Goods::Carried);
         (known.target)(&RouteSite { section, sink, sink_spot, fits, slot, order_key, alone, dead, carried })
     }
 
@@ -51,7 +68,7 @@ impl DestinationDraft<'_, '_> {
 
     /// The destination keys of every kind.
     fn keys(&self) -> impl Iterator<Item = (&'static SinkKind, &'static Key)> {
-        let dead = self.dead;
+        let dead = self.of.is_without_payload();
         let keys = move |kind: &'static SinkKind| if dead { kind.dead_letter } else { kind.to };
         KINDS.iter().flat_map(move |kind| keys(kind).iter().map(|key| (*kind, key)))
     }
@@ -70,8 +87,8 @@ impl DestinationDraft<'_, '_> {
     /// Refuses a template on the payload that the codec cannot answer: every element would be a dead letter, or get the
     /// default.
     pub(super) fn fits(&self, template: &Template, spot: &Spot) {
-        if self.dead {
-            return self.fits_dead(template, spot);
+        if self.of.is_without_payload() {
+            return self.fits_without_payload(template, spot);
         }
         self.fits_codec("template", (template.reads_payload(), template.uses_payload_path()), spot);
     }
@@ -94,17 +111,20 @@ impl DestinationDraft<'_, '_> {
         self.section.cx.report.problem(spot, message, help);
     }
 
-    /// Refuses a template that not every dead letter can fill: the payload may be undecodable, and that must not prevent its
-    /// forwarding.
-    fn fits_dead(&self, template: &Template, spot: &Spot) {
+    /// Refuses a template that not every dead letter or record can fill: the payload may be undecodable, and that must not prevent
+    /// its forwarding.
+    fn fits_without_payload(&self, template: &Template, spot: &Spot) {
         if template.needs_due() {
             let message = "the template asks for the due time, which elements of the ready list lack";
             self.section.cx.report.problem(spot, message, "write a default, as in `${due_ms:-0}`");
         }
         if template.uses_payload() {
-            let message = "the template asks for the payload, and that of a dead letter may be unreadable";
+            let (message, under) = match self.of {
+                Goods::Records => ("the template asks for the payload, and a record has none", "audit"),
+                _ => ("the template asks for the payload, and that of a dead letter may be unreadable", "dead_letter"),
+            };
             let key = spot.path.rsplit('.').next().unwrap_or_default();
-            let help = format!("write a `{key}` under `dead_letter:` with id, queue, due_ms or attempt at most");
+            let help = format!("write a `{key}` under `{under}:` with id, queue, due_ms or attempt at most");
             self.section.cx.report.problem(spot, message, help);
         }
     }

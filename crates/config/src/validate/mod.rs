@@ -1,6 +1,7 @@
 //! Builds the validated configuration, one file a part, and reports what contradicts itself.
 
 mod admin;
+mod audit;
 mod classes;
 mod cross_checks;
 mod dead_letter;
@@ -11,8 +12,8 @@ mod queue;
 mod retry;
 mod route;
 mod sink;
-
 mod when;
+
 use std::sync::Arc;
 
 use super::tables::{http, jobs, top};
@@ -76,7 +77,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
         cross_checks::destinations(&queues, &sinks, redis);
         cross_checks::slots(&queues, redis);
     }
-    cross_checks::dead_letters(&queues);
+    cross_checks::beside_elements(&queues);
     cross_checks::unused(&queues, &sinks, &policies);
     cross_checks::classes(&top, &queues);
     let written = !top.written().is_empty();

@@ -2,7 +2,7 @@
 
 use redisson_codecs::Coding;
 
-use super::destination::DestinationDraft;
+use super::destination::{DestinationDraft, Goods};
 use crate::tables::queue;
 use delaybridge_core::template::Template;
 use delaybridge_model::{Mode, Order, Ordered, RouteSpec};
@@ -30,8 +30,8 @@ pub(super) fn read(
         return None;
     }
     if let Some(template) = &template {
-        let at =
-            DestinationDraft { section, codec, slot: "", order_key: None, alone: false, dead: false, carried: false };
+        let of = Goods::Elements;
+        let at = DestinationDraft { section, codec, slot: "", order_key: None, alone: false, of };
         at.fits(template, &section.spot(&queue::ORDER_KEY));
     }
     let has_key = to.first().is_some_and(|route| {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use redisson_codecs::{Classes, Coding};
 
+use super::audit::{self, AuditDraft};
 use super::dead_letter;
-use super::destination::DestinationDraft;
+use super::destination::{DestinationDraft, Goods};
 use super::order;
 use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
@@ -45,19 +46,28 @@ pub(super) struct QueueDraft<'a> {
     pub(super) dead_sink: Option<String>,
     /// The place of the dead letters' destination.
     pub(super) dead_target: Option<Spot>,
+    /// The audit trail, its route with problems or not.
+    trail: Option<AuditDraft>,
     pub(super) policy: String,
 }
 
 impl QueueDraft<'_> {
-    /// Every route and the place of its destination, including that of the dead letters.
+    /// Every route and the place of its destination, including those of the dead letters and of the records.
     pub(super) fn routes(&self) -> impl Iterator<Item = (&RouteSpec, &Spot)> {
         let dead = self.spec.dead_letter_to.as_deref().zip(self.dead_target.as_ref());
-        self.spec.to.iter().zip(&self.targets).chain(dead)
+        self.spec.to.iter().zip(&self.targets).chain(dead).chain(self.records())
+    }
+
+    /// The route of the records, and the place of its destination.
+    pub(super) fn records(&self) -> Option<(&RouteSpec, &Spot)> {
+        let (spec, spot) = self.trail.as_ref()?.trail.as_ref()?;
+        Some((&spec.route, spot))
     }
 
     /// Whether anything of the queue goes to this sink.
     pub(super) fn uses(&self, sink: &str) -> bool {
-        self.names.iter().chain(&self.dead_sink).any(|name| name == sink)
+        let trail = self.trail.as_ref().map(|trail| &trail.sink);
+        self.names.iter().chain(&self.dead_sink).chain(trail).any(|name| name == sink)
     }
 }
 
@@ -69,7 +79,7 @@ pub(super) fn queues<'a>(
     classes: &Classes,
 ) -> Vec<QueueDraft<'a>> {
     let sections = top.named(&top::QUEUES).into_iter();
-    sections.map(|(id, section)| one(&id, &section, sinks, policies, classes, false)).collect()
+    sections.map(|(id, section)| one(&id, &section, sinks, policies, classes, Goods::Elements)).collect()
 }
 
 /// The queues of inputs, from what [`inputs`](super::inputs) has made of them.
@@ -83,7 +93,7 @@ pub(super) fn of_inputs<'a>(
     let open = |(name, node): &'a (Name, Node)| {
         let spot = Spot { at: name.at, path: format!("{}.{}", top::INPUTS.name, name.text) };
         let section = Section::open(cx, spot, &queue::TABLE, Some(node));
-        one(&name.text, &section, sinks, policies, classes, true)
+        one(&name.text, &section, sinks, policies, classes, Goods::Carried)
     };
     nodes.iter().map(open).collect()
 }
@@ -94,7 +104,7 @@ fn one<'a>(
     sinks: &[SinkDraft<'_>],
     policies: &[PolicyDraft<'_>],
     classes: &Classes,
-    carried: bool,
+    of: Goods,
 ) -> QueueDraft<'a> {
     let keys = QueueKeys::of(section);
     let (source, redis) = keys.source;
@@ -112,14 +122,15 @@ fn one<'a>(
     let (policy, retry) = retry(section, keys.retry, policies);
     let tag = source.config.key_tag();
     let slot = hashed(&tag);
-    let (to, targets, names) = routes(section, sinks, codec, (slot, keys.order_key.as_ref()), carried);
+    let (to, targets, names) = routes(section, sinks, codec, (slot, keys.order_key.as_ref()), of);
     let dead = dead_letter::read(section, sinks, slot);
     let (dead_letter_to, dead_target) = dead.to.unzip();
+    let trail = audit::read(section, sinks, slot);
     let order = order::read(section, (keys.order, keys.order_key), &*source.config, mode, codec, &to);
     check_durability(section, keys.durability.is_some(), mode);
     check_unroutable(section, keys.on_unroutable);
     when::check_skipped(section, &to);
-    QueueDraft {
+    let mut draft = QueueDraft {
         report: &section.cx.report,
         name_spot: source.name_spot,
         redis_spot: redis.as_ref().map(|name| name.spot.clone()),
@@ -134,6 +145,7 @@ fn one<'a>(
         names,
         dead_sink: dead.sink,
         dead_target,
+        trail,
         policy,
         spec: QueueSpec {
             id: id.into(),
@@ -159,8 +171,14 @@ fn one<'a>(
             retry,
             dead_letter_max_len: dead.max_len,
             dead_letter_to: dead_letter_to.map(Box::new),
+            audit: None,
         },
+    };
+    if let Some(trail) = &draft.trail {
+        audit::check(draft.report, trail, &draft.spec);
+        draft.spec.audit = trail.trail.as_ref().map(|(spec, _)| Box::new(spec.clone()));
     }
+    draft
 }
 
 fn check_durability(section: &Section<'_>, written: bool, mode: Mode) {
@@ -254,14 +272,13 @@ fn routes(
     sinks: &[SinkDraft<'_>],
     codec: Coding,
     (slot, order_key): (&str, Option<&Template>),
-    carried: bool,
+    of: Goods,
 ) -> (Vec<RouteSpec>, Vec<Spot>, Vec<String>) {
     let items = section.list(&TO);
     // The specs are kept as long as the process runs: no room to grow, of which a vector takes that of four.
     let (mut specs, mut spots, mut names) = (Vec::with_capacity(items.len()), Vec::new(), Vec::new());
     for item in &items {
-        let at =
-            DestinationDraft { section: item, codec, slot, order_key, alone: items.len() == 1, dead: false, carried };
+        let at = DestinationDraft { section: item, codec, slot, order_key, alone: items.len() == 1, of };
         let Some(RouteDraft { sink, sink_spot, spec }) = route::read(&at, sinks) else { continue };
         if names.contains(&sink) {
             let help = "merge the two, or write a second sink with a name of its own";

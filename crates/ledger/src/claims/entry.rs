@@ -22,7 +22,7 @@
 //! | 48 | 8 | time of the first attempt in ms, 0 for none |
 //! | 56 | 8 | time of the last attempt in ms, 0 for none |
 //! | 64 | 16 | code of the last failure, padded with NUL |
-//! | 80 | 8 each | [`sink_hash`] of the sinks that have confirmed |
+//! | 80 | 8 each | [`sink_hash`] of the sinks that have confirmed, and [`RECORD_PENDING`] |
 //!
 //! Owner, claim number and place make two entries with the same element different members.
 
@@ -77,6 +77,10 @@ pub struct Header {
     /// Stands for a header that cannot be read.
     damaged: bool,
 }
+
+/// Stands among the sinks that have confirmed: all that are meant for the element have, and only the record of its delivery is
+/// missing.
+pub const RECORD_PENDING: u64 = 0;
 
 /// The name of a sink as the header keeps it: not its position, because the configuration may change between attempts.
 pub fn sink_hash(name: &str) -> u64 {

@@ -26,7 +26,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub use self::call::ClaimScripts;
-pub use self::entry::{Element, Header, Part, Writer, room_of, sink_hash};
+pub use self::entry::{Element, Header, Part, RECORD_PENDING, Writer, room_of, sink_hash};
 pub use self::name::{ClaimName, MAX_EXPIRIES, NotAName, SUSPECT_EXPIRIES};
 pub use self::scripts::{Fragments, Patch, Scripts};
 pub use super::body::{Body, BodyAt};

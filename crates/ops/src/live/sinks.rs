@@ -84,7 +84,7 @@ fn asked(spec: &SinkSpec, destinations: &[Fixed], undeclared: &[String]) -> Stri
 
 /// Destinations in the sink that are the same for every element, each once; those of dead letters too.
 fn destinations(config: &Config, spec: &SinkSpec) -> Vec<Fixed> {
-    let routes = config.queues.iter().flat_map(|queue| queue.to.iter().chain(queue.dead_letter_to.as_deref()));
+    let routes = config.queues.iter().flat_map(|queue| queue.routes());
     let mut all = Vec::new();
     for fixed in routes.filter(|route| route.sink == spec.name).filter_map(|route| route.target.fixed()) {
         if !all.contains(&fixed) {

@@ -33,6 +33,8 @@ pub struct ElementState {
     pub payload: Result<Bytes, NoPayload>,
     /// The sinks that are not meant for the element, by their places among the queue's destinations.
     pub passed_over: Vec<usize>,
+    /// The destinations that it went to in this attempt, by their places, as they may be shown; only where its record needs them.
+    pub sent_to: Vec<(usize, String)>,
     /// Whether the element finds out if something works again.
     pub probe: Option<GateProbe>,
     /// The payload, if it was decoded for the key of the element, which is about to be delivered.
@@ -68,6 +70,7 @@ impl ElementState {
             id,
             payload,
             passed_over: Vec::new(),
+            sent_to: Vec::new(),
             probe,
             decoded: None,
             growth: None,

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
+use crate::audit;
 use crate::claim::claimed::ClaimedElement;
 use crate::claim::element::ElementState;
 use crate::deliver::elements::{Delivered, ElementRound};
-use crate::deliver::redact::redacted;
+use crate::deliver::redact::{name, redacted};
 use crate::deliver::sink_handle::SinkHandle;
 use crate::queue::Queue;
 use crate::settle;
 use crate::settle::judge::{Judged, JudgedRound, SinkAnswer};
 use crate::settle::verdict::{Death, ReleaseCause, Verdict};
-use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_model::RetryPolicy;
 use delaybridge_sink::Destination;
@@ -23,11 +23,11 @@ pub(super) fn conclude(delivered: Delivered) {
     match delivered {
         Delivered::Answered(round) => {
             let (held, verdict) = judge(*round);
-            held.settle(verdict);
+            audit::settle(held, verdict);
         }
         Delivered::Decided(mut held, verdict) => {
             decided(&mut held, &verdict);
-            held.settle(verdict);
+            audit::settle(held, verdict);
         }
         Delivered::Stale(held) => held.drop_stale(),
     }
@@ -57,9 +57,17 @@ pub(super) fn judge(mut round: ElementRound) -> (ClaimedElement, Verdict) {
     }
     note(state, &round.answers, round.panicked);
     complete(&queue, &round.destinations, &mut verdict);
-    let hold_moved = move_hold(&queue, &verdict, !round.answers.is_empty());
-    answer_probe(state, &round.answers, hold_moved);
-    if verdict != Verdict::Confirm {
+    let recorded = queue.records_deliveries();
+    // A delivery that is recorded has worked when its record is confirmed.
+    let waits = recorded && verdict == Verdict::Confirm;
+    let hold_moved = !waits && move_hold(&queue, &verdict, !round.answers.is_empty());
+    answer_probe(state, &round.answers, hold_moved, recorded);
+    if queue.audit.is_some() {
+        let shown =
+            |(place, to): &(usize, Destination)| Some((*place, name(to, &*queue.routes.get(*place)?.spec.target)));
+        state.sent_to = round.destinations.iter().filter_map(shown).collect();
+    }
+    if verdict != Verdict::Confirm || recorded {
         record(state, &confirmed, !round.asked.is_empty() || round.panicked);
     }
     (round.element, verdict)
@@ -93,6 +101,7 @@ fn judged(round: &mut ElementRound) -> Judged {
     let (queue, header) = (state.queue(), &state.header);
     let unanswered = |place: &usize| answers.iter().all(|answer| answer.sink != *place);
     let round = JudgedRound {
+        passed_over: &state.passed_over,
         confirmed: queue.routes.iter().map(|route| header.confirmed.contains(&route.handle.hash)).collect(),
         answers,
         counted: header.attempts,
@@ -101,7 +110,6 @@ fn judged(round: &mut ElementRound) -> Judged {
         stopping: *given_up,
         held: *held,
         abandoned: *given_up && asked.iter().any(unanswered),
-        passed_over: &state.passed_over,
     };
     let policy = &queue.spec.retry;
     match queue.store.tries(&state.element).filter(|tries| *tries < policy.max_attempts) {
@@ -124,14 +132,15 @@ fn record(state: &mut ElementState, confirmed: &[bool], attempted: bool) {
     }
 }
 
-/// A breaker has seen an answer, not a question: one that was given up is asked again.
-fn answer_probe(state: &mut ElementState, answers: &[SinkAnswer], hold_moved: bool) {
-    let Some(probe) = state.probe.take() else { return };
+/// A breaker has seen an answer, not a question: one that was given up is asked again. `recorded`: the trail is still to be asked.
+fn answer_probe(state: &mut ElementState, answers: &[SinkAnswer], hold_moved: bool, recorded: bool) {
+    let Some(mut probe) = state.probe.take() else { return };
     let said = |answer: &&SinkAnswer| !matches!(&answer.outcome, Err(failure) if failure.is_stale());
     let seen = |handle: &SinkHandle| {
         answers.iter().filter(said).any(|answer| state.queue().routes[answer.sink].handle.hash == handle.hash)
     };
-    probe.answered(hold_moved, seen);
+    probe.saw(hold_moved, seen);
+    state.probe = recorded.then_some(probe);
 }
 
 fn note(state: &ElementState, answers: &[SinkAnswer], panicked: bool) {
@@ -154,12 +163,7 @@ fn note(state: &ElementState, answers: &[SinkAnswer], panicked: bool) {
 /// Lets the queue's hold see the verdict; whether it learned something from it.
 fn move_hold(queue: &Arc<Queue>, verdict: &Verdict, asked: bool) -> bool {
     let inconclusive = |class| {
-        let mut hold = queue.hold();
-        hold.on_failure(class, Instant::now(), fastrand::f64());
-        if hold.why().is_some() {
-            // A probe that proved nothing: the waiting claimers have a new time to wait for.
-            queue.process.gates.send_modify(|n| *n += 1);
-        }
+        queue.hold_learns_nothing(class);
         true
     };
     match verdict {

@@ -22,6 +22,7 @@ use crate::settle::judge::SinkAnswer;
 use crate::settle::verdict::Verdict;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::MessageId;
+use delaybridge_ledger::claims::RECORD_PENDING;
 use delaybridge_link::Side;
 use delaybridge_sink::Destination;
 
@@ -178,9 +179,9 @@ pub(super) struct Outgoing {
     first: Outbox,
     /// The messages for the others. Nearly every queue has one sink.
     others: Vec<Outbox>,
-    /// The end of the list that the settling script pushes to, if it delivers.
     /// The sinks that are not meant for the element of the messages that were made last.
     passed_over: Vec<usize>,
+    /// The end of the list that the settling script pushes to, if it delivers.
     push: Option<Side>,
     now_ms: i64,
     send_before: Instant,
@@ -223,6 +224,13 @@ impl Outgoing {
     /// Makes the messages of an element for the sinks that are meant for it and have not confirmed it. One that only sinks have
     /// confirmed that are not meant for it any more, by a new configuration, is not skipped.
     pub(super) fn fill(&mut self, subject: &ElementView<'_>, confirmed: &[u64], decoded: Option<Box<Payload>>) -> Made {
+        if confirmed.contains(&RECORD_PENDING) {
+            // Also if it is late by now: it was delivered.
+            let routes = self.elements.claim.queue.routes.iter().enumerate();
+            let missing = routes.filter(|(_, route)| !confirmed.contains(&route.handle.hash));
+            self.passed_over = missing.map(|(place, _)| place).collect();
+            return Ok(Ok(0));
+        }
         let made = std::panic::catch_unwind(AssertUnwindSafe(|| {
             let payload = outbound::readable(subject, decoded)?;
             let queue = &subject.claim.queue;
@@ -232,6 +240,10 @@ impl Outgoing {
                 if confirmed.contains(&route.handle.hash) {
                     continue;
                 }
+                if !outbound::takes(subject, &payload, place) {
+                    self.passed_over.push(place);
+                    continue;
+                }
                 let message = outbound::message(subject, &payload, place, self.now_ms, self.send_before)
                     .map_err(|failure| outbound::unroutable(place, failure))?;
                 grown += outbound::growth(subject, &message, place);
@@ -239,10 +251,6 @@ impl Outgoing {
                 outbox.messages.push(message);
                 if routes.len() > 1 {
                     outbox.elements.push(self.elements.sent.len());
-                }
-                if !outbound::takes(subject, &payload, place) {
-                    self.passed_over.push(place);
-                    continue;
                 }
             }
             match !routes.is_empty() && self.passed_over.len() == routes.len() {
@@ -276,7 +284,8 @@ impl Outgoing {
     /// Adds the element of the messages that were made last, with its part of `growth`.
     pub(super) fn add(&mut self, queue: &Queue, place: usize, probe: Option<GateProbe>, growth: &mut Growth) {
         let has_message = self.first.ends_with(self.elements.sent.len());
-        let may_be_confirmed_with_others = self.others.is_empty() && self.push.is_none() && probe.is_none();
+        let may_be_confirmed_with_others =
+            self.others.is_empty() && self.push.is_none() && probe.is_none() && !queue.records_deliveries();
         if may_be_confirmed_with_others
             && has_message
             && let Some(message) = self.first.messages.last()

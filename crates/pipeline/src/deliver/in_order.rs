@@ -15,6 +15,7 @@ use std::time::Duration;
 use futures_util::future::{FutureExt, join_all};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::audit;
 use crate::claim::batch::ClaimBatch;
 use crate::claim::claimed::ClaimedElement;
 use crate::deliver::conclude;
@@ -130,6 +131,10 @@ async fn one(queues: &KeyQueues, mut element: ClaimedElement) {
                 return queues.return_all();
             }
             None => return queues.return_all(),
+        };
+        let Some(verdict) = audit::recorded(&mut element, verdict).await else {
+            element.drop_stale();
+            return queues.return_all();
         };
         let wait = match verdict {
             Verdict::Retry { after, counted, class, code } => {

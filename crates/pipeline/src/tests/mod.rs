@@ -3,6 +3,7 @@
 //! The tests run on paused time over a store in memory ([`world`]). Those that test Redis itself are in [`on_redis`].
 
 mod ahead;
+mod audit;
 mod changes;
 mod claims;
 mod conditions;
@@ -111,6 +112,7 @@ pub(crate) fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
         .into(),
         dead_letter_max_len: None,
         dead_letter_to: None,
+        audit: None,
     }
 }
 

@@ -14,6 +14,7 @@ use super::*;
 use crate::tests::world::Trouble;
 use delaybridge_core::condition::Condition;
 use delaybridge_ledger::{Pause, Subject};
+use delaybridge_model::{AuditFate, AuditSpec};
 use delaybridge_telemetry::events::Events;
 use delaybridge_testing::memory::{Fault, Op};
 
@@ -107,6 +108,8 @@ struct Schedule {
     moves: bool,
     /// Whether sinks are meant for some elements only.
     chooses: bool,
+    /// Whether the last of the sinks takes the records of the elements.
+    audits: bool,
     /// A replica is behind: how many elements were offered before, and since when.
     behind: Option<(u64, i64)>,
     /// Elements that replicas did not have when they took over.
@@ -141,6 +144,7 @@ impl Schedule {
             durable: false,
             moves: false,
             chooses: false,
+            audits: false,
             behind: None,
             not_replicated: Vec::new(),
             unsure: Vec::new(),
@@ -165,6 +169,18 @@ impl Schedule {
             schedule.spec.on_skipped = OnSkipped::Drop;
         }
         Schedule { chooses: true, ..schedule }
+    }
+
+    /// The records of what the first sink gets go to the second.
+    fn with_a_trail(seed: u64, names: &[&'static str]) -> Schedule {
+        let mut schedule = Schedule::new(seed, names);
+        let (mood, mut draw) = (schedule.moods[1].clone(), Rng::with_seed(seed));
+        // It refuses no record for good.
+        schedule.sinks[1].1.otherwise(move |_| step(*mood.lock(), 0, &mut draw));
+        let route = schedule.spec.to[1].clone();
+        schedule.spec.to = vec![schedule.spec.to[0].clone()].into();
+        schedule.spec.audit = Some(Box::new(AuditSpec { route, on: [AuditFate::Delivered, AuditFate::Dead].into() }));
+        Schedule { audits: true, ..schedule }
     }
 
     fn with_failovers(seed: u64, names: &[&'static str]) -> Schedule {
@@ -353,7 +369,8 @@ impl Schedule {
         let mut counts: HashMap<(u64, usize), u64> = HashMap::new();
         // Those that no failover can have had a part in.
         let mut sure: HashMap<(u64, usize), u64> = HashMap::new();
-        for (place, (_, sink)) in self.sinks.iter().enumerate() {
+        let sinks = self.sinks.len() - usize::from(self.audits);
+        for (place, (_, sink)) in self.sinks[..sinks].iter().enumerate() {
             for message in sink.taken() {
                 let n = number(&message);
                 assert!(n < self.offered, "element {n} was never offered");
@@ -366,28 +383,44 @@ impl Schedule {
         }
         let mut extra = 0;
         for n in 0..self.offered {
-            let taken: Vec<u64> = (0..self.sinks.len()).map(|s| counts.get(&(n, s)).copied().unwrap_or(0)).collect();
+            let taken: Vec<u64> = (0..sinks).map(|s| counts.get(&(n, s)).copied().unwrap_or(0)).collect();
             let deaths = dead.iter().filter(|dead| **dead == id(n).to_string()).count();
             let lost = self.not_replicated.iter().any(|range| range.contains(&n));
-            let meant: Vec<bool> = (0..self.sinks.len()).map(|place| !self.chooses || is_meant(n, place)).collect();
+            let meant: Vec<bool> = (0..sinks).map(|place| !self.chooses || is_meant(n, place)).collect();
             if !meant.contains(&true) {
                 let expected = usize::from(self.spec.on_skipped == OnSkipped::DeadLetter);
-                assert_eq!((deaths, taken), (expected, vec![0; self.sinks.len()]), "element {n}");
+                assert_eq!((deaths, taken), (expected, vec![0; sinks]), "element {n}");
                 continue;
             }
             match is_refused(n) {
                 _ if lost && deaths == 0 && taken.contains(&0) => {}
-                true => assert_eq!((deaths, &taken[..]), (1, &vec![0; self.sinks.len()][..]), "element {n}"),
+                true => assert_eq!((deaths, &taken[..]), (1, &vec![0; sinks][..]), "element {n}"),
                 false => assert!(
                     deaths == 0 && taken.iter().zip(&meant).all(|(taken, meant)| (*taken > 0) == *meant),
                     "element {n}: {taken:?}"
                 ),
             }
-            let sure = (0..self.sinks.len()).map(|s| sure.get(&(n, s)).copied().unwrap_or(0));
+            let sure = (0..sinks).map(|s| sure.get(&(n, s)).copied().unwrap_or(0));
             extra += sure.max().unwrap_or(0).saturating_sub(1);
+        }
+        if self.audits {
+            self.check_records(&dead);
         }
         let announced: f64 = self.counters.iter().map(|events| world::metric(events, DUPLICATES)).sum();
         assert!(extra as f64 <= announced, "{extra} duplicates, {announced} announced");
+    }
+
+    /// The last record of each element has its fate.
+    fn check_records(&self, dead: &[String]) {
+        let mut last = HashMap::new();
+        for record in self.sinks[1].1.taken() {
+            let body: serde_json::Value = serde_json::from_slice(&record.body).expect("a record");
+            last.insert(number(&record), body["fate"].as_str().expect("a fate").to_owned());
+        }
+        for n in 0..self.offered {
+            let expected = if dead.contains(&id(n).to_string()) { "dead" } else { "delivered" };
+            assert_eq!(last.get(&n).map(String::as_str), Some(expected), "element {n}");
+        }
     }
 
     /// What the sinks saw, and when: the same for the same seed.
@@ -431,6 +464,11 @@ fn whatever_happens_with_two_sinks_both_get_everything() {
 #[test]
 fn whatever_happens_each_sink_gets_what_it_is_meant_for_and_the_rest_is_skipped() {
     play_all(8000..8050, &["a", "b"], Schedule::choosing);
+}
+
+#[test]
+fn whatever_happens_each_element_has_a_record_of_its_fate() {
+    play_all(9000..9050, &["s", "trail"], Schedule::with_a_trail);
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn use_everything(metrics: &Metrics) {
     queue.late_acks(1);
     queue.dead_letters_trimmed(1);
     queue.skipped();
+    queue.audited("delivered");
     queue.without_body(1);
     queue.put_back(1);
     queue.id_by_hash();
