@@ -22,6 +22,9 @@ RUN find crates -type f ! -name Cargo.toml -delete \
 
 FROM ${RUST_IMAGE} AS build
 WORKDIR /src
+# As scripts/release/build.sh: the C parts parse answers of brokers.
+ENV CFLAGS="-fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2" \
+    CXXFLAGS="-fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"
 
 # The dependencies have their own layer, rebuilt when a manifest changes and not with every source file: what is copied here is
 # the same as long as no manifest changes.

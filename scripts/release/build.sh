@@ -25,12 +25,16 @@ for map in "$cargo_home=/cargo" "$PWD=/delaybridge"; do
 done
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${rust[*]}")
 export CARGO_ENCODED_RUSTFLAGS
+# The C parts parse answers of brokers. Debian's compilers protect nothing by themselves; Rust checks its bounds, and the linker does
+# the rest (scripts/release/hardening.sh).
+c+=(-fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 export CFLAGS="${c[*]}" CXXFLAGS="${c[*]}"
 # The revision in delaybridge_build_info: the full name of the commit, with any tags.
 DELAYBRIDGE_REVISION=${DELAYBRIDGE_REVISION:-$(git describe --always --dirty --abbrev=40 --exclude '*')}
 export DELAYBRIDGE_REVISION
 
 "${CARGO:-cargo}" build --release --locked --bin delaybridge
+scripts/release/hardening.sh "$CARGO_TARGET_DIR/release/delaybridge" >/dev/null
 # crates/pipeline/src/fault_injection: the lies that tests plant are in debug builds alone.
 if grep -q DELAYBRIDGE_PLANT "$CARGO_TARGET_DIR/release/delaybridge"; then
   echo "build.sh: the release binary can be made to lie: it was built with debug assertions; see crates/pipeline/src/fault_injection" >&2
