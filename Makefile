@@ -6,7 +6,7 @@ CARGO ?= cargo
 threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit audit-tool release draft cluster-test demo-all
+.PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit audit-tool release sign draft cluster-test demo-all
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -125,6 +125,9 @@ deb-test: deb ## installs, upgrades, removes and purges the package in a fresh D
 release: audit ## archive, package, bill of materials and checksums of a commit, in dist/
 	@scripts/setup.sh build release
 	@scripts/release/gather.sh
+
+sign: ## signs the checksums in dist/ with minisign; KEY=/path/to/minisign.key
+	@KEY="$(KEY)" scripts/release/sign.sh
 
 draft: ## a draft of the release of this tag on the forge, of what is in dist/; needs gh
 	@scripts/release/draft.sh

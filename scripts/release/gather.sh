@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gathers a release in dist/: archive, Debian package, bill of materials, checksums. The same commit gives the same files.
+# Gathers a release in dist/: archive, Debian package, bills of materials, provenance, checksums. The same commit gives the same files.
 . "$(dirname "$0")/common.sh"
 
 # What is not committed would be in the binary and nowhere else.
@@ -25,6 +25,10 @@ tar -C target/dist --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0
   -c "$name" | gzip -9n >"dist/$name.tar.gz"
 
 scripts/release/sbom.sh >"dist/delaybridge-$version.cdx.json"
+scripts/release/spdx.sh "dist/delaybridge-$version.cdx.json" >"dist/delaybridge-$version.spdx.json"
+# What these files were built of; the checksums are over it too, and the signature over the checksums.
+scripts/release/provenance.sh dist >target/provenance.json
+mv target/provenance.json "dist/delaybridge-$version.intoto.json"
 (cd dist && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)
 cat dist/SHA256SUMS
 
