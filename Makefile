@@ -6,7 +6,7 @@ CARGO ?= cargo
 threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs image-test demo demo-kafka demo-amqp bench deb deb-test audit audit-tool release sign draft cluster-test demo-all
+.PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs docs-versions image-test demo demo-kafka demo-amqp bench deb deb-test audit audit-tool release sign draft cluster-test demo-all
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -71,6 +71,9 @@ chaos-forget: setup ## servers that lose what they had confirmed: what they lose
 
 chaos-others: setup ## a Redisson consumer with take() and with drainTo, asynq, and a daemon under the same faults; MINUTES=10 for each
 	DELAYBRIDGE_CHAOS="--seed $(SEED) --minutes $(MINUTES)" $(CARGO) test --locked --test chaos -- --exact suite::others_under_the_same_faults --ignored --nocapture
+
+docs-versions: ## the documentation of every release and of this commit, target/docs-versions
+	@scripts/docs-versions.sh
 
 # No part of `make test`: it needs root, and the first time it compiles everything once more.
 image-test: ## builds the container image without a registry, and runs it; as root
