@@ -17,7 +17,7 @@ use delaybridge_settings::problem::ConfigErrors;
 /// Reports all problems at once, each with its place and what to do. Without --live it does not connect. With --live it
 /// checks server, rights, queues and sinks, and changes nothing.
 ///
-/// file -> problems | settings -> (--live) Redis -> rights -> queues -> sinks
+/// file -> problems | settings -> (--live) Redis -> rights -> queues -> sinks -> inputs
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct CheckArgs {

@@ -1,5 +1,6 @@
 //! `check --live`: what can be known before the first element is claimed. Reads only, and reports everything at once.
 
+mod inputs;
 mod leases;
 mod replication;
 mod server;
@@ -71,6 +72,9 @@ pub(super) async fn look(config: &Config) -> Vec<LiveFinding> {
         let found = servers.iter().find(|(name, ..)| &***name == of_queues).or(servers.first());
         let Some((_, redis, conn)) = found else { continue };
         findings.push(sinks::look(config, spec, redis, conn.as_ref()).await);
+    }
+    for spec in &config.inputs {
+        findings.push(inputs::look(spec).await);
     }
     findings
 }
