@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use super::tasks::named;
 use delaybridge_core::message::{Identity, MessageId};
 use delaybridge_core::route::ElementInfo;
-use delaybridge_input::{Arrival, Intake, IntakeRules, RedeliveryPlace, Refusal};
+use delaybridge_input::{Arrival, InputRefusal, IntakeRules, JobIntake, RedeliveryPlace};
 use delaybridge_jobs::JobQueue;
 use delaybridge_model::{Config, InputSpec, QueueSpec};
 use delaybridge_pipeline::process::Process;
@@ -26,7 +26,7 @@ pub(super) fn start(config: &Arc<Config>, jobs: &JobQueue, process: &Arc<Process
                 Box::new(move |arrival| address(&config, &spec, arrival))
             },
         };
-        let intake = Intake::new(rules, jobs.clone(), process.events.input(&spec.name));
+        let intake = JobIntake::new(rules, jobs.clone(), process.events.input(&spec.name));
         let (input, stop) = (spec.connector.input(), process.stopping.clone());
         tasks.spawn(named("input", async move { input.run(&intake, stop).await }));
     }
@@ -34,23 +34,23 @@ pub(super) fn start(config: &Arc<Config>, jobs: &JobQueue, process: &Arc<Process
 
 /// Whether the queue of an input has a destination for a message, and one from which it does not come back. Jobs of an input
 /// without a queue are for consumers.
-fn address(config: &Config, input: &InputSpec, arrival: &Arrival) -> Result<(), Refusal> {
+fn address(config: &Config, input: &InputSpec, arrival: &Arrival) -> Result<(), InputRefusal> {
     let Some(queue) = config.queues.iter().find(|queue| queue.id == input.name) else { return Ok(()) };
     goes_on(config, input, queue, arrival)
 }
 
-fn goes_on(config: &Config, input: &InputSpec, queue: &QueueSpec, arrival: &Arrival) -> Result<(), Refusal> {
+fn goes_on(config: &Config, input: &InputSpec, queue: &QueueSpec, arrival: &Arrival) -> Result<(), InputRefusal> {
     let id = Identity::from(MessageId([0; 8]));
     let (due_ms, topic, carried) = (Some(0), Some(input.topic.as_str()), Some(&arrival.carried));
     let element = ElementInfo { id: &id, queue: &queue.id, due_ms, attempt: 1, topic, carried };
     // A payload that its codec refuses is handled by the rules of the queue.
     let payload = queue.decode(&arrival.body).unwrap_or_else(|_| Payload::opaque(arrival.body.clone()));
     for route in &queue.to {
-        let destination = route.destination(&element, &payload).map_err(|_| Refusal::NoAddress)?;
+        let destination = route.destination(&element, &payload).map_err(|_| InputRefusal::NoAddress)?;
         let Some(sink) = config.sinks.iter().find(|sink| sink.name == route.sink) else { continue };
         let (kind, address, fields) = (sink.kind(), sink.connector.address(), destination.fields());
         if input.connector.takes_from(&RedeliveryPlace { kind, address: &address, fields: &fields }) {
-            return Err(Refusal::Loop);
+            return Err(InputRefusal::Loop);
         }
     }
     Ok(())

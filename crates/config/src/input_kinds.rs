@@ -6,12 +6,16 @@ use delaybridge_input::InputKind;
 use delaybridge_settings::keys::Group;
 #[cfg(feature = "amqp")]
 use delaybridge_sink_amqp::INPUT_KIND as AMQP;
+#[cfg(feature = "kafka")]
+use delaybridge_sink_kafka::INPUT_KIND as KAFKA;
 
 #[cfg(not(feature = "amqp"))]
 static AMQP: InputKind = absent("amqp");
+#[cfg(not(feature = "kafka"))]
+static KAFKA: InputKind = absent("kafka");
 
 /// An entry for a kind that is not in this binary.
-#[cfg(not(feature = "amqp"))]
+#[cfg(not(all(feature = "amqp", feature = "kafka")))]
 const fn absent(name: &'static str) -> InputKind {
     use delaybridge_core::codes::Codes;
     use delaybridge_settings::keys::{Kind, key};
@@ -20,7 +24,10 @@ const fn absent(name: &'static str) -> InputKind {
 }
 
 /// Every kind.
-pub static KINDS: &[&InputKind] = &[&AMQP];
+pub static KINDS: &[&InputKind] = &[&AMQP, &KAFKA];
 
 /// The key of each kind under `inputs.NAME`.
-pub static KIND_KEYS: &[Group] = &[Group { of: None, keys: std::slice::from_ref(&AMQP.key) }];
+pub static KIND_KEYS: &[Group] = &[
+    Group { of: None, keys: std::slice::from_ref(&AMQP.key) },
+    Group { of: None, keys: std::slice::from_ref(&KAFKA.key) },
+];

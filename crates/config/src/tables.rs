@@ -227,7 +227,8 @@ pub(super) const QUEUE_OPTIONS: &[Key] = &[
 ];
 
 /// The keys of inputs beside those of all: of their kinds, and of their queues.
-static INPUT_KEYS: &[Group] = &[input_kinds::KIND_KEYS[0], Group { of: Some("the queue"), keys: QUEUE_OPTIONS }];
+static INPUT_KEYS: &[Group] =
+    &[input_kinds::KIND_KEYS[0], input_kinds::KIND_KEYS[1], Group { of: Some("the queue"), keys: QUEUE_OPTIONS }];
 
 pub(super) const TO: Key = key(
     "to",

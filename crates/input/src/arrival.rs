@@ -4,7 +4,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use delaybridge_core::carried::Carried;
+use delaybridge_core::carried::{self, Carried};
+use delaybridge_sink::headers;
 
 /// A message of a broker.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,26 @@ pub struct Arrival {
 }
 
 impl Arrival {
+    /// The arrival of a message with all of its headers: takes out those that are for the input.
+    pub fn of(mut carried: Carried, body: Bytes) -> Arrival {
+        let header = |name: &str| {
+            let found = carried.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.clone())
+        };
+        // A value that is no text and no number is none that a delay can be read from, and not the absence of one.
+        let present = |name: &str| {
+            let other = || carried.others.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+            header(name).or_else(|| other().then(String::new))
+        };
+        let is_ours = |name: &str| carried::OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name));
+        let (delay, due, to) = (present(carried::DELAY), present(carried::DUE), header(carried::TO));
+        let delivered_by = header(headers::QUEUE).zip(Some(header(headers::DUE_MS).unwrap_or_default()));
+        carried.others.retain(|(name, _)| !is_ours(name));
+        carried.headers.retain(|(name, _)| !is_ours(name));
+        carried.to = to.filter(|to| !to.is_empty());
+        Arrival { id: None, published_ms: None, delay, due, delivered_by, carried, body }
+    }
+
     /// The bytes that it takes in memory, about.
     pub fn size(&self) -> usize {
         let texts = self.carried.headers.iter().chain(&self.carried.properties).chain(&self.carried.origin);
@@ -42,12 +63,12 @@ pub enum Verdict {
     /// The message had arrived before.
     Duplicate,
     /// The message can never be scheduled.
-    Refused(Refusal),
+    Refused(InputRefusal),
 }
 
 /// The reason why a message can never be scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum InputRefusal {
     /// The delay or due time is none.
     BadDelay(&'static str),
     /// The message is larger than the topic allows.
@@ -62,31 +83,31 @@ pub enum Refusal {
     Invalid,
 }
 
-impl Refusal {
+impl InputRefusal {
     /// A short stable code, safe as a header and in log lines.
     pub fn code(self) -> &'static str {
         match self {
-            Refusal::BadDelay(_) => "bad_delay",
-            Refusal::TooLarge => "too_large",
-            Refusal::NoAddress => "no_address",
-            Refusal::Loop => "loop",
-            Refusal::OtherMessage => "other_message",
-            Refusal::Invalid => "invalid",
+            InputRefusal::BadDelay(_) => "bad_delay",
+            InputRefusal::TooLarge => "too_large",
+            InputRefusal::NoAddress => "no_address",
+            InputRefusal::Loop => "loop",
+            InputRefusal::OtherMessage => "other_message",
+            InputRefusal::Invalid => "invalid",
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for InputRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::BadDelay(why) => why,
-            Refusal::TooLarge => "the message is larger than `max_body` of its topic",
-            Refusal::NoAddress => {
+            InputRefusal::BadDelay(why) => why,
+            InputRefusal::TooLarge => "the message is larger than `max_body` of its topic",
+            InputRefusal::NoAddress => {
                 "nothing says where the message should go: it needs the header `x-delay-to`, or `to` an address"
             }
-            Refusal::Loop => "the message would go into the queue that it came from",
-            Refusal::OtherMessage => "another message with the same id is scheduled",
-            Refusal::Invalid => "the job queue refuses the message: its time to live ends before it is due",
+            InputRefusal::Loop => "the message would go into the queue that it came from",
+            InputRefusal::OtherMessage => "another message with the same id is scheduled",
+            InputRefusal::Invalid => "the job queue refuses the message: its time to live ends before it is due",
         })
     }
 }

@@ -1,11 +1,12 @@
 //! Decides what becomes of messages, and adds their jobs: all that the kinds of inputs have in common.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::arrival::{Arrival, Refusal, Verdict};
+use super::arrival::{Arrival, InputRefusal, Verdict};
 use super::{due, identity};
 use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::carried::CONTENT_TYPE;
@@ -29,7 +30,7 @@ words! {
 }
 
 /// Says whether a message has an address, and which.
-pub type Addressing = dyn Fn(&Arrival) -> Result<(), Refusal> + Send + Sync;
+pub type Addressing = dyn Fn(&Arrival) -> Result<(), InputRefusal> + Send + Sync;
 
 /// The rules of one input.
 pub struct IntakeRules {
@@ -46,16 +47,16 @@ pub struct IntakeRules {
 }
 
 /// The common part of all inputs: from messages to verdicts.
-pub struct Intake {
+pub struct JobIntake {
     rules: IntakeRules,
     jobs: JobQueue,
     events: InputEvents,
 }
 
-impl Intake {
+impl JobIntake {
     /// Creates the intake of one input, which adds jobs to this queue.
-    pub fn new(rules: IntakeRules, jobs: JobQueue, events: InputEvents) -> Intake {
-        Intake { rules, jobs, events }
+    pub fn new(rules: IntakeRules, jobs: JobQueue, events: InputEvents) -> JobIntake {
+        JobIntake { rules, jobs, events }
     }
 
     /// The events of the input.
@@ -67,33 +68,24 @@ impl Intake {
     /// first: then some of them may be scheduled, and none is to be acknowledged.
     pub async fn take(&self, arrivals: Vec<Arrival>, stop: &CancellationToken) -> Option<Vec<Verdict>> {
         let now_ms = self.jobs.now_ms();
-        let mut verdicts: Vec<Option<Verdict>> = Vec::with_capacity(arrivals.len());
-        let (mut jobs, mut places) = (Vec::new(), Vec::new());
+        let (mut refusals, mut jobs) = (Vec::with_capacity(arrivals.len()), VecDeque::new());
         for arrival in arrivals {
             match self.job(&arrival, now_ms) {
                 Ok(job) => {
-                    places.push(verdicts.len());
-                    jobs.push(job);
-                    verdicts.push(None);
+                    jobs.push_back(job);
+                    refusals.push(None);
                 }
-                Err(refusal) => verdicts.push(Some(Verdict::Refused(refusal))),
+                Err(refusal) => refusals.push(Some(refusal)),
             }
         }
-        let (mut jobs, mut places) = (jobs.into_iter().peekable(), places.into_iter());
-        while jobs.peek().is_some() {
-            let (mut call, mut bytes) = (Vec::new(), 0);
-            while let Some(job) =
-                jobs.next_if(|job| call.is_empty() || call.len() < MAX_BATCH && bytes + job.body.len() <= CALL_BYTES)
-            {
-                bytes += job.body.len();
-                call.push(job);
-            }
-            let answers = self.add(call, stop).await?;
-            for (place, answer) in places.by_ref().zip(answers) {
-                verdicts[place] = Some(answer);
-            }
+        let mut added = Vec::with_capacity(jobs.len());
+        while !jobs.is_empty() {
+            added.extend(self.add(call(&mut jobs), stop).await?);
         }
-        let verdicts: Vec<Verdict> = verdicts.into_iter().flatten().collect();
+        let mut added = added.into_iter();
+        let verdict = |refusal: Option<InputRefusal>| refusal.map(Verdict::Refused).or_else(|| added.next());
+        // Without a verdict for one of them, none is settled.
+        let verdicts: Vec<Verdict> = refusals.into_iter().map(verdict).collect::<Option<_>>()?;
         for verdict in &verdicts {
             match verdict {
                 Verdict::Scheduled => self.events.counted(InputResult::Scheduled),
@@ -104,17 +96,22 @@ impl Intake {
         Some(verdicts)
     }
 
+    /// Whether a message will be refused, as far as that can be said without Redis.
+    pub fn refuses(&self, arrival: &Arrival) -> Option<InputRefusal> {
+        self.job(arrival, self.jobs.now_ms()).err()
+    }
+
     /// The job of a message.
-    fn job(&self, arrival: &Arrival, now_ms: i64) -> Result<NewJob, Refusal> {
+    fn job(&self, arrival: &Arrival, now_ms: i64) -> Result<NewJob, InputRefusal> {
         let IntakeRules { max_delay, on_bad_delay, queue, address, .. } = &self.rules;
         let (delay, at) = (arrival.delay.as_deref(), arrival.due.as_deref());
         let by_us = arrival.delivered_by.as_ref().filter(|(by, _)| **by == **queue);
         if by_us.is_some() && delay.is_none() && at.is_none() {
-            return Err(Refusal::Loop);
+            return Err(InputRefusal::Loop);
         }
         let due = match (due::due(delay, at, arrival.published_ms, now_ms, *max_delay), on_bad_delay) {
             (Ok(due), _) => due,
-            (Err(why), OnBadDelay::Reject) => return Err(Refusal::BadDelay(why)),
+            (Err(why), OnBadDelay::Reject) => return Err(InputRefusal::BadDelay(why)),
             (Err(_), OnBadDelay::Now) => Due::After(Duration::ZERO),
         };
         address(arrival)?;
@@ -143,8 +140,8 @@ impl Intake {
                     }
                     return Some(verdicts);
                 }
-                Err(JobError::TooLarge { .. }) => return Some(vec![Verdict::Refused(Refusal::TooLarge)]),
-                Err(JobError::Invalid(_)) => return Some(vec![Verdict::Refused(Refusal::Invalid)]),
+                Err(JobError::TooLarge { .. }) => return Some(vec![Verdict::Refused(InputRefusal::TooLarge)]),
+                Err(JobError::Invalid(_)) => return Some(vec![Verdict::Refused(InputRefusal::Invalid)]),
                 Err(problem) => problem,
             };
             self.events.waits(&format!("add jobs to topic {}: {problem}", self.rules.topic));
@@ -158,11 +155,23 @@ impl Intake {
     }
 }
 
+/// Takes the jobs of one call out of these: at least one.
+fn call(jobs: &mut VecDeque<NewJob>) -> Vec<NewJob> {
+    let (mut call, mut bytes) = (Vec::new(), 0);
+    while let Some(job) = jobs.front()
+        && (call.is_empty() || call.len() < MAX_BATCH && bytes + job.body.len() <= CALL_BYTES)
+    {
+        bytes += job.body.len();
+        call.extend(jobs.pop_front());
+    }
+    call
+}
+
 /// The verdict on the message whose job this is.
 fn verdict(added: &Added) -> Verdict {
     match (added.created, added.differs) {
         (true, _) => Verdict::Scheduled,
         (false, false) => Verdict::Duplicate,
-        (false, true) => Verdict::Refused(Refusal::OtherMessage),
+        (false, true) => Verdict::Refused(InputRefusal::OtherMessage),
     }
 }

@@ -1,11 +1,11 @@
 //! The way in: messages of a broker become jobs, and wait for their due time in Redis.
 //!
 //! ```text
-//! broker -> Input (a kind, with its client library) -> Intake -> job queue in Redis
+//! broker -> Input (a kind, with its client library) -> JobIntake -> job queue in Redis
 //!        <- acknowledged, committed or refused      <- Verdict
 //! ```
 //!
-//! An [`Input`] receives messages and settles them at its broker; the [`Intake`] decides what becomes of each, adds the jobs,
+//! An [`Input`] receives messages and settles them at its broker; the [`JobIntake`] decides what becomes of each, adds the jobs,
 //! and waits while Redis is away. The decisions are pure functions: [`due`], [`identity`].
 //!
 //! No message is acknowledged before Redis has its job. A message that arrives twice is scheduled once, if it has an identity
@@ -17,11 +17,12 @@ pub mod identity;
 mod intake;
 mod kind;
 
-pub use self::arrival::{Arrival, Refusal, Verdict};
-pub use self::intake::{Intake, IntakeRules, OnBadDelay};
+pub use self::arrival::{Arrival, InputRefusal, Verdict};
+pub use self::intake::{IntakeRules, JobIntake, OnBadDelay};
 pub use self::kind::{InputConnector, InputKind, ReadInput, RedeliveryPlace};
 
 use delaybridge_core::message::Failure;
+pub use delaybridge_telemetry::events::inputs::InputEvents;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +40,7 @@ pub trait Input: Send + Sync + 'static {
     fn kind(&self) -> &'static str;
 
     /// Takes messages until `stop`.
-    fn run<'a>(&'a self, intake: &'a Intake, stop: CancellationToken) -> BoxFuture<'a, ()>;
+    fn run<'a>(&'a self, intake: &'a JobIntake, stop: CancellationToken) -> BoxFuture<'a, ()>;
 
     /// Asks whether it could work now, without taking anything (`check --live`). Returns what is worth a warning.
     ///

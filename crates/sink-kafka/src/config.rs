@@ -115,6 +115,15 @@ words! {
     }
 }
 
+/// The keys of a cluster, for everything that connects to one.
+pub(super) const CLUSTER_KEYS: &[Key] =
+    &[sink_kafka::BROKERS, sink_kafka::CLIENT_ID, sink_kafka::TLS, sink_kafka::SASL, sink_kafka::MAX_MESSAGE_SIZE];
+
+/// Reads the keys of a cluster alone: the rest is that of a sink without any other key.
+pub(super) fn cluster(section: &Section<'_>) -> KafkaSpec {
+    spec(section)
+}
+
 /// Reads the sink.
 pub(super) fn read(section: &Section<'_>) -> SinkSettings {
     let keys = KafkaKeys::read(section);

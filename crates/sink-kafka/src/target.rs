@@ -153,7 +153,7 @@ impl KafkaKeys {
     /// The target, from these keys of the route and those of its sink.
     pub(super) fn target(&self, at: &RouteSite<'_, '_>, sinks: &KafkaKeys) -> Option<(Arc<dyn Target>, Spot)> {
         let keys = if self.written { self } else { sinks };
-        if !keys.written {
+        if !keys.written && !at.carried {
             let message = format!("no destination: sink `{}` names no topic", at.sink);
             at.report().problem(&at.section.spot, message, "write `topic: NAME` here or on the sink");
         }
@@ -161,7 +161,11 @@ impl KafkaKeys {
         if let Some((key, spot)) = key {
             (at.fits)(key, spot);
         }
-        let (topic, spot) = keys.topic.as_ref()?;
+        let addressed = (at.carried && !(keys.written && keys.topic.is_none())).then(|| match &keys.topic {
+            Some((topic, spot)) => (topic.clone().addressed(), spot.clone()),
+            None => (Template::original_key().addressed(), at.section.spot.clone()),
+        });
+        let (topic, spot) = addressed.as_ref().or(keys.topic.as_ref())?;
         (at.fits)(topic, spot);
         if let Some(problem) = topic.static_text().and_then(unfit_topic) {
             at.report().problem(spot, problem, "topics have letters (a to z), digits, `.`, `_` and `-`");

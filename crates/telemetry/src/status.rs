@@ -8,6 +8,7 @@ mod beats;
 mod destinations;
 mod headline;
 mod holds;
+mod input_states;
 mod inputs;
 mod live;
 mod look;

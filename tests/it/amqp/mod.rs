@@ -18,7 +18,7 @@ use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, event
 
 /// Runs blocking code without blocking the other tasks of the test.
 #[allow(clippy::disallowed_methods, reason = "the tests of this folder run on a runtime of several threads")]
-fn blocking<T>(work: impl FnOnce() -> T) -> T {
+pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 

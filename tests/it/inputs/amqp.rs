@@ -1,5 +1,7 @@
 //! Messages of a real RabbitMQ: what goes on, when and where, and what is refused.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use brokers::Rabbit;
@@ -7,9 +9,10 @@ use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 
 use super::publisher::{Publisher, text};
-use crate::amqp::{start, url};
-use crate::faults::rig::PATIENCE;
+use crate::amqp::{blocking, start, url};
+use crate::faults::rig::{PATIENCE, pass, tolerate_stalls};
 use crate::harness::amqp::Rabbits;
+use crate::harness::redis_server::ServerOptions;
 use crate::harness::redisson::redis_now_ms;
 use crate::harness::{Daemon, Delivery, RedisServer, eventually};
 
@@ -84,7 +87,7 @@ async fn a_delayed_message_comes_out_when_it_is_due_as_it_went_in() {
     let count =
         |result: &str| metrics.sum(&format!("delaybridge_input_messages_total{{input=\"late\",result=\"{result}\"}}"));
     assert_eq!((count("scheduled"), count("duplicate"), count("refused")), (2.0, 1.0, 0.0));
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    pass(Duration::from_millis(300)).await;
     let mut rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
     assert_eq!(rabbits.take_all("orders").await.expect("look").len(), 0, "it was delivered twice");
     assert_eq!(rabbits.count("delay-in").await, 0);
@@ -155,4 +158,104 @@ async fn a_refused_message_stays_in_a_queue_that_would_drop_it() {
     daemon.stop().await;
     let mut rabbits = Rabbits::connect(&url(&rabbit)).await.expect("connect");
     assert_eq!(rabbits.take_all("delay-in").await.expect("look").len(), 1, "the refused message is gone");
+}
+
+/// Takes what arrives in `orders`, and notes when: the time of Redis is that of this machine.
+async fn read_orders(url: String, redis: redis::aio::MultiplexedConnection, seen: Arc<Mutex<Vec<(String, i64, u32)>>>) {
+    loop {
+        if let Ok(rabbits) = Rabbits::connect(&url).await {
+            let mut redis = redis.clone();
+            let mut taken = Vec::new();
+            let _ended = rabbits.take_each("orders", |delivery| taken.push(delivery)).await;
+            // Later than the delivery: what is early here was early.
+            let now = redis_now_ms(&mut redis).await;
+            let text = |payload: Vec<u8>| String::from_utf8(payload).expect("text");
+            let noted = taken.into_iter().map(|order| (text(order.payload), now, order.attempt.unwrap_or(0)));
+            seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(noted);
+        }
+        pass(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_daemons_a_killed_broker_and_a_redis_that_is_away_lose_no_message() {
+    let count: usize = if std::env::var_os("DELAYBRIDGE_LONG").is_some() { 100_000 } else { 10_000 };
+    let mut server = RedisServer::start_with(ServerOptions::default().append_only()).await;
+    let rabbit = start();
+    let publisher = Publisher::connect(&url(&rabbit)).await.expect("connect");
+    publisher.declare("delay-in", &["orders"]).await;
+    let yaml = yaml(&server, &rabbit, "");
+    let start_daemon = async || {
+        let mut daemon = Daemon::spawn(&yaml);
+        tolerate_stalls(&mut daemon);
+        daemon.expect_log("input down").expect_log("input waits").expect_log("queue on hold").expect_log("topic");
+        daemon.expect_log("sink full").expect_log("destination in trouble");
+        daemon
+    };
+    let mut daemon = start_daemon().await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let clock = RedisServer::start().await;
+    let reader = tokio::spawn(read_orders(url(&rabbit), clock.client().await, seen.clone()));
+    let mut now = clock.client().await;
+    let (mut offered, mut publisher) = (HashMap::new(), Some(publisher));
+    for round in 0..10 {
+        let names: Vec<_> = (0..count / 10).map(|n| format!("m-{round}-{n}")).collect();
+        for names in names.chunks(50) {
+            // Before they are published: they cannot be due earlier.
+            let now_ms = redis_now_ms(&mut now).await;
+            let mut open: Vec<_> = names.iter().map(|name| (name.as_str(), fastrand::i32(0..4_000))).collect();
+            offered.extend(open.iter().map(|(name, delay)| ((*name).to_owned(), now_ms + i64::from(*delay))));
+            while !open.is_empty() {
+                let Some(connected) = &publisher else {
+                    pass(Duration::from_millis(200)).await;
+                    publisher = Publisher::connect(&url(&rabbit)).await.ok();
+                    continue;
+                };
+                let sent = open.iter().map(async |(name, delay)| {
+                    let properties = BasicProperties::default().with_message_id((*name).into());
+                    let headers = [("x-delay", AMQPValue::LongInt(*delay))];
+                    connected.publish(("delayed", "orders"), properties, &headers, name).await.is_ok()
+                });
+                let mut confirmed = futures_util::future::join_all(sent).await.into_iter();
+                open.retain(|_| !confirmed.next().unwrap_or(false));
+                if !open.is_empty() {
+                    publisher = None;
+                }
+            }
+        }
+        match round {
+            1 | 5 | 7 => {
+                daemon.kill();
+                daemon = start_daemon().await;
+            }
+            3 => blocking(|| {
+                rabbit.kill();
+                rabbit.restart()
+            })
+            .expect("restart RabbitMQ"),
+            4 => {
+                server.pause();
+                pass(Duration::from_secs(4)).await;
+                server.resume();
+            }
+            6 => {
+                server.kill();
+                pass(Duration::from_secs(2)).await;
+                server.restart().await;
+            }
+            _ => {}
+        }
+    }
+    let noted = || seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    eventually("every message to arrive", 3 * PATIENCE, async || {
+        let there: std::collections::HashSet<_> = noted().into_iter().map(|(name, ..)| name).collect();
+        if there.len() == count { Ok(()) } else { Err(format!("{} of {count}", there.len())) }
+    })
+    .await;
+    reader.abort();
+    let all = noted();
+    let early = all.iter().filter(|(name, at, _)| *at < offered[name]).count();
+    let announced = all.iter().filter(|(.., attempt)| *attempt > 1).count();
+    println!("{count} messages: 0 lost, {early} early, {} twice, {announced} announced", all.len() - count);
+    assert_eq!(early, 0);
 }

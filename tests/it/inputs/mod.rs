@@ -1,4 +1,6 @@
 //! The way in: messages that are published to a broker with a delay, and come out of it when they are due.
 
 mod amqp;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod publisher;

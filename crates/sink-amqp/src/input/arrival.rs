@@ -5,9 +5,8 @@ use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::types::{AMQPValue, ShortString};
 
-use delaybridge_core::carried::{self, Carried};
+use delaybridge_core::carried::Carried;
 use delaybridge_input::Arrival;
-use delaybridge_sink::headers;
 
 /// Headers that a broker changes at every delivery: with them, a message that comes again would look like another one.
 const CHANGING: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
@@ -34,24 +33,9 @@ pub(super) fn arrival(delivery: Delivery) -> Arrival {
         }
         carried.headers.extend(text.map(|text| (name.to_owned(), text)));
     }
-    let header = |name: &str| {
-        let found = carried.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.clone())
-    };
-    // A value that is no text and no number is none that a delay can be read from, and not the absence of one.
-    let present = |name: &str| {
-        let other = || carried.others.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
-        header(name).or_else(|| other().then(String::new))
-    };
-    let is_ours = |name: &str| carried::OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name));
-    let (delay, due, to) = (present(carried::DELAY), present(carried::DUE), header(carried::TO));
-    let published_ms = header(TAKEN_AT).and_then(|text| text.parse().ok());
-    let delivered_by = header(headers::QUEUE).zip(Some(header(headers::DUE_MS).unwrap_or_default()));
-    carried.others.retain(|(name, _)| !is_ours(name));
-    carried.headers.retain(|(name, _)| !is_ours(name));
-    carried.to = to.filter(|to| !to.is_empty());
+    let published_ms = carried.field(&format!("header.{TAKEN_AT}")).and_then(|text| text.parse().ok());
     let id = carried.property("message_id").filter(|id| !id.is_empty()).map(str::to_owned);
-    Arrival { id, published_ms, delay, due, delivered_by, carried, body: data.into() }
+    Arrival { id, published_ms, ..Arrival::of(carried, data.into()) }
 }
 
 /// The properties that are there, as texts.

@@ -16,7 +16,7 @@ use super::{AmqpInputSpec, DeadLetterExchange, dead_lettering};
 use crate::client::{AmqpSession, ConnectionState, channels, supervisor};
 use crate::errors;
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_input::{Arrival, Input, Intake, Verdict};
+use delaybridge_input::{Arrival, Input, JobIntake, Verdict};
 use delaybridge_sink::Connector;
 
 /// Messages that are added to Redis in one call.
@@ -55,7 +55,7 @@ impl AmqpInput {
     }
 
     /// Consumes on each connection, until `stop`.
-    async fn take(&self, intake: &Intake, mut state: watch::Receiver<ConnectionState>, stop: &CancellationToken) {
+    async fn take(&self, intake: &JobIntake, mut state: watch::Receiver<ConnectionState>, stop: &CancellationToken) {
         loop {
             // Both can be dropped at any time.
             let session = tokio::select! {
@@ -83,7 +83,7 @@ impl AmqpInput {
     async fn consume(
         &self,
         session: &Arc<AmqpSession>,
-        intake: &Intake,
+        intake: &JobIntake,
         stop: &CancellationToken,
     ) -> Result<std::convert::Infallible, End> {
         let channel = channels::open(session, self.time()).await?;
@@ -228,7 +228,7 @@ impl Input for AmqpInput {
         crate::NAME
     }
 
-    fn run<'a>(&'a self, intake: &'a Intake, stop: CancellationToken) -> BoxFuture<'a, ()> {
+    fn run<'a>(&'a self, intake: &'a JobIntake, stop: CancellationToken) -> BoxFuture<'a, ()> {
         async move {
             let (sender, state) = watch::channel(ConnectionState::Connecting { failure: None });
             // The connection outlives the consumer, which says goodbye on it.

@@ -6,6 +6,8 @@
 mod arrival;
 mod consumer;
 mod dead_lettering;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -55,7 +55,7 @@ impl<'a> RecordDelivery<'a> {
         Ok(RecordDelivery {
             message,
             topic,
-            key: key.as_deref().map(str::as_bytes),
+            key: record::key(message, key.as_deref()),
             deadline: begun.after(timeout),
             limit: settings::message_timeout(timeout),
             sent: AtomicBool::new(false),

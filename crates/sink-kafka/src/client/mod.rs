@@ -11,15 +11,15 @@ mod health;
 mod known;
 mod partitions;
 mod producer;
-mod proof;
+pub(crate) mod proof;
 mod record;
 mod reports;
-mod settings;
+pub(crate) mod settings;
 mod slot;
 mod topics;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +37,7 @@ use batch::RoomWaiters;
 use delaybridge_core::message::{Failure, Outcome};
 use delaybridge_sink::{Answers, Destination, Outbound, Sink};
 use producer::Defect;
+pub(crate) use producer::blocking;
 use settings::ProducerPurpose;
 use slot::Slot;
 use topics::SinkTopics;

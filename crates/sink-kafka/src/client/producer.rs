@@ -299,7 +299,7 @@ impl Drop for Producer {
 
 /// Does what blocks on a thread of its own, which the end of the runtime does not wait for: a question to a broker that
 /// is silent would hold up the end of the process. `None` if there is no thread, or it panicked.
-pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, result) = oneshot::channel();
     let work = move || {
         // No caller waits any more.

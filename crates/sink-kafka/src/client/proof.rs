@@ -13,7 +13,7 @@ use delaybridge_core::message::{Class, Failure};
 use delaybridge_settings::Secret;
 
 /// The tokens of a sink that logs in with them. They begin to be asked for.
-pub(super) fn tokens(spec: &KafkaSpec) -> Option<Arc<LoginTokens>> {
+pub(crate) fn tokens(spec: &KafkaSpec) -> Option<Arc<LoginTokens>> {
     match &spec.sasl.as_ref()?.login {
         KafkaLogin::Tokens(spec) => Some(LoginTokens::begin(spec)),
         KafkaLogin::Password { .. } => None,
@@ -22,7 +22,7 @@ pub(super) fn tokens(spec: &KafkaSpec) -> Option<Arc<LoginTokens>> {
 
 /// The proof that a producer logs in with.
 #[derive(Debug, Clone)]
-pub(super) enum Proof {
+pub(crate) enum Proof {
     /// Nothing.
     None,
     /// The password.
@@ -38,7 +38,7 @@ impl Proof {
     /// # Errors
     ///
     /// The reason why a file cannot be used, or why there is no token.
-    pub(super) fn now(spec: &KafkaSpec, tokens: Option<&Arc<LoginTokens>>, limit: Duration) -> Result<Proof, Failure> {
+    pub(crate) fn now(spec: &KafkaSpec, tokens: Option<&Arc<LoginTokens>>, limit: Duration) -> Result<Proof, Failure> {
         let Some(KafkaSasl { login, .. }) = &spec.sasl else { return Ok(Proof::None) };
         match (login, tokens) {
             (KafkaLogin::Password { password, .. }, _) => read(password).map(Proof::Password),
@@ -51,7 +51,7 @@ impl Proof {
     }
 
     /// The password, if it is one.
-    pub(super) fn password(&self) -> Option<&SecretString> {
+    pub(crate) fn password(&self) -> Option<&SecretString> {
         match self {
             Proof::Password(password) => Some(password),
             Proof::None | Proof::Token(_) => None,
@@ -59,7 +59,7 @@ impl Proof {
     }
 
     /// The tokens, if it is one.
-    pub(super) fn tokens(&self) -> Option<&Arc<LoginTokens>> {
+    pub(crate) fn tokens(&self) -> Option<&Arc<LoginTokens>> {
         match self {
             Proof::Token(tokens) => Some(tokens),
             Proof::None | Proof::Password(_) => None,
@@ -71,14 +71,14 @@ impl Proof {
     /// # Errors
     ///
     /// There is none.
-    pub(super) fn oauth_token(&self) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+    pub(crate) fn oauth_token(&self) -> Result<OAuthToken, Box<dyn std::error::Error>> {
         let token = self.tokens().and_then(|tokens| tokens.current()).ok_or("there is no valid token")?;
         let (lifetime_ms, principal_name) = (token.until_ms(), token.principal().to_owned());
         Ok(OAuthToken { token: token.expose().to_owned(), principal_name, lifetime_ms })
     }
 
     /// Whether the password's file has another one by now.
-    pub(super) fn is_outdated(&self, spec: &KafkaSpec) -> bool {
+    pub(crate) fn is_outdated(&self, spec: &KafkaSpec) -> bool {
         let (Proof::Password(used), Some(KafkaSasl { login: KafkaLogin::Password { password, .. }, .. })) =
             (self, &spec.sasl)
         else {

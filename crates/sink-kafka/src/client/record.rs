@@ -14,6 +14,12 @@ pub(super) fn is_topic(name: &str) -> bool {
     (1..=TOPIC_MAX).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(legal)
 }
 
+/// The record's key: the destination's, else that of a record that came by an input.
+pub(super) fn key<'a>(message: &'a Outbound, of_destination: Option<&'a str>) -> Option<&'a [u8]> {
+    let own = || message.carried.as_ref()?.key.as_deref();
+    of_destination.map(str::as_bytes).or_else(own)
+}
+
 /// The record's headers: the standard ones, then the user's.
 pub(super) fn headers(message: &Outbound) -> OwnedHeaders {
     let mut headers = OwnedHeaders::new_with_capacity(4 + message.headers.len());
@@ -22,6 +28,11 @@ pub(super) fn headers(message: &Outbound) -> OwnedHeaders {
     }
     for (key, value) in &message.headers {
         headers = headers.insert(Header { key, value: Some(value.as_str()) });
+    }
+    let binary = message.carried.iter().flat_map(|carried| &carried.others);
+    // Those that have a text are among the others.
+    for (key, value) in binary.filter(|(key, _)| !message.headers.iter().any(|(known, _)| **known == **key)) {
+        headers = headers.insert(Header { key, value: Some(&value[..]) });
     }
     headers
 }

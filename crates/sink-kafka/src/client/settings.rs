@@ -106,7 +106,7 @@ pub(super) fn settings(
     config
 }
 
-pub(super) fn security(config: &mut ClientConfig, spec: &KafkaSpec, password: Option<&SecretString>) {
+pub(crate) fn security(config: &mut ClientConfig, spec: &KafkaSpec, password: Option<&SecretString>) {
     let protocol = match (&spec.tls, &spec.sasl) {
         (None, None) => "plaintext",
         (None, Some(_)) => "sasl_plaintext",

@@ -50,6 +50,13 @@ impl InputEvents {
         }
     }
 
+    /// The broker answers: the input takes messages, if it did not.
+    pub fn connected(&self, address: &str) {
+        if self.status.input_is_down(&self.input) {
+            self.up(address);
+        }
+    }
+
     /// The input cannot take messages. Logged only if that is new.
     pub fn down(&self, failure: &Failure) {
         if self.set(InputState::Down(failure.to_string())) {

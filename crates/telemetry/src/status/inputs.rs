@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Status;
 use super::answer::{List, age};
 use delaybridge_core::clock::Instant;
 
@@ -65,11 +64,10 @@ impl Inputs {
     }
 }
 
-impl Status {
+impl Inputs {
     /// Sets the state of an input; returns whether it is another one, whatever its reason.
-    pub(crate) fn input(&self, input: &Arc<str>, state: InputState) -> bool {
-        let mut board = self.board();
-        let known = board.inputs.0.entry(input.clone()).or_insert_with(|| (InputState::Unknown, Instant::now()));
+    pub(super) fn set(&mut self, input: &Arc<str>, state: InputState) -> bool {
+        let known = self.0.entry(input.clone()).or_insert_with(|| (InputState::Unknown, Instant::now()));
         let news = known.0.word() != state.word();
         if news {
             known.1 = Instant::now();
@@ -78,15 +76,16 @@ impl Status {
         news
     }
 
-    /// Whether an input waits for Redis.
-    pub(crate) fn input_waits(&self, input: &Arc<str>) -> bool {
-        matches!(self.board().inputs.0.get(input), Some((InputState::Waiting(_), _)))
+    /// The state of an input.
+    pub(super) fn state(&self, input: &Arc<str>) -> Option<&InputState> {
+        self.0.get(input).map(|(state, _)| state)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::Status;
 
     #[test]
     fn a_probe_names_the_inputs_that_take_nothing() {

@@ -1,7 +1,7 @@
 //! The sink against a real RabbitMQ.
 
 mod outages;
-pub(super) mod rabbit;
+pub(crate) mod rabbit;
 mod returns;
 mod rows;
 mod tls;

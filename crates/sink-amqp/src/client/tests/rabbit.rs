@@ -16,7 +16,7 @@ use delaybridge_settings::Secret;
 use delaybridge_sink::Destination;
 
 /// How long a test waits for anything before it fails.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The node, started by the first test that asks for it.
 struct Shared {
@@ -31,7 +31,7 @@ fn shared() -> &'static Shared {
 
 /// Something that is wrong with the node until it is over. A test that fails in between leaves the node well, too.
 #[must_use]
-pub(super) struct Trouble {
+pub(crate) struct Trouble {
     rabbit: &'static Rabbit,
     mend: Option<Mend>,
 }
@@ -40,7 +40,7 @@ type Mend = Box<dyn FnOnce(&Rabbit) -> brokers::Result<()> + Send>;
 
 impl Trouble {
     /// Ends it.
-    pub(super) async fn over(mut self) {
+    pub(crate) async fn over(mut self) {
         let (rabbit, mend) = (self.rabbit, self.mend.take().expect("it is over once"));
         tokio::task::spawn_blocking(move || mend(rabbit)).await.unwrap().unwrap();
     }
@@ -55,7 +55,7 @@ impl Drop for Trouble {
 }
 
 /// The right to use the node, together with others or alone.
-pub(super) struct Node {
+pub(crate) struct Node {
     shared: &'static Shared,
     _guard: Guard,
     prefix: String,
@@ -69,13 +69,13 @@ enum Guard {
 
 impl Node {
     /// For tests that leave the node as it is.
-    pub(super) async fn shared() -> Node {
+    pub(crate) async fn shared() -> Node {
         let shared = tokio::task::spawn_blocking(shared).await.unwrap();
         Node::new(shared, Guard::Shared(shared.lock.read().await))
     }
 
     /// For tests that stop it, or set its limits.
-    pub(super) async fn alone() -> Node {
+    pub(crate) async fn alone() -> Node {
         let shared = tokio::task::spawn_blocking(shared).await.unwrap();
         Node::new(shared, Guard::Alone(shared.lock.write().await))
     }
@@ -86,22 +86,22 @@ impl Node {
         Node { shared, _guard: guard, prefix }
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.shared.rabbit.port()
     }
 
     /// A name that no other test uses.
-    pub(super) fn name(&self, what: &str) -> String {
+    pub(crate) fn name(&self, what: &str) -> String {
         format!("{}.{what}", self.prefix)
     }
 
     /// What the sink needs to reach it as guest.
-    pub(super) fn spec(&self) -> AmqpSpec {
+    pub(crate) fn spec(&self) -> AmqpSpec {
         spec_on(self.port())
     }
 
     /// Does something to the node that takes its time.
-    pub(super) async fn does<T: Send + 'static>(&self, what: impl FnOnce(&Rabbit) -> T + Send + 'static) -> T {
+    pub(crate) async fn does<T: Send + 'static>(&self, what: impl FnOnce(&Rabbit) -> T + Send + 'static) -> T {
         let rabbit = &self.shared.rabbit;
         tokio::task::spawn_blocking(move || what(rabbit)).await.unwrap()
     }
@@ -119,17 +119,17 @@ impl Node {
     }
 
     /// The node says that its memory is full.
-    pub(super) async fn memory_alarm(&self) -> Trouble {
+    pub(crate) async fn memory_alarm(&self) -> Trouble {
         self.suffers(|rabbit| rabbit.set_memory_alarm(true), |rabbit| rabbit.set_memory_alarm(false)).await
     }
 
     /// The node says that its disk is full.
-    pub(super) async fn disk_alarm(&self) -> Trouble {
+    pub(crate) async fn disk_alarm(&self) -> Trouble {
         self.suffers(|rabbit| rabbit.set_disk_alarm(true), |rabbit| rabbit.set_disk_alarm(false)).await
     }
 
     /// The node is paused: connections stay open and nothing is answered.
-    pub(super) async fn freeze(&self) -> Trouble {
+    pub(crate) async fn freeze(&self) -> Trouble {
         self.suffers(
             |rabbit| {
                 rabbit.freeze();
@@ -144,7 +144,7 @@ impl Node {
     }
 
     /// The node is killed, until it is started again.
-    pub(super) async fn kill(&self) -> Trouble {
+    pub(crate) async fn kill(&self) -> Trouble {
         self.suffers(
             |rabbit| {
                 rabbit.kill();
@@ -156,12 +156,12 @@ impl Node {
     }
 
     /// The broker is stopped in order.
-    pub(super) async fn stop_app(&self) -> Trouble {
+    pub(crate) async fn stop_app(&self) -> Trouble {
         self.suffers(Rabbit::stop_app, Rabbit::start_app).await
     }
 
     /// One of the broker's limits is another than usual.
-    pub(super) async fn limit(&self, name: &'static str, value: u32) -> Trouble {
+    pub(crate) async fn limit(&self, name: &'static str, value: u32) -> Trouble {
         let usual = match name {
             "channel_max" => 2047,
             "max_message_size" => 128 << 20,
@@ -174,7 +174,7 @@ impl Node {
     }
 
     /// A queue's process does not answer, like that of a quorum queue without its other nodes.
-    pub(super) async fn suspend_quorum_queue(&self, queue: &str) -> Trouble {
+    pub(crate) async fn suspend_quorum_queue(&self, queue: &str) -> Trouble {
         let does = |what: &str| {
             let expression = format!("sys:{what}(whereis('%2F_{queue}')).");
             move |rabbit: &Rabbit| rabbit.ctl(&["eval", &expression]).map(drop)
@@ -183,7 +183,7 @@ impl Node {
     }
 
     /// A connection that looks behind the sink's back.
-    pub(super) async fn admin(&self) -> Admin {
+    pub(crate) async fn admin(&self) -> Admin {
         Admin::connect(&format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.port())).await
     }
 }
@@ -205,7 +205,7 @@ pub(crate) fn spec_on(port: u16) -> AmqpSpec {
     }
 }
 
-pub(super) fn login(username: &str, password: &str) -> AmqpLogin {
+pub(crate) fn login(username: &str, password: &str) -> AmqpLogin {
     AmqpLogin::Plain {
         username: username.to_owned(),
         password: Secret::Literal(SecretString::from(password.to_owned())),
@@ -217,9 +217,9 @@ pub(crate) fn destination(exchange: &str, routing_key: &str) -> Destination {
 }
 
 /// A client of the library, for the tests' own eyes.
-pub(super) struct Admin {
+pub(crate) struct Admin {
     _connection: Connection,
-    pub(super) channel: Channel,
+    pub(crate) channel: Channel,
 }
 
 impl Admin {
@@ -230,7 +230,7 @@ impl Admin {
     }
 
     /// A durable queue; `arguments` are texts or numbers.
-    pub(super) async fn queue(&self, name: &str, arguments: &[(&str, &str)]) {
+    pub(crate) async fn queue(&self, name: &str, arguments: &[(&str, &str)]) {
         let mut table = FieldTable::default();
         for (key, value) in arguments {
             let value = match value.parse() {
@@ -244,29 +244,29 @@ impl Admin {
     }
 
     /// A durable direct exchange.
-    pub(super) async fn exchange(&self, name: &str) {
+    pub(crate) async fn exchange(&self, name: &str) {
         self.exchange_of(name, ExchangeKind::Direct, false).await;
     }
 
     /// A durable exchange; an internal one takes messages from other exchanges only.
-    pub(super) async fn exchange_of(&self, name: &str, kind: ExchangeKind, internal: bool) {
+    pub(crate) async fn exchange_of(&self, name: &str, kind: ExchangeKind, internal: bool) {
         let options = ExchangeDeclareOptions { durable: true, internal, ..ExchangeDeclareOptions::default() };
         self.channel.exchange_declare(name.into(), kind, options, FieldTable::default()).await.unwrap();
     }
 
-    pub(super) async fn bind(&self, queue: &str, exchange: &str, key: &str) {
+    pub(crate) async fn bind(&self, queue: &str, exchange: &str, key: &str) {
         let (options, table) = (QueueBindOptions::default(), FieldTable::default());
         self.channel.queue_bind(queue.into(), exchange.into(), key.into(), options, table).await.unwrap();
     }
 
     /// Messages in a queue.
-    pub(super) async fn length(&self, queue: &str) -> u32 {
+    pub(crate) async fn length(&self, queue: &str) -> u32 {
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         self.channel.queue_declare(queue.into(), options, FieldTable::default()).await.unwrap().message_count()
     }
 
     /// Takes everything out of a queue.
-    pub(super) async fn drain(&self, queue: &str) -> Vec<(Vec<u8>, BasicProperties)> {
+    pub(crate) async fn drain(&self, queue: &str) -> Vec<(Vec<u8>, BasicProperties)> {
         let mut taken = Vec::new();
         while let Some(got) = self.channel.basic_get(queue.into(), BasicGetOptions { no_ack: true }).await.unwrap() {
             taken.push((got.delivery.data, got.delivery.properties));
@@ -275,7 +275,7 @@ impl Admin {
     }
 
     /// The bodies of everything in a queue, as texts.
-    pub(super) async fn texts(&self, queue: &str) -> Vec<String> {
+    pub(crate) async fn texts(&self, queue: &str) -> Vec<String> {
         self.drain(queue).await.into_iter().map(|(body, _)| String::from_utf8(body).unwrap()).collect()
     }
 }

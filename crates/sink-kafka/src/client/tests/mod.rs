@@ -5,7 +5,7 @@ mod contract;
 mod mock;
 mod provider;
 mod real;
-mod rig;
+pub(crate) mod rig;
 mod tokens;
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ use delaybridge_sink::Sink;
 use delaybridge_sink::{Destination, Outbound};
 
 /// The specification of a plain sink.
-pub(super) fn spec(brokers: &str) -> KafkaSpec {
+pub(crate) fn spec(brokers: &str) -> KafkaSpec {
     KafkaSpec {
         brokers: if brokers.is_empty() { Vec::new() } else { brokers.split(',').map(str::to_owned).collect() },
         client_id: "delaybridge".to_owned(),

@@ -17,7 +17,7 @@ use super::provider::{AUDIENCE, Provider};
 use delaybridge_core::clock::Instant;
 
 /// How long a test waits for anything before it fails.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The broker: topics are not made by themselves, rights are checked, every listener is there, and TLS asks for a
 /// client certificate.
@@ -31,10 +31,10 @@ fn broker() -> &'static RwLock<Kafka> {
 }
 
 /// The broker, for a test that leaves it as it is.
-pub(super) struct Shared(RwLockReadGuard<'static, Kafka>);
+pub(crate) struct Shared(RwLockReadGuard<'static, Kafka>);
 
 impl Shared {
-    pub(super) fn get() -> Shared {
+    pub(crate) fn get() -> Shared {
         Shared(broker().read().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 }
@@ -48,22 +48,22 @@ impl std::ops::Deref for Shared {
 }
 
 /// The broker, for a test that stops it. It runs again afterwards.
-pub(super) struct Alone {
+pub(crate) struct Alone {
     kafka: RwLockWriteGuard<'static, Kafka>,
     killed: bool,
 }
 
 impl Alone {
-    pub(super) fn get() -> Alone {
+    pub(crate) fn get() -> Alone {
         Alone { kafka: broker().write().unwrap_or_else(|poisoned| poisoned.into_inner()), killed: false }
     }
 
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.kafka.kill(1);
         self.killed = true;
     }
 
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.kafka.restart(1).expect("Kafka starts again");
         self.killed = false;
     }
@@ -91,13 +91,13 @@ impl Drop for Alone {
 }
 
 /// A name that no other test has.
-pub(super) fn unique(what: &str) -> String {
+pub(crate) fn unique(what: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{what}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A new topic of one partition that takes records of 10 MB.
-pub(super) fn new_topic(kafka: &Kafka) -> String {
+pub(crate) fn new_topic(kafka: &Kafka) -> String {
     let name = unique("t");
     kafka.create_topic(&name, 1, &[("max.message.bytes", "10000000")]).expect("the topic is created");
     name
@@ -105,14 +105,14 @@ pub(super) fn new_topic(kafka: &Kafka) -> String {
 
 /// A record as a consumer sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) key: Option<Vec<u8>>,
-    pub(super) value: Option<Vec<u8>>,
-    pub(super) headers: Vec<(String, String)>,
+pub(crate) struct Record {
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 /// The content of the topic's first partition.
-pub(super) fn records(kafka: &Kafka, topic: &str) -> Vec<Record> {
+pub(crate) fn records(kafka: &Kafka, topic: &str) -> Vec<Record> {
     let end = kafka.end_offsets(topic).expect("the broker reports the topic's end")[0];
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", kafka.bootstrap())
@@ -144,6 +144,6 @@ pub(super) fn records(kafka: &Kafka, topic: &str) -> Vec<Record> {
 }
 
 /// The specification of a sink for the broker's plain listener.
-pub(super) fn plain(kafka: &Kafka) -> Arc<crate::KafkaSpec> {
+pub(crate) fn plain(kafka: &Kafka) -> Arc<crate::KafkaSpec> {
     Arc::new(super::spec(&kafka.bootstrap()))
 }

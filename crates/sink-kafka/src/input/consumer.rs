@@ -1,0 +1,396 @@
+//! The thread with the client: takes records, and commits the offsets of what is done.
+//!
+//! While a batch is decided the thread goes on polling, because a member of a group that does not is thrown out. Its partitions
+//! are paused then, so that nothing more is fetched.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rdkafka::client::{ClientContext, OAuthToken};
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message;
+use rdkafka::statistics::Statistics;
+use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka::{Offset, TopicPartitionList};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::KafkaInputSpec;
+use super::record::{RecordPlace, arrival};
+use crate::client::proof::Proof;
+use crate::client::settings::security;
+use crate::errors;
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_input::Arrival;
+use delaybridge_input::InputEvents;
+
+/// Records of one batch.
+const BATCH: usize = 500;
+/// Bytes of one batch, beside a larger record.
+const BATCH_BYTES: usize = 4 << 20;
+/// One wait for records, and for the end of a batch.
+const POLL: Duration = Duration::from_millis(100);
+/// A shorter one while a batch is decided.
+const SHORT: Duration = Duration::from_millis(5);
+/// The wait before the client is made again.
+const AGAIN: Duration = Duration::from_secs(2);
+/// The time-out of questions.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The end of a record.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum RecordEnd {
+    /// Redis or the dead-letter topic has it.
+    Done,
+    /// The record holds its partition, for this reason.
+    Held(String),
+    /// The record is behind one that holds the partition.
+    Behind,
+}
+
+/// Records that are decided together, and where their ends go.
+pub(super) struct TakenRecords {
+    pub(super) records: Vec<(RecordPlace, Arrival)>,
+    pub(super) reply: oneshot::Sender<Vec<RecordEnd>>,
+}
+
+/// A partition of a topic.
+type Partition = (String, i32);
+
+/// The number of times that each partition was taken away. A record of an earlier term comes to another member of the group, or
+/// again to this one; its offset is not committed.
+#[derive(Default)]
+struct PartitionTerms(Mutex<HashMap<Partition, u64>>);
+
+impl PartitionTerms {
+    fn of(&self, topic: &str, partition: i32) -> u64 {
+        self.0.lock().get(&(topic.to_owned(), partition)).copied().unwrap_or(0)
+    }
+
+    fn is_over(&self, place: &RecordPlace) -> bool {
+        self.of(&place.topic, place.partition) != place.term
+    }
+}
+
+/// Takes in what the client says.
+struct InputListener {
+    proof: Proof,
+    terms: PartitionTerms,
+    events: InputEvents,
+    address: String,
+}
+
+impl ClientContext for InputListener {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _config: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        self.proof.oauth_token()
+    }
+
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!(target: "librdkafka", ?level, facility, "{message}");
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        let partitions = statistics.topics.values().flat_map(|topic| topic.partitions.values());
+        let lag: i64 = partitions.map(|partition| partition.consumer_lag.max(0)).sum();
+        self.events.lag(lag.unsigned_abs());
+        if statistics.cgrp.is_some_and(|group| group.state == "up") {
+            self.events.connected(&self.address);
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        // The client connects again to a broker that it has lost; only all of them are an outage.
+        let is_outage = [Code::AllBrokersDown, Code::Authentication, Code::Fatal].map(Some);
+        if is_outage.contains(&error.rdkafka_error_code()) {
+            self.events.down(&failure(&format!("consume {}: {reason}", self.address), &error));
+        }
+    }
+}
+
+impl ConsumerContext for InputListener {
+    fn pre_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Revoke(partitions) = rebalance {
+            let mut terms = self.terms.0.lock();
+            for of in partitions.elements() {
+                *terms.entry((of.topic().to_owned(), of.partition())).or_default() += 1;
+            }
+        }
+    }
+
+    fn post_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Assign(_) = rebalance {
+            self.events.up(&self.address);
+        }
+    }
+}
+
+/// Starts the thread. It ends after `stop`, or when nobody takes its batches; the answer comes then.
+pub(super) fn start(
+    spec: Arc<KafkaInputSpec>,
+    address: String,
+    events: InputEvents,
+    batches: mpsc::Sender<TakenRecords>,
+    stop: CancellationToken,
+) -> oneshot::Receiver<()> {
+    let (done, ended) = oneshot::channel();
+    let work = move || {
+        while !stop.is_cancelled() && !batches.is_closed() {
+            if let Err(failure) = consume(&spec, &address, &events, &batches, &stop) {
+                events.down(&failure);
+                std::thread::sleep(AGAIN.min(Duration::from_secs(1)));
+            }
+        }
+        // The input has ended.
+        let _sent = done.send(());
+    };
+    // Without a thread nothing is consumed, and the answer says so at once.
+    drop(std::thread::Builder::new().name("kafka-input".to_owned()).spawn(work));
+    ended
+}
+
+/// The partitions that a record holds: their terms, and the reasons.
+type HeldPartitions = HashMap<Partition, (u64, String)>;
+
+/// A batch that is decided now.
+struct OpenBatch {
+    places: Vec<RecordPlace>,
+    ends: oneshot::Receiver<Vec<RecordEnd>>,
+    paused: bool,
+}
+
+fn consume(
+    spec: &Arc<KafkaInputSpec>,
+    address: &str,
+    events: &InputEvents,
+    batches: &mpsc::Sender<TakenRecords>,
+    stop: &CancellationToken,
+) -> Result<(), Failure> {
+    let consumer = client(spec, address, events)?;
+    let topics: Vec<_> = spec.topics.iter().map(String::as_str).collect();
+    consumer.subscribe(&topics).map_err(|error| failure(&format!("consume {address}"), &error))?;
+    let mut waiting: Option<OpenBatch> = None;
+    let mut held = HeldPartitions::new();
+    // Records that came after their partitions were paused.
+    let mut rest: VecDeque<(RecordPlace, Arrival)> = VecDeque::new();
+    while !stop.is_cancelled() {
+        if let Some(batch) = &mut waiting {
+            match batch.ends.try_recv() {
+                Ok(ends) => {
+                    finish(&consumer, events, &batch.places, ends, &mut held, CommitMode::Async);
+                    if batch.paused {
+                        resume(&consumer, &held);
+                    }
+                    waiting = None;
+                }
+                Err(oneshot::error::TryRecvError::Closed) => return Ok(()),
+                Err(oneshot::error::TryRecvError::Empty) => {
+                    if !batch.paused {
+                        batch.paused = true;
+                        pause(&consumer);
+                    }
+                    rest.extend(taken(&consumer, spec, SHORT, 1)?);
+                    continue;
+                }
+            }
+        }
+        let mut records: Vec<_> = rest.drain(..).collect();
+        records.extend(taken(&consumer, spec, if records.is_empty() { POLL } else { Duration::ZERO }, BATCH)?);
+        let terms = &consumer.context().terms;
+        held.retain(|(topic, partition), (term, _)| terms.of(topic, *partition) == *term);
+        records
+            .retain(|(place, _)| !terms.is_over(place) && !held.contains_key(&(place.topic.clone(), place.partition)));
+        if records.is_empty() {
+            continue;
+        }
+        let (reply, ends) = oneshot::channel();
+        let places = records.iter().map(|(place, _)| place.clone()).collect();
+        if batches.blocking_send(TakenRecords { records, reply }).is_err() {
+            break;
+        }
+        waiting = Some(OpenBatch { places, ends, paused: false });
+    }
+    // What is decided by now is committed.
+    if let Some(OpenBatch { places, ends, .. }) = waiting
+        && let Ok(ends) = ends.blocking_recv()
+    {
+        finish(&consumer, events, &places, ends, &mut held, CommitMode::Sync);
+    }
+    Ok(())
+}
+
+/// Records that are there, after a wait for the first one.
+fn taken(
+    consumer: &BaseConsumer<InputListener>,
+    spec: &KafkaInputSpec,
+    wait: Duration,
+    most: usize,
+) -> Result<Vec<(RecordPlace, Arrival)>, Failure> {
+    let (mut records, mut bytes, mut wait) = (Vec::new(), 0, wait);
+    while records.len() < most && bytes < BATCH_BYTES {
+        match consumer.poll(wait) {
+            None => break,
+            Some(Ok(message)) => {
+                let mut record = arrival(spec, &message);
+                record.0.term = consumer.context().terms.of(message.topic(), message.partition());
+                bytes += record.1.size();
+                records.push(record);
+            }
+            Some(Err(KafkaError::PartitionEOF(_))) => {}
+            Some(Err(error)) => {
+                let context = consumer.context();
+                let failure = failure(&format!("consume {}", context.address), &error);
+                // The client goes on by itself, unless a person has to do something or it is broken for good.
+                match consumer.client().fatal_error() {
+                    Some(_) => return Err(failure),
+                    None => context.events.down(&failure),
+                }
+            }
+        }
+        wait = Duration::ZERO;
+    }
+    Ok(records)
+}
+
+/// Commits the offsets behind the last record of each partition that is done without a gap.
+fn finish(
+    consumer: &BaseConsumer<InputListener>,
+    events: &InputEvents,
+    places: &[RecordPlace],
+    ends: Vec<RecordEnd>,
+    held: &mut HeldPartitions,
+    mode: CommitMode,
+) {
+    let context = consumer.context();
+    let mut pause = TopicPartitionList::new();
+    for (place, end) in places.iter().zip(&ends) {
+        if let RecordEnd::Held(why) = end {
+            let partition = (place.topic.clone(), place.partition);
+            pause.add_partition(&place.topic, place.partition);
+            let text = format!("{why}, in topic {} partition {} offset {}", place.topic, place.partition, place.offset);
+            held.insert(partition, (place.term, text));
+        }
+    }
+    let mut offsets = TopicPartitionList::new();
+    let lost: HashSet<_> = places.iter().filter(|place| context.terms.is_over(place)).collect();
+    let is_lost = |topic: &str, partition| lost.iter().any(|at| at.topic == topic && at.partition == partition);
+    for ((topic, partition), next) in next_offsets(places, &ends) {
+        if is_lost(&topic, partition) {
+            continue;
+        }
+        // A partition that cannot be listed is read again.
+        drop(offsets.add_partition_offset(&topic, partition, Offset::Offset(next)));
+    }
+    if offsets.count() > 0
+        && let Err(error) = consumer.commit(&offsets, mode)
+    {
+        tracing::debug!(%error, "commit offsets");
+    }
+    if let Some((_, why)) = held.values().next() {
+        drop(consumer.pause(&pause));
+        events.holds(held.len(), &format!("{why}: write `dead_letter_topic: NAME`"));
+    }
+}
+
+/// The offset to commit for each partition: that of the first record that is not done, or the one behind the last.
+fn next_offsets(places: &[RecordPlace], ends: &[RecordEnd]) -> HashMap<Partition, i64> {
+    let (mut next, mut stopped): (HashMap<Partition, i64>, HashSet<Partition>) = Default::default();
+    for (place, end) in places.iter().zip(ends) {
+        let partition = (place.topic.clone(), place.partition);
+        if *end != RecordEnd::Done {
+            stopped.insert(partition);
+        } else if !stopped.contains(&partition) {
+            next.insert(partition, place.offset + 1);
+        }
+    }
+    next
+}
+
+fn pause(consumer: &BaseConsumer<InputListener>) {
+    // Without an assignment nothing is fetched anyway.
+    if let Ok(all) = consumer.assignment() {
+        drop(consumer.pause(&all));
+    }
+}
+
+fn resume(consumer: &BaseConsumer<InputListener>, held: &HeldPartitions) {
+    let Ok(all) = consumer.assignment() else { return };
+    let mut free = TopicPartitionList::new();
+    for of in all.elements() {
+        if !held.contains_key(&(of.topic().to_owned(), of.partition())) {
+            free.add_partition(of.topic(), of.partition());
+        }
+    }
+    drop(consumer.resume(&free));
+}
+
+fn client(spec: &KafkaInputSpec, address: &str, events: &InputEvents) -> Result<BaseConsumer<InputListener>, Failure> {
+    let mut config = ClientConfig::new();
+    config.set_log_level(RDKafkaLogLevel::Info);
+    let kbytes = (spec.prefetch_bytes / 1024).clamp(1, 2_097_151);
+    config
+        .set("bootstrap.servers", spec.cluster.brokers.join(","))
+        .set("client.id", &spec.cluster.client_id)
+        .set("group.id", &spec.group)
+        .set("enable.auto.commit", "false")
+        .set("enable.auto.offset.store", "false")
+        .set("auto.offset.reset", spec.start.as_str())
+        .set("allow.auto.create.topics", "false")
+        .set("queued.max.messages.kbytes", kbytes.to_string())
+        .set("statistics.interval.ms", "5000")
+        .set("reconnect.backoff.max.ms", "1000")
+        .set("socket.keepalive.enable", "true");
+    let proof = Proof::now(&spec.cluster, None, TIMEOUT)?;
+    security(&mut config, &spec.cluster, proof.password());
+    let listener =
+        InputListener { proof, terms: PartitionTerms::default(), events: events.clone(), address: address.to_owned() };
+    config.create_with_context(listener).map_err(|error| failure("start a consumer of Kafka", &error))
+}
+
+/// Asks for the topics, in a thread of its own.
+pub(super) async fn check(spec: Arc<KafkaInputSpec>) -> Result<(), Failure> {
+    let ask = move || {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", spec.cluster.brokers.join(",")).set("allow.auto.create.topics", "false");
+        let proof = Proof::now(&spec.cluster, None, TIMEOUT)?;
+        security(&mut config, &spec.cluster, proof.password());
+        let consumer: BaseConsumer = config.create().map_err(|error| failure("start a consumer of Kafka", &error))?;
+        for topic in spec.topics.iter().chain(&spec.dead_letter_topic) {
+            let what = format!("ask for topic {topic}");
+            let found = consumer.fetch_metadata(Some(topic), TIMEOUT).map_err(|error| failure(&what, &error))?;
+            if let Some(code) = found.topics().iter().find_map(|topic| topic.error()) {
+                return Err(errors::failure(&what, code.into()));
+            }
+        }
+        Ok(())
+    };
+    let lost = || Failure::new(Class::Transient, "client_creation", "start a consumer of Kafka: no thread to do it");
+    crate::client::blocking(ask).await.unwrap_or_else(|| Err(lost()))
+}
+
+fn failure(what: &str, error: &KafkaError) -> Failure {
+    match error.rdkafka_error_code() {
+        Some(code) => errors::failure(what, code),
+        None => Failure::new(Class::TargetPermanent, "settings", format!("{what}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_done_without_a_gap_is_committed() {
+        let place = |partition, offset| RecordPlace { topic: "t".to_owned(), partition, offset, term: 0 };
+        let places = [place(0, 5), place(1, 7), place(0, 6), place(1, 8), place(0, 7), place(2, 1)];
+        let held = || RecordEnd::Held("no address".to_owned());
+        let ends = [RecordEnd::Done, RecordEnd::Done, held(), RecordEnd::Done, RecordEnd::Done, RecordEnd::Behind];
+        let next = next_offsets(&places, &ends);
+        assert_eq!(next, HashMap::from([(("t".to_owned(), 0), 6), (("t".to_owned(), 1), 9)]));
+    }
+}

@@ -1,0 +1,163 @@
+//! Says what becomes of records: the intake schedules them, refused ones go to the dead-letter topic, or hold their partition.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::KafkaInputSpec;
+use super::consumer::{self, RecordEnd, TakenRecords};
+use super::record::RecordPlace;
+use crate::{KafkaDestination, KafkaSink, NAME};
+use delaybridge_core::backoff::{Backoff, Jitter};
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Failure, Identity};
+use delaybridge_input::{Arrival, Input, InputRefusal, JobIntake, Verdict};
+use delaybridge_sink::{Connector, Outbound, Sink};
+
+/// The header with the reason why a record was refused.
+const REFUSED: &str = "delaybridge-refused";
+/// The time-out of a record to the dead-letter topic.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The waits before such a record is tried again.
+const WAITS: Backoff = Backoff::doubling(Duration::from_millis(200), Duration::from_secs(5), Jitter::From(0.5));
+
+/// The input itself.
+pub(super) struct KafkaInput {
+    spec: Arc<KafkaInputSpec>,
+}
+
+impl KafkaInput {
+    pub(super) fn new(spec: KafkaInputSpec) -> KafkaInput {
+        KafkaInput { spec: Arc::new(spec) }
+    }
+
+    fn address(&self) -> String {
+        format!("topics {} at {}", self.spec.topics.join(", "), self.spec.cluster.address())
+    }
+
+    /// The end of each record, in their order; `None` if `stop` came first.
+    async fn decide(
+        &self,
+        intake: &JobIntake,
+        letters: Option<&KafkaSink>,
+        records: Vec<(RecordPlace, Arrival)>,
+        stop: &CancellationToken,
+    ) -> Option<Vec<RecordEnd>> {
+        let mut ends: Vec<Option<RecordEnd>> = Vec::with_capacity(records.len());
+        let (mut held, mut taken) = (HashSet::new(), Vec::new());
+        for (place, arrival) in records {
+            let partition = (place.topic.clone(), place.partition);
+            // What is behind a held record is not taken: it will come again.
+            let refused = letters.is_none().then(|| intake.refuses(&arrival)).flatten();
+            if held.contains(&partition) {
+                ends.push(Some(RecordEnd::Behind));
+            } else if let Some(refusal) = refused {
+                intake.events().refused(refusal.code(), &refusal.to_string());
+                held.insert(partition);
+                ends.push(Some(RecordEnd::Held(refusal.to_string())));
+            } else {
+                ends.push(None);
+                taken.push((place, arrival));
+            }
+        }
+        let verdicts = intake.take(taken.iter().map(|(_, arrival)| arrival.clone()).collect(), stop).await?;
+        let mut verdicts = taken.into_iter().zip(verdicts);
+        for end in ends.iter_mut().filter(|end| end.is_none()) {
+            let Some(((place, arrival), verdict)) = verdicts.next() else { continue };
+            *end = Some(match (verdict, letters) {
+                (Verdict::Scheduled | Verdict::Duplicate, _) => RecordEnd::Done,
+                (Verdict::Refused(refusal), None) => RecordEnd::Held(refusal.to_string()),
+                (Verdict::Refused(refusal), Some(letters)) => {
+                    self.bury(intake, letters, (&place, arrival), refusal, stop).await?;
+                    RecordEnd::Done
+                }
+            });
+        }
+        Some(ends.into_iter().flatten().collect())
+    }
+
+    /// Writes a refused record to the dead-letter topic, until it is there.
+    async fn bury(
+        &self,
+        intake: &JobIntake,
+        letters: &KafkaSink,
+        (place, arrival): (&RecordPlace, Arrival),
+        refusal: InputRefusal,
+        stop: &CancellationToken,
+    ) -> Option<()> {
+        let topic: Arc<str> = self.spec.dead_letter_topic.as_deref()?.into();
+        let id = Identity::named(&place.id())?;
+        let own = [("x-delay", &arrival.delay), ("x-due", &arrival.due), ("x-delay-to", &arrival.carried.to)];
+        let own = own.iter().filter_map(|(name, value)| Some(((*name).into(), value.as_ref()?.clone())));
+        let headers = arrival.carried.headers.iter().map(|(name, value)| (name.as_str().into(), value.clone()));
+        let reason = [(REFUSED.into(), refusal.code().to_owned())];
+        let headers: Vec<_> = reason.into_iter().chain(own).chain(headers).collect();
+        let carried = Some(Arc::new(arrival.carried));
+        let mut waits = 0;
+        loop {
+            let letter = Outbound {
+                id: id.clone(),
+                queue: self.spec.group.as_str().into(),
+                due_ms: None,
+                attempt: waits + 1,
+                now_ms: 0,
+                send_before: Instant::now().after(TIMEOUT),
+                destination: KafkaDestination { topic: topic.clone(), key: None }.into(),
+                body: arrival.body.clone(),
+                headers: headers.clone(),
+                carried: carried.clone(),
+            };
+            let Err(failure) = letters.deliver(letter).await else { return Some(()) };
+            intake.events().waits(&format!("write a refused record to topic {topic}: {failure}"));
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                () = tokio::time::sleep(WAITS.wait(waits, fastrand::f64())) => {}
+            }
+            waits = waits.saturating_add(1);
+        }
+    }
+}
+
+impl Input for KafkaInput {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn run<'a>(&'a self, intake: &'a JobIntake, stop: CancellationToken) -> BoxFuture<'a, ()> {
+        async move {
+            let letters =
+                self.spec.dead_letter_topic.is_some().then(|| KafkaSink::new(self.spec.cluster.clone(), TIMEOUT));
+            // One batch waits while another is decided.
+            let (sender, mut batches) = mpsc::channel::<TakenRecords>(1);
+            let ended =
+                consumer::start(self.spec.clone(), self.address(), intake.events().clone(), sender, stop.clone());
+            while let Some(TakenRecords { records, reply }) = batches.recv().await {
+                let Some(ends) = self.decide(intake, letters.as_ref(), records, &stop).await else { break };
+                // The thread has ended.
+                let _sent = reply.send(ends);
+            }
+            drop(batches);
+            drop(ended.await);
+            if let Some(letters) = letters {
+                letters.close().await;
+            }
+        }
+        .boxed()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
+        let spec = self.spec.clone();
+        async move {
+            consumer::check(spec.clone()).await?;
+            let none = "refused records hold their partition: write `dead_letter_topic: NAME`".to_owned();
+            Ok(if spec.dead_letter_topic.is_none() { vec![none] } else { Vec::new() })
+        }
+        .boxed()
+    }
+}

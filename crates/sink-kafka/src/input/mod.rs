@@ -1,0 +1,160 @@
+//! The input `kafka`: records of topics, as a member of a consumer group.
+//!
+//! `record` reads a record, `consumer` is the thread with the client, `decide` says what becomes of its records.
+
+mod consumer;
+#[cfg(test)]
+mod contract;
+mod decide;
+mod record;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::config::{CLUSTER_KEYS, cluster};
+use crate::target::unfit_topic;
+use crate::{KafkaSpec, NAME, codes};
+use decide::KafkaInput;
+use delaybridge_input::{Input, InputConnector, InputKind, RedeliveryPlace};
+use delaybridge_settings::Settings;
+use delaybridge_settings::keys::{Group, Kind, key};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::words::words;
+use delaybridge_sink::Connector;
+
+/// The kind.
+pub static KIND: InputKind = InputKind {
+    key: key(NAME, Kind::Section(&input_kafka::TABLE), "Topics of a Kafka cluster."),
+    tables: &[&input_kafka::TABLE],
+    read: Some(read),
+    codes,
+};
+
+static CLUSTER: &[Group] = &[Group { of: None, keys: CLUSTER_KEYS }];
+
+/// Topics whose records wait in Redis until they are due. An offset is committed when Redis has the jobs of all records before
+/// it.
+#[derive(Debug, Clone, Settings)]
+#[settings(input_kafka, at = "inputs.NAME.kafka", offered = CLUSTER)]
+pub struct KafkaInputSpec {
+    /// The topics. They must exist.
+    #[key(Kind::Texts, required)]
+    pub topics: Vec<String>,
+    /// Consumer group. Several daemons share the partitions of the topics.
+    #[key(Kind::Text, default = "delaybridge")]
+    pub group: String,
+    /// First record of a partition without a committed offset.
+    #[key(word::<StartFrom>(), default = "earliest")]
+    pub start: StartFrom,
+    /// Identity of a record, by which it is scheduled once. `position`: topic, partition and offset. `header`: the header
+    /// `x-message-id`. `key`: the key. A record without it has its position.
+    #[key(word::<IdentityFrom>(), default = "position")]
+    pub identity: IdentityFrom,
+    /// Begin of the delay in `x-delay`: the arrival at the daemon, or the timestamp of the record.
+    #[key(word::<DelayFrom>(), default = "arrival")]
+    pub delay_from: DelayFrom,
+    /// Topic for refused records. Without it, a refused record holds its partition.
+    #[key(Kind::Text)]
+    pub dead_letter_topic: Option<String>,
+    /// Bytes of records that are fetched ahead.
+    #[key(Kind::Size, default = "16MiB")]
+    pub prefetch_bytes: u64,
+    /// The cluster and the login.
+    #[settings(later = Arc::new(cluster(section)))]
+    pub cluster: Arc<KafkaSpec>,
+}
+
+words! {
+    /// The first record of a partition without a committed offset.
+    pub enum StartFrom {
+        /// The next record that is written.
+        Latest = "latest",
+        /// The oldest record.
+        Earliest = "earliest",
+    }
+}
+
+words! {
+    /// The identity of a record.
+    pub enum IdentityFrom {
+        /// The key.
+        Key = "key",
+        /// The header `x-message-id`.
+        Header = "header",
+        /// Topic, partition and offset.
+        Position = "position",
+    }
+}
+
+words! {
+    /// The begin of a delay.
+    pub enum DelayFrom {
+        /// The timestamp of the record.
+        Timestamp = "timestamp",
+        /// The arrival at the daemon.
+        Arrival = "arrival",
+    }
+}
+
+fn read(section: &Section<'_>) -> Arc<dyn InputConnector> {
+    let spec = KafkaInputSpec::of(section);
+    let names = spec.topics.iter().map(|name| (name, &input_kafka::TOPICS));
+    let dead = spec.dead_letter_topic.iter().map(|name| (name, &input_kafka::DEAD_LETTER_TOPIC));
+    for (name, key) in names.chain(dead) {
+        if let Some(problem) = unfit_topic(name) {
+            let help = "topics have letters (a to z), digits, `.`, `_` and `-`";
+            section.cx.report.problem(&section.spot(key), problem, help);
+        }
+    }
+    if spec.dead_letter_topic.as_ref().is_some_and(|dead| spec.topics.contains(dead)) {
+        let message = "refused records would come back by the input";
+        let help = "write a topic that the input does not consume";
+        section.cx.report.problem(&section.spot(&input_kafka::DEAD_LETTER_TOPIC), message, help);
+    }
+    Arc::new(spec)
+}
+
+impl InputConnector for KafkaInputSpec {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn input(&self) -> Arc<dyn Input> {
+        Arc::new(KafkaInput::new(self.clone()))
+    }
+
+    fn settings(&self) -> Map<String, Value> {
+        let cluster = self.cluster.settings();
+        let of_cluster = |name: &str| CLUSTER_KEYS.iter().any(|key| key.name == name);
+        cluster.into_iter().filter(|(name, _)| of_cluster(name)).chain(self.shown()).collect()
+    }
+
+    fn address(&self) -> String {
+        format!("topics {} at {}", self.topics.join(", "), self.cluster.address())
+    }
+
+    fn takes_from(&self, place: &RedeliveryPlace<'_>) -> bool {
+        let to_topic = place.text("topic").is_some_and(|topic| self.topics.iter().any(|own| own == topic));
+        place.kind == NAME && to_topic && place.address == self.cluster.address()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An input from the topic `delay-in`.
+    pub(super) fn spec() -> KafkaInputSpec {
+        KafkaInputSpec {
+            topics: vec!["delay-in".to_owned()],
+            group: "delaybridge".to_owned(),
+            start: StartFrom::Earliest,
+            identity: IdentityFrom::Position,
+            delay_from: DelayFrom::Arrival,
+            dead_letter_topic: None,
+            prefetch_bytes: 1 << 20,
+            cluster: Arc::new(crate::client::tests::spec("127.0.0.1:1")),
+        }
+    }
+}

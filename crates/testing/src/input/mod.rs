@@ -1,0 +1,232 @@
+//! The contract of [`Input`], as tests that every kind passes; the trait describes it.
+//!
+//! A kind has an [`InputRig`]: a queue or topic that a test can fill, read, break and repair. The jobs are in a real Redis.
+//! `input_contract_tests!` makes one test of each clause.
+
+mod fake;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use self::fake::FakeInputRig;
+use delaybridge_input::{Input, IntakeRules, JobIntake, OnBadDelay};
+use delaybridge_jobs::{JobQueue, JobSettings, SCRIPTS, Topic};
+use delaybridge_link::test_server::TestServer;
+use delaybridge_link::{Link, LinkOptions};
+use delaybridge_telemetry::events::Events;
+
+/// The time that a test waits for anything before it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough that nothing falls due within a test.
+const HOUR: (&str, &str) = ("x-delay", "3600000");
+
+/// An input with a place that a test can fill, read, break and repair. It has its dead letters.
+pub trait InputRig {
+    /// The input. Each call makes another one for the same place.
+    fn input(&self) -> Arc<dyn Input>;
+    /// Publishes a message with this identity, and waits until the place has it.
+    async fn publish(&mut self, id: &str, headers: &[(&str, &str)], body: &str);
+    /// The number of messages that are still to be taken, asked while no input runs.
+    async fn left(&mut self) -> usize;
+    /// The number of refused messages so far.
+    async fn refused(&mut self) -> usize;
+    /// The broker goes away; what was published stays.
+    async fn outage(&mut self);
+    /// Ends the outage.
+    async fn recover(&mut self);
+}
+
+/// A Redis with the job queue, and an intake into it.
+struct World {
+    server: TestServer,
+    jobs: JobQueue,
+    intake: Arc<JobIntake>,
+}
+
+/// A running input.
+struct RunningInput {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+fn topic() -> Topic {
+    "late".parse().expect("a topic")
+}
+
+impl World {
+    fn new() -> World {
+        let server = TestServer::start();
+        let link = Link::start(Arc::new(server.endpoint()), LinkOptions::default());
+        let jobs = JobQueue::new(link, JobSettings::default(), &SCRIPTS);
+        let rules = IntakeRules {
+            topic: topic(),
+            max_delay: Duration::from_secs(86_400),
+            on_bad_delay: OnBadDelay::Reject,
+            queue: "late".into(),
+            address: Box::new(|_arrival| Ok(())),
+        };
+        let intake = Arc::new(JobIntake::new(rules, jobs.clone(), Events::default().input(&"late".into())));
+        World { server, jobs, intake }
+    }
+
+    fn run(&self, rig: &impl InputRig) -> RunningInput {
+        let (input, intake, stop) = (rig.input(), self.intake.clone(), CancellationToken::new());
+        let stopped = stop.clone();
+        RunningInput { stop, task: tokio::spawn(async move { input.run(&intake, stopped).await }) }
+    }
+
+    /// Waits for this many scheduled jobs.
+    async fn scheduled(&self, count: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let there = self.jobs.sizes(&topic()).await.map(|sizes| sizes.delay);
+            if there.as_ref().is_ok_and(|there| *there >= count) {
+                assert_eq!(there.ok(), Some(count), "more jobs than messages");
+                return;
+            }
+            assert!(Instant::now() < deadline, "{there:?} of {count} jobs");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+impl RunningInput {
+    /// Stops the input, which settles what is decided.
+    async fn end(self) {
+        self.stop.cancel();
+        tokio::time::timeout(PATIENCE, self.task).await.expect("the input ends").expect("it does not panic");
+    }
+}
+
+pub async fn a_message_is_settled_when_redis_has_its_job(mut rig: impl InputRig) {
+    let world = World::new();
+    let running = world.run(&rig);
+    for n in 0..10 {
+        rig.publish(&format!("m-{n}"), &[HOUR], "body").await;
+    }
+    world.scheduled(10).await;
+    running.end().await;
+    assert_eq!((rig.left().await, rig.refused().await), (0, 0));
+}
+
+pub async fn a_message_that_arrives_twice_is_scheduled_once(mut rig: impl InputRig) {
+    let world = World::new();
+    rig.publish("m-1", &[HOUR], "body").await;
+    rig.publish("m-1", &[HOUR], "body").await;
+    rig.publish("m-2", &[HOUR], "body").await;
+    let running = world.run(&rig);
+    world.scheduled(2).await;
+    running.end().await;
+    assert_eq!((rig.left().await, rig.refused().await), (0, 0));
+}
+
+pub async fn messages_stay_while_redis_is_away(mut rig: impl InputRig) {
+    let mut world = World::new();
+    world.server.kill();
+    for n in 0..3 {
+        rig.publish(&format!("m-{n}"), &[HOUR], "body").await;
+    }
+    let running = world.run(&rig);
+    // Long enough for the input to take them: nothing may happen then.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    running.end().await;
+    assert_eq!((rig.left().await, rig.refused().await), (3, 0));
+    world.server.restart();
+    let running = world.run(&rig);
+    world.scheduled(3).await;
+    running.end().await;
+    assert_eq!(rig.left().await, 0);
+}
+
+pub async fn a_refused_message_is_given_away_and_its_neighbours_go_on(mut rig: impl InputRig) {
+    let world = World::new();
+    rig.publish("m-1", &[HOUR], "good").await;
+    rig.publish("m-2", &[("x-delay", "-1")], "bad").await;
+    rig.publish("m-3", &[HOUR], "good").await;
+    let running = world.run(&rig);
+    world.scheduled(2).await;
+    let deadline = Instant::now() + PATIENCE;
+    while rig.refused().await != 1 {
+        assert!(Instant::now() < deadline, "the refused message is not among the dead letters");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    running.end().await;
+    assert_eq!(rig.left().await, 0);
+}
+
+/// Large messages go to Redis in several calls.
+pub async fn each_message_of_a_large_batch_has_its_own_end(mut rig: impl InputRig) {
+    let world = World::new();
+    let large = "x".repeat(600 << 10);
+    for n in 0..4 {
+        rig.publish(&format!("m-{n}"), &[HOUR], &large).await;
+    }
+    rig.publish("bad", &[("x-delay", "soon")], &large).await;
+    rig.publish("last", &[HOUR], "small").await;
+    let running = world.run(&rig);
+    world.scheduled(5).await;
+    // What is settled last.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    running.end().await;
+    assert_eq!((rig.left().await, rig.refused().await), (0, 1));
+}
+
+pub async fn an_input_goes_on_after_an_outage(mut rig: impl InputRig) {
+    let world = World::new();
+    let running = world.run(&rig);
+    rig.publish("m-1", &[HOUR], "before").await;
+    world.scheduled(1).await;
+    rig.outage().await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    rig.recover().await;
+    rig.publish("m-2", &[HOUR], "after").await;
+    world.scheduled(2).await;
+    running.end().await;
+    assert_eq!(rig.left().await, 0);
+}
+
+pub async fn nothing_is_taken_after_the_stop(mut rig: impl InputRig) {
+    let world = World::new();
+    let running = world.run(&rig);
+    rig.publish("m-1", &[HOUR], "before").await;
+    world.scheduled(1).await;
+    running.end().await;
+    rig.publish("m-2", &[HOUR], "after").await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(rig.left().await, 1);
+    world.scheduled(1).await;
+}
+
+/// One test for each clause of the contract.
+#[macro_export]
+macro_rules! input_contract_tests {
+    ($rig:expr) => {
+        $crate::input_contract_tests! { $rig,
+            a_message_is_settled_when_redis_has_its_job,
+            a_message_that_arrives_twice_is_scheduled_once,
+            messages_stay_while_redis_is_away,
+            a_refused_message_is_given_away_and_its_neighbours_go_on,
+            each_message_of_a_large_batch_has_its_own_end,
+            an_input_goes_on_after_an_outage,
+            nothing_is_taken_after_the_stop,
+        }
+    };
+    ($rig:expr, $($clause:ident,)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $clause() {
+                $crate::input::$clause($rig).await;
+            }
+        )*
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    input_contract_tests!(FakeInputRig::default());
+}

@@ -1,0 +1,187 @@
+//! Records of a real Kafka: what goes on, when and where, what is refused, and daemons that share the partitions.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use brokers::{Kafka, KafkaOptions};
+use rdkafka::ClientConfig;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+
+use crate::faults::rig::{PATIENCE, pass, tolerate_stalls};
+use crate::harness::kafka::{count_topic, read_topic};
+use crate::harness::redisson::redis_now_ms;
+use crate::harness::{Daemon, Delivery, RedisServer, eventually};
+use crate::kafka::{blocking, start};
+
+/// A record for the topic of the input.
+struct Outgoing {
+    key: String,
+    headers: Vec<(&'static str, String)>,
+    body: String,
+}
+
+/// Writes records, and waits until the brokers have them.
+fn produce(bootstrap: &str, records: &[Outgoing]) {
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("enable.idempotence", "true")
+        .create()
+        .expect("a producer");
+    for Outgoing { key, headers, body } in records {
+        let headers = headers
+            .iter()
+            .fold(OwnedHeaders::new(), |all, (key, value)| all.insert(Header { key, value: Some(value.as_str()) }));
+        let mut record = BaseRecord::to("delay-in").key(key).payload(body).headers(headers);
+        while let Err((_, again)) = producer.send(record) {
+            producer.poll(Duration::from_millis(50));
+            record = again;
+        }
+    }
+    producer.flush(PATIENCE).expect("the broker takes them");
+}
+
+/// An input `logs` from the topic `delay-in` to the topic `events`; `input` has further keys.
+fn yaml(server: &RedisServer, bootstrap: &str, input: &str) -> String {
+    format!(
+        "redis: {{ url: '{}' }}\n\
+         sinks: {{ events: {{ kafka: {{ brokers: ['{bootstrap}'] }} }} }}\n\
+         inputs: {{ logs: {{ kafka: {{ brokers: ['{bootstrap}'], topics: [delay-in], group: delaybridge{input} }}, \
+         topic: logs, to: {{ sink: events, topic: events }} }} }}\n",
+        server.url()
+    )
+}
+
+fn cluster() -> Kafka {
+    let kafka = start(KafkaOptions::default());
+    for (topic, partitions) in [("delay-in", 4), ("events", 2), ("mails", 1), ("refused", 1)] {
+        blocking(|| kafka.create_topic(topic, partitions, &[])).expect("create a topic");
+    }
+    kafka
+}
+
+/// Waits for this many records in a topic.
+async fn arrived(bootstrap: &str, topic: &str, count: usize) -> Vec<Delivery> {
+    eventually(&format!("{count} records in {topic}"), PATIENCE, async || {
+        let there = count_topic(bootstrap, topic).await?;
+        if there >= count { Ok(()) } else { Err(format!("{there} are there")) }
+    })
+    .await;
+    read_topic(bootstrap, topic).await.expect("read the topic")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delayed_record_comes_out_when_it_is_due_as_it_went_in() {
+    let server = RedisServer::start().await;
+    let kafka = cluster();
+    let bootstrap = kafka.bootstrap();
+    let mut daemon = Daemon::start(&yaml(&server, &bootstrap, ", dead_letter_topic: refused")).await;
+    daemon.expect_log("input refused a message");
+    let before = redis_now_ms(&mut server.client().await).await;
+    let record = |key: &str, headers: &[(&'static str, &str)], body: &str| Outgoing {
+        key: key.to_owned(),
+        headers: headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
+        body: body.to_owned(),
+    };
+    let records = [
+        record("k-1", &[("x-delay", "1500"), ("tenant", "a")], "late"),
+        record("k-2", &[("x-delay-to", "mails")], "at once"),
+        record("k-3", &[("x-delay", "-1")], "negative"),
+        record("k-4", &[("x-delay-to", "delay-in")], "a loop"),
+    ];
+    blocking(|| produce(&bootstrap, &records));
+    let mails = arrived(&bootstrap, "mails", 1).await;
+    assert_eq!((&mails[0].payload[..], mails[0].key.as_deref()), (&b"at once"[..], Some(&b"k-2"[..])));
+    let events = arrived(&bootstrap, "events", 1).await;
+    assert!(events[0].due_ms.is_some_and(|due_ms| due_ms >= before + 1500), "{events:?}");
+    assert!(redis_now_ms(&mut server.client().await).await >= before + 1500, "it is early");
+    assert_eq!((&events[0].payload[..], events[0].key.as_deref()), (&b"late"[..], Some(&b"k-1"[..])));
+    assert_eq!(events[0].headers.get("tenant").map(|value| &value[..]), Some(&b"a"[..]));
+    let refused = arrived(&bootstrap, "refused", 2).await;
+    let mut codes: Vec<_> = refused
+        .iter()
+        .map(|letter| String::from_utf8_lossy(&letter.headers["delaybridge-refused"]).into_owned())
+        .collect();
+    codes.sort();
+    assert_eq!(codes, ["bad_delay", "loop"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_record_without_a_dead_letter_topic_holds_its_partition_and_no_other() {
+    let server = RedisServer::start().await;
+    let kafka = cluster();
+    let bootstrap = kafka.bootstrap();
+    let mut daemon = Daemon::start(&yaml(&server, &bootstrap, "")).await;
+    daemon.expect_log("input refused a message").expect_log("input holds refused messages");
+    let bad = Outgoing { key: "bad".to_owned(), headers: vec![("x-delay", "soon".to_owned())], body: "bad".to_owned() };
+    blocking(|| produce(&bootstrap, &[bad]));
+    eventually("the probe to name the partition", PATIENCE, async || {
+        let text = daemon.get("/readyz").await?.body;
+        if text.contains("`x-delay` is no number") { Ok(()) } else { Err(text) }
+    })
+    .await;
+    let good: Vec<_> =
+        (0..40).map(|n| Outgoing { key: format!("k-{n}"), headers: Vec::new(), body: format!("{n}") }).collect();
+    blocking(|| produce(&bootstrap, &good));
+    let events = arrived(&bootstrap, "events", 20).await;
+    assert!(events.len() < 40, "the partition of the refused record went on");
+    assert_eq!(daemon.stop().await, 0);
+    // With a topic for it, a daemon takes the rest.
+    let mut daemon = Daemon::start(&yaml(&server, &bootstrap, ", dead_letter_topic: refused")).await;
+    daemon.expect_log("input refused a message");
+    arrived(&bootstrap, "refused", 1).await;
+    assert_eq!(arrived(&bootstrap, "events", 40).await.len(), 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_daemons_that_come_and_go_lose_no_record_and_deliver_none_early() {
+    let server = RedisServer::start().await;
+    let kafka = cluster();
+    let bootstrap = kafka.bootstrap();
+    let yaml = yaml(&server, &bootstrap, ", dead_letter_topic: refused");
+    let count = 5_000;
+    let start_daemon = async || {
+        let mut daemon = Daemon::start(&yaml).await;
+        tolerate_stalls(&mut daemon);
+        daemon
+    };
+    let mut first = start_daemon().await;
+    let mut offered: HashMap<String, i64> = HashMap::new();
+    let mut redis = server.client().await;
+    let mut killed = 0;
+    let mut second = start_daemon().await;
+    for round in 0..10 {
+        let now = redis_now_ms(&mut redis).await;
+        let records: Vec<_> = (0..count / 10)
+            .map(|n| {
+                let (n, delay) = (round * count / 10 + n, i64::from(fastrand::u32(..3_000)));
+                offered.insert(format!("{n}"), now + delay);
+                let headers = vec![("x-due", (now + delay).to_string())];
+                Outgoing { key: format!("k-{n}"), headers, body: format!("{n}") }
+            })
+            .collect();
+        blocking(|| produce(&bootstrap, &records));
+        pass(Duration::from_millis(300)).await;
+        if round % 3 == 1 {
+            killed += 1;
+            second.kill();
+            second = start_daemon().await;
+        }
+    }
+    first.stop().await;
+    eventually("every record to arrive", 2 * PATIENCE, async || {
+        let there: std::collections::HashSet<_> =
+            read_topic(&bootstrap, "events").await?.into_iter().map(|event| event.payload).collect();
+        if there.len() == count { Ok(()) } else { Err(format!("{} of {count}", there.len())) }
+    })
+    .await;
+    let events = read_topic(&bootstrap, "events").await.expect("read the topic");
+    for event in &events {
+        let body = String::from_utf8_lossy(&event.payload).into_owned();
+        assert!(event.due_ms >= Some(offered[&body]), "{body} is early: {event:?}");
+    }
+    let twice = events.len() - count;
+    println!("{count} records, {killed} daemons killed: 0 lost, {twice} delivered twice");
+    let announced = events.iter().filter(|event| event.attempt.is_some_and(|attempt| attempt > 1)).count();
+    assert!(twice <= announced, "{twice} delivered twice, {announced} announced");
+}
