@@ -6,13 +6,13 @@ use delaybridge_settings::words::words;
 words! {
     /// The fate of an element, as a record names it.
     pub enum AuditFate {
-        /// Every sink that is meant for the element has confirmed it.
+        /// A delivery to every sink that is meant for the element.
         Delivered = "delivered",
-        /// No destination is meant for it.
+        /// An element that no destination is meant for.
         Skipped = "skipped",
-        /// It is stored as a dead letter, for another reason than the two other fates.
+        /// A dead letter, for another reason than the two other fates.
         Dead = "dead",
-        /// It was later than `max_lateness`, with `on_expired: dead_letter`.
+        /// A dead letter, because it was later than `max_lateness`.
         Expired = "expired",
     }
 }

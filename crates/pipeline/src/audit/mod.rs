@@ -146,7 +146,7 @@ fn message(trail: &AuditTrail, state: &ElementState, fate: AuditFate, verdict: &
     })
 }
 
-/// What becomes of the element after the answer of the trail.
+/// Decides about an element after the answer of the trail.
 fn conclude(
     trail: &AuditTrail,
     state: &mut ElementState,
