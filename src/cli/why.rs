@@ -9,7 +9,7 @@ use super::errors::explain;
 use super::table::TextTable;
 use super::{Failed, Global, answer, show};
 use delaybridge_ops::content::escaped;
-use delaybridge_ops::element::{Explanation, Whereabouts};
+use delaybridge_ops::element::{ElementWhy, Whereabouts};
 
 /// Explain where an element is, what it waits for, and what would deliver it now.
 ///
@@ -42,7 +42,7 @@ pub(super) async fn run(global: &Global, args: &WhyArgs, out: &mut dyn Write) ->
     Ok(0)
 }
 
-fn text(found: &Explanation) -> String {
+fn text(found: &ElementWhy) -> String {
     let mut text = format!("{}\n", escaped(&found.summary));
     let time = |ms: i64| format!("{} ({})", show::absolute(ms), show::relative(ms, found.now_ms));
     let mut facts = TextTable::new("|");
@@ -103,7 +103,7 @@ fn body(table: &TextTable) -> String {
 }
 
 /// The failed attempts, with cause and cure of the last.
-fn attempts(found: &Explanation) -> String {
+fn attempts(found: &ElementWhy) -> String {
     let mut table = TextTable::new("FAILED ATTEMPT||SINK|CLASS|CODE");
     for seen in &found.attempts_seen {
         let sink = if seen.sink.is_empty() { "-" } else { &seen.sink };

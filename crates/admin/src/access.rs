@@ -16,7 +16,7 @@ use delaybridge_jobs_http::file::Reread;
 use delaybridge_jobs_http::named::{NamedTokens, hash};
 use delaybridge_jobs_http::origin::{is_called_by_address, is_local};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
-use delaybridge_jobs_http::role::{Grantee, Role};
+use delaybridge_jobs_http::role::{AccessRole, Grantee};
 use delaybridge_jobs_http::room::MaybeNamed;
 use delaybridge_jobs_http::text::clip;
 use delaybridge_model::AdminSpec;
@@ -48,13 +48,13 @@ pub enum Need {
 
 impl Need {
     /// The role that a token must have.
-    pub fn role(self) -> Option<Role> {
+    pub fn role(self) -> Option<AccessRole> {
         match self {
             Need::Nothing => None,
-            Need::ToLook | Need::ToSearch => Some(Role::Viewer),
-            Need::ToSee => Some(Role::Reader),
-            Need::ToOperate => Some(Role::Operator),
-            Need::ToAdminister => Some(Role::Admin),
+            Need::ToLook | Need::ToSearch => Some(AccessRole::Viewer),
+            Need::ToSee => Some(AccessRole::Reader),
+            Need::ToOperate => Some(AccessRole::Operator),
+            Need::ToAdminister => Some(AccessRole::Admin),
         }
     }
 }
@@ -70,7 +70,7 @@ pub struct AdminCaller {
 
 impl AdminCaller {
     /// Whether the caller may do this with a queue or topic; with `None` what concerns all of them.
-    pub fn may(&self, role: Role, of: Option<&str>) -> bool {
+    pub fn may(&self, role: AccessRole, of: Option<&str>) -> bool {
         self.grant.as_ref().is_some_and(|grant| grant.may(role, of))
     }
 }
@@ -214,7 +214,7 @@ impl AdminAccess {
 }
 
 /// The refusal of a token that is known, and whose role or queues are not enough.
-fn lacks(grant: &Grantee, role: Role, of: Option<&str>) -> Problem {
+fn lacks(grant: &Grantee, role: AccessRole, of: Option<&str>) -> Problem {
     let subject = of.map_or_else(|| "every queue".to_owned(), |of| format!("`{}`", clip(of)));
     let (name, has, queues) = (&grant.name, grant.role.as_str(), &grant.queues);
     let detail = format!(
@@ -259,25 +259,26 @@ mod tests {
         check("evil.example:9465", None, Need::ToLook, None, false);
         check("evil.example", None, Need::Nothing, None, true);
         check("127.0.0.1:9465", None, Need::ToSee, Some("orders"), false);
-        let viewer = || Some(grant(Role::Viewer, "orders*"));
+        let viewer = || Some(grant(AccessRole::Viewer, "orders*"));
         check("ops.example", viewer(), Need::ToLook, Some("mails"), true);
         check("ops.example", viewer(), Need::ToSearch, Some("orders_eu"), true);
         check("ops.example", viewer(), Need::ToSearch, Some("mails"), false);
         check("127.0.0.1", viewer(), Need::ToSee, Some("orders"), false);
-        let operator = || Some(grant(Role::Operator, "orders*"));
+        let operator = || Some(grant(AccessRole::Operator, "orders*"));
         check("127.0.0.1", operator(), Need::ToOperate, Some("orders"), true);
         check("127.0.0.1", operator(), Need::ToOperate, Some("mails"), false);
         check("127.0.0.1", operator(), Need::ToOperate, None, false);
         check("127.0.0.1", operator(), Need::ToAdminister, Some("orders"), false);
-        check("127.0.0.1", Some(grant(Role::Admin, "*")), Need::ToAdminister, None, true);
+        check("127.0.0.1", Some(grant(AccessRole::Admin, "*")), Need::ToAdminister, None, true);
     }
 
     #[test]
     fn a_refusal_says_which_role_is_needed() {
-        let grant = Grantee { name: "ann".into(), role: Role::Viewer, queues: NamePattern::read("orders*").unwrap() };
+        let grant =
+            Grantee { name: "ann".into(), role: AccessRole::Viewer, queues: NamePattern::read("orders*").unwrap() };
         let words = "this needs the role `admin` for every queue; the token `ann` has the role `viewer` for `orders*`";
-        assert!(lacks(&grant, Role::Admin, None).detail.ends_with(words));
-        assert!(lacks(&grant, Role::Operator, Some("mails")).detail.contains("the role `operator` for `mails`;"));
+        assert!(lacks(&grant, AccessRole::Admin, None).detail.ends_with(words));
+        assert!(lacks(&grant, AccessRole::Operator, Some("mails")).detail.contains("the role `operator` for `mails`;"));
     }
 
     #[test]

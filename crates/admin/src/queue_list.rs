@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use delaybridge_model::{Config, QueueSpec};
 use delaybridge_ops::overview::{QueuePage, SinkList};
-use delaybridge_ops::trouble::{QueueFilter, Standing, arrange};
+use delaybridge_ops::queue_order::QueueFilter;
+use delaybridge_ops::trouble::{Standing, arrange};
 use delaybridge_telemetry::recent::Lately;
 use delaybridge_telemetry::status::Look;
 

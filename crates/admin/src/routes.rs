@@ -18,7 +18,7 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::router::Endpoint;
 use delaybridge_ops::audit::AuditTrail;
 use delaybridge_ops::dead::{Counted, ExportPage, LetterList, LettersBody, LineReport, Purged, Redriven, ShownLetters};
-use delaybridge_ops::element::{ActOutcome, Explanation, FoundElement, KillBody, RescheduleBody};
+use delaybridge_ops::element::{ActOutcome, ElementWhy, FoundElement, KillBody, RescheduleBody};
 use delaybridge_ops::fleet::Fleet;
 use delaybridge_ops::forecast::Forecast;
 use delaybridge_ops::jobs::{FoundJobs, TopicDetail, TopicPage};
@@ -158,7 +158,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
     GET "/v1/queues/{queue}/elements/{id}/why" why ToSearch => v1::why::why,
         about_one("Explain where an element is, what it waits for, and what would deliver it now")
             .about("An element that is not in the queue is explained too, as `gone`: by what this daemon still knows of it. No payload.")
-            .returns::<Explanation>(200, "The explanation");
+            .returns::<ElementWhy>(200, "The explanation");
     DELETE "/v1/queues/{queue}/elements/{id}" cancel ToAdminister => v1::elements::cancel,
         action("Remove an element for good");
     POST "/v1/queues/{queue}/elements/{id}/run-now" run_now ToOperate => v1::elements::run_now,

@@ -17,7 +17,7 @@ use delaybridge_ops::reload::ReloadHandle;
 use delaybridge_telemetry::attempts::Attempts;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::events::admin::AdminEvents;
-use delaybridge_telemetry::history::{History, MINUTE};
+use delaybridge_telemetry::history::{HistoryArchive, MINUTE};
 use delaybridge_telemetry::recent::{Recent, STEP};
 use delaybridge_telemetry::status::Status;
 use delaybridge_telemetry::tail::Tail;
@@ -45,7 +45,7 @@ pub struct Admin {
     /// The recent work of the daemon.
     pub(super) recent: Recent,
     /// The last hour and day of the daemon.
-    pub(super) history: History,
+    pub(super) history: HistoryArchive,
     /// The events of single elements.
     pub(super) tail: Tail,
     /// The failed attempts of single elements.
@@ -83,7 +83,7 @@ impl Admin {
             cache: OverviewCache::default(),
             status: events.status().clone(),
             recent: Recent::new(events.metrics().clone()),
-            history: History::new(events.metrics().clone()),
+            history: HistoryArchive::new(events.metrics().clone()),
             tail: events.tail().clone(),
             attempts: events.attempts().clone(),
             in_flight: Box::new(|| 0),

@@ -10,7 +10,7 @@ use std::path::Path;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
-use super::role::{Grantee, NamePattern, Role};
+use super::role::{AccessRole, Grantee, NamePattern};
 
 /// Shorter tokens can be guessed.
 pub(super) const SHORTEST: usize = 16;
@@ -66,8 +66,8 @@ impl NamedTokens {
         for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let (name, token, role, pattern) = match words.as_slice() {
-                [token] => (ONLY, *token, Role::Admin.as_str(), "*"),
-                [name, token] => (*name, *token, Role::Admin.as_str(), "*"),
+                [token] => (ONLY, *token, AccessRole::Admin.as_str(), "*"),
+                [name, token] => (*name, *token, AccessRole::Admin.as_str(), "*"),
                 [name, token, role] => (*name, *token, *role, "*"),
                 [name, token, role, pattern] => (*name, *token, *role, *pattern),
                 _ => {
@@ -78,8 +78,8 @@ impl NamedTokens {
                 }
             };
             // Not quoted: a token may be in its place.
-            let role = Role::of(role).ok_or_else(|| {
-                let roles = Role::ALL.map(Role::as_str).join(", ");
+            let role = AccessRole::of(role).ok_or_else(|| {
+                let roles = AccessRole::ALL.map(AccessRole::as_str).join(", ");
                 format!("line {number}: the third word is the role, one of {roles}")
             })?;
             let queues = NamePattern::read(pattern).map_err(|problem| format!("line {number}: {problem}"))?;
@@ -150,8 +150,8 @@ mod tests {
         let tokens =
             NamedTokens::parse("ann 0123456789abcdef viewer\nbob fedcba9876543210 operator orders*,mails\n").unwrap();
         let of = |token| tokens.owner(&hash(token)).map(|grant| (grant.role, grant.queues.to_string()));
-        assert_eq!(of("0123456789abcdef"), Some((Role::Viewer, "*".to_owned())));
-        assert_eq!(of("fedcba9876543210"), Some((Role::Operator, "orders*,mails".to_owned())));
+        assert_eq!(of("0123456789abcdef"), Some((AccessRole::Viewer, "*".to_owned())));
+        assert_eq!(of("fedcba9876543210"), Some((AccessRole::Operator, "orders*,mails".to_owned())));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// A role; each has the rights of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum AccessRole {
     /// Looks at everything but payloads.
     Viewer,
     /// Looks at payloads too.
@@ -16,23 +16,23 @@ pub enum Role {
     Admin,
 }
 
-impl Role {
+impl AccessRole {
     /// Every role, the weakest first.
-    pub const ALL: [Role; 4] = [Role::Viewer, Role::Reader, Role::Operator, Role::Admin];
+    pub const ALL: [AccessRole; 4] = [AccessRole::Viewer, AccessRole::Reader, AccessRole::Operator, AccessRole::Admin];
 
     /// The word in a file of tokens.
     pub fn as_str(self) -> &'static str {
         match self {
-            Role::Viewer => "viewer",
-            Role::Reader => "reader",
-            Role::Operator => "operator",
-            Role::Admin => "admin",
+            AccessRole::Viewer => "viewer",
+            AccessRole::Reader => "reader",
+            AccessRole::Operator => "operator",
+            AccessRole::Admin => "admin",
         }
     }
 
     /// The role of this name.
-    pub fn of(word: &str) -> Option<Role> {
-        Role::ALL.into_iter().find(|role| role.as_str() == word)
+    pub fn of(word: &str) -> Option<AccessRole> {
+        AccessRole::ALL.into_iter().find(|role| role.as_str() == word)
     }
 }
 
@@ -93,7 +93,7 @@ pub struct Grantee {
     /// The name of the token.
     pub name: Arc<str>,
     /// The role.
-    pub role: Role,
+    pub role: AccessRole,
     /// The queues and topics.
     pub queues: NamePattern,
 }
@@ -101,11 +101,11 @@ pub struct Grantee {
 impl Grantee {
     /// One that may do everything.
     pub fn admin(name: &str) -> Grantee {
-        Grantee { name: name.into(), role: Role::Admin, queues: NamePattern::all() }
+        Grantee { name: name.into(), role: AccessRole::Admin, queues: NamePattern::all() }
     }
 
     /// Whether this may be done with a queue or topic; with `None` what concerns all of them.
-    pub fn may(&self, role: Role, queue: Option<&str>) -> bool {
+    pub fn may(&self, role: AccessRole, queue: Option<&str>) -> bool {
         self.role >= role && queue.map_or_else(|| self.queues.fits_all(), |queue| self.queues.fits(queue))
     }
 }
@@ -140,17 +140,20 @@ mod tests {
 
     #[test]
     fn a_role_has_the_rights_of_those_before_it_for_its_queues_alone() {
-        let ann = Grantee { name: "ann".into(), role: Role::Operator, queues: NamePattern::read("orders*").unwrap() };
+        let ann =
+            Grantee { name: "ann".into(), role: AccessRole::Operator, queues: NamePattern::read("orders*").unwrap() };
         for (role, queue, may) in [
-            (Role::Viewer, Some("orders"), true),
-            (Role::Operator, Some("orders_eu"), true),
-            (Role::Admin, Some("orders"), false),
-            (Role::Viewer, Some("mails"), false),
-            (Role::Reader, None, false),
+            (AccessRole::Viewer, Some("orders"), true),
+            (AccessRole::Operator, Some("orders_eu"), true),
+            (AccessRole::Admin, Some("orders"), false),
+            (AccessRole::Viewer, Some("mails"), false),
+            (AccessRole::Reader, None, false),
         ] {
             assert_eq!(ann.may(role, queue), may, "{role:?} {queue:?}");
         }
-        assert!(Grantee::admin("x").may(Role::Admin, None) && Role::of("reader") == Some(Role::Reader));
-        assert_eq!(Role::of("root"), None);
+        assert!(
+            Grantee::admin("x").may(AccessRole::Admin, None) && AccessRole::of("reader") == Some(AccessRole::Reader)
+        );
+        assert_eq!(AccessRole::of("root"), None);
     }
 }

@@ -38,6 +38,7 @@ pub mod pause;
 pub mod peek;
 pub mod plural;
 pub mod progress;
+pub mod queue_order;
 pub mod queue_state;
 pub mod queues;
 pub mod recover;

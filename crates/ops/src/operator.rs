@@ -11,7 +11,7 @@ use super::audit::AuditTrail;
 use super::dead::{
     Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
 };
-use super::element::{ActOutcome, Action, Explanation, FoundElement};
+use super::element::{ActOutcome, Action, ElementWhy, FoundElement};
 use super::error::Error;
 use super::fleet::Fleet;
 use super::forecast::{Forecast, ForecastAsk};
@@ -60,7 +60,7 @@ pub trait Operator: Send + Sync {
     fn find<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, FoundElement>;
 
     /// Explains where an element is and what it waits for.
-    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Explanation>;
+    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, ElementWhy>;
 
     /// Searches elements by fields of their payload. A daemon answers the first 4 KiB of each payload.
     fn search<'a>(&'a self, queue: &'a str, ask: &'a Search, watch: Watcher<'a>) -> Asked<'a, Hits>;

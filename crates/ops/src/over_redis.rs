@@ -9,7 +9,7 @@ use super::dead::{
     self, Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
     is_place,
 };
-use super::element::{self, ActOutcome, Action, Explanation, FoundElement};
+use super::element::{self, ActOutcome, Action, ElementWhy, FoundElement};
 use super::error::Error;
 use super::fleet::{self, Fleet};
 use super::forecast::{Forecast, ForecastAsk, Rate, forecast};
@@ -141,7 +141,7 @@ impl Operator for OverRedis {
         })
     }
 
-    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Explanation> {
+    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, ElementWhy> {
         Box::pin(async move {
             if let Some((_, topic)) = self.topic(queue).await? {
                 return Err(refused(&topic, "one job is shown by `delaybridge jobs show`"));

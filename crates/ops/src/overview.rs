@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use super::error::{Attempted, Error, QueueError, explained};
 use super::plural::duration;
+use super::queue_order::{QueueFilter, QueueOrder};
 use super::queue_state::{QueueState, state};
 use super::session::{Queue, Session, find};
-use super::trouble::{QueueFilter, QueueOrder};
 use delaybridge_model::QueueSpec;
 
 /// Queues that are read at the same time.

@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 
 use super::overview::{QueueRow, SinkList, SinkRow};
+use super::queue_order::{QueueFilter, QueueOrder};
 
 /// Lateness from which a queue counts as overdue.
 const LATE_MS: u64 = 10_000;
 
 /// The strongest reason why a queue needs a person, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trouble {
+pub enum QueueTrouble {
     /// A daemon claims nothing from it.
     Held,
     /// A sink of it is down or full.
@@ -18,9 +19,9 @@ pub enum Trouble {
     Overdue,
     /// Attempts fail.
     Failing,
-    /// It, or a sink of it, is paused.
+    /// The queue, or a sink of it, is paused.
     Paused,
-    /// It has dead letters.
+    /// The queue has dead letters.
     Dead,
     /// None.
     None,
@@ -65,16 +66,16 @@ impl Standing {
     }
 
     /// The strongest reason why the queue needs a person.
-    pub fn trouble(&self) -> Trouble {
+    pub fn trouble(&self) -> QueueTrouble {
         match self {
-            Standing { held: true, .. } => Trouble::Held,
-            Standing { sink: true, .. } => Trouble::Sink,
+            Standing { held: true, .. } => QueueTrouble::Held,
+            Standing { sink: true, .. } => QueueTrouble::Sink,
             // What waits for a person's pause is not the queue's fault.
-            Standing { paused: true, .. } => Trouble::Paused,
-            Standing { overdue_ms: LATE_MS.., .. } => Trouble::Overdue,
-            Standing { failed_per_second, .. } if *failed_per_second > 0.0 => Trouble::Failing,
-            Standing { dead: 1.., .. } => Trouble::Dead,
-            _ => Trouble::None,
+            Standing { paused: true, .. } => QueueTrouble::Paused,
+            Standing { overdue_ms: LATE_MS.., .. } => QueueTrouble::Overdue,
+            Standing { failed_per_second, .. } if *failed_per_second > 0.0 => QueueTrouble::Failing,
+            Standing { dead: 1.., .. } => QueueTrouble::Dead,
+            _ => QueueTrouble::None,
         }
     }
 }
@@ -93,89 +94,12 @@ impl SinkRow {
     }
 }
 
-/// The order of a list of queues.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum QueueOrder {
-    /// That of the configuration.
-    #[default]
-    File,
-    /// Those in trouble first, the worst of them before the others.
-    Trouble,
-    /// By name.
-    Name,
-    /// The most due first.
-    Due,
-    /// The most overdue first.
-    Overdue,
-    /// The most dead letters first.
-    Dead,
-    /// The highest rate first.
-    Rate,
-}
-
-impl QueueOrder {
-    /// Every order.
-    pub const ALL: [QueueOrder; 7] = [
-        QueueOrder::Trouble,
-        QueueOrder::File,
-        QueueOrder::Name,
-        QueueOrder::Due,
-        QueueOrder::Overdue,
-        QueueOrder::Dead,
-        QueueOrder::Rate,
-    ];
-
-    /// The word in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            QueueOrder::File => "configuration",
-            QueueOrder::Trouble => "trouble",
-            QueueOrder::Name => "name",
-            QueueOrder::Due => "due",
-            QueueOrder::Overdue => "overdue",
-            QueueOrder::Dead => "dead",
-            QueueOrder::Rate => "rate",
-        }
-    }
-}
-
-/// The queues of a list.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum QueueFilter {
-    /// All of them.
-    #[default]
-    All,
-    /// Those that need a person.
-    Trouble,
-    /// Those that are paused, or have a paused sink.
-    Paused,
-    /// Those with elements that are overdue.
-    Overdue,
-    /// Those with dead letters.
-    Dead,
-}
-
 impl QueueFilter {
-    /// Every filter.
-    pub const ALL: [QueueFilter; 5] =
-        [QueueFilter::All, QueueFilter::Trouble, QueueFilter::Paused, QueueFilter::Overdue, QueueFilter::Dead];
-
-    /// The word in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            QueueFilter::All => "all",
-            QueueFilter::Trouble => "trouble",
-            QueueFilter::Paused => "paused",
-            QueueFilter::Overdue => "overdue",
-            QueueFilter::Dead => "dead",
-        }
-    }
-
     /// Whether a queue belongs to the list.
     pub fn takes(self, standing: &Standing) -> bool {
         match self {
             QueueFilter::All => true,
-            QueueFilter::Trouble => standing.trouble() != Trouble::None,
+            QueueFilter::Trouble => standing.trouble() != QueueTrouble::None,
             QueueFilter::Paused => standing.paused,
             QueueFilter::Overdue => standing.overdue_ms >= LATE_MS,
             QueueFilter::Dead => standing.dead > 0,

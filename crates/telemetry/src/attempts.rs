@@ -91,7 +91,7 @@ impl AttemptHistory {
         self.0.lock().attempts.get(&id)?.last().map(|attempt| attempt.sink.clone()).filter(|sink| !sink.is_empty())
     }
 
-    /// What is known of an element.
+    /// The failed attempts of an element.
     fn seen(&self, id: MessageId) -> Vec<FailedAttempt> {
         self.0.lock().attempts.get(&id).cloned().unwrap_or_default()
     }

@@ -24,7 +24,7 @@ const QUARTERS: usize = 96;
 /// Most queues, and most sinks, with a history.
 const MOST: usize = 2_000;
 
-/// What happened in a minute, or in a quarter of an hour.
+/// The events of a minute, or of a quarter of an hour, as numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PastSpan {
     /// Delivered elements.
@@ -51,7 +51,7 @@ pub struct Past {
 }
 
 /// The histories of all queues and sinks of a process.
-pub struct History {
+pub struct HistoryArchive {
     metrics: Metrics,
     state: Mutex<Archives>,
 }
@@ -69,8 +69,8 @@ struct Archives {
 /// The samples of one queue or sink. The place of a sample follows from its time, so that nothing has to be moved.
 #[derive(Debug)]
 struct Archive {
-    minutes: [Packed; MINUTES],
-    quarters: [Packed; QUARTERS],
+    minutes: [PackedSpan; MINUTES],
+    quarters: [PackedSpan; QUARTERS],
     /// The totals at the end of the last minute, and of the last quarter.
     minute: Counts,
     quarter: Counts,
@@ -78,17 +78,17 @@ struct Archive {
 
 impl Archive {
     fn new() -> Box<Archive> {
-        let none = Packed::default();
+        let none = PackedSpan::default();
         let (minute, quarter) = Default::default();
         Box::new(Archive { minutes: [none; MINUTES], quarters: [none; QUARTERS], minute, quarter })
     }
 
     /// Notes the totals at the end of a minute, counted from 1.
     fn note(&mut self, minute: u64, counts: Counts, backlog: u64) {
-        self.minutes[place(minute, MINUTES)] = Packed::of(&counts.since(&self.minute), backlog);
+        self.minutes[place(minute, MINUTES)] = PackedSpan::of(&counts.since(&self.minute), backlog);
         self.minute = counts;
         if minute.is_multiple_of(QUARTER) {
-            self.quarters[place(minute / QUARTER, QUARTERS)] = Packed::of(&counts.since(&self.quarter), backlog);
+            self.quarters[place(minute / QUARTER, QUARTERS)] = PackedSpan::of(&counts.since(&self.quarter), backlog);
             self.quarter = counts;
         }
     }
@@ -100,10 +100,10 @@ fn place(number: u64, of: usize) -> usize {
 
 /// A sample in ten bytes.
 #[derive(Debug, Clone, Copy, Default)]
-struct Packed([u16; 5]);
+struct PackedSpan([u16; 5]);
 
-impl Packed {
-    fn of(counts: &Counts, backlog: u64) -> Packed {
+impl PackedSpan {
+    fn of(counts: &Counts, backlog: u64) -> PackedSpan {
         let mut sum = 0;
         let late = counts.late.map(|count| {
             sum += count;
@@ -111,7 +111,7 @@ impl Packed {
         });
         // In tenths of a millisecond; 0 is none.
         let late = |q: f64| quantile(&late, q).map_or(0, |seconds| pack((seconds * 10_000.0).round() as u64 + 1));
-        Packed([pack(counts.delivered), pack(counts.failed), pack(backlog), late(0.5), late(0.99)])
+        PackedSpan([pack(counts.delivered), pack(counts.failed), pack(backlog), late(0.5), late(0.99)])
     }
 
     fn span(self) -> PastSpan {
@@ -143,11 +143,11 @@ fn unpack(packed: u16) -> u64 {
     }
 }
 
-impl History {
+impl HistoryArchive {
     /// A history that begins now.
-    pub fn new(metrics: Metrics) -> History {
+    pub fn new(metrics: Metrics) -> HistoryArchive {
         let (queues, sinks) = Default::default();
-        History { metrics, state: Mutex::new(Archives { noted: Instant::now(), minute: 0, queues, sinks }) }
+        HistoryArchive { metrics, state: Mutex::new(Archives { noted: Instant::now(), minute: 0, queues, sinks }) }
     }
 
     /// Notes a minute. Must be called every [`MINUTE`].
@@ -194,7 +194,7 @@ fn past(state: &Archives, archives: &HashMap<Arc<str>, Box<Archive>>, name: &str
     if archive.is_none() && archives.len() >= MOST {
         return None;
     }
-    let spans = |last: u64, of: usize, at: &dyn Fn(&Archive, usize) -> Packed| {
+    let spans = |last: u64, of: usize, at: &dyn Fn(&Archive, usize) -> PackedSpan| {
         let first = last.saturating_sub(of as u64) + 1;
         let span = |number| archive.map_or_else(PastSpan::default, |archive| at(archive, place(number, of)).span());
         (first..=last).map(span).collect()
@@ -228,7 +228,7 @@ mod tests {
     fn the_last_hour_and_day_are_kept_and_begin_with_the_process() {
         let events = Events::default();
         let metrics = events.metrics();
-        let (queue, history) = (metrics.queue(&"orders".into()), History::new(metrics.clone()));
+        let (queue, history) = (metrics.queue(&"orders".into()), HistoryArchive::new(metrics.clone()));
         let to = queue.to(&"kafka".into());
         assert_eq!(history.queue("orders").map(|past| past.minutes.len()), Some(0));
         history.note();
@@ -256,7 +256,7 @@ mod tests {
     fn room_is_taken_by_what_happens_and_bounded() {
         assert!(size_of::<Archive>() <= 2_048, "{} bytes", size_of::<Archive>());
         let events = Events::default();
-        let history = History::new(events.metrics().clone());
+        let history = HistoryArchive::new(events.metrics().clone());
         let names: Vec<Arc<str>> = (0..MOST + 10).map(|n| format!("q{n}").into()).collect();
         names.iter().for_each(|name| events.metrics().queue(name).delivered(0));
         history.note();

@@ -3,7 +3,8 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use delaybridge_ops::overview::{Overview, QueueRow, SinkList};
-use delaybridge_ops::trouble::{QueueFilter, QueueOrder, Standing, arrange};
+use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
+use delaybridge_ops::trouble::{Standing, arrange};
 
 /// The current meaning of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use delaybridge_core::message::Class;
 use delaybridge_jobs_http::call::{Call, Query};
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::Role;
+use delaybridge_jobs_http::role::AccessRole;
 use delaybridge_jobs_http::text::clip;
 use delaybridge_ops::Queue;
 use delaybridge_ops::dead::{self, Letter, Letters, Summary};
@@ -43,13 +43,13 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         h1 { (id) ": dead letters" }
         @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (clip(done)) } } }
         // To find what fits, all letters are read.
-        @if view.may(Role::Viewer, id) { (filters(&call.query, &queue)) }
+        @if view.may(AccessRole::Viewer, id) { (filters(&call.query, &queue)) }
         div.head {
             p.muted { "The latest first. There are " (all) " in all." }
-            @if view.may(Role::Operator, id) && !found.dead_letters.is_empty() {
+            @if view.may(AccessRole::Operator, id) && !found.dead_letters.is_empty() {
                 div.deeds {
                     a.button href={ "dead/redrive/ask?" (same) } { "Redrive what fits …" }
-                    @if view.may(Role::Admin, id) { a.button.danger href={ "dead/purge/ask?" (same) } { "Remove what fits for good …" } }
+                    @if view.may(AccessRole::Admin, id) { a.button.danger href={ "dead/purge/ask?" (same) } { "Remove what fits for good …" } }
                 }
             }
         }

@@ -17,7 +17,7 @@ use crate::v1::elements::{ElementChange, SHOWN, when};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::Role;
+use delaybridge_jobs_http::role::AccessRole;
 use delaybridge_ops::element::{Detail, When};
 use delaybridge_ops::peek::PeekState;
 
@@ -121,7 +121,7 @@ fn facts(element: &Detail, now_ms: i64) -> Markup {
 
 fn deeds(element: &Detail, id: &str, view: &View, queue: &str) -> Markup {
     let action = format!("{}/act", encoded(id));
-    let (operates, removes) = (view.may(Role::Operator, queue), view.may(Role::Admin, queue));
+    let (operates, removes) = (view.may(AccessRole::Operator, queue), view.may(AccessRole::Admin, queue));
     html! {
         @if element.state == PeekState::InFlight { p.muted { "It is in flight: it may be delivered right now, and is left to its daemon." } }
         @else if operates {

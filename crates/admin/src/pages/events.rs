@@ -13,7 +13,7 @@ use crate::v1::events::{EventFilter, EventShape};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::Role;
+use delaybridge_jobs_http::role::AccessRole;
 use delaybridge_telemetry::tail::Fate;
 
 /// Letters of a payload in its row.
@@ -34,7 +34,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         .iter()
         .rev()
         .filter(|event| wanted.takes(event))
-        .map(|event| admin.shape(event, call.caller.may(Role::Reader, Some(&event.queue))))
+        .map(|event| admin.shape(event, call.caller.may(AccessRole::Reader, Some(&event.queue))))
         .collect();
     let body = html! {
         h1 { "Events" }

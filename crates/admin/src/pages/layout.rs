@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::access::AdminCaller;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::{Grantee, Role};
+use delaybridge_jobs_http::role::{AccessRole, Grantee};
 use delaybridge_jobs_http::room::MaybeNamed;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -48,7 +48,7 @@ impl View {
     }
 
     /// Whether the person may do this with a queue or topic.
-    pub fn may(&self, role: Role, of: &str) -> bool {
+    pub fn may(&self, role: AccessRole, of: &str) -> bool {
         self.grant.as_ref().is_some_and(|grant| grant.may(role, Some(of)))
     }
 }

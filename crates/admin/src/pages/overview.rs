@@ -16,7 +16,7 @@ use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_ops::overview::{Overview, QueuePage, QueueRow, SinkList, SinkRow, Sums};
 use delaybridge_ops::plural::{count as count_of, duration};
-use delaybridge_ops::trouble::{QueueFilter, QueueOrder};
+use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 use delaybridge_telemetry::status::Look;
 
 /// The first page.

@@ -89,12 +89,15 @@ fn chart(name: &str, kind: &ChartKind, spans: &[PastSpan], seconds: u64, age: u6
         }
     };
     let label = format!("{}, {}: {caption}", kind.name, name.to_lowercase());
+    // After a start the drawing is empty on the left.
+    let slots = if seconds == 60 { 60 } else { 96 }.max(values.len());
+    let before = slots - values.len();
     html! {
         figure.chart {
-            svg viewBox={ "0 0 " (values.len()) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(label) {
+            svg viewBox={ "0 0 " (slots) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(label) {
                 @for (at, value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
                     @let height = (value / most * HEIGHT).max(2.0).round();
-                    rect class={ "bar " (kind.class) } x={ (at) ".1" } y=(HEIGHT - height) width="0.8" height=(height) {
+                    rect class={ "bar " (kind.class) } x={ (before + at) ".1" } y=(HEIGHT - height) width="0.8" height=(height) {
                         title { (ago(at)) " ago: " ((kind.words)(*value)) }
                     }
                 }
@@ -151,6 +154,10 @@ mod tests {
         assert!(drawn.contains(&format!("aria-label=\"Delivered, last hour: {words}\"")), "{drawn}");
         assert!(drawn.contains(&format!("</strong> {words}</figcaption>")), "{drawn}");
         assert_eq!(drawn.matches("<rect").count(), 2, "{drawn}");
+        assert!(
+            drawn.contains(r#"x="58.1" y="0""#) && drawn.contains("viewBox=\"0 0 60 100\""),
+            "the latest is on the right: {drawn}"
+        );
         assert!(drawn.contains(r#"y="98" width="0.8" height="2""#), "the least that is seen: {drawn}");
         assert!(chart("Last day", &FAILED, &spans, 900, 5).into_string().contains("</strong> nothing"));
         assert!(chart("Last day", &P99, &spans, 900, 5).into_string().contains("4.0 ms at last"));

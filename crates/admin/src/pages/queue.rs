@@ -23,7 +23,7 @@ use crate::v1::queues::{QueueShape, whole};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::Role;
+use delaybridge_jobs_http::role::AccessRole;
 use delaybridge_ops::forecast::{ForecastAsk, charts};
 use delaybridge_ops::overview::{QueueRow, SinkList};
 use delaybridge_ops::plural::{self, duration};
@@ -118,7 +118,7 @@ fn pauses(view: &View, row: &QueueRow) -> Markup {
     let queue = encoded(&row.state.queue);
     let paused = row.state.paused.iter().any(|pause| pause.sink.is_none());
     html! {
-        @if view.may(Role::Operator, &row.state.queue) {
+        @if view.may(AccessRole::Operator, &row.state.queue) {
             @if paused {
                 form.act method="post" action={ (queue) "/resume" } { button type="submit" { "Resume" } }
             } @else {
@@ -152,7 +152,7 @@ fn elements(view: &View, row: &QueueRow) -> Markup {
                 }
                 li { a href={ (queue) "/dead" } { "dead letters" } " " span.muted { (number(s.dead)) } }
             }
-            @if view.may(Role::Reader, &s.queue) {
+            @if view.may(AccessRole::Reader, &s.queue) {
                 form.find method="get" action={ (queue) "/element" } {
                     label for="id" { "Id" }
                     input #id name="id" required maxlength="256" size="30" autocomplete="off" spellcheck="false";

@@ -18,7 +18,7 @@ use crate::v1::topics;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::Role;
+use delaybridge_jobs_http::role::AccessRole;
 use delaybridge_ops::jobs::{JobDetail, TopicDetail, TopicPage, TopicState, states};
 use delaybridge_ops::plural::duration;
 
@@ -189,7 +189,7 @@ fn pauses(view: &View, found: &TopicDetail) -> Markup {
     let (topic, paused) = (encoded(&found.state.topic), found.state.sizes.paused);
     html! {
         @if paused { ul.notes { li.warn { strong { "Paused" } " Nothing is handed out, by any daemon. Jobs may be added." } } }
-        @if view.may(Role::Operator, &found.state.topic) {
+        @if view.may(AccessRole::Operator, &found.state.topic) {
             form.act method="post" action={ (topic) (if paused { "/resume" } else { "/pause" }) } {
                 button type="submit" { (if paused { "Resume" } else { "Pause" }) }
             }

@@ -4,10 +4,10 @@ use maud::{Markup, html};
 
 use super::show::when;
 use delaybridge_core::clock::utc;
-use delaybridge_ops::element::{Explanation, ObstacleKind, Whereabouts};
+use delaybridge_ops::element::{ElementWhy, ObstacleKind, Whereabouts};
 
 /// The explanation, before all facts.
-pub fn explanation(found: &Explanation) -> Markup {
+pub fn explanation(found: &ElementWhy) -> Markup {
     html! {
         p.forecast { (found.summary) }
         @if found.state == Whereabouts::Gone {
@@ -26,7 +26,7 @@ pub fn explanation(found: &Explanation) -> Markup {
 }
 
 /// The failed attempts that are known.
-pub fn attempts(found: &Explanation) -> Markup {
+pub fn attempts(found: &ElementWhy) -> Markup {
     html! {
         @if !found.attempts_seen.is_empty() {
             h2 { "Failed attempts " span.muted { (found.attempts) " of " (found.max_attempts) } }

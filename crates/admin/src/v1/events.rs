@@ -17,7 +17,7 @@ use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::feed::Feed;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::Role;
+use delaybridge_jobs_http::role::AccessRole;
 use delaybridge_jobs_http::text::clip;
 use delaybridge_ops::content::Content;
 use delaybridge_ops::find;
@@ -196,7 +196,7 @@ impl Following {
 
     fn part(&self, event: &ElementEvent) -> Option<Bytes> {
         // JSON has no line break outside of its strings, and escapes those inside.
-        let payloads = self.caller.may(Role::Reader, Some(&event.queue));
+        let payloads = self.caller.may(AccessRole::Reader, Some(&event.queue));
         let json = serde_json::to_string(&self.admin.shape(event, payloads)).ok()?;
         Some(format!("id: {}\nevent: element\ndata: {json}\n\n", event.number).into())
     }

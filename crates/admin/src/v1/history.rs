@@ -28,7 +28,7 @@ pub struct HistoryShape {
     quarters: Vec<SpanShape>,
 }
 
-/// What happened in a minute or a quarter of an hour.
+/// The events of a minute or of a quarter of an hour, as numbers.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "HistorySpan")]
 struct SpanShape {

@@ -19,7 +19,7 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_ops::Queue;
 use delaybridge_ops::horizon::{Horizon, horizon};
 use delaybridge_ops::overview::{MOST, QueuePage, QueueRow};
-use delaybridge_ops::trouble::{QueueFilter, QueueOrder};
+use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 
 /// Queues of a page.
 pub const PAGE: usize = 50;

@@ -12,7 +12,7 @@ use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_ops::Queue;
-use delaybridge_ops::element::{AtDaemon, Detail, Explanation, SeenAttempt, SeenEvent, why_and_what};
+use delaybridge_ops::element::{AtDaemon, Detail, ElementWhy, SeenAttempt, SeenEvent, why_and_what};
 use delaybridge_ops::overview::Hold;
 use delaybridge_telemetry::attempts::FailedAttempt;
 use delaybridge_telemetry::tail::ElementEvent;
@@ -28,7 +28,7 @@ impl Admin {
     ///
     /// # Errors
     /// No element can be called so, or Redis cannot be asked.
-    pub async fn why(&self, queue: &Queue, id: &str) -> Result<(Explanation, Option<Detail>), Problem> {
+    pub async fn why(&self, queue: &Queue, id: &str) -> Result<(ElementWhy, Option<Detail>), Problem> {
         self.known_id(queue, id)?;
         let known = |id: &Identity| self.known_of(queue, id);
         why_and_what(queue, id, Some(&known)).await.map_err(|error| problem(&error))

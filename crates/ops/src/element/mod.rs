@@ -14,7 +14,7 @@ pub use self::act::{ActOutcome, ActedElement, Action, KillBody, NewState, Resche
 pub use self::detail::{Detail, Holder};
 pub use self::kill::KILLED;
 pub use self::why::{
-    AskDaemon, AtDaemon, Explanation, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts, why,
+    AskDaemon, AtDaemon, ElementWhy, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts, why,
     why_and_what,
 };
 use super::error::{Attempted, Error};

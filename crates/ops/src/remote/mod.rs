@@ -14,7 +14,7 @@ use super::audit::AuditTrail;
 use super::dead::{
     Counted, Exported, Filter, LetterList, Letters, LineBatch, LineReport, Pace, Purged, Redriven, ShownLetters,
 };
-use super::element::{ActOutcome, Action, Explanation, FoundElement};
+use super::element::{ActOutcome, Action, ElementWhy, FoundElement};
 use super::error::Error;
 use super::fleet::Fleet;
 use super::forecast::{Forecast, ForecastAsk};
@@ -112,7 +112,7 @@ impl Operator for Daemon {
         })
     }
 
-    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, Explanation> {
+    fn why<'a>(&'a self, queue: &'a str, id: &'a str) -> Asked<'a, ElementWhy> {
         Box::pin(async move { self.get(&format!("/v1/queues/{}/elements/{}/why", part(queue), part(id))).await })
     }
 

@@ -2,80 +2,25 @@
 
 use serde::Deserialize;
 
+use super::answer::{AtDaemon, ElementWhy, Obstacle, ObstacleKind, SeenAttempt, Whereabouts};
+use super::facts::WhyFacts;
 use super::remedies::remedies;
-use super::{AtDaemon, Explanation, Obstacle, ObstacleKind, SeenAttempt, Whereabouts};
 use crate::audit::OperatorChange;
 use crate::element::Detail;
-use crate::pause::PauseState;
 use crate::peek::PeekState;
 use crate::plural::{count, duration, number};
 use delaybridge_core::clock::utc;
-use delaybridge_model::{Mode, OnExpired, QueueSpec};
-use delaybridge_source::millis;
 
 /// Failed attempts may have times so far apart and be the same: a daemon notes the answer, the header the verdict.
 const SAME_ATTEMPT_MS: u64 = 1_000;
 
-/// The settings of a queue that an explanation needs.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Rules {
-    /// The mode.
-    pub mode: &'static str,
-    /// `key` or `queue` where elements are delivered in order.
-    pub order: Option<&'static str>,
-    /// Elements per second.
-    pub max_rate: Option<f64>,
-    /// Attempts after which an element is a dead letter.
-    pub max_attempts: u32,
-    /// The lateness in ms after which an element becomes a dead letter.
-    pub expires_after_ms: Option<i64>,
-}
-
-impl Rules {
-    pub(super) fn of(spec: &QueueSpec) -> Rules {
-        let expires = spec.max_lateness.filter(|_| spec.on_expired == OnExpired::DeadLetter);
-        Rules {
-            mode: spec.mode.as_str(),
-            order: spec.order.as_ref().map(|order| order.as_str()),
-            max_rate: spec.max_rate,
-            max_attempts: spec.retry.max_attempts,
-            expires_after_ms: expires.map(millis),
-        }
-    }
-
-    /// Whether the mode is the usual one.
-    pub(super) fn delivers(&self) -> bool {
-        self.mode == Mode::Deliver.as_str()
-    }
-}
-
-/// Everything that is known of an element and its queue.
-#[derive(Debug)]
-pub(super) struct WhyFacts<'a> {
-    pub queue: &'a str,
-    pub id: &'a str,
-    pub now_ms: i64,
-    /// The element; `None` where it is not in the queue.
-    pub detail: Option<&'a Detail>,
-    pub rules: Rules,
-    pub paused: &'a [PauseState],
-    /// Connected daemons; `None` where that cannot be asked.
-    pub daemons: Option<u64>,
-    /// Unclaimed elements that are due before it.
-    pub before: u64,
-    /// The knowledge of the daemon that was asked; `None` where only Redis was.
-    pub daemon: Option<&'a AtDaemon>,
-    /// The last change of an operator, of an element that is gone.
-    pub change: Option<&'a OperatorChange>,
-}
-
 /// Explains an element.
-pub(super) fn explain(facts: &WhyFacts<'_>) -> Explanation {
+pub(super) fn explain(facts: &WhyFacts<'_>) -> ElementWhy {
     let state = facts.whereabouts();
     let waits_for = facts.obstacles(state);
     let attempts_seen = facts.attempts();
     let detail = facts.detail;
-    Explanation {
+    ElementWhy {
         queue: facts.queue.to_owned(),
         id: facts.id.to_owned(),
         now_ms: facts.now_ms,
@@ -341,7 +286,7 @@ impl WhyFacts<'_> {
     }
 }
 
-/// What a daemon has in the way of an element that is to go to these sinks.
+/// Obstacles that a daemon knows, for an element that is to go to these sinks.
 fn at_daemon(daemon: &AtDaemon, outstanding: &[String], add: &mut impl FnMut(ObstacleKind, String, Option<i64>)) {
     let lasts = |seconds: u64| duration(seconds.saturating_mul(1_000));
     if let Some(hold) = &daemon.held {

@@ -1,7 +1,7 @@
 //! The commands that bring the delivery of an element nearer. Pure.
 
-use super::explain::WhyFacts;
-use super::{Obstacle, ObstacleKind, Remedy, Whereabouts};
+use super::answer::{Obstacle, ObstacleKind, Remedy, Whereabouts};
+use super::facts::WhyFacts;
 
 /// The commands against these obstacles, the most effective first.
 pub(super) fn remedies(facts: &WhyFacts<'_>, state: Whereabouts, waits_for: &[Obstacle]) -> Vec<Remedy> {

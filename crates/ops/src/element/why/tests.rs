@@ -1,10 +1,9 @@
 //! A table of facts, and what is said of them.
 
-use super::explain::{Rules, WhyFacts, explain};
 use super::*;
 use crate::audit::OperatorChange;
 use crate::element::Holder;
-use crate::overview::DestinationTrouble;
+use crate::overview::{DestinationTrouble, Hold, SinkRow};
 use crate::pause::PauseState;
 
 const NOW: i64 = 1_795_251_632_252;
@@ -22,7 +21,7 @@ struct Expected {
 #[derive(Clone)]
 struct Row {
     detail: Option<Detail>,
-    rules: Rules,
+    rules: WhyRules,
     paused: Vec<PauseState>,
     daemons: Option<u64>,
     before: u64,
@@ -31,7 +30,7 @@ struct Row {
 }
 
 fn row(detail: Detail) -> Row {
-    let rules = Rules { mode: "deliver", max_attempts: 10, ..Rules::default() };
+    let rules = WhyRules { mode: "deliver", max_attempts: 10, ..WhyRules::default() };
     Row {
         detail: Some(detail),
         rules,
@@ -43,7 +42,7 @@ fn row(detail: Detail) -> Row {
     }
 }
 
-fn explained(row: &Row) -> Explanation {
+fn explained(row: &Row) -> ElementWhy {
     explain(&WhyFacts {
         queue: "orders",
         id: "52414e444f4d3842",
@@ -70,7 +69,7 @@ fn check(row: &Row, expected: &Expected) {
     for part in expected.says {
         assert!(found.summary.contains(part), "{part} is missing in {}", found.summary);
     }
-    let read: Explanation = serde_json::from_str(&serde_json::to_string(&found).unwrap()).unwrap();
+    let read: ElementWhy = serde_json::from_str(&serde_json::to_string(&found).unwrap()).unwrap();
     assert_eq!(read, found, "a daemon's answer is read as it was written");
 }
 
@@ -198,7 +197,7 @@ fn what_is_in_the_way_is_named_with_the_command_against_it() {
     check(Row { paused: vec![pause(Some("events"))], ..due.clone() }, ObstacleKind::Pause, of_sink, resume);
     let none = "no daemon serves the queue";
     check(Row { daemons: Some(0), ..due.clone() }, ObstacleKind::NoDaemon, none, &["delaybridge run"]);
-    let rules = Rules { mode: "shadow", ..due.rules.clone() };
+    let rules = WhyRules { mode: "shadow", ..due.rules.clone() };
     check(
         Row { rules, ..due.clone() },
         ObstacleKind::Mode,
@@ -222,7 +221,7 @@ fn what_is_in_the_way_is_named_with_the_command_against_it() {
     let daemon = AtDaemon { delivered_per_second: 50.0, ..AtDaemon::default() };
     let before = "1,000 elements are due before it, about 20s at the rate";
     check(Row { before: 1_000, daemon: Some(daemon), ..due.clone() }, ObstacleKind::Before, before, &[]);
-    let rules = Rules { order: Some("key"), ..due.rules.clone() };
+    let rules = WhyRules { order: Some("key"), ..due.rules.clone() };
     check(Row { rules, ..due }, ObstacleKind::Order, "elements with its key are delivered one after the other", &[]);
 }
 
@@ -275,7 +274,7 @@ fn of_what_is_gone_it_says_what_is_known_or_that_nothing_is() {
 
 #[test]
 fn an_end_by_lateness_is_announced() {
-    let rules = Rules { expires_after_ms: Some(60_000), ..row(Detail::default()).rules };
+    let rules = WhyRules { expires_after_ms: Some(60_000), ..row(Detail::default()).rules };
     let notes = |detail| explained(&Row { rules: rules.clone(), ..row(detail) }).notes.join(" ");
     assert!(notes(scheduled(60_000)).contains("expires in 2m"));
     assert!(notes(scheduled(-70_000)).contains("expires already"));

@@ -1,0 +1,175 @@
+//! The explanation of an element as values, and what a daemon adds to it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::overview::{Hold, SinkRow};
+
+/// The explanation of an element. Its payload is not in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Why")]
+pub struct ElementWhy {
+    /// The queue.
+    pub queue: String,
+    /// The id that was asked for.
+    pub id: String,
+    /// Redis time.
+    pub now_ms: i64,
+    /// The place of the element.
+    pub state: Whereabouts,
+    /// The time from which it is there, where that is known.
+    pub since_ms: Option<i64>,
+    /// The explanation in a sentence or two.
+    pub summary: String,
+    /// Everything that it waits for, the strongest first; empty where nothing is in the way.
+    pub waits_for: Vec<Obstacle>,
+    /// The earliest time of the next attempt; none where none comes by itself.
+    pub next_attempt_ms: Option<i64>,
+    /// Attempts that counted so far.
+    pub attempts: u32,
+    /// Attempts after which the element is a dead letter.
+    pub max_attempts: u32,
+    /// The failed attempts that are known, the oldest first.
+    pub attempts_seen: Vec<SeenAttempt>,
+    /// The outcomes that the daemon which answered has seen, the oldest first; it records them while someone watches the events.
+    pub events: Vec<SeenEvent>,
+    /// The commands that bring its delivery nearer, the most effective first.
+    pub remedies: Vec<Remedy>,
+    /// Facts that are not known, and what follows from settings.
+    pub notes: Vec<String>,
+}
+
+/// The place of an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Whereabouts {
+    /// Not due yet.
+    Scheduled,
+    /// Due and not claimed.
+    Due,
+    /// Waiting for another attempt.
+    Retry,
+    /// Under a lease.
+    InFlight,
+    /// On the ready list.
+    Ready,
+    /// Among the dead letters.
+    Dead,
+    /// Not in the queue.
+    Gone,
+}
+
+/// One thing that an element waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Obstacle {
+    /// The kind.
+    pub kind: ObstacleKind,
+    /// The obstacle in words.
+    pub detail: String,
+    /// The time at which it ends by itself, where that is known.
+    pub until_ms: Option<i64>,
+}
+
+/// Kinds of things that an element waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ObstacleKind {
+    /// Someone who brings it back: it is dead.
+    Redrive,
+    /// The due time.
+    DueTime,
+    /// The time of the next attempt.
+    BackOff,
+    /// The daemon that has it.
+    Claim,
+    /// A daemon: none serves the queue.
+    NoDaemon,
+    /// The mode of the queue, in which nothing is delivered.
+    Mode,
+    /// The end of a pause.
+    Pause,
+    /// The end of a hold.
+    Hold,
+    /// A sink that is not up.
+    Sink,
+    /// A destination in trouble.
+    Destination,
+    /// Elements that are due before it.
+    Before,
+    /// The order of the queue.
+    Order,
+    /// The rate limit of the queue.
+    MaxRate,
+}
+
+impl ObstacleKind {
+    /// The word for a person.
+    pub fn words(self) -> &'static str {
+        match self {
+            ObstacleKind::Redrive => "a redrive",
+            ObstacleKind::DueTime => "its due time",
+            ObstacleKind::BackOff => "its next attempt",
+            ObstacleKind::Claim => "its daemon",
+            ObstacleKind::NoDaemon => "a daemon",
+            ObstacleKind::Mode => "another mode",
+            ObstacleKind::Pause => "the end of a pause",
+            ObstacleKind::Hold => "the end of a hold",
+            ObstacleKind::Sink => "its sink",
+            ObstacleKind::Destination => "its destination",
+            ObstacleKind::Before => "elements before it",
+            ObstacleKind::Order => "its order",
+            ObstacleKind::MaxRate => "the rate limit",
+        }
+    }
+}
+
+/// A failed attempt that is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SeenAttempt {
+    /// The time of the attempt.
+    pub at_ms: i64,
+    /// The sink; empty where it is not known, or none was reached.
+    #[serde(default)]
+    pub sink: String,
+    /// Class of the failure.
+    #[serde(default)]
+    pub class: String,
+    /// Code of the failure.
+    #[serde(default)]
+    pub code: String,
+}
+
+/// An outcome that a daemon has seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SeenEvent {
+    /// The time.
+    pub at_ms: i64,
+    /// The outcome: delivered, retry, waits, dead, held or gone.
+    pub fate: String,
+    /// The sinks that confirmed it, or the one that failed.
+    pub sink: Option<String>,
+}
+
+/// A command that brings a delivery nearer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Remedy {
+    /// The command.
+    pub command: String,
+    /// The effect.
+    pub effect: String,
+}
+
+/// The knowledge of one daemon about an element and its queue, which is not in Redis.
+#[derive(Debug, Clone, Default)]
+pub struct AtDaemon {
+    /// The reason why it claims nothing from the queue.
+    pub held: Option<Hold>,
+    /// The sinks of the queue.
+    pub sinks: Vec<SinkRow>,
+    /// Elements that it delivers from the queue by second.
+    pub delivered_per_second: f64,
+    /// The failed attempts of the element that it saw.
+    pub attempts: Vec<SeenAttempt>,
+    /// The outcomes of the element that it recorded.
+    pub events: Vec<SeenEvent>,
+}

@@ -1,0 +1,80 @@
+//! The orders and the filters of a list of queues, as words.
+
+/// The order of a list of queues.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum QueueOrder {
+    /// That of the configuration.
+    #[default]
+    File,
+    /// Queues in trouble first, the worst of them before the others.
+    Trouble,
+    /// By name.
+    Name,
+    /// The most due first.
+    Due,
+    /// The most overdue first.
+    Overdue,
+    /// The most dead letters first.
+    Dead,
+    /// The highest rate first.
+    Rate,
+}
+
+impl QueueOrder {
+    /// Every order.
+    pub const ALL: [QueueOrder; 7] = [
+        QueueOrder::Trouble,
+        QueueOrder::File,
+        QueueOrder::Name,
+        QueueOrder::Due,
+        QueueOrder::Overdue,
+        QueueOrder::Dead,
+        QueueOrder::Rate,
+    ];
+
+    /// The word in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            QueueOrder::File => "configuration",
+            QueueOrder::Trouble => "trouble",
+            QueueOrder::Name => "name",
+            QueueOrder::Due => "due",
+            QueueOrder::Overdue => "overdue",
+            QueueOrder::Dead => "dead",
+            QueueOrder::Rate => "rate",
+        }
+    }
+}
+
+/// The queues of a list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum QueueFilter {
+    /// All of them.
+    #[default]
+    All,
+    /// Queues that need a person.
+    Trouble,
+    /// Queues that are paused, or have a paused sink.
+    Paused,
+    /// Queues with elements that are overdue.
+    Overdue,
+    /// Queues with dead letters.
+    Dead,
+}
+
+impl QueueFilter {
+    /// Every filter.
+    pub const ALL: [QueueFilter; 5] =
+        [QueueFilter::All, QueueFilter::Trouble, QueueFilter::Paused, QueueFilter::Overdue, QueueFilter::Dead];
+
+    /// The word in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            QueueFilter::All => "all",
+            QueueFilter::Trouble => "trouble",
+            QueueFilter::Paused => "paused",
+            QueueFilter::Overdue => "overdue",
+            QueueFilter::Dead => "dead",
+        }
+    }
+}
