@@ -98,9 +98,13 @@ impl ConnectAttempt<'_> {
             Performative::Open(peer) => peer,
             _ => return Err(self.not_amqp("it does not describe itself")),
         };
-        // A broker that does not let us in says so only after its description.
+        // A broker that does not let us in says so only after its description. The end is not sent together with the
+        // beginning: RabbitMQ 3 may answer neither then.
         out.clear();
         frames::begin(&mut out, 0);
+        self.write(&mut stream, &out).await?;
+        while !matches!(self.performative(&mut stream, &mut input).await?, Performative::Begin { .. }) {}
+        out.clear();
         frames::end(&mut out, 0);
         self.write(&mut stream, &out).await?;
         while !matches!(self.performative(&mut stream, &mut input).await?, Performative::End(_)) {}
