@@ -133,8 +133,16 @@ impl Claimer {
             let ready = match prepared {
                 Preparation::Ready(ready) => ready,
                 Preparation::Again => continue,
-                Preparation::Rest if queue.may_rest() => return,
                 Preparation::Rest => {
+                    // Nobody gives back the order of a queue at rest: after a stop, the next process would wait for its end.
+                    if let Some(order) = &self.order
+                        && queue.may_rest()
+                    {
+                        Box::pin(leave_order(&queue, &order.returned)).await;
+                    }
+                    if queue.may_rest() {
+                        return;
+                    }
                     self.linger(Instant::now());
                     continue;
                 }

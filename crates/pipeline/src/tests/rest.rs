@@ -14,9 +14,13 @@ use crate::process::Process;
 use crate::registry::{QueueParts, QueueRegistry};
 use crate::tests::world::metric;
 use delaybridge_core::clock::{Followed, follow_tokio};
+use delaybridge_ledger::claims::ClaimReply;
+use delaybridge_ledger::store::Claims as _;
+use delaybridge_model::Ordered;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::labels::Wakeup;
 use delaybridge_testing::memory::{Fault, MemoryServer, Op, element};
+use delaybridge_testing::store::request;
 
 const ATTEMPTS: &str = "delaybridge_delivery_attempts_total{class=\"ok\",queue=\"q0\",sink=\"s\"}";
 const OF_FIRST: &str = "delaybridge_delivered_messages_total{queue=\"q0\"}";
@@ -222,6 +226,18 @@ async fn a_queue_on_hold_and_one_with_retries_stay_at_work() {
     eventually("it to be delivered", || arrived(&sink) == [1, 2]).await;
     many.until_rest().await;
     many.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_at_rest_leaves_its_order_to_the_next_process() {
+    let sink = sink();
+    let many = Many::start(1, &sink, |spec| spec.order = Some(Box::new(Ordered::Queue)));
+    many.server.in_order("q0");
+    many.until_rest().await;
+    let other = many.server.store("q0", [2; 8]);
+    many.stop().await;
+    let reply = other.claim(&request(2, 1)).await.expect("the server answers");
+    assert!(matches!(reply, ClaimReply::Claimed(_)), "{reply:?}: the next process has to wait");
 }
 
 #[tokio::test(start_paused = true)]
