@@ -311,6 +311,7 @@ fn expected_message(section: &Section<'_>, queue: Option<&QueueSpec>) -> Option<
         deliver::EXCHANGE,
         deliver::ROUTING_KEY,
         deliver::SUBJECT,
+        deliver::ADDRESS,
         deliver::QUEUE_URL,
         deliver::TOPIC_ARN,
         deliver::GROUP_ID,

@@ -75,6 +75,7 @@ tables! {
         EXCHANGE = key("exchange", Kind::TextOrEmpty, "The exchange.");
         ROUTING_KEY = key("routing_key", Kind::TextOrEmpty, "The routing key.");
         SUBJECT = key("subject", Kind::Text, "The subject.");
+        ADDRESS = key("address", Kind::TextOrEmpty, "The address of AMQP 1.0.");
         QUEUE_URL = key("queue_url", Kind::TextOrEmpty, "The URL of the queue.");
         TOPIC_ARN = key("topic_arn", Kind::TextOrEmpty, "The ARN of the topic.");
         GROUP_ID = key("group_id", Kind::TextOrEmpty, "The group of the message.");
