@@ -14,9 +14,14 @@ impl FleetRecords<'_> {
     /// The key.
     pub const KEY: &'static str = "delaybridge:fleet";
 
-    /// The rights to read and write them.
+    /// The rights of a daemon, which writes its own.
     pub fn rights() -> Grant {
         Grant::on([Pattern::exact(Self::KEY)], [HDEL, HGETALL, HSET])
+    }
+
+    /// The rights to read them.
+    pub fn rights_to_read() -> Grant {
+        Grant::on([Pattern::exact(Self::KEY)], [HGETALL])
     }
 
     /// Writes the record of a daemon. A second call writes it again.

@@ -149,7 +149,7 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpo
     match purpose {
         AclPurpose::Operator => {
             user.grants.extend(queues.iter().flat_map(operate));
-            user.grants.extend(of_fleet(config, name));
+            user.grants.extend(has_fleet(config, name).then(FleetRecords::rights_to_read));
         }
         AclPurpose::Run => {
             user.grants.push(rights::to_ask_for_rights());
@@ -157,17 +157,16 @@ fn of_redis(config: &Config, name: &str, target: &RedisTarget, purpose: AclPurpo
             // What operators ask the daemon for, it does by its own user.
             if config.admin.is_some() {
                 user.grants.extend(queues.iter().flat_map(operate));
-                user.grants.extend(of_fleet(config, name));
+                user.grants.extend(has_fleet(config, name).then(FleetRecords::rights));
             }
         }
     }
     user
 }
 
-/// The rights at the records of all daemons, which are in the first Redis.
-fn of_fleet(config: &Config, name: &str) -> Option<Grant> {
-    let is_first = config.redis.iter().next().is_some_and(|(first, _)| &**first == name);
-    is_first.then(FleetRecords::rights)
+/// Whether the records of all daemons are in this Redis: they are in the first.
+fn has_fleet(config: &Config, name: &str) -> bool {
+    config.redis.iter().next().is_some_and(|(first, _)| &**first == name)
 }
 
 /// The rights of every connection.

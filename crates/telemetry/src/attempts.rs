@@ -41,6 +41,10 @@ impl Attempts {
         if let Some(history) = queues.get(queue).and_then(Weak::upgrade) {
             return history;
         }
+        if queues.len() == queues.capacity() {
+            // Before the table grows: those of queues that went to rest.
+            queues.retain(|_, history| history.strong_count() > 0);
+        }
         let history = Arc::default();
         queues.insert(queue.clone(), Arc::downgrade(&history));
         history

@@ -204,6 +204,8 @@ async fn a_person_uses_all_that_a_person_may() {
         "cancel q 0000000000000000",
         "migrate q --to new --apply",
         "restore q --layout new --apply --dead",
+        "audit",
+        "fleet",
     ] {
         let output = cli(&config, &line.split(' ').collect::<Vec<_>>());
         assert_eq!(output.status.success(), !line.ends_with("0000000000000000"), "{line}: {output:?}");

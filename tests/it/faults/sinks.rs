@@ -115,7 +115,7 @@ async fn sinks_at_wrong_addresses_are_down_before_anything_is_due() {
     .await;
     late.boot().await.expect("boot the server of the sink");
     metric(&daemon, "delaybridge_sink_up{sink=\"r\"}", |up| up == 1.0).await;
-    readyz(&daemon, 503, "\"not_up\": 5").await;
+    readyz(&daemon, 503, "\"not_up\": 6").await;
 }
 
 #[tokio::test]

@@ -1,13 +1,14 @@
 //! The sink against RabbitMQ 3 with its plugin for AMQP 1.0.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use brokers::{Rabbit, RabbitOptions};
 use secrecy::SecretString;
 
 use super::{address, assert_failure, patient_sink, spec_on};
 use crate::{Amqp1Login, Amqp1Spec};
+use delaybridge_core::clock::Instant;
 use delaybridge_core::message::Class;
 use delaybridge_settings::{Secret, TlsFiles};
 use delaybridge_sink::Sink;
@@ -40,7 +41,7 @@ impl RabbitServer {
     /// Waits until the node, which counts its messages every few seconds, has so many of them.
     async fn until_ready(&self, expected: u64) {
         let ready = |rabbit: &Rabbit| rabbit.queues("/").unwrap().iter().map(|queue| queue.ready).sum::<u64>();
-        let until = Instant::now() + Duration::from_secs(30);
+        let until = Instant::now().after(Duration::from_secs(30));
         while self.does(ready).await != expected {
             assert!(Instant::now() < until, "not {expected} messages: {}", self.does(ready).await);
             tokio::time::sleep(Duration::from_millis(200)).await;

@@ -5,11 +5,13 @@ mod outages;
 mod rows;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use brokers::{Artemis, ArtemisMessage, ArtemisOptions};
 
 use super::{address, impatient_sink, patient_sink, spec_on};
 use crate::{Amqp1Sink, Amqp1Spec};
+use delaybridge_core::clock::Instant;
 use delaybridge_sink::{Destination, Sink};
 use delaybridge_testing::sink::{Rig, outbound};
 use delaybridge_testing::sink_contract_tests;
@@ -37,6 +39,18 @@ impl ArtemisServer {
 
     async fn messages(&self, queue: &'static str) -> Vec<ArtemisMessage> {
         self.does(move |artemis| artemis.messages(queue).unwrap()).await
+    }
+
+    /// Waits until there is a message: the broker confirms one before it is in its queue.
+    async fn stored(&self, queue: &'static str) -> Vec<ArtemisMessage> {
+        let until = Instant::now().after(Duration::from_secs(10));
+        loop {
+            let stored = self.messages(queue).await;
+            if !stored.is_empty() || Instant::now() >= until {
+                return stored;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     async fn bodies(&self, queue: &'static str) -> Vec<Vec<u8>> {

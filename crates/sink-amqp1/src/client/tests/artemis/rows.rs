@@ -13,7 +13,7 @@ async fn a_message_arrives_with_its_id_and_properties() {
     let mut message = outbound(0xab, address("orders"), "body");
     message.headers = vec![("tenant".into(), "größe 1".to_owned()), ("content-type".into(), "text/plain".to_owned())];
     sink.deliver(message).await.unwrap();
-    let stored = server.messages("orders").await;
+    let stored = server.stored("orders").await;
     assert_eq!((stored.len(), stored[0].body.as_slice(), stored[0].durable), (1, &b"body"[..], true));
     assert_eq!((stored[0].id.as_str(), stored[0].content_type.as_str()), ("00000000000000ab", "text/plain"));
     let expected = [
