@@ -42,7 +42,7 @@ fn text(found: &Fleet) -> String {
     let mut table = TextTable::new(columns);
     for member in &found.daemons {
         let state = match (member.gone, member.ready) {
-            (true, _) => format!("gone, told of itself {}", show::relative(member.at_ms, found.now_ms)),
+            (true, _) => format!("gone, last report {}", show::relative(member.at_ms, found.now_ms)),
             (false, true) => "ready".to_owned(),
             (false, false) => "not ready".to_owned(),
         };

@@ -207,7 +207,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .media_type("text/event-stream");
     GET "/v1/fleet" fleet ToLook => v1::fleet::list,
         Operation::new("List every daemon with its version, its configuration and its work")
-            .about("Those with an admin listener and the same first Redis, as they told of themselves in the last 10 seconds; `gone` are those \
+            .about("The daemons with an admin listener and the same first Redis. Each reports every 10 seconds; `gone` are those \
                 that have not for 30 seconds. With the daemon that delivers each queue in order.")
             .returns::<Fleet>(200, "The daemons");
     GET "/v1/audit" audit ToSearch => v1::audit::list,

@@ -1,6 +1,7 @@
 //! The settings in effect, defaults filled in, for `check`. Shows no secret: passwords are "hidden" or a file's name.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::Xxh3Default;
@@ -157,7 +158,7 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         },
         "max_in_flight_bytes": show_size(spec.max_in_flight_bytes),
         "order": spec.order.as_ref().map_or(Order::None.as_str(), |order| order.as_str()),
-        "max_rate": rate(spec.max_rate),
+        "max_rate": rate(spec.max_rate.as_deref().copied()),
         "max_lateness": spec.max_lateness.map_or_else(none, show_duration),
         "on_expired": spec.on_expired,
         "unroutable_after": match (spec.unroutable.action, spec.unroutable.after) {
@@ -205,7 +206,7 @@ fn dead_letter(spec: &QueueSpec) -> Value {
         fields.insert("sink_stream".to_owned(), stream);
         fields.shift_remove("max_len");
     }
-    fields.insert("stream".to_owned(), json!({ "max_len": count(spec.dead_letter_max_len) }));
+    fields.insert("stream".to_owned(), json!({ "max_len": count(spec.dead_letter_max_len.map(NonZeroU64::get)) }));
     fields.into()
 }
 

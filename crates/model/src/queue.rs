@@ -1,5 +1,6 @@
 //! One queue: the source of its elements, their destinations, and the rules between them.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use delaybridge_link::rights::{self, Grant};
 use delaybridge_settings::words::words;
 use delaybridge_source::{Activity, SourceConfig};
 
-/// One queue: the source of its elements, and their destinations.
+/// One queue: the source of its elements, and their destinations. An idle queue is little else, so what few queues have is boxed.
 #[derive(Debug, Clone)]
 pub struct QueueSpec {
     /// The key under `queues:`: the metric label.
@@ -42,7 +43,7 @@ pub struct QueueSpec {
     /// Bytes of elements in flight.
     pub max_in_flight_bytes: u64,
     /// Elements per second; `None` is unlimited.
-    pub max_rate: Option<f64>,
+    pub max_rate: Option<Box<f64>>,
     /// Lateness after which an element is expired.
     pub max_lateness: Option<Duration>,
     /// Handling of an expired element.
@@ -62,7 +63,7 @@ pub struct QueueSpec {
     /// Times and number of an element's attempts.
     pub retry: Arc<RetryPolicy>,
     /// Exact length that the dead-letter stream is trimmed to; only with `allow_loss: true`.
-    pub dead_letter_max_len: Option<u64>,
+    pub dead_letter_max_len: Option<NonZeroU64>,
     /// The destination of forwarded dead letters; they stay in the stream until that sink has confirmed them.
     pub dead_letter_to: Option<Box<RouteSpec>>,
     /// The trail of records of its elements.

@@ -171,7 +171,7 @@ impl Rate {
         let of_sink = |to: &delaybridge_model::RouteSpec| {
             config.sinks.iter().find(|sink| sink.name == to.sink).and_then(|sink| sink.max_rate)
         };
-        let bound = spec.to.iter().filter_map(of_sink).chain(spec.max_rate).reduce(f64::min);
+        let bound = spec.to.iter().filter_map(of_sink).chain(spec.max_rate.as_deref().copied()).reduce(f64::min);
         let (per_second, from) = match (measured, bound) {
             (None, _) => (None, RateFrom::None),
             (Some(rate), Some(bound)) if bound < rate => (Some(bound), RateFrom::MaxRate),

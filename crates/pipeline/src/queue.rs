@@ -29,7 +29,7 @@ use delaybridge_link::Side;
 use delaybridge_model::{AuditFate, AuditSpec, MaxInFlight, QueueSpec, RouteSpec};
 use delaybridge_sink::Destination;
 use delaybridge_source::store::{QueueServer, Store};
-use delaybridge_telemetry::attempts::AttemptHistory;
+use delaybridge_telemetry::attempts::QueueAttempts;
 use delaybridge_telemetry::events::QueueEvents;
 use delaybridge_telemetry::metrics::DeliveryMetrics;
 
@@ -105,7 +105,7 @@ pub struct Queue {
     /// The progress of its claimer.
     pub progress: ClaimProgress,
     /// The failed attempts that this process saw.
-    pub history: Arc<AttemptHistory>,
+    pub history: QueueAttempts,
     /// The recent deliveries of this process.
     pub recent: RecentDeliveries,
     /// The sink that its dead letters are forwarded to.
@@ -188,7 +188,7 @@ impl Queue {
             dead_letters: Notify::new(),
             hold: Mutex::new(Circuit::hold()),
             pause: PauseBoard::default(),
-            rate: spec.max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
+            rate: spec.max_rate.as_deref().map(|rate| Mutex::new(Bucket::new(*rate, Instant::now()))),
             hints: Mutex::default(),
             upkeep_wanted: false.into(),
             slot_migrating: false.into(),

@@ -2,7 +2,8 @@
 //! process.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use delaybridge_core::message::{Class, MessageId};
 use parking_lot::Mutex;
@@ -32,33 +33,55 @@ fn class_name<S: serde::Serializer>(class: &Class, serializer: S) -> Result<S::O
 
 /// The failed attempts of the elements of all queues that are at work. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Attempts(Arc<Mutex<HashMap<Arc<str>, Weak<AttemptHistory>>>>);
+pub struct Attempts(Arc<Mutex<HashMap<Arc<str>, Shared>>>);
+
+/// The history of a queue, and the number of its holders: a queue that is changed has two for a while.
+#[derive(Debug, Default)]
+struct Shared {
+    history: Arc<AttemptHistory>,
+    holders: usize,
+}
 
 impl Attempts {
     /// The history of a queue, which lives as long as someone holds it.
-    pub fn queue(&self, queue: &Arc<str>) -> Arc<AttemptHistory> {
+    pub fn queue(&self, queue: &Arc<str>) -> QueueAttempts {
         let mut queues = self.0.lock();
-        if let Some(history) = queues.get(queue).and_then(Weak::upgrade) {
-            return history;
-        }
-        if queues.len() == queues.capacity() {
-            // Before the table grows: those of queues that went to rest.
-            queues.retain(|_, history| history.strong_count() > 0);
-        }
-        let history = Arc::default();
-        queues.insert(queue.clone(), Arc::downgrade(&history));
-        history
+        let shared = queues.entry(queue.clone()).or_default();
+        shared.holders += 1;
+        QueueAttempts { history: shared.history.clone(), queue: queue.clone(), all: self.clone() }
     }
 
     /// The failed attempts of an element, the oldest first.
     pub fn seen(&self, queue: &str, id: MessageId) -> Vec<FailedAttempt> {
-        let history = self.0.lock().get(queue).and_then(Weak::upgrade);
+        let history = self.0.lock().get(queue).map(|shared| shared.history.clone());
         history.map_or_else(Vec::new, |history| history.seen(id))
     }
+}
 
-    /// Forgets queues that were removed.
-    pub(crate) fn forget(&self, queues: &[Arc<str>]) {
-        self.0.lock().retain(|queue, _| !queues.contains(queue));
+/// The history of a queue at work. The last of a queue takes it along: a queue at rest holds no memory for it.
+#[derive(Debug)]
+pub struct QueueAttempts {
+    history: Arc<AttemptHistory>,
+    queue: Arc<str>,
+    all: Attempts,
+}
+
+impl Deref for QueueAttempts {
+    type Target = AttemptHistory;
+
+    fn deref(&self) -> &AttemptHistory {
+        &self.history
+    }
+}
+
+impl Drop for QueueAttempts {
+    fn drop(&mut self) {
+        let mut queues = self.all.0.lock();
+        let Some(shared) = queues.get_mut(&self.queue) else { return };
+        shared.holders -= 1;
+        if shared.holders == 0 {
+            queues.remove(&self.queue);
+        }
     }
 }
 
@@ -146,8 +169,11 @@ mod tests {
         assert!(attempts.seen("mails", id).is_empty() && attempts.seen("orders", MessageId([2; 8])).is_empty());
         drop(history);
         assert!(times().is_empty(), "the queue is at rest");
-        let _held = attempts.queue(&queue);
-        attempts.forget(&[queue]);
+        let (before, after) = (attempts.queue(&queue), attempts.queue(&queue));
+        drop(before);
+        after.note(id, attempt(9));
+        assert_eq!(times(), [9], "a changed queue goes on");
+        drop(after);
         assert!(attempts.0.lock().is_empty());
     }
 

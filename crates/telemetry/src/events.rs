@@ -282,7 +282,6 @@ impl Events {
             }
         }
         self.metrics.forget("queue", queues);
-        self.attempts.forget(queues);
     }
 
     /// Sinks were removed: forgets them on the board and in the metrics.

@@ -24,7 +24,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let body = html! {
         h1 { "Daemons" }
         p.muted {
-            "Every daemon with an admin listener and the same Redis, as it last told the others: every 10 seconds. Rates and lateness are of the "
+            "The daemons with an admin listener and the same Redis. Each reports every 10 seconds. Rates and lateness are of the "
             "last minute."
         }
         @if found.configurations.len() > 1 {
@@ -62,7 +62,7 @@ fn daemons(found: &Fleet, own: &str) -> Markup {
                 }
                 tbody {
                     @for member in &found.daemons { (one(member, found, own)) }
-                    @if found.daemons.is_empty() { tr { td.empty colspan="9" { "No daemon has told of itself yet." } } }
+                    @if found.daemons.is_empty() { tr { td.empty colspan="9" { "No daemon has reported yet." } } }
                 }
             }
         }
@@ -79,7 +79,7 @@ fn one(member: &FleetMember, found: &Fleet, own: &str) -> Markup {
                 span.to { code { (member.daemon) } " " (member.listen) }
             }
             td data-label="State" {
-                @if member.gone { span.badge.bad { "gone" } " told of itself " (when(member.at_ms, found.now_ms)) }
+                @if member.gone { span.badge.bad { "gone" } " last report " (when(member.at_ms, found.now_ms)) }
                 @else if member.ready { span.badge.good { "ready" } }
                 @else { span.badge.warn { "not ready" } }
                 @if trouble > 0 { span.fail { (member.held) " held, " (count(member.sinks_in_trouble, "sink")) " in trouble" } }

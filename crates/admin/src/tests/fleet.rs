@@ -10,7 +10,7 @@ use delaybridge_ops::fleet::{FleetMember, leave, tell};
 async fn every_daemon_is_shown_with_its_configuration_and_what_is_no_record_is_not() {
     let world = World::start(true).await;
     assert_eq!(world.get("/v1/fleet").await["daemons"], json!([]));
-    assert!(world.ask("GET", "/fleet", "").await.text().contains("No daemon has told of itself yet"));
+    assert!(world.ask("GET", "/fleet", "").await.text().contains("No daemon has reported yet"));
     let session = Session::open(world.config.clone(), "").await.unwrap();
     let member = |daemon: &str, configuration: &str| FleetMember {
         daemon: daemon.to_owned(),

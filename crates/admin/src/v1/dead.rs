@@ -47,7 +47,7 @@ pub async fn count(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, 
 pub fn asked(admin: &Admin, call: &Call<AdminCaller>) -> Result<Filter, Problem> {
     let filter = filter::of_query(&call.query)?;
     if !filter.is_empty() {
-        // What is in payloads is told by a filter on a field.
+        // A filter on a field reveals what payloads contain.
         let need = if filter.fields.is_empty() { Need::ToSearch } else { Need::ToSee };
         admin.access.check(need, &call.caller, &call.headers, Some(call.part("queue")))?;
     }

@@ -18,7 +18,7 @@ const ECS: &str = "http://169.254.170.2";
 const BESIDE: &[&str] = &["169.254.170.2", "169.254.170.23", "fd00:ec2::23", "127.0.0.1", "::1", "localhost"];
 /// The server of an instance's metadata.
 const INSTANCE: &str = "http://169.254.169.254";
-/// Time for one question to an instance's metadata: elsewhere nobody answers.
+/// Time-out of a request for the metadata of an instance. Outside of AWS there is no response.
 const NEAR: Duration = Duration::from_secs(2);
 const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 /// Largest answer.
@@ -55,7 +55,7 @@ pub(super) async fn of_container(variables: &AwsVariables) -> Result<AwsCredenti
     read(what, &origin, answer)
 }
 
-/// The credentials of the instance, by version 2 of its metadata. `Ok(None)` where nobody answers: it is no instance.
+/// The credentials of the instance, by version 2 of its metadata. `Ok(None)` without a response: this is no instance.
 ///
 /// # Errors
 ///

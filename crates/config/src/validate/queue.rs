@@ -1,5 +1,6 @@
 //! Queues.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use redisson_codecs::{Classes, Coding};
@@ -159,7 +160,7 @@ fn one<'a>(
             claim_ahead: keys.claim_ahead,
             max_in_flight: keys.max_in_flight.map_or(MaxInFlight::Auto, MaxInFlight::Fixed),
             max_in_flight_bytes: keys.max_in_flight_bytes,
-            max_rate: keys.max_rate,
+            max_rate: keys.max_rate.map(Box::new),
             max_lateness: keys.max_lateness,
             on_expired: keys.on_expired,
             on_skipped: keys.on_skipped,
@@ -169,7 +170,7 @@ fn one<'a>(
             mode,
             to: to.into(),
             retry,
-            dead_letter_max_len: dead.max_len,
+            dead_letter_max_len: dead.max_len.and_then(NonZeroU64::new),
             dead_letter_to: dead_letter_to.map(Box::new),
             audit: None,
         },

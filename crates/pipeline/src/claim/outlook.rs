@@ -21,7 +21,8 @@ pub(super) async fn outlook(
     stats: &Stats,
 ) -> Option<Duration> {
     let (spec, events) = (registry.spec(place), registry.events(place)?);
-    let limits = spec.to.iter().filter_map(|to| registry.sink(&to.sink)?.max_rate()).chain(spec.max_rate);
+    let limits =
+        spec.to.iter().filter_map(|to| registry.sink(&to.sink)?.max_rate()).chain(spec.max_rate.as_deref().copied());
     let rate = limits.fold(events.metrics().busy_rate()?, f64::min);
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     let source = &stats.source;

@@ -1,6 +1,7 @@
 //! Verdicts on single elements: everything but the confirmation of what is left in a claim.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -137,7 +138,8 @@ async fn send(leases: &Leases, batch: &[Settling]) -> (Vec<Answer>, bool) {
         // Made anew for each sending: a comparison may have found an element under another header.
         let moves = moves(batch);
         let sent = Instant::now();
-        let answer = queue.store.settle(&moves, list.as_ref(), queue.spec.dead_letter_max_len).await;
+        let answer =
+            queue.store.settle(&moves, list.as_ref(), queue.spec.dead_letter_max_len.map(NonZeroU64::get)).await;
         match look(queue, answer, &mut reported).await {
             Tried::Answered(settled) => {
                 script.took(sent.elapsed());

@@ -124,7 +124,7 @@ async fn verdicts_that_cannot_be_written_are_left_to_the_leases_and_announced() 
     let many = Many::start(1, &sink, |_| ());
     many.deliver_without_redis(&sink).await;
     let began = Instant::now();
-    let left = many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(100.0)).await;
+    let left = many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(Box::new(100.0))).await;
     assert!(began.elapsed() <= 11 * SECOND, "{:?}", began.elapsed());
     assert_eq!(left, 10);
     assert_eq!(many.in_flight(), (0, 0), "they take no room meanwhile");
@@ -144,7 +144,7 @@ async fn what_was_sent_and_goes_back_for_want_of_a_replica_is_announced() {
     let many = Many::start(1, &sink, |_| ());
     many.server.await_replica();
     many.deliver_without_redis(&sink).await;
-    assert_eq!(many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(100.0)).await, 10);
+    assert_eq!(many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(Box::new(100.0))).await, 10);
     many.server.cut_replica();
     many.server.set_up(true);
     let gone_back = "delaybridge_released_messages_total{queue=\"q0\",reason=\"not_durable\"}";
@@ -165,7 +165,7 @@ async fn what_a_change_leaves_to_its_lease_is_not_overtaken_in_order() {
     (0..10).for_each(|n| many.offer_in(0, Duration::from_millis(n), n));
     eventually("the first to be at the sink", || sink.attempts().len() == 1 && many.in_flight().0 == 10).await;
     many.server.set_up(false);
-    assert_eq!(many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(1_000.0)).await, 10);
+    assert_eq!(many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(Box::new(1_000.0))).await, 10);
     many.server.set_up(true);
     sink.stall(false);
     (10..20).for_each(|n| many.offer_in(0, Duration::from_millis(n), n));
@@ -241,7 +241,11 @@ async fn a_claim_that_was_not_found_in_time_is_left_to_the_queue_that_follows() 
     (0..5).for_each(|n| many.offer_in(0, Duration::ZERO, n));
     eventually("the claim", || many.server.calls(Op::Claim) > before).await;
     many.server.set_up(false);
-    assert_eq!(many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(1_000.0)).await, 0, "none is known of");
+    assert_eq!(
+        many.change(0, 10 * SECOND, |spec| spec.max_rate = Some(Box::new(1_000.0))).await,
+        0,
+        "none is known of"
+    );
     many.server.set_up(true);
     within(LEASE / 4, "them to arrive, before their lease is over", || arrived(&sink) == [0, 1, 2, 3, 4]).await;
     assert!(sink.attempts().iter().all(|message| message.attempt == 1), "none was sent before");

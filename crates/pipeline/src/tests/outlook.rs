@@ -28,7 +28,7 @@ impl Many {
 #[tokio::test(start_paused = true)]
 async fn a_burst_is_announced_as_late_as_it_comes() {
     let sink = sink();
-    let many = Many::start(1, &sink, |spec| spec.max_rate = Some(20.0));
+    let many = Many::start(1, &sink, |spec| spec.max_rate = Some(Box::new(20.0)));
     many.offer_burst(0..600, 2 * MINUTE);
     tokio::time::sleep(MINUTE).await;
     assert_eq!(many.forecast(), None, "a queue that was never behind has no rate");
@@ -54,7 +54,7 @@ async fn a_burst_is_announced_as_late_as_it_comes() {
 #[tokio::test(start_paused = true)]
 async fn what_falls_due_behind_a_backlog_is_late_by_the_backlog() {
     let sink = sink();
-    let many = Many::start(1, &sink, |spec| spec.max_rate = Some(20.0));
+    let many = Many::start(1, &sink, |spec| spec.max_rate = Some(Box::new(20.0)));
     many.offer_burst(0..2_000, Duration::ZERO);
     many.offer_burst(2_000..2_010, 50 * SECOND);
     tokio::time::sleep(30 * SECOND).await;

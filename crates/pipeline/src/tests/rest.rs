@@ -244,7 +244,7 @@ async fn a_queue_at_rest_leaves_its_order_to_the_next_process() {
 async fn a_rate_is_kept_over_a_rest() {
     let sink = sink();
     // One element in ten minutes: a bucket that is not full says so.
-    let many = Many::start(1, &sink, |spec| spec.max_rate = Some(1.0 / 600.0));
+    let many = Many::start(1, &sink, |spec| spec.max_rate = Some(Box::new(1.0 / 600.0)));
     for n in 1..=2 {
         many.offer_in(0, Duration::ZERO, n);
     }

@@ -102,7 +102,7 @@ async fn whatever_else_takes_long_is_no_stall() {
 async fn a_slow_rate_is_no_stall() {
     let (world, sink) = (World::new(), sink());
     let sinks: [(&str, Arc<FakeSink>); 1] = [("s", sink.clone())];
-    let slow = QueueSpec { max_rate: Some(1.0 / 600.0), ..spec(&sinks) };
+    let slow = QueueSpec { max_rate: Some(Box::new(1.0 / 600.0)), ..spec(&sinks) };
     let mut bridge = world.bridge_with(1, &sinks, slow);
     bridge.watch();
     bridge.offer(0..5);

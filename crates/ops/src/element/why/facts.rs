@@ -28,7 +28,7 @@ impl WhyRules {
         WhyRules {
             mode: spec.mode.as_str(),
             order: spec.order.as_ref().map(|order| order.as_str()),
-            max_rate: spec.max_rate,
+            max_rate: spec.max_rate.as_deref().copied(),
             max_attempts: spec.retry.max_attempts,
             expires_after_ms: expires.map(millis),
         }
