@@ -16,8 +16,12 @@ use delaybridge_sink::{Destination, Outbound, Sink};
 use delaybridge_testing::sink::{Rig, outbound};
 use delaybridge_testing::sink_contract_tests;
 
-/// Time-out of the contract's sinks: the server compiles its code while it answers.
+/// Time-out of a sink whose server a test breaks, which waits for it. The server compiles its code while it answers.
 const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Time-out of a sink whose server only answers. A thousand messages of a FIFO queue are a hundred calls, and take it seconds
+/// beside other tests.
+const PATIENT: Duration = Duration::from_secs(60);
 
 /// A running server.
 struct Server(Arc<ElasticMq>);
@@ -104,7 +108,7 @@ impl Received {
     }
 }
 
-/// A queue on a server of its own.
+/// A queue of a test.
 struct SqsRig {
     server: Server,
     url: String,
@@ -113,9 +117,19 @@ struct SqsRig {
 }
 
 impl SqsRig {
-    async fn new(server: Server, suffix: &str) -> SqsRig {
+    /// A queue on a server of its own, which the test breaks.
+    async fn new() -> SqsRig {
+        SqsRig::on(Server::start().await, "", TIMEOUT).await
+    }
+
+    /// A queue on the server of all.
+    async fn shared(suffix: &str) -> SqsRig {
+        SqsRig::on(Server::shared().await, suffix, PATIENT).await
+    }
+
+    async fn on(server: Server, suffix: &str, timeout: Duration) -> SqsRig {
         let url = server.queue(suffix).await;
-        let sink = Arc::new(AwsSink::new(spec(&server), TIMEOUT));
+        let sink = Arc::new(AwsSink::new(spec(&server), timeout));
         SqsRig { server, url, sink, taken: Vec::new() }
     }
 }
@@ -172,7 +186,7 @@ impl Rig for SqsRig {
 mod standard {
     use super::*;
 
-    sink_contract_tests! { SqsRig::new(Server::shared().await, "").await,
+    sink_contract_tests! { SqsRig::shared("").await,
         confirms_what_has_arrived,
         a_refused_element_is_the_only_one_that_fails,
         a_thousand_at_once_arrive_once_each,
@@ -188,7 +202,7 @@ mod standard {
 mod fifo {
     use super::*;
 
-    sink_contract_tests! { SqsRig::new(Server::shared().await, ".fifo").await,
+    sink_contract_tests! { SqsRig::shared(".fifo").await,
         a_refused_element_is_the_only_one_that_fails,
         a_thousand_at_once_arrive_once_each,
         a_batch_has_an_answer_for_each_place,
@@ -198,7 +212,7 @@ mod fifo {
 mod broken {
     use super::*;
 
-    sink_contract_tests! { SqsRig::new(Server::start().await, "").await,
+    sink_contract_tests! { SqsRig::new().await,
         an_outage_fails_deliveries_and_ends,
         a_silent_destination_is_ambiguous_in_time,
         a_dropped_delivery_hurts_no_other,
