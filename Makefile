@@ -55,7 +55,7 @@ fuzz: ## damaged and made-up input: payloads of every codec, elements, keys, fil
 docs: ## the documentation as a site with search, target/docs/site; fetches mdBook the first time
 	@scripts/docs.sh
 
-# Random faults on real daemons and servers. PROFILE=sentinel (cluster, kafka, amqp, webhook, jobs, jobs-sentinel, clock, older) takes other servers, hostile and hostile-jobs add strangers in every key, ONLY=3,7 makes
+# Random faults on real daemons and servers. PROFILE=sentinel (cluster, kafka, amqp, nats, amqp1, sqs, webhook, jobs, jobs-sentinel, clock, older) takes other servers, hostile and hostile-jobs add strangers in every key, ONLY=3,7 makes
 # some faults of the schedule alone, FAULTS=kill,stop some kinds, PLAN=1 prints the schedule, OLD=path another binary to upgrade from; docs/chaos.md has the rest.
 SEED ?= 1
 chaos: setup ## random faults by SEED=1 for MINUTES=10, and an oracle; PROFILE=sentinel ONLY=3,7 FAULTS=kill,stop PLAN=1 OLD=path/to/delaybridge

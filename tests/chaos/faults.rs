@@ -123,6 +123,8 @@ fn of_target(profile: Profile) -> Vec<What> {
             let all = [Ailment::Freeze, Ailment::Kill, Ailment::Full, Ailment::Gone, Ailment::Rights];
             all.map(What::Broker).to_vec()
         }
+        Profile::Amqp1 => [Ailment::Freeze, Ailment::Kill, Ailment::Full, Ailment::Rights].map(What::Broker).to_vec(),
+        Profile::Sqs => [Ailment::Freeze, Ailment::Kill].map(What::Broker).to_vec(),
         Profile::Jobs | Profile::JobsSentinel | Profile::HostileJobs => vec![What::Consumers],
         Profile::Webhook => [
             Manner::Slow { ms: 0, nth: 0 },

@@ -19,6 +19,7 @@ macro_rules! tools {
 }
 tools! {
     amqp "../it/harness/amqp.rs",
+    amqp1 "../it/harness/amqp1.rs",
     cluster "../it/harness/cluster.rs",
     daemon "../it/harness/daemon.rs",
     eventually "../it/harness/eventually.rs",
@@ -36,11 +37,13 @@ tools! {
     redisson "../it/harness/redisson.rs",
     resp "../it/harness/resp.rs",
     sentinels "../it/harness/sentinels.rs",
+    sqs "../it/harness/sqs.rs",
     tls "../it/harness/tls.rs",
     toxic "../it/harness/toxic.rs",
 }
 use brokers::process;
 
+mod artemis_queues;
 mod clock;
 mod disk;
 mod evidence;
@@ -68,6 +71,7 @@ mod rights;
 mod run;
 mod shrink;
 mod source;
+mod sqs_queues;
 mod stage;
 mod strangers;
 mod suite;

@@ -109,7 +109,7 @@ pub enum Ailment {
     Freeze,
     /// Killed with SIGKILL, and started with its data.
     Kill,
-    /// RabbitMQ's disk alarm, or the limit of a stream of NATS: nothing is accepted.
+    /// RabbitMQ's disk alarm, the limit of a stream of NATS, or of an address of AMQP 1.0: nothing is accepted.
     Full,
     /// All connections are closed by an operator.
     Disconnect,
@@ -436,7 +436,7 @@ impl Settings {
             rate: if max_in_flight < 3 { 8 } else { random.u32(15..=40) },
             // A generator of its own, as above.
             orders: match options.order {
-                _ if !profile.delivers() => Orders::NONE,
+                _ if !profile.delivers() || !profile.keeps_order() => Orders::NONE,
                 Some(order) => Orders([order; QUEUES.len()]),
                 None => Orders::random(seed),
             },

@@ -18,6 +18,10 @@ pub enum Profile {
     Amqp,
     /// One Redis with the queues, and a NATS server with the destinations.
     Nats,
+    /// One Redis with the queues, and a broker of AMQP 1.0 with the destinations.
+    Amqp1,
+    /// One Redis with the queues, and a server that behaves as SQS with the destinations.
+    Sqs,
     /// One Redis with the queues, and an HTTP server that receives requests.
     Webhook,
     /// One Redis with topics of the job queue, and HTTP clients of the daemons.
@@ -35,13 +39,15 @@ pub enum Profile {
 }
 
 /// The names of all profiles, as in `--profile`.
-const NAMES: [(&str, Profile); 13] = [
+const NAMES: [(&str, Profile); 15] = [
     ("fixed", Profile::Fixed),
     ("sentinel", Profile::Sentinel),
     ("cluster", Profile::Cluster),
     ("kafka", Profile::Kafka),
     ("amqp", Profile::Amqp),
     ("nats", Profile::Nats),
+    ("amqp1", Profile::Amqp1),
+    ("sqs", Profile::Sqs),
     ("webhook", Profile::Webhook),
     ("jobs", Profile::Jobs),
     ("jobs-sentinel", Profile::JobsSentinel),
@@ -79,12 +85,17 @@ impl Profile {
 
     /// Whether the destinations are at a broker.
     pub fn has_broker(self) -> bool {
-        matches!(self, Profile::Kafka | Profile::Amqp | Profile::Nats)
+        matches!(self, Profile::Kafka | Profile::Amqp | Profile::Nats | Profile::Amqp1 | Profile::Sqs)
     }
 
     /// Whether daemons deliver elements of queues to destinations; jobs are fetched by consumers.
     pub fn delivers(self) -> bool {
         !matches!(self, Profile::Jobs | Profile::JobsSentinel | Profile::HostileJobs)
+    }
+
+    /// Whether the destinations keep the order in which they took messages.
+    pub fn keeps_order(self) -> bool {
+        self != Profile::Sqs
     }
 
     /// Whether the destinations are streams of a Redis.

@@ -1,5 +1,5 @@
-//! The destinations: streams of a Redis or a NATS, topics of a Kafka, queues of a RabbitMQ, or paths of a webhook. Jobs
-//! have none.
+//! The destinations: streams of a Redis or a NATS, topics of a Kafka, queues of a RabbitMQ, of a broker of AMQP 1.0 or of SQS, or
+//! paths of a webhook. Jobs have none.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::amqp::Rabbits;
+use crate::artemis_queues::ArtemisQueues;
 use crate::disk::Disk;
 use crate::nats_streams::NatsStreams;
 use crate::offers::{QUEUES, now_ms};
@@ -19,6 +20,7 @@ use crate::plan::Ailment;
 use crate::profile::Profile;
 use crate::receiver::Receiver;
 use crate::redis_server::{RedisServer, ServerOptions};
+use crate::sqs_queues::SqsQueues;
 use crate::topics::Topics;
 
 /// The exchange before the queues of RabbitMQ.
@@ -38,6 +40,10 @@ pub enum Target {
     Amqp(Arc<Rabbit>, Arc<Mutex<Taken>>),
     /// Streams of NATS.
     Nats(Arc<NatsStreams>),
+    /// Queues of AMQP 1.0.
+    Amqp1(Arc<ArtemisQueues>),
+    /// Queues of SQS.
+    Sqs(Arc<SqsQueues>),
     /// Paths.
     Webhook(Arc<Receiver>),
     /// None: consumers fetch the jobs.
@@ -74,6 +80,8 @@ impl Target {
                 Target::Amqp(Arc::new(rabbit), Arc::default())
             }
             Profile::Nats => Target::Nats(NatsStreams::start().await),
+            Profile::Amqp1 => Target::Amqp1(ArtemisQueues::start().await),
+            Profile::Sqs => Target::Sqs(SqsQueues::start().await),
             Profile::Webhook => Target::Webhook(Arc::new(Receiver::start().await)),
             Profile::Jobs | Profile::JobsSentinel | Profile::HostileJobs => Target::Consumers,
             _ => Target::Redis(Box::new(RedisServer::start_with(ServerOptions::default().append_only()).await)),
@@ -85,7 +93,12 @@ impl Target {
         match self {
             Target::Redis(server) => Some(server.port()),
             Target::Webhook(receiver) => Some(receiver.port()),
-            Target::Kafka(_) | Target::Amqp(..) | Target::Nats(_) | Target::Consumers => None,
+            Target::Kafka(_)
+            | Target::Amqp(..)
+            | Target::Nats(_)
+            | Target::Amqp1(_)
+            | Target::Sqs(_)
+            | Target::Consumers => None,
         }
     }
 
@@ -107,6 +120,10 @@ impl Target {
             Target::Nats(streams) => {
                 format!("nats: {{ {}, timeout: {timeout}ms, ping_interval: 1s }}", streams.login())
             }
+            Target::Amqp1(queues) => {
+                format!("amqp1: {{ {}, timeout: {timeout}ms, connect_timeout: 2s, heartbeat: 2s }}", queues.login())
+            }
+            Target::Sqs(queues) => format!("sqs: {{ {}, timeout: {timeout}ms }}", queues.login()),
             Target::Consumers => panic!("jobs are not delivered"),
             Target::Webhook(receiver) => {
                 let (port, connect) = (link.unwrap_or(receiver.port()), timeout * 4 / 7);
@@ -126,6 +143,8 @@ impl Target {
             Target::Kafka(_) => Topics::route(queue),
             Target::Amqp(..) => format!("exchange: {EXCHANGE}, routing_key: {place}"),
             Target::Nats(_) => format!("subject: {place}"),
+            Target::Amqp1(_) => format!("address: {place}"),
+            Target::Sqs(queues) => queues.route(queue),
             Target::Webhook(_) => format!("path: /{place}"),
             Target::Consumers => panic!("jobs are not delivered"),
         }
@@ -155,6 +174,8 @@ impl Target {
             }
             (Target::Kafka(topics), _) => return topics.suffer(ailment, lasts).await,
             (Target::Nats(streams), _) => streams.suffer(ailment, lasts).await,
+            (Target::Amqp1(queues), _) => queues.suffer(ailment, lasts).await,
+            (Target::Sqs(queues), _) => queues.suffer(ailment, lasts).await,
             (Target::Amqp(rabbit, _), Ailment::Freeze) => {
                 rabbit.freeze();
                 sleep(lasts).await;
@@ -231,6 +252,8 @@ impl Target {
             Target::Redis(server) => read_stream(&mut server.client().await, &place).await,
             Target::Kafka(topics) => topics.deliveries(queue).await,
             Target::Nats(streams) => streams.deliveries(queue).await,
+            Target::Amqp1(queues) => queues.deliveries(queue).await,
+            Target::Sqs(queues) => queues.deliveries(queue).await,
             Target::Amqp(_, taken) => std::mem::take(&mut taken.lock().await.arrived[queue]),
             Target::Consumers => Vec::new(),
             Target::Webhook(receiver) => receiver.deliveries(&format!("/{place}")),

@@ -5,6 +5,7 @@ import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import org.apache.activemq.artemis.api.core.QueueConfiguration;
@@ -14,6 +15,8 @@ import org.apache.activemq.artemis.core.server.ActiveMQServer;
 import org.apache.activemq.artemis.core.server.MessageReference;
 import org.apache.activemq.artemis.core.server.Queue;
 import org.apache.activemq.artemis.core.server.embedded.EmbeddedActiveMQ;
+import org.apache.activemq.artemis.core.settings.impl.AddressFullMessagePolicy;
+import org.apache.activemq.artemis.core.settings.impl.AddressSettings;
 import org.apache.activemq.artemis.protocol.amqp.broker.AMQPMessage;
 import org.apache.activemq.artemis.spi.core.security.ActiveMQJAASSecurityManager;
 import org.apache.activemq.artemis.spi.core.security.jaas.InVMLoginModule;
@@ -26,8 +29,9 @@ import org.apache.qpid.proton.amqp.messaging.Data;
  * <p>Arguments: the file, the port. "READY" is printed when both are there.
  *
  * <p>GET /messages?QUEUE: a line for each message, in order: durable, message-id, content-type, to, application properties as
- * NAME=VALUE joined by newlines, body; each in base64, with spaces between them. POST /take?QUEUE: the same, and
- * those are removed. POST /create?QUEUE, /delete?QUEUE, /purge?QUEUE.
+ * NAME=VALUE joined by newlines, the time of arrival in ms, body; each in base64, with spaces between them. POST /take?QUEUE: the
+ * same, and those are removed. POST /create?QUEUE, /delete?QUEUE, /purge?QUEUE. POST /fill?ADDRESS lets an address refuse messages
+ * because it is full, /empty undoes it; /deny lets nobody send to it, /allow undoes that.
  */
 public final class Broker {
   public static void main(String[] args) throws Exception {
@@ -67,6 +71,24 @@ public final class Broker {
       server.createQueue(QueueConfiguration.of(name).setRoutingType(RoutingType.ANYCAST).setAddress(name).setAutoCreateAddress(true));
       return "";
     }
+    switch (what) {
+      case "/fill":
+        AddressSettings full = new AddressSettings(server.getAddressSettingsRepository().getMatch(name));
+        full.setMaxSizeBytes(1).setAddressFullMessagePolicy(AddressFullMessagePolicy.FAIL);
+        server.getAddressSettingsRepository().addMatch(name, full);
+        return "";
+      case "/empty":
+        server.getAddressSettingsRepository().removeMatch(name);
+        return "";
+      case "/deny":
+        server.getSecurityRepository().addMatch(name, new HashSet<>());
+        return "";
+      case "/allow":
+        server.getSecurityRepository().removeMatch(name);
+        return "";
+      default:
+        break;
+    }
     Queue queue = server.locateQueue(name);
     if (queue == null) {
       throw new IllegalStateException("no queue " + name);
@@ -105,6 +127,7 @@ public final class Broker {
         lines.append(coded(String.valueOf(properties.getContentType()))).append(' ');
         lines.append(coded(String.valueOf(properties.getTo()))).append(' ');
         lines.append(coded(application.toString())).append(' ');
+        lines.append(coded(String.valueOf(message.getIngressTimestamp()))).append(' ');
         lines.append(Base64.getEncoder().encodeToString(body)).append('\n');
       }
     }

@@ -83,6 +83,7 @@ fn delivery(message: &Value) -> Delivery {
         due_ms: due.map(|due| due.parse().expect("a due time is a number")),
         attempt: attempt.map(|attempt| attempt.parse().expect("an attempt is a number")),
         headers: headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect(),
+        arrived_ms: message["Attributes"]["SentTimestamp"].as_str().map(|ms| ms.parse().expect("a time is a number")),
         key: message["Attributes"]["MessageGroupId"].as_str().map(|group| group.as_bytes().to_vec()),
         ..Delivery::default()
     }

@@ -19,6 +19,8 @@ pub struct ArtemisMessage {
     pub to: String,
     /// Application properties, sorted.
     pub properties: Vec<(String, String)>,
+    /// The time at which the broker took it, in ms.
+    pub arrived_ms: i64,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -37,6 +39,26 @@ impl Artemis {
     /// Removes all messages of a queue.
     pub fn purge(&self, queue: &str) -> Result<()> {
         self.request("POST", "purge", queue).map(drop)
+    }
+
+    /// Makes the address of this name full: it refuses messages.
+    pub fn fill(&self, address: &str) -> Result<()> {
+        self.request("POST", "fill", address).map(drop)
+    }
+
+    /// Undoes [`fill`](Artemis::fill); no message is removed.
+    pub fn empty(&self, address: &str) -> Result<()> {
+        self.request("POST", "empty", address).map(drop)
+    }
+
+    /// Takes the right to send to the address of this name from everyone.
+    pub fn deny(&self, address: &str) -> Result<()> {
+        self.request("POST", "deny", address).map(drop)
+    }
+
+    /// Undoes [`deny`](Artemis::deny).
+    pub fn allow(&self, address: &str) -> Result<()> {
+        self.request("POST", "allow", address).map(drop)
     }
 
     /// The messages of a queue, in order.
@@ -78,13 +100,14 @@ fn message(line: &str) -> Option<ArtemisMessage> {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     properties.sort();
-    let body = parts.get(5)?.clone();
+    let body = parts.get(6)?.clone();
     Some(ArtemisMessage {
         durable: text(0)? == "true",
         id: text(1)?,
         content_type: text(2)?,
         to: text(3)?,
         properties,
+        arrived_ms: text(5)?.parse().ok()?,
         body,
     })
 }
