@@ -15,7 +15,7 @@
 #   redisson    Redisson in the versions that the tests run, with its Java
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
 #   kubernetes  what renders and validates deploy/kubernetes, deploy/helm and compose.yaml
-#   browser     the browser that the operators' page is tried in
+#   browser     the browser that the operators' page is tried in, and the proxy that it is tried behind
 #   workflow    what validates the forge's workflow
 #   clients     clients of the job queue: what makes them of the OpenAPI document, in Python and in Go; and one of lmstfy;
 #               asynq and BullMQ, which keep pools of jobs; what the tests of our clients for Python and Node.js import
@@ -139,6 +139,8 @@ if wanted redis; then
 fi
 if wanted browser; then
   need chromium chromium
+  # In /usr/sbin as well.
+  [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
 fi
 if wanted servers && ! servers_are_complete; then
   need python3 python3

@@ -27,7 +27,7 @@ pub(super) fn start(
     let admin = Arc::new(admin.map_err(|problem| anyhow!(problem))?.counting(in_flight));
     let listener = ApiListener::bind(&spec.listen)
         .with_context(|| format!("listen for operators on {}; choose another http.admin.listen", spec.listen))?;
-    admin.events().listening(&listener.address, false, admin.tokens());
+    admin.events().listening(&listener.address, false, admin.tokens(), spec.proxy.is_some());
     tasks.spawn(named("admin", admin.clone().keep()));
     tasks.spawn(named("admin API", serve(listener, admin, None)));
     Ok(())

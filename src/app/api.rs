@@ -41,7 +41,7 @@ fn one(
     let certificates = spec.tls.clone().map(Certificates::read).transpose().map_err(|problem| anyhow!(problem))?;
     let listener = ApiListener::bind(&spec.listen.into())
         .with_context(|| format!("listen for the job queue on {}; choose another {}", spec.listen, spec.key))?;
-    api.events().listening(&listener.address, certificates.is_some(), api.tokens());
+    api.events().listening(&listener.address, certificates.is_some(), api.tokens(), false);
     tasks.spawn(named("job API", serve(listener, Arc::new(api), certificates.map(Arc::new))));
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Who asks, and what that caller may do.
 //!
 //! Numbers are for everybody who reaches the listener and calls it by its address. What changes something, payloads, and what reads a whole
-//! stream are for callers with a token whose role allows it for the queue: in the `Authorization` header, or in a session of the page. Without
-//! a file of tokens they are for callers on this machine. [`AdminAccess::check`] decides, by the table of routes.
+//! stream are for callers whose role allows it for the queue: people whom a trusted proxy names, and owners of a token, in the `Authorization`
+//! header or in a session of the page. Without a file of tokens they are for callers on this machine. [`AdminAccess::check`] decides, by the
+//! table of routes.
 
 use std::sync::Arc;
 
@@ -10,16 +11,17 @@ use hyper::HeaderMap;
 use hyper::header::COOKIE;
 
 use super::failures::Failures;
+use super::proxy::{ProxyHeaders, ProxyWord};
 use super::sessions::Sessions;
 use delaybridge_jobs_http::answer::bearer;
 use delaybridge_jobs_http::file::Reread;
 use delaybridge_jobs_http::named::{NamedTokens, hash};
 use delaybridge_jobs_http::origin::{is_called_by_address, is_local};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
-use delaybridge_jobs_http::role::{AccessRole, Grantee};
 use delaybridge_jobs_http::room::MaybeNamed;
 use delaybridge_jobs_http::text::clip;
 use delaybridge_model::AdminSpec;
+use delaybridge_model::role::{AccessRole, Grantee};
 use delaybridge_telemetry::events::admin::AdminEvents;
 use delaybridge_telemetry::events::api::ApiEvents;
 use delaybridge_telemetry::peer::Peer;
@@ -60,15 +62,20 @@ impl Need {
 }
 
 /// Whoever sent a request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct AdminCaller {
-    /// The name of the token and its rights, if there is one.
+    /// The name of the token or person, and the rights, if there is one.
     pub grant: Option<Grantee>,
-    /// Whether a session of the page says so.
-    pub by_session: bool,
+    /// Whether a proxy names the person.
+    pub by_proxy: bool,
 }
 
 impl AdminCaller {
+    /// The owner of a token, or a client on this machine.
+    fn of(grant: Option<Grantee>) -> AdminCaller {
+        AdminCaller { grant, by_proxy: false }
+    }
+
     /// Whether the caller may do this with a queue or topic; with `None` what concerns all of them.
     pub fn may(&self, role: AccessRole, of: Option<&str>) -> bool {
         self.grant.as_ref().is_some_and(|grant| grant.may(role, of))
@@ -81,21 +88,23 @@ impl MaybeNamed for AdminCaller {
     }
 }
 
-/// The tokens and what hangs on them.
+/// The tokens and what hangs on them, and the proxy.
 pub struct AdminAccess {
+    proxy: Option<ProxyHeaders>,
     tokens: Option<Reread<NamedTokens, String>>,
     sessions: Sessions,
     failures: Failures,
 }
 
 impl AdminAccess {
-    /// With the tokens of the file.
+    /// With the tokens of the file, and the rules for the proxy.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with them.
     pub fn new(spec: &AdminSpec) -> Result<AdminAccess, String> {
         let tokens = spec.tokens_file.clone().map(|file| Reread::new(file, NamedTokens::read)).transpose()?;
-        Ok(AdminAccess { tokens, sessions: Sessions::default(), failures: Failures::default() })
+        let proxy = spec.proxy.as_ref().map(ProxyHeaders::new).transpose()?;
+        Ok(AdminAccess { proxy, tokens, sessions: Sessions::default(), failures: Failures::default() })
     }
 
     /// The tokens that are valid now; `None` without a file.
@@ -115,19 +124,25 @@ impl AdminAccess {
     /// Finds out who sent the request.
     ///
     /// # Errors
-    /// A token that is not known; too many of them; a name of this machine that another one may have given it.
+    /// A token that is not known; too many of them; headers of a proxy from elsewhere; a name of this machine that another one may have
+    /// given it.
     pub fn caller(&self, headers: &HeaderMap, peer: Peer, events: &AdminEvents) -> Result<AdminCaller, Problem> {
+        let word = self.proxy.as_ref().map_or(Ok(ProxyWord::None), |proxy| proxy.word(headers, peer))?;
+        // A token beside it is for something else: it may be the proxy's own.
+        let is_proxy = match word {
+            ProxyWord::Person(person) => return Ok(AdminCaller { grant: Some(person), by_proxy: true }),
+            ProxyWord::Nobody => true,
+            ProxyWord::None => false,
+        };
         let Some(tokens) = self.tokens(&events.api) else {
-            let local = is_local(headers, peer);
-            return Ok(AdminCaller { grant: local.then(|| Grantee::admin(LOCAL)), by_session: false });
+            // Whoever comes through the proxy is not on this machine, although the proxy is.
+            let local = !is_proxy && is_local(headers, peer);
+            return Ok(AdminCaller::of(local.then(|| Grantee::admin(LOCAL))));
         };
         if let Some(token) = bearer(headers) {
-            return self
-                .owner(&tokens, token, peer, events)
-                .map(|grant| AdminCaller { grant: Some(grant), by_session: false });
+            return self.owner(&tokens, token, peer, events).map(|grant| AdminCaller::of(Some(grant)));
         }
-        let grant = cookie(headers).and_then(|id| self.sessions.owner(id, &tokens));
-        Ok(AdminCaller { by_session: grant.is_some(), grant })
+        Ok(AdminCaller::of(cookie(headers).and_then(|id| self.sessions.owner(id, &tokens))))
     }
 
     /// The owner of the token.
@@ -184,9 +199,9 @@ impl AdminAccess {
         let Some(role) = need.role() else { return Ok(()) };
         match &caller.grant {
             // Numbers are no secret to those who are let in.
-            Some(_) if need == Need::ToLook => Ok(()),
+            Some(grant) if need == Need::ToLook && !grant.grants.is_empty() => Ok(()),
             Some(grant) if grant.may(role, of) => Ok(()),
-            Some(grant) => Err(lacks(grant, role, of)),
+            Some(grant) => Err(lacks(caller, grant, role, of)),
             None if need == Need::ToLook && is_called_by_address(headers) => Ok(()),
             None => Err(self.refusal(need)),
         }
@@ -200,9 +215,15 @@ impl AdminAccess {
             Need::ToLook => "a page of another site could have asked for this by a name that was pointed here",
             Need::Nothing | Need::ToSee => "this shows payloads",
         };
+        let proxy =
+            self.proxy.as_ref().map(|proxy| format!("log in at the proxy, which sends `{}`", proxy.user_header()));
+        if let (Some(proxy), false) = (&proxy, self.has_tokens()) {
+            return Problem::new(ProblemKind::Unauthorized, format!("authenticate: {what}; {proxy}"));
+        }
         if self.has_tokens() {
+            let proxy = proxy.map(|proxy| format!(", or {proxy}")).unwrap_or_default();
             let or = if need == Need::ToLook { ", or call it by its address" } else { "" };
-            let detail = format!("authenticate: {what}; send `Authorization: Bearer TOKEN`{or}");
+            let detail = format!("authenticate: {what}; send `Authorization: Bearer TOKEN`{proxy}{or}");
             return Problem::new(ProblemKind::Unauthorized, detail);
         }
         let whom = if need == Need::ToLook { "clients that" } else { "clients on this machine, which" };
@@ -213,12 +234,16 @@ impl AdminAccess {
     }
 }
 
-/// The refusal of a token that is known, and whose role or queues are not enough.
-fn lacks(grant: &Grantee, role: AccessRole, of: Option<&str>) -> Problem {
+/// The refusal of somebody who is known, and whose role or queues are not enough.
+fn lacks(caller: &AdminCaller, grant: &Grantee, role: AccessRole, of: Option<&str>) -> Problem {
     let subject = of.map_or_else(|| "every queue".to_owned(), |of| format!("`{}`", clip(of)));
-    let (name, has, queues) = (&grant.name, grant.role.as_str(), &grant.queues);
+    let (name, roles) = (clip(&grant.name), grant.roles());
+    let (who, cure) = match caller.by_proxy {
+        true => ("user", "; `http.admin.proxy.roles` says who has which"),
+        false => ("token", ""),
+    };
     let detail = format!(
-        "authorize: this needs the role `{}` for {subject}; the token `{name}` has the role `{has}` for `{queues}`",
+        "authorize: this needs the role `{}` for {subject}; the {who} `{name}` has {roles}{cure}",
         role.as_str()
     );
     Problem::new(ProblemKind::Forbidden, detail)
@@ -235,24 +260,31 @@ mod tests {
     use hyper::header::HeaderName;
 
     use super::*;
-    use delaybridge_jobs_http::role::NamePattern;
+    use delaybridge_model::role::{AccessGrant, NamePattern};
 
     fn spec() -> AdminSpec {
-        AdminSpec { listen: delaybridge_settings::Listen::Tcp(([127, 0, 0, 1], 0).into()), tokens_file: None }
+        AdminSpec {
+            listen: delaybridge_settings::Listen::Tcp(([127, 0, 0, 1], 0).into()),
+            tokens_file: None,
+            proxy: None,
+        }
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
     }
 
+    fn grantee(role: AccessRole, queues: &str) -> Grantee {
+        Grantee::new("ann", [AccessGrant { role, queues: NamePattern::read(queues).unwrap() }])
+    }
+
     #[test]
     fn numbers_are_for_those_who_call_by_address_and_the_rest_is_by_role_and_queue() {
         let access = AdminAccess::new(&spec()).unwrap();
-        let grant =
-            |role, queues: &str| Grantee { name: "ann".into(), role, queues: NamePattern::read(queues).unwrap() };
+        let grant = grantee;
         let check = |host: &'static str, grant: Option<Grantee>, need: Need, of: Option<&str>, good: bool| {
             let words = format!("{host} {grant:?} {need:?} {of:?}");
-            let caller = AdminCaller { grant, by_session: false };
+            let caller = AdminCaller::of(grant);
             assert_eq!(access.check(need, &caller, &headers(&[("host", host)]), of).is_ok(), good, "{words}");
         };
         check("127.0.0.1:9465", None, Need::ToLook, None, true);
@@ -274,11 +306,11 @@ mod tests {
 
     #[test]
     fn a_refusal_says_which_role_is_needed() {
-        let grant =
-            Grantee { name: "ann".into(), role: AccessRole::Viewer, queues: NamePattern::read("orders*").unwrap() };
+        let grant = grantee(AccessRole::Viewer, "orders*");
+        let lacks = |role, of| super::lacks(&AdminCaller::default(), &grant, role, of);
         let words = "this needs the role `admin` for every queue; the token `ann` has the role `viewer` for `orders*`";
-        assert!(lacks(&grant, AccessRole::Admin, None).detail.ends_with(words));
-        assert!(lacks(&grant, AccessRole::Operator, Some("mails")).detail.contains("the role `operator` for `mails`;"));
+        assert!(lacks(AccessRole::Admin, None).detail.ends_with(words));
+        assert!(lacks(AccessRole::Operator, Some("mails")).detail.contains("the role `operator` for `mails`;"));
     }
 
     #[test]

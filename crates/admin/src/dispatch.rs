@@ -64,20 +64,20 @@ async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Inc
     let (head, body) = request.into_parts();
     let exchange = Exchange::begin(&head.headers, connection);
     let path = head.uri.path().to_owned();
-    let mut token = None;
+    let mut caller = AdminCaller::default();
     let (label, result) = match ROUTER.find(&head.method, &path) {
         Err(missing) => ("admin_none", Err(missing.problem(&head.method, &path))),
         Ok((route, parts)) => {
-            let nobody = AdminCaller { grant: None, by_session: false };
-            let result = match Call::new((head, body), exchange.peer(), nobody, parts, &admin.memory) {
-                Ok(call) => handle(&admin, route, call, &mut token).await,
+            let result = match Call::new((head, body), exchange.peer(), AdminCaller::default(), parts, &admin.memory) {
+                Ok(call) => handle(&admin, route, call, &mut caller).await,
                 Err(problem) => Err(problem),
             };
             (route.label, result)
         }
     };
-    let refuse = |problem| refuse(problem, &path, &admin, token.as_deref());
-    let mut response = exchange.end((&admin.events.api, &admin.memory), label, token.as_deref(), result, refuse).await;
+    let refuse = |problem| refuse(problem, &path, &admin, &caller);
+    let name = caller.name().cloned();
+    let mut response = exchange.end((&admin.events.api, &admin.memory), label, name.as_deref(), result, refuse).await;
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
@@ -91,11 +91,11 @@ async fn respond(admin: Arc<Admin>, connection: Connection, request: Request<Inc
 }
 
 /// A problem, as the API or the page shows it.
-fn refuse(mut problem: Problem, path: &str, admin: &Admin, name: Option<&str>) -> Reply {
+fn refuse(mut problem: Problem, path: &str, admin: &Admin, caller: &AdminCaller) -> Reply {
     problem.page = ProblemPage::Admin;
     let reply = match is_api(path) {
         true => Reply::from(problem.clone()),
-        false => pages::problem::show(&problem, path, name, admin.access.has_tokens()),
+        false => pages::problem::show(&problem, path, caller, admin.access.has_tokens()),
     };
     allow(reply, &problem)
 }
@@ -104,7 +104,7 @@ async fn handle(
     admin: &Arc<Admin>,
     route: &'static AdminRoute,
     mut call: Call<AdminCaller>,
-    token: &mut Option<Arc<str>>,
+    caller: &mut AdminCaller,
 ) -> Result<Reply, Problem> {
     let changes = route.method != Method::GET;
     match changes {
@@ -112,7 +112,7 @@ async fn handle(
         false => may_look(&call.headers)?,
     }
     call.caller = admin.access.caller(&call.headers, call.peer, &admin.events)?;
-    *token = call.caller.name().cloned();
+    *caller = call.caller.clone();
     let of = ["queue", "topic"].into_iter().find(|part| route.path.contains(&format!("{{{part}}}")));
     admin.access.check(route.need, &call.caller, &call.headers, of.map(|part| call.part(part)))?;
     if let Some(operation) = route.operation.as_ref().filter(|_| route.need != Need::Nothing) {

@@ -21,6 +21,7 @@ mod forms;
 pub mod openapi;
 mod overview_cache;
 mod pages;
+mod proxy;
 mod queue_list;
 mod routes;
 mod sessions;

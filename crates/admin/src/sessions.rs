@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::named::{Hash, NamedTokens, hash};
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
-use delaybridge_jobs_http::role::Grantee;
+use delaybridge_model::role::Grantee;
 
 /// The length of a session.
 pub const LASTS: Duration = Duration::from_secs(12 * 3600);

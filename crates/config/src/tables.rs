@@ -12,7 +12,7 @@ use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;
 use delaybridge_link::Durability;
 use delaybridge_link::config::{durability, redis, sentinel};
-use delaybridge_model::keys::{admin, input_rules, limits, reload, retry};
+use delaybridge_model::keys::{admin, admin_proxy, input_rules, limits, proxy_role, reload, retry};
 use delaybridge_model::{Mode, Modes, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, Order};
 use delaybridge_settings::keys::{Group, Key, Kind, Table, key, tables};
 use delaybridge_settings::reader::{Scalar, Section};
@@ -323,7 +323,14 @@ pub(super) fn all() -> Vec<&'static Table> {
     };
     let mut all = vec![&top::TABLE, &jobs::TABLE];
     all.extend(job_queue::TABLES.iter().chain(api::TABLES));
-    all.extend([&http::TABLE, &admin::TABLE, &reload::TABLE, &limits::TABLE]);
+    all.extend([
+        &http::TABLE,
+        &admin::TABLE,
+        &admin_proxy::TABLE,
+        &proxy_role::TABLE,
+        &reload::TABLE,
+        &limits::TABLE,
+    ]);
     all.extend(spans::ALL);
     all.extend([&redis::TABLE, &sentinel::keys::TABLE, &tls::TABLE, &retry::TABLE, &class::TABLE, &sinks::TABLE]);
     all.extend(kinds(&sinks::TABLE));

@@ -33,7 +33,6 @@ pub mod problem;
 pub mod put;
 pub mod rates;
 pub mod reply;
-pub mod role;
 pub mod room;
 mod route;
 pub mod router;

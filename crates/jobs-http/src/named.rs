@@ -10,7 +10,7 @@ use std::path::Path;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
-use super::role::{AccessRole, Grantee, NamePattern};
+use delaybridge_model::role::{AccessGrant, AccessRole, Grantee, NamePattern};
 
 /// Shorter tokens can be guessed.
 pub(super) const SHORTEST: usize = 16;
@@ -104,7 +104,7 @@ impl NamedTokens {
             if tokens.iter().any(|(known, other)| *known.name == *name || *other == hash) {
                 return Err(format!("line {number}: this name or token is there already"));
             }
-            tokens.push((Grantee { name: name.into(), role, queues }, hash));
+            tokens.push((Grantee::new(name, [AccessGrant { role, queues }]), hash));
             if tokens.len() > MOST {
                 return Err(format!("line {number}: there are more than {MOST} tokens"));
             }
@@ -149,9 +149,9 @@ mod tests {
     fn a_line_may_have_a_role_and_a_pattern_of_queues() {
         let tokens =
             NamedTokens::parse("ann 0123456789abcdef viewer\nbob fedcba9876543210 operator orders*,mails\n").unwrap();
-        let of = |token| tokens.owner(&hash(token)).map(|grant| (grant.role, grant.queues.to_string()));
-        assert_eq!(of("0123456789abcdef"), Some((AccessRole::Viewer, "*".to_owned())));
-        assert_eq!(of("fedcba9876543210"), Some((AccessRole::Operator, "orders*,mails".to_owned())));
+        let of = |token| tokens.owner(&hash(token)).map(|grant| grant.roles());
+        assert_eq!(of("0123456789abcdef"), Some("the role `viewer` for `*`".to_owned()));
+        assert_eq!(of("fedcba9876543210"), Some("the role `operator` for `orders*,mails`".to_owned()));
     }
 
     #[test]

@@ -10,7 +10,9 @@ mod inputs;
 mod listeners;
 mod parts;
 mod preview;
+pub mod proxy;
 mod queue;
+pub mod role;
 mod route;
 mod servers;
 
@@ -31,4 +33,5 @@ pub mod keys {
     pub use super::failures::retry;
     pub use super::inputs::input_rules;
     pub use super::listeners::admin;
+    pub use super::proxy::{admin_proxy, proxy_role};
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::proxy::ProxySpec;
 use delaybridge_settings::{Listen, Settings};
 
 /// The admin API under `/v1/`, and the web page `/`. With this section, `acl` also grants the rights that operators
@@ -22,6 +23,9 @@ pub struct AdminSpec {
     /// 64 hex digits. Changes apply within a second. If omitted, changes and payloads are limited to clients on the same machine.
     #[key(Kind::File)]
     pub tokens_file: Option<PathBuf>,
+    /// A proxy that logs people in, in place of tokens or beside them.
+    #[key(Kind::Section(&crate::keys::admin_proxy::TABLE))]
+    pub proxy: Option<ProxySpec>,
 }
 
 /// An API that a listener of the job queue serves.

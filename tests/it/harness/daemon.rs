@@ -119,7 +119,12 @@ impl Daemon {
 
     /// The same with this address for the operators' listener.
     pub async fn start_for_operators_at(listen: &str, yaml: &str) -> Self {
-        let mut daemon = Self::spawn_serving(&format!(", admin: {{ listen: \"{listen}\" }}"), yaml, &[]);
+        Self::start_for_operators_with(&format!("listen: \"{listen}\""), yaml).await
+    }
+
+    /// The same with these keys of the operators' listener.
+    pub async fn start_for_operators_with(keys: &str, yaml: &str) -> Self {
+        let mut daemon = Self::spawn_serving(&format!(", admin: {{ {keys} }}"), yaml, &[]);
         daemon.wait_ready().await;
         daemon
     }

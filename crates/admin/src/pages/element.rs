@@ -17,7 +17,7 @@ use crate::v1::elements::{ElementChange, SHOWN, when};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::AccessRole;
+use delaybridge_model::role::AccessRole;
 use delaybridge_ops::element::{Detail, When};
 use delaybridge_ops::peek::PeekState;
 

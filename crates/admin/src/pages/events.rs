@@ -13,7 +13,7 @@ use crate::v1::events::{EventFilter, EventShape};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::AccessRole;
+use delaybridge_model::role::AccessRole;
 use delaybridge_telemetry::tail::Fate;
 
 /// Letters of a payload in its row.

@@ -6,8 +6,8 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::access::AdminCaller;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::{AccessRole, Grantee};
 use delaybridge_jobs_http::room::MaybeNamed;
+use delaybridge_model::role::{AccessRole, Grantee};
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// Seconds between two looks of a page that watches.
@@ -18,10 +18,12 @@ const EVERY: u32 = 5;
 pub struct View {
     /// The path to the first page: `./`, or `../` as often as needed.
     pub up: String,
-    /// The name of the token, if there is one.
+    /// The name of the token or person, if there is one.
     pub name: Option<String>,
-    /// The rights of the token.
+    /// The rights.
     grant: Option<Grantee>,
+    /// Whether a proxy names the person, who logs out there.
+    by_proxy: bool,
     /// Whether there is a file of tokens: then a name can log in and out.
     pub tokens: bool,
     /// Whether the page looks again by itself.
@@ -35,16 +37,12 @@ pub struct View {
 impl View {
     /// For the request of a caller to this path.
     pub fn of(path: &str, caller: &AdminCaller, tokens: bool) -> View {
-        let name = caller.name().map(|name| &**name);
-        View { grant: caller.grant.clone(), ..View::named(path, name, tokens) }
-    }
-
-    /// For someone of this name, of whose rights nothing is known.
-    pub fn named(path: &str, name: Option<&str>, tokens: bool) -> View {
         let depth = path.trim_start_matches('/').matches('/').count();
         let up = if depth == 0 { "./".to_owned() } else { "../".repeat(depth) };
         let here = path.trim_start_matches('/').to_owned();
-        View { up, name: name.map(str::to_owned), grant: None, tokens, live: false, follows: false, here }
+        let name = caller.name().map(|name| (**name).to_owned());
+        let (grant, by_proxy) = (caller.grant.clone(), caller.by_proxy);
+        View { up, name, grant, by_proxy, tokens, live: false, follows: false, here }
     }
 
     /// Whether the person may do this with a queue or topic.
@@ -87,10 +85,12 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                         a href={ (up) "v1/openapi.json" } { "API" }
                     }
                     div.who {
+                        @let roles = view.grant.as_ref().map(Grantee::roles);
                         @match &view.name {
+                            Some(name) if view.by_proxy => span title=[roles] { (name) },
                             Some(name) if view.tokens => {
                                 form method="post" action={ (up) "logout" } {
-                                    span title=[view.grant.as_ref().map(|grant| format!("{} for {}", grant.role.as_str(), grant.queues))] { (name) }
+                                    span title=[roles] { (name) }
                                     button.quiet type="submit" { "Log out" }
                                 }
                             }

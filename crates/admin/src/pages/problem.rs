@@ -5,12 +5,13 @@ use maud::html;
 
 use super::layout::{View, encoded, page};
 use super::login;
+use crate::access::AdminCaller;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
 
 /// The page of a problem; where a token is missing, the form that asks for one.
-pub fn show(problem: &Problem, path: &str, name: Option<&str>, tokens: bool) -> Reply {
-    let view = View::named(path, name, tokens);
+pub fn show(problem: &Problem, path: &str, caller: &AdminCaller, tokens: bool) -> Reply {
+    let view = View::of(path, caller, tokens);
     let body = html! {
         h1 { (problem.kind.title()) }
         p.problem role="alert" { (problem.detail) }

@@ -23,7 +23,7 @@ use crate::v1::queues::{QueueShape, whole};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::AccessRole;
+use delaybridge_model::role::AccessRole;
 use delaybridge_ops::forecast::{ForecastAsk, charts};
 use delaybridge_ops::overview::{QueueRow, SinkList};
 use delaybridge_ops::plural::{self, duration};

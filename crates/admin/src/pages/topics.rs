@@ -18,7 +18,7 @@ use crate::v1::topics;
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_jobs_http::role::AccessRole;
+use delaybridge_model::role::AccessRole;
 use delaybridge_ops::jobs::{JobDetail, TopicDetail, TopicPage, TopicState, states};
 use delaybridge_ops::plural::duration;
 

@@ -6,6 +6,7 @@ mod events;
 mod fleet;
 mod lists;
 mod pages;
+mod proxy;
 mod roles;
 mod topics;
 mod why;
@@ -55,6 +56,11 @@ impl Drop for World {
 impl World {
     /// With a file of tokens or without.
     pub(super) async fn start(tokens: bool) -> World {
+        World::with(tokens, "").await
+    }
+
+    /// With more keys of the listener.
+    pub(super) async fn with(tokens: bool, more: &str) -> World {
         delaybridge_link::tls::init();
         let redis = TestServer::start();
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -64,7 +70,7 @@ impl World {
             false => String::new(),
         };
         let yaml = format!(
-            "http: {{ admin: {{ listen: '127.0.0.1:0'{tokens} }} }}\nredis: {{ url: '{}' }}\njobs: {{ topics: {{ audit: {{ ttr: 5s }} }} }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\n\
+            "http: {{ admin: {{ listen: '127.0.0.1:0'{tokens}{more} }} }}\nredis: {{ url: '{}' }}\njobs: {{ topics: {{ audit: {{ ttr: 5s }} }} }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\n\
              queues:\n  orders: {{ source: {{ zset: {{ key: due, score: ms, id: '${{payload.id}}' }} }}, codec: json, to: [{{ sink: out }}] }}\n  \
              mails: {{ source: {{ redisson: {{ name: mails }} }}, to: [{{ sink: out, list: sent }}] }}\n",
             format_args!("redis://127.0.0.1:{}", redis.port())

@@ -18,11 +18,11 @@ pub(super) fn read(section: &Section<'_>) -> AdminSpec {
         let help = "write one token a line, `NAME TOKEN ROLE PATTERN`; `openssl rand -hex 24` makes one";
         report.problem(&section.spot(&admin::TOKENS_FILE), problem, help);
     }
-    if !section.has(&admin::TOKENS_FILE) && !spec.listen.is_local() {
+    if !section.has(&admin::TOKENS_FILE) && spec.proxy.is_none() && !spec.listen.is_local() {
         report.warning(
             &section.spot(&admin::LISTEN),
-            "without `tokens_file` only clients on this machine can change something or see payloads",
-            "set `tokens_file`, or listen on 127.0.0.1",
+            "without `tokens_file` and `proxy` only clients on this machine can change something or see payloads",
+            "set one of them, or listen on 127.0.0.1",
         );
     }
     spec

@@ -55,10 +55,11 @@ impl ApiEvents {
         ApiEvents { metrics, what, quiet: Arc::new(quiet) }
     }
 
-    /// The API listens on this address.
-    pub fn listening(&self, address: &impl std::fmt::Display, tls: bool, tokens: Option<usize>) {
+    /// The API listens on this address, for the owners of tokens, and for people whom a proxy names.
+    pub fn listening(&self, address: &impl std::fmt::Display, tls: bool, tokens: Option<usize>, proxy: bool) {
         match tokens {
-            Some(tokens) => info!(%address, tls, tokens, "the {} listens", self.what),
+            Some(tokens) => info!(%address, tls, tokens, proxy, "the {} listens", self.what),
+            None if proxy => info!(%address, tls, proxy, "the {} listens", self.what),
             None => {
                 info!(%address, tls, "the {} listens, for this machine only: there is no file of tokens", self.what)
             }

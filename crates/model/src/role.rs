@@ -1,7 +1,9 @@
-//! What the owner of a token may do, and with which queues. Pure.
+//! What a person or the owner of a token may do, and with which queues. Pure.
 
 use std::fmt;
 use std::sync::Arc;
+
+use delaybridge_settings::words::{Serialize, Serializer, words};
 
 /// A role; each has the rights of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +23,7 @@ impl AccessRole {
     pub const ALL: [AccessRole; 4] = [AccessRole::Viewer, AccessRole::Reader, AccessRole::Operator, AccessRole::Admin];
 
     /// The word in a file of tokens.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             AccessRole::Viewer => "viewer",
             AccessRole::Reader => "reader",
@@ -33,6 +35,16 @@ impl AccessRole {
     /// The role of this name.
     pub fn of(word: &str) -> Option<AccessRole> {
         AccessRole::ALL.into_iter().find(|role| role.as_str() == word)
+    }
+}
+
+words! {
+    /// The words of the roles.
+    pub list AccessRoles of AccessRole {
+        AccessRole::Viewer.as_str() => AccessRole::Viewer,
+        AccessRole::Reader.as_str() => AccessRole::Reader,
+        AccessRole::Operator.as_str() => AccessRole::Operator,
+        AccessRole::Admin.as_str() => AccessRole::Admin,
     }
 }
 
@@ -87,26 +99,59 @@ fn matches(pattern: &str, name: &str) -> bool {
     name.ends_with(last)
 }
 
-/// The rights of a token.
+impl Serialize for NamePattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A role for some queues and topics.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grantee {
-    /// The name of the token.
-    pub name: Arc<str>,
+pub struct AccessGrant {
     /// The role.
     pub role: AccessRole,
     /// The queues and topics.
     pub queues: NamePattern,
 }
 
+impl fmt::Display for AccessGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the role `{}` for `{}`", self.role.as_str(), self.queues)
+    }
+}
+
+/// A person, or the owner of a token, with all roles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grantee {
+    /// The name of the token or of the person.
+    pub name: Arc<str>,
+    /// The roles. One is enough for what it allows.
+    pub grants: Arc<[AccessGrant]>,
+}
+
 impl Grantee {
+    /// One with these roles.
+    pub fn new(name: &str, grants: impl Into<Arc<[AccessGrant]>>) -> Grantee {
+        Grantee { name: name.into(), grants: grants.into() }
+    }
+
     /// One that may do everything.
     pub fn admin(name: &str) -> Grantee {
-        Grantee { name: name.into(), role: AccessRole::Admin, queues: NamePattern::all() }
+        Grantee::new(name, [AccessGrant { role: AccessRole::Admin, queues: NamePattern::all() }])
     }
 
     /// Whether this may be done with a queue or topic; with `None` what concerns all of them.
     pub fn may(&self, role: AccessRole, queue: Option<&str>) -> bool {
-        self.role >= role && queue.map_or_else(|| self.queues.fits_all(), |queue| self.queues.fits(queue))
+        let fits = |queues: &NamePattern| queue.map_or_else(|| queues.fits_all(), |queue| queues.fits(queue));
+        self.grants.iter().any(|grant| grant.role >= role && fits(&grant.queues))
+    }
+
+    /// All roles, in words.
+    pub fn roles(&self) -> String {
+        match self.grants.is_empty() {
+            true => "no role".to_owned(),
+            false => self.grants.iter().map(AccessGrant::to_string).collect::<Vec<_>>().join(", "),
+        }
     }
 }
 
@@ -140,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_role_has_the_rights_of_those_before_it_for_its_queues_alone() {
-        let ann =
-            Grantee { name: "ann".into(), role: AccessRole::Operator, queues: NamePattern::read("orders*").unwrap() };
+        let grant = |role, queues| AccessGrant { role, queues: NamePattern::read(queues).unwrap() };
+        let ann = Grantee::new("ann", [grant(AccessRole::Operator, "orders*")]);
         for (role, queue, may) in [
             (AccessRole::Viewer, Some("orders"), true),
             (AccessRole::Operator, Some("orders_eu"), true),
@@ -155,5 +200,19 @@ mod tests {
             Grantee::admin("x").may(AccessRole::Admin, None) && AccessRole::of("reader") == Some(AccessRole::Reader)
         );
         assert_eq!(AccessRole::of("root"), None);
+        // A role for other queues adds to it, and lends nothing to its own.
+        let bob = Grantee::new("bob", [grant(AccessRole::Viewer, "*"), grant(AccessRole::Operator, "orders*")]);
+        for (role, queue, may) in [
+            (AccessRole::Operator, Some("orders"), true),
+            (AccessRole::Viewer, Some("mails"), true),
+            (AccessRole::Operator, Some("mails"), false),
+            (AccessRole::Viewer, None, true),
+            (AccessRole::Operator, None, false),
+        ] {
+            assert_eq!(bob.may(role, queue), may, "{role:?} {queue:?}");
+        }
+        assert_eq!(bob.roles(), "the role `viewer` for `*`, the role `operator` for `orders*`");
+        let nobody = Grantee::new("eve", []);
+        assert!(!nobody.may(AccessRole::Viewer, Some("orders")) && nobody.roles() == "no role");
     }
 }
