@@ -117,6 +117,12 @@ impl Admin {
         current.1.clone()
     }
 
+    /// Notes a minute of the history.
+    fn note_history(&self) {
+        let config = self.reload.running();
+        self.history.note(config.queues.iter().flat_map(|queue| queue.to.iter().map(|to| (&queue.id, &to.sink))));
+    }
+
     /// Notes now and then what was delivered, and each minute for the history; at the end waits for the changes that are under way.
     pub async fn keep(self: Arc<Self>) {
         self.tell_fleet().await;
@@ -130,7 +136,7 @@ impl Admin {
             }
             self.tell_fleet().await;
             if Instant::now() >= minute {
-                self.history.note();
+                self.note_history();
                 minute = minute.after(MINUTE);
             }
         }

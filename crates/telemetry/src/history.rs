@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::metrics::{Counts, LastLook, Metrics};
+use super::metrics::{Counts, Metrics};
 use super::recent::quantile;
 use delaybridge_core::clock::Instant;
 
@@ -31,7 +31,7 @@ pub struct PastSpan {
     pub delivered: u64,
     /// Failed attempts.
     pub failed: u64,
-    /// Elements that were due and not delivered at its end.
+    /// Elements that were due and not delivered at its end; of a sink those of the queues that deliver to it.
     pub backlog: u64,
     /// Median of the lateness in ms; `None` if nothing was delivered.
     pub late_p50_ms: Option<f64>,
@@ -150,17 +150,25 @@ impl HistoryArchive {
         HistoryArchive { metrics, state: Mutex::new(Archives { noted: Instant::now(), minute: 0, queues, sinks }) }
     }
 
-    /// Notes a minute. Must be called every [`MINUTE`].
-    pub fn note(&self) {
-        let queues =
-            self.metrics.tallies().into_iter().map(|(queue, tally)| (queue, tally.counts(), tally.last_look()));
-        let sinks = self.metrics.sink_counts().into_iter().map(|(sink, counts)| (sink, counts, LastLook::default()));
-        let (queues, sinks): (Vec<_>, Vec<_>) = (queues.collect(), sinks.collect());
+    /// Notes a minute. Must be called every [`MINUTE`], with the routes: a queue and a sink that it delivers to.
+    pub fn note<'a>(&self, routes: impl Iterator<Item = (&'a Arc<str>, &'a Arc<str>)>) {
+        let looks: HashMap<_, _> = self
+            .metrics
+            .tallies()
+            .into_iter()
+            .map(|(queue, tally)| (queue, (tally.counts(), tally.last_look().backlog)))
+            .collect();
+        let mut sinks: HashMap<_, _> =
+            self.metrics.sink_counts().into_iter().map(|(sink, counts)| (sink, (counts, 0))).collect();
+        for (queue, sink) in routes {
+            let backlog = looks.get(queue).map_or(0, |(_, backlog)| *backlog);
+            sinks.entry(sink.clone()).or_default().1 += backlog;
+        }
         let mut state = self.state.lock();
         (state.noted, state.minute) = (Instant::now(), state.minute + 1);
         let minute = state.minute;
-        note_all(&mut state.queues, minute, queues);
-        note_all(&mut state.sinks, minute, sinks);
+        note_all(&mut state.queues, minute, &looks);
+        note_all(&mut state.sinks, minute, &sinks);
     }
 
     /// The past of a queue; `None` where there was no room for it.
@@ -176,16 +184,16 @@ impl HistoryArchive {
     }
 }
 
-fn note_all(archives: &mut HashMap<Arc<str>, Box<Archive>>, minute: u64, all: Vec<(Arc<str>, Counts, LastLook)>) {
-    let names: std::collections::HashSet<&Arc<str>> = all.iter().map(|(name, ..)| name).collect();
-    archives.retain(|name, _| names.contains(name));
-    for (name, counts, look) in &all {
+/// Notes the totals and the backlog of each.
+fn note_all(archives: &mut HashMap<Arc<str>, Box<Archive>>, minute: u64, all: &HashMap<Arc<str>, (Counts, u64)>) {
+    archives.retain(|name, _| all.contains_key(name));
+    for (name, (counts, backlog)) in all {
         let is_new = !archives.contains_key(name);
-        let is_idle = *counts == Counts::default() && look.backlog == 0;
+        let is_idle = *counts == Counts::default() && *backlog == 0;
         if is_new && (is_idle || archives.len() >= MOST) {
             continue;
         }
-        archives.entry(name.clone()).or_insert_with(Archive::new).note(minute, *counts, look.backlog);
+        archives.entry(name.clone()).or_insert_with(Archive::new).note(minute, *counts, *backlog);
     }
 }
 
@@ -210,7 +218,12 @@ fn past(state: &Archives, archives: &HashMap<Arc<str>, Box<Archive>>, name: &str
 mod tests {
     use super::*;
     use crate::events::Events;
+    use crate::metrics::QueueSizes;
     use delaybridge_core::message::{Class, Failure};
+
+    fn none<'a>() -> impl Iterator<Item = (&'a Arc<str>, &'a Arc<str>)> {
+        std::iter::empty()
+    }
 
     #[test]
     fn a_number_of_any_size_is_kept_in_two_bytes() {
@@ -231,16 +244,16 @@ mod tests {
         let (queue, history) = (metrics.queue(&"orders".into()), HistoryArchive::new(metrics.clone()));
         let to = queue.to(&"kafka".into());
         assert_eq!(history.queue("orders").map(|past| past.minutes.len()), Some(0));
-        history.note();
+        history.note(none());
         assert_eq!(history.queue("orders").unwrap().minutes, [PastSpan::default()], "nothing happened");
         for minute in 2..=100 {
             queue.delivered(minute);
             to.attempt(&Ok(()));
             to.late(Duration::from_millis(3));
-            history.note();
+            history.note(none());
         }
         to.attempt(&Err(Failure::new(Class::Transient, "x", "y")));
-        history.note();
+        history.note(none());
         let past = history.queue("orders").unwrap();
         let delivered: Vec<_> = past.minutes.iter().map(|span| span.delivered).collect();
         assert_eq!((delivered.len(), delivered[0], delivered[58], delivered[59]), (60, 42, 100, 0));
@@ -250,6 +263,34 @@ mod tests {
         assert_eq!(quarters, [119, 345, 570, 795, 1_020, 1_245], "six quarters of an hour");
         let of_sink = history.sink("kafka").unwrap().minutes;
         assert_eq!((of_sink[58].delivered, of_sink[59].failed), (1, 1));
+        assert!(of_sink[58].late_p99_ms.is_some_and(|ms| ms < 10.0) && of_sink[59].late_p50_ms.is_none());
+    }
+
+    #[test]
+    fn a_sink_has_the_lateness_of_all_its_queues_and_their_backlog() {
+        let events = Events::default();
+        let history = HistoryArchive::new(events.metrics().clone());
+        let name = |name: &str| Arc::<str>::from(name);
+        let routes = [("a", "kafka"), ("a", "nats"), ("b", "kafka"), ("idle", "kafka"), ("idle", "amqp")];
+        let routes = routes.map(|(queue, sink)| (name(queue), name(sink)));
+        let note = || history.note(routes.iter().map(|(queue, sink)| (queue, sink)));
+        let sizes = |due| QueueSizes { messages: [0, due, 0, 0, 0], ..QueueSizes::default() };
+        for (queue, ms, due) in [("a", 3, 5), ("b", 40_000, 2)] {
+            let queue = events.metrics().queue(&name(queue));
+            (0..50).for_each(|_| queue.to(&name("kafka")).late(Duration::from_millis(ms)));
+            queue.sizes(&sizes(due));
+        }
+        note();
+        let last = |sink| history.sink(sink).and_then(|past| past.minutes.last().copied()).unwrap();
+        assert_eq!((last("kafka").backlog, last("nats").backlog, last("amqp").backlog), (7, 5, 0));
+        let (p50, p99) = (last("kafka").late_p50_ms.unwrap(), last("kafka").late_p99_ms.unwrap());
+        assert!(p50 < 50.0 && p99 > 20_000.0, "p50 {p50}, p99 {p99}");
+        assert_eq!(last("nats").late_p50_ms, None, "nothing was acknowledged");
+        // The queues catch up, and the sink is still known.
+        ["a", "b"].iter().for_each(|queue| events.metrics().queue(&name(queue)).sizes(&sizes(0)));
+        note();
+        let backlog: Vec<_> = history.sink("nats").unwrap().minutes.iter().map(|span| span.backlog).collect();
+        assert_eq!(backlog, [5, 0]);
     }
 
     #[test]
@@ -259,15 +300,15 @@ mod tests {
         let history = HistoryArchive::new(events.metrics().clone());
         let names: Vec<Arc<str>> = (0..MOST + 10).map(|n| format!("q{n}").into()).collect();
         names.iter().for_each(|name| events.metrics().queue(name).delivered(0));
-        history.note();
+        history.note(none());
         assert_eq!(history.state.lock().queues.len(), 0, "nothing happened in any of them");
         names.iter().for_each(|name| events.metrics().queue(name).delivered(1));
-        history.note();
+        history.note(none());
         assert_eq!(history.state.lock().queues.len(), MOST);
         let without = names.iter().filter(|name| history.queue(name).is_none()).count();
         assert_eq!(without, 10);
         events.queues_removed(&names);
-        history.note();
+        history.note(none());
         assert_eq!(history.state.lock().queues.len(), 0);
     }
 }

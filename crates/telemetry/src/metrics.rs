@@ -131,16 +131,29 @@ impl Metrics {
         self.0.tallies.lock().iter().map(|(queue, tally)| (queue.clone(), tally.clone())).collect()
     }
 
-    /// The answers of every sink so far, over all queues. Without lateness.
+    /// The answers of every sink so far, over all queues, with the lateness of what it acknowledged.
     pub(super) fn sink_counts(&self) -> HashMap<Arc<str>, Counts> {
         let mut sinks: HashMap<Arc<str>, Counts> = HashMap::new();
-        for family in self.families().attempts.collect() {
-            for series in family.get_metric() {
-                let label = |name: &str| series.get_label().iter().find(|label| label.name() == name);
-                let (Some(sink), Some(class)) = (label("sink"), label("class")) else { continue };
-                let counts = sinks.entry(sink.value().into()).or_default();
-                let total = series.get_counter().get_value() as u64;
-                if class.value() == OK { counts.delivered += total } else { counts.failed += total }
+        let of = |series: &prometheus::proto::Metric, name: &str| {
+            let label = series.get_label().iter().find(|label| label.name() == name);
+            label.map(|label| label.value().to_owned())
+        };
+        for series in self.families().attempts.collect().iter().flat_map(|family| family.get_metric()) {
+            let (Some(sink), Some(class)) = (of(series, "sink"), of(series, "class")) else { continue };
+            let counts = sinks.entry(sink.into()).or_default();
+            let total = series.get_counter().get_value() as u64;
+            if class == OK { counts.delivered += total } else { counts.failed += total }
+        }
+        for series in self.families().lateness.collect().iter().flat_map(|family| family.get_metric()) {
+            let Some(sink) = of(series, "sink") else { continue };
+            let histogram = series.get_histogram();
+            // Each bucket has those before it too.
+            let up_to = histogram.get_bucket().iter().map(|bucket| bucket.cumulative_count());
+            let mut before = 0;
+            let counts = sinks.entry(sink.into()).or_default();
+            for (count, up_to) in counts.late.iter_mut().zip(up_to.chain([histogram.get_sample_count()])) {
+                *count += up_to.saturating_sub(before);
+                before = up_to;
             }
         }
         sinks

@@ -36,9 +36,9 @@ struct SpanShape {
     delivered: u64,
     /// Attempts of this daemon that failed.
     failed: u64,
-    /// Elements that were due and not delivered at its end; 0 for a sink.
+    /// Elements that were due and not delivered at its end; for a sink those of the queues that deliver to it.
     backlog: u64,
-    /// Median of the lateness; none where nothing was delivered, and for a sink.
+    /// Median of the lateness; none where nothing was delivered.
     lateness_p50_ms: Option<f64>,
     /// 99th percentile of the lateness.
     lateness_p99_ms: Option<f64>,
