@@ -267,6 +267,7 @@ mod tests {
             listen: delaybridge_settings::Listen::Tcp(([127, 0, 0, 1], 0).into()),
             tokens_file: None,
             proxy: None,
+            grafana: None,
         }
     }
 

@@ -11,7 +11,7 @@ use super::access::AdminAccess;
 use super::overview_cache::OverviewCache;
 use delaybridge_core::clock::Instant;
 use delaybridge_jobs_http::room::BodyMemory;
-use delaybridge_model::{AdminSpec, Config};
+use delaybridge_model::{AdminSpec, Config, GrafanaLinks};
 use delaybridge_ops::Session;
 use delaybridge_ops::reload::ReloadHandle;
 use delaybridge_telemetry::attempts::Attempts;
@@ -54,6 +54,8 @@ pub struct Admin {
     pub(super) in_flight: Box<dyn Fn() -> u64 + Send + Sync>,
     /// The address of the listener in the configuration.
     pub(super) listen: String,
+    /// The links of the pages to Grafana.
+    pub(super) grafana: GrafanaLinks,
     /// The start.
     pub(super) began: Instant,
     /// Changes under way.
@@ -88,6 +90,7 @@ impl Admin {
             attempts: events.attempts().clone(),
             in_flight: Box::new(|| 0),
             listen: spec.listen.to_string(),
+            grafana: spec.grafana.clone().unwrap_or_default(),
             began: Instant::now(),
             changes: TaskTracker::new(),
             events: events.admin(),

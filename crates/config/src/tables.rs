@@ -12,7 +12,7 @@ use delaybridge_jobs::config as job_queue;
 use delaybridge_jobs_http::config as api;
 use delaybridge_link::Durability;
 use delaybridge_link::config::{durability, redis, sentinel};
-use delaybridge_model::keys::{admin, admin_proxy, input_rules, limits, proxy_role, reload, retry};
+use delaybridge_model::keys::{admin, admin_proxy, grafana, input_rules, limits, proxy_role, reload, retry};
 use delaybridge_model::{Mode, Modes, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, Order};
 use delaybridge_settings::keys::{Group, Key, Kind, Table, key, tables};
 use delaybridge_settings::reader::{Scalar, Section};
@@ -328,6 +328,7 @@ pub(super) fn all() -> Vec<&'static Table> {
         &admin::TABLE,
         &admin_proxy::TABLE,
         &proxy_role::TABLE,
+        &grafana::TABLE,
         &reload::TABLE,
         &limits::TABLE,
     ]);

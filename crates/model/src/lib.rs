@@ -6,6 +6,7 @@
 mod audit;
 mod daemon;
 mod failures;
+mod grafana;
 mod inputs;
 mod listeners;
 mod parts;
@@ -19,6 +20,7 @@ mod servers;
 pub use self::audit::{AuditFate, AuditSpec};
 pub use self::daemon::{Config, ProcessLimits, Reload};
 pub use self::failures::{Jitter, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, RetryPolicy, Unroutable};
+pub use self::grafana::GrafanaLinks;
 pub use self::inputs::{InputRules, InputSpec};
 pub use self::listeners::{AdminSpec, ApiSpec, Face, RequestRate};
 pub use self::parts::{Difference, Parts};
@@ -31,6 +33,7 @@ pub use self::servers::{ONLY, Servers};
 pub mod keys {
     pub use super::daemon::{limits, reload};
     pub use super::failures::retry;
+    pub use super::grafana::grafana;
     pub use super::inputs::input_rules;
     pub use super::listeners::admin;
     pub use super::proxy::{admin_proxy, proxy_role};

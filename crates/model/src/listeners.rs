@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::grafana::GrafanaLinks;
 use super::proxy::ProxySpec;
 use delaybridge_settings::{Listen, Settings};
 
@@ -26,6 +27,9 @@ pub struct AdminSpec {
     /// A proxy that logs people in, in place of tokens or beside them.
     #[key(Kind::Section(&crate::keys::admin_proxy::TABLE))]
     pub proxy: Option<ProxySpec>,
+    /// Links to Grafana. None if omitted.
+    #[key(Kind::Section(&crate::keys::grafana::TABLE))]
+    pub grafana: Option<GrafanaLinks>,
 }
 
 /// An API that a listener of the job queue serves.

@@ -51,11 +51,17 @@ fn in_ms(value: f64) -> String {
 }
 
 /// The history of a queue.
-pub fn of_queue(past: Option<&Past>) -> Markup {
-    section(past, &[&RATE, &P50, &P99, &BACKLOG, &FAILED])
+pub fn of_queue(admin: &Admin, queue: &str) -> Markup {
+    section(admin.history.queue(queue).as_ref(), link(admin.grafana.queue.as_deref(), "{queue}", queue).as_deref())
 }
 
-fn section(past: Option<&Past>, kinds: &[&ChartKind]) -> Markup {
+/// The link to Grafana for a name, if there is one.
+fn link(template: Option<&str>, hole: &str, name: &str) -> Option<String> {
+    template.map(|template| template.replace(hole, &encoded(name)))
+}
+
+fn section(past: Option<&Past>, link: Option<&str>) -> Markup {
+    let kinds = &[&RATE, &P50, &P99, &BACKLOG, &FAILED];
     html! {
         section aria-labelledby="past" {
             h2 #past { "What happened " span.muted { "as this daemon saw it, since its start" } }
@@ -69,6 +75,7 @@ fn section(past: Option<&Past>, kinds: &[&ChartKind]) -> Markup {
                     }
                 }
             }
+            @if let Some(link) = link { p { a href=(link) rel="noopener" { "More in Grafana" } } }
         }
     }
 }
@@ -132,7 +139,7 @@ pub async fn of_sink(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply
                 }
             }
         }
-        (section(admin.history.sink(name).as_ref(), &[&RATE, &FAILED]))
+        (section(admin.history.sink(name).as_ref(), link(admin.grafana.sink.as_deref(), "{sink}", name).as_deref()))
         section aria-labelledby="queues" {
             h2 #queues { "Queues that deliver to it" }
             ul.links { @for queue in &queues { li { a href={ "../queues/" (encoded(&queue.id)) } { (queue.id) } } } }
@@ -144,6 +151,13 @@ pub async fn of_sink(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_has_the_name_as_part_of_a_url() {
+        let linked = link(Some("https://g.example/d/x?var-queue={queue}&x={queue}"), "{queue}", "a.b c&d");
+        assert_eq!(linked.as_deref(), Some("https://g.example/d/x?var-queue=a%2Eb%20c%26d&x=a%2Eb%20c%26d"));
+        assert_eq!(link(None, "{queue}", "a"), None);
+    }
 
     #[test]
     fn a_chart_of_the_past_says_in_words_what_it_draws() {

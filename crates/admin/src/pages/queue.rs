@@ -53,7 +53,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             (ahead(&forecast, &charts))
             (schedule(&found.schedule))
         }
-        (of_queue(admin.history.queue(id).as_ref()))
+        (of_queue(&admin, id))
         (served(&found, &sinks))
         details #settings {
             summary { "Settings" }

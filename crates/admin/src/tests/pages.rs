@@ -184,3 +184,14 @@ fn every_colour_of_text_can_be_read_in_both_schemes() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_page_leads_to_grafana_where_the_configuration_says_so() {
+    let links = ", grafana: { queue: 'https://g.example/d/x?var-queue={queue}', sink: 'https://g.example/d/y?var-sink={sink}' }";
+    let world = World::with(false, links).await;
+    let page = async |path: &str| world.send("GET", path, &[("host", "127.0.0.1")], "").await.text();
+    assert!(page("/queues/orders").await.contains(r#"href="https://g.example/d/x?var-queue=orders""#));
+    assert!(page("/sinks/out").await.contains(r#"href="https://g.example/d/y?var-sink=out""#));
+    let without = World::start(false).await.send("GET", "/queues/orders", &[("host", "127.0.0.1")], "").await.text();
+    assert!(!without.contains("Grafana"));
+}

@@ -459,6 +459,23 @@ fn the_proxy_of_the_operators_has_addresses_and_roles() {
 }
 
 #[test]
+fn a_link_to_grafana_has_a_place_for_the_name_and_runs_nothing() {
+    let problem = |keys: &str| {
+        let text = GOOD.replacen("redis:\n", &format!("http: {{ admin: {{ grafana: {{ {keys} }} }} }}\nredis:\n"), 1);
+        load(&text).err().map(|errors| errors.to_string()).unwrap_or_default()
+    };
+    assert_eq!(problem("queue: 'https://g.example/d/x?var-queue={queue}', sink: 'http://g/{sink}'"), "");
+    for (keys, expected) in [
+        ("queue: 'https://g.example/d/x'", "http.admin.grafana.queue\n  the URL has no `{queue}`"),
+        ("queue: 'https://g.example/{sink}'", "no `{queue}`"),
+        ("sink: 'javascript:alert(1)//{sink}'", "begins with neither `https://` nor `http://`"),
+    ] {
+        let found = problem(keys);
+        assert!(found.contains(expected), "{keys}: {found}");
+    }
+}
+
+#[test]
 fn an_unknown_codec_is_one_mistake() {
     let text = GOOD.replace("codec: json", "codec: jsn\n    java_types: strip").replace(
         "      - sink: out",
