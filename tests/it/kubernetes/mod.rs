@@ -4,6 +4,7 @@ mod chart;
 mod chart_options;
 mod helm;
 mod rendered;
+mod scaling;
 mod schemas;
 mod sidecar;
 mod upgrades;
