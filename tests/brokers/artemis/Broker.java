@@ -1,5 +1,8 @@
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
+import java.io.BufferedWriter;
+import java.io.OutputStreamWriter;
+import java.io.Writer;
 import java.net.InetSocketAddress;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
@@ -30,7 +33,7 @@ import org.apache.qpid.proton.amqp.messaging.Data;
  *
  * <p>GET /messages?QUEUE: a line for each message, in order: durable, message-id, content-type, to, application properties as
  * NAME=VALUE joined by newlines, the time of arrival in ms, body; each in base64, with spaces between them. POST /take?QUEUE: the
- * same, and those are removed. POST /create?QUEUE, /delete?QUEUE, /purge?QUEUE. POST /fill?ADDRESS lets an address refuse messages
+ * same, and those are removed. The last line of both is a dot: a list without it was cut. POST /create?QUEUE, /delete?QUEUE, /purge?QUEUE. POST /fill?ADDRESS lets an address refuse messages
  * because it is full, /empty undoes it; /deny lets nobody send to it, /allow undoes that.
  */
 public final class Broker {
@@ -50,7 +53,13 @@ public final class Broker {
     http.createContext("/", exchange -> {
       try {
         String queue = URLDecoder.decode(exchange.getRequestURI().getRawQuery(), StandardCharsets.UTF_8);
-        answer(exchange, 200, act(server, exchange.getRequestURI().getPath(), queue));
+        String what = exchange.getRequestURI().getPath();
+        if (what.equals("/messages") || what.equals("/take")) {
+          list(exchange, located(server, queue), what.equals("/take"));
+        } else {
+          act(server, what, queue);
+          answer(exchange, 200, "");
+        }
       } catch (Exception e) {
         answer(exchange, 500, e.toString());
       }
@@ -66,53 +75,50 @@ public final class Broker {
     exchange.close();
   }
 
-  private static String act(ActiveMQServer server, String what, String name) throws Exception {
-    if (what.equals("/create")) {
-      server.createQueue(QueueConfiguration.of(name).setRoutingType(RoutingType.ANYCAST).setAddress(name).setAutoCreateAddress(true));
-      return "";
-    }
-    switch (what) {
-      case "/fill":
-        AddressSettings full = new AddressSettings(server.getAddressSettingsRepository().getMatch(name));
-        full.setMaxSizeBytes(1).setAddressFullMessagePolicy(AddressFullMessagePolicy.FAIL);
-        server.getAddressSettingsRepository().addMatch(name, full);
-        return "";
-      case "/empty":
-        server.getAddressSettingsRepository().removeMatch(name);
-        return "";
-      case "/deny":
-        server.getSecurityRepository().addMatch(name, new HashSet<>());
-        return "";
-      case "/allow":
-        server.getSecurityRepository().removeMatch(name);
-        return "";
-      default:
-        break;
-    }
+  private static Queue located(ActiveMQServer server, String name) {
     Queue queue = server.locateQueue(name);
     if (queue == null) {
       throw new IllegalStateException("no queue " + name);
     }
+    return queue;
+  }
+
+  private static void act(ActiveMQServer server, String what, String name) throws Exception {
     switch (what) {
+      case "/create":
+        server.createQueue(QueueConfiguration.of(name).setRoutingType(RoutingType.ANYCAST).setAddress(name).setAutoCreateAddress(true));
+        break;
+      case "/fill":
+        AddressSettings full = new AddressSettings(server.getAddressSettingsRepository().getMatch(name));
+        full.setMaxSizeBytes(1).setAddressFullMessagePolicy(AddressFullMessagePolicy.FAIL);
+        server.getAddressSettingsRepository().addMatch(name, full);
+        break;
+      case "/empty":
+        server.getAddressSettingsRepository().removeMatch(name);
+        break;
+      case "/deny":
+        server.getSecurityRepository().addMatch(name, new HashSet<>());
+        break;
+      case "/allow":
+        server.getSecurityRepository().removeMatch(name);
+        break;
       case "/delete":
-        server.destroyQueue(queue.getName(), null, false, false, true);
-        return "";
+        server.destroyQueue(located(server, name).getName(), null, false, false, true);
+        break;
       case "/purge":
-        queue.deleteAllReferences();
-        return "";
-      case "/messages":
-        return messages(queue, false);
-      case "/take":
-        return messages(queue, true);
+        located(server, name).deleteAllReferences();
+        break;
       default:
         throw new IllegalArgumentException(what);
     }
   }
 
-  private static String messages(Queue queue, boolean taken) throws Exception {
-    StringBuilder lines = new StringBuilder();
+  /** Writes line by line: all messages together may need more memory than there is. */
+  private static void list(HttpExchange exchange, Queue queue, boolean taken) throws Exception {
     List<Long> ids = new ArrayList<>();
-    try (LinkedListIterator<MessageReference> references = queue.browserIterator()) {
+    exchange.sendResponseHeaders(200, 0);
+    try (Writer lines = new BufferedWriter(new OutputStreamWriter(exchange.getResponseBody(), StandardCharsets.UTF_8));
+        LinkedListIterator<MessageReference> references = queue.browserIterator()) {
       while (references.hasNext()) {
         AMQPMessage message = (AMQPMessage) references.next().getMessage();
         ids.add(message.getMessageID());
@@ -130,13 +136,14 @@ public final class Broker {
         lines.append(coded(String.valueOf(message.getIngressTimestamp()))).append(' ');
         lines.append(Base64.getEncoder().encodeToString(body)).append('\n');
       }
-    }
-    if (taken) {
-      for (long id : ids) {
-        queue.deleteReference(id);
+      if (taken) {
+        for (long id : ids) {
+          queue.deleteReference(id);
+        }
       }
+      lines.append(".\n");
     }
-    return lines.toString();
+    exchange.close();
   }
 
   private static String coded(String text) {

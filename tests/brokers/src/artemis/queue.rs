@@ -86,9 +86,10 @@ impl Artemis {
     }
 }
 
-/// The messages of an answer, each a line.
+/// The messages of an answer, each a line, with a dot behind the last.
 fn read(text: &str) -> Result<Vec<ArtemisMessage>> {
-    text.lines().map(|line| message(line).ok_or_else(|| Error::new(format!("read {line:?}: no message")))).collect()
+    let lines = text.strip_suffix(".\n").ok_or_else(|| Error::new("read the messages of a queue: the answer was cut"))?;
+    lines.lines().map(|line| message(line).ok_or_else(|| Error::new(format!("read {line:?}: no message")))).collect()
 }
 
 fn message(line: &str) -> Option<ArtemisMessage> {
