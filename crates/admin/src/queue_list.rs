@@ -22,9 +22,10 @@ pub fn queue_list(
     look: &Look,
     lately: &HashMap<Arc<str>, Lately>,
 ) -> (Vec<Arc<QueueSpec>>, Fit) {
-    let named = config.queues.iter().filter(|spec| spec.id.contains(&which.like));
-    let mut all: Vec<(Arc<QueueSpec>, Standing)> =
-        named.map(|spec| (spec.clone(), standing(spec, sinks, look, lately.get(&spec.id)))).collect();
+    let mut all: Vec<(Arc<QueueSpec>, Standing)> = which
+        .named(&config.queues)
+        .map(|spec| (spec.clone(), standing(spec, sinks, look, lately.get(&spec.id))))
+        .collect();
     let fit = QueueFilter::ALL.map(|filter| all.iter().filter(|(_, standing)| filter.takes(standing)).count());
     all.retain(|(_, standing)| which.only.takes(standing));
     arrange(&mut all, which.order, |(spec, standing)| (&spec.id, *standing));

@@ -16,7 +16,7 @@ use super::error::Error;
 use super::fleet::Fleet;
 use super::forecast::{Forecast, ForecastAsk};
 use super::jobs::FoundJobs;
-use super::overview::{Overview, SinkList};
+use super::overview::{Overview, QueuePage, SinkList};
 use super::pause::{PauseChanges, PauseReason, PauseTarget};
 use super::peek::{Elements, Peek};
 use super::progress::ProgressWatch;
@@ -50,8 +50,8 @@ pub trait Operator: Send + Sync {
     /// Reads the numbers of every queue, the topics and the sinks, as far as they are known.
     fn queues(&self) -> Asked<'_, Queues>;
 
-    /// Reads what `top` shows: the queues, and the sinks of a daemon.
-    fn overview(&self) -> Asked<'_, (Overview, Option<SinkList>)>;
+    /// Reads what `top` shows: a page of the queues, and the sinks of a daemon. Redis knows no order and no filter: it answers all queues.
+    fn overview<'a>(&'a self, which: &'a QueuePage) -> Asked<'a, (Overview, Option<SinkList>)>;
 
     /// Reads the first elements in a state. A daemon answers the first 4 KiB of each payload.
     fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked>;

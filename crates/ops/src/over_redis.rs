@@ -15,7 +15,7 @@ use super::fleet::{self, Fleet};
 use super::forecast::{Forecast, ForecastAsk, Rate, forecast};
 use super::jobs::{FoundJobs, Jobs};
 use super::operator::{Asked, Operator, Peeked, Watcher};
-use super::overview::{self, Overview, SinkList, overview};
+use super::overview::{Overview, QueuePage, SinkList, all_queues};
 use super::pause::{self, PauseChanges, PauseReason, PauseTarget, check_target};
 use super::peek::{Peek, PeekState, peek};
 use super::queues::{Queues, queues};
@@ -118,9 +118,8 @@ impl Operator for OverRedis {
         Box::pin(async { Ok(queues(self.session().await?).await) })
     }
 
-    fn overview(&self) -> Asked<'_, (Overview, Option<SinkList>)> {
-        let which = overview::QueuePage { limit: self.config.queues.len().max(1), ..Default::default() };
-        Box::pin(async move { Ok((overview(self.session().await?, &which).await?, None)) })
+    fn overview<'a>(&'a self, _: &'a QueuePage) -> Asked<'a, (Overview, Option<SinkList>)> {
+        Box::pin(async move { Ok((all_queues(self.session().await?).await?, None)) })
     }
 
     fn peek<'a>(&'a self, queue: &'a str, ask: &'a Peek) -> Asked<'a, Peeked> {

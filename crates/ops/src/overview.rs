@@ -35,6 +35,9 @@ pub struct Overview {
     /// The queue after which the next page begins, if there are more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// The number of queues on all pages together; none where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<usize>,
     /// The queues that fit by each filter, in the order of [`QueueFilter::ALL`]; those of a daemon.
     #[serde(skip)]
     pub fit: [usize; QueueFilter::ALL.len()],
@@ -173,7 +176,7 @@ pub struct DestinationTrouble {
 pub struct QueuePage {
     /// Only those behind this one, in the order of the configuration.
     pub after: Option<String>,
-    /// Only those with this in their name.
+    /// Only those with this in their name, in small or capital letters.
     pub like: String,
     /// At most so many, and at most [`MOST`].
     pub limit: usize,
@@ -183,14 +186,40 @@ pub struct QueuePage {
     pub only: QueueFilter,
 }
 
+impl QueuePage {
+    /// The queues with such a name, in the order of the configuration.
+    pub fn named<'a>(&self, queues: &'a [Arc<QueueSpec>]) -> impl Iterator<Item = &'a Arc<QueueSpec>> + use<'a> {
+        let like = self.like.to_lowercase();
+        queues.iter().filter(move |spec| like.is_empty() || spec.id.to_lowercase().contains(&like))
+    }
+}
+
 /// Reads a page of queues in the order of the configuration; one that cannot be read does not keep the others from being read.
 ///
 /// # Errors
 ///
 /// When there is no queue that the page could begin after.
 pub async fn overview(session: &Session, which: &QueuePage) -> Result<Overview, Error> {
-    let fits = |spec: &&Arc<QueueSpec>| spec.id.contains(&which.like);
-    overview_of(session, session.config.queues.iter().filter(fits).cloned().collect(), which).await
+    overview_of(session, which.named(&session.config.queues).cloned().collect(), which).await
+}
+
+/// Reads all queues, page by page.
+///
+/// # Errors
+///
+/// Those of [`overview`].
+pub async fn all_queues(session: &Session) -> Result<Overview, Error> {
+    let mut all = Overview::default();
+    let mut which = QueuePage { limit: MOST, ..QueuePage::default() };
+    loop {
+        let page = overview(session, &which).await?;
+        all.queues.extend(page.queues);
+        all.errors.extend(page.errors);
+        match page.next {
+            Some(next) => which.after = Some(next),
+            None => return Ok(all),
+        }
+    }
 }
 
 /// Reads the page of these queues, in this order.
@@ -203,6 +232,7 @@ pub async fn overview_of(
     mut wanted: Vec<Arc<QueueSpec>>,
     which: &QueuePage,
 ) -> Result<Overview, Error> {
+    let all = wanted.len();
     if let Some(after) = &which.after {
         find(&session.config, after)?;
         // One that is in the list no more: it begins anew.
@@ -211,8 +241,11 @@ pub async fn overview_of(
     let limit = which.limit.clamp(1, MOST);
     let more = wanted.len() > limit;
     wanted.truncate(limit);
-    let mut page =
-        Overview { next: wanted.last().filter(|_| more).map(|spec| spec.id.to_string()), ..Overview::default() };
+    let mut page = Overview {
+        next: wanted.last().filter(|_| more).map(|spec| spec.id.to_string()),
+        total: Some(all),
+        ..Overview::default()
+    };
     for some in wanted.chunks(SIDE_BY_SIDE) {
         for look in join_all(some.iter().map(|spec| row(session, spec))).await {
             match look {
@@ -276,7 +309,8 @@ impl Overview {
         let clocks =
             list("clocks").into_iter().flatten().filter_map(|clock| ClockSkew::deserialize(clock).ok()).collect();
         let next = answer.get("next").and_then(Value::as_str).map(str::to_owned);
-        Some(Overview { queues, errors, clocks, next, ..Overview::default() })
+        let total = answer.get("total").and_then(Value::as_u64).and_then(|total| total.try_into().ok());
+        Some(Overview { queues, errors, clocks, next, total, ..Overview::default() })
     }
 }
 

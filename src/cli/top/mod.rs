@@ -75,8 +75,8 @@ pub(super) async fn run(global: &Global, args: &TopArgs) -> Result<u8, Failed> {
     }
     let operator = args.daemon.operator(global)?;
     // Before the screen is taken over, so that an error stays readable.
-    let first = operator.overview().await?;
     let mut screen = Screen::new(operator.address());
+    let first = operator.overview(&screen.wanted()).await?;
     screen.saw(Ok(first));
     let mut terminal =
         ratatui::try_init().map_err(|error| Failed::runtime(format!("take over the terminal: {error}")))?;
@@ -112,7 +112,7 @@ async fn watch(
             biased;
             event = keys.recv() => event,
             _ = looks.tick() => {
-                screen.saw(operator.overview().await.map_err(|error| error.message));
+                screen.saw(operator.overview(&screen.wanted()).await.map_err(|error| error.message));
                 continue;
             }
         };
@@ -127,7 +127,7 @@ async fn watch(
             Some(action) => screen.tell(act(operator, &action).await),
             None => continue,
         }
-        screen.saw(operator.overview().await.map_err(|error| error.message));
+        screen.saw(operator.overview(&screen.wanted()).await.map_err(|error| error.message));
         looks.reset();
     }
 }

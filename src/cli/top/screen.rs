@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use delaybridge_ops::overview::{Overview, QueueRow, SinkList};
+use delaybridge_ops::overview::{MOST, Overview, QueuePage, QueueRow, SinkList};
 use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 use delaybridge_ops::trouble::{Standing, arrange};
 
@@ -49,6 +49,8 @@ pub(super) struct Screen {
     /// The queues that are shown.
     pub(super) only: QueueFilter,
     pub(super) filter: String,
+    /// The queue after which the page begins; `None` for the first page.
+    pub(super) after: Option<String>,
     /// The queue under the cursor, by its name: the order may change.
     pub(super) at: Option<String>,
     pub(super) mode: ScreenMode,
@@ -67,10 +69,31 @@ impl Screen {
             sort: QueueOrder::Trouble,
             only: QueueFilter::All,
             filter: String::new(),
+            after: None,
             at: None,
             mode: ScreenMode::List,
             told: String::new(),
             lost: None,
+        }
+    }
+
+    /// The page of queues to ask for.
+    pub(super) fn wanted(&self) -> QueuePage {
+        let (after, like) = (self.after.clone(), self.filter.clone());
+        QueuePage { after, like, limit: MOST, order: self.sort, only: self.only }
+    }
+
+    /// Goes to another page, which has to be read.
+    fn turn_to(&mut self, after: Option<String>) -> Option<KeyAction> {
+        self.after = after;
+        self.keep_cursor();
+        Some(KeyAction::Refresh)
+    }
+
+    /// Puts the cursor on the first queue, where its own is not shown.
+    fn keep_cursor(&mut self) {
+        if self.current().is_none() {
+            self.at = self.rows().first().map(|row| row.state.queue.clone());
         }
     }
 
@@ -80,9 +103,7 @@ impl Screen {
             Ok((found, sinks)) => (self.found, self.sinks, self.lost) = (found, sinks, None),
             Err(problem) => self.lost = Some(problem),
         }
-        if self.current().is_none() {
-            self.at = self.rows().first().map(|row| row.state.queue.clone());
-        }
+        self.keep_cursor();
     }
 
     /// Shows the outcome of a key.
@@ -127,28 +148,29 @@ impl Screen {
         }
         match std::mem::replace(&mut self.mode, ScreenMode::List) {
             ScreenMode::Filter => self.write(key.code),
-            ScreenMode::Confirm(action) => return matches!(key.code, KeyCode::Char('y' | 'Y')).then_some(action),
+            ScreenMode::Confirm(action) => matches!(key.code, KeyCode::Char('y' | 'Y')).then_some(action),
             mode => {
                 self.mode = mode;
-                return self.command(key.code);
+                self.command(key.code)
             }
         }
-        None
     }
 
     /// A key while the filter is written.
-    fn write(&mut self, code: KeyCode) {
+    fn write(&mut self, code: KeyCode) -> Option<KeyAction> {
         match code {
-            KeyCode::Enter => return,
-            KeyCode::Esc => return self.filter.clear(),
+            KeyCode::Enter => return self.turn_to(None),
+            KeyCode::Esc => {
+                self.filter.clear();
+                return self.turn_to(None);
+            }
             KeyCode::Backspace => drop(self.filter.pop()),
             KeyCode::Char(letter) if self.filter.chars().count() < 64 => self.filter.push(letter),
             _ => {}
         }
         self.mode = ScreenMode::Filter;
-        if self.current().is_none() {
-            self.at = self.rows().first().map(|row| row.state.queue.clone());
-        }
+        self.keep_cursor();
+        None
     }
 
     fn command(&mut self, code: KeyCode) -> Option<KeyAction> {
@@ -156,7 +178,16 @@ impl Screen {
         match code {
             KeyCode::Char('q') | KeyCode::Esc if self.mode == ScreenMode::Queue => self.mode = ScreenMode::List,
             KeyCode::Char('q') => return Some(KeyAction::Leave),
-            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Esc => {
+                self.filter.clear();
+                return self.turn_to(None);
+            }
+            KeyCode::Char('n') => {
+                if let Some(next) = self.found.next.clone() {
+                    return self.turn_to(Some(next));
+                }
+            }
+            KeyCode::Char('b') if self.after.is_some() => return self.turn_to(None),
             KeyCode::Down | KeyCode::Char('j') => self.step(1),
             KeyCode::Up | KeyCode::Char('k') => self.step(-1),
             KeyCode::PageDown => self.step(10),
@@ -167,12 +198,11 @@ impl Screen {
             KeyCode::Char('/') => self.mode = ScreenMode::Filter,
             KeyCode::Char('s') => {
                 self.sort = next(&QueueOrder::ALL, self.sort);
+                return self.turn_to(None);
             }
             KeyCode::Char('t') => {
                 self.only = next(&QueueFilter::ALL, self.only);
-                if self.current().is_none() {
-                    self.at = self.rows().first().map(|row| row.state.queue.clone());
-                }
+                return self.turn_to(None);
             }
             KeyCode::Char('r') => return Some(KeyAction::Refresh),
             KeyCode::Char('p') => {

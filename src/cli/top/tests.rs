@@ -10,6 +10,7 @@ use super::view::draw;
 use delaybridge_ops::QueueError;
 use delaybridge_ops::overview::{Here, Hold, Overview, QueueRow, SinkList, SinkRow};
 use delaybridge_ops::pause::PauseState;
+use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 use delaybridge_ops::queue_state::QueueState;
 
 fn row(queue: &str, due: i64, dead: i64) -> QueueRow {
@@ -137,6 +138,42 @@ fn trouble_is_first_and_can_be_all_that_is_shown() {
     assert_eq!(order(&screen), ["mails"], "dead");
     press(&mut screen, "t");
     assert_eq!(order(&screen).len(), 4);
+}
+
+#[test]
+fn of_many_queues_the_page_that_is_shown_is_asked_for() {
+    let mut screen = screen();
+    assert_eq!((screen.wanted().limit, screen.wanted().order), (200, QueueOrder::Trouble));
+    assert_eq!(press(&mut screen, "n"), None, "these are all");
+    let page = |queue: &str, next: Option<&str>| {
+        let next = next.map(str::to_owned);
+        Ok((Overview { queues: vec![row(queue, 0, 0)], next, total: Some(401), ..Overview::default() }, None))
+    };
+    screen.saw(page("q200", Some("q200")));
+    assert!(lines(&screen, 140)[0].contains("1 of 401 queues"), "{}", lines(&screen, 140)[0]);
+    assert!(lines(&screen, 140)[23].contains("n: next page") && !lines(&screen, 140)[23].contains("b: first page"));
+    assert_eq!(press(&mut screen, "n"), Some(KeyAction::Refresh));
+    assert_eq!(screen.wanted().after.as_deref(), Some("q200"));
+    screen.saw(page("q400", None));
+    assert_eq!(screen.current().unwrap().state.queue, "q400");
+    assert!(lines(&screen, 140)[23].contains("b: first page") && !lines(&screen, 140)[23].contains("n: next page"));
+    // Another order, filter or name begins with its first page.
+    for (keys, order, only, like) in [
+        ("s", QueueOrder::File, QueueFilter::All, ""),
+        ("t", QueueOrder::File, QueueFilter::Trouble, ""),
+        ("/Q4\n", QueueOrder::File, QueueFilter::Trouble, "Q4"),
+        ("\u{1b}", QueueOrder::File, QueueFilter::Trouble, ""),
+        ("b", QueueOrder::File, QueueFilter::Trouble, ""),
+    ] {
+        screen.after = Some("q200".to_owned());
+        assert_eq!(press(&mut screen, keys), Some(KeyAction::Refresh), "{keys}");
+        let wanted = screen.wanted();
+        assert_eq!(
+            (wanted.after, wanted.order, wanted.only, wanted.like.as_str()),
+            (None, order, only, like),
+            "{keys}"
+        );
+    }
 }
 
 #[test]

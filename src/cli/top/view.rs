@@ -55,10 +55,8 @@ fn title(screen: &Screen, width: u16) -> Vec<Line<'static>> {
     if !screen.found.errors.is_empty() {
         second.push(Span::styled(format!("  not read {}", screen.found.errors.len()), BAD));
     }
-    let mut first = vec![
-        Span::styled("delaybridge top", STRONG),
-        Span::raw(format!("  {}  {}", screen.name, count(screen.found.queues.len(), "queue"))),
-    ];
+    let mut first =
+        vec![Span::styled("delaybridge top", STRONG), Span::raw(format!("  {}  {}", screen.name, queues(screen)))];
     let fit = columns(name_width(screen, width), width);
     let hidden: Vec<_> = (0..COLUMNS.len()).filter(|at| !fit.contains(at)).map(|at| COLUMNS[at].0).collect();
     if screen.mode == ScreenMode::List && !hidden.is_empty() {
@@ -71,6 +69,16 @@ fn title(screen: &Screen, width: u16) -> Vec<Line<'static>> {
         first.push(Span::styled(format!("  old: {}", escaped(problem)), BAD));
     }
     vec![Line::from(first), Line::from(second)]
+}
+
+/// The number of queues that are read, and of those that there are.
+fn queues(screen: &Screen) -> String {
+    let read = screen.found.queues.len();
+    let more = screen.after.is_some() || screen.found.next.is_some();
+    match screen.found.total.filter(|_| more) {
+        Some(total) => format!("{read} of {}, and their sums:", count(total, "queue")),
+        None => count(read, "queue"),
+    }
 }
 
 fn number(n: i64, style: Style) -> Cell<'static> {
@@ -312,9 +320,11 @@ fn keys(screen: &Screen) -> Line<'static> {
         ScreenMode::List => {
             let filter = if screen.filter.is_empty() { "none".to_owned() } else { escaped(&screen.filter) };
             let (sort, only) = (screen.sort.as_str(), screen.only.as_str());
+            let next = screen.found.next.as_ref().map_or("", |_| "n: next page  ");
+            let first = screen.after.as_ref().map_or("", |_| "b: first page  ");
             Line::styled(
                 format!(
-                    "arrows: move  enter: open  s: sort ({sort})  t: show ({only})  /: filter ({filter})  p: pause or resume  r: look \
+                    "arrows: move  {next}{first}enter: open  s: sort ({sort})  t: show ({only})  /: filter ({filter})  p: pause or resume  r: look \
                      now  q: leave"
                 ),
                 QUIET,

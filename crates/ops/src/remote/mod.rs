@@ -19,7 +19,7 @@ use super::error::Error;
 use super::fleet::Fleet;
 use super::forecast::{Forecast, ForecastAsk};
 use super::operator::{Asked, Operator, Peeked, Watcher};
-use super::overview::{Hold, MOST, Overview, QueueRow, SinkList};
+use super::overview::{Hold, MOST, Overview, QueuePage, QueueRow, SinkList};
 use super::pause::{PauseBody, PauseChanges, PauseEnd, PauseReason, PauseTarget};
 use super::peek::Peek;
 use super::queues::Queues;
@@ -71,6 +71,13 @@ impl Daemon {
     }
 }
 
+/// The page of queues as the query of a request.
+fn query_of(which: &QueuePage) -> String {
+    let QueuePage { after, like, limit, order, only } = which;
+    let (after, like) = (part(after.as_deref().unwrap_or_default()), part(like));
+    format!("limit={limit}&sort={}&show={}&like={like}&after={after}", order.as_str(), only.as_str())
+}
+
 fn path_of(target: PauseTarget<'_>, verb: &str) -> String {
     match target {
         PauseTarget::Queue(name) => format!("/v1/queues/{}/{verb}", part(name)),
@@ -94,10 +101,11 @@ impl Operator for Daemon {
         })
     }
 
-    fn overview(&self) -> Asked<'_, (Overview, Option<SinkList>)> {
-        Box::pin(async {
-            let (queues, sinks) = self.queues_and_sinks().await?;
-            Ok((queues, Some(sinks)))
+    fn overview<'a>(&'a self, which: &'a QueuePage) -> Asked<'a, (Overview, Option<SinkList>)> {
+        Box::pin(async move {
+            let page = async { self.get::<Value>(&format!("/v1/queues?{}", query_of(which))).await };
+            let (page, sinks) = tokio::join!(page, self.get("/v1/sinks"));
+            Ok((Overview::read(&page?).ok_or_else(|| self.strange())?, Some(sinks?)))
         })
     }
 
