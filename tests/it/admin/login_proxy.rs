@@ -59,7 +59,7 @@ fn login_service() -> u16 {
 fn nginx(login: u16, daemon: u16) -> (Process, u16, TempDir) {
     let page =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/login-proxy.md")).expect("read the page");
-    let block = page.split("```nginx\n").nth(1).and_then(|rest| rest.split("```").next());
+    let block = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
     let mut text = block.unwrap_or_else(|| panic!("{PAGE} has no block of nginx")).to_owned();
     let (dir, port) = (TempDir::with_prefix("delaybridge-nginx-").expect("a directory"), free_port());
     let folder = dir.path().display();
