@@ -4,10 +4,10 @@ use bytes::Bytes;
 use redisson_codecs::Payload;
 
 use super::failures::{OnDecodeError, OnSkipped};
-use super::queue::QueueSpec;
+use super::queue::{Ordered, QueueSpec};
 use super::route::RouteSpec;
 use delaybridge_core::route::ElementInfo;
-use delaybridge_core::template::FillError;
+use delaybridge_core::template::{FillError, Filler};
 use delaybridge_sink::Destination;
 
 /// The reason of an element's end that no destination is meant for.
@@ -25,6 +25,23 @@ pub enum Misfit {
 }
 
 impl QueueSpec {
+    /// The key in which an element is in order with others; `None` where the order is not by key, and for an element that has none or
+    /// cannot be read.
+    pub fn order_key(&self, element: &ElementInfo<'_>, payload: &Bytes) -> Option<Vec<u8>> {
+        let Some(Ordered::Key(template)) = self.order.as_deref() else { return None };
+        let payload = self.decode(payload).ok()?;
+        match template {
+            Some(template) => {
+                let key = Filler::new(element, &payload, None).text(template, &"order_key").ok()?;
+                Some(key.as_bytes().to_vec())
+            }
+            None => {
+                let destination = self.to.first()?.destination(element, &payload).ok()?;
+                destination.record_key().map(<[u8]>::to_vec)
+            }
+        }
+    }
+
     /// Decodes `payload` and fills every destination that is meant for the element, in the order of the queue.
     ///
     /// # Errors

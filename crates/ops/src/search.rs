@@ -176,10 +176,7 @@ async fn look(
     hits: &mut Hits,
     what: &str,
 ) -> Result<usize, Error> {
-    let payloads: Vec<Option<Bytes>> = match queue.ledger.source().bodies().is_some() && state != PeekState::Ready {
-        true => bodies(queue, &page, what).await?,
-        false => page.seen.iter().map(|seen| Some(seen.payload.clone())).collect(),
-    };
+    let payloads = payloads(queue, &page, state, what).await?;
     let mut examined = 0;
     for (seen, payload) in page.seen.into_iter().zip(payloads) {
         if hits.elements.len() >= ask.matches {
@@ -192,6 +189,23 @@ async fn look(
         }
     }
     Ok(examined)
+}
+
+/// The payloads of the elements of a page, which was read with all of them.
+///
+/// # Errors
+///
+/// When Redis cannot be asked.
+pub(super) async fn payloads(
+    queue: &Queue,
+    page: &Page,
+    state: PeekState,
+    what: &str,
+) -> Result<Vec<Option<Bytes>>, Error> {
+    match queue.ledger.source().bodies().is_some() && state != PeekState::Ready {
+        true => bodies(queue, page, what).await,
+        false => Ok(page.seen.iter().map(|seen| Some(seen.payload.clone())).collect()),
+    }
 }
 
 /// The payloads of elements that have them elsewhere, as they will be at their time.

@@ -73,3 +73,46 @@ async fn an_element_is_explained_from_its_schedule_to_its_end() {
     assert_eq!(wrong.status.code(), Some(2));
     daemon.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_an_order_the_element_before_it_is_named() {
+    let redis = RedisServer::start().await;
+    let mut client = redis.client().await;
+    let queue = |order: &str| {
+        let yaml = format!(
+            "redis: {{ url: \"{}\" }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\nqueues:\n  \
+             set: {{ source: {{ zset: {{ key: set, score: ms, id: '${{payload.id}}' }} }}, codec: json, {order}, to: [{{ sink: out }}] }}\n",
+            redis.url()
+        );
+        ConfigFile::new(&format!("http: none\n{yaml}"))
+    };
+    for (n, id, account) in [(1, "a", 1), (2, "b", 2), (3, "c", 1), (4, "d", 3)] {
+        let member = format!(r#"{{"id":"{id}","account":{account}}}"#);
+        let _: () = client.zadd("set", member, n * 1_000).await.expect("a member");
+    }
+    let later = r#"{"id":"later","account":1}"#;
+    let _: () = client.zadd("set", later, 9_999_999_999_999_i64).await.expect("a member");
+    let before = |order: &str, id: &str| {
+        let found = why(&queue(order), id, &[]);
+        let all = found["waits_for"].as_array().cloned().unwrap_or_default();
+        let order = all.iter().find(|one| one["kind"] == "order");
+        order.and_then(|one| one["element"].as_str()).map(str::to_owned)
+    };
+    let by_key = "order: key, order_key: '${payload.account}'";
+    for (order, id, expected) in [
+        (by_key, "c", Some("a")),
+        (by_key, "b", None),
+        (by_key, "a", None),
+        (by_key, "later", None),
+        ("order: queue", "b", Some("a")),
+        ("order: queue", "d", Some("a")),
+        ("order: queue", "a", None),
+        ("order: none", "c", None),
+    ] {
+        assert_eq!(before(order, id).as_deref(), expected, "{order} {id}");
+    }
+    let found = why(&queue(by_key), "c", &[]);
+    let detail = found["waits_for"].as_array().into_iter().flatten().find(|one| one["kind"] == "order");
+    let detail = detail.and_then(|one| one["detail"].as_str()).unwrap_or_default();
+    assert!(detail.contains("a is before it, due for") && detail.ends_with("is not claimed yet"), "{detail}");
+}

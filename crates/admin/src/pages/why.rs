@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::layout::encoded;
 use super::show::when;
 use delaybridge_core::clock::utc;
 use delaybridge_ops::element::{ElementWhy, ObstacleKind, Whereabouts};
@@ -16,7 +17,9 @@ pub fn explanation(found: &ElementWhy) -> Markup {
         @if !found.waits_for.is_empty() {
             ul.notes {
                 @for obstacle in &found.waits_for {
-                    li class=(class(obstacle.kind)) { strong { "Waits for " (obstacle.kind.words()) } " " (obstacle.detail) }
+                    li class=(class(obstacle.kind)) { strong { "Waits for " (obstacle.kind.words()) } " " (obstacle.detail)
+                        @if let Some(id) = &obstacle.element { " " a href=(encoded(id)) { "Why is that one there?" } }
+                    }
                 }
             }
         }
@@ -29,7 +32,7 @@ pub fn explanation(found: &ElementWhy) -> Markup {
 pub fn attempts(found: &ElementWhy) -> Markup {
     html! {
         @if !found.attempts_seen.is_empty() {
-            h2 { "Failed attempts " span.muted { (found.attempts) " of " (found.max_attempts) } }
+            h2 { "Failed attempts " span.muted { (found.attempts) " of " (found.max_attempts) " counted: an outage of a sink costs none" } }
             div.scroll {
                 table.cards {
                     thead { tr { th scope="col" { "Time" } th scope="col" { "Ago" } th scope="col" { "Sink" } th scope="col" { "Class" } th scope="col" { "Code" } } }

@@ -68,6 +68,9 @@ pub struct Obstacle {
     pub detail: String,
     /// The time at which it ends by itself, where that is known.
     pub until_ms: Option<i64>,
+    /// The id of the element that it waits for, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub element: Option<String>,
 }
 
 /// Kinds of things that an element waits for.

@@ -111,7 +111,7 @@ impl WhyFacts<'_> {
         let at_ms = detail.next_attempt_ms.unwrap_or(self.now_ms);
         let when = match at_ms > self.now_ms {
             true => format!("in {}", self.gap(at_ms)),
-            false => format!("as soon as it is claimed, due for that since {}", self.gap(at_ms)),
+            false => format!("as soon as it is claimed; its time was {} ago", self.gap(at_ms)),
         };
         format!("It waits for attempt {attempt} of {of}{cause}: it is tried again {when}.")
     }
@@ -172,7 +172,7 @@ impl WhyFacts<'_> {
     fn obstacles(&self, state: Whereabouts) -> Vec<Obstacle> {
         let Some(detail) = self.detail else { return Vec::new() };
         let mut all = Vec::new();
-        let mut add = |kind, detail: String, until_ms| all.push(Obstacle { kind, detail, until_ms });
+        let mut add = |kind, detail: String, until_ms| all.push(Obstacle { kind, detail, until_ms, element: None });
         let ahead = |ms: Option<i64>| ms.filter(|ms| *ms > self.now_ms);
         match state {
             Whereabouts::Dead => {
@@ -210,18 +210,40 @@ impl WhyFacts<'_> {
         if waits && self.before > 0 {
             add(ObstacleKind::Before, self.before(), None);
         }
-        if let Some(order) = self.rules.order.filter(|_| waits) {
-            let of = if order == "key" { "elements with its key" } else { "elements of the queue" };
-            add(
-                ObstacleKind::Order,
-                format!("{of} are delivered one after the other, also those that are retried"),
-                None,
-            );
-        }
         if let Some(rate) = self.rules.max_rate.filter(|_| waits && self.before > 0) {
             add(ObstacleKind::MaxRate, format!("`max_rate` lets {rate} elements a second out of the queue"), None);
         }
+        if let Some(order) = self.rules.order.filter(|_| waits) {
+            // Before the other reasons of the queue: it is this element, and no other, that has to move.
+            let at = all.iter().position(|found| found.kind == ObstacleKind::Before).unwrap_or(all.len());
+            all.insert(at, self.order(order));
+        }
         all
+    }
+
+    /// The order, and the element in it that comes before.
+    fn order(&self, order: &str) -> Obstacle {
+        let of = if order == "key" { "elements with its key" } else { "elements of the queue" };
+        let detail = format!("{of} are delivered one after the other, also those that are retried");
+        let Some(before) = self.predecessor else {
+            return Obstacle { kind: ObstacleKind::Order, detail, until_ms: None, element: None };
+        };
+        let where_it_is = match (before.state, before.next_attempt_ms) {
+            (PeekState::Retry, Some(next)) if next > self.now_ms => {
+                let code = if before.code.is_empty() { "a failure" } else { &before.code };
+                format!("is tried again in {} after {code}", self.gap(next))
+            }
+            (PeekState::Retry, _) => "is due for another attempt".to_owned(),
+            (PeekState::InFlight, _) => "is in flight".to_owned(),
+            _ => "is not claimed yet".to_owned(),
+        };
+        let since = self.gap(before.due_ms);
+        Obstacle {
+            kind: ObstacleKind::Order,
+            detail: format!("{detail}; {} is before it, due for {since}, and {where_it_is}", before.id),
+            until_ms: before.next_attempt_ms.filter(|next| *next > self.now_ms),
+            element: Some(before.id.clone()),
+        }
     }
 
     fn before(&self) -> String {

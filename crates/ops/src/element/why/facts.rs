@@ -1,6 +1,7 @@
 //! Everything that an explanation is made of.
 
 use super::answer::AtDaemon;
+use super::order::Predecessor;
 use crate::audit::OperatorChange;
 use crate::element::Detail;
 use crate::pause::PauseState;
@@ -54,6 +55,8 @@ pub(super) struct WhyFacts<'a> {
     pub daemons: Option<u64>,
     /// Unclaimed elements that are due before it.
     pub before: u64,
+    /// The element before it, in a queue with an order.
+    pub predecessor: Option<&'a Predecessor>,
     /// The knowledge of the daemon that was asked; `None` where only Redis was.
     pub daemon: Option<&'a AtDaemon>,
     /// The last change of an operator, of an element that is gone.

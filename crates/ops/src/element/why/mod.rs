@@ -4,6 +4,7 @@
 mod answer;
 mod explain;
 mod facts;
+mod order;
 mod remedies;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ mod tests;
 pub use self::answer::{AtDaemon, ElementWhy, Obstacle, ObstacleKind, Remedy, SeenAttempt, SeenEvent, Whereabouts};
 use self::explain::explain;
 use self::facts::{WhyFacts, WhyRules};
+use self::order::{OrderedElement, predecessor};
 use super::{Detail, Met, meet};
 use crate::error::{Attempted, Error, ErrorKind};
 use crate::pause::paused_of;
@@ -46,8 +48,12 @@ pub async fn why_and_what(
     daemon: Option<AskDaemon<'_>>,
 ) -> Result<(ElementWhy, Option<Detail>), Error> {
     let what = format!("explain {id} in `{}`", queue.id());
+    let mut payload = None;
     let detail = match meet(queue, id, &what).await {
-        Ok(Met::Alive(located, element)) => Some(Detail::alive(queue, &located, &element)),
+        Ok(Met::Alive(located, element)) => {
+            payload = queue.ledger.open(&element).1.ok();
+            Some(Detail::alive(queue, &located, &element))
+        }
         Ok(Met::Dead(letter)) => Some(Detail::dead(queue, *letter)),
         Err(error) if error.kind == ErrorKind::NotFound => None,
         Err(error) => return Err(error),
@@ -58,6 +64,11 @@ pub async fn why_and_what(
         Some(due_ms) => {
             queue.ledger.due_between(&queue.conn, &[(i64::MIN, due_ms.saturating_sub(1))]).await.attempt(&what)?.pop()
         }
+        None => None,
+    };
+    let in_order = detail.as_ref().filter(|detail| detail.due_ms.is_some_and(|due_ms| due_ms <= now_ms));
+    let predecessor = match in_order.and_then(|detail| Some((detail.id.as_ref()?, detail.due_ms?, payload.as_ref()?))) {
+        Some((id, due_ms, payload)) => predecessor(queue, &OrderedElement { id, due_ms, payload }, &what).await?,
         None => None,
     };
     // Best effort: an operator without that right is answered too.
@@ -79,6 +90,7 @@ pub async fn why_and_what(
         paused: &paused_of(queue, &what).await?,
         daemons: queue.daemons().await,
         before: before.unwrap_or(0),
+        predecessor: predecessor.as_ref(),
         daemon: at_daemon.as_ref(),
         change: change.as_ref(),
     });

@@ -1,5 +1,6 @@
 //! A table of facts, and what is said of them.
 
+use super::order::Predecessor;
 use super::*;
 use crate::audit::OperatorChange;
 use crate::element::Holder;
@@ -25,6 +26,7 @@ struct Row {
     paused: Vec<PauseState>,
     daemons: Option<u64>,
     before: u64,
+    predecessor: Option<Predecessor>,
     daemon: Option<AtDaemon>,
     change: Option<OperatorChange>,
 }
@@ -37,6 +39,7 @@ fn row(detail: Detail) -> Row {
         paused: Vec::new(),
         daemons: Some(1),
         before: 0,
+        predecessor: None,
         daemon: Some(AtDaemon::default()),
         change: None,
     }
@@ -52,6 +55,7 @@ fn explained(row: &Row) -> ElementWhy {
         paused: &row.paused,
         daemons: row.daemons,
         before: row.before,
+        predecessor: row.predecessor.as_ref(),
         daemon: row.daemon.as_ref(),
         change: row.change.as_ref(),
     })
@@ -223,6 +227,33 @@ fn what_is_in_the_way_is_named_with_the_command_against_it() {
     check(Row { before: 1_000, daemon: Some(daemon), ..due.clone() }, ObstacleKind::Before, before, &[]);
     let rules = WhyRules { order: Some("key"), ..due.rules.clone() };
     check(Row { rules, ..due }, ObstacleKind::Order, "elements with its key are delivered one after the other", &[]);
+}
+
+#[test]
+fn the_element_before_it_in_its_order_is_named() {
+    let rules = WhyRules { order: Some("key"), ..row(Detail::default()).rules };
+    let before = Predecessor {
+        id: "a".to_owned(),
+        state: PeekState::Retry,
+        due_ms: NOW - 60_000,
+        attempts: 2,
+        code: "timeout".to_owned(),
+        next_attempt_ms: Some(NOW + 5_000),
+    };
+    let order = |predecessor: Option<Predecessor>| {
+        let found = explained(&Row { rules: rules.clone(), before: 7, predecessor, ..row(scheduled(-1_000)) });
+        assert_eq!(found.waits_for[0].kind, ObstacleKind::Order, "before the number of the others");
+        found.waits_for[0].clone()
+    };
+    let found = order(Some(before.clone()));
+    assert!(
+        found.detail.ends_with("; a is before it, due for 1m, and is tried again in 5s after timeout"),
+        "{found:?}"
+    );
+    assert_eq!((found.until_ms, found.element.as_deref()), (Some(NOW + 5_000), Some("a")));
+    let found = order(Some(Predecessor { state: PeekState::InFlight, next_attempt_ms: None, ..before }));
+    assert!(found.detail.ends_with("and is in flight") && found.until_ms.is_none(), "{found:?}");
+    assert_eq!(order(None).element, None);
 }
 
 #[test]
