@@ -74,7 +74,7 @@ pub enum RateFrom {
     Given,
     /// The daemon: the highest rate within the last day while the queue was behind.
     Measured,
-    /// The configuration: `max_rate` is below what was measured.
+    /// The configuration: `max_rate`, which is below what was measured, or nothing was measured.
     MaxRate,
     /// Nowhere: it is not known.
     None,
@@ -173,7 +173,9 @@ impl Rate {
         };
         let bound = spec.to.iter().filter_map(of_sink).chain(spec.max_rate.as_deref().copied()).reduce(f64::min);
         let (per_second, from) = match (measured, bound) {
-            (None, _) => (None, RateFrom::None),
+            (None, None) => (None, RateFrom::None),
+            // Nothing was behind so far, and it is never faster than this.
+            (None, Some(bound)) => (Some(bound), RateFrom::MaxRate),
             (Some(rate), Some(bound)) if bound < rate => (Some(bound), RateFrom::MaxRate),
             (Some(rate), _) => (Some(rate), RateFrom::Measured),
         };

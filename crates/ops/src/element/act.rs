@@ -11,6 +11,7 @@ use crate::error::{Attempted, Error, may_have_run};
 use crate::peek::PeekState;
 use crate::plural;
 use crate::session::Queue;
+use delaybridge_core::clock::utc;
 use delaybridge_core::message::Identity;
 use delaybridge_ledger::claims::{Body, Element};
 use delaybridge_ledger::{DeadLetter, Located, NewBody, Place, Removal, redis_now_ms};
@@ -109,7 +110,8 @@ impl ActedElement {
     /// The outcome in words, for a log.
     pub fn words(&self) -> String {
         let unchanged = if self.unchanged { ", as it was" } else { "" };
-        format!("{}: {:?} -> {:?}{unchanged}", self.id.id, self.was, self.state)
+        let due = self.due_ms.map(|due_ms| format!(", due at {}", utc(due_ms))).unwrap_or_default();
+        format!("{} -> {}{due}{unchanged}", self.was.as_str(), self.state.as_str())
     }
 }
 
@@ -125,6 +127,18 @@ pub enum NewState {
     Dead,
     /// Gone.
     Gone,
+}
+
+impl NewState {
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            NewState::Scheduled => "scheduled",
+            NewState::Retry => "retry",
+            NewState::Dead => "dead",
+            NewState::Gone => "gone",
+        }
+    }
 }
 
 /// The time that is meant, in ms.

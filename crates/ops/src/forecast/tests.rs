@@ -70,3 +70,26 @@ fn an_answer_is_read_as_it_was() {
     let found: Forecast = serde_json::from_str(answer).unwrap();
     assert_eq!((found.rate_from, found.steps[0].due), (RateFrom::None, 1));
 }
+
+#[test]
+fn a_queue_is_never_faster_than_its_max_rate_measured_or_not() {
+    let config = |max_rate: &str, of_sink: &str| {
+        let text = format!(
+            "redis: {{ url: 'redis://h' }}\nsinks: {{ out: {{ stdout: {{ {of_sink} }} }} }}\n\
+             queues: {{ q: {{ source: {{ redisson: {{ name: n }} }}, to: [{{ sink: out }}]{max_rate} }} }}\n"
+        );
+        delaybridge_config::load_str(&text, "c.yaml", &|_| None).unwrap().config
+    };
+    for (max_rate, of_sink, measured, expected) in [
+        ("", "", None, (None, RateFrom::None)),
+        ("", "", Some(70.0), (Some(70.0), RateFrom::Measured)),
+        (", max_rate: 50/s", "", Some(70.0), (Some(50.0), RateFrom::MaxRate)),
+        (", max_rate: 50/s", "", Some(30.0), (Some(30.0), RateFrom::Measured)),
+        (", max_rate: 50/s", "", None, (Some(50.0), RateFrom::MaxRate)),
+        (", max_rate: 50/s", "max_rate: 20/s", None, (Some(20.0), RateFrom::MaxRate)),
+    ] {
+        let config = config(max_rate, of_sink);
+        let rate = Rate::measured(&config, &config.queues[0], measured);
+        assert_eq!((rate.per_second, rate.from), expected, "{max_rate} {of_sink} {measured:?}");
+    }
+}
