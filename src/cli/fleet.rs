@@ -38,7 +38,7 @@ pub(super) async fn run(global: &Global, args: &FleetArgs, out: &mut dyn Write) 
 }
 
 fn text(found: &Fleet) -> String {
-    let columns = "HOST|>PID|DAEMON|STATE|VERSION|CONFIGURATION|>QUEUES|>HELD|>IN FLIGHT|>RATE/s|>LATE p99|>UP";
+    let columns = "HOST|>PID|DAEMON|STATE|VERSION|CONFIGURATION|>READ|>QUEUES|>HELD|>IN FLIGHT|>RATE/s|>LATE p99|>UP";
     let mut table = TextTable::new(columns);
     for member in &found.daemons {
         let state = match (member.gone, member.ready) {
@@ -53,6 +53,7 @@ fn text(found: &Fleet) -> String {
             state,
             escaped(&member.version),
             escaped(&member.configuration),
+            member.configured_seconds.map_or_else(|| "-".to_owned(), |seconds| duration(seconds.saturating_mul(1_000))),
             member.queues.to_string(),
             member.held.to_string(),
             member.in_flight.to_string(),

@@ -38,6 +38,7 @@ impl Admin {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             configuration: look.configuration,
+            configured_seconds: Some(self.reload.age().as_secs()),
             listen: self.listen.clone(),
             up_seconds: self.began.elapsed().as_secs(),
             ready: look.ready,

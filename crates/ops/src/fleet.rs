@@ -33,6 +33,9 @@ pub struct FleetMember {
     pub version: String,
     /// A hash of the settings that run, without secrets.
     pub configuration: String,
+    /// Seconds since that configuration was read; none from a daemon that does not tell.
+    #[serde(default)]
+    pub configured_seconds: Option<u64>,
     /// The address of its admin API.
     pub listen: String,
     /// Seconds since its start.

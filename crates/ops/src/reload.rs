@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
+use delaybridge_core::clock::Instant;
 use delaybridge_model::{Config, Difference, Parts};
 use delaybridge_settings::problem::Problem;
 
@@ -101,13 +102,14 @@ pub struct ReloadHandle {
 struct Running {
     config: Arc<Config>,
     parts: Arc<Parts>,
+    since: Instant,
 }
 
 impl ReloadHandle {
     /// Creates a handle for the running configuration, and the receiver of its requests.
     pub fn new(config: Arc<Config>, parts: Parts) -> (ReloadHandle, mpsc::Receiver<ReloadRequest>) {
         let (requests, requested) = mpsc::channel(WAITING);
-        let running = Running { config, parts: Arc::new(parts) };
+        let running = Running { config, parts: Arc::new(parts), since: Instant::now() };
         (ReloadHandle { requests, running: Arc::new(Mutex::new(running)) }, requested)
     }
 
@@ -121,9 +123,14 @@ impl ReloadHandle {
         self.running.lock().parts.clone()
     }
 
+    /// Time since the running configuration was read.
+    pub fn age(&self) -> Duration {
+        self.running.lock().since.elapsed()
+    }
+
     /// Replaces the running configuration.
     pub fn runs(&self, config: Arc<Config>, parts: Parts) {
-        *self.running.lock() = Running { config, parts: Arc::new(parts) };
+        *self.running.lock() = Running { config, parts: Arc::new(parts), since: Instant::now() };
     }
 
     /// Reads the file and applies it, or with `dry_run` only reports what would change. Returns when that is done.

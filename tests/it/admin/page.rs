@@ -25,6 +25,9 @@ async fn an_operator_finds_the_way_in_a_real_browser() {
     let refresh = "document.querySelector('head noscript meta[http-equiv=refresh]')?.content";
     assert_eq!(browser.eval(refresh), "5");
     assert_eq!(browser.eval("document.querySelectorAll('a[href^=\"/\"], a[href^=\"http\"]').length"), 0);
+    // A page with fields does not: it would take away what is being written.
+    browser.open(&format!("{page}queues/orders"));
+    assert!(browser.eval(refresh).is_null());
 
     // With scripts: a change appears without a reload, and the focus stays.
     browser.call("Emulation.setScriptExecutionDisabled", json!({ "value": false }));
@@ -36,6 +39,18 @@ async fn an_operator_finds_the_way_in_a_real_browser() {
     browser.until("the new number", "document.querySelector('[data-label=Scheduled]').innerText.trim().endsWith('31')");
     assert_eq!(browser.eval("window.mark"), 1, "the page was loaded once more");
     assert_eq!(browser.eval("document.activeElement.innerText"), "orders");
+
+    // What is written stays, also while the keyboard is on the button behind it.
+    browser.open(&format!("{page}queues/orders"));
+    browser.eval(
+        "document.querySelector('details.act').open = true; document.querySelector('[name=why]').value = 'a reason'; 0",
+    );
+    browser.eval("document.querySelector('details.act button').focus(); document.dispatchEvent(new Event('visibilitychange')); 0");
+    browser.until(
+        "the page to wait",
+        "document.querySelector('[data-state]').innerText.includes('while a field is filled')",
+    );
+    assert_eq!(browser.eval("document.querySelector('[name=why]').value"), "a reason");
 
     // With the keyboard alone: past the head to the first queue, into it, and a pause.
     browser.open(&page);

@@ -15,6 +15,9 @@
     const href = element.getAttribute("href");
     return href ? '[href="' + CSS.escape(href) + '"]' : null;
   };
+  // A field that is written stays, also when the keyboard has gone on to the button.
+  const written = () => [...main.querySelectorAll("input, textarea")].some((field) =>
+    field.type === "checkbox" ? field.checked !== field.defaultChecked : field.value !== field.defaultValue);
   const busy = () => {
     const active = document.activeElement;
     return document.hidden || (active && main.contains(active) && /^(INPUT|TEXTAREA|SELECT)$/.test(active.tagName)) ||
@@ -22,12 +25,16 @@
   };
 
   const look = async () => {
+    if (written()) {
+      if (state) state.textContent = "This page stays as it is while a field is filled. ";
+      return;
+    }
     if (busy()) return;
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" }, credentials: "same-origin" });
       if (!answer.ok) throw new Error(String(answer.status));
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
-      if (!fresh || busy()) return;
+      if (!fresh || busy() || written()) return;
       const focused = place(document.activeElement);
       const open = [...main.querySelectorAll("details[open][id]")].map((element) => element.id);
       main.replaceChildren(...fresh.childNodes);

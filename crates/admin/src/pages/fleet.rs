@@ -29,7 +29,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         }
         @if found.configurations.len() > 1 {
             ul.notes { li.warn {
-                strong { (found.configurations.len()) " configurations" } " run: "
+                strong { (found.configurations.len()) " configurations" } " run. Compare when each was read: a daemon that has read its "
+                "own long before the others may need a reload. "
                 @for (hash, daemons) in &found.configurations { code { (hash) } " by " (count(*daemons, "daemon")) ". " }
             } }
         }
@@ -70,7 +71,8 @@ fn daemons(found: &Fleet, own: &str) -> Markup {
 }
 
 fn one(member: &FleetMember, found: &Fleet, own: &str) -> Markup {
-    let trouble = member.held + member.sinks_in_trouble;
+    let this = found.daemons.iter().find(|member| member.daemon == own);
+    let configuration = this.map_or(&member.configuration, |this| &this.configuration);
     html! {
         tr {
             th scope="row" {
@@ -82,10 +84,15 @@ fn one(member: &FleetMember, found: &Fleet, own: &str) -> Markup {
                 @if member.gone { span.badge.bad { "gone" } " last report " (when(member.at_ms, found.now_ms)) }
                 @else if member.ready { span.badge.good { "ready" } }
                 @else { span.badge.warn { "not ready" } }
-                @if trouble > 0 { span.fail { (member.held) " held, " (count(member.sinks_in_trouble, "sink")) " in trouble" } }
+                @if member.held > 0 { div.fail { (count(member.held, "queue")) " held" } }
+                @if member.sinks_in_trouble > 0 { div.fail { (count(member.sinks_in_trouble, "sink")) " in trouble" } }
             }
             td data-label="Version" { (member.version) }
-            td data-label="Configuration" { code { (member.configuration) } }
+            td data-label="Configuration" {
+                code { (member.configuration) }
+                @if *configuration != member.configuration { " " span.badge.warn { "not that of this one" } }
+                @if let Some(seconds) = member.configured_seconds { span.to { "read " (duration(seconds * 1_000)) " ago" } }
+            }
             td.n data-label="Queues" { (number(member.queues as u64)) }
             td.n data-label="In flight" { (number(member.in_flight)) }
             td.n data-label="Rate" {

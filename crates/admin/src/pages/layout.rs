@@ -28,6 +28,8 @@ pub struct View {
     pub tokens: bool,
     /// Whether the page looks again by itself.
     pub live: bool,
+    /// Whether a person writes on the page: then it looks again only by its script, which leaves alone what is being written.
+    pub writes: bool,
     /// Whether it follows the events.
     pub follows: bool,
     /// The path of this page from the first one, for the way back after a login.
@@ -42,7 +44,7 @@ impl View {
         let here = path.trim_start_matches('/').to_owned();
         let name = caller.name().map(|name| (**name).to_owned());
         let (grant, by_proxy) = (caller.grant.clone(), caller.by_proxy);
-        View { up, name, grant, by_proxy, tokens, live: false, follows: false, here }
+        View { up, name, grant, by_proxy, tokens, live: false, writes: false, follows: false, here }
     }
 
     /// Whether the person may do this with a queue or topic.
@@ -66,7 +68,7 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                 link rel="stylesheet" href={ (up) "assets/style.css" };
                 @if view.live || view.follows {
                     // Without a script the browser loads the page again.
-                    noscript { meta http-equiv="refresh" content=(EVERY); }
+                    @if !view.writes { noscript { meta http-equiv="refresh" content=(EVERY); } }
                     script src={ (up) "assets/" (if view.live { "live.js" } else { "events.js" }) } defer {}
                 }
             }
@@ -102,7 +104,10 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                 }
                 main #main tabindex="-1" data-every=[view.live.then_some(EVERY)] { (body) }
                 footer {
-                    @if view.live {
+                    @if view.live && view.writes {
+                        span data-state="" { "This page looks again every " (EVERY) " seconds, with JavaScript. " }
+                        a href="?still=1" { "Keep it still" }
+                    } @else if view.live {
                         span data-state="" { "This page looks again every " (EVERY) " seconds. " }
                         a href="?still=1" { "Keep it still" }
                     }

@@ -31,7 +31,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     sinks.sinks.sort_by_key(|sink| !sink.is_in_trouble() && sink.destinations.is_empty());
     let body = html! {
         (state(&look, &found))
-        (sums(&found))
+        (sums(&found, &which))
         section aria-labelledby="queues" {
             div.head {
                 h2 #queues { "Queues " span.muted { (found.queues.len() + found.errors.len()) " of " (listed(&found, which.only)) } }
@@ -93,9 +93,10 @@ fn head(label: &str, order: QueueOrder, class: &str, which: &QueuePage) -> Marku
 
 /// The daemon in one line; what is in the way comes first.
 fn state(look: &Look, found: &Overview) -> Markup {
-    let held = count_of(look.held.len(), "queue");
     let down = look.sinks.values().filter(|sink| matches!(sink.state, "down" | "unknown")).count();
-    let down = count_of(down, "sink");
+    let some = |count: usize, noun, state: &str| (count > 0).then(|| format!("{} {state}", count_of(count, noun)));
+    let why = [some(look.held.len(), "queue", "on hold"), some(down, "sink", "down or unknown")];
+    let why: Vec<String> = why.into_iter().flatten().collect();
     html! {
         h1.sr { "Overview" }
         ul.notes {
@@ -109,19 +110,21 @@ fn state(look: &Look, found: &Overview) -> Markup {
             @for clock in &found.clocks { li.warn { strong { "Clock" } " This machine's is " (clock.line()) "." } }
             @if look.ready { li.good { strong { "Ready" } " Everything that is due can be delivered." } }
             @else if look.started && !look.stopping {
-                li.warn { strong { "Not ready" } " " (held) " on hold, " (down) " down or unknown. The reasons are below." }
+                li.warn { strong { "Not ready" } " " (why.join(", ")) ". The reasons are below." }
             }
         }
     }
 }
 
-/// The sums of the page.
-fn sums(found: &Overview) -> Markup {
+/// The sums of the queues that are shown: to add up ten thousand would read all of them.
+fn sums(found: &Overview, which: &QueuePage) -> Markup {
     let sums = found.sums();
     let tile = |label: &str, value: String, class: &str| html! { div class={ "tile " (class) } { dt { (label) } dd { (value) } } };
     let known = |text: fn(&Sums) -> String| sums.as_ref().map_or_else(|| "–".to_owned(), text);
     let dead = sums.as_ref().is_some_and(|sums| sums.dead > 0);
+    let is_part = found.next.is_some() || which.after.is_some();
     html! {
+        @if is_part { p.muted { "The " (count_of(found.queues.len(), "queue")) " of this page together:" } }
         dl.tiles {
             (tile("Scheduled", known(|sums| at_least(sums.at_least, sums.scheduled)), ""))
             (tile("Due", known(|sums| at_least(sums.at_least, sums.due)), ""))

@@ -39,6 +39,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let id = queue.id();
     let mut view = View::of(&format!("/queues/{}", encoded(id)), &call.caller, admin.access.has_tokens());
     view.live = call.query.text("still").is_none();
+    view.writes = true;
     let mut sinks = admin.sinks();
     sinks.sinks.retain(|sink| found.row.state.sinks.contains(&sink.sink));
     let body = html! {
@@ -161,7 +162,9 @@ fn elements(view: &View, row: &QueueRow) -> Markup {
                 (search_form(&format!("{queue}/search"), ""))
             }
             @if view.tokens && view.name.is_none() { p.muted { "Payloads are shown after a login." } }
-            @if let (Some(next), now) = (s.next_due_ms, s.now_ms) { p { "The first falls due " (when(next, now)) "." } }
+            @if let (Some(next), now) = (s.next_due_ms, s.now_ms) {
+                p { "The first " (if next > now { "falls due " } else { "was due " }) (when(next, now)) "." }
+            }
         }
     }
 }

@@ -37,6 +37,9 @@ async fn queues_in_trouble_are_first_and_can_be_all_that_is_listed() {
     let listed = world.get("/v1/queues?sort=trouble&limit=1").await;
     assert_eq!((&listed["queues"][0]["queue"], &listed["next"]), (&json!("mails"), &json!("mails")));
     assert_eq!((&listed["total"], &world.get("/v1/queues?like=MAI").await["total"]), (&json!(2), &json!(1)));
+    let sums =
+        async |path: &str| world.ask("GET", path, "").await.text().contains("The 1 queue of this page together:");
+    assert!(sums("/?limit=1").await && sums("/?limit=1&after=mails").await && !sums("/?limit=2").await);
     assert_eq!(world.get("/v1/queues?show=dead").await["queues"].as_array().unwrap().len(), 1);
     let (_, kind, detail) = world.ask("GET", "/v1/queues?sort=size", "").await.problem();
     assert!(kind == "bad-request" && detail.contains("trouble, configuration, name"), "{detail}");
