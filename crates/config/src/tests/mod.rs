@@ -1,5 +1,6 @@
 //! Tables of good and bad configurations, with the words that the user sees.
 
+mod admin;
 mod amqp;
 mod amqp1;
 mod audit;
