@@ -38,7 +38,7 @@ pub use self::redis_write::{RedisCommand, RedisWrite, SinkRedis};
 pub use self::spec::{Connector, Fixed, RouteHeaders, SinkSpec, Target};
 use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
-use delaybridge_core::message::{Failure, Identity, Outcome};
+use delaybridge_core::message::{Class, Failure, Identity, Outcome};
 
 /// One element on its way to one sink: decoded and routed, nothing left to decide.
 #[derive(Clone, Debug)]
@@ -98,6 +98,12 @@ pub trait Sink: Send + Sync + 'static {
         one_by_one(self, batch, answers).boxed()
     }
 
+    /// The same sink, if it keeps the order of elements that are sent together. `None`: elements that depend on their order go one
+    /// at a time.
+    fn runs(&self) -> Option<&dyn RunSink> {
+        None
+    }
+
     /// The part of this destination that the element goes to and that can fail by itself, where that is known: the
     /// partition of a topic of which some have no leader.
     fn part(&self, _destination: &Destination) -> Option<u32> {
@@ -132,6 +138,23 @@ pub trait Sink: Send + Sync + 'static {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
+/// A sink that keeps the order of elements that are sent together.
+pub trait RunSink: Send + Sync {
+    /// The line of elements with this destination: the part of it within which their order is kept. `None` where it is not, or
+    /// where that is not certain: such elements are delivered one at a time.
+    fn line(&self, destination: &Destination) -> Option<u32>;
+
+    /// Delivers elements that depend on their order, each with a [`line`](RunSink::line), in the place of
+    /// [`deliver_all`](Sink::deliver_all). The contract, tested for every such kind:
+    ///
+    /// - Elements of one destination and line arrive in their order.
+    /// - When one fails, whatever the reason, nothing behind it on its line arrives, now or later, unless it has arrived itself
+    ///   before. So if it and those behind it are sent again in their order, all arrive first in their order. One that can
+    ///   never be delivered ([`Class::MessagePermanent`]) is no exception: it goes to the dead letters before the next is sent.
+    /// - What was not sent because of one before it is answered with [`behind`].
+    fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()>;
+}
+
 /// Delivers each element of a batch by itself.
 pub async fn one_by_one<S: Sink + ?Sized>(sink: &S, batch: Vec<Outbound>, answers: &Answers) {
     let mut outstanding = FuturesUnordered::new();
@@ -148,6 +171,12 @@ pub async fn one_by_one<S: Sink + ?Sized>(sink: &S, batch: Vec<Outbound>, answer
     while let Some((place, ended)) = outstanding.next().await {
         put(answers, place, ended);
     }
+}
+
+/// The answer to an element of a run that was not sent, because one before it has failed.
+pub fn behind(destination: &Destination) -> Failure {
+    let text = format!("send to {destination}: not sent, because an element before it has failed");
+    Failure::new(Class::Transient, Failure::BEHIND, text)
 }
 
 fn put(answers: &Answers, place: usize, ended: std::thread::Result<Outcome>) {

@@ -10,8 +10,7 @@ use tokio::sync::watch;
 
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, MessageId, Outcome};
-use delaybridge_sink::Sink;
-use delaybridge_sink::{Destination, Outbound};
+use delaybridge_sink::{Answers, Destination, Outbound, RunSink, Sink, behind};
 
 /// A reaction of the sink to one delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +39,7 @@ type Decision = Box<dyn FnMut(&Outbound) -> Step + Send>;
 #[derive(Debug)]
 pub struct FakeSink {
     timeout: Duration,
+    in_runs: bool,
     script: Mutex<FakeScript>,
     stalled: watch::Sender<bool>,
 }
@@ -55,6 +55,8 @@ struct FakeScript {
     /// Deliveries under way, and the most of them at a time.
     outstanding: usize,
     most_at_once: usize,
+    /// The lengths of the runs.
+    runs: Vec<usize>,
     /// The bytes of their bodies, and the most of these at a time.
     bytes: usize,
     most_bytes: usize,
@@ -82,7 +84,12 @@ impl Drop for FakeDelivery<'_> {
 impl FakeSink {
     /// A sink that confirms everything at once.
     pub fn new(timeout: Duration) -> FakeSink {
-        FakeSink { timeout, script: Mutex::default(), stalled: watch::Sender::new(false) }
+        FakeSink { timeout, in_runs: false, script: Mutex::default(), stalled: watch::Sender::new(false) }
+    }
+
+    /// The same sink, where all elements are on one line.
+    pub fn in_runs(self) -> FakeSink {
+        FakeSink { in_runs: true, ..self }
     }
 
     /// Sets the reactions to the next deliveries of this element.
@@ -127,6 +134,11 @@ impl FakeSink {
         std::mem::replace(&mut script.most_at_once, outstanding)
     }
 
+    /// The lengths of all runs, in order.
+    pub fn run_lengths(&self) -> Vec<usize> {
+        self.script().runs.clone()
+    }
+
     /// The most bytes of bodies that were under way at a time.
     pub fn most_bytes(&self) -> usize {
         self.script().most_bytes
@@ -162,6 +174,35 @@ impl FakeSink {
         let step = of_id.or_else(|| script.by_call.pop_front());
         let step = step.or_else(|| script.outage.clone().map(Step::Fail));
         step.or_else(|| script.otherwise.as_mut().map(|decide| decide(message))).unwrap_or(Step::Confirm)
+    }
+
+    /// Delivers one after the other, until one fails. Behind one that was taken without an answer, others may have been taken too.
+    async fn deliver_in_turn(&self, run: Vec<Outbound>, answers: &Answers) {
+        let mut run = run.into_iter().enumerate();
+        let mut failure = None;
+        for (place, message) in run.by_ref() {
+            let id = message.id.id;
+            if let Err(failed) = self.deliver_one(message).await {
+                let taken = self.script().taken.last().is_some_and(|last| last.id.id == id);
+                failure = (taken && failed.class == Class::Ambiguous).then(|| failed.clone());
+                answers.put(place, Err(failed));
+                break;
+            }
+            answers.put(place, Ok(()));
+        }
+        for (place, message) in run {
+            let goes_on = matches!(self.step(&message), Step::Confirm | Step::ConfirmAfter(_));
+            failure = failure.filter(|_| goes_on);
+            answers.put(place, Err(failure.clone().unwrap_or_else(|| behind(&message.destination))));
+            if failure.is_some() {
+                self.begin(&message);
+                self.script().taken.push(message);
+            }
+        }
+    }
+
+    fn late(&self) -> Failure {
+        Failure::new(Class::Ambiguous, "timeout", format!("no confirmation within {:?}", self.timeout))
     }
 
     async fn deliver_one(&self, message: Outbound) -> Outcome {
@@ -213,11 +254,13 @@ impl Sink for FakeSink {
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
         async move {
-            tokio::time::timeout(self.timeout, self.deliver_one(message)).await.unwrap_or_else(|_elapsed| {
-                Err(Failure::new(Class::Ambiguous, "timeout", format!("no confirmation within {:?}", self.timeout)))
-            })
+            tokio::time::timeout(self.timeout, self.deliver_one(message)).await.unwrap_or_else(|_| Err(self.late()))
         }
         .boxed()
+    }
+
+    fn runs(&self) -> Option<&dyn RunSink> {
+        self.in_runs.then_some(self)
     }
 
     fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
@@ -237,6 +280,22 @@ impl Sink for FakeSink {
     fn close(&self) -> BoxFuture<'_, ()> {
         self.script().closed = true;
         std::future::ready(()).boxed()
+    }
+}
+
+impl RunSink for FakeSink {
+    fn line(&self, _: &Destination) -> Option<u32> {
+        Some(0)
+    }
+
+    fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        async move {
+            self.script().runs.push(run.len());
+            if tokio::time::timeout(self.timeout, self.deliver_in_turn(run, answers)).await.is_err() {
+                answers.open().into_iter().for_each(|place| answers.put(place, Err(self.late())));
+            }
+        }
+        .boxed()
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod batches;
 pub mod load;
+mod runs;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 pub use self::batches::*;
+pub use self::runs::*;
 use delaybridge_core::message::{Class, MessageId};
 use delaybridge_core::template::{ElementInfo, FieldValue, Fields, Filler, Template};
 pub use delaybridge_sink::fixtures::{anywhere, outbound};
