@@ -47,7 +47,7 @@ impl LinkError {
     }
 
     /// Converts an error reply.
-    pub(super) fn server(error: &redis::ServerError) -> LinkError {
+    pub fn server(error: &redis::ServerError) -> LinkError {
         let message = error.details().unwrap_or_default();
         let (code, message) = server_code(error.code(), message);
         LinkError::Server { code, message }

@@ -193,8 +193,11 @@ pub(super) fn of_queue(spec: &Arc<QueueSpec>) -> Vec<Grant> {
 pub(super) fn of_sink(config: &Config, name: &str) -> Vec<Grant> {
     let delivering = config.queues.iter().filter(|queue| queue.mode == Mode::Deliver);
     let routes = delivering.flat_map(|queue| queue.routes().map(move |to| (queue, to)));
-    let grant = |(queue, to): (&Arc<QueueSpec>, &RouteSpec)| to.target.redis_write()?.grant(&queue.id);
-    routes.filter(|(_, to)| *to.sink == *name).filter_map(grant).collect()
+    let grants = |(queue, to): (&Arc<QueueSpec>, &RouteSpec)| {
+        let write = to.target.redis_write();
+        write.map_or_else(Vec::new, |write| write.grants(&queue.id, queue.order.is_some()))
+    };
+    routes.filter(|(_, to)| *to.sink == *name).flat_map(grants).collect()
 }
 
 /// The users of a configuration, as a server takes them.

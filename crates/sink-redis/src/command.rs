@@ -31,22 +31,51 @@ pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
             Ok(command)
         }
         RedisDestination::Stream { key, max_len } => {
-            let mut command = Cmd::with_capacity(16 + 2 * message.headers.len(), room);
+            let mut command = Cmd::with_capacity(2 + entry_len(message, *max_len), room);
             command.arg("XADD").arg(key);
-            if let Some(max_len) = max_len {
-                command.arg("MAXLEN").arg("~").arg(*max_len);
-            }
-            command.arg("*").arg("payload").arg(message.body.as_ref());
-            command.arg("id").arg(IdText::of(&message.id).as_str()).arg("queue").arg(&*message.queue);
-            if let Some(due_ms) = message.due_ms {
-                command.arg("due_ms").arg(due_ms);
-            }
-            command.arg("attempt").arg(message.attempt);
-            for (name, value) in &message.headers {
-                command.arg(&**name).arg(value);
-            }
+            add_entry(&mut command, message, *max_len);
             Ok(command)
         }
+    }
+}
+
+/// The call of the script with this hash that adds elements of one stream to it, in their order.
+///
+/// # Errors
+///
+/// They were routed to something else.
+pub(super) fn entries(sha1: &str, messages: &[Outbound]) -> Result<Cmd, Failure> {
+    let room = messages.iter().map(|message| message.body.len() + 256).sum();
+    let mut command = Cmd::with_capacity(4 + 16 * messages.len(), room);
+    command.arg("EVALSHA").arg(sha1).arg(1).arg(messages.first().map_or(&[][..], |first| key(&first.destination)));
+    for message in messages {
+        let RedisDestination::Stream { max_len, .. } = message.destination.of_kind(NAME)? else {
+            return Err(unconfirmed(&message.destination));
+        };
+        command.arg(entry_len(message, *max_len));
+        add_entry(&mut command, message, *max_len);
+    }
+    Ok(command)
+}
+
+/// The number of arguments of [`add_entry`].
+fn entry_len(message: &Outbound, max_len: Option<u64>) -> usize {
+    9 + if max_len.is_some() { 3 } else { 0 } + if message.due_ms.is_some() { 2 } else { 0 } + 2 * message.headers.len()
+}
+
+/// Adds what follows the key in the `XADD` of an element.
+fn add_entry(command: &mut Cmd, message: &Outbound, max_len: Option<u64>) {
+    if let Some(max_len) = max_len {
+        command.arg("MAXLEN").arg("~").arg(max_len);
+    }
+    command.arg("*").arg("payload").arg(message.body.as_ref());
+    command.arg("id").arg(IdText::of(&message.id).as_str()).arg("queue").arg(&*message.queue);
+    if let Some(due_ms) = message.due_ms {
+        command.arg("due_ms").arg(due_ms);
+    }
+    command.arg("attempt").arg(message.attempt);
+    for (name, value) in &message.headers {
+        command.arg(&**name).arg(value);
     }
 }
 
@@ -55,8 +84,8 @@ pub(super) fn is_of_many(destination: &Destination) -> bool {
     matches!(destination.of_kind(NAME), Ok(RedisDestination::List { .. }))
 }
 
-/// The name of the command, for messages.
-pub(super) fn name(destination: &Destination) -> &'static str {
+/// The name of the command.
+fn name(destination: &Destination) -> &'static str {
     match destination.of_kind(NAME) {
         Ok(RedisDestination::List { push: Side::Left, .. }) => "LPUSH",
         Ok(RedisDestination::List { push: Side::Right, .. }) => "RPUSH",
@@ -75,11 +104,19 @@ pub(super) fn confirmed(destination: &Destination, answer: &Value, count: usize)
             Ok(())
         }
         (RedisDestination::Stream { .. }, Value::BulkString(id)) if !id.is_empty() => Ok(()),
-        _ => {
-            let text = format!("{} to {destination}: the answer confirms nothing", name(destination));
-            Err(Failure::new(Class::Unknown, "unexpected_reply", text))
-        }
+        _ => Err(unconfirmed(destination)),
     }
+}
+
+/// The failure of a delivery with an answer that confirms nothing.
+pub(super) fn unconfirmed(destination: &Destination) -> Failure {
+    let text = format!("{}: the answer confirms nothing", attempt(destination));
+    Failure::new(Class::Unknown, "unexpected_reply", text)
+}
+
+/// The delivery to this destination, for messages.
+pub(super) fn attempt(destination: &Destination) -> String {
+    format!("{} to {destination}", name(destination))
 }
 
 #[cfg(test)]
@@ -88,7 +125,10 @@ mod tests {
     use delaybridge_testing::sink::{anywhere, outbound};
 
     fn words(message: &Outbound) -> String {
-        let command = command(message).unwrap();
+        text(&command(message).unwrap())
+    }
+
+    fn text(command: &Cmd) -> String {
         let words = command.args_iter().map(|arg| match arg {
             redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             _ => unreachable!("no other kind is used"),
@@ -118,6 +158,20 @@ mod tests {
         message.headers.clear();
         message.due_ms = None;
         assert_eq!(words(&message), "XADD s MAXLEN ~ 1000 * payload x id 0000000000000001 queue q attempt 1");
+    }
+
+    #[test]
+    fn a_script_gets_each_entry_behind_the_number_of_its_arguments() {
+        let mut rows = [outbound(1, stream(None), "x"), outbound(2, stream(Some(9)), "y")];
+        rows[0].headers = vec![("tenant".into(), "t".to_owned())];
+        rows[1].due_ms = None;
+        let of_each = rows.iter().map(|message| {
+            let words = words(message);
+            let arguments: Vec<_> = words.split(' ').skip(2).collect();
+            format!("{} {}", arguments.len(), arguments.join(" "))
+        });
+        let expected = format!("EVALSHA hash 1 s {}", of_each.collect::<Vec<_>>().join(" "));
+        assert_eq!(text(&entries("hash", &rows).unwrap()), expected);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The `redis` sink: pushes to lists, appends to streams, on a server of its own or the source's.
 //!
 //! Elements are batched into pipelines by one worker; each has its own answer. `exactly_once` is not here: there push
-//! and settle are one script of the source.
+//! and settle are one script of the source. Runs of elements in order go by themselves ([`run`]).
 
 mod command;
 mod config;
 mod errors;
+mod run;
 mod target;
 mod worker;
 
@@ -24,11 +25,11 @@ pub use target::{KeyTarget, KeyValue, RedisDestination};
 
 use delaybridge_core::codes::{Code, Codes, DEFECT, code};
 use delaybridge_core::message::{Class, Failure, Outcome};
-use delaybridge_link::Redis;
+use delaybridge_link::{Redis, Script};
 use delaybridge_settings::keys::{Kind, key};
 use delaybridge_sink::kind::SinkKind;
 use delaybridge_sink::worker_queue::WorkerQueue;
-use delaybridge_sink::{Answers, Destination, Outbound, Sink};
+use delaybridge_sink::{Answers, Destination, Outbound, RunSink, Sink};
 
 /// The kind in the configuration.
 const NAME: &str = "redis";
@@ -55,6 +56,8 @@ pub struct RedisSink {
     redis: Redis,
     owns_redis: bool,
     items: WorkerQueue,
+    /// The script that adds entries to a stream in their order.
+    entries: Script,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -72,7 +75,7 @@ impl RedisSink {
     fn start(redis: Redis, timeout: Duration, owns_redis: bool) -> RedisSink {
         let (items, taken) = WorkerQueue::new(NAME, timeout, QUEUE);
         let worker = Mutex::new(Some(tokio::spawn(worker::run(redis.clone(), taken))));
-        RedisSink { redis, owns_redis, items, worker }
+        RedisSink { redis, owns_redis, items, entries: run::script(), worker }
     }
 }
 
@@ -91,6 +94,10 @@ impl Sink for RedisSink {
 
     fn deliver_all<'a>(&'a self, batch: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
         self.items.deliver_all(batch, answers).boxed()
+    }
+
+    fn runs(&self) -> Option<&dyn RunSink> {
+        Some(self)
     }
 
     /// Of large bodies, each of which has a pipeline: the command, and what the client library makes of it. The pipelines of
@@ -141,6 +148,21 @@ impl Sink for RedisSink {
             if self.owns_redis {
                 self.redis.close().await;
             }
+        }
+        .boxed()
+    }
+}
+
+impl RunSink for RedisSink {
+    /// Every key: the elements of a run go to it one command after the other.
+    fn line(&self, _: &Destination) -> Option<u32> {
+        Some(0)
+    }
+
+    fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        async move {
+            let sender = run::RunSender { redis: &self.redis, entries: &self.entries, timeout: self.timeout() };
+            sender.deliver(&run, answers).await;
         }
         .boxed()
     }

@@ -12,7 +12,7 @@ use delaybridge_link::test_server::{TestServer, eventually, soon};
 use delaybridge_link::{Link, LinkOptions, LinkState};
 use delaybridge_sink::Destination;
 use delaybridge_testing::sink::{Rig, outbound};
-use delaybridge_testing::sink_contract_tests;
+use delaybridge_testing::{sink_contract_tests, sink_run_contract_tests};
 
 fn list(key: &'static str) -> Destination {
     RedisDestination::List { key: key.into(), push: Side::Right }.into()
@@ -107,12 +107,14 @@ mod list_contract {
     use super::*;
 
     sink_contract_tests!(RedisRig::new(list("l")).await);
+    sink_run_contract_tests!(RedisRig::new(list("l")).await);
 }
 
 mod stream_contract {
     use super::*;
 
     sink_contract_tests!(RedisRig::new(stream("s")).await);
+    sink_run_contract_tests!(RedisRig::new(stream("s")).await);
 }
 
 async fn admin(server: &TestServer, words: &str) -> Value {
@@ -337,4 +339,51 @@ async fn a_sink_without_a_server_of_its_own_uses_the_link_of_the_source() {
     }
     let left = soon("the link of the source to be left up", link.first()).await;
     left.expect("a connection");
+}
+
+/// Sends a run. Returns the codes of its failures, by their places.
+async fn run_failures(sink: &RedisSink, run: Vec<Outbound>) -> Vec<(usize, &'static str)> {
+    let answers = Answers::new(run.len());
+    sink.deliver_run(run, &answers).await;
+    let mut failed: Vec<_> = answers.take().failed.into_iter().map(|(at, failure)| (at, failure.code)).collect();
+    failed.sort_unstable();
+    failed
+}
+
+/// A stream with the largest possible id takes no entry more: the script answers what it added, and the refusal.
+#[tokio::test]
+async fn a_run_stops_at_the_entry_that_a_stream_refuses() {
+    let rig = RedisRig::new(stream("s")).await;
+    let mut admin = rig.server.admin().await;
+    let last_but_one = format!("{0}-{1}", u64::MAX, u64::MAX - 2);
+    let _: Value =
+        redis::cmd("XADD").arg("s").arg(last_but_one).arg("a").arg("b").query_async(&mut admin).await.unwrap();
+    let run = (0..5).map(|n| outbound(n, stream("s"), format!("body-{n}"))).collect();
+    assert_eq!(run_failures(&rig.sink, run).await, [(2, "ERR"), (3, "behind_another"), (4, "behind_another")]);
+    let length: i64 = redis::cmd("XLEN").arg("s").query_async(&mut admin).await.unwrap();
+    assert_eq!(length, 3);
+}
+
+/// The script is refused, and nothing of it has run: entries go one by one.
+#[tokio::test]
+async fn a_user_without_the_right_to_scripts_adds_entries_one_by_one() {
+    let rig = RedisRig::new(stream("s")).await;
+    let mut admin = rig.server.admin().await;
+    let _: Value =
+        redis::cmd("ACL").arg("SETUSER").arg("default").arg("-evalsha").query_async(&mut admin).await.unwrap();
+    let run = (0..5).map(|n| outbound(n, stream("s"), format!("body-{n}"))).collect();
+    assert_eq!(run_failures(&rig.sink, run).await, []);
+    let length: i64 = redis::cmd("XLEN").arg("s").query_async(&mut admin).await.unwrap();
+    assert_eq!(length, 5);
+}
+
+/// Another destination in the middle: what is behind it was not sent, and what is before it was.
+#[tokio::test]
+async fn a_run_goes_on_at_the_next_key_only_after_the_one_before_it() {
+    for (good, bad) in [(list("l"), list("string")), (stream("s"), stream("string"))] {
+        let rig = RedisRig::new(good.clone()).await;
+        let run =
+            [&good, &good, &bad, &good].into_iter().zip(0..).map(|(to, n)| outbound(n, to.clone(), "x")).collect();
+        assert_eq!(run_failures(&rig.sink, run).await, [(2, "WRONGTYPE"), (3, "behind_another")]);
+    }
 }

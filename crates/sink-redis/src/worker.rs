@@ -19,7 +19,7 @@ use delaybridge_link::{Conn, ConnectError, LinkError, Place, Redis};
 use delaybridge_sink::worker_queue::WorkItem;
 
 /// Commands in one pipeline.
-const MAX_COMMANDS: usize = 512;
+pub(super) const MAX_COMMANDS: usize = 512;
 /// Payload bytes in one pipeline; a larger element goes alone.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 /// Outstanding pipelines: the server works on one while the next is on the wire.
@@ -188,8 +188,7 @@ fn pushes(batch: Vec<WorkItem>) -> Vec<Push> {
 }
 
 fn attempt(item: &WorkItem) -> String {
-    let destination = &item.message().destination;
-    format!("{} to {destination}", command::name(destination))
+    command::attempt(&item.message().destination)
 }
 
 /// The connection, or what it means that there is none. It was waited for only while no attempt to connect had failed: an

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use delaybridge_core::template::Template;
-use delaybridge_link::rights::command::{LPUSH, RPUSH, XADD};
-use delaybridge_link::rights::{Grant, Pattern};
+use delaybridge_link::rights::command::{EVALSHA, LPUSH, RPUSH, XADD};
+use delaybridge_link::rights::{Grant, Pattern, to_load_scripts};
 use delaybridge_link::{RedisTarget, Side};
 
 /// A Redis server that a sink writes to.
@@ -45,11 +45,11 @@ impl<'a> RedisWrite<'a> {
         }
     }
 
-    /// The rights that delivery needs, for elements of the queue with this id. `None` where the source sends the command, in its
-    /// own script.
-    pub fn grant(&self, queue: &str) -> Option<Grant> {
+    /// The rights that delivery needs, for elements of the queue with this id; `in_order`: its elements are. None where the source
+    /// sends the command, in its own script.
+    pub fn grants(&self, queue: &str, in_order: bool) -> Vec<Grant> {
         let command = match self.command {
-            _ if self.with_verdict => return None,
+            _ if self.with_verdict => return Vec::new(),
             RedisCommand::Push(Side::Left) => LPUSH,
             RedisCommand::Push(Side::Right) => RPUSH,
             RedisCommand::Add => XADD,
@@ -59,6 +59,9 @@ impl<'a> RedisWrite<'a> {
             Some(name) => Pattern::exact(name),
             None => Pattern::around(parts),
         };
-        Some(Grant::on([key], [command]))
+        match self.command {
+            RedisCommand::Add if in_order => vec![Grant::on([key], [command, EVALSHA]), to_load_scripts()],
+            RedisCommand::Push(_) | RedisCommand::Add => vec![Grant::on([key], [command])],
+        }
     }
 }
