@@ -229,6 +229,13 @@ impl Queue {
         self.audit.as_ref().is_some_and(|trail| trail.spec.records(AuditFate::Delivered))
     }
 
+    /// Whether elements in order may go to their sink together, as far as that keeps the order. Not where several sinks have to
+    /// confirm each of them, or a record.
+    pub fn delivers_in_runs(&self) -> bool {
+        let takes_runs = matches!(self.routes.as_slice(), [route] if route.handle.takes_runs());
+        takes_runs && self.exactly_once().is_none() && !self.records_deliveries()
+    }
+
     /// The sinks without which no element is delivered, each with the one destination that all elements have there, if it is known.
     pub fn needed(&self) -> impl Iterator<Item = (&Arc<SinkHandle>, Option<DestinationKey>)> {
         let trail = self.audit.as_ref().filter(|_| self.records_deliveries());

@@ -14,6 +14,7 @@ pub mod isolation;
 pub mod lost;
 mod outlook;
 pub mod outstanding;
+pub mod place;
 pub mod pollers;
 pub mod prepare;
 pub mod progress;

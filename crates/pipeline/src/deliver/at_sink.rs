@@ -25,6 +25,8 @@ pub(super) struct Outbox {
     pub(super) elements: Vec<usize>,
     /// The places of the elements at their destinations, where these differ; else none.
     passes: Vec<Option<Admitted>>,
+    /// The messages go in their order: nothing goes past one that does not go.
+    pub(super) in_run: bool,
 }
 
 /// An element at its destination, until this is dropped.
@@ -83,7 +85,7 @@ impl Outbox {
         let only = route.only(&first.destination);
         // A breaker that they all wait for opened after the claim: they are not thrown at a sink that is down.
         if !probe && route.handle.allows(only) != Allow::Free {
-            let Outbox { messages, elements, .. } = std::mem::take(self);
+            let (messages, elements) = (std::mem::take(&mut self.messages), std::mem::take(&mut self.elements));
             return (0..messages.len()).for_each(|at| goes_back(elements.get(at).copied().unwrap_or(at), None));
         }
         // Elements of one topic have all a key or none.
@@ -101,7 +103,7 @@ impl Outbox {
         let (own, all) = (queue.budget.limit(), queue.process.budget_of(&queue.spec.redis).limit());
         let room = Room { count: own.count.min(all.count), bytes: own.bytes.min(all.bytes) };
         let admitted = route.handle.admit(room, asks.iter().copied());
-        let Outbox { messages, elements, .. } = std::mem::take(self);
+        let (messages, elements) = (std::mem::take(&mut self.messages), std::mem::take(&mut self.elements));
         let mut back = 0;
         for (at, ((message, ask), admission)) in messages.into_iter().zip(asks).zip(admitted).enumerate() {
             let element = elements.get(at).copied().unwrap_or(at);
@@ -111,9 +113,15 @@ impl Outbox {
                 continue;
             }
             let (handle, probe) = (route.handle.clone(), admission == Admission::Probe);
+            let pass = Admitted { handle, lane: ask.lane, size: ask.size, probe };
+            if self.in_run && back > 0 {
+                goes_back(element, None);
+                back += 1;
+                continue;
+            }
             self.messages.push(message);
             self.elements.push(element);
-            self.passes.push(Some(Admitted { handle, lane: ask.lane, size: ask.size, probe }));
+            self.passes.push(Some(pass));
         }
         // What is not sent leaves the rate to others.
         if back > 0 {
@@ -145,13 +153,13 @@ impl AtSink {
     /// Brings every element to the sink, as far as the sink has room. `None` if there is no
     /// element.
     pub(super) fn begin(route: &SinkRoute, place: usize, outbox: Outbox) -> Option<AtSink> {
-        let Outbox { messages, elements, passes } = outbox;
+        let Outbox { messages, elements, passes, in_run } = outbox;
         let (handle, first) = (&route.handle, messages.first()?);
         let one = route.only(&first.destination).filter(|_| !handle.has_parts(&first.destination));
         let (answers, now_ms) = (Answers::new(messages.len()), first.now_ms);
         let destinations = messages.iter().map(|message| message.destination.clone()).collect();
         let (at, into) = (handle.clone(), answers.clone());
-        let mut delivering = async move { at.deliver_all(messages, &into).await }.boxed();
+        let mut delivering = async move { at.deliver_all(messages, in_run, &into).await }.boxed();
         let sent = Instant::now();
         // Unconstrained: the runtime would let only so many of them get anywhere.
         let is_over = tokio::task::unconstrained(&mut delivering).now_or_never().is_some();

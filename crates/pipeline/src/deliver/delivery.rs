@@ -70,7 +70,7 @@ impl ClaimDelivery {
         while let Some(place) = batch.take_place(now_ms) {
             let made = match on_hold {
                 true => Ok(Err(Verdict::Release { why: ReleaseCause::OnHold })),
-                false => start.make(&claim, place),
+                false => start.make(&claim, place, None),
             };
             match made {
                 Ok(Ok(grown)) if grown > 0 && !alone && !growth.take(grown) => {
@@ -153,7 +153,7 @@ impl ClaimDelivery {
     }
 
     /// Hands the messages to their sinks, all at once.
-    fn of(start: Outgoing, mut growth: Growth, probing: bool) -> ClaimDelivery {
+    pub(super) fn of(start: Outgoing, mut growth: Growth, probing: bool) -> ClaimDelivery {
         let (elements, sinks) = start.hand_over(probing);
         let _growth = (growth.settle() > 0).then(|| Box::new(growth));
         ClaimDelivery { elements, sinks, _growth }
@@ -179,6 +179,24 @@ impl ClaimDelivery {
         drop(self);
         if let Some(writer) = writer {
             writer.write().await;
+        }
+    }
+
+    /// Waits for the answers to a run, and brings what is confirmed to its verdict. Returns what else has left. Dropped meanwhile,
+    /// everything is released.
+    pub(super) async fn finish_run(mut self) -> Vec<Delivered> {
+        loop {
+            let given_up = !self.wave().await;
+            let places = self.take_answers();
+            let is_over = given_up || self.is_over();
+            if is_over {
+                self.elements.give_up();
+            }
+            // Written by a task: the next run is not to wait for that.
+            drop(self.elements.settler.confirmed(&self.elements.claim, places));
+            if is_over {
+                return std::mem::take(&mut self.elements.left);
+            }
         }
     }
 

@@ -207,12 +207,12 @@ impl Outgoing {
     }
 
     /// Makes the messages of the element at this place of the claim.
-    pub(super) fn make(&mut self, claim: &Claim, place: usize) -> Made {
+    pub(super) fn make(&mut self, claim: &Claim, place: usize, decoded: Option<Box<Payload>>) -> Made {
         let element = &claim.elements[place];
         let (id, payload) = claim.queue.store.open_element(element);
         let subject = ElementView::at(claim, place, &id, &payload);
         let confirmed = element.header.as_ref().map_or(&[][..], |header| &header.confirmed);
-        self.fill(&subject, confirmed, None)
+        self.fill(&subject, confirmed, decoded)
     }
 
     /// Makes the messages of an element by itself.
@@ -262,6 +262,18 @@ impl Outgoing {
             self.take_back();
         }
         made
+    }
+
+    /// Lets the messages go to the sinks in their order.
+    pub(super) fn in_run(mut self) -> Outgoing {
+        std::iter::once(&mut self.first).chain(&mut self.others).for_each(|outbox| outbox.in_run = true);
+        self
+    }
+
+    /// The destination of the message that was made last, at the first sink. `None`: it has none for the element.
+    pub(super) fn destination(&self) -> Option<&Destination> {
+        let is_its_own = self.first.ends_with(self.elements.sent.len());
+        self.first.messages.last().filter(|_| is_its_own).map(|message| &message.destination)
     }
 
     /// Takes back the messages that were made last.

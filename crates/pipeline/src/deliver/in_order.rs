@@ -1,67 +1,96 @@
-//! A queue in order: an element goes to its sinks when the one before it, in the queue or with the same key, has its verdict.
+//! A queue in order: an element goes to its sinks when the one before it, in the queue or with the same key, has its verdict, or
+//! together with it, where the sink keeps their order.
 //!
-//! The elements of a key that are in hand wait in their [`KeyQueues`], in the order of their claims. One task delivers those of a
-//! key, one after the other. A failed element is tried again in its place, under its lease, with its attempts written into the
-//! claim; so nothing overtakes it. What has to go back to Redis takes everything in hand with it: it comes back in due order,
-//! and the claimer waits until all of it is written, so that no later element is claimed in between.
+//! The elements in hand wait in their [`KeyQueues`], in the order of their claims. Consecutive elements of a claim go together in a
+//! [`run`](super::run). On the first failure everything of its key behind it is taken back, and delivered one by one, as far as it
+//! was in the run. A failed element is tried again in its place, under its lease, with its attempts written into the claim; so
+//! nothing overtakes it. What has to go back to Redis takes everything in hand with it: it comes back in due order, and the claimer
+//! waits until all of it is written, so that no later element is claimed in between.
 //!
 //! The claim script takes and renews a lease in the state hash, which never ends before a lease of its owner's claims,
 //! because `extend` and the takeover move both. A new owner therefore finds all claims of the former owner expired, and
 //! delivers nothing before it has taken over all of them (`KeyQueues::gather`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::future::{FutureExt, join_all};
+use foldhash::HashMap;
+use futures_util::future::{BoxFuture, FutureExt, join_all};
+use redisson_codecs::Payload;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::audit;
 use crate::claim::batch::ClaimBatch;
 use crate::claim::claimed::ClaimedElement;
+use crate::claim::isolation::Isolation;
+use crate::claim::place::ClaimedPlace;
+use crate::claim::record::Claim;
 use crate::deliver::conclude;
-use crate::deliver::delivery::ClaimDelivery;
 use crate::deliver::elements::Delivered;
-use crate::deliver::key_queues::KeyQueues;
+use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey, WaitingElement};
+use crate::deliver::one_by_one;
 use crate::deliver::outbound::{self, ElementView};
-use crate::settle::verdict::{ReleaseCause, Verdict};
-use delaybridge_core::clock::Instant;
+use crate::deliver::run::{self, RunBegun, RunElements};
+use crate::settle::verdict::Verdict;
 use delaybridge_model::Ordered;
+use delaybridge_source::NoPayload;
+
+/// What delivers elements of some keys.
+type Work = BoxFuture<'static, ()>;
 
 /// Puts the elements of a batch into the queues of their keys, in due order, and begins to deliver those that are the first there.
 /// Returns what delivers the rest.
-pub fn begin(queues: &Arc<KeyQueues>, batch: ClaimBatch) -> impl Future<Output = ()> + use<> {
-    let mut work = Vec::new();
-    for mut element in batch {
-        if !element.state().has_room() {
+pub fn begin(queues: &Arc<KeyQueues>, mut batch: ClaimBatch) -> Work {
+    let (claim, mut hands) = (batch.claim().clone(), Vec::new());
+    while let Some((place, mut element)) = take(&mut batch) {
+        let Some((key, decoded)) = key_of(&claim, place) else {
             // Its key is in its body, which was not read. What comes behind it must not be delivered before.
             queues.return_new();
-        }
+            continue;
+        };
         if queues.returns() {
             // Something before it goes back.
             continue;
         }
-        // It waits without the guard, which an element that must be alone would wait for.
-        element.state().leave_shared();
-        let key = key_of(&mut element);
-        if queues.push(key, element) {
-            let mut delivery = Box::pin(deliver(queues.clone(), key));
-            // At once, while its payload is decoded. Unconstrained: the runtime would let only so many of them get anywhere.
-            if tokio::task::unconstrained(&mut delivery).now_or_never().is_none() {
-                work.push(delivery);
-            }
+        element.set_decoded(decoded);
+        hands.extend(queues.push(key, element));
+    }
+    if queues.is_gathering() {
+        return go_on(queues.clone(), hands);
+    }
+    let mut work = Vec::new();
+    for mut delivery in start(hands) {
+        // At once, while its payload is decoded. Unconstrained: the runtime would let only so many of them get anywhere.
+        if tokio::task::unconstrained(&mut delivery).now_or_never().is_none() {
+            work.push(delivery);
         }
     }
-    join_all(work).map(drop)
+    join_all(work).map(drop).boxed()
 }
 
-/// The key of an element. One that cannot be read or routed has its own: it is decided without a sink.
-fn key_of(held: &mut ClaimedElement) -> u64 {
-    let state = held.state();
-    let queue = state.queue().clone();
-    let Some(Ordered::Key(template)) = queue.spec.order.as_deref() else { return 0 };
-    let own = u64::from_be_bytes(state.id.id.0);
-    let subject = ElementView::of(state);
-    let Some(payload) = outbound::peeked(&subject) else { return own };
+/// Takes the next element of a batch, with its place.
+fn take(batch: &mut ClaimBatch) -> Option<(usize, WaitingElement)> {
+    if batch.is_alone() || batch.is_probe() {
+        let mut element = batch.next()?;
+        let state = element.state();
+        // It waits without the guard, which an element that must be alone would wait for.
+        state.leave_shared();
+        return Some((state.place, WaitingElement::Alone(element)));
+    }
+    let place = batch.take_place(batch.claim().queue.home().now_ms())?;
+    Some((place, WaitingElement::Place(ClaimedPlace::new(batch.settler(), batch.claim(), place))))
+}
+
+/// The key of an element, and its payload if it was decoded for that. One that cannot be read or routed has its own key: it is
+/// decided without a sink. `None`: its body was not read.
+fn key_of(claim: &Claim, place: usize) -> Option<(u64, Option<Box<Payload>>)> {
+    let queue = &claim.queue;
+    let (id, payload) = queue.store.open_element(claim.elements.get(place)?);
+    if matches!(payload, Err(NoPayload::NoRoom)) {
+        return None;
+    }
+    let Some(Ordered::Key(template)) = queue.spec.order.as_deref() else { return Some((0, None)) };
+    let own = u64::from_be_bytes(id.id.0);
+    let subject = ElementView::at(claim, place, &id, &payload);
+    let Some(payload) = outbound::peeked(&subject) else { return Some((own, None)) };
     let key = match template {
         Some(template) => outbound::text(&subject, &payload, template).map_or(own, |key| xxh3_64(key.as_bytes())),
         None => {
@@ -69,116 +98,153 @@ fn key_of(held: &mut ClaimedElement) -> u64 {
             destination.as_ref().and_then(|destination| destination.record_key()).map_or(own, xxh3_64)
         }
     };
-    state.decoded = payload.keep();
-    key
+    Some((key, payload.keep()))
 }
 
-/// Delivers the elements of a key until none is left.
-async fn deliver(queues: Arc<KeyQueues>, key: u64) {
-    let line = KeyQueue { queues, key };
-    let context = line.queues.context().clone();
-    // Order: a stop goes first. Both may be left at any time.
-    tokio::select! {
-        biased;
-        () = context.stopping.cancelled() => {}
-        () = line.queues.gathered() => {}
-    }
-    while let Some(element) = line.queues.next(key) {
-        one(&line.queues, element).await;
-        context.progress.moves();
-    }
-}
-
-/// The elements of a key, while a task delivers them. What a panic or the end of the process leaves goes back.
-struct KeyQueue {
-    queues: Arc<KeyQueues>,
-    key: u64,
-}
-
-impl Drop for KeyQueue {
-    fn drop(&mut self) {
-        let mut left = 0;
-        while let Some(element) = self.queues.next(self.key) {
-            drop(element);
-            left += 1;
+/// Delivers what is next of each of these keys, when it may begin.
+fn go_on(queues: Arc<KeyQueues>, hands: Vec<KeyInHand>) -> Work {
+    let go_on = async move {
+        // Order: a stop goes first. Both may be left at any time.
+        tokio::select! {
+            biased;
+            () = queues.context().stopping.cancelled() => {}
+            () = queues.gathered() => {}
         }
-        if left > 0 {
-            self.queues.return_all();
-        }
-    }
+        join_all(start(hands)).await;
+    };
+    go_on.boxed()
 }
 
-/// Brings one element to its verdict.
-async fn one(queues: &KeyQueues, mut element: ClaimedElement) {
-    let queue = queues.context();
-    loop {
+/// Takes what is next of each of these keys. Returns what delivers it.
+fn start(hands: Vec<KeyInHand>) -> Vec<Work> {
+    let (mut work, mut runs) = (Vec::new(), Vec::<Run>::new());
+    for hand in hands {
+        let (hand, claim, places) = match hand.next() {
+            None => continue,
+            Some((hand, NextOfKey::Alone(element))) => {
+                work.push(by_itself(hand, element, None));
+                continue;
+            }
+            Some((hand, NextOfKey::Run(claim, places))) => (hand, claim, places),
+        };
+        let at = runs.iter().position(|run| Arc::ptr_eq(&run.claim, &claim)).unwrap_or_else(|| {
+            runs.push(Run { claim, hands: Vec::new(), elements: Vec::new() });
+            runs.len() - 1
+        });
+        let run = &mut runs[at];
+        run.elements.extend(places.into_iter().map(|place| (run.hands.len(), place)));
+        run.hands.push(hand);
+    }
+    work.extend(runs.into_iter().map(|run| run.deliver().boxed()));
+    work
+}
+
+/// Delivers elements of a key one by one, this one first, as far as they cannot go together.
+fn by_itself(hand: KeyInHand, element: ClaimedElement, verdict: Option<Verdict>) -> Work {
+    let by_itself = async move {
+        let queues = hand.queues().clone();
+        if let Some(hand) = one_by_one::deliver(hand, element, verdict).await {
+            queues.context().spawn("relay", go_on(queues.clone(), vec![hand]));
+        }
+    };
+    by_itself.boxed()
+}
+
+/// Elements of one claim that are to be sent together.
+struct Run {
+    claim: Arc<Claim>,
+    hands: Vec<KeyInHand>,
+    /// The elements, with the places of their keys in `hands`.
+    elements: RunElements,
+}
+
+/// An element that failed in a run.
+struct FailedInRun {
+    /// The place in the run.
+    at: usize,
+    /// The key, as the run has it.
+    key: usize,
+    element: ClaimedElement,
+    verdict: Verdict,
+}
+
+impl Run {
+    /// Sends the run. What fails of it, and what is behind that with the same key, is delivered one by one, each in its place.
+    async fn deliver(self) {
+        let Run { claim, hands, elements } = self;
+        let queue = &claim.queue;
+        let Some(queues) = hands.first().map(|hand| hand.queues().clone()) else { return };
+        let isolation = Isolation::of(&queue.process, false).await;
+        let (count, mut failed) = (elements.len() as u64, Vec::new());
         if queues.returns_all() || queue.stopping.is_cancelled() {
-            return drop(element);
+            drop(elements);
+        } else if let Some(RunBegun { delivery, sent, behind }) = run::begin(&claim, hands.len(), elements, isolation) {
+            behind.into_iter().rev().for_each(|(key, element)| hands[key].put_back(element));
+            let left = match delivery {
+                Some(delivery) => delivery.finish_run().await,
+                None => Vec::new(),
+            };
+            failed = failures(&queues, &sent, left);
+        } else {
+            // As one by one: it goes back, with all that is behind it.
+            queue.events.stale_drops(count);
+            queues.return_all();
         }
-        element.state().join_shared().await;
-        let verdict;
-        (element, verdict) = match ClaimDelivery::of_one(element).await {
-            Some(Delivered::Answered(round)) => conclude::judge(*round),
-            Some(Delivered::Decided(mut element, verdict)) => {
+        queue.progress.moves();
+        let mut heads: Vec<Option<(ClaimedElement, Verdict)>> = hands.iter().map(|_| None).collect();
+        for FailedInRun { key, mut element, verdict, .. } in failed.into_iter().rev() {
+            // What is behind a failed one was not sent, or may have been: it says so itself by now.
+            element.state().leave_shared();
+            if let Some((behind, _)) = heads[key].replace((element, verdict)) {
+                hands[key].put_back(WaitingElement::Alone(behind));
+            }
+        }
+        let (mut work, mut others) = (Vec::new(), Vec::new());
+        for (hand, head) in hands.into_iter().zip(heads) {
+            match head {
+                Some((element, verdict)) => work.push(by_itself(hand, element, Some(verdict))),
+                None => others.push(hand),
+            }
+        }
+        match queues.is_gathering() {
+            true => work.push(go_on(queues, others)),
+            false => work.extend(start(others)),
+        }
+        if !work.is_empty() {
+            queue.spawn("relay", join_all(work).map(drop));
+        }
+    }
+}
+
+/// The elements that a run has left in hand, with their verdicts, in their order. One that was stale at the sink goes back, and
+/// everything in hand with it.
+fn failures(queues: &KeyQueues, sent: &[(usize, usize)], left: Vec<Delivered>) -> Vec<FailedInRun> {
+    if left.is_empty() {
+        return Vec::new();
+    }
+    let of_run: HashMap<usize, (usize, usize)> =
+        sent.iter().enumerate().map(|(at, (place, key))| (*place, (at, *key))).collect();
+    let (mut failed, mut stale) = (Vec::new(), 0);
+    for delivered in left {
+        let (mut element, verdict) = match delivered {
+            Delivered::Answered(round) => conclude::judge(*round),
+            Delivered::Decided(mut element, verdict) => {
                 conclude::decided(&mut element, &verdict);
                 (element, verdict)
             }
-            // Not sent, because too little of the lease is left. It goes back, as all that is behind it: left to a lease that
-            // still runs, it would be overtaken by the next claim. Where another owner has it, Redis refuses the verdict.
-            Some(Delivered::Stale(element)) => {
-                queue.events.stale_drops(1);
-                drop(element);
-                return queues.return_all();
-            }
-            None => return queues.return_all(),
-        };
-        let Some(verdict) = audit::recorded(&mut element, verdict).await else {
-            element.drop_stale();
-            return queues.return_all();
-        };
-        let wait = match verdict {
-            Verdict::Retry { after, counted, class, code } => {
-                let header = &mut element.state().header;
-                header.attempts = header.attempts.saturating_add(counted.into());
-                header.set_failure(class, code);
-                if !element.write_header().await {
-                    drop(element);
-                    return queues.return_all();
-                }
-                after
-            }
-            // Another element may be for a destination that works, and must not be the next.
-            Verdict::Release { why: ReleaseCause::Destination { after } } => after,
-            Verdict::Release { .. } => {
-                element.settle(verdict);
-                return queues.return_all();
-            }
-            verdict => {
-                let (settler, claim) = (element.settler().clone(), element.state().claim.clone());
-                element.settle(verdict);
-                return settler.flush_soon(&claim);
+            Delivered::Stale(_released) => {
+                stale += 1;
+                continue;
             }
         };
-        element.state().leave_shared();
-        let until = Instant::now().after(wait);
-        loop {
-            let left = until.since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            // Order: a return or a stop goes first; a sleep may be left at any time. Not longer than a second: the runtime's clock
-            // stops while the machine is suspended, ours does not.
-            tokio::select! {
-                biased;
-                () = queues.returning_all() => break,
-                () = queue.stopping.cancelled() => break,
-                () = tokio::time::sleep(left.min(Duration::from_secs(1))) => {}
-            }
-        }
-        // While something holds the queue up, it is not ours to try: a probe finds out.
-        if !queue.is_open() && !queue.stopping.is_cancelled() {
-            element.settle(Verdict::Release { why: ReleaseCause::OnHold });
-            return queues.return_all();
-        }
+        // Each was sent.
+        let Some(&(at, key)) = of_run.get(&element.state().place) else { continue };
+        failed.push(FailedInRun { at, key, element, verdict });
     }
+    if stale > 0 {
+        queues.context().events.stale_drops(stale);
+        queues.return_all();
+    }
+    failed.sort_by_key(|failed| failed.at);
+    failed
 }

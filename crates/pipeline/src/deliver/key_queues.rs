@@ -9,18 +9,85 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use redisson_codecs::Payload;
 use tokio::sync::watch;
 
 use crate::claim::claimed::ClaimedElement;
+use crate::claim::place::ClaimedPlace;
+use crate::claim::record::Claim;
 use crate::queue::Queue;
 
 /// The elements of one queue that wait for others with their key. Bounded by what is in flight.
 #[derive(Debug)]
 pub struct KeyQueues {
     context: Arc<Queue>,
+    /// Whether consecutive elements of a key may go to their sink together.
+    in_runs: bool,
     /// The waiting elements by key, with an entry for each key that has an element at its sinks.
-    queues: Mutex<HashMap<u64, VecDeque<ClaimedElement>>>,
+    queues: Mutex<HashMap<u64, VecDeque<WaitingElement>>>,
     flow: watch::Sender<Flow>,
+}
+
+/// An element that waits for its turn.
+#[derive(Debug)]
+pub enum WaitingElement {
+    /// It may go together with others.
+    Place(ClaimedPlace),
+    /// It goes by itself: it has failed, or was sent behind one that has; it may kill the process, or finds something out.
+    Alone(ClaimedElement),
+}
+
+/// What is next of a key.
+#[derive(Debug)]
+pub enum NextOfKey {
+    /// An element by itself.
+    Alone(ClaimedElement),
+    /// Consecutive elements of one claim.
+    Run(Arc<Claim>, Vec<ClaimedPlace>),
+}
+
+/// A key that has an element at its sinks, or is about to. Dropped before its end, by a panic or with its process, what waits with
+/// it goes back, and everything else in hand.
+#[derive(Debug)]
+pub struct KeyInHand {
+    queues: Arc<KeyQueues>,
+    key: u64,
+    ended: bool,
+}
+
+impl KeyInHand {
+    /// The queues of all keys.
+    pub fn queues(&self) -> &Arc<KeyQueues> {
+        &self.queues
+    }
+
+    /// Takes what is next with this key. Without anything the key ends.
+    pub fn next(mut self) -> Option<(KeyInHand, NextOfKey)> {
+        match self.queues.next(self.key) {
+            Some(next) => Some((self, next)),
+            None => {
+                self.ended = true;
+                None
+            }
+        }
+    }
+
+    /// Puts an element that was next back before the others with its key.
+    pub fn put_back(&self, element: WaitingElement) {
+        self.queues.put_back(self.key, element);
+    }
+}
+
+impl Drop for KeyInHand {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        while let Some(left) = self.queues.next(self.key) {
+            drop(left);
+        }
+        self.queues.return_all();
+    }
 }
 
 /// The way of elements that come and of those that wait.
@@ -42,10 +109,43 @@ enum Returning {
     All,
 }
 
+impl WaitingElement {
+    /// Keeps what was decoded for its key, in case that it is delivered at once.
+    pub fn set_decoded(&mut self, decoded: Option<Box<Payload>>) {
+        match self {
+            WaitingElement::Place(place) => place.decoded = decoded,
+            WaitingElement::Alone(element) => element.state().decoded = decoded,
+        }
+    }
+
+    fn due_ms(&self) -> Option<i64> {
+        match self {
+            WaitingElement::Place(place) => place.due_ms(),
+            WaitingElement::Alone(element) => element.due_ms(),
+        }
+    }
+
+    fn is_place_of(&self, claim: &Arc<Claim>) -> bool {
+        matches!(self, WaitingElement::Place(place) if Arc::ptr_eq(place.claim(), claim))
+    }
+
+    /// Whether it is about to begin, together with those of its claim that come right behind it.
+    fn begins_with(&self, next: &WaitingElement) -> bool {
+        matches!((self, next), (WaitingElement::Place(place), WaitingElement::Place(next))
+            if place.decoded.is_some() && Arc::ptr_eq(place.claim(), next.claim()))
+    }
+
+    /// Drops what was decoded for its key: what waits has no room for that.
+    fn forget_decoded(&mut self) {
+        self.set_decoded(None);
+    }
+}
+
 impl KeyQueues {
     /// No elements yet.
     pub fn new(context: Arc<Queue>) -> Self {
-        KeyQueues { context, queues: Mutex::default(), flow: watch::Sender::new(Flow::default()) }
+        let in_runs = context.delivers_in_runs();
+        KeyQueues { context, in_runs, queues: Mutex::default(), flow: watch::Sender::new(Flow::default()) }
     }
 
     /// The context of the queue.
@@ -118,32 +218,38 @@ impl KeyQueues {
         due_ms.is_some() && queues.values().flatten().any(|element| element.due_ms() > due_ms)
     }
 
-    /// Adds an element behind the others with its key that are not due later. Returns whether it is the first.
-    pub fn push(&self, key: u64, mut element: ClaimedElement) -> bool {
+    /// Adds an element behind the others with its key that are not due later. Returns the key if nothing of it was in hand.
+    pub fn push(self: &Arc<Self>, key: u64, mut element: WaitingElement) -> Option<KeyInHand> {
         if self.is_gathering() {
-            element.state().decoded = None;
+            element.forget_decoded();
         }
         match self.queues.lock().entry(key) {
             Entry::Occupied(mut waiting) => {
-                // What waits has no room for that.
-                element.state().decoded = None;
                 let waiting = waiting.get_mut();
+                if !waiting.back().is_some_and(|last| self.in_runs && last.begins_with(&element)) {
+                    element.forget_decoded();
+                }
                 let place = waiting.partition_point(|before| before.due_ms() <= element.due_ms());
                 waiting.insert(place, element);
-                false
+                None
             }
             Entry::Vacant(place) => {
                 place.insert(VecDeque::from([element]));
-                true
+                Some(KeyInHand { queues: self.clone(), key, ended: false })
             }
         }
     }
 
-    /// Takes the next element with this key. A key without one ends.
-    pub fn next(&self, key: u64) -> Option<ClaimedElement> {
+    fn put_back(&self, key: u64, mut element: WaitingElement) {
+        element.forget_decoded();
+        self.queues.lock().entry(key).or_default().push_front(element);
+    }
+
+    /// Takes what is next with this key. A key without anything ends.
+    fn next(&self, key: u64) -> Option<NextOfKey> {
         let (next, is_empty) = {
             let mut queues = self.queues.lock();
-            let next = queues.get_mut(&key).and_then(VecDeque::pop_front);
+            let next = queues.get_mut(&key).and_then(|waiting| self.take(waiting));
             if next.is_none() {
                 queues.remove(&key);
             }
@@ -153,5 +259,19 @@ impl KeyQueues {
             self.context.came_to_rest();
         }
         next
+    }
+
+    fn take(&self, waiting: &mut VecDeque<WaitingElement>) -> Option<NextOfKey> {
+        let first = match waiting.pop_front()? {
+            WaitingElement::Alone(element) => return Some(NextOfKey::Alone(element)),
+            WaitingElement::Place(place) if !self.in_runs => return place.into_element().map(NextOfKey::Alone),
+            WaitingElement::Place(place) => place,
+        };
+        let goes_along = waiting.iter().take_while(|next| next.is_place_of(first.claim())).count();
+        let others = waiting.drain(..goes_along).filter_map(|next| match next {
+            WaitingElement::Place(place) => Some(place),
+            WaitingElement::Alone(_) => None,
+        });
+        Some(NextOfKey::Run(first.claim().clone(), std::iter::once(first).chain(others).collect()))
     }
 }

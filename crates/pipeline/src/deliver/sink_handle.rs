@@ -20,7 +20,7 @@ use crate::limits::rate::Bucket;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Outcome};
 use delaybridge_ledger::sink_hash;
-use delaybridge_sink::{Answers, Destination, Outbound, Sink, Target};
+use delaybridge_sink::{Answers, Destination, Outbound, RunSink, Sink, Target};
 use delaybridge_telemetry::events::SinkEvents;
 use delaybridge_telemetry::metrics::SinkMetrics;
 
@@ -247,10 +247,25 @@ impl SinkHandle {
         outcome
     }
 
-    /// Hands a batch to the sink and puts the answer of each element into `answers`.
-    pub(super) async fn deliver_all(&self, batch: Vec<Outbound>, answers: &Answers) {
-        let delivered = AssertUnwindSafe(self.sink.deliver_all(batch, answers)).catch_unwind();
-        match self.in_time(delivered).await {
+    /// Whether the sink keeps the order of elements that are sent together.
+    pub fn takes_runs(&self) -> bool {
+        self.sink.runs().is_some()
+    }
+
+    /// The line that elements with this destination are on; `None`: one goes at a time. See [`RunSink::line`].
+    pub(super) fn line(&self, destination: &Destination) -> Option<DestinationKey> {
+        let part = self.sink.runs()?.line(destination)?;
+        Some(DestinationKey::of(destination, Some(part)))
+    }
+
+    /// Hands a batch to the sink and puts the answer of each element into `answers`. `in_run`: in their order, see
+    /// [`RunSink::deliver_run`].
+    pub(super) async fn deliver_all(&self, batch: Vec<Outbound>, in_run: bool, answers: &Answers) {
+        let delivered = match self.sink.runs().filter(|_| in_run) {
+            Some(sink) => sink.deliver_run(batch, answers),
+            None => self.sink.deliver_all(batch, answers),
+        };
+        match self.in_time(AssertUnwindSafe(delivered).catch_unwind()).await {
             Some(Ok(())) => {}
             Some(Err(_panic)) => answers.open().into_iter().for_each(|place| answers.put_panic(place)),
             None => answers.open().into_iter().for_each(|place| answers.put(place, Err(self.hung()))),

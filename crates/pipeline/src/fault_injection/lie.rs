@@ -29,12 +29,14 @@ pub enum Lie {
     ResentScript,
     /// In a queue in order, no element waits for another.
     OvertakenRetry,
+    /// The first element of a run is not sent, and those behind it are.
+    OvertakenInRun,
     /// The last confirmation of a claim removes it by its name whatever has left it, and it is not compared after a failover.
     NeighbourTakenAlong,
 }
 
 /// The lies by their names in the variable, as the documentation has them.
-const LIES: [(&str, Lie); 14] = [
+const LIES: [(&str, Lie); 15] = [
     ("settle_before_ack", Lie::SettleBeforeAck),
     ("ack_on_drop", Lie::AckOnDrop),
     ("claim_without_fence", Lie::ClaimWithoutFence),
@@ -48,6 +50,7 @@ const LIES: [(&str, Lie); 14] = [
     ("endless_lease", Lie::EndlessLease),
     ("resent_script", Lie::ResentScript),
     ("overtaken_retry", Lie::OvertakenRetry),
+    ("overtaken_in_run", Lie::OvertakenInRun),
     ("neighbour_taken_along", Lie::NeighbourTakenAlong),
 ];
 

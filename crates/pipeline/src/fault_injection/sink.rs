@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::lie::Lie;
-use delaybridge_core::message::{Failure, Outcome};
-use delaybridge_sink::{Answers, Destination, Outbound, Sink};
+use delaybridge_core::message::{Class, Failure, Outcome};
+use delaybridge_sink::{Answered, Answers, Destination, Outbound, RunSink, Sink};
 
 /// A sink that changes messages, or answers before it knows.
 pub(super) struct LyingSink {
@@ -53,6 +53,10 @@ impl Sink for LyingSink {
         async move { self.sink.deliver_all(batch, &unheard).await }.boxed()
     }
 
+    fn runs(&self) -> Option<&dyn RunSink> {
+        self.sink.runs().map(|_| self as &dyn RunSink)
+    }
+
     fn part(&self, destination: &Destination) -> Option<u32> {
         self.sink.part(destination)
     }
@@ -76,4 +80,35 @@ impl Sink for LyingSink {
     fn close(&self) -> BoxFuture<'_, ()> {
         self.sink.close()
     }
+}
+
+impl RunSink for LyingSink {
+    fn line(&self, destination: &Destination) -> Option<u32> {
+        self.sink.runs()?.line(destination)
+    }
+
+    fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        let Some(sink) = self.sink.runs().filter(|_| self.lie != Lie::SettleBeforeAck) else {
+            return self.deliver_all(run, answers);
+        };
+        let run: Vec<_> = run.into_iter().map(|message| self.changed(message)).collect();
+        match self.lie {
+            Lie::OvertakenInRun => without_the_first(sink, run, answers).boxed(),
+            _ => sink.deliver_run(run, answers),
+        }
+    }
+}
+
+/// Answers that the first of a run has failed, and delivers those behind it.
+async fn without_the_first(sink: &dyn RunSink, mut run: Vec<Outbound>, answers: &Answers) {
+    if run.len() < 2 {
+        return sink.deliver_run(run, answers).await;
+    }
+    let (first, others) = (run.remove(0), Answers::new(run.len()));
+    answers.put(0, Err(Failure::new(Class::Transient, "overtaken", format!("send to {}: a lie", first.destination))));
+    sink.deliver_run(run, &others).await;
+    let Answered { confirmed, failed, panicked, .. } = others.take();
+    confirmed.into_iter().for_each(|place| answers.put(place + 1, Ok(())));
+    failed.into_iter().for_each(|(place, failure)| answers.put(place + 1, Err(failure)));
+    panicked.into_iter().for_each(|place| answers.put_panic(place + 1));
 }

@@ -17,6 +17,8 @@ mod growth;
 mod leases;
 mod on_redis;
 mod order;
+mod order_random;
+mod order_runs;
 mod outages;
 mod outcomes;
 mod outlook;

@@ -11,25 +11,25 @@ use delaybridge_testing::memory::{Fault, Op, element};
 const ACTIVE: &str = "delaybridge_queue_active{queue=\"q\"}";
 
 /// A queue in order.
-fn in_order(sinks: &[(&str, Arc<FakeSink>)], order: Ordered) -> QueueSpec {
+pub(super) fn in_order(sinks: &[(&str, Arc<FakeSink>)], order: Ordered) -> QueueSpec {
     QueueSpec { order: Some(Box::new(order)), codec: Codec::String.into(), ..spec(sinks) }
 }
 
-fn world() -> World {
+pub(super) fn world() -> World {
     let world = World::new();
     world.server.in_order("q");
     world
 }
 
 /// Elements that fall due one after the other, all in the past, with these keys as their payloads.
-fn offer_keys(world: &World, from: u64, keys: &[&str]) {
+pub(super) fn offer_keys(world: &World, from: u64, keys: &[&str]) {
     for (n, key) in (from..).zip(keys) {
         world.store.offer_at(element(id(n), key.as_bytes()), world.server.now_ms() - 1_000 + i64::try_from(n).unwrap());
     }
 }
 
 /// The order in which elements were taken for the first time, of those that this chooses.
-fn first_taken(sink: &FakeSink, chosen: impl Fn(&Outbound) -> bool) -> Vec<u64> {
+pub(super) fn first_taken(sink: &FakeSink, chosen: impl Fn(&Outbound) -> bool) -> Vec<u64> {
     let mut seen = Vec::new();
     for n in sink.taken().iter().filter(|message| chosen(message)).map(number) {
         if !seen.contains(&n) {
@@ -359,139 +359,4 @@ async fn what_a_failover_brings_back_while_a_process_stops_is_not_overtaken() {
     let _second = world.bridge_with(2, &sinks, by_key());
     world.until_empty().await;
     assert_eq!(first_taken(&sink, |message| message.body == "b"), [1, 2, 3, 4, 5]);
-}
-
-/// One seed: two processes, of which some are killed, stopped, cut off or frozen, on connections that lose what they carry, a server
-/// that refuses and may be replaced by its replica, and a sink that fails now and then. `forgets`: whatever replaces the server lacks
-/// its last calls, and the sink fails three of ten.
-async fn whatever_happens(seed: u64, by_key: bool, forgets: bool) {
-    let mut draw = fastrand::Rng::with_seed(seed);
-    let (world, sink) = (world(), sink());
-    let sinks = [("s", sink.clone())];
-    let key = Ordered::Key(Some(Box::new(Template::compile("${payload}").unwrap())));
-    let order = if by_key { key } else { Ordered::Queue };
-    let mut spec =
-        QueueSpec { max_in_flight: MaxInFlight::Fixed(draw.u32(1..12)), lease: 4 * SECOND, ..in_order(&sinks, order) };
-    // By itself, so that the seeds that broke something still do the same.
-    spec.max_rate = (seed % 7 == 2).then(|| Box::new(20.0));
-    if forgets {
-        Arc::make_mut(&mut spec.retry).max_attempts = u32::MAX;
-    }
-    let (keys, mut due_ms, mut elements) = (["a", "b", "c"], Vec::new(), Vec::new());
-    for n in 0..120 {
-        due_ms.push(world.server.now_ms() + draw.i64(100..20_000));
-        elements.push(element(id(n), keys[draw.usize(0..3)].as_bytes()));
-        world.store.offer_at(elements.last().unwrap().clone(), *due_ms.last().unwrap());
-    }
-    // By itself as well.
-    let mut bodies = fastrand::Rng::with_seed(!seed);
-    let mut owner = 0;
-    let mut start = || {
-        owner += 1;
-        world.bridge_with(owner, &sinks, spec.clone())
-    };
-    let mut bridges = vec![start(), start()];
-    let durable = draw.bool();
-    if durable {
-        world.server.await_replica();
-    }
-    if forgets {
-        world.server.lag();
-        sink.otherwise(uneven(seed, SECOND));
-    }
-    for _ in 0..draw.usize(10..40) {
-        let at = draw.usize(0..bridges.len());
-        if bodies.u8(0..4) == 0 {
-            bridges[at].wire.leave_unread(elements[bodies.usize(0..120)].clone());
-        }
-        match draw.u8(0..if forgets { 26 } else { 18 }) {
-            18.. => drop(world.server.promote_behind(draw.usize(0..20))),
-            0..2 => {
-                drop(bridges.swap_remove(at));
-                bridges.push(start());
-            }
-            2 => {
-                bridges.swap_remove(at).stop(5 * SECOND).await;
-                bridges.push(start());
-            }
-            3 => bridges[at].wire.connect(false),
-            4 => bridges.iter().for_each(|bridge| bridge.wire.connect(true)),
-            5 => bridges[at].wire.freeze(true),
-            6 => bridges.iter().for_each(|bridge| bridge.wire.freeze(false)),
-            7 => sink.outage(Some(failure(Class::Transient, "down"))),
-            8 | 9 => sink.outage(None),
-            10 => sink.outage(Some(failure(Class::TargetPermanent, "NOPERM"))),
-            // A key of a wrong type: the first refusals are claims, or verdicts of what is in hand.
-            11 => {
-                for op in [Op::Claim, Op::TakeOver, Op::Settle] {
-                    world.server.fail(op, vec![Fault::Refused("WRONGKEY"); draw.usize(0..4)]);
-                }
-            }
-            12 => bridges[at].wire.trouble(Trouble { slow: SECOND.mul_f64(draw.f64()), lost: 0.3 * draw.f64() }),
-            13 => bridges.iter().for_each(|bridge| bridge.wire.trouble(Trouble::default())),
-            14 if durable => world.server.cut_replica(),
-            15 if durable => world.server.reach_replica(),
-            16 if durable => world.server.promote_replica(),
-            _ => {
-                let slow = Duration::from_millis(draw.u64(0..900));
-                match forgets {
-                    true => sink.otherwise(uneven(draw.u64(..), slow)),
-                    false => sink.otherwise(move |_| Step::ConfirmAfter(slow)),
-                }
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(draw.u64(10..3_000))).await;
-    }
-    sink.outage(None);
-    sink.otherwise(|_| Step::Confirm);
-    world.server.reach_replica();
-    for bridge in &bridges {
-        bridge.wire.trouble(Trouble::default());
-        bridge.wire.freeze(false);
-    }
-    // A call that waited since then gives up, and its connection is gone.
-    tokio::time::sleep(MINUTE).await;
-    bridges.iter().for_each(|bridge| bridge.wire.connect(true));
-    world.until_empty().await;
-    for key in keys {
-        let taken = first_taken(&sink, |message| !by_key || message.body == key);
-        assert!(taken.is_sorted_by_key(|n| due_ms[*n as usize]), "seed {seed}, {key}: {taken:?}");
-    }
-    // By key, others prove now and then that the destination works, so that failures count. What a crash or a failover brings
-    // back may be taken and then be dead.
-    let (taken, dead) = (first_taken(&sink, |_| true), world.store.dead());
-    let lost = |n: &u64| !taken.contains(n) && !dead.iter().any(|letter| letter.text("id") == id(*n).to_string());
-    let lost: Vec<u64> = (0..120).filter(lost).collect();
-    assert!(lost.is_empty() && (by_key || dead.is_empty()), "seed {seed}: {lost:?} lost, {} dead", dead.len());
-}
-
-/// A sink that fails three of ten, and confirms the others up to `slow` later.
-fn uneven(seed: u64, slow: Duration) -> impl FnMut(&Outbound) -> Step + Send + 'static {
-    let mut draw = fastrand::Rng::with_seed(seed);
-    move |_| match draw.u8(0..10) {
-        0..3 => Step::FailAfter(slow.mul_f64(draw.f64()), failure(Class::Transient, "500")),
-        _ => Step::ConfirmAfter(slow.mul_f64(draw.f64())),
-    }
-}
-
-/// Elements that are all there when the first falls due are delivered in the order of their due times.
-#[test]
-fn whatever_happens_nothing_is_overtaken() {
-    play(30, false);
-}
-
-/// The same where servers come back with older data.
-#[test]
-fn whatever_a_server_forgets_nothing_is_overtaken() {
-    play(30, true);
-}
-
-fn play(seeds: u64, forgets: bool) {
-    let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
-    let many = number("DELAYBRIDGE_SEEDS").unwrap_or(seeds);
-    for seed in number("DELAYBRIDGE_SEED").map_or(0..many, |seed| seed..seed + 1) {
-        println!("seed {seed}");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        runtime.block_on(whatever_happens(seed, seed % 2 == 1, forgets));
-    }
 }

@@ -26,7 +26,7 @@ use crate::watch;
 use delaybridge_core::clock::{Followed, Instant, follow_tokio};
 use delaybridge_core::message::{Failure, Outcome};
 use delaybridge_model::QueueSpec;
-use delaybridge_sink::{Destination, Outbound, Sink};
+use delaybridge_sink::{Answers, Destination, Outbound, RunSink, Sink};
 use delaybridge_source::store::Store;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::labels::Wakeup;
@@ -240,6 +240,14 @@ struct SinkOfProcess {
     cut: CancellationToken,
 }
 
+impl SinkOfProcess {
+    fn notice(&self, message: &Outbound) {
+        if message.due_ms.is_some_and(|due_ms| due_ms > self.server.now_ms()) {
+            self.early.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Sink for SinkOfProcess {
     fn kind(&self) -> &'static str {
         self.sink.kind()
@@ -250,9 +258,7 @@ impl Sink for SinkOfProcess {
     }
 
     fn deliver(&self, message: Outbound) -> BoxFuture<'_, Outcome> {
-        if message.due_ms.is_some_and(|due_ms| due_ms > self.server.now_ms()) {
-            self.early.fetch_add(1, Ordering::Relaxed);
-        }
+        self.notice(&message);
         async move {
             // Order: whoever is gone sends nothing.
             tokio::select! {
@@ -262,6 +268,10 @@ impl Sink for SinkOfProcess {
             }
         }
         .boxed()
+    }
+
+    fn runs(&self) -> Option<&dyn RunSink> {
+        self.sink.runs().map(|_| self as &dyn RunSink)
     }
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
@@ -278,6 +288,27 @@ impl Sink for SinkOfProcess {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         self.sink.close()
+    }
+}
+
+impl RunSink for SinkOfProcess {
+    fn line(&self, destination: &Destination) -> Option<u32> {
+        self.sink.runs()?.line(destination)
+    }
+
+    fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> BoxFuture<'a, ()> {
+        for message in &run {
+            self.notice(message);
+        }
+        async move {
+            // Order: whoever is gone sends nothing.
+            tokio::select! {
+                biased;
+                () = self.cut.cancelled() => std::future::pending().await,
+                () = self.sink.deliver_run(run, answers) => {}
+            }
+        }
+        .boxed()
     }
 }
 

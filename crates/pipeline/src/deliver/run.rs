@@ -1,0 +1,145 @@
+//! A run: consecutive elements of a claim that go to their sink together, because it keeps their order.
+//!
+//! Those of a key go on one line of the sink ([`RunSink::line`](delaybridge_sink::RunSink::line)), so nothing behind one that fails
+//! arrives before that is sent again. What cannot go along stays behind, in its order.
+
+use std::sync::Arc;
+
+use crate::claim::isolation::Isolation;
+use crate::claim::place::ClaimedPlace;
+use crate::claim::record::Claim;
+use crate::deliver::conclude;
+use crate::deliver::delivery::ClaimDelivery;
+use crate::deliver::destinations::DestinationKey;
+use crate::deliver::elements::{Delivered, Outgoing};
+use crate::deliver::key_queues::WaitingElement;
+use crate::limits::growth::Growth;
+use crate::settle::verdict::Verdict;
+
+/// Elements of one claim with the numbers of their keys; those of a key are in their order.
+pub(super) type RunElements = Vec<(usize, ClaimedPlace)>;
+
+/// The beginning of a run.
+pub(super) struct RunBegun {
+    /// What is at the sink; `None` if nothing is.
+    pub(super) delivery: Option<ClaimDelivery>,
+    /// The elements that were sent, by their places in the claim, in their order, with their keys.
+    pub(super) sent: Vec<(usize, usize)>,
+    /// What stays behind, in order, with its keys.
+    pub(super) behind: Vec<(usize, WaitingElement)>,
+}
+
+/// A run while its messages are made.
+struct Making<'a> {
+    claim: &'a Arc<Claim>,
+    start: Outgoing,
+    growth: Growth,
+    /// The bytes that came, and those that the messages have beyond them.
+    came: u64,
+    grew: u64,
+    /// What is sent of each key so far.
+    keys: Vec<KeyRun>,
+    /// There is no room for more.
+    is_full: bool,
+}
+
+/// What is sent of a key.
+#[derive(Clone, Copy)]
+enum KeyRun {
+    /// Nothing so far.
+    Empty,
+    /// Elements on this line.
+    Line(DestinationKey),
+    /// Nothing more: something stays behind, and everything after it.
+    Closed,
+}
+
+/// The way of an element.
+enum Goes {
+    /// In the run.
+    Along,
+    /// Behind the run.
+    Behind,
+    /// Behind the run, and by itself.
+    Alone,
+    /// Nowhere: it needs no sink.
+    Away(Verdict),
+}
+
+/// Makes the messages of these elements of so many keys, and hands over those that can go together. `None` if too little of the
+/// lease is left: the elements are dropped.
+pub(super) fn begin(claim: &Arc<Claim>, keys: usize, elements: RunElements, isolation: Isolation) -> Option<RunBegun> {
+    let (queue, settler) = (&claim.queue, elements.first()?.1.settler().clone());
+    let (send_before, now_ms) = (claim.fresh()?, queue.home().now_ms());
+    let start = Outgoing::new((claim, &settler), Some(isolation), elements.len(), (now_ms, send_before));
+    let mut making = Making {
+        claim,
+        start: start.in_run(),
+        growth: queue.growth(),
+        came: 0,
+        grew: 0,
+        keys: vec![KeyRun::Empty; keys],
+        is_full: false,
+    };
+    let (mut sent, mut behind) = (Vec::with_capacity(elements.len()), Vec::new());
+    for (key, mut element) in elements {
+        let place = element.place();
+        match making.next(key, &mut element) {
+            Goes::Along => {
+                element.hand_on();
+                making.start.add(queue, place, None, &mut making.growth);
+                sent.push((place, key));
+            }
+            Goes::Behind => behind.push((key, WaitingElement::Place(element))),
+            Goes::Alone => behind.extend(element.into_element().map(|element| (key, WaitingElement::Alone(element)))),
+            Goes::Away(verdict) => {
+                element
+                    .into_element()
+                    .into_iter()
+                    .for_each(|it| conclude::conclude(Delivered::Decided(it, verdict.clone())));
+            }
+        }
+    }
+    let Making { start, growth, came, grew, .. } = making;
+    queue.budget.grew(came, grew);
+    let delivery = (!sent.is_empty()).then(|| ClaimDelivery::of(start, growth, false));
+    Some(RunBegun { delivery, sent, behind })
+}
+
+impl Making<'_> {
+    /// Makes the message of the next element, and decides about its way.
+    fn next(&mut self, key: usize, element: &mut ClaimedPlace) -> Goes {
+        if self.is_full || matches!(self.keys[key], KeyRun::Closed) {
+            return Goes::Behind;
+        }
+        let goes = match self.start.make(self.claim, element.place(), element.decoded.take()) {
+            Ok(Ok(grown)) => self.goes(key, element, grown),
+            Ok(Err(verdict @ (Verdict::Dead(_) | Verdict::Gone | Verdict::Skipped))) => return Goes::Away(verdict),
+            // It goes back, with everything behind it; or work on it panicked.
+            Ok(Err(_)) | Err(_) => Goes::Alone,
+        };
+        if !matches!(goes, Goes::Along) {
+            self.start.take_back();
+            self.keys[key] = KeyRun::Closed;
+        }
+        goes
+    }
+
+    fn goes(&mut self, key: usize, element: &ClaimedPlace, grown: u64) -> Goes {
+        let Some(route) = self.claim.queue.routes.first() else { return Goes::Alone };
+        // By itself it is sent all the same, or needs no sink.
+        let Some(line) = self.start.destination().and_then(|to| route.handle.line(to)) else { return Goes::Alone };
+        if matches!(self.keys[key], KeyRun::Line(other) if other != line) {
+            return Goes::Behind;
+        }
+        if grown > 0 && !self.growth.take(grown) {
+            // By itself it waits for room.
+            self.is_full = true;
+            return Goes::Alone;
+        }
+        self.keys[key] = KeyRun::Line(line);
+        self.came += self.claim.elements[element.place()].weight() as u64;
+        self.grew += grown;
+        Goes::Along
+    }
+}
