@@ -63,7 +63,7 @@ chaos: setup ## random faults by SEED=1 for MINUTES=10, and an oracle; PROFILE=s
 		$(if $(DURABLE),--durable $(DURABLE)) $(if $(FAILS),--fails $(FAILS)) $(if $(ONLY),--only $(ONLY)) $(if $(FAULTS),--faults $(FAULTS)) \
 		$(if $(PLAN),--plan) $(if $(OLD),--old $(OLD))" $(CARGO) test --locked --test chaos -- --exact suite::asked --ignored --nocapture
 
-chaos-plant: setup ## fourteen daemons that lie, and the rule that notices each; fourteen minutes; LIE=early tells one
+chaos-plant: setup ## fifteen daemons that lie, and the rule that notices each; fifteen minutes; LIE=early tells one
 	DELAYBRIDGE_CHAOS="$(if $(LIE),--lie $(LIE))" $(CARGO) test --locked --test chaos -- --exact suite::every_lie_is_noticed_by_its_rule --ignored --nocapture
 
 chaos-forget: setup ## servers that lose what they had confirmed: what they lose, and what we lose

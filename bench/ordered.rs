@@ -39,7 +39,8 @@ pub async fn measure() -> Result<Table> {
         }
     }
     table.lines = lines.iter().map(|lines| middle(lines)).collect();
-    table.notes = vec!["By queue one element is at the sink at a time, by key one of each key.".into()];
+    table.notes =
+        vec!["By queue one run of a claim's elements is at the sink at a time, by key one of each key.".into()];
     Ok(table)
 }
 

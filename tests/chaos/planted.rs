@@ -26,7 +26,7 @@ pub struct Planted {
 }
 
 /// All lies.
-pub const ALL: [Planted; 14] = [
+pub const ALL: [Planted; 15] = [
     planted("settle_before_ack", &["sink-kill", "link-refuse"], Rule::Lost),
     planted("ack_on_drop", &["rolling", "latency", "lose-claims"], Rule::Lost),
     planted("claim_without_fence", &["latency"], Rule::Unannounced),
@@ -40,6 +40,7 @@ pub const ALL: [Planted; 14] = [
     planted("endless_lease", &["kill"], Rule::Stuck),
     planted("resent_script", &["lose-claims"], Rule::AttemptsBurnt),
     planted("overtaken_retry", &["link-drop", "link-refuse", "sink-wrong-type"], Rule::Order),
+    planted("overtaken_in_run", &["rolling", "latency"], Rule::Order),
     Planted { profile: Profile::Older, ..planted("neighbour_taken_along", &["redis-older"], Rule::Lost) },
 ];
 
