@@ -25,7 +25,7 @@ use crate::claim::place::ClaimedPlace;
 use crate::claim::record::Claim;
 use crate::deliver::conclude;
 use crate::deliver::elements::Delivered;
-use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey, WaitingElement};
+use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey, QueuedElement};
 use crate::deliver::one_by_one;
 use crate::deliver::outbound::{self, ElementView};
 use crate::deliver::run::{self, RunBegun, RunElements};
@@ -33,7 +33,7 @@ use crate::settle::verdict::Verdict;
 use delaybridge_model::Ordered;
 use delaybridge_source::NoPayload;
 
-/// What delivers elements of some keys.
+/// The delivery of elements of some keys.
 type Work = BoxFuture<'static, ()>;
 
 /// Puts the elements of a batch into the queues of their keys, in due order, and begins to deliver those that are the first there.
@@ -67,16 +67,16 @@ pub fn begin(queues: &Arc<KeyQueues>, mut batch: ClaimBatch) -> Work {
 }
 
 /// Takes the next element of a batch, with its place.
-fn take(batch: &mut ClaimBatch) -> Option<(usize, WaitingElement)> {
+fn take(batch: &mut ClaimBatch) -> Option<(usize, QueuedElement)> {
     if batch.is_alone() || batch.is_probe() {
         let mut element = batch.next()?;
         let state = element.state();
         // It waits without the guard, which an element that must be alone would wait for.
         state.leave_shared();
-        return Some((state.place, WaitingElement::Alone(element)));
+        return Some((state.place, QueuedElement::Alone(element)));
     }
     let place = batch.take_place(batch.claim().queue.home().now_ms())?;
-    Some((place, WaitingElement::Place(ClaimedPlace::new(batch.settler(), batch.claim(), place))))
+    Some((place, QueuedElement::Place(ClaimedPlace::new(batch.settler(), batch.claim(), place))))
 }
 
 /// The key of an element, and its payload if it was decoded for that. One that cannot be read or routed has its own key: it is
@@ -117,7 +117,7 @@ fn go_on(queues: Arc<KeyQueues>, hands: Vec<KeyInHand>) -> Work {
 
 /// Takes what is next of each of these keys. Returns what delivers it.
 fn start(hands: Vec<KeyInHand>) -> Vec<Work> {
-    let (mut work, mut runs) = (Vec::new(), Vec::<Run>::new());
+    let (mut work, mut runs) = (Vec::new(), Vec::<RunInHand>::new());
     for hand in hands {
         let (hand, claim, places) = match hand.next() {
             None => continue,
@@ -128,7 +128,7 @@ fn start(hands: Vec<KeyInHand>) -> Vec<Work> {
             Some((hand, NextOfKey::Run(claim, places))) => (hand, claim, places),
         };
         let at = runs.iter().position(|run| Arc::ptr_eq(&run.claim, &claim)).unwrap_or_else(|| {
-            runs.push(Run { claim, hands: Vec::new(), elements: Vec::new() });
+            runs.push(RunInHand { claim, hands: Vec::new(), elements: Vec::new() });
             runs.len() - 1
         });
         let run = &mut runs[at];
@@ -151,7 +151,7 @@ fn by_itself(hand: KeyInHand, element: ClaimedElement, verdict: Option<Verdict>)
 }
 
 /// Elements of one claim that are to be sent together.
-struct Run {
+struct RunInHand {
     claim: Arc<Claim>,
     hands: Vec<KeyInHand>,
     /// The elements, with the places of their keys in `hands`.
@@ -168,10 +168,10 @@ struct FailedInRun {
     verdict: Verdict,
 }
 
-impl Run {
+impl RunInHand {
     /// Sends the run. What fails of it, and what is behind that with the same key, is delivered one by one, each in its place.
     async fn deliver(self) {
-        let Run { claim, hands, elements } = self;
+        let RunInHand { claim, hands, elements } = self;
         let queue = &claim.queue;
         let Some(queues) = hands.first().map(|hand| hand.queues().clone()) else { return };
         let isolation = Isolation::of(&queue.process, false).await;
@@ -196,7 +196,7 @@ impl Run {
             // What is behind a failed one was not sent, or may have been: it says so itself by now.
             element.state().leave_shared();
             if let Some((behind, _)) = heads[key].replace((element, verdict)) {
-                hands[key].put_back(WaitingElement::Alone(behind));
+                hands[key].put_back(QueuedElement::Alone(behind));
             }
         }
         let (mut work, mut others) = (Vec::new(), Vec::new());

@@ -24,20 +24,21 @@ pub struct KeyQueues {
     /// Whether consecutive elements of a key may go to their sink together.
     in_runs: bool,
     /// The waiting elements by key, with an entry for each key that has an element at its sinks.
-    queues: Mutex<HashMap<u64, VecDeque<WaitingElement>>>,
+    queues: Mutex<HashMap<u64, VecDeque<QueuedElement>>>,
     flow: watch::Sender<Flow>,
 }
 
 /// An element that waits for its turn.
 #[derive(Debug)]
-pub enum WaitingElement {
-    /// It may go together with others.
+pub enum QueuedElement {
+    /// An element that may go together with others.
     Place(ClaimedPlace),
-    /// It goes by itself: it has failed, or was sent behind one that has; it may kill the process, or finds something out.
+    /// An element that goes by itself: it has failed, or was sent behind one that has; it may kill the process, or finds
+    /// something out.
     Alone(ClaimedElement),
 }
 
-/// What is next of a key.
+/// The next elements of a key.
 #[derive(Debug)]
 pub enum NextOfKey {
     /// An element by itself.
@@ -73,7 +74,7 @@ impl KeyInHand {
     }
 
     /// Puts an element that was next back before the others with its key.
-    pub fn put_back(&self, element: WaitingElement) {
+    pub fn put_back(&self, element: QueuedElement) {
         self.queues.put_back(self.key, element);
     }
 }
@@ -109,29 +110,29 @@ enum Returning {
     All,
 }
 
-impl WaitingElement {
+impl QueuedElement {
     /// Keeps what was decoded for its key, in case that it is delivered at once.
     pub fn set_decoded(&mut self, decoded: Option<Box<Payload>>) {
         match self {
-            WaitingElement::Place(place) => place.decoded = decoded,
-            WaitingElement::Alone(element) => element.state().decoded = decoded,
+            QueuedElement::Place(place) => place.decoded = decoded,
+            QueuedElement::Alone(element) => element.state().decoded = decoded,
         }
     }
 
     fn due_ms(&self) -> Option<i64> {
         match self {
-            WaitingElement::Place(place) => place.due_ms(),
-            WaitingElement::Alone(element) => element.due_ms(),
+            QueuedElement::Place(place) => place.due_ms(),
+            QueuedElement::Alone(element) => element.due_ms(),
         }
     }
 
     fn is_place_of(&self, claim: &Arc<Claim>) -> bool {
-        matches!(self, WaitingElement::Place(place) if Arc::ptr_eq(place.claim(), claim))
+        matches!(self, QueuedElement::Place(place) if Arc::ptr_eq(place.claim(), claim))
     }
 
     /// Whether it is about to begin, together with those of its claim that come right behind it.
-    fn begins_with(&self, next: &WaitingElement) -> bool {
-        matches!((self, next), (WaitingElement::Place(place), WaitingElement::Place(next))
+    fn begins_with(&self, next: &QueuedElement) -> bool {
+        matches!((self, next), (QueuedElement::Place(place), QueuedElement::Place(next))
             if place.decoded.is_some() && Arc::ptr_eq(place.claim(), next.claim()))
     }
 
@@ -219,7 +220,7 @@ impl KeyQueues {
     }
 
     /// Adds an element behind the others with its key that are not due later. Returns the key if nothing of it was in hand.
-    pub fn push(self: &Arc<Self>, key: u64, mut element: WaitingElement) -> Option<KeyInHand> {
+    pub fn push(self: &Arc<Self>, key: u64, mut element: QueuedElement) -> Option<KeyInHand> {
         if self.is_gathering() {
             element.forget_decoded();
         }
@@ -240,7 +241,7 @@ impl KeyQueues {
         }
     }
 
-    fn put_back(&self, key: u64, mut element: WaitingElement) {
+    fn put_back(&self, key: u64, mut element: QueuedElement) {
         element.forget_decoded();
         self.queues.lock().entry(key).or_default().push_front(element);
     }
@@ -261,16 +262,16 @@ impl KeyQueues {
         next
     }
 
-    fn take(&self, waiting: &mut VecDeque<WaitingElement>) -> Option<NextOfKey> {
+    fn take(&self, waiting: &mut VecDeque<QueuedElement>) -> Option<NextOfKey> {
         let first = match waiting.pop_front()? {
-            WaitingElement::Alone(element) => return Some(NextOfKey::Alone(element)),
-            WaitingElement::Place(place) if !self.in_runs => return place.into_element().map(NextOfKey::Alone),
-            WaitingElement::Place(place) => place,
+            QueuedElement::Alone(element) => return Some(NextOfKey::Alone(element)),
+            QueuedElement::Place(place) if !self.in_runs => return place.into_element().map(NextOfKey::Alone),
+            QueuedElement::Place(place) => place,
         };
         let goes_along = waiting.iter().take_while(|next| next.is_place_of(first.claim())).count();
         let others = waiting.drain(..goes_along).filter_map(|next| match next {
-            WaitingElement::Place(place) => Some(place),
-            WaitingElement::Alone(_) => None,
+            QueuedElement::Place(place) => Some(place),
+            QueuedElement::Alone(_) => None,
         });
         Some(NextOfKey::Run(first.claim().clone(), std::iter::once(first).chain(others).collect()))
     }

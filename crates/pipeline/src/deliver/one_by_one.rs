@@ -8,7 +8,7 @@ use crate::claim::claimed::ClaimedElement;
 use crate::deliver::conclude;
 use crate::deliver::delivery::ClaimDelivery;
 use crate::deliver::elements::Delivered;
-use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey, WaitingElement};
+use crate::deliver::key_queues::{KeyInHand, KeyQueues, NextOfKey, QueuedElement};
 use crate::settle::verdict::{ReleaseCause, Verdict};
 use delaybridge_core::clock::Instant;
 
@@ -26,7 +26,7 @@ pub(super) async fn deliver(
         (hand, element) = match hand.next()? {
             (hand, NextOfKey::Alone(element)) => (hand, element),
             (hand, NextOfKey::Run(_, places)) => {
-                places.into_iter().rev().for_each(|place| hand.put_back(WaitingElement::Place(place)));
+                places.into_iter().rev().for_each(|place| hand.put_back(QueuedElement::Place(place)));
                 return Some(hand);
             }
         };

@@ -12,7 +12,7 @@ use crate::deliver::conclude;
 use crate::deliver::delivery::ClaimDelivery;
 use crate::deliver::destinations::DestinationKey;
 use crate::deliver::elements::{Delivered, Outgoing};
-use crate::deliver::key_queues::WaitingElement;
+use crate::deliver::key_queues::QueuedElement;
 use crate::limits::growth::Growth;
 use crate::settle::verdict::Verdict;
 
@@ -21,12 +21,12 @@ pub(super) type RunElements = Vec<(usize, ClaimedPlace)>;
 
 /// The beginning of a run.
 pub(super) struct RunBegun {
-    /// What is at the sink; `None` if nothing is.
+    /// The part of it that is at the sink; `None` if nothing is.
     pub(super) delivery: Option<ClaimDelivery>,
     /// The elements that were sent, by their places in the claim, in their order, with their keys.
     pub(super) sent: Vec<(usize, usize)>,
-    /// What stays behind, in order, with its keys.
-    pub(super) behind: Vec<(usize, WaitingElement)>,
+    /// The elements that stay behind, in order, with their keys.
+    pub(super) behind: Vec<(usize, QueuedElement)>,
 }
 
 /// A run while its messages are made.
@@ -37,13 +37,13 @@ struct Making<'a> {
     /// The bytes that came, and those that the messages have beyond them.
     came: u64,
     grew: u64,
-    /// What is sent of each key so far.
+    /// The part of each key that is sent so far.
     keys: Vec<KeyRun>,
     /// There is no room for more.
     is_full: bool,
 }
 
-/// What is sent of a key.
+/// The part of a key that is sent.
 #[derive(Clone, Copy)]
 enum KeyRun {
     /// Nothing so far.
@@ -90,8 +90,8 @@ pub(super) fn begin(claim: &Arc<Claim>, keys: usize, elements: RunElements, isol
                 making.start.add(queue, place, None, &mut making.growth);
                 sent.push((place, key));
             }
-            Goes::Behind => behind.push((key, WaitingElement::Place(element))),
-            Goes::Alone => behind.extend(element.into_element().map(|element| (key, WaitingElement::Alone(element)))),
+            Goes::Behind => behind.push((key, QueuedElement::Place(element))),
+            Goes::Alone => behind.extend(element.into_element().map(|element| (key, QueuedElement::Alone(element)))),
             Goes::Away(verdict) => {
                 element
                     .into_element()

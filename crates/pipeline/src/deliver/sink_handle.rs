@@ -20,7 +20,7 @@ use crate::limits::rate::Bucket;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Outcome};
 use delaybridge_ledger::sink_hash;
-use delaybridge_sink::{Answers, Destination, Outbound, RunSink, Sink, Target};
+use delaybridge_sink::{Answers, Destination, Outbound, Sink, Target};
 use delaybridge_telemetry::events::SinkEvents;
 use delaybridge_telemetry::metrics::SinkMetrics;
 
@@ -252,14 +252,15 @@ impl SinkHandle {
         self.sink.runs().is_some()
     }
 
-    /// The line that elements with this destination are on; `None`: one goes at a time. See [`RunSink::line`].
+    /// The line that elements with this destination are on; `None`: one goes at a time. See
+    /// [`RunSink`](delaybridge_sink::RunSink).
     pub(super) fn line(&self, destination: &Destination) -> Option<DestinationKey> {
         let part = self.sink.runs()?.line(destination)?;
         Some(DestinationKey::of(destination, Some(part)))
     }
 
     /// Hands a batch to the sink and puts the answer of each element into `answers`. `in_run`: in their order, see
-    /// [`RunSink::deliver_run`].
+    /// [`RunSink`](delaybridge_sink::RunSink).
     pub(super) async fn deliver_all(&self, batch: Vec<Outbound>, in_run: bool, answers: &Answers) {
         let delivered = match self.sink.runs().filter(|_| in_run) {
             Some(sink) => sink.deliver_run(batch, answers),

@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::lie::Lie;
-use delaybridge_core::message::{Class, Failure, Outcome};
-use delaybridge_sink::{Answered, Answers, Destination, Outbound, RunSink, Sink};
+use delaybridge_core::message::{Failure, Outcome};
+use delaybridge_sink::{Answered, Answers, Destination, Outbound, RunSink, Sink, behind};
 
 /// A sink that changes messages, or answers before it knows.
 pub(super) struct LyingSink {
@@ -105,7 +105,7 @@ async fn without_the_first(sink: &dyn RunSink, mut run: Vec<Outbound>, answers: 
         return sink.deliver_run(run, answers).await;
     }
     let (first, others) = (run.remove(0), Answers::new(run.len()));
-    answers.put(0, Err(Failure::new(Class::Transient, "overtaken", format!("send to {}: a lie", first.destination))));
+    answers.put(0, Err(behind(&first.destination)));
     sink.deliver_run(run, &others).await;
     let Answered { confirmed, failed, panicked, .. } = others.take();
     confirmed.into_iter().for_each(|place| answers.put(place + 1, Ok(())));

@@ -1,12 +1,11 @@
 //! Queues in order: nothing overtakes, through retries, outages, deaths of processes and changes of the daemon that delivers.
 
 use super::*;
-use crate::tests::world::Trouble;
 use delaybridge_core::template::Template;
 use delaybridge_ledger::claims::{ClaimName, ClaimRequest, TakeOverReply, TakeOverRequest};
 use delaybridge_model::Ordered;
 use delaybridge_source::store::Claims;
-use delaybridge_testing::memory::{Fault, Op, element};
+use delaybridge_testing::memory::element;
 
 const ACTIVE: &str = "delaybridge_queue_active{queue=\"q\"}";
 
