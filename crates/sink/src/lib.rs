@@ -16,6 +16,7 @@ mod destination;
 pub mod fixtures;
 pub mod headers;
 pub mod kind;
+pub mod output;
 pub mod reconnect;
 mod redis_write;
 mod spec;

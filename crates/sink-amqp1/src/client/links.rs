@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::frames::Performative;
 use super::link::{Amqp1Link, LinkEnd, LinkLimits, LinkReply, OutputStuck, attempt};
-use super::output::FrameOutput;
 use super::types::NotAmqp;
 use crate::errors;
 use crate::{Amqp1Destination, NAME};
+use delaybridge_sink::output::FrameOutput;
 use delaybridge_sink::worker_queue::WorkItem;
 
 /// Age of an unused link: some brokers end it after ten minutes by themselves.

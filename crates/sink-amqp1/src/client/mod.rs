@@ -19,7 +19,6 @@ mod frames;
 mod link;
 mod links;
 mod message;
-mod output;
 mod serving;
 mod task;
 mod types;

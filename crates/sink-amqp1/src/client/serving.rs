@@ -16,8 +16,8 @@ use super::connect::{Amqp1Connection, Amqp1Stream};
 use super::frames::{self, PeerFrame, Performative};
 use super::link::LinkLimits;
 use super::links::{Amqp1Links, Amqp1Question, LinksLimits};
-use super::output::FrameOutput;
 use crate::Amqp1Spec;
+use delaybridge_sink::output::FrameOutput;
 use delaybridge_sink::reconnect::{Intake, ServiceEnd};
 
 /// Elements taken from the queue at once.

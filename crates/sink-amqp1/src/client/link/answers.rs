@@ -4,11 +4,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::super::frames::{self, DeliveryOutcome, PeerDisposition};
-use super::super::output::FrameOutput;
 use super::{Amqp1Link, END, LinkEnd, LinkNote, LinkReply, LinkStage, OutputStuck, WaitingElement, attempt};
 use crate::errors::{self, PeerError};
 use bytes::BytesMut;
 use delaybridge_core::message::{Class, Failure};
+use delaybridge_sink::output::FrameOutput;
 
 impl Amqp1Link {
     /// Answers the question as soon as the link's state is known.

@@ -20,10 +20,10 @@ use tokio::time::Instant;
 use super::flights::Flights;
 use super::frames::{self, PeerFlow};
 use super::message;
-use super::output::FrameOutput;
 use crate::errors;
 use crate::{Amqp1Destination, NAME};
 use delaybridge_core::message::Failure;
+use delaybridge_sink::output::FrameOutput;
 use delaybridge_sink::worker_queue::WorkItem;
 
 /// Time without credit after which no more elements wait than a share of all.

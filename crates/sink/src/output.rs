@@ -4,10 +4,10 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 /// The output of a connection.
-#[derive(Default)]
-pub(super) struct FrameOutput {
+#[derive(Debug, Default)]
+pub struct FrameOutput {
     /// The bytes that wait.
-    pub(super) bytes: BytesMut,
+    pub bytes: BytesMut,
     /// The bytes that were handed to the socket, or to TLS.
     written: u64,
     /// The bytes that certainly left.
@@ -16,22 +16,30 @@ pub(super) struct FrameOutput {
 
 impl FrameOutput {
     /// The place behind the last byte.
-    pub(super) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.written + self.bytes.len() as u64
     }
 
+    /// Whether a byte behind this place may have left.
+    pub fn may_have_left(&self, place: u64) -> bool {
+        place < self.written
+    }
+
     /// Whether everything before this place has left.
-    pub(super) fn has_left(&self, place: u64) -> bool {
+    pub fn has_left(&self, place: u64) -> bool {
         place <= self.left
     }
 
     /// Whether there is anything to write or to flush.
-    pub(super) fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         self.end() > self.left
     }
 
     /// Writes what there is, or flushes where nothing waits. Cancel safe.
-    pub(super) async fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub async fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
         if !self.bytes.has_remaining() {
             writer.flush().await?;
             self.left = self.written;
