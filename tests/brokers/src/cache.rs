@@ -15,6 +15,11 @@ pub(crate) const ELASTICMQ: &str = "elasticmq-1.7.1";
 /// The version of ActiveMQ Artemis that scripts/setup.sh downloads.
 pub(crate) const ARTEMIS: &str = "artemis-2.40.0";
 
+/// The versions of RocketMQ that scripts/setup.sh downloads.
+pub(crate) const ROCKETMQ_4: &str = "rocketmq4-4.9.7";
+/// As [`ROCKETMQ_4`].
+pub(crate) const ROCKETMQ_5: &str = "rocketmq5-5.3.3";
+
 /// The version of actionlint that scripts/setup.sh builds.
 const ACTIONLINT: &str = "actionlint@v1.7.7";
 /// The program that tests the chart; its version is also in scripts/setup.sh.
@@ -44,7 +49,7 @@ pub(crate) fn artemis() -> Result<PathBuf> {
 }
 
 /// The folder of this name, if setup has completed it.
-fn complete(name: &str, what: &str) -> Result<PathBuf> {
+pub(crate) fn complete(name: &str, what: &str) -> Result<PathBuf> {
     let folder = root()?.join(name);
     if folder.join("complete").exists() {
         Ok(folder)

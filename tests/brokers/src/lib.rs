@@ -1,4 +1,4 @@
-//! Real Kafka, RabbitMQ, NATS and Artemis servers for tests, and ElasticMQ for SQS and moto for SNS, without containers: started on free
+//! Real Kafka, RabbitMQ, NATS, RocketMQ and Artemis servers for tests, and ElasticMQ for SQS and moto for SNS, without containers: started on free
 //! ports of 127.0.0.1, stopped on drop.
 //!
 //! `scripts/setup.sh test` installs the servers. A server belongs to the value that started it: when the value is
@@ -24,6 +24,7 @@ mod ports;
 pub mod process;
 pub mod rabbit;
 pub mod redisson;
+pub mod rocketmq;
 mod scratch;
 pub mod tls;
 mod tool;
@@ -37,4 +38,5 @@ pub use kafka::{Kafka, KafkaOptions};
 pub use moto::Moto;
 pub use nats::{Nats, NatsClient, NatsOptions};
 pub use rabbit::{Rabbit, RabbitOptions};
+pub use rocketmq::{RocketMq, RocketMqMessage, RocketMqOptions, RocketMqVersion};
 pub use versions::versions;

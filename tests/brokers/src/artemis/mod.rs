@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 pub use queue::ArtemisMessage;
+pub(crate) use queue::decoded;
 
 use crate::boots::Boot;
 use crate::error::{During, Error, Result};

@@ -114,7 +114,7 @@ fn message(line: &str) -> Option<ArtemisMessage> {
 }
 
 /// Undoes base64.
-fn decoded(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut count) = (0_u32, 0);
     for letter in text.bytes().filter(|letter| *letter != b'=') {

@@ -1,0 +1,276 @@
+//! RocketMQ 4 and 5: a name server, masters, and a look into their queues.
+
+mod reader;
+mod server;
+mod wire;
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::server::RocketServer;
+use self::wire::RocketWire;
+use crate::boots::Boot;
+use crate::error::{During, Error, Result};
+use crate::ports::free_port;
+use crate::process::LOOK;
+use crate::scratch::Scratch;
+use crate::{cache, java};
+
+pub use self::wire::RocketMqMessage;
+
+/// Settings of every broker: small files, and nothing that is made without being asked for.
+const BROKER: &str = include_str!("../../rocketmq/broker.conf");
+const LOGBACK: &str = include_str!("../../rocketmq/logback.xml");
+/// Longest wait for a topic to be known.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time in which a message that is stored becomes visible to consumers.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// A version that scripts/setup.sh downloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RocketMqVersion {
+    /// The last of version 4 with a name server.
+    Four,
+    /// Version 5.
+    Five,
+}
+
+impl RocketMqVersion {
+    fn folder(self) -> Result<std::path::PathBuf> {
+        match self {
+            RocketMqVersion::Four => cache::complete(cache::ROCKETMQ_4, "RocketMQ 4"),
+            RocketMqVersion::Five => cache::complete(cache::ROCKETMQ_5, "RocketMQ 5"),
+        }
+    }
+}
+
+/// The properties of a cluster; [`Default`] is one broker of version 5 with the topic `orders`.
+#[derive(Debug, Clone)]
+pub struct RocketMqOptions {
+    /// The version.
+    pub version: RocketMqVersion,
+    /// Names of the brokers, each a master, with further lines of their configuration.
+    pub brokers: Vec<(String, String)>,
+    /// Topics that are there at first, on every broker: name, queues, rights (6: read and write).
+    pub topics: Vec<(String, u32, u32)>,
+    /// `plain_acl.yml` of every broker, for version 4.
+    pub acl: Option<String>,
+    /// Further arguments of Java, for all servers.
+    pub java: Vec<String>,
+}
+
+impl Default for RocketMqOptions {
+    fn default() -> Self {
+        RocketMqOptions {
+            version: RocketMqVersion::Five,
+            brokers: vec![("a".to_owned(), String::new())],
+            topics: vec![("orders".to_owned(), 4, 6)],
+            acl: None,
+            java: Vec::new(),
+        }
+    }
+}
+
+/// A running cluster.
+#[derive(Debug)]
+pub struct RocketMq {
+    // Dropped in this order: the servers before their folder.
+    brokers: Vec<RocketServer>,
+    name_server: RocketServer,
+    version: RocketMqVersion,
+    scratch: Scratch,
+}
+
+impl RocketMq {
+    /// Starts a cluster with [`RocketMqOptions::default`].
+    pub fn start() -> Result<Self> {
+        Self::start_with(&RocketMqOptions::default())
+    }
+
+    /// Starts a cluster; returns when its topics are known.
+    pub fn start_with(options: &RocketMqOptions) -> Result<Self> {
+        let mut tries = 3;
+        loop {
+            tries -= 1;
+            let cluster = Self::prepare(options)?;
+            let _boot = Boot::wait();
+            match cluster.launch(options) {
+                Ok(()) => return Ok(cluster),
+                // Another process took a port between our check and the start.
+                Err(e) if tries > 0 && e.to_string().contains("Address already in use") => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn prepare(options: &RocketMqOptions) -> Result<Self> {
+        let scratch = Scratch::new("rocketmq")?;
+        let (home, jars) = (scratch.path(), options.version.folder()?.join("lib"));
+        let write = |path: &Path, text: &str| {
+            let folder = path.parent().unwrap_or(home);
+            std::fs::create_dir_all(folder).during(format_args!("create {}", folder.display()))?;
+            std::fs::write(path, text).during(format_args!("write {}", path.display()))
+        };
+        let port = free_port();
+        let settings = home.join("namesrv.conf");
+        let text = format!(
+            "listenPort={port}\nkvConfigPath={0}/kv.json\nconfigStorePath={0}/namesrv.properties\n",
+            home.display()
+        );
+        write(&settings, &text)?;
+        write(&home.join("conf/logback_namesrv.xml"), LOGBACK)?;
+        write(&home.join("conf/logback_broker.xml"), LOGBACK)?;
+        let server = |name: &str, main: &str, port: u16, settings: &Path| {
+            RocketServer::new(home, (name, main), &jars, port, settings, &options.java)
+        };
+        let name_server = server("name server", "org.apache.rocketmq.namesrv.NamesrvStartup", port, &settings);
+        if let Some(acl) = &options.acl {
+            write(&home.join("conf/plain_acl.yml"), acl)?;
+        }
+        let mut brokers = Vec::new();
+        for (name, more) in &options.brokers {
+            let (folder, settings) = (home.join(name), home.join(format!("{name}.conf")));
+            let own = free_port();
+            let text = BROKER
+                .replace("NAMESRV", &format!("127.0.0.1:{port}"))
+                .replace("NAME", name)
+                .replace("HAPORT", &free_port().to_string())
+                .replace("PORT", &own.to_string())
+                .replace("FOLDER", &folder.display().to_string());
+            let acl = if options.acl.is_some() { "aclEnable=true\n" } else { "" };
+            write(&settings, &format!("{text}{acl}{more}\n"))?;
+            write(&folder.join("config/topics.json"), &topics(&options.topics))?;
+            brokers.push(server(name, "org.apache.rocketmq.broker.BrokerStartup", own, &settings));
+        }
+        Ok(RocketMq { brokers, name_server, version: options.version, scratch })
+    }
+
+    fn launch(&self, options: &RocketMqOptions) -> Result<()> {
+        self.name_server.start()?;
+        self.brokers.iter().try_for_each(RocketServer::start)?;
+        options.topics.iter().try_for_each(|(topic, ..)| self.wait_for(topic))
+    }
+
+    /// `host:port` of the name server.
+    pub fn name_server(&self) -> String {
+        format!("127.0.0.1:{}", self.name_server.port())
+    }
+
+    /// The port of the name server.
+    pub fn port(&self) -> u16 {
+        self.name_server.port()
+    }
+
+    /// Makes a topic with so many queues at every broker; returns when the name server knows it.
+    pub fn create(&self, topic: &str, queues: u32) -> Result<()> {
+        for broker in &self.brokers {
+            RocketWire::connect(broker.port())?.create(topic, queues)?;
+        }
+        self.wait_for(topic)
+    }
+
+    /// Waits until the name server knows a topic at every broker.
+    fn wait_for(&self, topic: &str) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let route = RocketWire::connect(self.port()).and_then(|mut wire| wire.route(topic));
+            let known = route.as_ref().is_ok_and(|route| {
+                self.brokers.iter().all(|broker| route.contains(&format!("127.0.0.1:{}", broker.port())))
+            });
+            if known {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err(Error::new(format!("wait for topic {topic}: still {route:?} after {PATIENCE:?}")));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// The messages of a topic, broker by broker and queue by queue, over the protocol. A broker answers a producer before a consumer
+    /// sees the message: it is read until nothing is added.
+    pub fn messages(&self, topic: &str) -> Result<Vec<RocketMqMessage>> {
+        self.wait_for(topic)?;
+        let mut before = self.pull(topic)?;
+        loop {
+            thread::sleep(SETTLED);
+            let now = self.pull(topic)?;
+            if now.len() == before.len() {
+                return Ok(now);
+            }
+            before = now;
+        }
+    }
+
+    fn pull(&self, topic: &str) -> Result<Vec<RocketMqMessage>> {
+        let mut messages = Vec::new();
+        for (place, broker) in self.brokers.iter().enumerate() {
+            let queues = RocketWire::connect(self.port())?.queues(topic)?;
+            let mut wire = RocketWire::connect(broker.port())?;
+            for queue in 0..queues {
+                messages.extend(wire.pull(topic, place, queue)?);
+            }
+        }
+        Ok(messages)
+    }
+
+    /// So many messages of a topic, as RocketMQ's own client reads them: queue, tags, keys, properties, body.
+    pub fn read(&self, topic: &str, count: usize) -> Result<Vec<(RocketMqMessage, String, String)>> {
+        let home = self.version.folder()?;
+        reader::read(&java::program()?, &home, &self.name_server(), topic, count)
+    }
+
+    /// Suspends a broker: its connections stay open, and it does not respond.
+    pub fn freeze(&self, broker: usize) {
+        self.brokers[broker].freeze();
+    }
+
+    /// Resumes a suspended broker.
+    pub fn thaw(&self, broker: usize) {
+        self.brokers[broker].thaw();
+    }
+
+    /// Kills a broker with SIGKILL; returns when the process has ended.
+    pub fn kill(&self, broker: usize) {
+        self.brokers[broker].kill();
+    }
+
+    /// Starts a broker again with its data and port, after a [`RocketMq::kill`] if it still runs; returns when it is ready.
+    pub fn restart(&self, broker: usize) -> Result<()> {
+        self.brokers[broker].kill();
+        self.brokers[broker].start()
+    }
+
+    /// Kills the name server.
+    pub fn kill_name_server(&self) {
+        self.name_server.kill();
+    }
+
+    /// Starts the name server again; it knows a broker when that has registered anew, which takes up to 10 s.
+    pub fn restart_name_server(&self) -> Result<()> {
+        self.name_server.kill();
+        self.name_server.start()
+    }
+
+    /// The last lines of a broker's log, for the message of a test that fails.
+    pub fn log_tail(&self, broker: usize, lines: usize) -> String {
+        self.brokers[broker].log_tail(lines)
+    }
+
+    /// The folder of this cluster: data, logs, configuration. It is removed with the cluster.
+    pub fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+}
+
+/// The file of a broker's topics.
+fn topics(topics: &[(String, u32, u32)]) -> String {
+    let topic = |(name, queues, rights): &(String, u32, u32)| {
+        format!(
+            r#""{name}":{{"order":false,"perm":{rights},"readQueueNums":{queues},"topicFilterType":"SINGLE_TAG","topicName":"{name}","topicSysFlag":0,"writeQueueNums":{queues}}}"#
+        )
+    };
+    let topics: Vec<String> = topics.iter().map(topic).collect();
+    format!(r#"{{"dataVersion":{{"counter":1,"timestamp":1}},"topicConfigTable":{{{}}}}}"#, topics.join(","))
+}
