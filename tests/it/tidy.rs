@@ -213,6 +213,7 @@ const LAYERS: &[&[&str]] = &[
         "sink-http",
         "sink-nats",
         "sink-redis",
+        "sink-rocketmq",
         "sink-stdout",
     ],
     &["model"],

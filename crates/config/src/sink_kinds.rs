@@ -18,6 +18,8 @@ use delaybridge_sink_kafka as kafka;
 #[cfg(feature = "nats")]
 use delaybridge_sink_nats as nats;
 use delaybridge_sink_redis as redis;
+#[cfg(feature = "rocketmq")]
+use delaybridge_sink_rocketmq as rocketmq;
 use delaybridge_sink_stdout as stdout;
 
 #[cfg(not(feature = "amqp"))]
@@ -60,6 +62,14 @@ mod nats {
     pub(super) static KIND: SinkKind = absent("nats", "nats", "NATS", &[text("subject")]);
 }
 
+#[cfg(not(feature = "rocketmq"))]
+mod rocketmq {
+    use super::absent::*;
+
+    pub(super) static KIND: SinkKind =
+        absent("rocketmq", "rocketmq", "RocketMQ", &[text("topic"), text("tags"), text("sharding_key"), text("keys")]);
+}
+
 /// Entries for kinds that are not in this binary.
 #[cfg(not(all(
     feature = "amqp",
@@ -67,7 +77,8 @@ mod nats {
     feature = "aws",
     feature = "http",
     feature = "kafka",
-    feature = "nats"
+    feature = "nats",
+    feature = "rocketmq"
 )))]
 mod absent {
     use delaybridge_core::codes::Codes;
@@ -109,4 +120,15 @@ macro_rules! kinds {
     };
 }
 
-kinds![redis::KIND, stdout::KIND, kafka::KIND, amqp::KIND, amqp1::KIND, http::KIND, nats::KIND, aws::SQS, aws::SNS];
+kinds![
+    redis::KIND,
+    stdout::KIND,
+    kafka::KIND,
+    amqp::KIND,
+    amqp1::KIND,
+    http::KIND,
+    nats::KIND,
+    rocketmq::KIND,
+    aws::SQS,
+    aws::SNS,
+];

@@ -29,8 +29,8 @@ pub struct SinkKind {
     pub title: &'static str,
     /// Every table of its keys, in the order of the reference.
     pub tables: &'static [&'static Table],
-    /// Destination keys, for `to:`. The same keys may be in the sink's own table as defaults. No two kinds have a key
-    /// of the same name here.
+    /// Destination keys, for `to:`. The same keys may be in the sink's own table as defaults. Where two kinds have a key
+    /// of the same name, both read the same of it: a text or a template.
     pub to: &'static [Key],
     /// The destination keys that `dead_letter:` takes.
     pub dead_letter: &'static [Key],

@@ -18,6 +18,7 @@ mod kafka;
 mod nats;
 mod order;
 mod redis;
+mod rocketmq;
 mod servers;
 mod values;
 mod yaml;

@@ -73,12 +73,19 @@ impl DestinationDraft<'_, '_> {
         KINDS.iter().flat_map(move |kind| keys(kind).iter().map(|key| (*kind, key)))
     }
 
-    /// Reports destination keys of other kinds.
+    /// Reports destination keys of other kinds. A name may be a key of several.
     fn refuse_others(&self, own: &str) {
-        for (kind, key) in self.keys().filter(|(kind, _)| kind.key.name != own) {
+        let mut known: Vec<&str> =
+            self.keys().filter(|(kind, _)| kind.key.name == own).map(|(_, key)| key.name).collect();
+        for (_, key) in self.keys() {
+            if known.contains(&key.name) {
+                continue;
+            }
+            known.push(key.name);
             if self.section.has(key) {
+                let kinds = self.keys().filter(|(_, other)| other.name == key.name).map(|(kind, _)| kind.key.name);
                 let message = format!("`{}` means nothing to a sink of kind {own}", key.name);
-                let help = format!("remove it, or name a sink of kind {}", kind.key.name);
+                let help = format!("remove it, or name a sink of kind {}", kinds.collect::<Vec<_>>().join(" or "));
                 self.section.cx.report.problem(&self.section.spot(key), message, help);
             }
         }

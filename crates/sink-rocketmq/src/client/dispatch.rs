@@ -1,0 +1,356 @@
+//! The task of the sink: takes elements, finds the routes of their topics, and hands requests to brokers.
+//!
+//! It owns all that waits, and awaits nothing but the next event. What takes time (a route, a request) is a future that ends
+//! with an event here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::batch::{self, BatchEnd, BrokerNote};
+use super::call::{MessageBatch, ReadyItem};
+use super::lanes::{TopicLanes, WaitingItem};
+use super::peer::Peer;
+use super::routes::{self, RouteAnswer};
+use crate::wire::message::WireMessage;
+use crate::wire::route::TopicRoute;
+use crate::{NAME, RocketMqDestination, RocketMqSpec, errors};
+use delaybridge_core::message::{About, Failure};
+use delaybridge_sink::together;
+use delaybridge_sink::worker_queue::WorkItem;
+
+/// Elements taken from the queue at once.
+const MANY: usize = 512;
+/// Longest wait for a route or a queue.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Age at which a route is asked for again, and the shortest time between two questions for one.
+const ROUTE_AGE: Duration = Duration::from_secs(30);
+const ROUTE_PAUSE: Duration = Duration::from_secs(1);
+/// Time after which an unused topic or broker is forgotten.
+const UNUSED: Duration = Duration::from_secs(300);
+
+/// A question of a check or a probe.
+pub(super) struct ClusterQuestion {
+    /// The topic, or whether anything is there.
+    pub(super) topic: Option<Arc<str>>,
+    pub(super) reply: oneshot::Sender<Result<(), Failure>>,
+}
+
+/// A topic in use.
+struct TopicState {
+    lanes: TopicLanes,
+    /// A question for its route is under way.
+    is_asked: bool,
+    asked_at: Option<Instant>,
+    /// The route may be wrong.
+    is_doubtful: bool,
+    used: Instant,
+}
+
+/// A broker in use.
+struct BrokerState {
+    peer: Peer,
+    shunned_until: Instant,
+    used: Instant,
+}
+
+/// What ends with an event.
+enum Event {
+    Route(Arc<str>, RouteAnswer),
+    Batch(BatchEnd),
+    /// A topic was looked up for a check.
+    Looked(Result<TopicRoute, Failure>, ClusterQuestion),
+    Answered,
+}
+
+/// The state of the task.
+struct Dispatcher {
+    spec: Arc<RocketMqSpec>,
+    timeout: Duration,
+    name_servers: Peer,
+    topics: HashMap<Arc<str>, TopicState>,
+    brokers: HashMap<Arc<str>, BrokerState>,
+    events: FuturesUnordered<BoxFuture<'static, Event>>,
+    /// Elements without an answer.
+    load: usize,
+}
+
+/// Delivers until the queue is closed and everything has its answer, or `stop`.
+pub(super) async fn run(
+    spec: Arc<RocketMqSpec>,
+    timeout: Duration,
+    mut items: mpsc::Receiver<WorkItem>,
+    mut questions: mpsc::Receiver<ClusterQuestion>,
+    stop: CancellationToken,
+) {
+    let name_servers = Peer::name_servers(&spec, timeout);
+    let most = spec.max_unconfirmed as usize;
+    let (topics, brokers, events) = (HashMap::new(), HashMap::new(), FuturesUnordered::new());
+    let mut state = Dispatcher { spec, timeout, name_servers, topics, brokers, events, load: 0 };
+    let (mut received, mut closed) = (Vec::new(), false);
+    let mut look = interval((timeout / 40).clamp(Duration::from_millis(10), Duration::from_millis(250)));
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !(closed && state.load == 0) {
+        let room = most.saturating_sub(state.load).min(MANY);
+        // Answers first: they make room. All branches are cancel safe.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            Some(event) = state.events.next(), if !state.events.is_empty() => if state.happened(event).is_err() {
+                return;
+            },
+            Some(question) = questions.recv() => state.ask(question),
+            count = items.recv_many(&mut received, room), if room > 0 && !closed => {
+                closed = count == 0;
+                state.take(received.drain(..));
+            }
+            _ = look.tick() => state.look(),
+        }
+    }
+}
+
+/// A task of the sink has ended by a defect.
+struct Defect;
+
+impl Dispatcher {
+    /// Takes elements into the lanes of their topics, and sends what can be sent.
+    fn take(&mut self, items: impl Iterator<Item = WorkItem>) {
+        let mut touched: Vec<Arc<str>> = Vec::new();
+        for item in items {
+            let destination = match item.message().destination.of_kind::<RocketMqDestination>(NAME) {
+                Ok(destination) => destination,
+                Err(failure) => {
+                    item.finish(Err(failure));
+                    continue;
+                }
+            };
+            let topic = destination.topic.clone();
+            match WireMessage::of(item.message(), destination) {
+                Ok(wire) => {
+                    self.load += 1;
+                    let ready = ReadyItem { item, wire };
+                    self.topic(&topic).lanes.put(WaitingItem { ready, since: Instant::now() });
+                    if !touched.contains(&topic) {
+                        touched.push(topic);
+                    }
+                }
+                Err(why) => {
+                    let attempt = format!("send to topic {topic}");
+                    item.finish(Err(errors::unfit(&attempt, why)));
+                }
+            }
+        }
+        touched.iter().for_each(|topic| self.dispatch(topic));
+    }
+
+    fn topic(&mut self, topic: &Arc<str>) -> &mut TopicState {
+        let state = self.topics.entry(topic.clone()).or_insert_with(|| TopicState {
+            lanes: TopicLanes::new(topic.clone()),
+            is_asked: false,
+            asked_at: None,
+            is_doubtful: false,
+            used: Instant::now(),
+        });
+        state.used = Instant::now();
+        state
+    }
+
+    /// Sends what can be sent for a topic, and asks for its route if that is due.
+    fn dispatch(&mut self, topic: &Arc<str>) {
+        self.find_route(topic);
+        let now = Instant::now();
+        loop {
+            let Some(state) = self.topics.get_mut(topic) else { return };
+            let brokers = &self.brokers;
+            let shuns = |master: &str| brokers.get(master).is_some_and(|broker| broker.shunned_until > now);
+            let Some(batch) = state.lanes.next(shuns) else { return };
+            self.send(batch);
+        }
+    }
+
+    fn send(&mut self, batch: MessageBatch) {
+        match batch.queue.master.clone() {
+            Some(master) => {
+                let sender = self.broker(&master).sender();
+                self.events.push(batch::deliver(self.spec.clone(), sender, batch).map(Event::Batch).boxed());
+            }
+            None => {
+                self.load -= batch.items.len();
+                if let Some(state) = self.topics.get_mut(&batch.topic) {
+                    state.lanes.done(&batch.queue);
+                    state.is_doubtful = true;
+                }
+                let failure = errors::away(&batch.attempt(), &batch.queue.broker);
+                batch.items.into_iter().for_each(|ready| ready.item.finish(Err(failure.clone())));
+            }
+        }
+    }
+
+    fn broker(&mut self, master: &Arc<str>) -> &Peer {
+        let now = Instant::now();
+        let state = self.brokers.entry(master.clone()).or_insert_with(|| BrokerState {
+            peer: Peer::broker(&self.spec, self.timeout, master),
+            shunned_until: now,
+            used: now,
+        });
+        state.used = now;
+        &state.peer
+    }
+
+    /// Asks for the route of a topic if there is none and something waits for it, if it is old, or if it may be wrong.
+    fn find_route(&mut self, topic: &Arc<str>) {
+        let Some(state) = self.topics.get_mut(topic) else { return };
+        let age = state.asked_at.map(|asked| asked.elapsed());
+        let is_due = match state.lanes.route() {
+            None => state.lanes.has_work(),
+            Some(_) => age.is_none_or(|age| age >= ROUTE_AGE || (state.is_doubtful && age >= ROUTE_PAUSE)),
+        };
+        if !state.is_asked && is_due {
+            (state.is_asked, state.asked_at, state.is_doubtful) = (true, Some(Instant::now()), false);
+            let topic = topic.clone();
+            let finding = routes::find(&self.name_servers, &topic);
+            self.events.push(finding.map(|answer| Event::Route(topic, answer)).boxed());
+        }
+    }
+
+    fn happened(&mut self, event: Event) -> Result<(), Defect> {
+        match event {
+            Event::Answered => {}
+            Event::Route(topic, answer) => self.found_route(&topic, answer),
+            Event::Batch(end) => self.ended(end)?,
+            Event::Looked(route, question) => self.look_at_brokers(route, question),
+        }
+        Ok(())
+    }
+
+    fn found_route(&mut self, topic: &Arc<str>, answer: RouteAnswer) {
+        let Some(state) = self.topics.get_mut(topic) else { return };
+        state.is_asked = false;
+        let attempt = format!("send to topic {topic}");
+        let failure = match answer {
+            Ok(route) => {
+                let failure = route.queues.is_empty().then(|| errors::no_queue(&attempt, route.lacks_master));
+                state.lanes.set_route(route);
+                failure
+            }
+            // A name server that is away, or has not heard of the brokers yet, does not make a known route wrong. Whether the topic
+            // is still there, its brokers know.
+            Err(failure) => state.lanes.route().is_none_or(|route| route.queues.is_empty()).then_some(failure),
+        };
+        if let Some(failure) = failure {
+            for item in state.lanes.take_all() {
+                self.load -= 1;
+                item.ready.item.finish(Err(failure.clone()));
+            }
+        }
+        self.dispatch(topic);
+    }
+
+    fn ended(&mut self, end: BatchEnd) -> Result<(), Defect> {
+        self.load -= end.finished;
+        let now = Instant::now();
+        let broker = end.queue.master.as_ref().and_then(|master| self.brokers.get_mut(master));
+        if let Some(broker) = broker {
+            broker.shunned_until = match end.note {
+                BrokerNote::Well => now,
+                BrokerNote::Shun(time) => now + time,
+                BrokerNote::Defect => return Err(Defect),
+            };
+        }
+        let Some(state) = self.topics.get_mut(&end.topic) else { return Ok(()) };
+        state.lanes.done(&end.queue);
+        state.is_doubtful |= end.note != BrokerNote::Well;
+        let brokers = &self.brokers;
+        let is_well = |master: &Arc<str>| brokers.get(master).is_none_or(|broker| broker.shunned_until <= now);
+        let queues = state.lanes.route().map(|route| route.queues.as_slice()).unwrap_or_default();
+        let others = queues.iter().any(|queue| queue.master.as_ref().is_some_and(is_well));
+        for ready in end.unsent.into_iter().rev() {
+            match &end.why_unsent {
+                // Another broker takes what has no queue of its own. It waits anew: it has not waited for this one.
+                _ if others && ready.sharding_key().is_none() => {
+                    state.lanes.put_back(WaitingItem { ready, since: now });
+                }
+                Some(failure) => {
+                    self.load -= 1;
+                    ready.item.finish(Err(failure.clone().about(About::Target)));
+                }
+                None => self.load -= 1,
+            }
+        }
+        self.dispatch(&end.topic);
+        Ok(())
+    }
+
+    /// Answers what waits for too long, asks for old routes, and forgets what is not used.
+    fn look(&mut self) {
+        let now = Instant::now();
+        let patience = PATIENCE.min(self.timeout / 2);
+        let topics: Vec<Arc<str>> = self.topics.keys().cloned().collect();
+        for topic in topics {
+            if let Some(state) = self.topics.get_mut(&topic) {
+                let has_route = state.lanes.route().is_some();
+                for item in now.checked_sub(patience).map(|since| state.lanes.take_old(since)).unwrap_or_default() {
+                    self.load -= 1;
+                    let failure = errors::waited(&item.ready.attempt(), patience, has_route);
+                    item.ready.item.finish(Err(failure));
+                }
+            }
+            self.dispatch(&topic);
+        }
+        let is_used = |used: Instant| now.saturating_duration_since(used) < UNUSED;
+        self.topics.retain(|_, state| !state.lanes.is_idle() || state.is_asked || is_used(state.used));
+        self.brokers.retain(|_, broker| is_used(broker.used));
+    }
+
+    /// Looks a topic up, or asks whether the name servers know brokers.
+    fn ask(&mut self, question: ClusterQuestion) {
+        let event = match &question.topic {
+            Some(topic) => {
+                let finding = routes::find(&self.name_servers, topic);
+                finding.map(|route| Event::Looked(route, question)).boxed()
+            }
+            None => {
+                let asking = routes::has_brokers(&self.name_servers);
+                asking.map(|answer| answer_with(question, answer)).boxed()
+            }
+        };
+        self.events.push(event);
+    }
+
+    /// Asks the masters of a topic whether they are there.
+    fn look_at_brokers(&mut self, route: Result<TopicRoute, Failure>, question: ClusterQuestion) {
+        let attempt = format!("look up topic {}", question.topic.as_deref().unwrap_or_default());
+        let route = match route {
+            Ok(route) if route.queues.is_empty() => Err(errors::no_queue(&attempt, route.lacks_master)),
+            other => other,
+        };
+        let mut masters: Vec<Arc<str>> = match route {
+            Ok(route) => route.queues.into_iter().filter_map(|queue| queue.master).collect(),
+            Err(failure) => {
+                answer_with(question, Err(failure));
+                return;
+            }
+        };
+        masters.sort();
+        masters.dedup();
+        let asking: Vec<_> = masters.iter().map(|master| self.broker(master).is_there()).collect();
+        let event = async move {
+            let failures = futures_util::future::join_all(asking).await.into_iter().filter_map(Result::err).collect();
+            answer_with(question, together(failures))
+        };
+        self.events.push(event.boxed());
+    }
+}
+
+fn answer_with(question: ClusterQuestion, answer: Result<(), Failure>) -> Event {
+    // A caller that does not wait any more needs no answer.
+    drop(question.reply.send(answer));
+    Event::Answered
+}

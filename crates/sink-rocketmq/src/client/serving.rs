@@ -1,0 +1,242 @@
+//! One connection, from its first answer to its end: requests out, answers in.
+//!
+//! One task reads and writes, so nothing is locked. What is written is bounded: calls are taken only while there is room, and the
+//! lease of each element is asked for right before. Where bytes stay here for longer than a delivery may take, or the server is
+//! silent, the connection is ended, so that nothing leaves after its answer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, ReadHalf, WriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::call::{AskEnd, MessageBatch, NoAnswer, RemotingCall, SendEnd};
+use super::connect::{RemotingConnection, RemotingStream};
+use crate::wire::frame::{RemotingAnswer, RemotingRequest, take};
+use crate::wire::sign::Signer;
+use crate::{RocketMqSpec, errors};
+use delaybridge_sink::output::FrameOutput;
+use delaybridge_sink::reconnect::ServiceEnd;
+
+/// Bytes that wait to be written, beyond which nothing more is put there.
+const FULL: usize = 256 * 1024;
+/// The number of the last request before they begin anew. The first question of a connection is number 0.
+const LAST: u32 = i32::MAX as u32;
+
+/// A request that waits for its answer.
+struct Flight {
+    of: FlightOf,
+    late_at: Instant,
+    /// The places in the output before its first and behind its last byte.
+    begins_at: u64,
+    ends_at: u64,
+}
+
+enum FlightOf {
+    SignOfLife,
+    Ask(oneshot::Sender<AskEnd>),
+    Send(MessageBatch, oneshot::Sender<SendEnd>),
+}
+
+/// The state of a connection.
+struct Service<'a> {
+    spec: &'a RocketMqSpec,
+    /// Time for an answer: shorter than a delivery may take, so that its caller is told.
+    patience: Duration,
+    signer: Option<Signer>,
+    sign_of_life: &'a RemotingRequest,
+    input: BytesMut,
+    output: FrameOutput,
+    /// By number, the oldest first.
+    flights: BTreeMap<u32, Flight>,
+    next: u32,
+    /// The time at which the server was heard last, and asked for a sign of life.
+    heard: Instant,
+    asked: Instant,
+    /// A write has failed: whether its bytes left is not known.
+    broken: bool,
+}
+
+/// Runs until the connection ends, or no more calls can come. Every call has its answer then.
+pub(super) async fn run(
+    spec: &RocketMqSpec,
+    (timeout, sign_of_life): (Duration, &RemotingRequest),
+    connection: RemotingConnection,
+    calls: &mut mpsc::Receiver<RemotingCall>,
+    stop: &CancellationToken,
+) -> ServiceEnd {
+    let RemotingConnection { stream, input, signer } = connection;
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let now = Instant::now();
+    let mut service = Service {
+        spec,
+        patience: timeout * 19 / 20,
+        signer,
+        sign_of_life,
+        input,
+        output: FrameOutput::default(),
+        flights: BTreeMap::new(),
+        next: 1,
+        heard: now,
+        asked: now,
+        broken: false,
+    };
+    let end = service.serve(&mut reader, &mut writer, calls, stop).await;
+    service.lose(match &end {
+        ServiceEnd::Closed => "the sink was closed",
+        ServiceEnd::Lost(why) => why,
+    });
+    end
+}
+
+impl Service<'_> {
+    async fn serve(
+        &mut self,
+        reader: &mut ReadHalf<Box<dyn RemotingStream>>,
+        writer: &mut WriteHalf<Box<dyn RemotingStream>>,
+        calls: &mut mpsc::Receiver<RemotingCall>,
+        stop: &CancellationToken,
+    ) -> ServiceEnd {
+        let mut closed = false;
+        let mut look = interval((self.patience / 40).clamp(Duration::from_millis(10), Duration::from_millis(250)));
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if let Err(why) = self.read_all() {
+                return ServiceEnd::Lost(why);
+            }
+            if closed && self.flights.is_empty() {
+                return ServiceEnd::Closed;
+            }
+            let has_room = self.output.bytes.len() < FULL;
+            // Answers first: they make room. All branches are cancel safe.
+            tokio::select! {
+                biased;
+                read = reader.read_buf(&mut self.input) => match read {
+                    Ok(0) => return ServiceEnd::Lost("the server closed the connection".to_owned()),
+                    Ok(_) => self.heard = Instant::now(),
+                    Err(error) => return ServiceEnd::Lost(error.to_string()),
+                },
+                left = self.output.write(writer), if self.output.waits() => if let Err(error) = left {
+                    self.broken = true;
+                    return ServiceEnd::Lost(error.to_string());
+                },
+                call = calls.recv(), if has_room && !closed => match call {
+                    Some(call) => self.begin(call),
+                    None => closed = true,
+                },
+                _ = look.tick() => {
+                    if let Err(why) = self.look() {
+                        return ServiceEnd::Lost(why);
+                    }
+                }
+                () = stop.cancelled() => return ServiceEnd::Lost("the sink was closed".to_owned()),
+            }
+        }
+    }
+
+    /// Looks at all that was read.
+    fn read_all(&mut self) -> Result<(), String> {
+        loop {
+            let command = match take(&mut self.input) {
+                Ok(None) => return Ok(()),
+                Ok(Some(command)) => command,
+                Err(why) => return Err(format!("the server sent {}", why.0)),
+            };
+            // What answers nothing is a question of the server to consumers, or an answer that comes too late.
+            if let Some(flight) = command.answers.and_then(|number| self.flights.remove(&number)) {
+                flight.of.end(command.answer);
+            }
+        }
+    }
+
+    /// Puts a call into the output.
+    fn begin(&mut self, call: RemotingCall) {
+        match call {
+            RemotingCall::Ask(request, reply) => self.put(request, FlightOf::Ask(reply)),
+            RemotingCall::Send(mut batch, reply) => {
+                batch.admit();
+                if batch.items.is_empty() {
+                    // Each has its answer.
+                    drop(reply.send(SendEnd { batch, answer: Ok(RemotingAnswer::default()) }));
+                    return;
+                }
+                let request = batch.request(&self.spec.group);
+                self.put(request, FlightOf::Send(batch, reply));
+            }
+        }
+    }
+
+    fn put(&mut self, request: RemotingRequest, of: FlightOf) {
+        let number = self.next;
+        self.next = if number >= LAST { 1 } else { number + 1 };
+        let begins_at = self.output.end();
+        request.put(number, self.signer.as_ref(), &mut self.output.bytes);
+        let (late_at, ends_at) = (Instant::now() + self.patience, self.output.end());
+        self.flights.insert(number, Flight { of, late_at, begins_at, ends_at });
+    }
+
+    /// Answers what is late, asks for a sign of life, and ends the connection to a silent server.
+    fn look(&mut self) -> Result<(), String> {
+        let now = Instant::now();
+        let silent = now.saturating_duration_since(self.heard);
+        if silent >= self.spec.heartbeat * 2 {
+            return Err(format!("the server is silent for {silent:?}"));
+        }
+        while let Some((&number, _)) = self.flights.iter().find(|(_, flight)| flight.late_at <= now) {
+            let Some(flight) = self.flights.remove(&number) else { break };
+            let ends_at = flight.ends_at;
+            flight.of.late(self.patience);
+            if !self.output.has_left(ends_at) {
+                return Err("the server takes no bytes".to_owned());
+            }
+        }
+        if now.saturating_duration_since(self.asked) >= self.spec.heartbeat {
+            self.asked = now;
+            self.put(self.sign_of_life.clone(), FlightOf::SignOfLife);
+        }
+        Ok(())
+    }
+
+    /// Answers everything: the connection has ended.
+    fn lose(&mut self, why: &str) {
+        for flight in std::mem::take(&mut self.flights).into_values() {
+            let sent = self.broken || self.output.may_have_left(flight.begins_at);
+            flight.of.lose(why, sent);
+        }
+    }
+}
+
+impl FlightOf {
+    fn end(self, answer: RemotingAnswer) {
+        match self {
+            FlightOf::SignOfLife => {}
+            FlightOf::Ask(reply) => drop(reply.send(Ok(answer))),
+            FlightOf::Send(batch, reply) => drop(reply.send(SendEnd { batch, answer: Ok(answer) })),
+        }
+    }
+
+    fn late(self, patience: Duration) {
+        match self {
+            FlightOf::SignOfLife => {}
+            FlightOf::Ask(reply) => drop(reply.send(Err(errors::no_answer("ask the server", patience)))),
+            FlightOf::Send(batch, reply) => {
+                let failure = errors::late(&batch.attempt(), patience);
+                drop(reply.send(SendEnd { batch, answer: Err(NoAnswer::Failed(failure)) }));
+            }
+        }
+    }
+
+    fn lose(self, why: &str, sent: bool) {
+        match self {
+            FlightOf::SignOfLife => {}
+            FlightOf::Ask(reply) => drop(reply.send(Err(errors::lost("ask the server", why, false)))),
+            FlightOf::Send(batch, reply) => {
+                let answer = Err(batch.lost(why, sent));
+                drop(reply.send(SendEnd { batch, answer }));
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The contract of sinks. Clauses that break nothing share clusters, and have a topic each; the others have a cluster each.
+
+use std::sync::Arc;
+
+use brokers::{RocketMq, RocketMqOptions};
+
+use super::cluster::Cluster;
+use super::{impatient_sink, keyed, topic};
+use crate::RocketMqSink;
+use delaybridge_sink::{Destination, Sink};
+use delaybridge_testing::sink::Rig;
+
+/// A topic of a cluster.
+struct RocketRig {
+    cluster: Cluster,
+    topic: String,
+    sink: Arc<RocketMqSink>,
+}
+
+impl RocketRig {
+    async fn on(cluster: Cluster) -> RocketRig {
+        let topic = cluster.topic(4).await;
+        let sink = impatient_sink(cluster.spec());
+        RocketRig { cluster, topic, sink }
+    }
+
+    async fn own() -> RocketRig {
+        RocketRig::on(Cluster::start(RocketMqOptions::default()).await).await
+    }
+}
+
+impl Rig for RocketRig {
+    fn sink(&self) -> Arc<dyn Sink> {
+        self.sink.clone()
+    }
+
+    fn destination(&self) -> Destination {
+        // One queue, which keeps the order.
+        keyed(&self.topic, "A-7")
+    }
+
+    fn refusing(&self) -> Destination {
+        topic("missing")
+    }
+
+    async fn received(&mut self) -> Vec<Vec<u8>> {
+        self.cluster.bodies(&self.topic).await
+    }
+
+    async fn outage(&mut self) {
+        self.cluster.does(|cluster| cluster.kill(0)).await;
+    }
+
+    async fn recover(&mut self) {
+        self.cluster.does(|cluster| cluster.restart(0).unwrap()).await;
+    }
+
+    async fn stall(&mut self) {
+        self.cluster.does(|cluster| cluster.freeze(0)).await;
+    }
+
+    async fn resume(&mut self) {
+        self.cluster.does(|cluster: &RocketMq| cluster.thaw(0)).await;
+    }
+}
+
+mod version_5 {
+    use delaybridge_testing::sink_contract_tests;
+
+    use super::*;
+
+    sink_contract_tests! { RocketRig::on(Cluster::shared().await).await,
+        confirms_what_has_arrived,
+        a_refused_element_is_the_only_one_that_fails,
+        a_thousand_at_once_arrive_once_each,
+        bodies_arrive_byte_for_byte,
+        a_closed_sink_takes_nothing_more,
+        a_batch_has_an_answer_for_each_place,
+        batches_arrive_in_the_order_in_which_they_began,
+        stale_elements_of_a_batch_are_not_sent,
+        an_element_for_another_kind_fails_alone,
+    }
+
+    sink_contract_tests! { RocketRig::own().await,
+        an_outage_fails_deliveries_and_ends,
+        a_silent_destination_is_ambiguous_in_time,
+        a_dropped_delivery_hurts_no_other,
+        an_outage_in_the_middle_of_a_batch_confirms_only_what_arrived,
+        a_batch_at_a_silent_destination_is_answered_in_time,
+        a_dropped_batch_hurts_no_other,
+    }
+}
+
+mod version_4 {
+    use delaybridge_testing::sink_contract_tests;
+
+    use super::*;
+
+    sink_contract_tests! { RocketRig::on(Cluster::shared_four().await).await,
+        confirms_what_has_arrived,
+        a_refused_element_is_the_only_one_that_fails,
+        a_thousand_at_once_arrive_once_each,
+        bodies_arrive_byte_for_byte,
+        a_batch_has_an_answer_for_each_place,
+        batches_arrive_in_the_order_in_which_they_began,
+    }
+}

@@ -1,0 +1,133 @@
+//! The keys of `sinks.NAME.rocketmq`, and the cluster that they describe: name servers, login, how messages are sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::NAME;
+use super::login::{self, RocketMqLogin};
+use super::target::{self, RocketMqKeys};
+use delaybridge_link::Redis;
+use delaybridge_settings::keys::{Key, Kind, Table};
+use delaybridge_settings::reader::Section;
+use delaybridge_settings::url::host_and_port;
+use delaybridge_settings::words::{word, words};
+use delaybridge_settings::{Settings, TlsFiles, tls};
+use delaybridge_sink::kind::{self, SinkSettings};
+use delaybridge_sink::{Connector, Sink};
+
+/// Every table, in the order of the reference.
+pub(super) static TABLES: &[&Table] = &[&sink_rocketmq::TABLE];
+
+/// A cluster of RocketMQ 4 or 5, by its remoting protocol. A message counts as delivered when a master has stored it as safely as
+/// it is set to. `topic`, `tags`, `sharding_key` and `keys` are set here for all queues, or under `to:`, which takes precedence.
+/// The topic must exist. The body is the payload; the properties are `KEYS` with the id, `delaybridge-id`, `delaybridge-queue`,
+/// `delaybridge-due-ms`, `delaybridge-attempt`, and then the route's headers. No delay level is set. See [rocketmq.md](rocketmq.md).
+#[derive(Debug, Clone, Settings)]
+#[settings(sink_rocketmq, at = "sinks.NAME.rocketmq", offered = target::ON_SINK)]
+pub struct RocketMqSpec {
+    /// `host:port` of name servers of one cluster, tried in turn. Default port 9876. One text may contain several, separated by
+    /// commas or semicolons.
+    #[key(Kind::Texts, required, read = name_servers, show = shown_name_servers)]
+    pub name_servers: Vec<(String, u16)>,
+    /// Encrypted connections, to name servers and brokers. `tls: {}` verifies their certificates with the system's authorities; a
+    /// broker's has to be for the address that the name servers give.
+    #[key(Kind::Section(&tls::TABLE))]
+    pub tls: Option<TlsFiles>,
+    /// The login.
+    #[settings(keys(login::ACCESS_KEY, login::SECRET_KEY, login::SECRET_KEY_FILE), read = login::read, flatten)]
+    pub login: Option<RocketMqLogin>,
+    /// Group of producers that the sink belongs to at the brokers.
+    #[key(Kind::Text, default = "delaybridge", read = group)]
+    pub group: String,
+    /// Answer `SLAVE_NOT_AVAILABLE` of a master that waits for a slave and has none: the message is on the master alone. `retry`:
+    /// it is sent again until a slave has it, so that it is there more than once. `accept`: it counts as delivered.
+    #[key(word::<SlaveNotAvailable>(), default = "retry")]
+    pub slave_not_available: SlaveNotAvailable,
+    /// Timeout for TCP, TLS and the first answer together.
+    #[key(duration(1), default = "5s")]
+    pub connect_timeout: Duration,
+    /// Interval at which name servers and brokers are asked whether they are there. The sink reconnects if one is silent for twice
+    /// this time.
+    #[key(duration(100), default = "10s")]
+    pub heartbeat: Duration,
+    /// Messages that wait for their queue or for their answer.
+    #[key(count(1, 65_535), default = "2000")]
+    #[settings(keys(kind::TIMEOUT, kind::MAX_RATE))]
+    pub max_unconfirmed: u32,
+}
+
+words! {
+    /// What is made of a message that only the master has, although it waits for a slave.
+    pub enum SlaveNotAvailable {
+        /// It is sent again.
+        Retry = "retry",
+        /// It counts as delivered.
+        Accept = "accept",
+    }
+}
+
+/// The text of an address.
+pub(super) fn shown_server((host, port): &(String, u16)) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// Reads the sink.
+pub(super) fn read(section: &Section<'_>) -> SinkSettings {
+    let keys = RocketMqKeys::read(section);
+    let spec = RocketMqSpec::of(section);
+    SinkSettings::new(section, Some(section.duration(&kind::TIMEOUT)), spec, move |at| {
+        RocketMqKeys::read(at.section).target(at, &keys)
+    })
+}
+
+impl Connector for RocketMqSpec {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn connect(&self, timeout: Duration, _source: &Redis) -> Arc<dyn Sink> {
+        Arc::new(super::RocketMqSink::new(Arc::new(self.clone()), timeout))
+    }
+
+    fn settings(&self) -> Map<String, Value> {
+        self.shown()
+    }
+
+    fn address(&self) -> String {
+        self.name_servers.iter().map(shown_server).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn shown_name_servers(servers: &[(String, u16)]) -> Option<Value> {
+    Some(servers.iter().map(|server| Value::from(shown_server(server))).collect())
+}
+
+fn name_servers(section: &Section<'_>, key: &Key) -> Vec<(String, u16)> {
+    let mut servers = Vec::new();
+    for text in section.texts(key) {
+        for address in text.value.split([',', ';']).map(str::trim) {
+            let read = match address {
+                _ if address.contains('@') => Err("a name server has no login: that has keys of its own"),
+                _ if address.contains('/') => Err("a name server is `host:port`, without a scheme or a path"),
+                _ => host_and_port(address, 9876),
+            };
+            match read {
+                Ok(server) => servers.push(server),
+                // Not repeated: a URL with a user often has the password too.
+                Err(problem) => section.cx.report.problem(&text.spot, problem, "write `namesrv-0:9876`"),
+            }
+        }
+    }
+    servers
+}
+
+fn group(section: &Section<'_>, key: &Key) -> String {
+    let Some(text) = section.text(key) else { return "delaybridge".to_owned() };
+    if target::unfit_name(&text.value) || text.value.len() > 120 {
+        let message = "a group has letters (a to z), digits, `_`, `-`, `%` and `|`, 120 at most";
+        section.cx.report.problem(&text.spot, message, "write a name as `delaybridge`");
+    }
+    text.value
+}

@@ -1,0 +1,160 @@
+//! The properties of a message: one text, with names and values between control characters.
+
+use delaybridge_sink::Outbound;
+use delaybridge_sink::headers::{IdText, Standard};
+
+use crate::RocketMqDestination;
+
+/// What follows a name, and what follows a value.
+const NAME_END: char = '\u{1}';
+const VALUE_END: char = '\u{2}';
+/// Longest text of properties, in bytes: a broker adds its own, and keeps 32,767 together.
+pub(super) const MAX_PROPERTIES: usize = 31_000;
+
+/// Names that brokers and clients have a meaning for, and that are not set here. `DELAY` and the `TIMER_` ones would delay the
+/// message again; others would make it a part of a transaction, or a reply.
+const OF_BROKER: &[&str] = &[
+    "1ST_POP_TIME",
+    "ARRIVE_TIME",
+    "BORN_TIMESTAMP",
+    "BUYER_ID",
+    "CHECK_IMMUNITY_TIME_IN_SECONDS",
+    "CLUSTER",
+    "CONSUME_START_TIME",
+    "CORRECTION_FLAG",
+    "CORRELATION_ID",
+    "DELAY",
+    "DLQ_ORIGIN_MESSAGE_ID",
+    "DLQ_ORIGIN_TOPIC",
+    "DUP_INFO",
+    "EXTEND_UNIQ_INFO",
+    "INNER_BASE",
+    "INNER_MULTI_DISPATCH",
+    "INNER_MULTI_QUEUE_OFFSET",
+    "INNER_NUM",
+    "INSTANCE_ID",
+    "KEYS",
+    "MAX_OFFSET",
+    "MAX_RECONSUME_TIMES",
+    "MIN_OFFSET",
+    "MQ2_FLAG",
+    "MSG_REGION",
+    "MSG_TYPE",
+    "ORIGIN_MESSAGE_ID",
+    "PGROUP",
+    "POP_CK",
+    "POP_CK_OFFSET",
+    "PROPERTY_FORWARD_QUEUE_ID",
+    "PUSH_REPLY_TIME",
+    "REAL_QID",
+    "REAL_TOPIC",
+    "RECONSUME_TIME",
+    "REDIRECT",
+    "REPLY_TO_CLIENT",
+    "RETRY_TOPIC",
+    "TAGS",
+    "TRACE_CONTEXT",
+    "TRACE_ON",
+    "TRANSACTION_CHECK_TIMES",
+    "TRANSFER_FLAG",
+    "TRAN_MSG",
+    "TRAN_PREPARED_QUEUE_OFFSET",
+    "TTL",
+    "UNIQ_KEY",
+    "WAIT",
+];
+
+/// Whether a header of this name would be read by brokers or clients.
+pub(crate) fn is_of_broker(name: &str) -> bool {
+    name.starts_with("__") || name.starts_with("TIMER_") || OF_BROKER.contains(&name)
+}
+
+/// Whether a text cannot be the name or the value of a property.
+pub(crate) fn unfit_value(text: &str) -> bool {
+    text.contains([NAME_END, VALUE_END])
+}
+
+/// The properties of an element: tags, keys, sharding key, the standard headers, then the route's. A header from a message of an
+/// input that a broker would read is left out.
+///
+/// # Errors
+/// Why no message can carry them.
+pub(super) fn text(message: &Outbound, destination: &RocketMqDestination) -> Result<String, &'static str> {
+    let id = IdText::of(&message.id);
+    let standard = Standard::of(message);
+    let own = [
+        ("TAGS", destination.tags.as_deref()),
+        ("KEYS", Some(destination.keys.as_deref().unwrap_or(id.as_str()))),
+        ("__SHARDINGKEY", destination.sharding_key.as_deref()),
+        // The broker answers when the message is as safe as it is set to make it.
+        ("WAIT", Some("true")),
+    ];
+    let headers = message.headers.iter().map(|(name, value)| (&**name, value.as_str()));
+    let headers = headers.filter(|(name, _)| !name.is_empty() && !is_of_broker(name));
+    let mut text = String::with_capacity(256);
+    let mut put = |name: &str, value: &str| {
+        if unfit_value(name) || unfit_value(value) {
+            return Err("a header, tag or key has a control character by which RocketMQ separates properties");
+        }
+        text.push_str(name);
+        text.push(NAME_END);
+        text.push_str(value);
+        text.push(VALUE_END);
+        Ok(())
+    };
+    for (name, value) in own {
+        value.map_or(Ok(()), |value| put(name, value))?;
+    }
+    standard.iter().try_for_each(|(name, value)| put(name, value))?;
+    for (name, value) in headers {
+        put(name, value)?;
+    }
+    match text.len() <= MAX_PROPERTIES {
+        true => Ok(text),
+        false => Err("headers, tags and keys are longer than 31,000 bytes together"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use delaybridge_testing::sink::{anywhere, outbound};
+
+    fn destination() -> RocketMqDestination {
+        RocketMqDestination { topic: "t".into(), tags: None, keys: None, sharding_key: None }
+    }
+
+    #[test]
+    fn an_element_has_its_id_as_key_and_its_headers_as_properties() {
+        let mut message = outbound(0xab, anywhere(), "x");
+        message.headers = vec![("tenant".into(), "t 1".to_owned()), ("DELAY".into(), "18".to_owned())];
+        let expected = "KEYS\u{1}00000000000000ab\u{2}WAIT\u{1}true\u{2}delaybridge-id\u{1}00000000000000ab\u{2}\
+             delaybridge-queue\u{1}q\u{2}delaybridge-due-ms\u{1}1000\u{2}delaybridge-attempt\u{1}1\u{2}tenant\u{1}t 1\u{2}";
+        assert_eq!(text(&message, &destination()).unwrap(), expected, "nothing delays it again");
+        let full = RocketMqDestination {
+            tags: Some("paid".into()),
+            keys: Some("A-7".into()),
+            sharding_key: Some("c".into()),
+            ..destination()
+        };
+        let begin = "TAGS\u{1}paid\u{2}KEYS\u{1}A-7\u{2}__SHARDINGKEY\u{1}c\u{2}WAIT";
+        assert!(text(&message, &full).unwrap().starts_with(begin));
+    }
+
+    #[test]
+    fn what_no_message_can_carry_is_refused() {
+        let mut message = outbound(1, anywhere(), "x");
+        for (name, value) in [("a\u{1}b", "x"), ("a", "x\u{2}DELAY\u{1}18"), ("a", &*"x".repeat(31_000))] {
+            message.headers = vec![(name.into(), value.to_owned())];
+            assert!(text(&message, &destination()).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_with_a_meaning_are_known() {
+        for name in ["DELAY", "TIMER_DELIVER_MS", "TRAN_MSG", "UNIQ_KEY", "__STARTDELIVERTIME", "KEYS"] {
+            assert!(is_of_broker(name), "{name}");
+        }
+        assert!(!is_of_broker("tenant") && !is_of_broker("Delay"));
+    }
+}
