@@ -76,6 +76,9 @@ tables! {
         ROUTING_KEY = key("routing_key", Kind::TextOrEmpty, "The routing key.");
         SUBJECT = key("subject", Kind::Text, "The subject.");
         ADDRESS = key("address", Kind::TextOrEmpty, "The address of AMQP 1.0.");
+        TAGS = key("tags", Kind::TextOrEmpty, "The tag of RocketMQ.");
+        SHARDING_KEY = key("sharding_key", Kind::TextOrEmpty, "The text that chooses the queue in RocketMQ.");
+        KEYS = key("keys", Kind::TextOrEmpty, "The keys in RocketMQ, if they are not the id.");
         QUEUE_URL = key("queue_url", Kind::TextOrEmpty, "The URL of the queue.");
         TOPIC_ARN = key("topic_arn", Kind::TextOrEmpty, "The ARN of the topic.");
         GROUP_ID = key("group_id", Kind::TextOrEmpty, "The group of the message.");

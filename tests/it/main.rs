@@ -34,6 +34,8 @@ mod nats;
 mod observe;
 mod redisson;
 mod reload;
+#[cfg(feature = "rocketmq")]
+mod rocketmq;
 mod sentinel;
 #[cfg(feature = "http")]
 mod servers;

@@ -29,7 +29,7 @@ pub(super) fn yaml(target: &RedisTarget, password_file: Option<&str>, queues: &[
         (None, None) => {}
     }
     text.push_str(
-        "sinks:\n  out:\n    stdout: {}   # replace it with your sink: kafka, amqp, amqp1, nats, sqs, sns, http, redis\nqueues:\n",
+        "sinks:\n  out:\n    stdout: {}   # replace it with your sink: kafka, amqp, amqp1, nats, rocketmq, sqs, sns, http, redis\nqueues:\n",
     );
     queues.iter().for_each(|queue| one(&mut text, queue));
     text

@@ -99,7 +99,14 @@ fn a_code_is_listed_once_and_found_by_its_first_bytes() {
     assert!(explain("template_fie").is_none() && explain("nobody_gives_this").is_none());
 }
 
-#[cfg(all(feature = "kafka", feature = "amqp", feature = "amqp1", feature = "nats", feature = "aws"))]
+#[cfg(all(
+    feature = "kafka",
+    feature = "amqp",
+    feature = "amqp1",
+    feature = "nats",
+    feature = "aws",
+    feature = "rocketmq"
+))]
 #[test]
 fn the_page_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/errors.md");

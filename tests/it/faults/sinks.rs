@@ -72,7 +72,7 @@ async fn sinks_at_wrong_addresses_are_down_before_anything_is_due() {
     let server = RedisServer::start().await;
     let mut late = RedisServer::start().await;
     late.stop().await;
-    let [kafka, amqp, amqp1, http, nats, sqs] = [(); 6].map(|()| free_port());
+    let [kafka, amqp, amqp1, http, nats, sqs, rocketmq] = [(); 7].map(|()| free_port());
     let credentials = credentials();
     let mut daemon = Daemon::spawn(&format!(
         "redis: {{ url: '{}' }}\n\
@@ -82,15 +82,16 @@ async fn sinks_at_wrong_addresses_are_down_before_anything_is_due() {
          h: {{ http: {{ url: 'http://127.0.0.1:{http}/hook' }} }}\n  n: {{ nats: {{ servers: ['127.0.0.1:{nats}'], subject: s }} }}\n  \
          s: {{ sqs: {{ queue_url: 'http://127.0.0.1:{sqs}/1/q', region: eu-west-1, credentials_file: '{}' }} }}\n  \
          b: {{ amqp1: {{ url: 'amqp://127.0.0.1:{amqp1}', address: s }} }}\n  \
+         m: {{ rocketmq: {{ name_servers: ['127.0.0.1:{rocketmq}'], topic: t }} }}\n  \
          o: {{ stdout: }}\n\
          queues: {{ q: {{ source: {{ redisson: {{ name: empty }} }}, \
-         to: [{{ sink: k }}, {{ sink: a }}, {{ sink: r }}, {{ sink: h }}, {{ sink: n }}, {{ sink: s }}, {{ sink: b }}, {{ sink: o }}] }} }}\n",
+         to: [{{ sink: k }}, {{ sink: a }}, {{ sink: r }}, {{ sink: h }}, {{ sink: n }}, {{ sink: s }}, {{ sink: b }}, {{ sink: m }}, {{ sink: o }}] }} }}\n",
         server.url(),
         late.url(),
         credentials.path().display(),
     ));
     daemon.expect_log("sink down: it does not answer to a probe");
-    for sink in ["k", "a", "r", "h", "n", "s", "b"] {
+    for sink in ["k", "a", "r", "h", "n", "s", "b", "m"] {
         let reason = eventually(&format!("sink {sink} to be down"), Duration::from_secs(30), async || {
             match trouble(&daemon, sink).await {
                 Some((state, reason)) if state == "down" => Ok(reason),
@@ -115,7 +116,7 @@ async fn sinks_at_wrong_addresses_are_down_before_anything_is_due() {
     .await;
     late.boot().await.expect("boot the server of the sink");
     metric(&daemon, "delaybridge_sink_up{sink=\"r\"}", |up| up == 1.0).await;
-    readyz(&daemon, 503, "\"not_up\": 6").await;
+    readyz(&daemon, 503, "\"not_up\": 7").await;
 }
 
 #[tokio::test]

@@ -75,3 +75,12 @@ fn a_route_has_a_topic_of_its_own_or_that_of_its_sink() {
     let expected = [Some("o-${payload.region}"), Some("paid"), Some("${payload.customer}"), None];
     assert_eq!(shown.map(|template| template.map(|template| template.source())), expected);
 }
+
+#[test]
+fn an_order_by_key_has_the_sharding_key_as_its_key() {
+    let ordered =
+        |route: &str| file("name_servers: [a], topic: s", route).replace("codec: json", "codec: json\n    order: key");
+    let keyed = ordered(", sharding_key: '${payload.customer}'");
+    load(&keyed).unwrap_or_else(|errors| panic!("{errors}"));
+    check_words(&ordered(""), &["queues.mails.order: `order: key` needs a key, and the messages have none"]);
+}

@@ -35,12 +35,13 @@ pub(super) fn read(
         at.fits(template, &section.spot(&queue::ORDER_KEY));
     }
     let has_key = to.first().is_some_and(|route| {
-        // Of all messages only a Kafka record has a key, and that of SQS and SNS a group.
+        // Of all messages only a Kafka record has a key, that of SQS and SNS a group, and that of RocketMQ a text for its queue.
         let keys = route.target.keys();
-        keys.contains_key("topic") && keys.contains_key("key") || keys.contains_key("group_id")
+        let kafka = keys.contains_key("topic") && keys.contains_key("key");
+        kafka || keys.contains_key("group_id") || keys.contains_key("sharding_key")
     });
     if order == Order::Key && !own_key && !has_key && !to.is_empty() {
-        let help = "write `order_key: \"${payload.orderId}\"`, or a `key` at a Kafka destination that is the first under `to`, or a `group_id` in its sink of SQS or SNS";
+        let help = "write `order_key: \"${payload.orderId}\"`, or a `key` at a Kafka destination that is the first under `to`, a `sharding_key` at one of RocketMQ, or a `group_id` in its sink of SQS or SNS";
         report.problem(&spot, "`order: key` needs a key, and the messages have none", help);
     }
     let refuse = |what: &str, help: &str| report.problem(&spot, format!("`order` cannot be kept {what}"), help);
