@@ -60,7 +60,7 @@ docs: ## the documentation as a site with search, target/docs/site; fetches mdBo
 SEED ?= 1
 chaos: setup ## random faults by SEED=1 for MINUTES=10, and an oracle; PROFILE=sentinel ONLY=3,7 FAULTS=kill,stop PLAN=1 OLD=path/to/delaybridge
 	DELAYBRIDGE_CHAOS="--seed $(SEED) --minutes $(MINUTES) $(if $(PROFILE),--profile $(PROFILE)) $(if $(ORDER),--order $(ORDER)) \
-		$(if $(DURABLE),--durable $(DURABLE)) $(if $(FAILS),--fails $(FAILS)) $(if $(ONLY),--only $(ONLY)) $(if $(FAULTS),--faults $(FAULTS)) \
+		$(if $(DURABLE),--durable $(DURABLE)) $(if $(FAILS),--fails $(FAILS)) $(if $(DUPLICATES),--duplicates $(DUPLICATES)) $(if $(ONLY),--only $(ONLY)) $(if $(FAULTS),--faults $(FAULTS)) \
 		$(if $(PLAN),--plan) $(if $(OLD),--old $(OLD))" $(CARGO) test --locked --test chaos -- --exact suite::asked --ignored --nocapture
 
 chaos-plant: setup ## fifteen daemons that lie, and the rule that notices each; fifteen minutes; LIE=early tells one

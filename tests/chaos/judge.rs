@@ -438,10 +438,7 @@ fn empty(evidence: &Evidence, found: &mut Found) {
         if crowded && sum(evidence, "delaybridge_leases_expired_total") == 0.0 {
             found.add(Rule::Empty, "no lease has run out");
         }
-        let twice = match drops_repeats(evidence) {
-            true => sum(evidence, "delaybridge_duplicates_avoided_total"),
-            false => duplicates(evidence) as f64,
-        };
+        let twice = sum(evidence, "delaybridge_duplicates_avoided_total") + duplicates(evidence) as f64;
         if twice == 0.0 || evidence.dead.is_empty() {
             found.add(Rule::Empty, format!("{twice} duplicates, {} dead letters", evidence.dead.len()));
         }

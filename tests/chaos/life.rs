@@ -335,9 +335,10 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
     let queue = |place: usize, source: &str| {
         let route = sink.route(QUEUES[place]);
         let (key, order) = settings.orders.yaml(place, sink);
+        let looks = if settings.looks { ", duplicates: look" } else { "" };
         format!(
             "{{ source: {source}, codec: json, lease: {lease}ms, {durable}{order}max_in_flight: {}, \
-             to: [{{ sink: out, {route}{key}, headers: {{ life: \"${{CHAOS_LIFE:-0}}\" }} }}] }}",
+             to: [{{ sink: out, {route}{key}{looks}, headers: {{ life: \"${{CHAOS_LIFE:-0}}\" }} }}] }}",
             settings.max_in_flight
         )
     };

@@ -31,6 +31,8 @@ pub struct Options {
     pub durable: Option<bool>,
     /// Whether destinations fail three requests of ten; `None` for the choice of the seed.
     pub fails: Option<bool>,
+    /// Whether daemons look for what may be at its destination already, before they send it again.
+    pub looks: bool,
     /// Whether faults that need a file system of their own are included. Not every machine allows that.
     pub disks: bool,
     /// Whether to print the schedule only.
@@ -54,6 +56,7 @@ impl Default for Options {
             order: None,
             durable: None,
             fails: None,
+            looks: false,
             disks: false,
             plan: false,
             shrink: Duration::from_secs(1_200),
@@ -65,7 +68,7 @@ impl Default for Options {
 
 impl Options {
     /// Parses `--seed 7 --profile sentinel --minutes 10 --only 3,5 --faults kill,stop --order key --durable yes
-    /// --fails no --plan --shrink MINUTES --lie NAME --old PATH`.
+    /// --fails no --duplicates look --plan --shrink MINUTES --lie NAME --old PATH`.
     pub fn parse(text: &str) -> Result<Options, String> {
         let mut options = Options { disks: true, ..Options::default() };
         let mut words = text.split_whitespace();
@@ -88,11 +91,12 @@ impl Options {
                 "--order" => options.order = Some(Order::named(value)?),
                 "--durable" => options.durable = Some(yes(word, value)?),
                 "--fails" => options.fails = Some(yes(word, value)?),
+                "--duplicates" => options.looks = looks(word, value)?,
                 "--lie" => options.lie = Some(value.to_owned()),
                 "--old" => options.old = Some(binary(value)?),
                 _ => {
                     return Err(format!(
-                        "{word}: unknown; there are --seed, --profile, --minutes, --only, --faults, --order, --durable, --fails, --plan, --shrink, --lie, --old"
+                        "{word}: unknown; there are --seed, --profile, --minutes, --only, --faults, --order, --durable, --fails, --duplicates, --plan, --shrink, --lie, --old"
                     ));
                 }
             }
@@ -122,6 +126,14 @@ fn yes(word: &str, value: &str) -> Result<bool, String> {
     }
 }
 
+fn looks(word: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "look" => Ok(true),
+        "allow" => Ok(false),
+        _ => Err(format!("{word} {value}: there are allow, look")),
+    }
+}
+
 fn minutes(word: &str, value: &str) -> Result<Duration, String> {
     let minutes: f64 = value.parse().map_err(|e| format!("{word} {value}: {e}"))?;
     Duration::try_from_secs_f64(minutes * 60.0).map_err(|e| format!("{word} {value}: {e}"))
@@ -139,6 +151,7 @@ fn arguments_are_read_and_wrong_ones_are_named() {
     for (text, expected) in [
         ("--order all", "there are none, queue, key"),
         ("--durable 1", "there are yes, no"),
+        ("--duplicates never", "there are allow, look"),
         ("--seed", "a value is missing"),
         ("--seed x", "--seed x"),
         ("--sead 7", "unknown"),

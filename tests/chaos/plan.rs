@@ -42,6 +42,8 @@ pub struct Settings {
     /// Whether the destination is a webhook that fails three requests of ten and delays every second one, all the time,
     /// and elements are due in bursts, so that claims lose some of their elements long before the rest.
     pub fails: bool,
+    /// Whether daemons look for what may be at its destination already.
+    pub looks: bool,
     /// The order of each queue.
     pub orders: Orders,
     /// A binary of another version, which daemons run for some time.
@@ -433,6 +435,7 @@ impl Settings {
             // A generator of its own, as above.
             in_flight_mib: [None, None, Some(2), Some(8)][Rng::with_seed(seed.wrapping_mul(139)).usize(..4)],
             fails,
+            looks: options.looks && !fails && profile.tells_what_is_there(),
             rate: if max_in_flight < 3 { 8 } else { random.u32(15..=40) },
             // A generator of its own, as above.
             orders: match options.order {
@@ -454,8 +457,19 @@ impl fmt::Display for Fault {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { profile, durable, daemons, lease, max_in_flight, in_flight_mib, rate, fails, orders, old } =
-            &self.settings;
+        let Settings {
+            profile,
+            durable,
+            daemons,
+            lease,
+            max_in_flight,
+            in_flight_mib,
+            rate,
+            fails,
+            looks,
+            orders,
+            old,
+        } = &self.settings;
         writeln!(
             f,
             "seed {}, faults for {:?}, then at most {:?} until all is settled",
@@ -465,9 +479,10 @@ impl fmt::Display for Plan {
         )?;
         writeln!(
             f,
-            "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}{}{}{}{}",
+            "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}{}{}{}{}{}",
             in_flight_mib.map(|mib| format!(", {mib} MiB in flight")).unwrap_or_default(),
             if *durable { ", durable claims" } else { "" },
+            if *looks { ", a look before what may be there is sent again" } else { "" },
             if *fails { ", a webhook that fails three of ten and is late with every second" } else { "" },
             orders,
             old.as_ref().map(|old| format!(", upgrades from {}", old.display())).unwrap_or_default()

@@ -103,6 +103,11 @@ impl Profile {
         self.has_target_links() && self.delivers() && self != Profile::Webhook
     }
 
+    /// Whether the destinations tell what they have already.
+    pub fn tells_what_is_there(self) -> bool {
+        self.has_streams() || matches!(self, Profile::Kafka | Profile::Nats)
+    }
+
     /// Whether daemons reach the destinations through proxies; in `Jobs`, whether clients reach the daemons through
     /// proxies.
     pub fn has_target_links(self) -> bool {

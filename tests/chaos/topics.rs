@@ -233,7 +233,9 @@ impl Topics {
     }
 
     fn allow(&self) -> brokers::Result<()> {
-        self.kafka.add_acl(USER, Resource::Topic("*"), &[Operation::Write, Operation::Describe])
+        // A look reads.
+        let operations = [Operation::Write, Operation::Describe, Operation::Read];
+        self.kafka.add_acl(USER, Resource::Topic("*"), &operations)
     }
 
     fn deny(&self) -> brokers::Result<()> {

@@ -175,7 +175,7 @@ fn queue(spec: &QueueSpec, named: bool) -> Value {
         Some(Ordered::Key(Some(template))) => Some(template.source().into()),
         _ => None,
     };
-    let skips = spec.to.iter().all(|route| route.when.is_some()) && !spec.to.is_empty();
+    let skips = spec.to.iter().all(|route| route.when().is_some()) && !spec.to.is_empty();
     let on_skipped = skips.then(|| json!(spec.on_skipped));
     let all = [
         first,
@@ -218,8 +218,11 @@ fn audit(spec: &AuditSpec) -> Value {
 
 fn route(route: &RouteSpec) -> Value {
     let mut fields = target(route);
-    if let Some(when) = &route.when {
+    if let Some(when) = route.when() {
         fields.insert("when".to_owned(), json!(when.source()));
+    }
+    if route.looks() {
+        fields.insert("duplicates".to_owned(), json!(Duplicates::Look));
     }
     let MessageSpec { headers, envelope } = &route.message;
     if !headers.is_empty() {

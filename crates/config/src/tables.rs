@@ -13,7 +13,7 @@ use delaybridge_jobs_http::config as api;
 use delaybridge_link::Durability;
 use delaybridge_link::config::{durability, redis, sentinel};
 use delaybridge_model::keys::{admin, admin_proxy, grafana, input_rules, limits, proxy_role, reload, retry};
-use delaybridge_model::{Mode, Modes, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, Order};
+use delaybridge_model::{Duplicates, Mode, Modes, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, Order};
 use delaybridge_settings::keys::{Group, Key, Kind, Table, key, tables};
 use delaybridge_settings::reader::{Scalar, Section};
 use delaybridge_settings::{Settings, tls};
@@ -66,6 +66,7 @@ tables! {
     mod to at "queues.NAME.to[]", "One destination." {
         SINK = key("sink", Kind::Text, "Name of a sink.").required();
         WHEN = key("when", Kind::Text, "The elements that the destination is meant for: a [condition](conditions.md) on their fields, as in `payload.amount > 100`. Default: all.");
+        DUPLICATES = key("duplicates", word::<Duplicates>(), "Handling of an element that the destination may have already, because an attempt had no answer or its daemon died. `allow`: it is sent again. `look`: it is sent again only if the destination does not have it, as far as that [can be seen](guarantees.md#a-look-before-sending-again). Kafka: the topic is read from the first attempt on. Redis: each push leaves a key for five minutes. NATS, FIFO queues and topics of AWS: the server always does so. Refused for all others.").default("allow");
         HEADERS = key("headers", Kind::Headers, "Further headers of the message: fields of the entry in a Redis stream, `headers` of the line on standard output. A Redis list carries none.");
         ENVELOPE = key("envelope", word::<Envelopes>(), "`raw`: the payload's bytes. `decoded`: the decoded value, as JSON or plain text. `json`: one object with `id`, `queue`, `due_ms` (if known), `attempt` and `payload` (or `payload_base64`). `cloudevents`: an event of CloudEvents 1.0.").default("raw");
         CLOUDEVENTS = key("cloudevents", Kind::Section(&cloud_events::TABLE), "Settings of the event, with `envelope: cloudevents`.");

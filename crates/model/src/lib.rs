@@ -26,7 +26,7 @@ pub use self::listeners::{AdminSpec, ApiSpec, Face, RequestRate};
 pub use self::parts::{Difference, Parts};
 pub use self::preview::{Misfit, SKIPPED};
 pub use self::queue::{MaxInFlight, Mode, Modes, Order, Ordered, QueueSpec};
-pub use self::route::{RouteSpec, Routed};
+pub use self::route::{Duplicates, RouteRules, RouteSpec, Routed, routes_taken};
 pub use self::servers::{ONLY, Servers};
 
 /// The keys of these structs, a module for each table.

@@ -7,7 +7,18 @@ use redisson_codecs::Payload;
 use delaybridge_core::condition::Condition;
 use delaybridge_core::route::{ElementInfo, MessageSpec, RouteMessage};
 use delaybridge_core::template::{FillError, Filler, NoFields};
+use delaybridge_settings::words::words;
 use delaybridge_sink::{Destination, Target};
+
+words! {
+    /// Handling of a delivery that an earlier attempt may have made already.
+    pub enum Duplicates {
+        /// It is made again.
+        Allow = "allow",
+        /// It is made again only if the destination does not have it, as far as that can be seen.
+        Look = "look",
+    }
+}
 
 /// One destination of a queue.
 #[derive(Debug, Clone)]
@@ -18,8 +29,25 @@ pub struct RouteSpec {
     pub target: Arc<dyn Target>,
     /// Body and headers.
     pub message: MessageSpec,
+    /// What few destinations have; most have none.
+    pub rules: Option<Arc<RouteRules>>,
+}
+
+/// The rules of a destination about its elements.
+#[derive(Debug)]
+pub struct RouteRules {
     /// The elements that the destination is meant for; `None`: all.
-    pub when: Option<Arc<Condition>>,
+    pub when: Option<Condition>,
+    /// Handling of what the destination may have already.
+    pub duplicates: Duplicates,
+}
+
+impl RouteRules {
+    /// The rules, if they are not those of most destinations.
+    pub fn of(when: Option<Condition>, duplicates: Duplicates) -> Option<Arc<RouteRules>> {
+        let are_usual = when.is_none() && duplicates == Duplicates::Allow;
+        (!are_usual).then(|| Arc::new(RouteRules { when, duplicates }))
+    }
 }
 
 /// An element with nothing left to decide for one destination.
@@ -29,6 +57,17 @@ pub struct Routed {
     pub destination: Destination,
     /// Body and headers.
     pub message: RouteMessage,
+}
+
+/// The places of the routes that an element takes: of those to one sink, the first that is meant for it.
+pub fn routes_taken(to: &[RouteSpec], is_meant: impl Fn(&RouteSpec) -> bool) -> Vec<usize> {
+    let mut taken: Vec<usize> = Vec::with_capacity(to.len());
+    for (place, route) in to.iter().enumerate() {
+        if taken.iter().all(|earlier| to[*earlier].sink != route.sink) && is_meant(route) {
+            taken.push(place);
+        }
+    }
+    taken
 }
 
 impl RouteSpec {
@@ -41,9 +80,19 @@ impl RouteSpec {
         Ok(Routed { destination, message: self.message.message(element, payload)? })
     }
 
+    /// The elements that the destination is meant for; `None`: all.
+    pub fn when(&self) -> Option<&Condition> {
+        self.rules.as_ref()?.when.as_ref()
+    }
+
+    /// Whether the destination is asked for what it may have already.
+    pub fn looks(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.duplicates == Duplicates::Look)
+    }
+
     /// Whether the destination is meant for an element: the same at each of its attempts.
     pub fn takes(&self, element: &ElementInfo<'_>, payload: &Payload) -> bool {
-        self.when.as_deref().is_none_or(|when| when.holds(&Filler::new(element, payload, None)))
+        self.when().is_none_or(|when| when.holds(&Filler::new(element, payload, None)))
     }
 
     /// Fills the templates of the destination of a message without the payload.

@@ -195,7 +195,7 @@ pub(super) fn of_sink(config: &Config, name: &str) -> Vec<Grant> {
     let routes = delivering.flat_map(|queue| queue.routes().map(move |to| (queue, to)));
     let grants = |(queue, to): (&Arc<QueueSpec>, &RouteSpec)| {
         let write = to.target.redis_write();
-        write.map_or_else(Vec::new, |write| write.grants(&queue.id, queue.order.is_some()))
+        write.map_or_else(Vec::new, |write| write.grants(&queue.id, queue.order.is_some(), to.looks()))
     };
     routes.filter(|(_, to)| *to.sink == *name).flat_map(grants).collect()
 }

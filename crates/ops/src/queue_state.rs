@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::pause::{PauseState, paused};
 use super::session::Queue;
 use delaybridge_ledger::Stats;
-use delaybridge_model::{QueueSpec, RouteSpec};
+use delaybridge_model::QueueSpec;
 use delaybridge_source::{StoreError, millis};
 
 /// The numbers of one queue. Every element is in one state: a due element is not counted as scheduled.
@@ -63,7 +63,7 @@ pub(super) async fn state(queue: &Queue) -> Result<QueueState, StoreError> {
     let stats = queue.ledger.stats(&queue.conn).await?;
     Ok(QueueState {
         mode: queue.spec.mode.as_str().to_owned(),
-        sinks: queue.spec.to.iter().map(|to| to.sink.to_string()).collect(),
+        sinks: sinks(&queue.spec),
         conditions: conditions(&queue.spec),
         daemons: queue.ledger.daemons(&queue.conn).await.ok(),
         paused: paused(queue).await?,
@@ -71,10 +71,27 @@ pub(super) async fn state(queue: &Queue) -> Result<QueueState, StoreError> {
     })
 }
 
-/// The conditions of the destinations, by sink.
+/// The sinks of the destinations, each once.
+fn sinks(spec: &QueueSpec) -> Vec<String> {
+    let mut sinks: Vec<String> = Vec::with_capacity(spec.to.len());
+    for to in spec.to.iter() {
+        if sinks.iter().all(|sink| **sink != *to.sink) {
+            sinks.push(to.sink.to_string());
+        }
+    }
+    sinks
+}
+
+/// The conditions of the destinations, by sink; those of one sink in the order in which they are tried.
 fn conditions(spec: &QueueSpec) -> BTreeMap<String, String> {
-    let of = |to: &RouteSpec| Some((to.sink.to_string(), to.when.as_ref()?.source().to_owned()));
-    spec.to.iter().filter_map(of).collect()
+    let mut conditions: BTreeMap<String, String> = BTreeMap::new();
+    for (sink, when) in spec.to.iter().filter_map(|to| Some((&to.sink, to.when()?.source()))) {
+        conditions
+            .entry(sink.to_string())
+            .and_modify(|others| others.extend(["; ", when]))
+            .or_insert_with(|| when.to_owned());
+    }
+    conditions
 }
 
 impl QueueState {

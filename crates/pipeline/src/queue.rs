@@ -230,9 +230,9 @@ impl Queue {
     }
 
     /// Whether elements in order may go to their sink together, as far as that keeps the order. Not where several sinks have to
-    /// confirm each of them, or a record.
+    /// confirm each of them, or a record, and not where some are looked for first.
     pub fn delivers_in_runs(&self) -> bool {
-        let takes_runs = matches!(self.routes.as_slice(), [route] if route.handle.takes_runs());
+        let takes_runs = matches!(self.routes.as_slice(), [route] if route.handle.takes_runs() && !route.spec.looks());
         takes_runs && self.exactly_once().is_none() && !self.records_deliveries()
     }
 

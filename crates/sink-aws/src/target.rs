@@ -17,7 +17,7 @@ use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
 use delaybridge_sink::headers::{IdText, is_standard};
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, Recognition, RouteHeaders, SinkAddress, Target};
 
 const QUEUE_URL: Key = key("queue_url", Kind::Text, "URL of the queue.");
 const TOPIC_ARN: Key = key("topic_arn", Kind::Text, "ARN of the topic.");
@@ -163,6 +163,10 @@ impl Target for AwsTarget {
         let templates = templates.into_iter().filter_map(|(key, template)| Some((key, template.as_ref()?.source())));
         let place = (place_key(self.service), &*self.place);
         std::iter::once(place).chain(templates).map(|(key, text)| (key.name.to_owned(), text.into())).collect()
+    }
+
+    fn recognition(&self) -> Recognition {
+        if is_fifo(&self.place) { Recognition::Window } else { Recognition::None }
     }
 
     fn place(&self) -> Option<String> {

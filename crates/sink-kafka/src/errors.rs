@@ -185,6 +185,11 @@ pub(super) fn documented() -> Vec<Entry> {
 /// Codes that are the sink's own.
 pub(super) const CODES: &[Entry] = &[
     code(
+        "look",
+        "A search for records of earlier attempts (`duplicates: look`) did not reach the end of the topic. The elements are sent again.",
+        "The message says what ended it. With more than 64 MiB since the first attempt, use more partitions and a `key`.",
+    ),
+    code(
         "client_creation",
         "The client could not be started.",
         "The message quotes the client. Check settings, files and the limit of threads.",

@@ -16,7 +16,7 @@ use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, Recognition, RouteHeaders, SinkAddress, Target};
 
 const TOPIC: Key = key("topic", Kind::Template, "Topic.");
 const KEY: Key =
@@ -118,6 +118,10 @@ impl Target for KafkaTarget {
 
     fn keys(&self) -> Map<String, Value> {
         shown::fields(self)
+    }
+
+    fn recognition(&self) -> Recognition {
+        Recognition::Lookup
     }
 
     fn place(&self) -> Option<String> {

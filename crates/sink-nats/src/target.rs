@@ -16,7 +16,7 @@ use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
 use delaybridge_sink::headers;
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, Recognition, RouteHeaders, SinkAddress, Target};
 
 const SUBJECT: Key = key("subject", Kind::Template, "Subject, which a stream must take.");
 
@@ -95,6 +95,10 @@ impl Target for NatsTarget {
 
     fn keys(&self) -> Map<String, Value> {
         shown::fields(self)
+    }
+
+    fn recognition(&self) -> Recognition {
+        Recognition::Window
     }
 
     fn place(&self) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use redis::{Cmd, Value};
 
+use crate::once::once;
 use crate::{NAME, RedisDestination};
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_link::Side;
@@ -13,12 +14,20 @@ pub(super) fn key(destination: &Destination) -> &[u8] {
     destination.of_kind(NAME).map_or(&[], |found: &RedisDestination| found.key().as_bytes())
 }
 
-/// The command that delivers this element.
+/// The command that delivers this element: a script that writes it once, if it has a mark.
 ///
 /// # Errors
 ///
 /// The element was routed to a destination that Redis does not have.
 pub(super) fn command(message: &Outbound) -> Result<Cmd, Failure> {
+    let write = write(message)?;
+    match &message.mark {
+        Some(mark) => Ok(once(mark, message.destination.of_kind::<RedisDestination>(NAME)?.key(), &write)),
+        None => Ok(write),
+    }
+}
+
+fn write(message: &Outbound) -> Result<Cmd, Failure> {
     let room = message.body.len() + 256;
     match message.destination.of_kind(NAME)? {
         RedisDestination::List { key, push } => {
@@ -79,9 +88,9 @@ fn add_entry(command: &mut Cmd, message: &Outbound, max_len: Option<u64>) {
     }
 }
 
-/// Whether one command pushes many elements to this destination, in their order.
-pub(super) fn is_of_many(destination: &Destination) -> bool {
-    matches!(destination.of_kind(NAME), Ok(RedisDestination::List { .. }))
+/// Whether one command pushes this element and others to the same destination, in their order.
+pub(super) fn is_of_many(message: &Outbound) -> bool {
+    message.mark.is_none() && matches!(message.destination.of_kind(NAME), Ok(RedisDestination::List { .. }))
 }
 
 /// The name of the command.
@@ -191,7 +200,7 @@ mod tests {
             (&anywhere(), Value::Okay, false),
         ];
         for (destination, answer, ok) in rows {
-            let count = if is_of_many(destination) { 2 } else { 1 };
+            let count = if is_of_many(&outbound(1, destination.clone(), "x")) { 2 } else { 1 };
             assert_eq!(confirmed(destination, &answer, count).is_ok(), ok, "{destination} {answer:?}");
         }
     }

@@ -6,6 +6,7 @@
 mod command;
 mod config;
 mod errors;
+mod once;
 mod run;
 mod target;
 mod worker;

@@ -17,7 +17,7 @@ use delaybridge_settings::reader::Section;
 use delaybridge_settings::shown;
 use delaybridge_settings::words::word;
 use delaybridge_sink::kind::RouteSite;
-use delaybridge_sink::{Destination, Fixed, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target};
+use delaybridge_sink::{Destination, Fixed, Recognition, RedisCommand, RedisWrite, RouteHeaders, SinkAddress, Target};
 
 const LIST: Key = key("list", Kind::Template, "Key of the list. The payload is pushed to it.");
 const STREAM: Key = key(
@@ -181,6 +181,13 @@ impl Target for KeyTarget {
         let mut keys = Map::from_iter([(self.name().to_owned(), Value::from(self.key.source()))]);
         keys.extend(shown::fields(&self.value));
         keys
+    }
+
+    fn recognition(&self) -> Recognition {
+        match self.value {
+            KeyValue::List { exactly_once: true, .. } => Recognition::None,
+            KeyValue::List { .. } | KeyValue::Stream { .. } => Recognition::Window,
+        }
     }
 
     fn place(&self) -> Option<String> {

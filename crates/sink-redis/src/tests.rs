@@ -10,7 +10,7 @@ use delaybridge_link::RedisEndpoint;
 use delaybridge_link::Side;
 use delaybridge_link::test_server::{TestServer, eventually, soon};
 use delaybridge_link::{Link, LinkOptions, LinkState};
-use delaybridge_sink::Destination;
+use delaybridge_sink::{AttemptId, DeliveryMark, Destination, Suspicion};
 use delaybridge_testing::sink::{Rig, outbound};
 use delaybridge_testing::{sink_contract_tests, sink_run_contract_tests};
 
@@ -386,4 +386,82 @@ async fn a_run_goes_on_at_the_next_key_only_after_the_one_before_it() {
             [&good, &good, &bad, &good].into_iter().zip(0..).map(|(to, n)| outbound(n, to.clone(), "x")).collect();
         assert_eq!(run_failures(&rig.sink, run).await, [(2, "WRONGTYPE"), (3, "behind_another")]);
     }
+}
+
+/// An element as its attempt hands it over.
+fn marked(element: u128, destination: Destination, suspicion: Suspicion) -> Outbound {
+    let attempt = AttemptId(if suspicion == Suspicion::Nothing { 1 } else { 2 });
+    let mark = Some(Box::new(DeliveryMark { element, attempt, suspicion, since_ms: 0 }));
+    Outbound { mark, ..outbound(element as u64, destination, format!("body-{element}")) }
+}
+
+/// Delivers it, and tells whether the destination had it.
+async fn was_known(sink: &RedisSink, message: Outbound) -> Result<bool, Failure> {
+    let answers = Answers::new(1);
+    sink.deliver_all(vec![message], &answers).await;
+    let mut answered = answers.take();
+    answered.failed.pop().map_or(Ok(answered.known == 1), |(_, failure)| Err(failure))
+}
+
+#[tokio::test]
+async fn what_an_earlier_attempt_has_written_is_not_written_again() {
+    let server = TestServer::start();
+    let sink = sink_on(server.endpoint());
+    let mut connection = server.admin().await;
+    for (destination, key, length) in [(list("l"), "l", "LLEN"), (stream("{x}s"), "{x}s", "XLEN")] {
+        let written = |suspicion| marked(7, destination.clone(), suspicion);
+        let rows = [
+            ("the first attempt", written(Suspicion::Nothing), false, 1),
+            ("a second one", written(Suspicion::Anyone), true, 1),
+            ("one after an attempt that did not write it", written(Suspicion::Attempt(AttemptId(9))), false, 2),
+            ("one after the attempt that wrote it last", written(Suspicion::Attempt(AttemptId(2))), true, 2),
+            ("a new life", written(Suspicion::Nothing), false, 3),
+            ("another element", marked(8, destination.clone(), Suspicion::Anyone), false, 4),
+        ];
+        for (what, message, known, count) in rows {
+            assert_eq!(was_known(&sink, message).await, Ok(known), "{what}");
+            let length: u64 = redis::cmd(length).arg(key).query_async(&mut connection).await.unwrap();
+            assert_eq!(length, count, "{what}");
+        }
+    }
+    let marks: Vec<String> = redis::cmd("KEYS").arg("delaybridge:sent:*").query_async(&mut connection).await.unwrap();
+    assert_eq!(marks.len(), 4, "{marks:?}");
+    for mark in marks {
+        let left: i64 = redis::cmd("PTTL").arg(&mark).query_async(&mut connection).await.unwrap();
+        assert!((1..=300_000).contains(&left), "{mark} has {left} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_is_refused_leaves_no_mark() {
+    let server = TestServer::start();
+    let sink = sink_on(server.endpoint());
+    admin(&server, "SET l text").await;
+    let refused = was_known(&sink, marked(7, list("l"), Suspicion::Nothing)).await;
+    assert_failure(refused.map(drop), Class::TargetPermanent, "WRONGTYPE");
+    admin(&server, "DEL l").await;
+    assert_eq!(was_known(&sink, marked(7, list("l"), Suspicion::Anyone)).await, Ok(false));
+    assert_eq!(admin(&server, "LLEN l").await, Value::Int(1));
+    // A stranger's key in the place of a mark is no mark.
+    admin(&server, "DEL delaybridge:sent:{l}:00000000000000000000000000000008").await;
+    admin(&server, "LPUSH delaybridge:sent:{l}:00000000000000000000000000000008 x").await;
+    assert_eq!(was_known(&sink, marked(8, list("l"), Suspicion::Anyone)).await, Ok(false));
+    assert_eq!(admin(&server, "LLEN l").await, Value::Int(2));
+}
+
+#[tokio::test]
+async fn a_server_that_has_forgotten_the_script_gets_it_within_the_attempt() {
+    let server = TestServer::start();
+    let sink = sink_on(server.endpoint());
+    for n in 0..3 {
+        admin(&server, "SCRIPT FLUSH").await;
+        let batch: Vec<_> = (0..10).map(|m| marked(10 * n + m, list("l"), Suspicion::Nothing)).collect();
+        let answers = Answers::new(batch.len());
+        sink.deliver_all(batch, &answers).await;
+        let answered = answers.take();
+        assert_eq!((answered.confirmed.len(), answered.known), (10, 0), "{:?}", answered.failed);
+    }
+    let mut connection = server.admin().await;
+    let bodies: Vec<String> = redis::cmd("LRANGE").arg("l").arg(0).arg(-1).query_async(&mut connection).await.unwrap();
+    assert_eq!(bodies, (0..30).map(|n| format!("body-{n}")).collect::<Vec<_>>());
 }

@@ -13,9 +13,11 @@ use futures_util::{FutureExt, StreamExt};
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::mpsc;
 
-use super::{command, errors};
+use super::{command, errors, once};
+use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_link::{Conn, ConnectError, LinkError, Place, Redis};
+use delaybridge_sink::Outbound;
 use delaybridge_sink::worker_queue::WorkItem;
 
 /// Commands in one pipeline.
@@ -122,7 +124,8 @@ async fn send(redis: &Redis, batch: Vec<WorkItem>) {
     let send_before = pushes.iter().flat_map(|push| &push.items).map(|item| item.message().send_before).min();
     let Some(send_before) = send_before else { return };
     match conn.pipeline_before(send_before, &pipeline).await {
-        Ok(answers) => {
+        Ok(mut answers) => {
+            repeat_without_script(&conn, &pipeline, &mut answers, send_before).await;
             for (push, answer) in pushes.into_iter().zip(answers) {
                 push.finish(&answer);
             }
@@ -136,6 +139,28 @@ async fn send(redis: &Redis, batch: Vec<WorkItem>) {
     }
 }
 
+/// Loads the script if the server does not have it, and sends again what did not run for that reason.
+async fn repeat_without_script(
+    conn: &Conn,
+    pipeline: &Pipeline,
+    answers: &mut [Result<Value, LinkError>],
+    send_before: Instant,
+) {
+    let lacks = |answer: &Result<Value, LinkError>| matches!(answer, Err(LinkError::Server { code: "NOSCRIPT", .. }));
+    if !answers.iter().any(lacks) || conn.load(&once::SCRIPT).await.is_err() {
+        return;
+    }
+    let missed: Vec<_> = pipeline.cmd_iter().zip(answers).filter(|(_, answer)| lacks(answer)).collect();
+    let mut again = Pipeline::with_capacity(missed.len());
+    for (command, _) in &missed {
+        again.add_command((*command).clone());
+    }
+    match conn.pipeline_before(send_before, &again).await {
+        Ok(second) => missed.into_iter().zip(second).for_each(|((_, answer), second)| *answer = second),
+        Err(error) => missed.into_iter().for_each(|(_, answer)| *answer = Err(error.clone())),
+    }
+}
+
 /// A command and the elements that it delivers: one, or some that follow each other to the same end of a list.
 struct Push {
     command: Cmd,
@@ -145,8 +170,9 @@ struct Push {
 impl Push {
     /// Whether the element can go with the same command.
     fn takes(&self, item: &WorkItem) -> bool {
-        let last = self.items.last().map(|last| &last.message().destination);
-        last.is_some_and(|last| command::is_of_many(last) && *last == item.message().destination)
+        let (last, next) = (self.items.last().map(WorkItem::message), item.message());
+        let of_many = |last: &Outbound| command::is_of_many(last) && command::is_of_many(next);
+        last.is_some_and(|last| of_many(last) && last.destination == next.destination)
     }
 
     /// Gives each element its outcome: Redis pushes all or none.
@@ -154,6 +180,10 @@ impl Push {
         let count = self.items.len();
         for item in self.items {
             let outcome = match answer {
+                Ok(value) if item.message().mark.is_some() && once::was_there(value) => {
+                    item.finish_known();
+                    continue;
+                }
                 Ok(value) => command::confirmed(&item.message().destination, value, count),
                 Err(error) => Err(errors::classify(&attempt(&item), error)),
             };

@@ -70,6 +70,21 @@ impl Answers {
         });
     }
 
+    /// The answers of a part of the batch, by the places that its elements have in the batch.
+    pub fn put_all(&self, part: Answered, places: &[usize]) {
+        let Answered { confirmed, known, failed, panicked } = part;
+        for place in confirmed {
+            self.put(places[place], Ok(()));
+        }
+        for (place, failure) in failed {
+            self.put(places[place], Err(failure));
+        }
+        for place in panicked {
+            self.put_panic(places[place]);
+        }
+        self.0.state.lock().some.known += known;
+    }
+
     /// The sink's work on this element panicked.
     pub fn put_panic(&self, place: usize) {
         self.add(place, |answered| answered.panicked.push(place));

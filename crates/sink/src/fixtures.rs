@@ -45,5 +45,6 @@ pub fn outbound(id: u64, destination: Destination, body: impl AsRef<[u8]>) -> Ou
         body: Bytes::copy_from_slice(body.as_ref()),
         headers: Vec::new(),
         carried: None,
+        mark: None,
     }
 }

@@ -11,6 +11,8 @@ pub const QUEUE: &str = "delaybridge-queue";
 pub const DUE_MS: &str = "delaybridge-due-ms";
 /// Header with the id that the publisher of an input's message gave it.
 pub const MESSAGE_ID: &str = "delaybridge-message-id";
+/// Header with the mark by which the daemon recognises a message of its own; only with `duplicates: look`.
+pub const MARK: &str = "delaybridge-mark";
 /// Header with the number of the attempt, from 1.
 pub const ATTEMPT: &str = "delaybridge-attempt";
 

@@ -19,6 +19,7 @@ pub mod kind;
 pub mod output;
 pub mod reconnect;
 mod redis_write;
+mod repeats;
 mod spec;
 pub mod worker_queue;
 
@@ -35,7 +36,8 @@ pub use self::answers::{Answered, Answers};
 pub use self::backlog::{Backlog, BacklogMessage};
 pub use self::destination::{Destination, SinkAddress};
 pub use self::kind::{ReadTarget, RouteSite, SinkKind, SinkSettings};
-pub use self::redis_write::{RedisCommand, RedisWrite, SinkRedis};
+pub use self::redis_write::{MARKS, RedisCommand, RedisWrite, SinkRedis};
+pub use self::repeats::{AttemptId, DeliveryMark, Lookup, Recognition, Suspicion};
 pub use self::spec::{Connector, Fixed, RouteHeaders, SinkSpec, Target};
 use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;
@@ -66,6 +68,8 @@ pub struct Outbound {
     pub headers: Vec<(Arc<str>, String)>,
     /// The message of an input without its body, for sinks that can say more of it than texts.
     pub carried: Option<Arc<Carried>>,
+    /// The mark by which a copy is recognised at the destination; only with `duplicates: look`.
+    pub mark: Option<Box<DeliveryMark>>,
 }
 
 /// A place that elements are delivered to.
@@ -114,6 +118,12 @@ pub trait Sink: Send + Sync + 'static {
     /// The number of copies of a body of so many bytes that the client library keeps beside it: they count as in flight too.
     fn copies(&self, _bytes: usize) -> u64 {
         0
+    }
+
+    /// The sink's way to look for what earlier attempts have left, if it has one. The kind says so beforehand
+    /// ([`Target::recognition`]).
+    fn lookup(&self) -> Option<&dyn Lookup> {
+        None
     }
 
     /// Connects, authenticates and asks whether delivery to these destinations could work now, without delivering or making

@@ -3,9 +3,12 @@
 use bytes::Bytes;
 
 use delaybridge_core::template::Template;
-use delaybridge_link::rights::command::{EVALSHA, LPUSH, RPUSH, XADD};
+use delaybridge_link::rights::command::{EVALSHA, GET, LPUSH, RPUSH, SET, XADD};
 use delaybridge_link::rights::{Grant, Pattern, to_load_scripts};
 use delaybridge_link::{RedisTarget, Side};
+
+/// The first part of the keys that remember what was written to a destination, with `duplicates: look`.
+pub const MARKS: &str = "delaybridge:sent:";
 
 /// A Redis server that a sink writes to.
 #[derive(Debug, Clone, Copy)]
@@ -45,9 +48,9 @@ impl<'a> RedisWrite<'a> {
         }
     }
 
-    /// The rights that delivery needs, for elements of the queue with this id; `in_order`: its elements are. None where the source
-    /// sends the command, in its own script.
-    pub fn grants(&self, queue: &str, in_order: bool) -> Vec<Grant> {
+    /// The rights that delivery needs, for elements of the queue with this id; `in_order`: its elements are; `once`: the write leaves
+    /// a mark. None where the source sends the command, in its own script.
+    pub fn grants(&self, queue: &str, in_order: bool, once: bool) -> Vec<Grant> {
         let command = match self.command {
             _ if self.with_verdict => return Vec::new(),
             RedisCommand::Push(Side::Left) => LPUSH,
@@ -59,6 +62,15 @@ impl<'a> RedisWrite<'a> {
             Some(name) => Pattern::exact(name),
             None => Pattern::around(parts),
         };
+        if once {
+            let marks = Pattern::around([Some(MARKS.to_owned()), None]);
+            return vec![
+                Grant::on([key.clone()], [command]),
+                Grant::on([key, marks.clone()], [EVALSHA]),
+                Grant::on([marks], [GET, SET]),
+                to_load_scripts(),
+            ];
+        }
         match self.command {
             RedisCommand::Add if in_order => vec![Grant::on([key], [command, EVALSHA]), to_load_scripts()],
             RedisCommand::Push(_) | RedisCommand::Add => vec![Grant::on([key], [command])],

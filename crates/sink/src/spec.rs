@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::redis_write::{RedisWrite, SinkRedis};
-use super::{Backlog, Destination, Sink};
+use super::{Backlog, Destination, Recognition, Sink};
 use delaybridge_core::message::{About, Failure};
 use delaybridge_core::template::{FillError, Filler, Template};
 use delaybridge_link::Redis;
@@ -153,6 +153,11 @@ pub trait Target: Any + fmt::Debug + Send + Sync {
 
     /// Reports headers that the sink's messages cannot carry, or have already.
     fn check_headers(&self, _headers: &RouteHeaders<'_, '_>) {}
+
+    /// The way in which the destination recognises elements that it has already.
+    fn recognition(&self) -> Recognition {
+        Recognition::None
+    }
 
     /// The write to a Redis server, if the sink is one.
     fn redis_write(&self) -> Option<RedisWrite<'_>> {

@@ -123,6 +123,12 @@ pub trait SourceConfig: Any + fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether no two elements ever have the same id, due time and payload, unless a program offers one again on purpose: ids
+    /// are random.
+    fn has_unique_ids(&self) -> bool {
+        false
+    }
+
     /// Whether due elements have their payloads in themselves.
     fn has_payload_in_member(&self) -> bool {
         true

@@ -135,7 +135,10 @@ catalogue! {
         "Retried deliveries that the sink may have accepted before. Together with expired leases they are an upper bound \
          for elements that arrive more than once.";
     duplicates_avoided: IntCounterVec, "delaybridge_duplicates_avoided_total", "elements", ["sink"], &[],
-        "Elements that were sent again, and that the sink confirmed without storing them twice: NATS within a stream's duplicate_window.";
+        "Elements that their destination had already, so that they are not there twice: what was found there with `duplicates: look`, or what NATS recognised within a stream's duplicate_window.";
+    lookups: IntCounterVec, "delaybridge_lookups_total", "elements", ["sink", "result"], &[],
+        "Elements that were looked for at their destination before they were sent again (`duplicates: look`), by result: \
+         there, absent, or unknown, if the look failed or ended at its bounds. Only those that are there are not sent.";
     leases_expired: IntCounterVec, "delaybridge_leases_expired_total", "elements", ["queue"], &[],
         "Claimed elements with an expired lease: their daemon died or stalled.";
     stale_acks: IntCounterVec, "delaybridge_stale_acks_total", "elements", ["queue"], &[],
@@ -292,7 +295,7 @@ mod tests {
              queue_due_within queue_last_due_timestamp_seconds queue_absurd_due queue_forecast_lateness_seconds \
              delivery_lateness_seconds delivery_attempts_total sink_errors_total claimed_messages_total \
              recovered_messages_total returned_messages_total missing_messages_total delivered_messages_total dead_lettered_messages_total dead_letters_forwarded_total released_messages_total skipped_messages_total audit_records_total jobs_without_body_total jobs_put_back_total ids_by_hash_total \
-             possible_duplicates_total duplicates_avoided_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
+             possible_duplicates_total duplicates_avoided_total lookups_total leases_expired_total stale_acks_total expired_deliveries_total dead_letters_trimmed_total \
              unknown_acks_total late_acks_total stale_drops_total \
              panics_total decode_errors_total wakeups_total queue_stalls_total throttled_seconds_total \
              shadow_messages_total rescued_messages_total \

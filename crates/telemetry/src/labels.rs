@@ -37,6 +37,18 @@ words! {
 }
 
 words! {
+    /// The result of a look for an element that its destination may have.
+    LookResult {
+        /// It is there, and not sent again.
+        There = "there",
+        /// It is not there, and sent again.
+        Absent = "absent",
+        /// The look failed or ended at its bounds; the element is sent again.
+        Unknown = "unknown",
+    }
+}
+
+words! {
     /// The place of a job.
     JobPlace {
         /// Waiting for its due time.

@@ -29,7 +29,7 @@ pub use self::tally::LastLook;
 pub(super) use self::tally::{Counts, Tally};
 use super::catalogue::{Families, forget};
 use super::family::Family;
-use super::labels::{ClaimLabel, Fate, OK, ReleaseReason, Stage, Wakeup};
+use super::labels::{ClaimLabel, Fate, LookResult, OK, ReleaseReason, Stage, Wakeup};
 use delaybridge_core::message::{Class, Failure, Outcome};
 use delaybridge_core::metric::{Definition, SourceTerms};
 
@@ -544,6 +544,11 @@ impl SinkMetrics {
         if n > 0 {
             self.families().duplicates_avoided.with_label_values(&[&self.0.sink]).inc_by(n);
         }
+    }
+
+    /// The result of a look for an element that the sink may have.
+    pub fn looked(&self, result: LookResult) {
+        self.families().lookups.with_label_values(&[&*self.0.sink, result.as_str()]).inc();
     }
 
     pub(super) fn name(&self) -> &Arc<str> {

@@ -150,6 +150,7 @@ pub fn rows() -> Vec<Row> {
             vec![
                 total("Possible duplicates", "possible_duplicates_total", &["queue"]),
                 total("Repeats that a sink recognised", "duplicates_avoided_total", &["sink"]),
+                total("Looks before sending again", "lookups_total", &["sink", "result"]),
                 total("Expired leases", "leases_expired_total", &["queue"]),
                 total("Refused verdicts", "stale_acks_total", &["queue"]),
                 total("Verdicts that may have been written", "unknown_acks_total", &["queue"]),

@@ -8,7 +8,7 @@ fn a_condition_is_compiled_and_shown() {
         .replace("      - sink: out", "      - sink: out\n        when: 'payload.amount > 100'\n    on_skipped: drop");
     let config = load(&text).expect("a configuration").config;
     let mails = &config.queues[1];
-    let when = mails.to[0].when.as_ref().expect("a condition");
+    let when = mails.to[0].when().expect("a condition");
     assert_eq!((when.source(), mails.on_skipped), ("payload.amount > 100", OnSkipped::Drop));
     let shown = describe(&config);
     assert!(shown.contains("when: payload.amount > 100\n") && shown.contains("on_skipped: drop\n"), "{shown}");
@@ -65,4 +65,37 @@ fn on_skipped_is_for_queues_that_skip() {
             "15:17 queues.mails.on_skipped: `on_skipped` has no effect: the destination at `out` takes every element | write",
         ],
     );
+}
+
+#[test]
+fn a_look_is_refused_where_nothing_can_be_seen() {
+    let base = |sink: &str, to: &str| {
+        format!(
+            "redis: {{ url: redis://h }}\nsinks: {{ s: {{ {sink} }} }}\nqueues:\n  q:\n    source: {{ redisson: {{ name: q }} }}\n    \
+             to: [{{ sink: s, duplicates: look{to} }}]\n"
+        )
+    };
+    let looks = [
+        ("kafka: { brokers: [h] }", ", topic: t"),
+        ("redis: { url: redis://o }", ", list: l"),
+        ("redis: {}", ", stream: l"),
+        ("nats: { servers: [h] }", ", subject: t"),
+        ("sqs: { queue_url: 'https://sqs.eu-west-1.amazonaws.com/1/q.fifo', group_id: g }", ""),
+    ];
+    for (sink, to) in looks {
+        let config = load(&base(sink, to)).unwrap_or_else(|errors| panic!("{sink}: {errors}")).config;
+        assert!(config.queues[0].to[0].looks(), "{sink}");
+        assert!(describe(&config).contains("duplicates: look"), "{sink}");
+    }
+    let none = "does not tell what it has already";
+    let refused = [
+        ("http: { url: 'http://h/' }", "", none),
+        ("amqp: { url: amqp://h }", ", routing_key: r", none),
+        ("sqs: { queue_url: 'https://sqs.eu-west-1.amazonaws.com/1/q' }", "", none),
+        ("redis: {}", ", list: '{q}:l', exactly_once: true", "a push with `exactly_once` is never made twice"),
+    ];
+    for (sink, to, expected) in refused {
+        let errors = load(&base(sink, to)).err().unwrap_or_else(|| panic!("{sink}: not refused")).to_string();
+        assert!(errors.contains(expected) && errors.contains("duplicates"), "{sink}: {errors}");
+    }
 }

@@ -38,7 +38,7 @@ pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -
     };
     let message = MessageSpec { headers: Box::default(), envelope: Envelope::Raw };
     let trail = at.read(sink, &name.spot).map(|(target, spot)| {
-        let route = RouteSpec { sink: name.value.as_str().into(), target, message, when: None };
+        let route = RouteSpec { sink: name.value.as_str().into(), target, message, rules: None };
         (AuditSpec { route, on: on.into() }, spot)
     });
     Some(AuditDraft { sink: sink.name.clone(), trail, spot: section.spot.clone(), on_spot })
@@ -80,7 +80,7 @@ pub(super) fn check(report: &Report, draft: &AuditDraft, spec: &QueueSpec) {
             report.problem(spot, "`expired` never happens: no element of the queue expires", help);
         }
     }
-    if trail.records(AuditFate::Skipped) && spec.to.iter().any(|route| route.when.is_none()) {
+    if trail.records(AuditFate::Skipped) && spec.to.iter().any(|route| route.when().is_none()) {
         let message = "`skipped` never happens: a destination without `when` takes every element";
         report.problem(spot, message, "write `when` at every destination, or remove it from `on`");
     }

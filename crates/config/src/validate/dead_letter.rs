@@ -43,7 +43,7 @@ pub(super) fn read(section: &Section<'_>, sinks: &[SinkDraft<'_>], slot: &str) -
     };
     let to = at.read(sink, &name.spot).map(|(target, spot)| {
         let message = MessageSpec { headers: Box::default(), envelope: Envelope::Raw };
-        (RouteSpec { sink: name.value.as_str().into(), target, message, when: None }, spot)
+        (RouteSpec { sink: name.value.as_str().into(), target, message, rules: None }, spot)
     });
     DeadLetterDraft { max_len, sink: Some(sink.name.clone()), to }
 }

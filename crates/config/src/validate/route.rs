@@ -11,11 +11,11 @@ use crate::tables::{cloud_events, to};
 use crate::words::{Envelopes, EventBodies, EventModes};
 use delaybridge_core::route::{EVENT_SOURCE, EVENT_TYPE, Envelope, EventData, EventMode, EventSpec, MessageSpec};
 use delaybridge_core::template::Template;
-use delaybridge_model::RouteSpec;
+use delaybridge_model::{Duplicates, RouteRules, RouteSpec};
 use delaybridge_settings::keys::Key;
 use delaybridge_settings::problem::Spot;
 use delaybridge_settings::reader::Section;
-use delaybridge_sink::{RouteHeaders, Target};
+use delaybridge_sink::{Recognition, RouteHeaders, Target};
 
 /// A route as it was read.
 pub(super) struct RouteDraft {
@@ -31,6 +31,7 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Op
     let headers = section.headers(&to::HEADERS);
     let envelope = envelope(at);
     let when = when::read(at);
+    let duplicates = section.one_of::<Duplicates>(&to::DUPLICATES).unwrap_or(Duplicates::Allow);
     for (_, template, spot) in &headers {
         at.fits(template, spot);
     }
@@ -42,11 +43,30 @@ pub(super) fn read(at: &DestinationDraft<'_, '_>, sinks: &[SinkDraft<'_>]) -> Op
     let route = RouteDraft { sink: name.value, sink_spot: name.spot, spec: None };
     let Some((target, spot)) = at.read(sink, &route.sink_spot) else { return Some(route) };
     check_headers(section, &headers, &*target, &envelope);
+    check_duplicates(section, duplicates, &*target, sink);
     let headers = headers.into_iter().map(|(name, template, _)| (name.into(), template)).collect();
     // Its name is there once, for ten thousand queues too.
     let name = sink.known.as_ref().map_or_else(|| route.sink.as_str().into(), |known| known.spec.name.clone());
-    let spec = RouteSpec { sink: name, target, message: MessageSpec { headers, envelope }, when };
+    let spec = RouteSpec {
+        sink: name,
+        target,
+        message: MessageSpec { headers, envelope },
+        rules: RouteRules::of(when, duplicates),
+    };
     Some(RouteDraft { spec: Some((spec, spot)), ..route })
+}
+
+/// Refuses a look where nothing can be seen.
+fn check_duplicates(section: &Section<'_>, duplicates: Duplicates, target: &dyn Target, sink: &SinkDraft<'_>) {
+    if duplicates == Duplicates::Look && target.recognition() == Recognition::None {
+        let kind = sink.known.as_ref().map_or("", |known| known.kind.key.name);
+        let message = match target.redis_write() {
+            Some(_) => "a push with `exactly_once` is never made twice".to_owned(),
+            None => format!("a destination of kind {kind} does not tell what it has already"),
+        };
+        let help = "remove `duplicates`; consumers know a repeat by its id";
+        section.cx.report.problem(&section.spot(&to::DUPLICATES), message, help);
+    }
 }
 
 fn envelope(at: &DestinationDraft<'_, '_>) -> Envelope {

@@ -1,7 +1,5 @@
 //! `when` of destinations, and `on_skipped` of their queue.
 
-use std::sync::Arc;
-
 use super::destination::DestinationDraft;
 use crate::tables::{queue, to};
 use delaybridge_core::condition::{Condition, ConditionError, Mistake};
@@ -10,13 +8,13 @@ use delaybridge_settings::keys::nearest;
 use delaybridge_settings::reader::Section;
 
 /// Reads the condition of a destination.
-pub(super) fn read(at: &DestinationDraft<'_, '_>) -> Option<Arc<Condition>> {
+pub(super) fn read(at: &DestinationDraft<'_, '_>) -> Option<Condition> {
     let (section, report) = (at.section, &at.section.cx.report);
     let text = section.text(&to::WHEN)?;
     match Condition::compile(&text.value) {
         Ok(condition) => {
             at.fits_codec("condition", (condition.uses_payload(), condition.uses_payload_path()), &text.spot);
-            Some(Arc::new(condition))
+            Some(condition)
         }
         Err(error) => {
             let help = help(&error);
@@ -48,7 +46,7 @@ pub(super) fn check_skipped(section: &Section<'_>, to: &[RouteSpec]) {
     if !section.has(&queue::ON_SKIPPED) {
         return;
     }
-    if let Some(route) = to.iter().find(|route| route.when.is_none()) {
+    if let Some(route) = to.iter().find(|route| route.when().is_none()) {
         let message = format!("`on_skipped` has no effect: the destination at `{}` takes every element", route.sink);
         let help = "write `when` at every destination, or remove `on_skipped`";
         section.cx.report.problem(&section.spot(&queue::ON_SKIPPED), message, help);

@@ -143,6 +143,7 @@ fn message(trail: &AuditTrail, state: &ElementState, fate: AuditFate, verdict: &
         body: record::record(state, (fate, verdict), attempt, now_ms),
         headers: Vec::new(),
         carried: None,
+        mark: None,
     })
 }
 

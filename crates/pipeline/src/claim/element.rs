@@ -13,7 +13,7 @@ use crate::gate::GateProbe;
 use crate::limits::growth::Growth;
 use crate::queue::Queue;
 use delaybridge_core::message::{Identity, lateness};
-use delaybridge_ledger::claims::{Element, Header, Writer};
+use delaybridge_ledger::claims::{Element, Header};
 use delaybridge_source::NoPayload;
 
 /// The element, while it has no verdict.
@@ -57,11 +57,7 @@ impl ElementState {
         let mut header = element.header();
         // The entry keeps that when the claim is gone.
         header.doubt |= claim.may_repeat;
-        header.writer = Writer {
-            owner: claim.queue.store.owner(),
-            claim: claim.name.number,
-            place: u32::try_from(place + 1).unwrap_or(u32::MAX),
-        };
+        header.writer = claim.writer(place);
         Some(ElementState {
             claim: claim.clone(),
             place,

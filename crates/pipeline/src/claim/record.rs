@@ -18,7 +18,7 @@ use crate::limits::reserved::RoomReserved;
 use crate::queue::Queue;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{MessageId, Origin};
-use delaybridge_ledger::claims::{ClaimName, Element, Part, Whole};
+use delaybridge_ledger::claims::{ClaimName, Element, Part, Whole, Writer};
 use delaybridge_link::History;
 use delaybridge_spans::Traces;
 
@@ -283,6 +283,12 @@ impl Claim {
     pub fn attempt(&self, attempts: u32, doubt: bool) -> u32 {
         let attempt = attempts.saturating_add(u32::from(self.name.expiries)).saturating_add(1);
         attempt.max(1 + u32::from(doubt || self.may_repeat))
+    }
+
+    /// The writer of a new header of the element at this place.
+    pub fn writer(&self, place: usize) -> Writer {
+        let place = u32::try_from(place + 1).unwrap_or(u32::MAX);
+        Writer { owner: self.queue.store.owner(), claim: self.name.number, place }
     }
 
     /// Until when sinks may begin to send what is in hand; `None` if too little of the lease is left, or if it is lost.

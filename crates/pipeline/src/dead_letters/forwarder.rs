@@ -321,6 +321,7 @@ impl LetterForwarder<'_> {
             body: routed.message.body,
             headers: causes(letter).chain(routed.message.headers).collect(),
             carried: None,
+            mark: None,
         })
     }
 }

@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::deliver::destinations::{Admission, Ask, DestinationKey};
+use crate::deliver::look;
 use crate::deliver::sink_handle::SinkHandle;
 use crate::limits::budget::Room;
 use crate::limits::circuit::Allow;
@@ -159,7 +160,13 @@ impl AtSink {
         let (answers, now_ms) = (Answers::new(messages.len()), first.now_ms);
         let destinations = messages.iter().map(|message| message.destination.clone()).collect();
         let (at, into) = (handle.clone(), answers.clone());
-        let mut delivering = async move { at.deliver_all(messages, in_run, &into).await }.boxed();
+        let mut delivering = async move {
+            match in_run {
+                true => at.deliver_run(messages, &into).await,
+                false => look::deliver_all(&at, messages, &into).await,
+            }
+        }
+        .boxed();
         let sent = Instant::now();
         // Unconstrained: the runtime would let only so many of them get anywhere.
         let is_over = tokio::task::unconstrained(&mut delivering).now_or_never().is_some();

@@ -13,6 +13,8 @@ pub mod dispatch;
 mod elements;
 mod in_order;
 pub mod key_queues;
+mod look;
+mod mark;
 mod one_by_one;
 pub mod outbound;
 pub mod probes;

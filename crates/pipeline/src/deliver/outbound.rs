@@ -9,6 +9,7 @@ use redisson_codecs::{DecodeError, Payload};
 
 use crate::claim::element::ElementState;
 use crate::claim::record::Claim;
+use crate::deliver::mark::{self, History, Marked};
 use crate::deliver::understand::{self, Understood, dead, routed, understand_by};
 pub use crate::deliver::understand::{skipped, unroutable};
 use crate::limits::large::{LargeTurn, SMALL};
@@ -18,8 +19,8 @@ use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Identity, lateness};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_core::template::{Filler, Template};
-use delaybridge_ledger::claims::Header;
-use delaybridge_sink::{Destination, Outbound};
+use delaybridge_ledger::claims::{Element, Header};
+use delaybridge_sink::{DeliveryMark, Destination, Outbound};
 use delaybridge_source::NoPayload;
 use delaybridge_spans::Subject as Traced;
 use delaybridge_telemetry::labels::DeadReason;
@@ -38,6 +39,8 @@ pub struct ElementView<'a> {
     pub attempts: u32,
     /// A sink may have had it in an attempt that did not count.
     pub doubt: bool,
+    /// The element as it is in Redis.
+    pub element: &'a Element,
     /// The topic of a job.
     pub topic: Option<Arc<str>>,
     /// The address, headers and properties of a message of an input.
@@ -52,7 +55,18 @@ impl<'a> ElementView<'a> {
         let element = &claim.elements[place];
         let (due_ms, attempts, store) = (element.due_ms(), element.attempts(), &claim.queue.store);
         let (topic, carried) = (store.topic(element), store.carried(element));
-        ElementView { claim, id, payload, due_ms, attempts, doubt: element.is_doubtful(), topic, carried, place }
+        ElementView {
+            claim,
+            id,
+            payload,
+            due_ms,
+            attempts,
+            doubt: element.is_doubtful(),
+            element,
+            topic,
+            carried,
+            place,
+        }
     }
 
     /// The element with this state.
@@ -60,7 +74,18 @@ impl<'a> ElementView<'a> {
         let ElementState { claim, id, payload, header, element, place, .. } = state;
         let (topic, carried) = (claim.queue.store.topic(element), claim.queue.store.carried(element));
         let Header { attempts, doubt, .. } = *header;
-        ElementView { claim, id, payload, due_ms: header.due_ms(), attempts, doubt, topic, carried, place: *place }
+        ElementView {
+            claim,
+            id,
+            payload,
+            due_ms: header.due_ms(),
+            attempts,
+            doubt,
+            element,
+            topic,
+            carried,
+            place: *place,
+        }
     }
 
     /// As its spans show it.
@@ -77,6 +102,22 @@ impl<'a> ElementView<'a> {
 
     fn attempt(&self) -> u32 {
         self.claim.attempt(self.attempts, self.doubt)
+    }
+
+    /// The mark of the message for this destination.
+    fn mark(&self, sink: &str, destination: &Destination) -> DeliveryMark {
+        let (queue, claim) = (&self.claim.queue, self.claim);
+        let payload = self.payload.as_ref().map_or(&[][..], |payload| &payload[..]);
+        let marked = Marked { queue: &queue.spec.id, sink, destination, id: self.id, due_ms: self.due_ms, payload };
+        let header = self.element.header.as_deref();
+        let history = History {
+            may_repeat: self.doubt || claim.may_repeat || claim.name.expiries > 0,
+            unique: queue.spec.source.has_unique_ids(),
+            writer: header.map(|header| header.writer),
+            first_attempt_ms: header.map_or(0, |header| header.first_attempt_ms),
+            claimable_ms: self.element.score_ms,
+        };
+        mark::mark(&marked, claim.writer(self.place), history)
     }
 
     fn lateness(&self) -> Option<Duration> {
@@ -196,7 +237,7 @@ pub fn destination(subject: &ElementView<'_>, payload: &Payload) -> Option<Desti
 /// Whether the destination at this place is meant for the element.
 pub fn takes(subject: &ElementView<'_>, payload: &Payload, place: usize) -> bool {
     let spec = &subject.claim.queue.routes[place].spec;
-    spec.when.is_none() || spec.takes(&subject.info(), payload)
+    spec.rules.is_none() || spec.takes(&subject.info(), payload)
 }
 
 /// The element on its way to the sink of this place among the queue's destinations; a failure if a template has no value.
@@ -221,6 +262,7 @@ pub fn message(
         let headers = &mut routed.message.headers;
         traces.routed(subject.place, &subject.traced(), (place, &spec.sink), headers, carries);
     }
+    let mark = spec.looks().then(|| Box::new(subject.mark(&spec.sink, &routed.destination)));
     Ok(Outbound {
         id: subject.id.clone(),
         queue: queue.spec.id.clone(),
@@ -232,6 +274,7 @@ pub fn message(
         body: routed.message.body,
         headers: routed.message.headers,
         carried: subject.carried.clone(),
+        mark,
     })
 }
 

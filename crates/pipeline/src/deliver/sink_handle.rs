@@ -20,8 +20,9 @@ use crate::limits::rate::Bucket;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, Outcome};
 use delaybridge_ledger::sink_hash;
-use delaybridge_sink::{Answers, Destination, Outbound, Sink, Target};
+use delaybridge_sink::{Answers, Destination, Lookup, Outbound, Sink, Target};
 use delaybridge_telemetry::events::SinkEvents;
+use delaybridge_telemetry::labels::LookResult;
 use delaybridge_telemetry::metrics::SinkMetrics;
 
 /// Beyond its own time-out a sink is given this much; then it is taken for hung.
@@ -215,9 +216,10 @@ impl SinkHandle {
         self.sink.ended().await;
     }
 
-    /// The longest that [`deliver`](SinkHandle::deliver) takes.
+    /// The longest that [`deliver`](SinkHandle::deliver) takes, with a look before it.
     pub fn longest(&self) -> Duration {
-        self.sink.timeout().saturating_add(GRACE)
+        let look = self.sink.lookup().map_or(Duration::ZERO, |_| self.sink.timeout());
+        self.sink.timeout().saturating_add(look).saturating_add(GRACE)
     }
 
     /// Whether the sink has confirmed anything since this Redis time.
@@ -259,13 +261,43 @@ impl SinkHandle {
         Some(DestinationKey::of(destination, Some(part)))
     }
 
-    /// Hands a batch to the sink and puts the answer of each element into `answers`. `in_run`: in their order, see
-    /// [`RunSink`](delaybridge_sink::RunSink).
-    pub(super) async fn deliver_all(&self, batch: Vec<Outbound>, in_run: bool, answers: &Answers) {
-        let delivered = match self.sink.runs().filter(|_| in_run) {
-            Some(sink) => sink.deliver_run(batch, answers),
-            None => self.sink.deliver_all(batch, answers),
-        };
+    /// The sink's way to look for what earlier attempts have left, if it has one.
+    pub(super) fn lookup(&self) -> Option<&dyn Lookup> {
+        self.sink.lookup()
+    }
+
+    /// The longest that the sink takes for a delivery.
+    pub(super) fn timeout(&self) -> Duration {
+        self.sink.timeout()
+    }
+
+    /// Counts the result of a look for an element.
+    pub(super) fn looked(&self, result: LookResult) {
+        self.events.metrics().looked(result);
+    }
+
+    /// A look for an element has failed, and it is sent again.
+    pub(super) fn look_failed(&self, failure: &Failure) {
+        self.looked(LookResult::Unknown);
+        self.events.look_failed(failure);
+    }
+
+    /// Hands elements to the sink in their order, see [`RunSink`](delaybridge_sink::RunSink), and puts the answer of each into
+    /// `answers`.
+    pub(super) async fn deliver_run(&self, run: Vec<Outbound>, answers: &Answers) {
+        match self.sink.runs() {
+            Some(sink) => self.answered(sink.deliver_run(run, answers), answers).await,
+            None => self.deliver_all(run, answers).await,
+        }
+    }
+
+    /// Hands a batch to the sink and puts the answer of each element into `answers`.
+    pub(super) async fn deliver_all(&self, batch: Vec<Outbound>, answers: &Answers) {
+        self.answered(self.sink.deliver_all(batch, answers), answers).await;
+    }
+
+    /// Waits for a delivery, and gives an answer to each element that has none from it.
+    async fn answered(&self, delivered: BoxFuture<'_, ()>, answers: &Answers) {
         match self.in_time(AssertUnwindSafe(delivered).catch_unwind()).await {
             Some(Ok(())) => {}
             Some(Err(_panic)) => answers.open().into_iter().for_each(|place| answers.put_panic(place)),

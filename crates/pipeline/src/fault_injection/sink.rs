@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use super::lie::Lie;
 use delaybridge_core::message::{Failure, Outcome};
-use delaybridge_sink::{Answered, Answers, Destination, Outbound, RunSink, Sink, behind};
+use delaybridge_sink::{Answered, Answers, Destination, Lookup, Outbound, RunSink, Sink, behind};
 
 /// A sink that changes messages, or answers before it knows.
 pub(super) struct LyingSink {
@@ -63,6 +63,10 @@ impl Sink for LyingSink {
 
     fn copies(&self, bytes: usize) -> u64 {
         self.sink.copies(bytes)
+    }
+
+    fn lookup(&self) -> Option<&dyn Lookup> {
+        self.sink.lookup()
     }
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {

@@ -43,7 +43,7 @@ async fn each_fate_is_recorded_once_and_without_the_payload() {
     let sinks = [("s", sink.clone()), ("trail", trail.clone())];
     let mut spec = audited(&sinks, ALL);
     let condition = Condition::compile("not payload == 'payload 2'").expect("a condition");
-    spec.to[0].when = Some(Arc::new(condition));
+    spec.to[0].rules = RouteRules::of(Some(condition), Duplicates::Allow);
     let bridge = world.bridge_with(1, &sinks, spec);
     bridge.offer(1..5);
     world.until_empty().await;

@@ -9,15 +9,15 @@ const SKIPPED: &str = "delaybridge_skipped_messages_total{queue=\"q\"}";
 /// Elements from this number on have a payload that is greater.
 const FROM_5: &str = "payload >= 'payload 5'";
 
-fn when(text: &str) -> Option<Arc<Condition>> {
-    Some(Arc::new(Condition::compile(text).expect("a condition")))
+fn when(text: &str) -> Option<Arc<RouteRules>> {
+    RouteRules::of(Some(Condition::compile(text).expect("a condition")), Duplicates::Allow)
 }
 
 /// A queue whose sinks have these conditions.
 fn choosing(sinks: &[(&str, Arc<FakeSink>)], conditions: &[&str]) -> QueueSpec {
     let mut spec = QueueSpec { codec: Codec::String.into(), ..spec(sinks) };
     for (route, text) in spec.to.iter_mut().zip(conditions) {
-        route.when = when(text);
+        route.rules = when(text);
     }
     spec
 }

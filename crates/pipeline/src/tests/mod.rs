@@ -15,6 +15,7 @@ mod failovers;
 mod fan_out;
 mod growth;
 mod leases;
+mod look;
 mod on_redis;
 mod order;
 mod order_random;
@@ -41,7 +42,8 @@ use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{About, Class, Failure, MessageId};
 use delaybridge_core::route::{Envelope, MessageSpec};
 use delaybridge_model::{
-    MaxInFlight, Mode, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, QueueSpec, RetryPolicy, RouteSpec, Unroutable,
+    Duplicates, MaxInFlight, Mode, OnDecodeError, OnExpired, OnSkipped, OnUnroutable, QueueSpec, RetryPolicy,
+    RouteRules, RouteSpec, Unroutable,
 };
 use delaybridge_sink::Outbound;
 use delaybridge_sink_stdout::StdoutSpec;
@@ -121,7 +123,7 @@ pub(crate) fn spec(sinks: &[(&str, Arc<FakeSink>)]) -> QueueSpec {
 /// Bare payloads to this sink.
 pub(crate) fn route(sink: &str) -> RouteSpec {
     let message = MessageSpec { headers: Box::default(), envelope: Envelope::Raw };
-    RouteSpec { sink: sink.into(), target: Arc::new(StdoutSpec), message, when: None }
+    RouteSpec { sink: sink.into(), target: Arc::new(StdoutSpec), message, rules: None }
 }
 
 fn id(n: u64) -> MessageId {

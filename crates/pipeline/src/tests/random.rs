@@ -162,7 +162,7 @@ impl Schedule {
         let mut schedule = Schedule::new(seed, names);
         let conditions = ["payload < 'payload 5'", "payload >= 'payload 3' and not payload >= 'payload 8'"];
         for (route, text) in schedule.spec.to.iter_mut().zip(conditions) {
-            route.when = Some(Arc::new(Condition::compile(text).expect("a condition")));
+            route.rules = RouteRules::of(Some(Condition::compile(text).expect("a condition")), Duplicates::Allow);
         }
         schedule.spec.codec = Codec::String.into();
         if seed.is_multiple_of(2) {

@@ -2,6 +2,7 @@
 //! its group has committed, and no other member of the group takes part.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use super::proof::Proof;
 use super::settings::security;
+use crate::tokens::LoginTokens;
 use crate::{KafkaSpec, errors};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
@@ -63,7 +65,7 @@ impl KafkaBacklog {
     /// # Errors
     /// No broker answers, the topic is not there, or the user may not read it.
     pub fn open(spec: &KafkaSpec, topic: &str, group: &str, timeout: Duration) -> Result<KafkaBacklog, Failure> {
-        let consumer = consumer(spec, group, timeout)?;
+        let consumer = consumer(spec, group, &[], None, timeout)?;
         let failed = |what: &str, error: &KafkaError| failure(&format!("{what} of topic {topic}"), error);
         let metadata =
             consumer.fetch_metadata(Some(topic), timeout).map_err(|error| failed("ask for the partitions", &error))?;
@@ -212,7 +214,7 @@ fn returned(topic: &str, partition: i32, offset: i64, message: &impl Message) ->
 }
 
 /// Answers the client when it needs a token.
-struct BacklogListener(Proof);
+pub(super) struct BacklogListener(Proof);
 
 impl ClientContext for BacklogListener {
     const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
@@ -224,7 +226,14 @@ impl ClientContext for BacklogListener {
 
 impl ConsumerContext for BacklogListener {}
 
-fn consumer(spec: &KafkaSpec, group: &str, timeout: Duration) -> Result<BaseConsumer<BacklogListener>, Failure> {
+/// A consumer that assigns partitions itself, with these settings more.
+pub(super) fn consumer(
+    spec: &KafkaSpec,
+    group: &str,
+    more: &[(&str, &str)],
+    tokens: Option<&Arc<LoginTokens>>,
+    timeout: Duration,
+) -> Result<BaseConsumer<BacklogListener>, Failure> {
     let mut config = ClientConfig::new();
     config.set_log_level(RDKafkaLogLevel::Emerg);
     config
@@ -236,7 +245,10 @@ fn consumer(spec: &KafkaSpec, group: &str, timeout: Duration) -> Result<BaseCons
         .set("enable.partition.eof", "true")
         .set("auto.offset.reset", "error")
         .set("allow.auto.create.topics", "false");
-    let proof = Proof::now(spec, None, timeout)?;
+    for (name, value) in more {
+        config.set(*name, *value);
+    }
+    let proof = Proof::now(spec, tokens, timeout)?;
     security(&mut config, spec, proof.password());
     let consumer: BaseConsumer<_> = config
         .create_with_context(BacklogListener(proof.clone()))
@@ -248,7 +260,7 @@ fn consumer(spec: &KafkaSpec, group: &str, timeout: Duration) -> Result<BaseCons
     Ok(consumer)
 }
 
-fn failure(what: &str, error: &KafkaError) -> Failure {
+pub(super) fn failure(what: &str, error: &KafkaError) -> Failure {
     match error.rdkafka_error_code() {
         Some(code) => errors::failure(what, code),
         None => Failure::new(Class::TargetPermanent, "settings", format!("{what}: {error}")),

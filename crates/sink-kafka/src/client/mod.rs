@@ -9,6 +9,8 @@ mod check;
 mod deliver;
 mod health;
 mod known;
+mod look;
+mod lookup;
 mod partitions;
 mod producer;
 pub(crate) mod proof;
@@ -35,7 +37,8 @@ use crate::tokens::LoginTokens;
 use crate::{KafkaDestination, KafkaSpec, NAME};
 use batch::RoomWaiters;
 use delaybridge_core::message::{Failure, Outcome};
-use delaybridge_sink::{Answers, Destination, Outbound, Sink};
+use delaybridge_sink::{Answers, Destination, Lookup, Outbound, Sink};
+use lookup::KafkaLookup;
 use producer::Defect;
 pub(crate) use producer::blocking;
 use settings::ProducerPurpose;
@@ -66,6 +69,7 @@ pub struct KafkaSink {
     topics: SinkTopics,
     room: RoomWaiters,
     defect: Defect,
+    lookup: KafkaLookup,
 }
 
 impl KafkaSink {
@@ -76,6 +80,7 @@ impl KafkaSink {
         let slot = |purpose| Slot::new(spec.clone(), timeout, purpose, defect.clone(), tokens.clone());
         let (batches, alone) = (slot(ProducerPurpose::Batches).warmed(), slot(ProducerPurpose::Alone));
         let turns = Semaphore::new(ALONE);
+        let lookup = KafkaLookup::new(spec.clone(), timeout, tokens.clone());
         KafkaSink {
             spec,
             timeout,
@@ -86,6 +91,7 @@ impl KafkaSink {
             topics: SinkTopics::new(),
             room: RoomWaiters::default(),
             defect,
+            lookup,
         }
     }
 }
@@ -114,6 +120,10 @@ impl Sink for KafkaSink {
     fn part(&self, destination: &Destination) -> Option<u32> {
         let KafkaDestination { topic, key } = destination.of_kind(NAME).ok()?;
         self.topics.partition(topic, key.as_deref()?.as_bytes())
+    }
+
+    fn lookup(&self) -> Option<&dyn Lookup> {
+        Some(&self.lookup)
     }
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {

@@ -49,8 +49,13 @@ impl Partitions {
         }
         let topics = self.topics.lock();
         let (count, since) = topics.get(topic)?;
-        (since.elapsed() < REMEMBERED && *count > 0).then(|| (murmur2(key) & 0x7fff_ffff) % count)
+        (since.elapsed() < REMEMBERED && *count > 0).then(|| partition(key, *count))
     }
+}
+
+/// The partition that a record with this key goes to, of so many.
+pub(super) fn partition(key: &[u8], count: u32) -> u32 {
+    (murmur2(key) & 0x7fff_ffff) % count.max(1)
 }
 
 /// The hash that Kafka's clients choose partitions with.

@@ -3,7 +3,7 @@
 use rdkafka::message::{Header, OwnedHeaders};
 
 use delaybridge_sink::Outbound;
-use delaybridge_sink::headers::Standard;
+use delaybridge_sink::headers::{MARK, Standard};
 
 /// Longest name that Kafka gives a topic.
 const TOPIC_MAX: usize = 249;
@@ -20,13 +20,16 @@ pub(super) fn key<'a>(message: &'a Outbound, of_destination: Option<&'a str>) ->
     of_destination.map(str::as_bytes).or_else(own)
 }
 
-/// The record's headers: the standard ones, then the user's.
+/// The record's headers: the standard ones, then the user's. No mark but its own: one that came by an input is another's.
 pub(super) fn headers(message: &Outbound) -> OwnedHeaders {
-    let mut headers = OwnedHeaders::new_with_capacity(4 + message.headers.len());
+    let mut headers = OwnedHeaders::new_with_capacity(5 + message.headers.len());
     for (key, value) in Standard::of(message).iter() {
         headers = headers.insert(Header { key, value: Some(value) });
     }
-    for (key, value) in &message.headers {
+    if let Some(mark) = &message.mark {
+        headers = headers.insert(Header { key: MARK, value: Some(mark.to_string().as_str()) });
+    }
+    for (key, value) in message.headers.iter().filter(|(key, _)| **key != *MARK) {
         headers = headers.insert(Header { key, value: Some(value.as_str()) });
     }
     let binary = message.carried.iter().flat_map(|carried| &carried.others);
@@ -42,6 +45,7 @@ mod tests {
     use rdkafka::message::Headers;
 
     use super::*;
+    use delaybridge_sink::{AttemptId, DeliveryMark, Suspicion};
     use delaybridge_testing::sink::{anywhere, outbound};
 
     #[test]
@@ -62,8 +66,11 @@ mod tests {
 
     #[test]
     fn the_users_headers_follow_the_standard_ones() {
-        let users = vec![("tenant".into(), "a".to_owned()), ("empty".into(), String::new())];
-        let message = delaybridge_sink::Outbound { headers: users, ..outbound(1, anywhere(), "x") };
+        let own = |name: &str, value: &str| (name.into(), value.to_owned());
+        let users = vec![own("tenant", "a"), own("empty", ""), own("delaybridge-mark", "another's")];
+        let mark = DeliveryMark { element: 7, attempt: AttemptId(1), suspicion: Suspicion::Nothing, since_ms: 0 };
+        let mark = Some(Box::new(mark));
+        let message = delaybridge_sink::Outbound { headers: users, mark, ..outbound(1, anywhere(), "x") };
         let headers = headers(&message);
         let found: Vec<_> = headers
             .iter()
@@ -74,6 +81,7 @@ mod tests {
             ("delaybridge-queue", "q"),
             ("delaybridge-due-ms", "1000"),
             ("delaybridge-attempt", "1"),
+            ("delaybridge-mark", "00000000000000000000000000000007.0000000000000001"),
             ("tenant", "a"),
             ("empty", ""),
         ];

@@ -111,6 +111,7 @@ impl KafkaInput {
                 body: arrival.body.clone(),
                 headers: headers.clone(),
                 carried: carried.clone(),
+                mark: None,
             };
             let Err(failure) = letters.deliver(letter).await else { return Some(()) };
             intake.events().waits(&format!("write a refused record to topic {topic}: {failure}"));

@@ -141,6 +141,10 @@ impl SourceConfig for RedissonSpec {
         true
     }
 
+    fn has_unique_ids(&self) -> bool {
+        true
+    }
+
     fn consumes_due(&self) -> bool {
         self.consume.delayed
     }

@@ -82,6 +82,21 @@ impl SinkEvents {
         }
     }
 
+    /// What a sink may have could not be looked for, and is sent again.
+    pub fn look_failed(&self, failure: &Failure) {
+        if !self.is_retired()
+            && let Some(left_out) = self.quiet.admit(Instant::now(), 1)
+        {
+            warn!(
+                sink = &**self.metrics.name(),
+                code = failure.code,
+                problem = failure.message,
+                left_out,
+                "cannot look whether the destination has an element already; it is sent again"
+            );
+        }
+    }
+
     /// A destination is in trouble, and its elements wait, while others of the sink are not known to be. `name` and
     /// `failure` show templates instead of payloads. `all` is the number of destinations in trouble now.
     pub fn destination_in_trouble(&self, key: u64, name: &str, failure: &Failure, all: usize) {

@@ -6,7 +6,7 @@ use super::super::catalogue::all;
 use super::shares::OWN;
 use super::*;
 use crate::jobs::{JobEvents, JobSizes};
-use crate::labels::JobEnd;
+use crate::labels::{JobEnd, LookResult};
 use delaybridge_core::metric::testing::TERMS;
 
 fn exposed(metrics: &Metrics) -> BTreeSet<String> {
@@ -63,6 +63,7 @@ fn use_everything(metrics: &Metrics) {
     queue.throttled(Duration::from_millis(250));
     let sink = metrics.sink(&"events".into());
     sink.duplicates_avoided(1);
+    LookResult::ALL.into_iter().for_each(|result| sink.looked(result));
     sink.answered(&Err(Failure::new(Class::Transient, "LOADING", "x")), Duration::from_millis(2));
     sink.up(true);
     sink.blocked(false);

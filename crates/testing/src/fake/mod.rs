@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, MessageId, Outcome};
-use delaybridge_sink::{Answers, Destination, Outbound, RunSink, Sink, behind};
+use delaybridge_sink::{Answers, Destination, Lookup, Outbound, RunSink, Sink, behind};
 
 /// A reaction of the sink to one delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +62,12 @@ struct FakeScript {
     most_bytes: usize,
     probes: usize,
     closed: bool,
+    /// Whether it looks for what has arrived.
+    looks: bool,
+    /// The failure of every look.
+    blind: Option<Failure>,
+    /// The number of elements that it was asked to look for.
+    looked: usize,
 }
 
 impl std::fmt::Debug for FakeScript {
@@ -110,6 +116,17 @@ impl FakeSink {
     /// Decides about every delivery that the script says nothing about.
     pub fn otherwise(&self, decide: impl FnMut(&Outbound) -> Step + Send + 'static) {
         self.script().otherwise = Some(Box::new(decide));
+    }
+
+    /// From here on it looks for what has arrived, or fails to.
+    pub fn look(&self, blind: Option<Failure>) {
+        let mut script = self.script();
+        (script.looks, script.blind) = (true, blind);
+    }
+
+    /// The number of elements that it was asked to look for.
+    pub fn looked(&self) -> usize {
+        self.script().looked
     }
 
     /// While stalled, a delivery waits before it looks at its step.
@@ -263,6 +280,10 @@ impl Sink for FakeSink {
         self.in_runs.then_some(self)
     }
 
+    fn lookup(&self) -> Option<&dyn Lookup> {
+        self.script().looks.then_some(self)
+    }
+
     fn check<'a>(&'a self, _: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
         let outage = self.script().outage.clone();
         std::future::ready(outage.map_or(Ok(Vec::new()), Err)).boxed()
@@ -296,6 +317,20 @@ impl RunSink for FakeSink {
             }
         }
         .boxed()
+    }
+}
+
+impl Lookup for FakeSink {
+    fn look<'a>(&'a self, suspects: &'a [Outbound]) -> BoxFuture<'a, Vec<Result<bool, Failure>>> {
+        let mut script = self.script();
+        script.looked += suspects.len();
+        let is_there = |message: &Outbound| {
+            let mark = message.mark.as_ref()?;
+            let mut left = script.taken.iter().filter(|taken| taken.destination == message.destination);
+            left.find(|taken| taken.mark.as_ref().is_some_and(|left| mark.is_copy(&left.to_string())))
+        };
+        let look = |message| script.blind.clone().map_or_else(|| Ok(is_there(message).is_some()), Err);
+        std::future::ready(suspects.iter().map(look).collect()).boxed()
     }
 }
 

@@ -88,7 +88,8 @@ impl Artemis {
 
 /// The messages of an answer, each a line, with a dot behind the last.
 fn read(text: &str) -> Result<Vec<ArtemisMessage>> {
-    let lines = text.strip_suffix(".\n").ok_or_else(|| Error::new("read the messages of a queue: the answer was cut"))?;
+    let lines =
+        text.strip_suffix(".\n").ok_or_else(|| Error::new("read the messages of a queue: the answer was cut"))?;
     lines.lines().map(|line| message(line).ok_or_else(|| Error::new(format!("read {line:?}: no message")))).collect()
 }
 

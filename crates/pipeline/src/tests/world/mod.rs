@@ -26,7 +26,7 @@ use crate::watch;
 use delaybridge_core::clock::{Followed, Instant, follow_tokio};
 use delaybridge_core::message::{Failure, Outcome};
 use delaybridge_model::QueueSpec;
-use delaybridge_sink::{Answers, Destination, Outbound, RunSink, Sink};
+use delaybridge_sink::{Answers, Destination, Lookup, Outbound, RunSink, Sink};
 use delaybridge_source::store::Store;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::labels::Wakeup;
@@ -272,6 +272,10 @@ impl Sink for SinkOfProcess {
 
     fn runs(&self) -> Option<&dyn RunSink> {
         self.sink.runs().map(|_| self as &dyn RunSink)
+    }
+
+    fn lookup(&self) -> Option<&dyn Lookup> {
+        self.sink.lookup()
     }
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {

@@ -2,6 +2,7 @@
 
 mod batches;
 mod contract;
+mod look;
 mod mock;
 mod provider;
 mod real;

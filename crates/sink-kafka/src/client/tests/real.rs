@@ -22,7 +22,7 @@ use delaybridge_testing::sink::outbound;
 /// Long enough that nothing times out that need not.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-fn sink(spec: Arc<KafkaSpec>) -> KafkaSink {
+pub(super) fn sink(spec: Arc<KafkaSpec>) -> KafkaSink {
     KafkaSink::new(spec, TIMEOUT)
 }
 
@@ -53,7 +53,7 @@ async fn until_delivered(sink: &KafkaSink, message: Outbound, classes: &[Class])
     }
 }
 
-fn login(kafka: &Kafka, mechanism: SaslMechanism, user: &str, password: &str) -> KafkaSpec {
+pub(super) fn login(kafka: &Kafka, mechanism: SaslMechanism, user: &str, password: &str) -> KafkaSpec {
     let password = Secret::Literal(password.to_owned().into());
     let sasl = KafkaSasl { mechanism, login: KafkaLogin::Password { username: user.to_owned(), password } };
     KafkaSpec { sasl: Some(sasl), ..spec(&kafka.bootstrap_sasl()) }

@@ -1,0 +1,96 @@
+//! A look before what is suspect is sent again (`duplicates: look`): elements that their destination has are confirmed, and
+//! the others are sent. Elements of the batch that are not suspect do not wait for it.
+//!
+//! A look confirms nothing by default: one that fails, or takes too long, has found nothing, and the element is sent.
+
+use std::time::Duration;
+
+use crate::deliver::sink_handle::SinkHandle;
+use delaybridge_core::clock::Instant;
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_sink::{Answers, Lookup, Outbound};
+use delaybridge_telemetry::labels::LookResult;
+
+/// Delivers a batch, and looks before for those of its elements that are suspect.
+pub(super) async fn deliver_all(handle: &SinkHandle, batch: Vec<Outbound>, answers: &Answers) {
+    match handle.lookup().filter(|_| batch.iter().any(is_suspect)) {
+        Some(lookup) => Box::pin(look_and_deliver(handle, lookup, batch, answers)).await,
+        None => handle.deliver_all(batch, answers).await,
+    }
+}
+
+fn is_suspect(message: &Outbound) -> bool {
+    message.mark.as_ref().is_some_and(|mark| mark.is_suspect())
+}
+
+async fn look_and_deliver(handle: &SinkHandle, lookup: &dyn Lookup, batch: Vec<Outbound>, answers: &Answers) {
+    let (suspects, others): (Vec<_>, Vec<_>) =
+        batch.into_iter().enumerate().partition(|(_, message)| is_suspect(message));
+    // The others first: they are on their way when this is polled first.
+    tokio::join!(deliver(handle, others, answers), async {
+        let absent = look(handle, lookup, suspects, answers).await;
+        deliver(handle, absent, answers).await;
+    });
+}
+
+/// Confirms what is there, and returns the rest.
+async fn look(
+    handle: &SinkHandle,
+    lookup: &dyn Lookup,
+    suspects: Vec<(usize, Outbound)>,
+    answers: &Answers,
+) -> Vec<(usize, Outbound)> {
+    let (places, messages): (Vec<_>, Vec<_>) = suspects.into_iter().unzip();
+    let limit = limit(handle.timeout(), &messages);
+    let found = tokio::time::timeout(limit, lookup.look(&messages)).await.unwrap_or_else(|_elapsed| {
+        let text = format!("look for copies at sink {}: no answer within {limit:?}", handle.name);
+        vec![Err(Failure::new(Class::Transient, "timeout", text)); messages.len()]
+    });
+    // What a sink says nothing about, it has not found.
+    let found = found.into_iter().map(Some).chain(std::iter::repeat(None));
+    let mut absent = Vec::new();
+    for ((place, message), found) in places.into_iter().zip(messages).zip(found) {
+        match found {
+            Some(Ok(true)) => {
+                handle.looked(LookResult::There);
+                answers.put_known(place);
+                continue;
+            }
+            Some(Ok(false)) => handle.looked(LookResult::Absent),
+            Some(Err(failure)) => handle.look_failed(&failure),
+            None => handle.looked(LookResult::Unknown),
+        }
+        absent.push((place, message));
+    }
+    absent
+}
+
+/// The time for a look: it leaves as much for the delivery.
+fn limit(timeout: Duration, messages: &[Outbound]) -> Duration {
+    let now = Instant::now();
+    let left = messages.iter().map(|message| message.send_before.since(now)).min().unwrap_or_default();
+    timeout.min(left / 2)
+}
+
+/// Delivers elements of a batch, and gives their answers the places that they have there.
+async fn deliver(handle: &SinkHandle, part: Vec<(usize, Outbound)>, answers: &Answers) {
+    if part.is_empty() {
+        return;
+    }
+    let (places, messages): (Vec<_>, Vec<_>) = part.into_iter().unzip();
+    let forward = Forward { from: Answers::new(places.len()), places, to: answers };
+    handle.deliver_all(messages, &forward.from).await;
+}
+
+/// The answers to a part of a batch. When this is dropped, also half-way, those that have come are answers to the batch.
+struct Forward<'a> {
+    from: Answers,
+    places: Vec<usize>,
+    to: &'a Answers,
+}
+
+impl Drop for Forward<'_> {
+    fn drop(&mut self) {
+        self.to.put_all(self.from.take(), &self.places);
+    }
+}

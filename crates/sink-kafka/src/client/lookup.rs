@@ -1,0 +1,123 @@
+//! Gathers the elements that are to be looked for: one search reads a partition for all of them. While it runs, others wait
+//! for the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+
+use super::look::{Search, Wanted};
+use super::{producer, record};
+use crate::tokens::LoginTokens;
+use crate::{KafkaDestination, KafkaSpec, NAME};
+use delaybridge_core::message::{Class, Failure};
+use delaybridge_sink::{Lookup, Outbound};
+
+/// An element that is looked for, and its waiting caller.
+type Asked = (Wanted, oneshot::Sender<Result<bool, Failure>>);
+
+/// The searches of a sink.
+#[derive(Debug)]
+pub(super) struct KafkaLookup {
+    spec: Arc<KafkaSpec>,
+    timeout: Duration,
+    tokens: Option<Arc<LoginTokens>>,
+    waiting: Arc<Waiting>,
+}
+
+/// The elements that wait for the next search.
+#[derive(Debug, Default)]
+struct Waiting {
+    state: Mutex<WaitingState>,
+    /// Knocks when there is one more.
+    more: Notify,
+}
+
+#[derive(Debug, Default)]
+struct WaitingState {
+    asked: Vec<Asked>,
+    /// A task searches for them.
+    is_searching: bool,
+}
+
+/// The time for which a consumer is kept after a search: one that is connected answers in milliseconds.
+const IDLE: Duration = Duration::from_secs(10);
+
+impl KafkaLookup {
+    pub(super) fn new(spec: Arc<KafkaSpec>, timeout: Duration, tokens: Option<Arc<LoginTokens>>) -> KafkaLookup {
+        KafkaLookup { spec, timeout, tokens, waiting: Arc::default() }
+    }
+
+    /// The element as a search takes it.
+    fn wanted(&self, message: &Outbound) -> Result<Wanted, Failure> {
+        let KafkaDestination { topic, key } = message.destination.of_kind(NAME)?;
+        let mark = message.mark.clone().ok_or_else(|| failure("an element without a mark"))?;
+        let key = record::key(message, key.as_deref()).map(<[u8]>::to_vec);
+        Ok(Wanted::new(topic.clone(), key, mark, message.now_ms, self.timeout))
+    }
+
+    fn ask(&self, wanted: Wanted) -> oneshot::Receiver<Result<bool, Failure>> {
+        let (reply, answer) = oneshot::channel();
+        let mut state = self.waiting.state.lock();
+        state.asked.push((wanted, reply));
+        self.waiting.more.notify_one();
+        if !std::mem::replace(&mut state.is_searching, true) {
+            let search = Search { spec: self.spec.clone(), timeout: self.timeout, tokens: self.tokens.clone() };
+            tokio::spawn(search_all(search, self.waiting.clone()));
+        }
+        answer
+    }
+}
+
+impl Lookup for KafkaLookup {
+    fn look<'a>(&'a self, suspects: &'a [Outbound]) -> BoxFuture<'a, Vec<Result<bool, Failure>>> {
+        let asked = suspects.iter().map(|message| {
+            let asked = self.wanted(message).map(|wanted| self.ask(wanted));
+            async move { asked?.await.unwrap_or_else(|_gone| Err(failure("the search ended without an answer"))) }
+        });
+        join_all(asked.collect::<Vec<_>>()).boxed()
+    }
+}
+
+/// Searches until nobody has waited for a while.
+async fn search_all(search: Search, waiting: Arc<Waiting>) {
+    let mut reader = None;
+    loop {
+        // Those that have given up meanwhile are not looked for.
+        let mut asked = std::mem::take(&mut waiting.state.lock().asked);
+        asked.retain(|(_, reply)| !reply.is_closed());
+        if asked.is_empty() {
+            if tokio::time::timeout(IDLE, waiting.more.notified()).await.is_ok() {
+                continue;
+            }
+            let mut state = waiting.state.lock();
+            if state.asked.is_empty() {
+                state.is_searching = false;
+                break;
+            }
+            continue;
+        }
+        let (wanted, replies): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let (run, mut kept) = (search.clone(), reader.take());
+        let searched = producer::blocking(move || {
+            let found = run.run(&mut kept, &wanted);
+            (found, kept)
+        });
+        // Without a thread, or after a panic in it, the replies are dropped, and each caller learns that.
+        let Some((found, kept)) = searched.await else { continue };
+        reader = kept;
+        for (reply, found) in replies.into_iter().zip(found) {
+            // No caller waits any more.
+            let _sent = reply.send(found);
+        }
+    }
+    // Its end waits for the threads of the client.
+    producer::blocking(move || drop(reader)).await;
+}
+
+fn failure(what: &str) -> Failure {
+    Failure::new(Class::Unknown, "look", format!("look for a record: {what}"))
+}
