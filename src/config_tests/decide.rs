@@ -9,7 +9,7 @@ use super::element::OpenedElement;
 use super::{Case, Failing};
 use delaybridge_core::message::{Class, Failure, FailureCode, lateness};
 use delaybridge_core::route::ElementInfo;
-use delaybridge_model::{QueueSpec, RetryPolicy};
+use delaybridge_model::{QueueSpec, RetryPolicy, routes_taken};
 use delaybridge_pipeline::deliver::answer::{Refusing, stop};
 use delaybridge_pipeline::deliver::understand::{junk, routed, skipped, understand, unroutable};
 use delaybridge_pipeline::settle::judge::{JudgedRound, SinkAnswer, Stop, judge};
@@ -108,8 +108,8 @@ pub fn decide(case: &Case) -> Decided {
         carried: None,
     };
     let mut messages = Vec::with_capacity(spec.to.len());
-    let (meant, passed_over): (Vec<usize>, Vec<usize>) =
-        (0..spec.to.len()).partition(|place| spec.to[*place].takes(&element, &payload));
+    let meant = routes_taken(&spec.to, |to| to.takes(&element, &payload));
+    let passed_over: Vec<usize> = (0..spec.to.len()).filter(|place| !meant.contains(place)).collect();
     if meant.is_empty() {
         return early(skipped(spec));
     }

@@ -234,7 +234,7 @@ static INPUT_KEYS: &[Group] =
 pub(super) const TO: Key = key(
     "to",
     Kind::List(&to::TABLE),
-    "Destinations. An element leaves Redis when all of them have confirmed it. Each sink is listed at most once. Required, unless `mode: rescue`.",
+    "Destinations. An element leaves Redis when all of them have confirmed it. Of several destinations in one sink, the first whose `when` holds gets the element. Required, unless `mode: rescue`.",
 );
 pub(super) const DEAD_LETTER: Key =
     key("dead_letter", Kind::Section(&dead_letter::TABLE), "Storage and forwarding of dead letters.");

@@ -5,7 +5,7 @@ use redisson_codecs::Payload;
 
 use super::failures::{OnDecodeError, OnSkipped};
 use super::queue::{Ordered, QueueSpec};
-use super::route::RouteSpec;
+use super::route::{RouteSpec, routes_taken};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_core::template::{FillError, Filler};
 use delaybridge_sink::Destination;
@@ -59,14 +59,15 @@ impl QueueSpec {
                 OnDecodeError::Hold => return Err(Misfit::Hold(error.to_string())),
             },
         };
-        let meant: Vec<_> = self.to.iter().filter(|to| to.takes(element, &payload)).collect();
+        let meant = routes_taken(&self.to, |to| to.takes(element, &payload));
         if meant.is_empty() && !self.to.is_empty() {
             return Err(match self.on_skipped {
                 OnSkipped::DeadLetter => Misfit::DeadLetter(SKIPPED.to_owned()),
                 OnSkipped::Drop => Misfit::Skipped,
             });
         }
-        let filled = meant.into_iter().map(|to| Ok((to, to.fill(element, &payload)?.destination)));
+        let filled =
+            meant.into_iter().map(|place| &self.to[place]).map(|to| Ok((to, to.fill(element, &payload)?.destination)));
         filled.collect::<Result<_, FillError>>().map_err(|error| Misfit::DeadLetter(error.to_string()))
     }
 }

@@ -99,3 +99,21 @@ fn a_look_is_refused_where_nothing_can_be_seen() {
         assert!(errors.contains(expected) && errors.contains("duplicates"), "{sink}: {errors}");
     }
 }
+
+#[test]
+fn a_destination_behind_one_that_takes_all_for_the_sink_is_refused() {
+    let of = |first: &str, second: &str| {
+        format!(
+            "redis: {{ url: redis://h }}\nsinks: {{ s: {{ kafka: {{ brokers: [h] }} }} }}\nqueues:\n  q:\n    \
+             source: {{ redisson: {{ name: q }} }}\n    codec: json\n    \
+             to: [{{ sink: s, topic: a{first} }}, {{ sink: s, topic: b{second} }}]\n"
+        )
+    };
+    let (when, other) = (", when: payload.x", ", when: payload.y");
+    for second in ["", other] {
+        let config = load(&of(when, second)).unwrap_or_else(|errors| panic!("{errors}")).config;
+        assert_eq!(config.queues[0].to.len(), 2);
+        let errors = load(&of("", second)).err().expect("nothing would come there").to_string();
+        assert!(errors.contains("no element comes here") && errors.contains("to[1].sink"), "{errors}");
+    }
+}

@@ -17,7 +17,7 @@ fn contradictions_between_parts_are_refused() {
     check(
         "      - sink: out",
         "      - sink: out\n      - sink: out",
-        &["18:15 queues.mails.to[1].sink: the queue delivers to `out` twice"],
+        &["18:15 queues.mails.to[1].sink: no element comes here: the destination before takes all for `out`"],
     );
     check(
         "name: mails",

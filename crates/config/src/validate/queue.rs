@@ -13,7 +13,7 @@ use super::retry::PolicyDraft;
 use super::route::{self, RouteDraft};
 use super::sink::SinkDraft;
 use super::when;
-use crate::tables::{QueueKeys, TO, queue, top};
+use crate::tables::{QueueKeys, TO, queue, to, top};
 use delaybridge_core::template::Template;
 use delaybridge_link::hashed;
 use delaybridge_model::{
@@ -278,12 +278,18 @@ fn routes(
     let items = section.list(&TO);
     // The specs are kept as long as the process runs: no room to grow, of which a vector takes that of four.
     let (mut specs, mut spots, mut names) = (Vec::with_capacity(items.len()), Vec::new(), Vec::new());
+    // The sinks with a destination that takes every element.
+    let mut unconditional = Vec::new();
     for item in &items {
         let at = DestinationDraft { section: item, codec, slot, order_key, alone: items.len() == 1, of };
         let Some(RouteDraft { sink, sink_spot, spec }) = route::read(&at, sinks) else { continue };
-        if names.contains(&sink) {
-            let help = "merge the two, or write a second sink with a name of its own";
-            section.cx.report.problem(&sink_spot, format!("the queue delivers to `{}` twice", clip(&sink)), help);
+        if names.contains(&sink) && unconditional.contains(&sink) {
+            let message = format!("no element comes here: the destination before takes all for `{}`", clip(&sink));
+            let help = "write `when` at the destination before, or a second sink with a name of its own";
+            section.cx.report.problem(&sink_spot, message, help);
+        }
+        if !item.has(&to::WHEN) {
+            unconditional.push(sink.clone());
         }
         names.push(sink);
         if let Some((spec, target)) = spec {

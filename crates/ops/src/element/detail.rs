@@ -107,8 +107,13 @@ fn some(ms: i64) -> Option<i64> {
 fn sinks(spec: &QueueSpec, hashes: &[u64]) -> (Vec<String>, Vec<String>) {
     let named = |hash: &u64| spec.to.iter().find(|to| sink_hash(&to.sink) == *hash).map(|to| to.sink.to_string());
     let confirmed = hashes.iter().map(|hash| named(hash).unwrap_or_else(|| format!("{hash:016x}"))).collect();
-    let others = spec.to.iter().filter(|to| !hashes.contains(&sink_hash(&to.sink)));
-    (confirmed, others.map(|to| to.sink.to_string()).collect())
+    let mut others: Vec<String> = Vec::new();
+    for to in spec.to.iter().filter(|to| !hashes.contains(&sink_hash(&to.sink))) {
+        if others.iter().all(|other| **other != *to.sink) {
+            others.push(to.sink.to_string());
+        }
+    }
+    (confirmed, others)
 }
 
 impl Detail {

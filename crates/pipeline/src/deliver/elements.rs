@@ -16,7 +16,7 @@ use crate::deliver::at_sink::{Admitted, AtSink, Outbox};
 use crate::deliver::outbound::{self, ElementView};
 use crate::gate::GateProbe;
 use crate::limits::growth::Growth;
-use crate::queue::Queue;
+use crate::queue::{Queue, SinkRoute};
 use crate::settle::Settler;
 use crate::settle::judge::SinkAnswer;
 use crate::settle::verdict::Verdict;
@@ -240,7 +240,10 @@ impl Outgoing {
                 if confirmed.contains(&route.handle.hash) {
                     continue;
                 }
-                if !outbound::takes(subject, &payload, place) {
+                // Of several destinations in one sink, the first that is meant for the element gets it.
+                let is_taken = |earlier: &SinkRoute| earlier.handle.hash == route.handle.hash;
+                let mut before = routes[..place].iter().enumerate().filter(|(at, _)| !self.passed_over.contains(at));
+                if before.any(|(_, earlier)| is_taken(earlier)) || !outbound::takes(subject, &payload, place) {
                     self.passed_over.push(place);
                     continue;
                 }

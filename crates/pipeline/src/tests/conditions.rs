@@ -2,7 +2,10 @@
 
 use super::*;
 use delaybridge_core::condition::Condition;
+use delaybridge_core::template::Template;
+use delaybridge_link::Side;
 use delaybridge_model::Ordered;
+use delaybridge_sink_redis::KeyTarget;
 
 const SKIPPED: &str = "delaybridge_skipped_messages_total{queue=\"q\"}";
 
@@ -134,4 +137,38 @@ async fn in_order_a_skipped_element_blocks_nothing_and_nothing_overtakes() {
         assert_eq!(sink.taken().iter().map(number).collect::<Vec<_>>(), [1, 6, 8]);
         bridge.metric_is(SKIPPED, 7.0).await;
     }
+}
+
+/// A destination in the sink `s`.
+fn list(key: &str, when: Option<&str>) -> RouteSpec {
+    let target = KeyTarget::list(Template::compile(key).expect("a template"), Side::Right, false);
+    RouteSpec { target: Arc::new(target), rules: when.and_then(super::conditions::when), ..route("s") }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_destinations_in_one_sink_the_first_that_is_meant_gets_the_element() {
+    let (world, s, b) = (World::new(), sink(), sink());
+    let sinks = [("s", s.clone()), ("b", b.clone())];
+    s.on_id(id(6), [Step::Fail(failure(Class::Transient, "again"))]);
+    b.on_id(id(9), [Step::Fail(failure(Class::Transient, "again"))]);
+    let large = list("large", Some("payload >= 'payload 8'"));
+    let middle = list("middle", Some(FROM_5));
+    let other = RouteSpec { rules: when("payload == 'payload 9'"), ..route("b") };
+    let to = [large, other, middle, list("rest", None)];
+    let spec = QueueSpec { codec: Codec::String.into(), to: to.into(), ..spec(&sinks) };
+    let bridge = world.bridge_with(1, &sinks, spec);
+    bridge.offer(0..10);
+    world.until_empty().await;
+    let mut taken: Vec<_> =
+        s.taken().iter().map(|message| (number(message), message.destination.to_string())).collect();
+    taken.sort();
+    let expected = |n| match n {
+        8.. => "list large",
+        5.. => "list middle",
+        _ => "list rest",
+    };
+    assert_eq!(taken, (0..10).map(|n| (n, expected(n).to_owned())).collect::<Vec<_>>());
+    assert_eq!((arrived(&b), world.store.dead().len()), (vec![9], 0));
+    bridge.metric_is(DELIVERED, 10.0).await;
+    assert_eq!(bridge.metric(SKIPPED), 0.0);
 }
