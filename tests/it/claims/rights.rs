@@ -26,7 +26,7 @@ use crate::ledger;
 use crate::moving::entry;
 
 /// The settings that determine a daemon's rights: the consumed parts of a queue, and its mode and destinations.
-const QUEUES: [(&str, &str); 8] = [
+const QUEUES: [(&str, &str); 9] = [
     ("", "mode: shadow, to: [{ sink: out, list: out }]"),
     (", rescue_after: 100ms", "mode: rescue"),
     (", rescue_after: 100ms, list_cleanup: exact", "mode: rescue"),
@@ -39,6 +39,7 @@ const QUEUES: [(&str, &str); 8] = [
     ("", "to: [{ sink: out, stream: out }], dead_letter: { sink: out, list: dead }"),
     (", consume: [delayed]", "to: [{ sink: out, list: out, push: left }]"),
     (", consume: [ready]", "to: [{ sink: out, list: out }]"),
+    ("", "to: [{ sink: out, list: out, duplicates: look }]"),
 ];
 
 /// The name of the queue.
