@@ -105,6 +105,17 @@ pub(super) fn of_ask(attempt: &str, answer: &RemotingAnswer) -> Failure {
     if matches!(code, "rocketmq_no_topic" | "rocketmq_denied") { failure.about(About::Target) } else { failure }
 }
 
+/// The failure of the first question over a connection. It names no topic: a missing right is one of the access key.
+pub(super) fn at_connect(attempt: &str, answer: &RemotingAnswer) -> Failure {
+    match of_ask(attempt, answer) {
+        Failure { code: "rocketmq_denied", .. } => {
+            let text = format!("{attempt}: the server answered {}: check access key and secret", words(answer));
+            Failure::new(Class::TargetPermanent, "rocketmq_auth", text)
+        }
+        failure => failure,
+    }
+}
+
 /// The server's words.
 fn words(answer: &RemotingAnswer) -> String {
     match answer.remark.as_str() {
@@ -246,6 +257,14 @@ mod tests {
         for (code, remark, class, expected) in rows {
             let failure = of_ask("ask", &answer(code, remark));
             assert_eq!((failure.class, failure.code), (class, expected), "{code} {remark}");
+        }
+    }
+
+    #[test]
+    fn a_refused_login_is_not_about_a_topic() {
+        for (code, expected) in [(16, "rocketmq_auth"), (2, "rocketmq_busy"), (3, "rocketmq_refused")] {
+            let failure = at_connect("connect", &answer(code, ""));
+            assert_eq!((failure.code, failure.about), (expected, About::Sink), "{code}");
         }
     }
 

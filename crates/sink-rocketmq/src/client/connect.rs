@@ -128,7 +128,7 @@ impl ConnectAttempt<'_> {
         let answer = self.answer(&mut stream, &mut input).await?;
         match answer.code {
             0 => Ok(RemotingConnection { stream, input, signer }),
-            _ => Err(errors::of_ask(&self.place(), &answer)),
+            _ => Err(errors::at_connect(&self.place(), &answer)),
         }
     }
 
