@@ -59,7 +59,7 @@ pub struct RocketMqSpec {
 }
 
 words! {
-    /// What is made of a message that only the master has, although it waits for a slave.
+    /// The fate of a message that only the master has, although it waits for a slave.
     pub enum SlaveNotAvailable {
         /// It is sent again.
         Retry = "retry",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::{MessageBatch, NoAnswer, ReadyItem, SendEnd};
+use super::call::{MessageBatch, ReadyItem, SendEnd, Unanswered};
 use super::peer::PeerSender;
 use crate::wire::frame::RemotingAnswer;
 use crate::wire::route::RouteQueue;
@@ -14,7 +14,7 @@ use delaybridge_core::message::{Class, Failure};
 const SHUNNED: Duration = Duration::from_secs(2);
 
 /// The end of a request.
-pub(super) struct BatchEnd {
+pub(super) struct RequestEnd {
     pub(super) topic: Arc<str>,
     pub(super) queue: RouteQueue,
     /// Elements that have their answers.
@@ -22,16 +22,16 @@ pub(super) struct BatchEnd {
     /// Elements of which nothing was sent, and why.
     pub(super) unsent: Vec<ReadyItem>,
     pub(super) why_unsent: Option<Failure>,
-    /// What it says about the broker.
+    /// The note about the broker.
     pub(super) note: BrokerNote,
 }
 
-/// What the end of a request says about the broker and the route.
+/// A note about the broker and the route, from the end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BrokerNote {
-    /// It is well.
+    /// The broker is well.
     Well,
-    /// It is not, for this long; the route may know another.
+    /// The broker is in trouble, for this long; the route may know another.
     Shun(Duration),
     /// The task of its connection has ended by a defect.
     Defect,
@@ -39,10 +39,10 @@ pub(super) enum BrokerNote {
 
 /// Sends a batch, and tells its elements how it ended. A batch that is refused because of one of its messages is sent again, each
 /// message by itself.
-pub(super) async fn deliver(spec: Arc<RocketMqSpec>, to: PeerSender, batch: MessageBatch) -> BatchEnd {
+pub(super) async fn deliver(spec: Arc<RocketMqSpec>, to: PeerSender, batch: MessageBatch) -> RequestEnd {
     let (topic, queue, count) = (batch.topic.clone(), batch.queue.clone(), batch.items.len());
     let mut end =
-        BatchEnd { topic, queue, finished: count, unsent: Vec::new(), why_unsent: None, note: BrokerNote::Defect };
+        RequestEnd { topic, queue, finished: count, unsent: Vec::new(), why_unsent: None, note: BrokerNote::Defect };
     let Some(SendEnd { mut batch, answer }) = to.send(batch).await else { return end };
     end.note = note(&answer);
     match answer {
@@ -53,8 +53,8 @@ pub(super) async fn deliver(spec: Arc<RocketMqSpec>, to: PeerSender, batch: Mess
             }
         }
         Ok(answer) => finish(&spec, batch, &answer),
-        Err(NoAnswer::Failed(failure)) => fail(batch, &failure),
-        Err(NoAnswer::NotSent(failure)) => {
+        Err(Unanswered::Failed(failure)) => fail(batch, &failure),
+        Err(Unanswered::NotSent(failure)) => {
             end.finished = count - batch.items.len();
             (end.unsent, end.why_unsent) = (batch.items, Some(failure));
         }
@@ -69,11 +69,11 @@ async fn alone(spec: &RocketMqSpec, to: &PeerSender, batch: MessageBatch) -> Bro
     match answer {
         Ok(answer) => finish(spec, batch, &answer),
         // The broker has refused it with the batch, and nothing of it was sent since.
-        Err(NoAnswer::NotSent(failure)) => {
+        Err(Unanswered::NotSent(failure)) => {
             let failure = Failure::new(Class::Transient, Failure::NOT_SENT, failure.message);
             fail(batch, &failure);
         }
-        Err(NoAnswer::Failed(failure)) => fail(batch, &failure),
+        Err(Unanswered::Failed(failure)) => fail(batch, &failure),
     }
     note
 }
@@ -88,7 +88,7 @@ fn fail(batch: MessageBatch, failure: &Failure) {
     batch.items.into_iter().for_each(|ready| ready.item.finish(Err(failure.clone())));
 }
 
-fn note(answer: &Result<RemotingAnswer, NoAnswer>) -> BrokerNote {
+fn note(answer: &Result<RemotingAnswer, Unanswered>) -> BrokerNote {
     match answer {
         Ok(answer) if errors::is_of_broker(answer) => BrokerNote::Shun(SHUNNED),
         Ok(_) => BrokerNote::Well,

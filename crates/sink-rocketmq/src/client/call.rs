@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::wire::frame::{RemotingAnswer, RemotingRequest};
-use crate::wire::message::{self, WireMessage};
+use crate::wire::message::{self, ReadyMessage};
 use crate::wire::route::RouteQueue;
 use crate::{NAME, RocketMqDestination, errors};
 use delaybridge_core::clock::Instant;
@@ -26,14 +26,14 @@ pub(super) type AskEnd = Result<RemotingAnswer, Failure>;
 /// The end of a sending. The batch comes back without the messages that had no permission.
 pub(super) struct SendEnd {
     pub(super) batch: MessageBatch,
-    pub(super) answer: Result<RemotingAnswer, NoAnswer>,
+    pub(super) answer: Result<RemotingAnswer, Unanswered>,
 }
 
 /// Why there is no answer.
-pub(super) enum NoAnswer {
+pub(super) enum Unanswered {
     /// None was permitted to leave.
     NotSent(Failure),
-    /// They had their permission, and this is their answer.
+    /// The answer of messages that had their permission.
     Failed(Failure),
 }
 
@@ -43,7 +43,7 @@ impl RemotingCall {
         match self {
             RemotingCall::Ask(_, reply) => drop(reply.send(Err(failure))),
             RemotingCall::Send(batch, reply) => {
-                drop(reply.send(SendEnd { batch, answer: Err(NoAnswer::NotSent(failure)) }));
+                drop(reply.send(SendEnd { batch, answer: Err(Unanswered::NotSent(failure)) }));
             }
         }
     }
@@ -52,7 +52,7 @@ impl RemotingCall {
 /// An element that is ready to be sent, but for the permission.
 pub(super) struct ReadyItem {
     pub(super) item: WorkItem,
-    pub(super) wire: WireMessage,
+    pub(super) wire: ReadyMessage,
 }
 
 impl ReadyItem {
@@ -62,7 +62,7 @@ impl ReadyItem {
         destination.ok().and_then(|destination| destination.sharding_key.as_deref())
     }
 
-    /// What is attempted, for messages.
+    /// The attempt, in words for messages.
     pub(super) fn attempt(&self) -> String {
         format!("send to {}", self.item.message().destination)
     }
@@ -101,16 +101,16 @@ impl MessageBatch {
         message::send(group, &self.topic, &self.queue, messages)
     }
 
-    /// What is attempted, for messages.
+    /// The attempt, in words for messages.
     pub(super) fn attempt(&self) -> String {
         let RouteQueue { broker, master, .. } = &self.queue;
         format!("send to topic {} at broker {broker} ({})", self.topic, master.as_deref().unwrap_or("away"))
     }
 
     /// The failure of messages that were under way, or had not left yet, when the connection ended.
-    pub(super) fn lost(&self, why: &str, sent: bool) -> NoAnswer {
+    pub(super) fn lost(&self, why: &str, sent: bool) -> Unanswered {
         let failure = errors::lost(&self.attempt(), why, sent);
         // What has had its permission cannot be offered again, even if no byte of it left.
-        NoAnswer::Failed(failure)
+        Unanswered::Failed(failure)
     }
 }

@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 use crate::wire::NotRemoting;
 use crate::wire::code;
 use crate::wire::frame::{RemotingAnswer, RemotingRequest, take};
-use crate::wire::sign::Signer;
+use crate::wire::sign::RemotingSigner;
 use crate::{RocketMqSpec, errors};
 use delaybridge_core::message::{Class, Failure};
 
@@ -27,7 +27,7 @@ pub(super) struct RemotingConnection {
     /// Bytes that were read and not looked at yet.
     pub(super) input: BytesMut,
     /// Signs requests, with a login.
-    pub(super) signer: Option<Signer>,
+    pub(super) signer: Option<RemotingSigner>,
 }
 
 /// The kind of a server, with the word for messages.
@@ -72,7 +72,7 @@ pub(super) async fn connect(
     (kind, sign_of_life): (ServerKind, &RemotingRequest),
     address: &str,
 ) -> Result<RemotingConnection, Failure> {
-    let attempt = ConnectAttempt { spec, kind, sign_of_life, address };
+    let attempt = RemotingAttempt { spec, kind, sign_of_life, address };
     match tokio::time::timeout(spec.connect_timeout, attempt.run()).await {
         Ok(connected) => connected,
         Err(_) => {
@@ -85,14 +85,14 @@ pub(super) async fn connect(
     }
 }
 
-struct ConnectAttempt<'a> {
+struct RemotingAttempt<'a> {
     spec: &'a RocketMqSpec,
     kind: ServerKind,
     sign_of_life: &'a RemotingRequest,
     address: &'a str,
 }
 
-impl ConnectAttempt<'_> {
+impl RemotingAttempt<'_> {
     fn place(&self) -> String {
         format!("connect to {} {}", self.kind.word(), self.address)
     }
@@ -155,9 +155,9 @@ impl ConnectAttempt<'_> {
         }
     }
 
-    async fn signer(&self) -> Result<Option<Signer>, Failure> {
+    async fn signer(&self) -> Result<Option<RemotingSigner>, Failure> {
         let Some(login) = self.spec.login.clone() else { return Ok(None) };
-        let read = move || login.read_secret().map(|secret| Signer::new(&login.access_key, &secret));
+        let read = move || login.read_secret().map(|secret| RemotingSigner::new(&login.access_key, &secret));
         match tokio::task::spawn_blocking(read).await {
             Ok(Ok(signer)) => Ok(Some(signer)),
             Ok(Err(why)) => Err(self.failed(Class::TargetPermanent, "secret", &why)),

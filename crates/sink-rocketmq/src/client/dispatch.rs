@@ -14,12 +14,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{self, BatchEnd, BrokerNote};
+use super::batch::{self, BrokerNote, RequestEnd};
 use super::call::{MessageBatch, ReadyItem};
 use super::lanes::{TopicLanes, WaitingItem};
-use super::peer::Peer;
+use super::peer::RemotingPeer;
 use super::routes::{self, RouteAnswer};
-use crate::wire::message::WireMessage;
+use crate::wire::message::ReadyMessage;
 use crate::wire::route::TopicRoute;
 use crate::{NAME, RocketMqDestination, RocketMqSpec, errors};
 use delaybridge_core::message::{About, Failure};
@@ -44,7 +44,7 @@ pub(super) struct ClusterQuestion {
 }
 
 /// A topic in use.
-struct TopicState {
+struct UsedTopic {
     lanes: TopicLanes,
     /// A question for its route is under way.
     is_asked: bool,
@@ -55,16 +55,16 @@ struct TopicState {
 }
 
 /// A broker in use.
-struct BrokerState {
-    peer: Peer,
+struct UsedBroker {
+    peer: RemotingPeer,
     shunned_until: Instant,
     used: Instant,
 }
 
-/// What ends with an event.
-enum Event {
+/// An event of the task.
+enum DispatchEvent {
     Route(Arc<str>, RouteAnswer),
-    Batch(BatchEnd),
+    Batch(RequestEnd),
     /// A topic was looked up for a check.
     Looked(Result<TopicRoute, Failure>, ClusterQuestion),
     Answered,
@@ -74,10 +74,10 @@ enum Event {
 struct Dispatcher {
     spec: Arc<RocketMqSpec>,
     timeout: Duration,
-    name_servers: Peer,
-    topics: HashMap<Arc<str>, TopicState>,
-    brokers: HashMap<Arc<str>, BrokerState>,
-    events: FuturesUnordered<BoxFuture<'static, Event>>,
+    name_servers: RemotingPeer,
+    topics: HashMap<Arc<str>, UsedTopic>,
+    brokers: HashMap<Arc<str>, UsedBroker>,
+    events: FuturesUnordered<BoxFuture<'static, DispatchEvent>>,
     /// Elements without an answer.
     load: usize,
 }
@@ -90,7 +90,7 @@ pub(super) async fn run(
     mut questions: mpsc::Receiver<ClusterQuestion>,
     stop: CancellationToken,
 ) {
-    let name_servers = Peer::name_servers(&spec, timeout);
+    let name_servers = RemotingPeer::name_servers(&spec, timeout);
     let most = spec.max_unconfirmed as usize;
     let (topics, brokers, events) = (HashMap::new(), HashMap::new(), FuturesUnordered::new());
     let mut state = Dispatcher { spec, timeout, name_servers, topics, brokers, events, load: 0 };
@@ -132,7 +132,7 @@ impl Dispatcher {
                 }
             };
             let topic = destination.topic.clone();
-            match WireMessage::of(item.message(), destination) {
+            match ReadyMessage::of(item.message(), destination) {
                 Ok(wire) => {
                     self.load += 1;
                     let ready = ReadyItem { item, wire };
@@ -150,8 +150,8 @@ impl Dispatcher {
         touched.iter().for_each(|topic| self.dispatch(topic));
     }
 
-    fn topic(&mut self, topic: &Arc<str>) -> &mut TopicState {
-        let state = self.topics.entry(topic.clone()).or_insert_with(|| TopicState {
+    fn topic(&mut self, topic: &Arc<str>) -> &mut UsedTopic {
+        let state = self.topics.entry(topic.clone()).or_insert_with(|| UsedTopic {
             lanes: TopicLanes::new(topic.clone()),
             is_asked: false,
             asked_at: None,
@@ -179,7 +179,7 @@ impl Dispatcher {
         match batch.queue.master.clone() {
             Some(master) => {
                 let sender = self.broker(&master).sender();
-                self.events.push(batch::deliver(self.spec.clone(), sender, batch).map(Event::Batch).boxed());
+                self.events.push(batch::deliver(self.spec.clone(), sender, batch).map(DispatchEvent::Batch).boxed());
             }
             None => {
                 self.load -= batch.items.len();
@@ -193,10 +193,10 @@ impl Dispatcher {
         }
     }
 
-    fn broker(&mut self, master: &Arc<str>) -> &Peer {
+    fn broker(&mut self, master: &Arc<str>) -> &RemotingPeer {
         let now = Instant::now();
-        let state = self.brokers.entry(master.clone()).or_insert_with(|| BrokerState {
-            peer: Peer::broker(&self.spec, self.timeout, master),
+        let state = self.brokers.entry(master.clone()).or_insert_with(|| UsedBroker {
+            peer: RemotingPeer::broker(&self.spec, self.timeout, master),
             shunned_until: now,
             used: now,
         });
@@ -216,16 +216,16 @@ impl Dispatcher {
             (state.is_asked, state.asked_at, state.is_doubtful) = (true, Some(Instant::now()), false);
             let topic = topic.clone();
             let finding = routes::find(&self.name_servers, &topic);
-            self.events.push(finding.map(|answer| Event::Route(topic, answer)).boxed());
+            self.events.push(finding.map(|answer| DispatchEvent::Route(topic, answer)).boxed());
         }
     }
 
-    fn happened(&mut self, event: Event) -> Result<(), Defect> {
+    fn happened(&mut self, event: DispatchEvent) -> Result<(), Defect> {
         match event {
-            Event::Answered => {}
-            Event::Route(topic, answer) => self.found_route(&topic, answer),
-            Event::Batch(end) => self.ended(end)?,
-            Event::Looked(route, question) => self.look_at_brokers(route, question),
+            DispatchEvent::Answered => {}
+            DispatchEvent::Route(topic, answer) => self.found_route(&topic, answer),
+            DispatchEvent::Batch(end) => self.ended(end)?,
+            DispatchEvent::Looked(route, question) => self.look_at_brokers(route, question),
         }
         Ok(())
     }
@@ -253,7 +253,7 @@ impl Dispatcher {
         self.dispatch(topic);
     }
 
-    fn ended(&mut self, end: BatchEnd) -> Result<(), Defect> {
+    fn ended(&mut self, end: RequestEnd) -> Result<(), Defect> {
         self.load -= end.finished;
         let now = Instant::now();
         let broker = end.queue.master.as_ref().and_then(|master| self.brokers.get_mut(master));
@@ -314,7 +314,7 @@ impl Dispatcher {
         let event = match &question.topic {
             Some(topic) => {
                 let finding = routes::find(&self.name_servers, topic);
-                finding.map(|route| Event::Looked(route, question)).boxed()
+                finding.map(|route| DispatchEvent::Looked(route, question)).boxed()
             }
             None => {
                 let asking = routes::has_brokers(&self.name_servers);
@@ -349,8 +349,8 @@ impl Dispatcher {
     }
 }
 
-fn answer_with(question: ClusterQuestion, answer: Result<(), Failure>) -> Event {
+fn answer_with(question: ClusterQuestion, answer: Result<(), Failure>) -> DispatchEvent {
     // A caller that does not wait any more needs no answer.
     drop(question.reply.send(answer));
-    Event::Answered
+    DispatchEvent::Answered
 }

@@ -33,7 +33,7 @@ impl WaitingItem {
 /// The name of a queue: its broker, and its number there.
 type QueueName = (Arc<str>, u32);
 
-/// What waits for the queues of a topic.
+/// The messages that wait for the queues of a topic.
 pub(super) struct TopicLanes {
     topic: Arc<str>,
     route: Option<TopicRoute>,
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
     use crate::RocketMqDestination;
-    use crate::wire::message::WireMessage;
+    use crate::wire::message::ReadyMessage;
     use delaybridge_sink::Answers;
     use delaybridge_sink::worker_queue::WorkerQueue;
     use delaybridge_testing::sink::outbound;
@@ -199,7 +199,7 @@ mod tests {
         assert!(delivery.as_mut().now_or_never().is_none());
         let item = |key: &&str| {
             let item = taken.try_recv().unwrap();
-            let wire = WireMessage::of(item.message(), &destination(key)).unwrap();
+            let wire = ReadyMessage::of(item.message(), &destination(key)).unwrap();
             WaitingItem { ready: ReadyItem { item, wire }, since: Instant::now() }
         };
         keys.iter().map(item).collect()

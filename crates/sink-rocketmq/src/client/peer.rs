@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::call::{AskEnd, MessageBatch, NoAnswer, RemotingCall, SendEnd};
+use super::call::{AskEnd, MessageBatch, RemotingCall, SendEnd, Unanswered};
 use super::connect::{RemotingConnection, ServerKind, connect};
 use super::serving;
 use crate::config::shown_server;
@@ -32,30 +32,30 @@ struct PeerServers {
 
 /// A server, from the side that asks.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct RemotingPeer {
     calls: mpsc::Sender<RemotingCall>,
     stop: CancellationToken,
     sign_of_life: RemotingRequest,
 }
 
-impl Drop for Peer {
+impl Drop for RemotingPeer {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-impl Peer {
+impl RemotingPeer {
     /// The name servers of a cluster.
-    pub(super) fn name_servers(spec: &Arc<RocketMqSpec>, timeout: Duration) -> Peer {
-        Peer::of(spec, timeout, ServerKind::NameServer, spec.name_servers.iter().map(shown_server).collect())
+    pub(super) fn name_servers(spec: &Arc<RocketMqSpec>, timeout: Duration) -> RemotingPeer {
+        RemotingPeer::of(spec, timeout, ServerKind::NameServer, spec.name_servers.iter().map(shown_server).collect())
     }
 
     /// The broker at an address.
-    pub(super) fn broker(spec: &Arc<RocketMqSpec>, timeout: Duration, address: &str) -> Peer {
-        Peer::of(spec, timeout, ServerKind::Broker, vec![address.to_owned()])
+    pub(super) fn broker(spec: &Arc<RocketMqSpec>, timeout: Duration, address: &str) -> RemotingPeer {
+        RemotingPeer::of(spec, timeout, ServerKind::Broker, vec![address.to_owned()])
     }
 
-    fn of(spec: &Arc<RocketMqSpec>, timeout: Duration, kind: ServerKind, addresses: Vec<String>) -> Peer {
+    fn of(spec: &Arc<RocketMqSpec>, timeout: Duration, kind: ServerKind, addresses: Vec<String>) -> RemotingPeer {
         let sign_of_life = kind.sign_of_life(&spec.group);
         let (calls, taken) = mpsc::channel(CALLS);
         let (_none, items) = mpsc::channel(1);
@@ -64,7 +64,7 @@ impl Peer {
         let connections = PeerConnections { spec: spec.clone(), timeout, servers, turn: 0 };
         let intake = Intake { items, asks: taken, closed: true };
         tokio::spawn(run(connections, intake, stop.clone(), fastrand::f64));
-        Peer { calls, stop, sign_of_life }
+        RemotingPeer { calls, stop, sign_of_life }
     }
 
     /// Asks a question. The future is not bound to this value.
@@ -106,7 +106,7 @@ impl PeerSender {
             self.0.send(RemotingCall::Send(batch, reply)).await
         {
             let failure = Failure::new(Class::Transient, Failure::NOT_SENT, "send to the broker: it is used no more");
-            return Some(SendEnd { batch, answer: Err(NoAnswer::NotSent(failure)) });
+            return Some(SendEnd { batch, answer: Err(Unanswered::NotSent(failure)) });
         }
         answer.await.ok()
     }

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 
-use super::peer::Peer;
+use super::peer::RemotingPeer;
 use crate::errors;
 use crate::wire::frame::RemotingRequest;
 use crate::wire::route::{self, TopicRoute};
@@ -16,7 +16,7 @@ const NO_TOPIC: i64 = 17;
 pub(super) type RouteAnswer = Result<TopicRoute, Failure>;
 
 /// Asks for the route of a topic. The future is not bound to the name servers.
-pub(super) fn find(name_servers: &Peer, topic: &str) -> impl Future<Output = RouteAnswer> + Send + use<> {
+pub(super) fn find(name_servers: &RemotingPeer, topic: &str) -> impl Future<Output = RouteAnswer> + Send + use<> {
     let attempt = format!("ask the name server for topic {topic}");
     let fields = [("topic", topic.to_owned()), ("acceptStandardJsonOnly", "true".to_owned())].into();
     let asking = name_servers.ask(RemotingRequest { code: code::ROUTE, fields, ..RemotingRequest::default() });
@@ -36,7 +36,7 @@ pub(super) fn find(name_servers: &Peer, topic: &str) -> impl Future<Output = Rou
 }
 
 /// Asks whether the name servers know any broker. The future asks when it is awaited.
-pub(super) fn has_brokers(name_servers: &Peer) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
+pub(super) fn has_brokers(name_servers: &RemotingPeer) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
     const ATTEMPT: &str = "ask the name server for brokers";
     let asking = name_servers.ask(RemotingRequest { code: code::CLUSTER, ..RemotingRequest::default() });
     asking.map(|answer| {

@@ -13,10 +13,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::call::{AskEnd, MessageBatch, NoAnswer, RemotingCall, SendEnd};
+use super::call::{AskEnd, MessageBatch, RemotingCall, SendEnd, Unanswered};
 use super::connect::{RemotingConnection, RemotingStream};
 use crate::wire::frame::{RemotingAnswer, RemotingRequest, take};
-use crate::wire::sign::Signer;
+use crate::wire::sign::RemotingSigner;
 use crate::{RocketMqSpec, errors};
 use delaybridge_sink::output::FrameOutput;
 use delaybridge_sink::reconnect::ServiceEnd;
@@ -27,31 +27,31 @@ const FULL: usize = 256 * 1024;
 const LAST: u32 = i32::MAX as u32;
 
 /// A request that waits for its answer.
-struct Flight {
-    of: FlightOf,
+struct OpenRequest {
+    of: OpenCall,
     late_at: Instant,
     /// The places in the output before its first and behind its last byte.
     begins_at: u64,
     ends_at: u64,
 }
 
-enum FlightOf {
+enum OpenCall {
     SignOfLife,
     Ask(oneshot::Sender<AskEnd>),
     Send(MessageBatch, oneshot::Sender<SendEnd>),
 }
 
 /// The state of a connection.
-struct Service<'a> {
+struct RemotingService<'a> {
     spec: &'a RocketMqSpec,
     /// Time for an answer: shorter than a delivery may take, so that its caller is told.
     patience: Duration,
-    signer: Option<Signer>,
+    signer: Option<RemotingSigner>,
     sign_of_life: &'a RemotingRequest,
     input: BytesMut,
     output: FrameOutput,
     /// By number, the oldest first.
-    flights: BTreeMap<u32, Flight>,
+    flights: BTreeMap<u32, OpenRequest>,
     next: u32,
     /// The time at which the server was heard last, and asked for a sign of life.
     heard: Instant,
@@ -71,7 +71,7 @@ pub(super) async fn run(
     let RemotingConnection { stream, input, signer } = connection;
     let (mut reader, mut writer) = tokio::io::split(stream);
     let now = Instant::now();
-    let mut service = Service {
+    let mut service = RemotingService {
         spec,
         patience: timeout * 19 / 20,
         signer,
@@ -92,7 +92,7 @@ pub(super) async fn run(
     end
 }
 
-impl Service<'_> {
+impl RemotingService<'_> {
     async fn serve(
         &mut self,
         reader: &mut ReadHalf<Box<dyn RemotingStream>>,
@@ -155,7 +155,7 @@ impl Service<'_> {
     /// Puts a call into the output.
     fn begin(&mut self, call: RemotingCall) {
         match call {
-            RemotingCall::Ask(request, reply) => self.put(request, FlightOf::Ask(reply)),
+            RemotingCall::Ask(request, reply) => self.put(request, OpenCall::Ask(reply)),
             RemotingCall::Send(mut batch, reply) => {
                 batch.admit();
                 if batch.items.is_empty() {
@@ -164,18 +164,18 @@ impl Service<'_> {
                     return;
                 }
                 let request = batch.request(&self.spec.group);
-                self.put(request, FlightOf::Send(batch, reply));
+                self.put(request, OpenCall::Send(batch, reply));
             }
         }
     }
 
-    fn put(&mut self, request: RemotingRequest, of: FlightOf) {
+    fn put(&mut self, request: RemotingRequest, of: OpenCall) {
         let number = self.next;
         self.next = if number >= LAST { 1 } else { number + 1 };
         let begins_at = self.output.end();
         request.put(number, self.signer.as_ref(), &mut self.output.bytes);
         let (late_at, ends_at) = (Instant::now() + self.patience, self.output.end());
-        self.flights.insert(number, Flight { of, late_at, begins_at, ends_at });
+        self.flights.insert(number, OpenRequest { of, late_at, begins_at, ends_at });
     }
 
     /// Answers what is late, asks for a sign of life, and ends the connection to a silent server.
@@ -195,7 +195,7 @@ impl Service<'_> {
         }
         if now.saturating_duration_since(self.asked) >= self.spec.heartbeat {
             self.asked = now;
-            self.put(self.sign_of_life.clone(), FlightOf::SignOfLife);
+            self.put(self.sign_of_life.clone(), OpenCall::SignOfLife);
         }
         Ok(())
     }
@@ -209,31 +209,31 @@ impl Service<'_> {
     }
 }
 
-impl FlightOf {
+impl OpenCall {
     fn end(self, answer: RemotingAnswer) {
         match self {
-            FlightOf::SignOfLife => {}
-            FlightOf::Ask(reply) => drop(reply.send(Ok(answer))),
-            FlightOf::Send(batch, reply) => drop(reply.send(SendEnd { batch, answer: Ok(answer) })),
+            OpenCall::SignOfLife => {}
+            OpenCall::Ask(reply) => drop(reply.send(Ok(answer))),
+            OpenCall::Send(batch, reply) => drop(reply.send(SendEnd { batch, answer: Ok(answer) })),
         }
     }
 
     fn late(self, patience: Duration) {
         match self {
-            FlightOf::SignOfLife => {}
-            FlightOf::Ask(reply) => drop(reply.send(Err(errors::no_answer("ask the server", patience)))),
-            FlightOf::Send(batch, reply) => {
+            OpenCall::SignOfLife => {}
+            OpenCall::Ask(reply) => drop(reply.send(Err(errors::no_answer("ask the server", patience)))),
+            OpenCall::Send(batch, reply) => {
                 let failure = errors::late(&batch.attempt(), patience);
-                drop(reply.send(SendEnd { batch, answer: Err(NoAnswer::Failed(failure)) }));
+                drop(reply.send(SendEnd { batch, answer: Err(Unanswered::Failed(failure)) }));
             }
         }
     }
 
     fn lose(self, why: &str, sent: bool) {
         match self {
-            FlightOf::SignOfLife => {}
-            FlightOf::Ask(reply) => drop(reply.send(Err(errors::lost("ask the server", why, false)))),
-            FlightOf::Send(batch, reply) => {
+            OpenCall::SignOfLife => {}
+            OpenCall::Ask(reply) => drop(reply.send(Err(errors::lost("ask the server", why, false)))),
+            OpenCall::Send(batch, reply) => {
                 let answer = Err(batch.lost(why, sent));
                 drop(reply.send(SendEnd { batch, answer }));
             }

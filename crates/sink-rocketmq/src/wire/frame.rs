@@ -10,7 +10,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use serde::Serialize;
 
 use super::NotRemoting;
-use super::sign::Signer;
+use super::sign::RemotingSigner;
 use delaybridge_core::json::Json;
 
 /// Longest frame of a server: the route of a topic on thousands of brokers is the longest answer.
@@ -30,7 +30,7 @@ const BINARY_HEADER: u32 = 1;
 /// A request of ours.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RemotingRequest {
-    /// What is asked for.
+    /// The code of the request.
     pub(crate) code: u16,
     /// The fields of the header, sorted as signatures need them.
     pub(crate) fields: BTreeMap<&'static str, String>,
@@ -40,10 +40,10 @@ pub(crate) struct RemotingRequest {
 
 impl RemotingRequest {
     /// Puts the frame at the end, signed.
-    pub(crate) fn put(mut self, number: u32, signer: Option<&Signer>, out: &mut BytesMut) {
+    pub(crate) fn put(mut self, number: u32, signer: Option<&RemotingSigner>, out: &mut BytesMut) {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Header<'a> {
+        struct RequestHeader<'a> {
             code: u16,
             language: &'static str,
             version: u16,
@@ -56,7 +56,7 @@ impl RemotingRequest {
         if let Some(signer) = signer {
             signer.sign(&mut self.fields, &self.body);
         }
-        let header = Header {
+        let header = RequestHeader {
             code: self.code,
             language: "OTHER",
             version: VERSION,
@@ -86,7 +86,7 @@ pub(crate) struct PeerCommand {
 /// The answer to a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RemotingAnswer {
-    /// What it says.
+    /// The code of the answer.
     pub(crate) code: i64,
     /// The server's words.
     pub(crate) remark: String,

@@ -17,24 +17,24 @@ const OVERHEAD: usize = 22;
 
 /// A message that is ready to be sent, but for the permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WireMessage {
+pub(crate) struct ReadyMessage {
     properties: String,
-    /// Its bytes in a batch.
+    /// The number of its bytes in a batch.
     pub(crate) size: usize,
 }
 
-impl WireMessage {
+impl ReadyMessage {
     /// The message of an element.
     ///
     /// # Errors
     /// Why no broker can take it.
-    pub(crate) fn of(message: &Outbound, destination: &RocketMqDestination) -> Result<WireMessage, &'static str> {
+    pub(crate) fn of(message: &Outbound, destination: &RocketMqDestination) -> Result<ReadyMessage, &'static str> {
         if message.body.len() > MAX_BODY {
             return Err("the body is longer than 15 MiB");
         }
         let properties = properties::text(message, destination)?;
         let size = OVERHEAD + message.body.len() + properties.len();
-        Ok(WireMessage { properties, size })
+        Ok(ReadyMessage { properties, size })
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn send<'a>(
     group: &str,
     topic: &str,
     queue: &RouteQueue,
-    messages: impl ExactSizeIterator<Item = (&'a Outbound, &'a WireMessage)> + Clone,
+    messages: impl ExactSizeIterator<Item = (&'a Outbound, &'a ReadyMessage)> + Clone,
 ) -> RemotingRequest {
     let mut bytes = messages.clone();
     let first = bytes.next();
@@ -78,7 +78,7 @@ pub(crate) fn send<'a>(
 }
 
 /// Length, three numbers that the broker makes anew, body, properties: for each message.
-fn batch<'a>(messages: impl Iterator<Item = (&'a Outbound, &'a WireMessage)> + Clone) -> BytesMut {
+fn batch<'a>(messages: impl Iterator<Item = (&'a Outbound, &'a ReadyMessage)> + Clone) -> BytesMut {
     let mut out = BytesMut::with_capacity(messages.clone().map(|(_, wire)| wire.size).sum());
     for (message, wire) in messages {
         out.put_u32(wire.size as u32);
@@ -101,7 +101,7 @@ mod tests {
     fn request(bodies: &[&str]) -> RemotingRequest {
         let destination = RocketMqDestination { topic: "t".into(), tags: None, keys: None, sharding_key: None };
         let messages: Vec<_> = (0..).zip(bodies).map(|(id, body)| outbound(id, anywhere(), body)).collect();
-        let wire: Vec<_> = messages.iter().map(|message| WireMessage::of(message, &destination).unwrap()).collect();
+        let wire: Vec<_> = messages.iter().map(|message| ReadyMessage::of(message, &destination).unwrap()).collect();
         let queue = RouteQueue { broker: "b".into(), number: 3, master: None };
         send("g", "t", &queue, messages.iter().zip(&wire))
     }
@@ -133,6 +133,6 @@ mod tests {
     fn a_body_that_would_end_the_connection_is_refused() {
         let destination = RocketMqDestination { topic: "t".into(), tags: None, keys: None, sharding_key: None };
         let message = outbound(1, anywhere(), vec![0; MAX_BODY + 1]);
-        assert_eq!(WireMessage::of(&message, &destination), Err("the body is longer than 15 MiB"));
+        assert_eq!(ReadyMessage::of(&message, &destination), Err("the body is longer than 15 MiB"));
     }
 }

@@ -5,7 +5,7 @@ use delaybridge_sink::headers::{IdText, Standard};
 
 use crate::RocketMqDestination;
 
-/// What follows a name, and what follows a value.
+/// The ends of a name and of a value.
 const NAME_END: char = '\u{1}';
 const VALUE_END: char = '\u{2}';
 /// Longest text of properties, in bytes: a broker adds its own, and keeps 32,767 together.

@@ -10,16 +10,16 @@ const ACCESS_KEY: &str = "AccessKey";
 const SIGNATURE: &str = "Signature";
 
 /// An access key with its secret, as of the connect.
-pub(crate) struct Signer {
+pub(crate) struct RemotingSigner {
     access_key: String,
     key: Key,
 }
 
-impl Signer {
+impl RemotingSigner {
     /// The signer of this pair.
-    pub(crate) fn new(access_key: &str, secret: &str) -> Signer {
+    pub(crate) fn new(access_key: &str, secret: &str) -> RemotingSigner {
         let key = Key::new(HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret.as_bytes());
-        Signer { access_key: access_key.to_owned(), key }
+        RemotingSigner { access_key: access_key.to_owned(), key }
     }
 
     /// Adds the access key and the signature to the fields of a request.
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn the_values_are_signed_in_the_order_of_their_names_with_the_body() {
         let mut fields = BTreeMap::from([("b", "two".to_owned()), ("a", "one".to_owned())]);
-        Signer::new("key", "secret").sign(&mut fields, b"body");
+        RemotingSigner::new("key", "secret").sign(&mut fields, b"body");
         assert_eq!(fields[ACCESS_KEY], "key");
         // printf keyonetwobody | openssl dgst -sha1 -hmac secret -binary | base64
         assert_eq!(fields[SIGNATURE], "cP4stB4XlbNytykQR8NlS4Ymm8U=");
