@@ -3,10 +3,11 @@
 use hyper::Method;
 use serde_json::{Map, Value};
 
-use super::openapi::bodies::{LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RedriveBody};
+use super::openapi::bodies::{ChangeBody, LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RedriveBody};
 use super::openapi::operation::Operation;
 use super::problem::ProblemKind;
 use super::route::{ApiDialect, ApiRoute, routes};
+use super::v1::change::ChangedJob;
 use super::v1::dead::Count;
 use super::v1::jobs::JobShape;
 use super::v1::settle::{ReleasedJob, TouchedJob};
@@ -55,6 +56,7 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
     PUT "/v1/jobs/{id}/touch" touch => v1::settle::touch, TOUCH;
     PUT "/v1/jobs/{id}/bury" bury => v1::settle::bury, BURY;
     GET "/v1/jobs/{id}" get => v1::jobs::get, GET;
+    PATCH "/v1/jobs/{id}" change => v1::change::change, CHANGE;
     DELETE "/v1/jobs/{id}" delete => v1::jobs::delete, DELETE;
     GET "/v1/topics" topics => v1::topics::list,
         Operation::new("List topics, in alphabetical order")
@@ -116,6 +118,15 @@ const BURY: Operation = Operation::new("The job is dead, whatever tries it has l
     .problems(&[ProblemKind::NoSuchJob, ProblemKind::NotYours]);
 const GET: Operation =
     Operation::new("Look at a job").returns::<JobShape>(200, "The job").problems(&[ProblemKind::NoSuchJob]);
+const CHANGE: Operation = Operation::new("Change the due time or the body of a job that waits")
+    .about(
+        "What is left out stays as it is. A job that is reserved, dead or being delivered is refused with its `state`. With \
+         `if_due_ms` a job with another due time is refused, and the answer has its `due_ms`. A second request finds the job as \
+         wanted, and answers `changed: false`; only a delay begins anew.",
+    )
+    .takes::<ChangeBody>()
+    .returns::<ChangedJob>(200, "The job is as wanted")
+    .problems(&[ProblemKind::NoSuchJob, ProblemKind::Conflict]);
 const DELETE: Operation = Operation::new("Remove a job for good, whatever its state")
     .empty(204, "It is gone")
     .problems(&[ProblemKind::NoSuchJob]);
@@ -127,6 +138,7 @@ pub static BY_TOPIC: &[ApiRoute] = routes! { ApiDialect::Own;
     PUT "/v1/jobs/{topic}/{id}/touch" touch => v1::settle::touch, TOUCH;
     PUT "/v1/jobs/{topic}/{id}/bury" bury => v1::settle::bury, BURY;
     GET "/v1/jobs/{topic}/{id}" get => v1::jobs::get, GET;
+    PATCH "/v1/jobs/{topic}/{id}" change => v1::change::change, CHANGE;
     DELETE "/v1/jobs/{topic}/{id}" delete => v1::jobs::delete, DELETE;
 };
 

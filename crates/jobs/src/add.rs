@@ -123,9 +123,7 @@ impl JobQueue {
 /// Appends the arguments of one job; returns an error if the job is invalid.
 fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Result<(), JobError> {
     let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
-    if job.content_type.len() > 255 {
-        return invalid("the content type has more than 255 bytes");
-    }
+    check_content_type(&job.content_type)?;
     job.ttr.map_or(Ok(()), check_ttr)?;
     if job.tries.is_some_and(|tries| !(1..=MAX_TRIES).contains(&tries)) {
         return invalid("tries must be 1 to 1000000");
@@ -133,16 +131,30 @@ fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Res
     if job.ttl.is_some_and(|ttl| ttl > MAX_DELAY) {
         return invalid("the time to live is above ten years; 0 is for ever");
     }
-    let (word, due) = match job.due {
-        Due::After(delay) if delay > MAX_DELAY => return invalid("the delay is above ten years"),
-        Due::After(delay) => ("a", millis(delay)),
-        Due::At(at) if !(0..=LAST_DUE_MS).contains(&at) => {
-            return invalid("the due time is no time in milliseconds since 1970");
-        }
-        Due::At(at) => ("t", number(at)),
-    };
+    let (word, due) = due_arguments(job.due)?;
     let (ttr, tries, ttl) = (job.ttr.map(millis), job.tries.map(number), job.ttl.map(millis));
     args.extend([text(id.as_str()), text(if own { "1" } else { "0" }), text(word), due]);
     args.extend([or_empty(ttr), or_empty(tries), or_empty(ttl), text(&job.content_type), job.body]);
     Ok(())
+}
+
+/// Checks the length of a content type.
+pub(super) fn check_content_type(content_type: &str) -> Result<(), JobError> {
+    match content_type.len() {
+        ..=255 => Ok(()),
+        _ => Err(JobError::Invalid("the content type has more than 255 bytes".to_owned())),
+    }
+}
+
+/// A due time as arguments of a script; returns an error if it is beyond all times.
+pub(super) fn due_arguments(due: Due) -> Result<(&'static str, Bytes), JobError> {
+    let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
+    match due {
+        Due::After(delay) if delay > MAX_DELAY => invalid("the delay is above ten years"),
+        Due::After(delay) => Ok(("a", millis(delay))),
+        Due::At(at) if !(0..=LAST_DUE_MS).contains(&at) => {
+            invalid("the due time is no time in milliseconds since 1970")
+        }
+        Due::At(at) => Ok(("t", number(at))),
+    }
 }

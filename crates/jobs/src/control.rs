@@ -151,6 +151,28 @@ impl JobQueue {
         self.leave(topic).await
     }
 
+    /// Records that an export of this topic begins: no job is changed until it has ended. It may be repeated.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn open_export(&self, topic: &Topic) -> Result<(), JobError> {
+        let mut command = redis::cmd("HSETNX");
+        command.arg(&Keys::of(topic).topic()[..]).arg("exporting").arg("");
+        Ok(self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?)
+    }
+
+    /// Records that the export of this topic has ended. It may be repeated.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn close_export(&self, topic: &Topic) -> Result<(), JobError> {
+        let mut command = redis::cmd("HDEL");
+        command.arg(&Keys::of(topic).topic()[..]).arg("exporting");
+        Ok(self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?)
+    }
+
     /// Records that this job is being exported; returns whether it was recorded before. Use it only while the topic is
     /// paused. It may be repeated.
     ///

@@ -1,5 +1,6 @@
 //! The errors of the job queue, as far as callers branch on them.
 
+use super::job::JobState;
 use super::name::{InvalidName, Topic};
 use delaybridge_link::{BadReply, LinkError};
 
@@ -12,6 +13,21 @@ pub enum JobError {
     /// The job is not reserved under this token: its time to run ended, it was given back, or another consumer has it.
     #[error("the job is not reserved under this token any more")]
     Conflict,
+    /// The job does not wait, so it cannot be changed; nothing was done.
+    #[error("the job is {}", state.as_str())]
+    NotWaiting {
+        /// The state of the job.
+        state: JobState,
+    },
+    /// The job has another due time than the caller has seen; nothing was done.
+    #[error("the job has another due time, {due_ms}")]
+    OtherDue {
+        /// The due time, in ms since 1970.
+        due_ms: i64,
+    },
+    /// The job cannot be changed for this reason; nothing was done.
+    #[error("{0}")]
+    Fixed(&'static str),
     /// The topic has its maximum number of jobs; nothing was added.
     #[error("topic {topic} is full: it may have {limit} jobs")]
     Full {

@@ -56,7 +56,7 @@ impl Keys {
         &self.all[4]
     }
 
-    /// The immutable data of each job.
+    /// The data of each job that consumers do not change.
     pub fn records(&self) -> &Bytes {
         &self.all[2]
     }

@@ -13,10 +13,11 @@
 //! It does not depend on HTTP, the pipeline or sinks.
 //!
 //! R2, R3 and R8 hold for jobs as for elements. A `pop` is never sent again: `not_after` says when it can run no more, then
-//! `recover` returns the jobs that it reserved, by its token. The record is written once; what changes (attempts, token,
-//! times, reason) is stored beside it.
+//! `recover` returns the jobs that it reserved, by its token. The record is what `add` was given, which only `change` writes anew;
+//! what a consumer changes (attempts, token, times, reason) is stored beside it.
 
 mod add;
+mod change;
 pub mod config;
 mod control;
 mod dispenser;
@@ -39,6 +40,7 @@ mod together;
 mod tokens;
 
 pub use add::MAX_BATCH;
+pub use change::{ChangeOutcome, JobChange};
 pub use control::{MAX_SWEEP, Tick, Which};
 pub use dispenser::{Dispenser, Dispensing, MAX_TOPICS, MAX_WAITING, PopRequest};
 pub use error::JobError;

@@ -1,4 +1,5 @@
-//! The binary format of jobs in Redis: a record, written once, and a state, written from the first reservation on.
+//! The binary format of jobs in Redis: a record, written by `add` and `change`, and a state, written from the first
+//! reservation on.
 //! Scripts read and write both, with the formats at the head of `prelude.lua`; numbers are little endian.
 //!
 //! ```text
@@ -15,7 +16,7 @@ const VERSION: u8 = 1;
 const RECORD_HEAD: usize = 27;
 const STATE_HEAD: usize = 45;
 
-/// The immutable data of a job.
+/// The data of a job that consumers do not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Whether the client chose the id.

@@ -7,6 +7,7 @@ use delaybridge_link::{Clock, Script};
 /// One script for each change of a job, and for each view.
 pub struct Scripts {
     pub(super) add: Script,
+    pub(super) change: Script,
     pub(super) pop: Script,
     pub(super) finish: Script,
     pub(super) release: Script,
@@ -41,8 +42,9 @@ const INCLUDES: [(&str, &str); 4] = [
     ("--#include limit.lua", include_str!("scripts/limit.lua")),
 ];
 
-const TEXTS: [(&str, &str); 16] = [
+const TEXTS: [(&str, &str); 17] = [
     ("add", include_str!("scripts/add.lua")),
+    ("change", include_str!("scripts/change.lua")),
     ("pop", include_str!("scripts/pop.lua")),
     ("finish", include_str!("scripts/finish.lua")),
     ("release", include_str!("scripts/release.lua")),
@@ -90,6 +92,7 @@ impl Scripts {
         }
         Scripts {
             add: script("add"),
+            change: script("change"),
             pop: script("pop"),
             finish: script("finish"),
             release: script("release"),
@@ -109,9 +112,10 @@ impl Scripts {
     }
 
     /// All scripts, which are loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 16] {
+    pub fn all(&self) -> [&Script; 17] {
         let Scripts {
             add,
+            change,
             pop,
             finish,
             release,
@@ -130,7 +134,7 @@ impl Scripts {
         } = self;
         [
             add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover, limits,
-            unreadable, forget,
+            unreadable, forget, change,
         ]
     }
 }

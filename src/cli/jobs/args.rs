@@ -19,7 +19,7 @@ fn at_most(text: &str, most: Duration) -> Result<Duration, String> {
     }
 }
 
-fn delay(text: &str) -> Result<Duration, String> {
+pub(super) fn delay(text: &str) -> Result<Duration, String> {
     at_most(text, MAX_DELAY)
 }
 
@@ -32,7 +32,7 @@ fn wait(text: &str) -> Result<Duration, String> {
 }
 
 /// A point in time: milliseconds since 1970, or as RFC 3339 writes it.
-fn time(text: &str) -> Result<i64, String> {
+pub(super) fn time(text: &str) -> Result<i64, String> {
     if let Ok(ms) = text.parse() {
         return Ok(ms);
     }

@@ -6,6 +6,7 @@ use super::args::{
     AddArgs, BuryArgs, DestroyArgs, ExportJobsArgs, HeldJob, ImportJobsArgs, LimitsArgs, NamedJob, OfTopic,
     PeekJobsArgs, PopArgs, ReleaseArgs, TopicsArgs, TouchArgs,
 };
+use super::change::ChangeArgs;
 use super::dead::DeadJobsCommand;
 
 /// Use the job queue: add, take and settle jobs.
@@ -27,6 +28,7 @@ pub enum JobsCommand {
     Release(ReleaseArgs),
     Touch(TouchArgs),
     Bury(BuryArgs),
+    Change(ChangeArgs),
     /// Remove a job for good, whatever its state
     #[command(after_help = DELETE)]
     Delete(NamedJob),

@@ -1,6 +1,7 @@
 //! `jobs`: the job queue from a terminal or a shell script.
 
 mod args;
+mod change;
 mod command;
 mod dead;
 mod open;
@@ -66,6 +67,7 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
             result.map_err(|error| failed(&format!("bury job {id}"), &error))?;
             answer(global, out, &done(id, "buried"), words)?;
         }
+        JobsCommand::Change(args) => change::run(global, args, out).await?,
         JobsCommand::Delete(args) => {
             let result = open(global).await?.queue.delete(&args.id).await;
             result.map_err(|error| failed(&format!("delete job {}", args.id), &error))?;

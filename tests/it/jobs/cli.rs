@@ -84,6 +84,30 @@ async fn a_job_goes_through_its_life_on_the_command_line() {
 }
 
 #[tokio::test]
+async fn a_waiting_job_is_changed_on_the_command_line() {
+    let server = RedisServer::start().await;
+    let config = config(&server);
+    ask(&config, &["add", "orders", "--id", "a", "--delay", "1h", "--body", "old"]).code(0);
+    let due = "4000000000000";
+    let changed = ask(&config, &["change", "orders~a", "--due", due, "--body", "new", "--output", "json"]).json();
+    assert_eq!((&changed["changed"], &changed["due_ms"]), (&true.into(), &4_000_000_000_000_i64.into()));
+    let shown = ask(&config, &["get", "orders~a", "--output", "json"]).json();
+    assert_eq!((&shown["jobs"][0]["payload"], &shown["jobs"][0]["due_ms"]), (&"new".into(), &changed["due_ms"]));
+    assert!(ask(&config, &["change", "orders~a", "--due", due]).code(0).contains("was so already"));
+    let other = ask(&config, &["change", "orders~a", "--delay", "0s", "--if-due", "1"]).code(1);
+    assert!(other.contains("another due time, 4000000000000"), "{other}");
+    ask(&config, &["change", "orders~a"]).code(2);
+    ask(&config, &["change", "orders~a", "--delay", "0s", "--if-due", due]).code(0);
+    ask(&config, &["pop", "orders", "--ttr", "1m"]).code(0);
+    let refused = ask(&config, &["change", "orders~a", "--delay", "1h"]).code(1);
+    assert!(refused.contains("the job is reserved"), "{refused}");
+    ask(&config, &["change", "orders~nobody", "--delay", "1h"]).code(1);
+    ask(&config, &["add", "small", "--id", "a", "--body", "x"]).code(0);
+    let large = ask(&config, &["change", "small~a", "--body", "more than ten bytes"]).code(2);
+    assert!(large.contains("19 bytes, topic small allows 10"), "{large}");
+}
+
+#[tokio::test]
 async fn limits_are_refused_in_words() {
     let server = RedisServer::start().await;
     let config = config(&server);

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    Due, JobError, JobId, JobState, LocalId, MAX_BATCH, NewJob, SCRIPTS, Token, TopicSettings, Which,
+    Due, JobChange, JobError, JobId, JobState, LocalId, MAX_BATCH, NewJob, SCRIPTS, Token, TopicSettings, Which,
 };
+use futures_util::StreamExt;
 use redis::AsyncCommands;
 
 use super::random::settings;
@@ -223,6 +224,89 @@ async fn batches_and_bodies_have_limits() {
         (seen, calls) = (seen + popped.len(), calls + 1);
     }
     assert!(calls >= 2);
+}
+
+#[tokio::test]
+async fn a_job_is_changed_within_the_limits_and_not_while_its_topic_is_exported() {
+    let mut rig = Rig::start().await;
+    rig.begin(NOW).await;
+    let jobs = rig.queue(unlimited(), on_test_clock());
+    let id = JobId { topic: topic(), local: "a".parse().expect("an id") };
+    let new = NewJob { id: Some(id.local.clone()), content_type: "text/plain".to_owned(), ..job("body") };
+    jobs.add(&topic(), vec![NewJob { due: Due::At(NOW + 5_000), ttl: Some(Duration::from_secs(9)), ..new }])
+        .await
+        .expect("add");
+    let body = |body: Vec<u8>| JobChange { body: Some(body.into()), ..JobChange::default() };
+    let large = jobs.change(&id, &body(vec![0; (1 << 20) + 1])).await;
+    assert!(matches!(large, Err(JobError::TooLarge { .. })), "{large:?}");
+    for (change, words) in [
+        (JobChange::default(), "nothing is to be changed"),
+        (JobChange { due: Some(Due::After(Duration::from_secs(9))), ..JobChange::default() }, "time to live"),
+        (JobChange { due: Some(Due::At(-1)), ..JobChange::default() }, "due time"),
+        (JobChange { content_type: Some("x".repeat(256)), ..JobChange::default() }, "content type"),
+    ] {
+        let refused = jobs.change(&id, &change).await;
+        assert!(matches!(&refused, Err(JobError::Invalid(problem)) if problem.contains(words)), "{refused:?}");
+    }
+    jobs.pause(&topic()).await.expect("pause");
+    jobs.change(&id, &body(vec![0xff, 0])).await.expect("a paused topic");
+    jobs.open_export(&topic()).await.expect("export");
+    for _ in 0..2 {
+        let refused = jobs.change(&id, &body(b"lost".to_vec())).await;
+        assert!(matches!(&refused, Err(JobError::Fixed(why)) if why.contains("exported")), "{refused:?}");
+        jobs.begin_export(&topic(), &id.local).await.expect("export");
+    }
+    jobs.close_export(&topic()).await.expect("the end of the export");
+    let typed = JobChange { content_type: Some("text/html".to_owned()), ..JobChange::default() };
+    jobs.change(&id, &typed).await.expect("change");
+    let seen = jobs.get(&id).await.expect("get").expect("a job");
+    assert_eq!((&seen.body[..], seen.content_type.as_str()), (&[0xff, 0][..], "text/html"));
+    assert_eq!((seen.added_ms, seen.expires_ms, seen.own_id), (NOW, Some(NOW + 9_000), true), "the rest stays");
+
+    let message = JobChange { content_type: Some("application/vnd.delaybridge.message".to_owned()), ..typed };
+    jobs.change(&id, &message).await.expect("change");
+    let refused = jobs.change(&id, &body(b"no message".to_vec())).await;
+    assert!(matches!(&refused, Err(JobError::Fixed(why)) if why.contains("input")), "{refused:?}");
+    jobs.change(&id, &JobChange { due: Some(Due::At(NOW)), ..JobChange::default() }).await.expect("another due time");
+    let _: () =
+        rig.redis.hset(key("records"), "a", "\x02 of a newer version, with more than 27 bytes").await.expect("hset");
+    let refused = jobs.change(&id, &body(b"x".to_vec())).await;
+    assert!(matches!(&refused, Err(JobError::Fixed(why)) if why.contains("version")), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_change_wakes_a_consumer_if_its_job_becomes_the_first() {
+    let mut rig = Rig::start().await;
+    let mut listener = redis::Client::open(rig.url()).expect("a client").get_async_pubsub().await.expect("a channel");
+    listener.subscribe(delaybridge_jobs::WAKE).await.expect("subscribe");
+    let mut heard = listener.on_message();
+    rig.begin(NOW).await;
+    let jobs = rig.queue(unlimited(), on_test_clock());
+    let at = |ms: i64| Due::At(NOW + ms);
+    let add = async |id: &str, ms: i64| {
+        let new = NewJob { id: Some(id.parse().expect("an id")), due: at(ms), ..job("x") };
+        jobs.add(&topic(), vec![new]).await.expect("add");
+    };
+    let change = async |id: &str, ms: i64| {
+        let id = JobId { topic: topic(), local: id.parse().expect("an id") };
+        jobs.change(&id, &JobChange { due: Some(at(ms)), ..JobChange::default() }).await.expect("change");
+    };
+    add("a", 9_000).await;
+    add("b", 5_000).await;
+    for _ in 0..2 {
+        heard.next().await.expect("the first two were the first jobs");
+    }
+    // Later, and behind the first: nobody needs to know. Then in front of it.
+    change("b", 6_000).await;
+    change("a", 7_000).await;
+    change("a", 1_000).await;
+    change("b", 500).await;
+    jobs.add(&"other".parse().expect("a topic"), vec![job("x")]).await.expect("add");
+    let mut topics = Vec::new();
+    while topics.last().is_none_or(|last| last != "other") {
+        topics.push(heard.next().await.expect("a message").get_payload::<String>().expect("a name"));
+    }
+    assert_eq!(topics, [topic().as_str(), topic().as_str(), "other"]);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    Due, JobError, JobId, JobQueue, JobSettings, JobState, Limits, LocalId, NewJob, SCRIPTS, Topic,
+    Due, JobChange, JobError, JobId, JobQueue, JobSettings, JobState, Limits, LocalId, NewJob, SCRIPTS, Topic,
 };
 use delaybridge_link::{Link, LinkOptions};
 use redis::AsyncCommands;
@@ -86,6 +86,41 @@ async fn due_jobs_arrive_in_a_stream_and_a_repeated_add_makes_no_second_job() {
     let again = jobs.add(&topic(), vec![job("a", "{\"n\":1}")]).await.expect("add again");
     assert!(!again[0].created, "the id is remembered");
     assert_eq!(daemon.metric("delaybridge_delivered_messages_total{queue=\"forward\"}").await, 4.0);
+    assert_eq!(daemon.stop().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_arrives_as_it_was_changed_and_what_the_queue_has_already_is_not_changed() {
+    let server = RedisServer::start().await;
+    let (mut redis, jobs) = (server.client().await, queue(&server).await);
+    // The stream's key has another type, so the queue is held once it has a job.
+    redis.set::<_, _, ()>("out", "not a stream").await.expect("set");
+    let mut daemon = Daemon::start(&yaml(&server, "to: [{ sink: out, stream: out }]")).await;
+    daemon.expect_log("queue on hold");
+    let later = |text: &str| NewJob { due: Due::After(Duration::from_secs(3600)), ..job(text, "old") };
+    jobs.add(&topic(), vec![later("a"), later("b")]).await.expect("add");
+    let [a, b] = ["a", "b"].map(|local| JobId { topic: topic(), local: id(local) });
+    let now = |body: &'static str| JobChange {
+        due: Some(Due::After(Duration::ZERO)),
+        body: Some(body.into()),
+        ..JobChange::default()
+    };
+    jobs.change(&a, &now("first")).await.expect("change");
+    eventually("the queue to have it", PATIENCE, async || {
+        match jobs.get(&a).await.expect("get").expect("a job").state {
+            JobState::Forwarding => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    let refused = jobs.change(&a, &now("second")).await;
+    assert!(matches!(refused, Err(JobError::NotWaiting { state: JobState::Forwarding })), "{refused:?}");
+    jobs.change(&b, &now("new")).await.expect("change");
+    redis.del::<_, ()>("out").await.expect("del");
+    let mut bodies: Vec<_> = arrived(&redis, 2).await.into_iter().map(|delivery| delivery.payload).collect();
+    bodies.sort();
+    assert_eq!(bodies, [b"first".to_vec(), b"new".to_vec()]);
+    nothing_left(&redis).await;
     assert_eq!(daemon.stop().await, 0);
 }
 

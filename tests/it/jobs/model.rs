@@ -62,6 +62,16 @@ pub enum Verdict {
     NotFound,
 }
 
+/// The outcome of a change: with the due time, and whether anything was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeVerdict {
+    Done(i64, bool),
+    NotFound,
+    NotWaiting,
+    OtherDue(i64),
+    TooLate,
+}
+
 impl Model {
     fn ids_by(&self, time: impl Fn(&Place) -> Option<i64>, till: i64) -> Vec<(i64, String)> {
         let at = |(id, job): (&String, &Job)| Some((time(&job.place).filter(|at| *at <= till)?, id.clone()));
@@ -248,6 +258,30 @@ impl Model {
         let there = self.jobs.remove(id).is_some();
         self.deleted += usize::from(there);
         there
+    }
+
+    /// Changes a waiting job. `due` is the time that was asked for, and whether it was a delay.
+    pub fn change(&mut self, id: &str, due: Option<i64>, body: Option<&str>, if_due: Option<i64>) -> ChangeVerdict {
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(id) else { return ChangeVerdict::NotFound };
+        let Place::Due(was) = job.place else { return ChangeVerdict::NotWaiting };
+        let due = match due {
+            None => was,
+            Some(due) if due > now => due,
+            Some(_) => was.min(now),
+        };
+        let body = body.unwrap_or(&job.body).to_owned();
+        if due == was && body == job.body {
+            return ChangeVerdict::Done(was, false);
+        }
+        if if_due.is_some_and(|seen| seen != was) {
+            return ChangeVerdict::OtherDue(was);
+        }
+        if due != was && job.expiry.is_some_and(|ends| ends <= due) {
+            return ChangeVerdict::TooLate;
+        }
+        (job.place, job.body) = (Place::Due(due), body);
+        ChangeVerdict::Done(due, true)
     }
 
     pub fn tick(&mut self, most: usize) -> Aged {

@@ -83,6 +83,23 @@ const BUGS: &[(&str, &[Patch])] = &[
         "the latest dead are trimmed",
         &[("tick", "call('ZRANGE', DEAD, 0, over - 1)", "call('ZRANGE', DEAD, -over, -1)")],
     ),
+    ("a change ignores what its client has seen", &[("change", "was ~= tonumber(ARGV[5])", "false")]),
+    (
+        "a change takes what a consumer has",
+        &[(
+            "change",
+            "local text = call('ZSCORE', DUE, id)",
+            "local text = call('ZSCORE', DUE, id) or call('ZSCORE', RESERVED, id)",
+        )],
+    ),
+    ("a change moves a ready job behind the others", &[("change", "due = math.min(was, now)", "due = now")]),
+    (
+        "a changed job outlives its time to live",
+        &[("change", "if ends and tonumber(ends) <= due then", "if false then")],
+    ),
+    ("a change of a body is only said", &[("change", "if record then call('HSET', RECORDS, id, record) end", "")]),
+    ("a change of a body loses its head", &[("change", "string.sub(old, 1, 26) ..", "string.rep('\\1', 26) ..")]),
+    ("a change of a due time is only said", &[("change", "call('ZADD', DUE, text, id)", "")]),
     ("redrive leaves the job dead", &[("redrive", "    call('ZREM', DEAD, id)\n", "")]),
     (
         "redrive keeps the attempts",

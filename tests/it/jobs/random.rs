@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    Due, JobError, JobId, JobQueue, JobSettings, LocalId, NewJob, Release, Scripts, Settled, Token, TopicSettings,
-    Which,
+    Due, JobChange, JobError, JobId, JobQueue, JobSettings, LocalId, NewJob, Release, Scripts, Settled, Token,
+    TopicSettings, Which,
 };
 use delaybridge_link::LinkError;
 
-use super::model::{Aged, Job, Model, Place, Verdict};
+use super::model::{Aged, ChangeVerdict, Job, Model, Place, Verdict};
 use super::rig::{Dump, Rig, on_test_clock, topic};
 
 /// Number of steps in a history.
@@ -131,8 +131,9 @@ impl<'a> History<'a> {
             68..75 => self.release().await,
             75..78 => self.bury().await,
             78..83 => self.touch().await,
-            83..86 => self.delete().await,
-            86..92 => self.tick().await,
+            83..85 => self.delete().await,
+            85..87 => self.change().await,
+            87..92 => self.tick().await,
             92..95 => self.redrive().await,
             95..96 => self.purge().await,
             96..98 => self.pause().await,
@@ -334,6 +335,49 @@ impl<'a> History<'a> {
         let Some(result) = self.answered(result) else { return };
         self.note(format!("delete {id} -> {result:?}"));
         assert_eq!(result.is_ok(), self.model.delete(&id), "{:?}", self.trace);
+    }
+
+    async fn change(&mut self) {
+        let ids: Vec<_> = self.model.jobs.keys().cloned().collect();
+        let id = self.random.choice(&ids).cloned().unwrap_or_else(|| "nobody".to_owned());
+        let now = self.model.now;
+        let (due, at) = match self.random.u32(..4) {
+            0 => (None, None),
+            1 => (Some(Due::After(Duration::ZERO)), Some(now)),
+            2 => {
+                let delay = self.random.u64(..6_000);
+                (Some(Due::After(Duration::from_millis(delay))), Some(now + delay as i64))
+            }
+            _ => {
+                let at = now + self.random.i64(-3_000..20_000);
+                (Some(Due::At(at)), Some(at))
+            }
+        };
+        let body = (due.is_none() || self.random.bool()).then(|| format!("changed {}", self.random.u32(..)));
+        let was = self.model.due().into_iter().find(|(_, other)| *other == id).map_or(now, |(at, _)| at);
+        // Sometimes what the client has seen is not true any more.
+        let if_due_ms = self.random.bool().then(|| was + i64::from(self.random.u32(..4) == 0));
+        let change = JobChange { due, content_type: None, body: body.clone().map(Into::into), if_due_ms };
+        let result = self.client().change(&job_id(&id), &change).await;
+        let Some(result) = self.answered(result) else { return };
+        self.note(format!("change {id} {change:?} -> {result:?}"));
+        let got = |result: &Result<delaybridge_jobs::ChangeOutcome, JobError>| match result {
+            Ok(done) => ChangeVerdict::Done(done.due_ms, done.changed),
+            Err(JobError::NotFound) => ChangeVerdict::NotFound,
+            Err(JobError::NotWaiting { .. }) => ChangeVerdict::NotWaiting,
+            Err(JobError::OtherDue { due_ms }) => ChangeVerdict::OtherDue(*due_ms),
+            Err(JobError::Invalid(_)) => ChangeVerdict::TooLate,
+            Err(error) => panic!("{error}"),
+        };
+        let expected = self.model.change(&id, at, body.as_deref(), if_due_ms);
+        assert_eq!(got(&result), expected, "{:?}", self.trace);
+        // The reply was lost: a repeated call finds the job as wanted.
+        if let ChangeVerdict::Done(due_ms, _) = expected
+            && self.random.bool()
+        {
+            let again = self.client().change(&job_id(&id), &change).await;
+            assert_eq!(got(&again), ChangeVerdict::Done(due_ms, false), "{:?}", self.trace);
+        }
     }
 
     async fn tick(&mut self) {

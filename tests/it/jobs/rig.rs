@@ -88,6 +88,10 @@ impl Rig {
         JobQueue::new(&self.library, settings, scripts)
     }
 
+    pub fn url(&self) -> String {
+        self.servers[0].url()
+    }
+
     /// Exchanges the nodes after the topic has moved to the other one.
     pub fn swap(&mut self) {
         self.servers.swap(0, 1);

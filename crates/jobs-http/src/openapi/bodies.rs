@@ -38,6 +38,29 @@ pub struct NewJobBody {
     pub ttl_ms: Option<i64>,
 }
 
+/// A change of a job that waits. What is left out stays as it is.
+#[derive(JsonSchema)]
+#[schemars(rename = "JobChange", extend("required" = []))]
+pub struct ChangeBody {
+    /// The delay from now on, as a duration with its unit.
+    pub delay: Option<String>,
+    /// The delay in milliseconds.
+    pub delay_ms: Option<i64>,
+    /// The time at which the job becomes ready, instead of a delay.
+    #[schemars(extend("format" = "date-time"))]
+    pub due: Option<String>,
+    /// The same in milliseconds since 1970.
+    pub due_ms: Option<i64>,
+    /// The body: a text, or any other JSON value, whose JSON is the body.
+    pub body: Option<Value>,
+    /// The body in base64, for bytes that are no text.
+    pub body_base64: Option<String>,
+    /// The content type of the body.
+    pub content_type: Option<String>,
+    /// The due time that the client has seen, in milliseconds since 1970: if the job has another one, nothing is changed.
+    pub if_due_ms: Option<i64>,
+}
+
 /// Jobs to add.
 #[derive(JsonSchema)]
 #[schemars(rename = "NewJobs")]

@@ -85,6 +85,44 @@ async fn a_job_is_addressed_by_topic_and_id() {
 }
 
 #[tokio::test]
+async fn a_job_is_changed_while_it_waits() {
+    let world = World::start().await;
+    let added = world.add("orders", r#"{"id":"a","delay":"1h","body":"old","content_type":"text/plain"}"#).await.json();
+    let change = async |path: &str, wanted: Value| world.ask("PATCH", path, &wanted.to_string()).await;
+    let seen = added["due_ms"].as_i64().unwrap();
+    let wanted = json!({ "due_ms": seen + 5, "body": "new", "if_due_ms": seen });
+    for changed in [true, false] {
+        let answer = change("/v1/jobs/orders~a", wanted.clone()).await;
+        let expected = json!({ "id": "orders~a", "changed": changed, "due_ms": seen + 5, "state": "delay" });
+        assert_eq!((answer.status, answer.json()), (200, expected));
+    }
+    let job = world.ask("GET", "/v1/jobs/orders~a", "").await.json();
+    assert_eq!((&job["body"], &job["content_type"]), (&json!("new"), &json!("text/plain")), "the type stays");
+    let other = change("/v1/jobs/orders~a", json!({ "delay": "0s", "if_due_ms": seen })).await;
+    assert_eq!((other.problem().1.as_str(), &other.json()["due_ms"]), ("conflict", &json!(seen + 5)));
+
+    // A waiting consumer gets it, with another type of body.
+    let wait = world.ask("POST", "/v1/topics/orders/pop?wait=20s&ttr=1m", "");
+    let (popped, changed) =
+        tokio::join!(wait, change("/v1/jobs/orders/a", json!({ "delay_ms": 0, "body": { "n": 1 } })));
+    assert_eq!((changed.status, &changed.json()["state"]), (200, &json!("ready")));
+    let popped = popped.json()["jobs"][0].clone();
+    assert_eq!((&popped["body"], &popped["content_type"]), (&json!(r#"{"n":1}"#), &json!("application/json")));
+    let held = change("/v1/jobs/orders~a", json!({ "delay": "1h" })).await;
+    assert_eq!((held.problem().1.as_str(), &held.json()["state"]), ("conflict", &json!("reserved")));
+    assert_eq!(change("/v1/jobs/orders~b", json!({ "delay": "1h" })).await.problem().1, "no-such-job");
+    for (wanted, words) in [
+        (json!({}), "nothing is to be changed"),
+        (json!({ "if_due_ms": 5 }), "nothing is to be changed"),
+        (json!({ "delay": "1s", "due_ms": 5 }), "both a delay and a due time"),
+        (json!({ "dely": "1s", "body": 1 }), "did you mean `delay`?"),
+    ] {
+        let problem = change("/v1/jobs/orders~a", wanted).await.problem();
+        assert!(problem.0 == 400 && problem.2.contains(words), "{problem:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_body_of_any_type_comes_back_as_it_was() {
     let world = World::start().await;
     let check = async |job: &str, field: &str, body: &str| {

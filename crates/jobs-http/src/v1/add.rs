@@ -32,7 +32,7 @@ pub const SETTINGS: [&str; 10] =
 /// The fields of a job that are its body.
 const BODY: [&str; 2] = ["body", "body_base64"];
 /// The field of a job that says what its body is.
-const CONTENT: &str = "content_type";
+pub(super) const CONTENT: &str = "content_type";
 /// The media type that `curl -d` gives any body.
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -110,31 +110,32 @@ fn jobs(body: Bytes) -> Result<Vec<NewJob>, Problem> {
 
 /// A job as a JSON object.
 fn job(mut fields: JsonFields) -> Result<NewJob, Problem> {
-    let (body, default_type) = body(&mut fields)?;
+    let none = "`body` is missing: a text, or any JSON value; bytes are `body_base64`";
+    let (body, default_type) = body(&mut fields)?.ok_or_else(|| fields.problem(none))?;
     let content_type = fields.text(CONTENT)?.unwrap_or_else(|| default_type.to_owned());
     let job = with_settings(NewJob { content_type, ..NewJob::new(body) }, &mut fields)?;
     fields.finish()?;
     Ok(job)
 }
 
-/// The body: a text is its characters, any other value its JSON as it was sent.
-fn body(fields: &mut JsonFields) -> Result<(Bytes, &'static str), Problem> {
+/// The body with its media type, if there is one: a text is its characters, any other value its JSON as it was sent.
+pub(super) fn body(fields: &mut JsonFields) -> Result<Option<(Bytes, &'static str)>, Problem> {
     match (fields.any("body"), fields.bytes("body_base64")?) {
         (Some(_), Some(_)) => Err(fields.problem("there are both `body` and `body_base64`; send one of them")),
         (Some(value), None) => match value.text() {
-            Some(text) => Ok((text, "")),
-            None => Ok((value.bytes().clone(), "application/json")),
+            Some(text) => Ok(Some((text, ""))),
+            None => Ok(Some((value.bytes().clone(), "application/json"))),
         },
         (None, Some(text)) => match STANDARD.decode(&text) {
-            Ok(bytes) => Ok((bytes.into(), "")),
+            Ok(bytes) => Ok(Some((bytes.into(), ""))),
             Err(_) => Err(fields.problem("`body_base64` is not base64 with the usual letters and padding")),
         },
-        (None, None) => Err(fields.problem("`body` is missing: a text, or any JSON value; bytes are `body_base64`")),
+        (None, None) => Ok(None),
     }
 }
 
 /// A source of settings.
-trait SettingsSource {
+pub(super) trait SettingsSource {
     fn word(&mut self, name: &'static str) -> Result<Option<String>, Problem>;
     fn whole(&mut self, name: &'static str) -> Result<Option<u64>, Problem>;
     fn time(&mut self, names: [&'static str; 2]) -> Result<Option<Duration>, Problem>;
@@ -179,20 +180,24 @@ impl SettingsSource for FromQuery<'_> {
     }
 }
 
-fn with_settings(job: NewJob, from: &mut impl SettingsSource) -> Result<NewJob, Problem> {
-    let id = from.word("id")?.map(|id| id.parse()).transpose();
-    let id = id.map_err(|error: delaybridge_jobs::InvalidName| from.refused(&format!("`id`: {error}")))?;
+/// The due time, if there is one.
+pub(super) fn due(from: &mut impl SettingsSource) -> Result<Option<Due>, Problem> {
     let at = match (from.word("due")?, from.whole("due_ms")?) {
         (Some(_), Some(_)) => return Err(from.refused("there are both `due` and `due_ms`; send one of them")),
         (Some(text), None) => Some(moment(&text).map_err(|problem| from.refused(&format!("`due`: {problem}")))?),
         (None, ms) => ms.map(i64::try_from).transpose().map_err(|_| from.refused("`due_ms` is beyond all times"))?,
     };
-    let due = match (from.time(["delay", "delay_ms"])?, at) {
-        (Some(_), Some(_)) => return Err(from.refused("there are both a delay and a due time; send one of them")),
-        (Some(delay), None) => Due::After(delay),
-        (None, Some(at)) => Due::At(at),
-        (None, None) => Due::After(Duration::ZERO),
-    };
+    match (from.time(["delay", "delay_ms"])?, at) {
+        (Some(_), Some(_)) => Err(from.refused("there are both a delay and a due time; send one of them")),
+        (Some(delay), None) => Ok(Some(Due::After(delay))),
+        (None, at) => Ok(at.map(Due::At)),
+    }
+}
+
+fn with_settings(job: NewJob, from: &mut impl SettingsSource) -> Result<NewJob, Problem> {
+    let id = from.word("id")?.map(|id| id.parse()).transpose();
+    let id = id.map_err(|error: delaybridge_jobs::InvalidName| from.refused(&format!("`id`: {error}")))?;
+    let due = due(from)?.unwrap_or(Due::After(Duration::ZERO));
     let ttr = from.time(["ttr", "ttr_ms"])?;
     let tries = from.whole("tries")?.map(u32::try_from).transpose();
     let tries = tries.map_err(|_| from.refused("`tries` is larger than any number of tries"))?;

@@ -21,6 +21,14 @@ pub fn problem(what: &str, error: JobError) -> Problem {
             ProblemKind::NotYours,
             "its time to run was over, and it was given back or reserved again; drop it, another consumer does it",
         ),
+        JobError::NotWaiting { .. } => (
+            ProblemKind::Conflict,
+            "nothing was changed; only a job that waits can be changed: try again if it waits again, or delete it and add another",
+        ),
+        JobError::OtherDue { .. } => {
+            (ProblemKind::Conflict, "nothing was changed; look at the job, and send the due time that it has now")
+        }
+        JobError::Fixed(_) => (ProblemKind::Conflict, "nothing was changed"),
         JobError::Full { .. } => (
             ProblemKind::TooMany,
             "nothing was added; wait until consumers have caught up, or raise the topic's max_jobs",
@@ -29,7 +37,7 @@ pub fn problem(what: &str, error: JobError) -> Problem {
             (ProblemKind::TooMany, "nothing was added; use topics that are there, or raise max_topics")
         }
         JobError::TooLarge { .. } => {
-            (ProblemKind::TooLarge, "nothing was added; store the body elsewhere, or raise the topic's max_body")
+            (ProblemKind::TooLarge, "nothing was done; store the body elsewhere, or raise the topic's max_body")
         }
         JobError::Invalid(_) | JobError::Name(_) => (ProblemKind::BadRequest, "nothing was done"),
         JobError::Busy { .. } => (ProblemKind::TooMany, "wait, or run another daemon"),
@@ -44,6 +52,12 @@ pub fn problem(what: &str, error: JobError) -> Problem {
         _ => (ProblemKind::Unexpected, "the daemon's operator has to look"),
     };
     let problem = Problem::new(kind, format!("{what}: {error}; {advice}"));
+    // What the client would ask for next.
+    let problem = match &error {
+        JobError::NotWaiting { state } => problem.with("state", state.as_str().into()),
+        JobError::OtherDue { due_ms } => problem.with("due_ms", (*due_ms).into()),
+        _ => problem,
+    };
     match kind {
         ProblemKind::TooMany | ProblemKind::Unavailable | ProblemKind::OutcomeUnknown | ProblemKind::Refused => {
             problem.retry_after(AGAIN)

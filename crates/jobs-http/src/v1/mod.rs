@@ -1,6 +1,7 @@
 //! Our own API. Each handler reads what the client said, makes one call on the queue, and answers.
 
 pub mod add;
+pub mod change;
 pub mod dead;
 pub mod errors;
 pub mod jobs;

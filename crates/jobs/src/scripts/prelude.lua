@@ -4,13 +4,13 @@
 -- KEYS of every script, all of one topic:
 --   1 due zset: id -> due time, ms. A job is in delay while that is in the future, and ready afterwards.
 --   2 reserved zset: id -> end of its time to run, ms
---   3 records hash: id -> immutable data
+--   3 records hash: id -> what `add` was given; only change.lua writes it anew, while the job waits
 --   4 state hash: id -> changing data, from the first reservation on
 --   5 dead zset: id -> time of death, ms
 --   6 expiry zset: id -> end of its time to live, ms, for jobs that have one and are not dead
 --   7 gone zset: id -> end of its remembrance, ms, for finished jobs with ids of their clients
---   8 topic hash: `created` (ms), `paused` (1), `exporting` (the job that is being exported), and the limits that were
---      set over the API
+--   8 topic hash: `created` (ms), `paused` (1), `exporting` (during an export, the job that is being exported, or
+--      nothing before the first), and the limits that were set over the API
 --
 -- A job has a record, and is in exactly one of 1, 2 and 5 unless a queue of the configuration has claimed it; or it is
 -- gone (R2). record.rs documents records and states byte by byte.

@@ -101,6 +101,9 @@ pub async fn export(
         let text = "consumers would take jobs meanwhile: run `delaybridge jobs pause` first";
         return Err(Error::conflict(format!("{what}: the topic is not paused, and {text}")));
     }
+    if !dry_run {
+        jobs.queue.open_export(topic).await.map_err(|error| failed(&what, &error))?;
+    }
     let of = Some(sizes.ready + sizes.delay);
     for state in [JobState::Ready, JobState::Delay] {
         let mut skip = 0;
@@ -122,6 +125,9 @@ pub async fn export(
                 return Err(ended(&what, done.moved));
             }
         }
+    }
+    if !dry_run {
+        jobs.queue.close_export(topic).await.map_err(|error| failed(&what, &error))?;
     }
     let sizes = jobs.queue.sizes(topic).await.map_err(|error| failed(&what, &error))?;
     done.elsewhere = sizes.reserved + sizes.dead;

@@ -23,8 +23,8 @@ use super::error::Error;
 use super::session::{Session, connected, redis};
 pub use delaybridge_jobs::NewJob;
 use delaybridge_jobs::{
-    self, Added, Allowed, Dispenser, JobError, JobId, JobInfo, JobQueue, JobSettings, JobState, Limits, LocalId,
-    PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
+    self, Added, Allowed, ChangeOutcome, Dispenser, JobChange, JobError, JobId, JobInfo, JobQueue, JobSettings,
+    JobState, Limits, LocalId, PopRequest, Reserved, SCRIPTS, Sizes, Topic, WAKE, Which,
 };
 use delaybridge_link::{LinkError, Redis, Subscriber};
 use delaybridge_model::Config;
@@ -215,13 +215,17 @@ pub fn failed(what: &str, error: &JobError) -> Error {
             "; `check --live` lists the rights that are missing"
         }
         JobError::NotFound => ": it was never added, or it is finished, deleted or past its time to live",
+        JobError::NotWaiting { .. } => ", and only a job that waits can be changed: try again if it waits again",
+        JobError::OtherDue { .. } => ": look at the job, and give the due time that it has now",
         JobError::Conflict => "; its time to run was over, and it was given back or handed to another consumer",
         _ => "",
     };
     let message = format!("{what}: {error}{help}");
     match error {
         JobError::NotFound => Error::not_found(message),
-        JobError::Conflict => Error::conflict(message),
+        JobError::Conflict | JobError::NotWaiting { .. } | JobError::OtherDue { .. } | JobError::Fixed(_) => {
+            Error::conflict(message)
+        }
         JobError::Invalid(_) | JobError::Name(_) | JobError::TooLarge { .. } => Error::invalid(message),
         _ => Error::failed(message),
     }
@@ -296,6 +300,15 @@ impl Jobs {
         let found = self.queue.get(id).await.map_err(|error| failed(&what, &error))?;
         let job = found.ok_or_else(|| failed(&what, &JobError::NotFound))?;
         Ok(FoundJobs { now_ms: self.queue.now_ms(), jobs: vec![JobDetail::seen(job)] })
+    }
+
+    /// Changes a job that waits.
+    ///
+    /// # Errors
+    ///
+    /// Those of the queue.
+    pub async fn change(&self, id: &JobId, change: &JobChange) -> Result<ChangeOutcome, Error> {
+        self.queue.change(id, change).await.map_err(|error| failed(&format!("change job {id}"), &error))
     }
 
     /// Whether a topic has come into being.

@@ -1,0 +1,56 @@
+//! `PATCH /v1/jobs/{id}`: another due time or body of a job that waits.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::add::{CONTENT, body, due};
+use super::errors::problem;
+use crate::Api;
+use crate::access::Right;
+use crate::call::Call;
+use crate::fields::JsonFields;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use delaybridge_jobs::JobChange;
+
+/// The outcome of a change.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ChangedJob {
+    /// The job's id.
+    id: String,
+    /// False if the job was as wanted already.
+    changed: bool,
+    /// The time at which the job becomes, or became, ready.
+    due_ms: i64,
+    /// The state.
+    #[schemars(extend("enum" = ["delay", "ready"]))]
+    state: &'static str,
+}
+
+/// Changes a waiting job.
+pub async fn change(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let id = call.job(Right::Admin)?;
+    let change = call.read(wanted).await?;
+    let changed = api.queue.change(&id, &change).await.map_err(|error| problem("change the job", error))?;
+    let (state, due_ms) = (changed.state.as_str(), changed.due_ms);
+    Reply::json(StatusCode::OK, &ChangedJob { id: id.to_string(), changed: changed.changed, due_ms, state })
+}
+
+/// The change in a JSON object. A content type stays unless it is given, or the body is a JSON value.
+fn wanted(sent: bytes::Bytes) -> Result<JobChange, Problem> {
+    let mut fields = JsonFields::parse(sent)?;
+    let (content_type, body) = (fields.text(CONTENT)?, body(&mut fields)?);
+    let of_body = body.as_ref().map(|(_, media_type)| (*media_type).to_owned()).filter(|of_body| !of_body.is_empty());
+    let due = due(&mut fields)?;
+    let if_due_ms = fields.number("if_due_ms")?.map(i64::try_from).transpose();
+    let if_due_ms = if_due_ms.map_err(|_| fields.problem("`if_due_ms` is beyond all times"))?;
+    let nothing = due.is_none() && body.is_none() && content_type.is_none();
+    if nothing {
+        return Err(fields.problem("nothing is to be changed: send `delay`, `due`, `content_type` or `body`"));
+    }
+    fields.finish()?;
+    Ok(JobChange { due, content_type: content_type.or(of_body), body: body.map(|(body, _)| body), if_due_ms })
+}
