@@ -11,6 +11,7 @@ use super::v1::change::ChangedJob;
 use super::v1::dead::Count;
 use super::v1::jobs::JobShape;
 use super::v1::settle::{ReleasedJob, TouchedJob};
+use super::v1::settle_many::SettledJobs;
 use super::v1::shapes::{AddedShape, AddedShapes, PoppedJobs};
 use super::v1::topics::{JobsShape, TopicShape, TopicsShape};
 use super::{lmstfy, ouqiang, v1};
@@ -54,6 +55,23 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
     PUT "/v1/jobs/{id}/finish" finish => v1::settle::finish, FINISH;
     PUT "/v1/jobs/{id}/release" release => v1::settle::release, RELEASE;
     PUT "/v1/jobs/{id}/touch" touch => v1::settle::touch, TOUCH;
+    POST "/v1/jobs/finish" finish_jobs => v1::settle_many::finish,
+        Operation::new("Several jobs are done")
+            .about("At most 100, of any topics: those of one topic are finished at once. Each has an outcome of its own, in the \
+                order of the request, and none keeps another one from being finished. A second request answers `no-such-job`, \
+                which means the same as for one job.")
+            .takes::<FinishBody>()
+            .returns::<SettledJobs>(200, "The outcomes");
+    POST "/v1/jobs/release" release_jobs => v1::settle_many::release,
+        Operation::new("Give several jobs back, for later")
+            .about("As `finish_jobs`, with one delay and one reason for all of them.")
+            .takes::<ReleaseBody>()
+            .returns::<SettledJobs>(200, "The outcomes");
+    POST "/v1/jobs/touch" touch_jobs => v1::settle_many::touch,
+        Operation::new("The times to run of several jobs start again")
+            .about("As `finish_jobs`.")
+            .takes::<TouchBody>()
+            .returns::<SettledJobs>(200, "The outcomes");
     PUT "/v1/jobs/{id}/bury" bury => v1::settle::bury, BURY;
     GET "/v1/jobs/{id}" get => v1::jobs::get, GET;
     PATCH "/v1/jobs/{id}" change => v1::change::change, CHANGE;

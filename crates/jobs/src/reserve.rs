@@ -18,6 +18,8 @@ pub const MAX_POP: usize = 100;
 const MAX_POP_BYTES: usize = 4 << 20;
 /// Maximum number of consecutive looks that find only unreadable jobs. A waiting consumer looks further.
 const PASSED: usize = 20;
+/// Number of arguments of release.lua for each job.
+const RELEASE_ARGUMENTS: usize = 5;
 /// Maximum length of a consumer's reason, in bytes.
 const MAX_REASON: usize = 256;
 
@@ -154,9 +156,8 @@ impl JobQueue {
         how: Release,
         reason: &str,
     ) -> Result<(Settled, i64), JobError> {
-        let how = if how == Release::Counted { "r" } else { "u" };
         let reason = if reason.is_empty() { "released" } else { reason };
-        self.give_back(id, token, how, delay, reason).await
+        self.give_back(id, token, how.word(), delay, reason).await
     }
 
     /// Makes a job dead, whatever tries it has left. A second call returns [`JobError::Conflict`].
@@ -177,13 +178,27 @@ impl JobQueue {
         delay: Duration,
         reason: &str,
     ) -> Result<(Settled, i64), JobError> {
-        if delay > super::settings::MAX_DELAY {
-            return Err(JobError::Invalid("the delay is above ten years".to_owned()));
-        }
-        let end = (0..=reason.len().min(MAX_REASON)).rev().find(|end| reason.is_char_boundary(*end)).unwrap_or(0);
-        let job = [text(id.local.as_str()), text(token.as_str()), text(how), millis(delay), text(&reason[..end])];
-        let mut answers = self.release_all(&id.topic, job.into()).await?;
+        let job = release_arguments((&id.local, token), how, delay, reason)?;
+        let mut answers = self.release_with(&id.topic, job.into()).await?;
         answers.pop().unwrap_or(Err(JobError::NotFound))
+    }
+
+    /// Releases several jobs of a topic; returns for each, in order, the result of [`release`](JobQueue::release).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn release_all(
+        &self,
+        topic: &Topic,
+        jobs: &[(LocalId, Token)],
+        delay: Duration,
+        how: Release,
+        reason: &str,
+    ) -> Result<Vec<Result<(Settled, i64), JobError>>, JobError> {
+        let reason = if reason.is_empty() { "released" } else { reason };
+        let args = jobs.iter().map(|(id, token)| release_arguments((id, *token), how.word(), delay, reason));
+        self.release_with(topic, args.collect::<Result<Vec<_>, _>>()?.concat()).await
     }
 
     /// Releases jobs at once without counting the attempt, because no client received them.
@@ -191,27 +206,21 @@ impl JobQueue {
         let one = |(id, token): &(LocalId, Token)| {
             [text(id.as_str()), text(token.as_str()), text("u"), number(0), text("no client received it")]
         };
-        self.release_all(topic, jobs.iter().flat_map(one).collect()).await.map(drop)
+        self.release_with(topic, jobs.iter().flat_map(one).collect()).await.map(drop)
     }
 
-    async fn release_all(
+    async fn release_with(
         &self,
         topic: &Topic,
         jobs: Vec<Bytes>,
     ) -> Result<Vec<Result<(Settled, i64), JobError>>, JobError> {
+        let count = jobs.len() / RELEASE_ARGUMENTS;
         let mut args = vec![or_empty(self.settings().of(topic).dead_max_len.map(number)), text(topic.as_str())];
         args.extend(jobs);
         let reply = self.run(&self.shared.scripts.release, topic, &args).await?;
         let mut fields = Fields::of("jobs_release", reply)?;
         self.observe(&mut fields)?;
-        let letters = fields.bytes()?;
-        let mut times = fields.array()?;
-        let mut answers = Vec::with_capacity(letters.len());
-        for letter in letters {
-            let time = times.int()?;
-            answers.push(settled("jobs_release", letter).map(|settled| (settled, time)));
-        }
-        Ok(answers)
+        timed("jobs_release", count, &mut fields)
     }
 
     /// Restarts the time to run, which `ttr` replaces. Returns its new end. A second call restarts it once more.
@@ -220,16 +229,30 @@ impl JobQueue {
     ///
     /// Returns [`JobError::Conflict`] or [`JobError::NotFound`].
     pub async fn touch(&self, id: &JobId, token: Token, ttr: Option<Duration>) -> Result<i64, JobError> {
-        if let Some(ttr) = ttr {
-            check_ttr(ttr)?;
-        }
-        let args = [text(id.local.as_str()), text(token.as_str()), or_empty(ttr.map(millis))];
-        let reply = self.run(&self.shared.scripts.touch, &id.topic, &args).await?;
+        let mut answers = self.touch_all(&id.topic, &[(id.local.clone(), token)], ttr).await?;
+        answers.pop().unwrap_or(Err(JobError::NotFound))
+    }
+
+    /// Restarts the times to run of several jobs of a topic; returns for each, in order, the result of
+    /// [`touch`](JobQueue::touch).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn touch_all(
+        &self,
+        topic: &Topic,
+        jobs: &[(LocalId, Token)],
+        ttr: Option<Duration>,
+    ) -> Result<Vec<Result<i64, JobError>>, JobError> {
+        ttr.map_or(Ok(()), check_ttr)?;
+        let one = |(id, token): &(LocalId, Token)| [text(id.as_str()), text(token.as_str()), or_empty(ttr.map(millis))];
+        let args: Vec<_> = jobs.iter().flat_map(one).collect();
+        let reply = self.run(&self.shared.scripts.touch, topic, &args).await?;
         let mut fields = Fields::of("jobs_touch", reply)?;
         self.observe(&mut fields)?;
-        let letter = fields.bytes()?;
-        settled("jobs_touch", letter.first().copied().unwrap_or_default())?;
-        Ok(fields.int()?)
+        let answers = timed("jobs_touch", jobs.len(), &mut fields)?;
+        Ok(answers.into_iter().map(|answer| answer.map(|(_, end)| end)).collect())
     }
 
     /// Releases the jobs that a pop with a lost reply has reserved; returns their number. Call it only after that pop
@@ -255,6 +278,48 @@ impl JobQueue {
         }
         Ok(found)
     }
+}
+
+impl Release {
+    /// The word of release.lua.
+    fn word(self) -> &'static str {
+        match self {
+            Release::Counted => "r",
+            Release::Uncounted => "u",
+        }
+    }
+}
+
+/// The arguments of release.lua for one job.
+fn release_arguments(
+    (id, token): (&LocalId, Token),
+    how: &str,
+    delay: Duration,
+    reason: &str,
+) -> Result<[Bytes; RELEASE_ARGUMENTS], JobError> {
+    if delay > super::settings::MAX_DELAY {
+        return Err(JobError::Invalid("the delay is above ten years".to_owned()));
+    }
+    let end = (0..=reason.len().min(MAX_REASON)).rev().find(|end| reason.is_char_boundary(*end)).unwrap_or(0);
+    Ok([text(id.as_str()), text(token.as_str()), text(how), millis(delay), text(&reason[..end])])
+}
+
+/// Reads a letter and a time for each job.
+fn timed(
+    script: &'static str,
+    jobs: usize,
+    fields: &mut Fields,
+) -> Result<Vec<Result<(Settled, i64), JobError>>, JobError> {
+    let (letters, mut times) = (fields.bytes()?, fields.array()?);
+    if letters.len() != jobs {
+        return Err(BadReply { script, expected: "a letter for each job" }.into());
+    }
+    let mut answers = Vec::with_capacity(letters.len());
+    for letter in letters {
+        let time = times.int()?;
+        answers.push(settled(script, letter).map(|settled| (settled, time)));
+    }
+    Ok(answers)
 }
 
 fn settled(script: &'static str, letter: u8) -> Result<Settled, JobError> {

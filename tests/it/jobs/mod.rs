@@ -10,6 +10,7 @@ mod model;
 mod moving;
 mod planted;
 pub mod random;
+mod random_many;
 pub mod rig;
 mod slots;
 mod strangers;

@@ -66,7 +66,13 @@ const BUGS: &[(&str, &[Patch])] = &[
     ("a release ignores its delay", &[("release", "now + tonumber(ARGV[i + 3])", "now")]),
     ("a release does not count", &[("release", "if how == 'u' then s.attempts", "if true then s.attempts")]),
     ("a buried job stays reserved", &[("release", "    call('ZREM', RESERVED, id)\n    if letter", "    if letter")]),
-    ("a touch does not last", &[("touch", "call('ZADD', RESERVED, ms(now + s.ttr), id)", "")]),
+    ("a touch does not last", &[("touch", "call('ZADD', RESERVED, ms(till), id)", "")]),
+    ("only the first job of a call is touched", &[("touch", "for i = 1, #ARGV, 3 do", "for i = 1, 3, 3 do")]),
+    (
+        "a touch takes the token of another job",
+        &[("touch", "== ARGV[i + 1] and unpack_state", "== ARGV[2] and unpack_state")],
+    ),
+    ("a job of a call is finished twice", &[("finish", "held[id], letter = nil, 'y'", "letter = 'y'")]),
     (
         "a deleted job keeps its place among the reserved",
         &[(

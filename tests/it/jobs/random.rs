@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    Due, JobChange, JobError, JobId, JobQueue, JobSettings, LocalId, NewJob, Release, Scripts, Settled, Token,
-    TopicSettings, Which,
+    Due, JobError, JobId, JobQueue, JobSettings, LocalId, NewJob, Release, Scripts, Settled, Token, TopicSettings,
+    Which,
 };
 use delaybridge_link::LinkError;
 
-use super::model::{Aged, ChangeVerdict, Job, Model, Place, Verdict};
+use super::model::{Aged, Job, Model, Place, Verdict};
 use super::rig::{Dump, Rig, on_test_clock, topic};
 
 /// Number of steps in a history.
@@ -49,15 +49,15 @@ pub struct History<'a> {
     pub(super) trace: Vec<String>,
 }
 
-fn local(id: &str) -> LocalId {
+pub(super) fn local(id: &str) -> LocalId {
     id.parse().expect("an id")
 }
 
-fn job_id(id: &str) -> JobId {
+pub(super) fn job_id(id: &str) -> JobId {
     JobId { topic: topic(), local: local(id) }
 }
 
-fn verdict<T>(result: &Result<T, JobError>) -> Verdict {
+pub(super) fn verdict<T>(result: &Result<T, JobError>) -> Verdict {
     match result {
         Ok(_) => Verdict::Done,
         Err(JobError::Conflict) => Verdict::Conflict,
@@ -99,18 +99,18 @@ impl<'a> History<'a> {
     }
 
     /// The result, or `None` if a node has refused the call.
-    fn answered<T>(&mut self, result: Result<T, JobError>) -> Option<Result<T, JobError>> {
+    pub(super) fn answered<T>(&mut self, result: Result<T, JobError>) -> Option<Result<T, JobError>> {
         let not_sent = |error: &LinkError| matches!(error, LinkError::NotSent { .. });
         let refusal = |error: &LinkError| not_sent(error) || error.code() == Some("TRYAGAIN");
         self.refused = matches!(&result, Err(JobError::Unavailable(error)) if refusal(error));
         (!self.refused).then_some(result)
     }
 
-    fn client(&mut self) -> JobQueue {
+    pub(super) fn client(&mut self) -> JobQueue {
         self.random.choice(&self.clients).expect("clients").clone()
     }
 
-    fn note(&mut self, text: String) {
+    pub(super) fn note(&mut self, text: String) {
         self.trace.push(format!("{} {text}", self.model.now - 1_800_000_000_000));
     }
 
@@ -127,8 +127,9 @@ impl<'a> History<'a> {
         match call {
             ..38 => self.add().await,
             38..58 => self.pop().await,
-            58..68 => self.finish().await,
-            68..75 => self.release().await,
+            58..65 => self.finish().await,
+            65..69 => self.settle_many().await,
+            69..75 => self.release().await,
             75..78 => self.bury().await,
             78..83 => self.touch().await,
             83..85 => self.delete().await,
@@ -264,7 +265,7 @@ impl<'a> History<'a> {
     }
 
     /// A job and the token of a consumer that had it, and may still have it.
-    fn holder(&mut self) -> Option<(String, Token)> {
+    pub(super) fn holder(&mut self) -> Option<(String, Token)> {
         // Mostly the latest, because the oldest have lost their jobs.
         let last = self.handed.len().saturating_sub(6);
         let recent = self.random.u32(..4) > 0;
@@ -335,49 +336,6 @@ impl<'a> History<'a> {
         let Some(result) = self.answered(result) else { return };
         self.note(format!("delete {id} -> {result:?}"));
         assert_eq!(result.is_ok(), self.model.delete(&id), "{:?}", self.trace);
-    }
-
-    async fn change(&mut self) {
-        let ids: Vec<_> = self.model.jobs.keys().cloned().collect();
-        let id = self.random.choice(&ids).cloned().unwrap_or_else(|| "nobody".to_owned());
-        let now = self.model.now;
-        let (due, at) = match self.random.u32(..4) {
-            0 => (None, None),
-            1 => (Some(Due::After(Duration::ZERO)), Some(now)),
-            2 => {
-                let delay = self.random.u64(..6_000);
-                (Some(Due::After(Duration::from_millis(delay))), Some(now + delay as i64))
-            }
-            _ => {
-                let at = now + self.random.i64(-3_000..20_000);
-                (Some(Due::At(at)), Some(at))
-            }
-        };
-        let body = (due.is_none() || self.random.bool()).then(|| format!("changed {}", self.random.u32(..)));
-        let was = self.model.due().into_iter().find(|(_, other)| *other == id).map_or(now, |(at, _)| at);
-        // Sometimes what the client has seen is not true any more.
-        let if_due_ms = self.random.bool().then(|| was + i64::from(self.random.u32(..4) == 0));
-        let change = JobChange { due, content_type: None, body: body.clone().map(Into::into), if_due_ms };
-        let result = self.client().change(&job_id(&id), &change).await;
-        let Some(result) = self.answered(result) else { return };
-        self.note(format!("change {id} {change:?} -> {result:?}"));
-        let got = |result: &Result<delaybridge_jobs::ChangeOutcome, JobError>| match result {
-            Ok(done) => ChangeVerdict::Done(done.due_ms, done.changed),
-            Err(JobError::NotFound) => ChangeVerdict::NotFound,
-            Err(JobError::NotWaiting { .. }) => ChangeVerdict::NotWaiting,
-            Err(JobError::OtherDue { due_ms }) => ChangeVerdict::OtherDue(*due_ms),
-            Err(JobError::Invalid(_)) => ChangeVerdict::TooLate,
-            Err(error) => panic!("{error}"),
-        };
-        let expected = self.model.change(&id, at, body.as_deref(), if_due_ms);
-        assert_eq!(got(&result), expected, "{:?}", self.trace);
-        // The reply was lost: a repeated call finds the job as wanted.
-        if let ChangeVerdict::Done(due_ms, _) = expected
-            && self.random.bool()
-        {
-            let again = self.client().change(&job_id(&id), &change).await;
-            assert_eq!(got(&again), ChangeVerdict::Done(due_ms, false), "{:?}", self.trace);
-        }
     }
 
     async fn tick(&mut self) {

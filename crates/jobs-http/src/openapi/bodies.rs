@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use crate::v1::add::BATCH;
+use delaybridge_jobs::MAX_POP;
 
 /// A job to add.
 #[derive(JsonSchema)]
@@ -68,6 +69,55 @@ pub struct NewJobsBody {
     /// The jobs.
     #[schemars(length(min = 1, max = BATCH))]
     pub jobs: Vec<NewJobBody>,
+}
+
+/// A job that the consumer has.
+#[derive(JsonSchema)]
+#[schemars(rename = "HeldJob")]
+pub struct HeldJobBody {
+    /// The job's id.
+    pub id: String,
+    /// The token that `pop` answered with the job.
+    pub token: String,
+}
+
+/// Jobs to finish.
+#[derive(JsonSchema)]
+#[schemars(rename = "FinishJobs")]
+pub struct FinishBody {
+    /// The jobs, of any topics.
+    #[schemars(length(min = 1, max = MAX_POP))]
+    pub jobs: Vec<HeldJobBody>,
+}
+
+/// Jobs to release.
+#[derive(JsonSchema)]
+#[schemars(rename = "ReleaseJobs", extend("required" = ["jobs"]))]
+pub struct ReleaseBody {
+    /// The jobs, of any topics.
+    #[schemars(length(min = 1, max = MAX_POP))]
+    pub jobs: Vec<HeldJobBody>,
+    /// The delay until they are ready again, as a duration with its unit; 0 if left out.
+    pub delay: Option<String>,
+    /// The same in milliseconds.
+    pub delay_ms: Option<i64>,
+    /// Whether this attempt counts; true if left out.
+    pub count_attempt: Option<bool>,
+    /// The reason; kept with the jobs, 256 bytes at most.
+    pub reason: Option<String>,
+}
+
+/// Jobs to touch.
+#[derive(JsonSchema)]
+#[schemars(rename = "TouchJobs", extend("required" = ["jobs"]))]
+pub struct TouchBody {
+    /// The jobs, of any topics.
+    #[schemars(length(min = 1, max = MAX_POP))]
+    pub jobs: Vec<HeldJobBody>,
+    /// A time to run instead of that of each reservation, as a duration with its unit.
+    pub ttr: Option<String>,
+    /// The same in milliseconds.
+    pub ttr_ms: Option<i64>,
 }
 
 /// Limits of a topic.

@@ -11,10 +11,11 @@ pub fn check(document: &Value, method: &str, path: &str, answer: &Answer) {
         let (pattern, path) = (pattern.split('/'), path.split('/'));
         pattern.clone().count() == path.clone().count() && pattern.zip(path).all(|(a, b)| a == b || a.starts_with('{'))
     };
-    let Some((_, described)) = document["paths"].as_object().unwrap().iter().find(|(pattern, _)| fits(pattern)) else {
-        return;
-    };
-    let Some(operation) = described.get(method.to_lowercase()) else { return };
+    let described = document["paths"].as_object().unwrap().iter().filter(|(pattern, _)| fits(pattern));
+    // A path without names comes first, as in the router.
+    let mut described: Vec<_> = described.collect();
+    described.sort_by_key(|(pattern, _)| pattern.contains('{'));
+    let Some(operation) = described.first().and_then(|(_, path)| path.get(method.to_lowercase())) else { return };
     let described = &operation["responses"][answer.status.to_string()];
     assert!(described.is_object(), "{method} {path}: the document has no answer {}: {}", answer.status, answer.text());
     let media_type = answer.headers.get("content-type").map(String::as_str).unwrap_or_default();

@@ -123,6 +123,55 @@ async fn a_job_is_changed_while_it_waits() {
 }
 
 #[tokio::test]
+async fn jobs_of_several_topics_are_settled_at_once_and_each_has_its_outcome() {
+    let world = World::start().await;
+    let mut held = Vec::new();
+    for topic in ["a", "b"] {
+        for n in 0..3 {
+            world.add(topic, &format!(r#"{{"id":"{n}","body":"x","tries":1,"ttr":"1m"}}"#)).await;
+        }
+        let popped = world.ask("POST", &format!("/v1/topics/{topic}/pop?count=3"), "").await.json();
+        held.extend(popped["jobs"].as_array().unwrap().iter().map(|job| json!({"id":job["id"],"token":job["token"]})));
+    }
+    let other = json!({ "id": "b~1", "token": "AAAAAAAAAAAAAAAA" });
+    let settle =
+        async |what: &str, said: Value| world.ask("POST", &format!("/v1/jobs/{what}"), &said.to_string()).await;
+    let outcomes = |answer: &crate::testing::Answer| {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let jobs = answer.json()["jobs"].as_array().unwrap().clone();
+        jobs.iter().map(|job| format!("{} {}", job["id"], job["outcome"]).replace('"', "")).collect::<Vec<_>>()
+    };
+    let touched = settle("touch", json!({ "jobs": [held[3], held[0], other], "ttr": "5m" })).await;
+    assert_eq!(outcomes(&touched), ["b~0 touched", "a~0 touched", "b~1 not-yours"]);
+    let end = touched.json()["jobs"][0]["deadline_ms"].as_i64().unwrap();
+    assert!(end > world.queue.now_ms() + 200_000 && touched.json()["jobs"][2].get("deadline_ms").is_none());
+    let said = json!({ "jobs": [held[0], held[5], held[0]], "delay": "1h", "count_attempt": false, "reason": "later" });
+    let released = settle("release", said).await;
+    assert_eq!(outcomes(&released), ["a~0 released", "b~2 released", "a~0 not-yours"]);
+    assert!(released.json()["jobs"][1]["due_ms"].as_i64().unwrap() > end);
+    assert_eq!(outcomes(&settle("release", json!({ "jobs": [held[1]] })).await), ["a~1 dead"]);
+    let nobody = json!({ "id": "c~9", "token": "AAAAAAAAAAAAAAAA" });
+    let all = json!({ "jobs": [held[4], other, nobody, held[2], held[3]] });
+    let finished = ["b~1 finished", "b~1 no-such-job", "c~9 no-such-job", "a~2 finished", "b~0 finished"];
+    assert_eq!(outcomes(&settle("finish", all.clone()).await), finished);
+    let again = outcomes(&settle("finish", all).await);
+    assert!(again.iter().all(|outcome| outcome.ends_with("no-such-job")), "{again:?}");
+    assert_eq!((world.sizes("a").await, world.sizes("b").await), ([1, 0, 0, 1], [1, 0, 0, 0]));
+
+    let many = vec![held[0].clone(); 101];
+    for (said, words) in [
+        (json!({ "jobs": many }), "expected 1 to 100 items, found 101"),
+        (json!({ "jobs": [] }), "expected 1 to 100 items, found 0"),
+        (json!({ "jobs": [{ "id": "a~0" }] }), "`id` or `token` is missing"),
+        (json!({ "jobs": [held[0]], "delay": "1s" }), "unknown field `delay`"),
+        (json!({ "jobs": [{ "id": "a~0", "token": "short" }] }), "`token`"),
+    ] {
+        let problem = settle("finish", said).await.problem();
+        assert!(problem.0 == 400 && problem.2.contains(words), "{problem:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_body_of_any_type_comes_back_as_it_was() {
     let world = World::start().await;
     let check = async |job: &str, field: &str, body: &str| {

@@ -9,5 +9,6 @@ pub mod limits;
 pub mod meta;
 pub mod pop;
 pub mod settle;
+pub mod settle_many;
 pub mod shapes;
 pub mod topics;

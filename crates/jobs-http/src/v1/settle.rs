@@ -98,8 +98,10 @@ async fn said(call: &mut Call, names: &[&'static str]) -> Result<(JobId, Token, 
     Ok((id, token, said))
 }
 
-const DELAY: [&str; 2] = ["delay", "delay_ms"];
-const TTR: [&str; 2] = ["ttr", "ttr_ms"];
+/// The names of a delay.
+pub(super) const DELAY: [&str; 2] = ["delay", "delay_ms"];
+/// The names of a time to run.
+pub(super) const TTR: [&str; 2] = ["ttr", "ttr_ms"];
 
 fn in_query(query: &Query) -> Result<(String, Said), Problem> {
     let count_attempt = match query.text("count_attempt") {

@@ -1,9 +1,9 @@
--- Restarts the time to run of a reservation.
+-- Restarts the time to run of reservations.
 --
--- ARGV 1 id, 2 token, 3 time to run (ms), or '' for that of the reservation
--- Returns {now, letter, end of the reservation}: y done, c not reserved under this token any more, n no such job.
+-- ARGV for each job: id, token, time to run (ms), or '' for that of the reservation
+-- Returns {now, letters, {end of the reservation, ...}}: y done, c not reserved under this token any more, n no such job.
 --
--- Repeated: the end moves twice, as for a consumer that asks twice.
+-- Repeated: the ends move twice, as for a consumer that asks twice.
 
 --#include types.lua
 --#include state.lua
@@ -12,16 +12,23 @@ local now = clock()
 local wrong = wrong_type()
 if wrong then return wrong end
 
-local id = ARGV[1]
-local text = call('HGET', STATE, id)
-local s = text and string.sub(text, 30, 45) == ARGV[2] and unpack_state(text)
-if s and call('ZSCORE', RESERVED, id) then
-  open()
-  if ARGV[3] ~= '' and tonumber(ARGV[3]) ~= s.ttr then
-    s.ttr = tonumber(ARGV[3])
-    call('HSET', STATE, id, pack_state(s))
+local letters, ends = {}, {}
+for i = 1, #ARGV, 3 do
+  local id, letter, till = ARGV[i], 'n', 0
+  local text = call('HGET', STATE, id)
+  local s = text and string.sub(text, 30, 45) == ARGV[i + 1] and unpack_state(text)
+  if s and call('ZSCORE', RESERVED, id) then
+    open()
+    local ttr = ARGV[i + 2] == '' and s.ttr or tonumber(ARGV[i + 2])
+    if ttr ~= s.ttr then
+      s.ttr = ttr
+      call('HSET', STATE, id, pack_state(s))
+    end
+    letter, till = 'y', now + ttr
+    call('ZADD', RESERVED, ms(till), id)
+  elseif call('HEXISTS', RECORDS, id) == 1 then
+    letter = 'c'
   end
-  call('ZADD', RESERVED, ms(now + s.ttr), id)
-  return {now, 'y', now + s.ttr}
+  letters[#letters + 1], ends[#ends + 1] = letter, till
 end
-return {now, call('HEXISTS', RECORDS, id) == 1 and 'c' or 'n', 0}
+return {now, table.concat(letters), ends}
