@@ -260,6 +260,19 @@ impl Query {
         self.pairs.is_empty()
     }
 
+    /// A flag.
+    ///
+    /// # Errors
+    /// It is something else than true or false.
+    pub fn flag(&self, name: &str) -> Result<Option<bool>, Problem> {
+        match self.text(name) {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(_) => Err(Problem::bad(format!("read `{name}` in the query: expected true or false"))),
+        }
+    }
+
     /// A whole number.
     ///
     /// # Errors

@@ -114,6 +114,7 @@ const ABOUT: ApiDescription = ApiDescription {
         parameter("state", state, "State of the jobs; ready if left out"),
         parameter("skip", || millis(0), "Jobs to pass over"),
         parameter("limit", limit, "Maximum number; 100 if left out"),
+        parameter("force", || json!({ "type": "boolean" }), "Whether jobs in use are removed too; false if left out"),
         parameter("after", name, "Only topics after this name"),
     ],
 };

@@ -3,17 +3,19 @@
 use hyper::Method;
 use serde_json::{Map, Value};
 
-use super::openapi::bodies::{ChangeBody, LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RedriveBody};
+use super::openapi::bodies::{
+    ChangeBody, EmptyBody, FinishBody, LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RedriveBody, ReleaseBody,
+    TouchBody,
+};
 use super::openapi::operation::Operation;
 use super::problem::ProblemKind;
 use super::route::{ApiDialect, ApiRoute, routes};
 use super::v1::change::ChangedJob;
-use super::v1::dead::Count;
 use super::v1::jobs::JobShape;
 use super::v1::settle::{ReleasedJob, TouchedJob};
 use super::v1::settle_many::SettledJobs;
-use super::v1::shapes::{AddedShape, AddedShapes, PoppedJobs};
-use super::v1::topics::{JobsShape, TopicShape, TopicsShape};
+use super::v1::shapes::{AddedShape, AddedShapes, Count, PoppedJobs};
+use super::v1::topics::{EmptiedTopic, JobsShape, TopicShape, TopicsShape};
 use super::{lmstfy, ouqiang, v1};
 use delaybridge_jobs::Allowed;
 use delaybridge_model::{ApiSpec, Face};
@@ -52,9 +54,6 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
             .query(&["count", "ttr", "ttr_ms", "wait", "wait_ms"])
             .returns::<PoppedJobs>(200, "The jobs")
             .empty(204, "Nothing was ready in time");
-    PUT "/v1/jobs/{id}/finish" finish => v1::settle::finish, FINISH;
-    PUT "/v1/jobs/{id}/release" release => v1::settle::release, RELEASE;
-    PUT "/v1/jobs/{id}/touch" touch => v1::settle::touch, TOUCH;
     POST "/v1/jobs/finish" finish_jobs => v1::settle_many::finish,
         Operation::new("Several jobs are done")
             .about("At most 100, of any topics: those of one topic are finished at once. Each has an outcome of its own, in the \
@@ -72,6 +71,9 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
             .about("As `finish_jobs`.")
             .takes::<TouchBody>()
             .returns::<SettledJobs>(200, "The outcomes");
+    PUT "/v1/jobs/{id}/finish" finish => v1::settle::finish, FINISH;
+    PUT "/v1/jobs/{id}/release" release => v1::settle::release, RELEASE;
+    PUT "/v1/jobs/{id}/touch" touch => v1::settle::touch, TOUCH;
     PUT "/v1/jobs/{id}/bury" bury => v1::settle::bury, BURY;
     GET "/v1/jobs/{id}" get => v1::jobs::get, GET;
     PATCH "/v1/jobs/{id}" change => v1::change::change, CHANGE;
@@ -84,6 +86,19 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
             .returns::<TopicsShape>(200, "A page of topics");
     GET "/v1/topics/{topic}" topic => v1::topics::get,
         Operation::new("Look at a topic").returns::<TopicShape>(200, "The topic");
+    DELETE "/v1/topics/{topic}" destroy => v1::topics::destroy,
+        Operation::new("Remove a topic with all of its jobs")
+            .about("Its dead jobs, remembered ids, limits and pause are removed too. While jobs are reserved or being delivered by a \
+                queue, it is refused with their numbers, unless `force` is true. A second request answers 0.")
+            .query(&["force"])
+            .returns::<Count>(200, "The number of jobs")
+            .problems(&[ProblemKind::Conflict]);
+    POST "/v1/topics/{topic}/empty" empty => v1::topics::empty,
+        Operation::new("Remove the waiting jobs of a topic for good")
+            .about("Those that are due first before the others, at most 10,000 with one request. `left` still wait: send the request \
+                again. Reserved and dead jobs stay, and ids are not remembered.")
+            .takes::<EmptyBody>()
+            .returns::<EmptiedTopic>(200, "The number of jobs");
     PUT "/v1/topics/{topic}/pause" pause => v1::topics::pause,
         Operation::new("Hand out no jobs of the topic")
             .about("Jobs may be added, and what is reserved may be finished.")

@@ -26,6 +26,15 @@ pub enum Which<'a> {
     Ids(&'a [LocalId]),
 }
 
+/// The result of emptying a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Emptied {
+    /// Number of removed jobs.
+    pub removed: u64,
+    /// Number of jobs that still wait.
+    pub left: u64,
+}
+
 /// The result of a tick: what it changed, and the sizes of the topic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tick {
@@ -137,18 +146,55 @@ impl JobQueue {
         self.announce(topic).await
     }
 
-    /// Removes a topic with all of its jobs at once. Their consumers learn of it when they settle.
+    /// Removes waiting jobs for good, at most `most`, and none that is added meanwhile as long as others wait. Ids are not
+    /// remembered.
     ///
     /// # Errors
     ///
-    /// Returns an error of the connection. It may be repeated.
-    pub async fn destroy(&self, topic: &Topic) -> Result<(), JobError> {
-        let mut command = redis::cmd("UNLINK");
-        Keys::of(topic).all().iter().for_each(|key| {
-            command.arg(&key[..]);
-        });
-        self.conn(Keys::of(topic).topic()).await?.query::<()>(&command).await?;
-        self.leave(topic).await
+    /// Returns an error of the connection; some of the jobs may be gone. It may be repeated.
+    pub async fn empty(&self, topic: &Topic, most: u64) -> Result<Emptied, JobError> {
+        let mut emptied = Emptied { removed: 0, left: 0 };
+        let mut left = most;
+        loop {
+            let args = [number(left.min(MAX_SWEEP as u64))];
+            let reply = self.run(&self.shared.scripts.empty, topic, &args).await?;
+            let mut fields = Fields::of("jobs_empty", reply)?;
+            self.observe(&mut fields)?;
+            let removed = u64::try_from(fields.int()?).unwrap_or(0);
+            let first = emptied.removed == 0 && left == most;
+            emptied.removed += removed;
+            emptied.left = u64::try_from(fields.int()?).unwrap_or(0);
+            // As many as waited when it began.
+            left = if first { most.min(removed + emptied.left) } else { left } - removed.min(left);
+            if left == 0 || emptied.left == 0 {
+                return Ok(emptied);
+            }
+        }
+    }
+
+    /// Removes a topic with all of its jobs at once; returns their number. Their consumers learn of it when they settle.
+    /// Unless `force`, a topic with reserved jobs, or with jobs that a queue delivers, stays as it is. A second call
+    /// returns 0.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`JobError::InUse`], or an error of the connection.
+    pub async fn destroy(&self, topic: &Topic, force: bool) -> Result<u64, JobError> {
+        let args = [text(if force { "1" } else { "" })];
+        let reply = self.run(&self.shared.scripts.destroy, topic, &args).await?;
+        let mut fields = Fields::of("jobs_destroy", reply)?;
+        let word = fields.text()?;
+        self.observe(&mut fields)?;
+        let mut count = || Ok::<_, BadReply>(u64::try_from(fields.int()?).unwrap_or(0));
+        match word.as_str() {
+            "y" => {
+                let removed = count()?;
+                self.leave(topic).await?;
+                Ok(removed)
+            }
+            "b" => Err(JobError::InUse { topic: topic.clone(), reserved: count()?, forwarding: count()? }),
+            _ => Err(BadReply { script: "jobs_destroy", expected: "y or b" }.into()),
+        }
     }
 
     /// Records that an export of this topic begins: no job is changed until it has ended. It may be repeated.

@@ -36,6 +36,16 @@ pub enum JobError {
         /// The `max_jobs` of the topic.
         limit: u64,
     },
+    /// The topic has jobs that a consumer or a queue has; nothing was removed.
+    #[error("topic {topic} is in use: {reserved} jobs are reserved, and a queue delivers {forwarding}")]
+    InUse {
+        /// The topic.
+        topic: Topic,
+        /// The number of reserved jobs.
+        reserved: u64,
+        /// The number of jobs that a queue delivers.
+        forwarding: u64,
+    },
     /// The maximum number of topics is reached; nothing was added.
     #[error("there are {limit} topics, which is as many as there may be")]
     TooManyTopics {

@@ -41,7 +41,7 @@ mod tokens;
 
 pub use add::MAX_BATCH;
 pub use change::{ChangeOutcome, JobChange};
-pub use control::{MAX_SWEEP, Tick, Which};
+pub use control::{Emptied, MAX_SWEEP, Tick, Which};
 pub use dispenser::{Dispenser, Dispensing, MAX_TOPICS, MAX_WAITING, PopRequest};
 pub use error::JobError;
 pub use job::{Added, Aged, Due, JobState, NewJob, Reserved, Settled};

@@ -13,6 +13,8 @@ pub struct Scripts {
     pub(super) release: Script,
     pub(super) touch: Script,
     pub(super) delete: Script,
+    pub(super) empty: Script,
+    pub(super) destroy: Script,
     pub(super) get: Script,
     pub(super) peek: Script,
     pub(super) stats: Script,
@@ -42,7 +44,7 @@ const INCLUDES: [(&str, &str); 4] = [
     ("--#include limit.lua", include_str!("scripts/limit.lua")),
 ];
 
-const TEXTS: [(&str, &str); 17] = [
+const TEXTS: [(&str, &str); 19] = [
     ("add", include_str!("scripts/add.lua")),
     ("change", include_str!("scripts/change.lua")),
     ("pop", include_str!("scripts/pop.lua")),
@@ -50,6 +52,8 @@ const TEXTS: [(&str, &str); 17] = [
     ("release", include_str!("scripts/release.lua")),
     ("touch", include_str!("scripts/touch.lua")),
     ("delete", include_str!("scripts/delete.lua")),
+    ("empty", include_str!("scripts/empty.lua")),
+    ("destroy", include_str!("scripts/destroy.lua")),
     ("get", include_str!("scripts/get.lua")),
     ("peek", include_str!("scripts/peek.lua")),
     ("stats", include_str!("scripts/stats.lua")),
@@ -98,6 +102,8 @@ impl Scripts {
             release: script("release"),
             touch: script("touch"),
             delete: script("delete"),
+            empty: script("empty"),
+            destroy: script("destroy"),
             get: script("get"),
             peek: script("peek"),
             stats: script("stats"),
@@ -112,7 +118,7 @@ impl Scripts {
     }
 
     /// All scripts, which are loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 17] {
+    pub fn all(&self) -> [&Script; 19] {
         let Scripts {
             add,
             change,
@@ -121,6 +127,8 @@ impl Scripts {
             release,
             touch,
             delete,
+            empty,
+            destroy,
             get,
             peek,
             stats,
@@ -133,8 +141,8 @@ impl Scripts {
             forget,
         } = self;
         [
-            add, pop, finish, release, touch, delete, get, peek, stats, redrive, purge, tick, recover, limits,
-            unreadable, forget, change,
+            add, pop, finish, release, touch, delete, empty, destroy, get, peek, stats, redrive, purge, tick, recover,
+            limits, unreadable, forget, change,
         ]
     }
 }

@@ -251,7 +251,7 @@ async fn scores_at_the_ends_of_all_times_are_times() {
             }
             jobs.pop_now(&topic(), 10, None).await.unwrap();
         }
-        jobs.destroy(&topic()).await.unwrap();
+        jobs.destroy(&topic(), true).await.unwrap();
     }
 }
 

@@ -331,24 +331,6 @@ Examples:
   delaybridge jobs limits orders --max-jobs 100000 --dead-ttl 7d
   delaybridge jobs limits orders --reset";
 
-/// Remove a topic with all of its jobs.
-///
-/// They are lost: no other copy exists.
-#[derive(Debug, Args)]
-#[command(after_help = DESTROY)]
-pub struct DestroyArgs {
-    /// The topic
-    #[arg(value_name = "TOPIC")]
-    pub topic: Topic,
-    /// Yes, remove them
-    #[arg(long)]
-    pub yes: bool,
-}
-
-const DESTROY: &str = "\
-Example:
-  delaybridge jobs destroy orders --yes";
-
 /// Move what waits in a queue to a topic.
 ///
 /// Scheduled elements and those that wait for a retry become jobs with the same due time and payload. Each is copied first

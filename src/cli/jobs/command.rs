@@ -3,11 +3,12 @@
 use clap::Subcommand;
 
 use super::args::{
-    AddArgs, BuryArgs, DestroyArgs, ExportJobsArgs, HeldJob, ImportJobsArgs, LimitsArgs, NamedJob, OfTopic,
-    PeekJobsArgs, PopArgs, ReleaseArgs, TopicsArgs, TouchArgs,
+    AddArgs, BuryArgs, ExportJobsArgs, HeldJob, ImportJobsArgs, LimitsArgs, NamedJob, OfTopic, PeekJobsArgs, PopArgs,
+    ReleaseArgs, TopicsArgs, TouchArgs,
 };
 use super::change::ChangeArgs;
 use super::dead::DeadJobsCommand;
+use super::remove::{DestroyArgs, EmptyArgs};
 
 /// Use the job queue: add, take and settle jobs.
 ///
@@ -48,6 +49,7 @@ pub enum JobsCommand {
     #[command(after_help = RESUME)]
     Resume(OfTopic),
     Limits(LimitsArgs),
+    Empty(EmptyArgs),
     Destroy(DestroyArgs),
     Import(ImportJobsArgs),
     Export(ExportJobsArgs),

@@ -5,6 +5,7 @@ mod change;
 mod command;
 mod dead;
 mod open;
+mod remove;
 mod text;
 
 use std::io::Write;
@@ -12,13 +13,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use self::args::{AddArgs, DestroyArgs, ExportJobsArgs, HeldJob, PopArgs};
+use self::args::{AddArgs, ExportJobsArgs, HeldJob, PopArgs};
 pub use self::command::JobsCommand;
 use self::open::open;
 pub(super) use self::text::{list, topics};
 use super::progress::ProgressLine;
 use super::{Failed, Global, answer, input, on_queue};
-use delaybridge_jobs::{Due, JobError, NewJob, PopRequest, Release, Settled};
+use delaybridge_jobs::{Due, NewJob, PopRequest, Release, Settled};
 use delaybridge_ops::jobs::{ExportTarget, export, failed, import};
 
 /// A result without a list: what was done, in the shape of the others.
@@ -96,7 +97,8 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
             let done = open(global).await?.limits(&args.topic, args.limits()).await?;
             answer(global, out, &done, text::limits)?;
         }
-        JobsCommand::Destroy(args) => destroy(global, args, out).await?,
+        JobsCommand::Empty(args) => remove::empty(global, args, out).await?,
+        JobsCommand::Destroy(args) => remove::destroy(global, args, out).await?,
         JobsCommand::Import(args) => {
             let (_session, queue) = on_queue(global, &args.queue).await?;
             let jobs = open(global).await?;
@@ -173,17 +175,4 @@ async fn pop(global: &Global, args: &PopArgs, out: &mut dyn Write) -> Result<u8,
     answer(global, out, &found, text::taken)?;
     // A shell script asks for it.
     Ok(if none { 4 } else { 0 })
-}
-
-async fn destroy(global: &Global, args: &DestroyArgs, out: &mut dyn Write) -> Result<(), Failed> {
-    if !args.yes {
-        return Err(Failed::usage(format!(
-            "destroy topic {}: nothing was removed; all of its jobs are lost: confirm it with --yes",
-            args.topic
-        )));
-    }
-    let result = open(global).await?.queue.destroy(&args.topic).await;
-    result.map_err(|error: JobError| failed(&format!("destroy topic {}", args.topic), &error))?;
-    let done = Done { id: args.topic.to_string(), done: "destroyed", due_ms: None, deadline_ms: None };
-    answer(global, out, &done, |done| format!("{} {}\n", done.id, done.done))
 }

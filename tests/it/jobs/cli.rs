@@ -79,6 +79,14 @@ async fn a_job_goes_through_its_life_on_the_command_line() {
     ask(&config, &["finish", "orders~4711", "--token", token]).code(0);
     ask(&config, &["get", "orders~4711"]).code(1);
     ask(&config, &["destroy", "orders"]).code(2);
+    ask(&config, &["empty", "orders"]).code(2);
+    let emptied = ask(&config, &["empty", "orders", "--yes", "--output", "json"]).json();
+    assert_eq!(emptied["count"], 1);
+    ask(&config, &["add", "orders", "--body", "x"]).code(0);
+    ask(&config, &["pop", "orders", "--ttr", "1m"]).code(0);
+    let refused = ask(&config, &["destroy", "orders", "--yes"]).code(1);
+    assert!(refused.contains("in use: 1 jobs are reserved") && refused.contains("--force"), "{refused}");
+    ask(&config, &["destroy", "orders", "--yes", "--force"]).code(0);
     ask(&config, &["destroy", "orders", "--yes"]).code(0);
     assert!(ask(&config, &["topics"]).code(0).contains("small"), "a topic with settings of its own is always shown");
 }

@@ -327,7 +327,7 @@ async fn a_topic_comes_and_goes_and_is_listed_while_it_is_there() {
     let (one, other) = (rig.queue(unlimited(), &SCRIPTS), rig.queue(unlimited(), &SCRIPTS));
     one.add(&topic(), vec![job("a")]).await.expect("add");
     assert_eq!(other.topics(None, 10).await.expect("topics"), [topic()]);
-    other.destroy(&topic()).await.expect("destroy");
+    other.destroy(&topic(), false).await.expect("destroy");
     assert!(one.topics(None, 10).await.expect("topics").is_empty());
     assert!(!one.sizes(&topic()).await.expect("sizes").exists);
     // `one` has added it to the index already, and another one has removed it: it is added again.

@@ -246,6 +246,8 @@ async fn a_job_that_waits_for_a_retry_is_shown_may_be_deleted_and_is_not_added_a
     jobs.set_limits(&topic(), &limits).await.expect("set");
     let full = jobs.add(&topic(), vec![job("c", "c")]).await;
     assert!(matches!(full, Err(JobError::Full { limit: 2, .. })), "{full:?}");
+    let used = jobs.destroy(&topic(), false).await;
+    assert!(matches!(used, Err(JobError::InUse { reserved: 0, forwarding: 2, .. })), "{used:?}");
     jobs.delete(&a).await.expect("delete");
     assert_eq!(jobs.get(&a).await.expect("get"), None);
     redis.del::<_, ()>("out").await.expect("del");

@@ -284,6 +284,28 @@ impl Model {
         ChangeVerdict::Done(due, true)
     }
 
+    /// Removes waiting jobs, those that are due first before the others.
+    pub fn empty(&mut self, most: usize) -> (u64, u64) {
+        let due = self.due();
+        for (_, id) in due.iter().take(most) {
+            self.delete(id);
+        }
+        (due.len().min(most) as u64, due.len().saturating_sub(most) as u64)
+    }
+
+    /// Removes the topic; `None` if a consumer has a job.
+    pub fn destroy(&mut self, force: bool) -> Option<u64> {
+        if !force && !self.reserved().is_empty() {
+            return None;
+        }
+        let removed = self.jobs.len();
+        self.deleted += removed;
+        self.jobs.clear();
+        self.gone.clear();
+        self.paused = false;
+        Some(removed as u64)
+    }
+
     pub fn tick(&mut self, most: usize) -> Aged {
         let mut aged = self.come_back(most);
         let mut over: Vec<_> = self

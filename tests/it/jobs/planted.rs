@@ -106,6 +106,18 @@ const BUGS: &[(&str, &[Patch])] = &[
     ("a change of a body is only said", &[("change", "if record then call('HSET', RECORDS, id, record) end", "")]),
     ("a change of a body loses its head", &[("change", "string.sub(old, 1, 26) ..", "string.rep('\\1', 26) ..")]),
     ("a change of a due time is only said", &[("change", "call('ZADD', DUE, text, id)", "")]),
+    ("a topic is emptied of one job too many", &[("empty", "tonumber(ARGV[1]) - 1", "tonumber(ARGV[1])")]),
+    ("what a topic was emptied of leaves its state", &[("empty", "call('HDEL', STATE, unpack(ids))", "")]),
+    ("what a topic was emptied of leaves its time to live", &[("empty", "call('ZREM', EXPIRY, unpack(ids))", "")]),
+    ("a topic is removed while a consumer has a job", &[("destroy", "reserved + forwarding > 0", "forwarding > 0")]),
+    (
+        "ids outlive their topic",
+        &[(
+            "destroy",
+            "call('UNLINK', unpack(KEYS))",
+            "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, TOPIC)",
+        )],
+    ),
     ("redrive leaves the job dead", &[("redrive", "    call('ZREM', DEAD, id)\n", "")]),
     (
         "redrive keeps the attempts",

@@ -116,7 +116,8 @@ impl<'a> History<'a> {
 
     pub(super) async fn step(&mut self) {
         match self.random.u32(..100) {
-            0..14 => self.clock().await,
+            0..13 => self.clock().await,
+            13..14 => self.destroy().await,
             14..16 => self.older().await,
             call => self.call(call).await,
         }
@@ -136,7 +137,10 @@ impl<'a> History<'a> {
             85..87 => self.change().await,
             87..92 => self.tick().await,
             92..95 => self.redrive().await,
-            95..96 => self.purge().await,
+            95..96 => match self.random.bool() {
+                true => self.purge().await,
+                false => self.empty().await,
+            },
             96..98 => self.pause().await,
             _ => self.recover().await,
         }

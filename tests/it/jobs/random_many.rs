@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delaybridge_jobs::{Due, JobChange, JobError, LocalId, Release, Settled, Token};
+use delaybridge_jobs::{Due, Emptied, JobChange, JobError, LocalId, Release, Settled, Token};
 
 use super::model::{ChangeVerdict, Verdict};
 use super::random::{History, job_id, local, verdict};
@@ -50,6 +50,32 @@ impl History<'_> {
             let again = self.client().change(&job_id(&id), &change).await;
             assert_eq!(got(&again), ChangeVerdict::Done(due_ms, false), "{:?}", self.trace);
         }
+    }
+
+    /// Removes some of the waiting jobs.
+    pub(super) async fn empty(&mut self) {
+        let most = self.random.usize(1..8);
+        let result = self.client().empty(&topic(), most as u64).await;
+        let Some(result) = self.answered(result) else { return };
+        let Emptied { removed, left } = result.expect("empty");
+        self.note(format!("empty {most} -> {removed}, {left} left"));
+        assert_eq!((removed, left), self.model.empty(most), "{:?}", self.trace);
+    }
+
+    /// Removes the topic, unless a consumer has a job of it.
+    pub(super) async fn destroy(&mut self) {
+        let force = self.random.u32(..4) == 0;
+        let result = self.client().destroy(&topic(), force).await;
+        self.note(format!("destroy, force {force} -> {result:?}"));
+        let removed = match result {
+            Ok(removed) => Some(removed),
+            Err(JobError::InUse { reserved, forwarding: 0, .. }) => {
+                assert_eq!(reserved, self.model.reserved().len() as u64, "{:?}", self.trace);
+                None
+            }
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(removed, self.model.destroy(force), "{:?}", self.trace);
     }
 
     /// Finishes, touches or releases several jobs that consumers have, or had; some of them twice.

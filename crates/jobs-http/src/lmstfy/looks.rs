@@ -70,6 +70,6 @@ pub async fn info(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 /// The queue is removed with all of its jobs.
 pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let topic = topic(&call, Right::Admin)?;
-    api.queue.destroy(&topic).await.map_err(|error| problem("destroy the queue", error))?;
+    api.queue.destroy(&topic, true).await.map_err(|error| problem("destroy the queue", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }

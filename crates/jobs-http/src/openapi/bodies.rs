@@ -140,6 +140,15 @@ pub struct LimitsBody {
     pub dead_ttl_ms: Option<i64>,
 }
 
+/// Waiting jobs to remove.
+#[derive(JsonSchema)]
+#[schemars(rename = "EmptyTopic", extend("required" = []))]
+pub struct EmptyBody {
+    /// So many of those that are due first; 10000 if left out.
+    #[schemars(range(min = 1, max = 10000))]
+    pub limit: Option<i64>,
+}
+
 /// Dead jobs to redrive.
 #[derive(JsonSchema)]
 #[schemars(rename = "Redrive", extend("required" = []))]

@@ -172,6 +172,45 @@ async fn jobs_of_several_topics_are_settled_at_once_and_each_has_its_outcome() {
 }
 
 #[tokio::test]
+async fn a_topic_is_emptied_and_removed_but_not_while_it_is_in_use() {
+    let world = World::start().await;
+    for n in 0..5 {
+        world.add("old", &format!(r#"{{"id":"{n}","body":"x","delay":"{n}h"}}"#)).await;
+    }
+    let (id, token) = pop(&world, "old").await;
+    let empty = async |said: &str| world.ask("POST", "/v1/topics/old/empty", said).await;
+    assert_eq!(empty(r#"{"limit":1}"#).await.json(), json!({ "count": 1, "left": 3 }));
+    assert_eq!(world.ask("GET", "/v1/jobs/old~1", "").await.status, 404, "the one that would have been due first");
+    assert_eq!(empty("").await.json(), json!({ "count": 3, "left": 0 }));
+    assert_eq!(empty("").await.json(), json!({ "count": 0, "left": 0 }));
+    assert_eq!(empty(r#"{"limit":0}"#).await.problem().0, 400);
+    assert_eq!(world.sizes("old").await, [0, 0, 1, 0]);
+
+    let remove = async |query: &str| world.ask("DELETE", &format!("/v1/topics/old{query}"), "").await;
+    let refused = remove("").await;
+    assert_eq!((refused.problem().1.as_str(), &refused.json()["reserved"]), ("conflict", &json!(1)));
+    assert_eq!(remove("?force=yes").await.problem().0, 400);
+    assert_eq!(remove("?force=true").await.json(), json!({ "count": 1 }));
+    let finished = world.ask("PUT", &format!("/v1/jobs/{id}/finish?token={token}"), "").await;
+    assert_eq!(finished.problem().1, "no-such-job");
+    assert_eq!(remove("").await.json(), json!({ "count": 0 }));
+    assert_eq!(world.ask("GET", "/v1/topics", "").await.json()["topics"], json!([]));
+}
+
+/// More than one slice; what is added meanwhile is not meant.
+#[tokio::test]
+async fn a_large_topic_is_emptied_in_slices() {
+    let world = World::start().await;
+    let topic = "large".parse().unwrap();
+    for _ in 0..5 {
+        world.queue.add(&topic, vec![delaybridge_jobs::NewJob::new("x"); 500]).await.unwrap();
+    }
+    let emptied = world.queue.empty(&topic, 2_100).await.unwrap();
+    assert_eq!((emptied.removed, emptied.left), (2_100, 400));
+    assert_eq!(world.ask("POST", "/v1/topics/large/empty", "").await.json(), json!({ "count": 400, "left": 0 }));
+}
+
+#[tokio::test]
 async fn a_body_of_any_type_comes_back_as_it_was() {
     let world = World::start().await;
     let check = async |job: &str, field: &str, body: &str| {

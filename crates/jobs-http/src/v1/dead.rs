@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::errors::problem;
+use super::shapes::Count;
 use super::topics;
 use crate::Api;
 use crate::access::Right;
@@ -16,13 +15,6 @@ use crate::fields::JsonFields;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use delaybridge_jobs::{JobState, LocalId, MAX_SWEEP, Topic, Which};
-
-/// The number of jobs that were redriven or removed.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Count {
-    /// The number of jobs.
-    count: u64,
-}
 
 /// A page of them, the oldest first.
 pub async fn list(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {

@@ -28,6 +28,10 @@ pub fn problem(what: &str, error: JobError) -> Problem {
         JobError::OtherDue { .. } => {
             (ProblemKind::Conflict, "nothing was changed; look at the job, and send the due time that it has now")
         }
+        JobError::InUse { .. } => (
+            ProblemKind::Conflict,
+            "nothing was removed; wait until these jobs are finished, or remove them too with `force=true`",
+        ),
         JobError::Fixed(_) => (ProblemKind::Conflict, "nothing was changed"),
         JobError::Full { .. } => (
             ProblemKind::TooMany,
@@ -56,6 +60,9 @@ pub fn problem(what: &str, error: JobError) -> Problem {
     let problem = match &error {
         JobError::NotWaiting { state } => problem.with("state", state.as_str().into()),
         JobError::OtherDue { due_ms } => problem.with("due_ms", (*due_ms).into()),
+        JobError::InUse { reserved, forwarding, .. } => {
+            problem.with("reserved", (*reserved).into()).with("forwarding", (*forwarding).into())
+        }
         _ => problem,
     };
     match kind {

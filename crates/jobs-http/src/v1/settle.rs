@@ -104,12 +104,7 @@ pub(super) const DELAY: [&str; 2] = ["delay", "delay_ms"];
 pub(super) const TTR: [&str; 2] = ["ttr", "ttr_ms"];
 
 fn in_query(query: &Query) -> Result<(String, Said), Problem> {
-    let count_attempt = match query.text("count_attempt") {
-        None => None,
-        Some("true") => Some(true),
-        Some("false") => Some(false),
-        Some(_) => return Err(Problem::bad("read `count_attempt` in the query: expected true or false")),
-    };
+    let count_attempt = query.flag("count_attempt")?;
     let reason = query.text("reason").unwrap_or_default().to_owned();
     let said = Said { delay: query.time(DELAY)?, ttr: query.time(TTR)?, count_attempt, reason };
     Ok((query.text("token").unwrap_or_default().to_owned(), said))

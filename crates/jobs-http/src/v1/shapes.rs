@@ -134,3 +134,10 @@ pub struct PoppedJobs {
     /// The jobs.
     pub jobs: Vec<PoppedJob>,
 }
+
+/// The number of jobs that were redriven or removed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Count {
+    /// The number of jobs.
+    pub count: u64,
+}

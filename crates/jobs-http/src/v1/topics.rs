@@ -9,9 +9,11 @@ use serde::Serialize;
 use super::errors::problem;
 use super::jobs::JobShape;
 use super::limits;
+use super::shapes::Count;
 use crate::Api;
 use crate::access::Right;
 use crate::call::Call;
+use crate::fields::JsonFields;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use delaybridge_jobs::{Allowed, JobState, MAX_PAGE, Sizes, Topic};
@@ -91,6 +93,39 @@ pub async fn resume(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
     let name = call.topic(Right::Admin)?;
     api.queue.resume(&name).await.map_err(|error| problem("resume the topic", error))?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+/// The most jobs that one request removes.
+pub const MOST_EMPTIED: u64 = 10_000;
+
+/// The outcome of emptying a topic.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct EmptiedTopic {
+    /// The number of removed jobs.
+    count: u64,
+    /// The number of jobs that still wait.
+    left: u64,
+}
+
+/// Removes waiting jobs for good.
+pub async fn empty(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
+    let name = call.topic(Right::Admin)?;
+    let mut fields = call.read(JsonFields::parse).await?;
+    let limit = fields.number("limit")?.unwrap_or(MOST_EMPTIED);
+    if !(1..=MOST_EMPTIED).contains(&limit) {
+        return Err(fields.problem(&format!("`limit` is 1 to {MOST_EMPTIED}")));
+    }
+    fields.finish()?;
+    let emptied = api.queue.empty(&name, limit).await.map_err(|error| problem("empty the topic", error))?;
+    Reply::json(StatusCode::OK, &EmptiedTopic { count: emptied.removed, left: emptied.left })
+}
+
+/// Removes a topic with all of its jobs.
+pub async fn destroy(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
+    let name = call.topic(Right::Admin)?;
+    let force = call.query.flag("force")?.unwrap_or(false);
+    let count = api.queue.destroy(&name, force).await.map_err(|error| problem("remove the topic", error))?;
+    Reply::json(StatusCode::OK, &Count { count })
 }
 
 /// A page of jobs.

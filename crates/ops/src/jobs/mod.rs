@@ -216,6 +216,7 @@ pub fn failed(what: &str, error: &JobError) -> Error {
         }
         JobError::NotFound => ": it was never added, or it is finished, deleted or past its time to live",
         JobError::NotWaiting { .. } => ", and only a job that waits can be changed: try again if it waits again",
+        JobError::InUse { .. } => ": wait until these are finished, or remove them too with --force",
         JobError::OtherDue { .. } => ": look at the job, and give the due time that it has now",
         JobError::Conflict => "; its time to run was over, and it was given back or handed to another consumer",
         _ => "",
@@ -223,6 +224,7 @@ pub fn failed(what: &str, error: &JobError) -> Error {
     let message = format!("{what}: {error}{help}");
     match error {
         JobError::NotFound => Error::not_found(message),
+        JobError::InUse { .. } => Error::conflict(message),
         JobError::Conflict | JobError::NotWaiting { .. } | JobError::OtherDue { .. } | JobError::Fixed(_) => {
             Error::conflict(message)
         }
@@ -309,6 +311,16 @@ impl Jobs {
     /// Those of the queue.
     pub async fn change(&self, id: &JobId, change: &JobChange) -> Result<ChangeOutcome, Error> {
         self.queue.change(id, change).await.map_err(|error| failed(&format!("change job {id}"), &error))
+    }
+
+    /// Removes the jobs of a topic that wait now. Answers how many.
+    ///
+    /// # Errors
+    ///
+    /// Those of the queue.
+    pub async fn empty(&self, topic: &Topic) -> Result<u64, Error> {
+        let emptied = self.queue.empty(topic, u64::MAX).await;
+        Ok(emptied.map_err(|error| failed(&format!("empty topic {topic}"), &error))?.removed)
     }
 
     /// Whether a topic has come into being.
