@@ -107,7 +107,11 @@ const ABOUT: ApiDescription = ApiDescription {
         parameter("ttr_ms", || millis(1), "The same in milliseconds"),
         parameter("wait", duration, "Time to wait for the first job, at most 5m; 0 if left out"),
         parameter("wait_ms", wait, "The same in milliseconds"),
-        parameter("delay", duration, "Delay until the job is ready; 0 if left out"),
+        parameter(
+            "delay",
+            duration,
+            "Delay until the job is ready; the topic's back-off if left out, if the attempt counts",
+        ),
         parameter("delay_ms", || millis(0), "The same in milliseconds"),
         parameter("count_attempt", || json!({ "type": "boolean" }), "Whether this attempt counts; true if left out"),
         parameter("reason", || json!({ "type": "string" }), "The reason; kept with the job, 256 bytes at most"),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::name::Topic;
-use super::settings::{JobSettings, MAX_TTR, TopicSettings, topic};
+use super::settings::{JobSettings, MAX_DELAY, MAX_TTR, TopicSettings, topic};
 use delaybridge_settings::Settings;
 use delaybridge_settings::keys::{Group, Key, Kind, Table, count_or, key};
 use delaybridge_settings::reader::Section;
@@ -64,6 +64,15 @@ fn topic(section: &Section<'_>, base: &TopicSettings) -> TopicSettings {
     if settings.max_body > LARGEST_BODY {
         let help = "Redis answers no other client while it moves a large value; keep large bodies elsewhere, and their place in the job";
         section.cx.report.problem(&section.spot(&topic::MAX_BODY), "bodies may have 64MiB at most", help);
+    }
+    if settings.backoff > settings.backoff_max {
+        let help = "set `backoff_max` to the longest wait between two attempts";
+        section.cx.report.problem(&section.spot(&topic::BACKOFF), "`backoff` is above `backoff_max`", help);
+    }
+    for (key, wait) in [(&topic::BACKOFF, settings.backoff), (&topic::BACKOFF_MAX, settings.backoff_max)] {
+        if wait > MAX_DELAY {
+            section.cx.report.problem(&section.spot(key), "the wait is above ten years", "set a shorter one");
+        }
     }
     settings
 }

@@ -288,6 +288,8 @@ impl JobQueue {
             or_empty(settings.dead_max_len.map(number)),
             or_empty(settings.dead_ttl.map(millis)),
             text(topic.as_str()),
+            millis(settings.backoff),
+            millis(settings.backoff_max),
         ];
         let reply = self.run(&self.shared.scripts.tick, topic, &args).await?;
         let mut fields = Fields::of("jobs_tick", reply)?;

@@ -15,7 +15,8 @@ use super::queue::{JobQueue, millis, number, text};
 use super::settings::{MAX_DELAY, MAX_TRIES, TopicSettings, check_ttr};
 
 /// The fields of the hash, in the order of [`Limits::values`].
-const FIELDS: [&str; 7] = ["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl"];
+const FIELDS: [&str; 9] =
+    ["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl", "backoff", "backoff_max"];
 /// The value of a field that removes a limit.
 const NONE: &str = "none";
 
@@ -36,6 +37,10 @@ pub struct Limits {
     pub dead_max_len: Option<Option<u64>>,
     /// The time for which a dead job is kept.
     pub dead_ttl: Option<Option<Duration>>,
+    /// The wait after a first attempt that ran out, or was released without a delay.
+    pub backoff: Option<Duration>,
+    /// The longest such wait.
+    pub backoff_max: Option<Duration>,
 }
 
 /// The effective limits of a topic, for display. Absent values are unlimited.
@@ -60,6 +65,11 @@ pub struct Allowed {
     /// The time for which a dead job is kept, in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_ttl_ms: Option<u64>,
+    /// The wait after a first attempt that ran out, or was released without a delay, in ms; it doubles with each further
+    /// one.
+    pub backoff_ms: u64,
+    /// The longest such wait, in ms.
+    pub backoff_max_ms: u64,
     /// The names of limits that were set at run time; the others come from the configuration.
     pub set: Vec<&'static str>,
 }
@@ -67,14 +77,35 @@ pub struct Allowed {
 impl Limits {
     /// The effective limits of a topic with this configuration.
     pub fn shown(&self, base: &TopicSettings) -> Allowed {
-        let TopicSettings { ttr, tries, ttl, max_jobs, max_body, dead_max_len, dead_ttl, .. } = self.over(base);
+        let settings = self.over(base);
+        let TopicSettings { ttr, tries, ttl, max_jobs, max_body, dead_max_len, dead_ttl, .. } = settings;
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (ttr_ms, ttl_ms, dead_ttl_ms) = (ms(ttr), ttl.map(ms), dead_ttl.map(ms));
-        Allowed { ttr_ms, tries, ttl_ms, max_jobs, max_body, dead_max_len, dead_ttl_ms, set: self.names() }
+        let (backoff_ms, backoff_max_ms) = (ms(settings.backoff), ms(settings.backoff_max));
+        let set = self.names();
+        Allowed {
+            ttr_ms,
+            tries,
+            ttl_ms,
+            max_jobs,
+            max_body,
+            dead_max_len,
+            dead_ttl_ms,
+            backoff_ms,
+            backoff_max_ms,
+            set,
+        }
     }
 
     fn names(&self) -> Vec<&'static str> {
-        let names = ["ttr_ms", "tries", "ttl_ms", "max_jobs", "max_body", "dead_max_len", "dead_ttl_ms"];
+        let names = FIELDS.map(|name| match name {
+            "ttr" => "ttr_ms",
+            "ttl" => "ttl_ms",
+            "dead_ttl" => "dead_ttl_ms",
+            "backoff" => "backoff_ms",
+            "backoff_max" => "backoff_max_ms",
+            name => name,
+        });
         names.into_iter().zip(self.values()).filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect()
     }
 
@@ -88,11 +119,13 @@ impl Limits {
             max_body: self.max_body.unwrap_or(base.max_body),
             dead_max_len: self.dead_max_len.unwrap_or(base.dead_max_len),
             dead_ttl: self.dead_ttl.unwrap_or(base.dead_ttl),
+            backoff: self.backoff.unwrap_or(base.backoff),
+            backoff_max: self.backoff_max.unwrap_or(base.backoff_max),
             remember: base.remember,
         }
     }
 
-    fn values(&self) -> [Option<Bytes>; 7] {
+    fn values(&self) -> [Option<Bytes>; 9] {
         let or_none = |value: Option<Bytes>| value.unwrap_or_else(|| text(NONE));
         [
             self.ttr.map(millis),
@@ -102,12 +135,14 @@ impl Limits {
             self.max_body.map(number),
             self.dead_max_len.map(|most| or_none(most.map(number))),
             self.dead_ttl.map(|ttl| or_none(ttl.map(millis))),
+            self.backoff.map(millis),
+            self.backoff_max.map(millis),
         ]
     }
 
     /// Parses the values of the hash; an unreadable value counts as not set.
-    fn of(values: [Option<Vec<u8>>; 7]) -> Limits {
-        let [ttr, tries, ttl, max_jobs, max_body, dead_max_len, dead_ttl] = values;
+    fn of(values: [Option<Vec<u8>>; 9]) -> Limits {
+        let [ttr, tries, ttl, max_jobs, max_body, dead_max_len, dead_ttl, backoff, backoff_max] = values;
         // The same rules as in limit.lua.
         let digits = |value: &Vec<u8>| value.len() < 17 && value.iter().all(u8::is_ascii_digit);
         let number = |value: Option<Vec<u8>>| {
@@ -127,6 +162,8 @@ impl Limits {
             max_body: number(max_body),
             dead_max_len: or_none(dead_max_len),
             dead_ttl: time(dead_ttl),
+            backoff: number(backoff).map(Duration::from_millis),
+            backoff_max: number(backoff_max).map(Duration::from_millis),
         }
     }
 
@@ -138,6 +175,9 @@ impl Limits {
         }
         if [self.ttl, self.dead_ttl].into_iter().flatten().flatten().any(|time| time > MAX_DELAY) {
             return invalid("a time to live is above ten years");
+        }
+        if [self.backoff, self.backoff_max].into_iter().flatten().any(|wait| wait > MAX_DELAY) {
+            return invalid("a wait between attempts is above ten years");
         }
         if self.max_body.is_some_and(|most| !(1..=LARGEST_BODY).contains(&most)) {
             return invalid("bodies may have 1 byte to 64 MiB");
@@ -182,7 +222,7 @@ impl JobQueue {
         let mut command = redis::cmd("HMGET");
         command.arg(&Keys::of(topic).topic()[..]).arg(&FIELDS);
         let values: Vec<Option<Vec<u8>>> = self.conn(Keys::of(topic).topic()).await?.query(&command).await?;
-        let Ok(values) = <[Option<Vec<u8>>; 7]>::try_from(values) else { return Ok(Vec::new()) };
+        let Ok(values) = <[Option<Vec<u8>>; 9]>::try_from(values) else { return Ok(Vec::new()) };
         let set = values.each_ref().map(Option::is_some);
         let read = Limits::of(values).values().map(|value| value.is_some());
         let lost = FIELDS.into_iter().zip(set).zip(read).filter(|((_, set), read)| *set && !read);

@@ -9,7 +9,7 @@ use super::job::{Aged, Reserved, Settled};
 use super::name::{JobId, LocalId, Token, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::record::Record;
-use super::settings::check_ttr;
+use super::settings::{MAX_DELAY, check_ttr};
 use delaybridge_link::{BadReply, Fields};
 
 /// Maximum number of jobs in one call.
@@ -87,6 +87,8 @@ impl JobQueue {
                 number(MAX_POP_BYTES as u64),
                 or_empty(ttr.map(millis)),
                 or_empty(settings.dead_max_len.map(number)),
+                millis(settings.backoff),
+                millis(settings.backoff_max),
             ];
             let reply = self.run(&self.shared.scripts.pop, topic, &args).await?;
             let mut fields = Fields::of("jobs_pop", reply)?;
@@ -142,8 +144,8 @@ impl JobQueue {
         Ok(letters.iter().map(|letter| settled("jobs_finish", *letter).map(drop)).collect())
     }
 
-    /// Releases a job, which is ready again after `delay`; or it is dead or gone, see [`Settled`]. Returns the new due
-    /// time as well. A second call returns [`JobError::Conflict`].
+    /// Releases a job, which is ready again after `delay`, or without one after the topic's back-off, if the attempt
+    /// counts; or it is dead or gone, see [`Settled`]. Returns the new due time as well. A second call returns [`JobError::Conflict`].
     ///
     /// # Errors
     ///
@@ -152,12 +154,12 @@ impl JobQueue {
         &self,
         id: &JobId,
         token: Token,
-        delay: Duration,
+        delay: impl Into<Option<Duration>>,
         how: Release,
         reason: &str,
     ) -> Result<(Settled, i64), JobError> {
         let reason = if reason.is_empty() { "released" } else { reason };
-        self.give_back(id, token, how.word(), delay, reason).await
+        self.give_back(id, token, how.word(), delay.into(), reason).await
     }
 
     /// Makes a job dead, whatever tries it has left. A second call returns [`JobError::Conflict`].
@@ -167,7 +169,7 @@ impl JobQueue {
     /// Returns [`JobError::Conflict`] or [`JobError::NotFound`].
     pub async fn bury(&self, id: &JobId, token: Token, reason: &str) -> Result<(), JobError> {
         let reason = if reason.is_empty() { "buried" } else { reason };
-        self.give_back(id, token, "b", Duration::ZERO, reason).await.map(drop)
+        self.give_back(id, token, "b", None, reason).await.map(drop)
     }
 
     async fn give_back(
@@ -175,7 +177,7 @@ impl JobQueue {
         id: &JobId,
         token: Token,
         how: &str,
-        delay: Duration,
+        delay: Option<Duration>,
         reason: &str,
     ) -> Result<(Settled, i64), JobError> {
         let job = release_arguments((&id.local, token), how, delay, reason)?;
@@ -192,11 +194,11 @@ impl JobQueue {
         &self,
         topic: &Topic,
         jobs: &[(LocalId, Token)],
-        delay: Duration,
+        delay: impl Into<Option<Duration>>,
         how: Release,
         reason: &str,
     ) -> Result<Vec<Result<(Settled, i64), JobError>>, JobError> {
-        let reason = if reason.is_empty() { "released" } else { reason };
+        let (delay, reason) = (delay.into(), if reason.is_empty() { "released" } else { reason });
         let args = jobs.iter().map(|(id, token)| release_arguments((id, *token), how.word(), delay, reason));
         self.release_with(topic, args.collect::<Result<Vec<_>, _>>()?.concat()).await
     }
@@ -215,7 +217,9 @@ impl JobQueue {
         jobs: Vec<Bytes>,
     ) -> Result<Vec<Result<(Settled, i64), JobError>>, JobError> {
         let count = jobs.len() / RELEASE_ARGUMENTS;
-        let mut args = vec![or_empty(self.settings().of(topic).dead_max_len.map(number)), text(topic.as_str())];
+        let settings = self.settings().of(topic);
+        let mut args = vec![or_empty(settings.dead_max_len.map(number)), text(topic.as_str())];
+        args.extend([millis(settings.backoff), millis(settings.backoff_max)]);
         args.extend(jobs);
         let reply = self.run(&self.shared.scripts.release, topic, &args).await?;
         let mut fields = Fields::of("jobs_release", reply)?;
@@ -294,14 +298,14 @@ impl Release {
 fn release_arguments(
     (id, token): (&LocalId, Token),
     how: &str,
-    delay: Duration,
+    delay: Option<Duration>,
     reason: &str,
 ) -> Result<[Bytes; RELEASE_ARGUMENTS], JobError> {
-    if delay > super::settings::MAX_DELAY {
+    if delay.is_some_and(|delay| delay > MAX_DELAY) {
         return Err(JobError::Invalid("the delay is above ten years".to_owned()));
     }
     let end = (0..=reason.len().min(MAX_REASON)).rev().find(|end| reason.is_char_boundary(*end)).unwrap_or(0);
-    Ok([text(id.as_str()), text(token.as_str()), text(how), millis(delay), text(&reason[..end])])
+    Ok([text(id.as_str()), text(token.as_str()), text(how), or_empty(delay.map(millis)), text(&reason[..end])])
 }
 
 /// Reads a letter and a time for each job.

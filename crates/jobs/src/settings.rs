@@ -39,6 +39,13 @@ pub struct TopicSettings {
     /// Retention of a dead job.
     #[key(Kind::DurationOrNone, default = "none")]
     pub dead_ttl: Option<Duration>,
+    /// Wait before a job is handed out again after its first attempt ran out, or was released without a delay. It doubles
+    /// with each further attempt.
+    #[key(duration(0), default = "0s")]
+    pub backoff: Duration,
+    /// The longest such wait.
+    #[key(duration(0), default = "1h")]
+    pub backoff_max: Duration,
     /// Time for which an id that the client chose is remembered after its job has finished. Adding a job with this id
     /// has no effect.
     #[key(Kind::DurationOrNone, default = "10m")]

@@ -174,7 +174,9 @@ async fn a_limit_that_cannot_be_read_is_as_if_it_was_not_set() {
     let (jobs, mut redis) = (queue(&server).await, server.admin().await);
     for strange in [&b"abc"[..], b"-5", b"nan", b"1e99", b"\xff", b"", b"9999999999999999999"] {
         let mut set = redis::pipe();
-        for field in ["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl"] {
+        for field in
+            ["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl", "backoff", "backoff_max"]
+        {
             set.hset(key("topic"), field, strange).ignore();
         }
         set.exec_async(&mut redis).await.unwrap();
@@ -185,7 +187,7 @@ async fn a_limit_that_cannot_be_read_is_as_if_it_was_not_set() {
         assert_eq!(jobs.tick(&topic(), 10).await.unwrap().dead, 1, "{strange:?}");
         assert_eq!(jobs.purge(&topic(), Which::Oldest(1)).await.unwrap(), 1);
         assert_eq!(jobs.allowed(&topic()).await.unwrap(), TopicSettings::default());
-        assert_eq!(jobs.unreadable_limits(&topic()).await.unwrap().len(), 7);
+        assert_eq!(jobs.unreadable_limits(&topic()).await.unwrap().len(), 9);
     }
 }
 

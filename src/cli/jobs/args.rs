@@ -166,9 +166,9 @@ pub struct ReleaseArgs {
     /// The job.
     #[command(flatten)]
     pub held: HeldJob,
-    /// The delay until it is ready again
-    #[arg(long, value_name = "DURATION", value_parser = delay, default_value = "0s")]
-    pub delay: Duration,
+    /// The delay until it is ready again; without it the back-off of the topic, if the attempt counts
+    #[arg(long, value_name = "DURATION", value_parser = delay)]
+    pub delay: Option<Duration>,
     /// This attempt does not count
     #[arg(long)]
     pub uncounted: bool,
@@ -302,8 +302,14 @@ pub struct LimitsArgs {
     /// Time that a dead job is kept (0s is for ever)
     #[arg(long, value_name = "DURATION", value_parser = delay)]
     pub dead_ttl: Option<Duration>,
+    /// Wait after a first attempt that ran out, or was released without a delay; it doubles with each further one
+    #[arg(long, value_name = "DURATION", value_parser = delay)]
+    pub backoff: Option<Duration>,
+    /// The longest such wait
+    #[arg(long, value_name = "DURATION", value_parser = delay)]
+    pub backoff_max: Option<Duration>,
     /// Set nothing: all limits are as in the configuration again
-    #[arg(long, conflicts_with_all = ["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl"])]
+    #[arg(long, conflicts_with_all = ["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl", "backoff", "backoff_max"])]
     pub reset: bool,
 }
 
@@ -320,6 +326,8 @@ impl LimitsArgs {
             max_body: self.max_body,
             dead_max_len: self.dead_max_len.map(count),
             dead_ttl: self.dead_ttl.map(time),
+            backoff: self.backoff,
+            backoff_max: self.backoff_max,
         };
         (self.reset || limits != Limits::default()).then_some(limits)
     }
@@ -329,6 +337,7 @@ const LIMITS: &str = "\
 Examples:
   delaybridge jobs limits orders
   delaybridge jobs limits orders --max-jobs 100000 --dead-ttl 7d
+  delaybridge jobs limits orders --backoff 5s --backoff-max 10m
   delaybridge jobs limits orders --reset";
 
 /// Move what waits in a queue to a topic.

@@ -103,6 +103,8 @@ pub(super) fn limits(found: &TopicLimits) -> String {
         ("max_body", show::size(usize::try_from(found.max_body).unwrap_or(usize::MAX))),
         ("dead_max_len", or_none(found.dead_max_len.map(|most| most.to_string()))),
         ("dead_ttl_ms", or_none(found.dead_ttl_ms.map(time))),
+        ("backoff_ms", time(found.backoff_ms)),
+        ("backoff_max_ms", time(found.backoff_max_ms)),
     ];
     let mut table = TextTable::new("LIMIT|VALUE|FROM");
     for (name, value) in rows {

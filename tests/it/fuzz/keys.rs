@@ -92,7 +92,17 @@ async fn a_job_of_ours_is_served_whatever_is_beside_it() {
             }
             strangers.zadd(TOPICS, &id, 0).ignore();
         }
-        let field = random.choice(["ttr", "tries", "ttl", "max_jobs", "max_body", "dead_max_len", "dead_ttl"]);
+        let field = random.choice([
+            "ttr",
+            "tries",
+            "ttl",
+            "max_jobs",
+            "max_body",
+            "dead_max_len",
+            "dead_ttl",
+            "backoff",
+            "backoff_max",
+        ]);
         // A number would be a limit.
         let value = [&b"?"[..], &noise(&mut random, 10)].concat();
         strangers.hset(key("topic"), field.unwrap_or("ttr"), value).ignore();

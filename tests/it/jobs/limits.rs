@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delaybridge_jobs::{JobError, Limits, NewJob, TopicSettings};
+use delaybridge_jobs::{JobError, Limits, NewJob, Release, TopicSettings};
 
 use super::random::settings;
 use super::rig::{Rig, on_test_clock, topic};
@@ -28,6 +28,8 @@ async fn limits_hold_for_all_processes_and_give_way_again() {
         max_body: Some(4),
         dead_max_len: Some(Some(1)),
         dead_ttl: None,
+        backoff: Some(Duration::from_secs(5)),
+        backoff_max: Some(Duration::from_secs(8)),
     };
     one.set_limits(&topic(), &limits).await.expect("set");
     assert_eq!(other.limits(&topic()).await.expect("read"), limits);
@@ -55,6 +57,34 @@ async fn limits_hold_for_all_processes_and_give_way_again() {
 }
 
 #[tokio::test]
+async fn a_wait_that_is_set_at_run_time_grows_with_the_attempts() {
+    let mut rig = Rig::start().await;
+    rig.begin(NOW).await;
+    let jobs = rig.queue(settings(), on_test_clock());
+    let (backoff, backoff_max) = (Some(Duration::from_secs(5)), Some(Duration::from_secs(8)));
+    jobs.set_limits(&topic(), &Limits { backoff, backoff_max, ..Limits::default() }).await.expect("set");
+    jobs.add(&topic(), vec![NewJob { tries: Some(4), ttr: Some(Duration::from_secs(1)), ..job() }]).await.expect("add");
+    let mut now = NOW;
+    for wait in [5_000, 8_000] {
+        let held = jobs.pop_now(&topic(), 1, None).await.expect("pop").jobs.remove(0);
+        let (_, due) = jobs.release(&held.id, held.token, None, Release::Counted, "").await.expect("release");
+        assert_eq!(due, now + wait);
+        now = due;
+        rig.set_clock(now).await;
+    }
+    // From the end of the time to run on, whoever finds it.
+    jobs.pop_now(&topic(), 1, None).await.expect("pop").jobs.remove(0);
+    rig.set_clock(now + 3_000).await;
+    let popped = jobs.pop_now(&topic(), 1, None).await.expect("pop");
+    assert_eq!((popped.jobs.len(), popped.aged.came_back, popped.next_ms), (0, 1, Some(now + 9_000)));
+    jobs.set_limits(&topic(), &Limits::default()).await.expect("reset");
+    rig.set_clock(now + 9_000).await;
+    let held = jobs.pop_now(&topic(), 1, None).await.expect("pop").jobs.remove(0);
+    let (_, due) = jobs.release(&held.id, held.token, None, Release::Uncounted, "").await.expect("release");
+    assert_eq!(due, now + 9_000);
+}
+
+#[tokio::test]
 async fn limits_have_limits() {
     let mut rig = Rig::start().await;
     rig.begin(NOW).await;
@@ -62,6 +92,7 @@ async fn limits_have_limits() {
     for (limits, words) in [
         (Limits { ttr: Some(Duration::ZERO), ..Limits::default() }, "time to run"),
         (Limits { tries: Some(0), ..Limits::default() }, "tries"),
+        (Limits { backoff: Some(Duration::from_secs(1 << 40)), ..Limits::default() }, "wait between attempts"),
         (Limits { max_body: Some(0), ..Limits::default() }, "bodies"),
         (Limits { ttl: Some(Some(Duration::from_secs(1 << 40))), ..Limits::default() }, "time to live"),
     ] {

@@ -42,6 +42,8 @@ pub struct Model {
     pub max_jobs: usize,
     pub dead_max: usize,
     pub remember: i64,
+    /// The wait after a first attempt, and the longest one.
+    pub backoff: (i64, i64),
     /// Number of jobs that left otherwise than by `finish` or `delete`: time to live, trimmed, purged.
     pub dropped: usize,
     pub finished: usize,
@@ -113,6 +115,12 @@ impl Model {
         Verdict::Done
     }
 
+    /// The wait of a job after its attempts.
+    fn wait(&self, id: &str) -> i64 {
+        let attempts = self.jobs.get(id).map_or(1, |job| job.attempts.max(1));
+        (self.backoff.0 << (attempts - 1)).min(self.backoff.1)
+    }
+
     fn trim(&mut self) -> u64 {
         let dead = self.dead();
         let over = dead.len().saturating_sub(self.dead_max).min(100);
@@ -124,7 +132,8 @@ impl Model {
         let mut aged = Aged::default();
         let over: Vec<_> = self.reserved().into_iter().filter(|(until, _)| *until <= self.now).take(most).collect();
         for (until, id) in over {
-            match self.give_back(&id, until) {
+            let due = until + self.wait(&id);
+            match self.give_back(&id, due) {
                 Verdict::Done => aged.0[0] += 1,
                 Verdict::Dead => aged.0[1] += 1,
                 _ => aged.0[2] += 1,
@@ -216,11 +225,11 @@ impl Model {
         self.gone.retain(|id, _| !over.contains(id));
     }
 
-    pub fn release(&mut self, id: &str, token: &str, delay: i64, counted: bool) -> Verdict {
+    pub fn release(&mut self, id: &str, token: &str, delay: Option<i64>, counted: bool) -> Verdict {
         if let Some(refused) = self.refused(id, token) {
             return refused;
         }
-        let due = self.now + delay;
+        let due = self.now + delay.unwrap_or_else(|| if counted { self.wait(id) } else { 0 });
         if !counted {
             let job = self.jobs.get_mut(id).expect("a job to release");
             job.attempts = job.attempts.saturating_sub(1);

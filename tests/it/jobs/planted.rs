@@ -37,7 +37,11 @@ const BUGS: &[(&str, &[Patch])] = &[
     ),
     (
         "a job that comes back is due at once only by the clock",
-        &[("tick", "letter = give_back(id, s, now, tonumber(rows[i + 1]))", "letter = give_back(id, s, now, now)")],
+        &[(
+            "tick",
+            "letter = give_back(id, s, now, tonumber(rows[i + 1]) + wait(s.attempts))",
+            "letter = give_back(id, s, now, now)",
+        )],
     ),
     ("what is gone leaves its state", &[("pop", "  call('HDEL', STATE, id)\n", "")]),
     ("what is gone is not forgotten by a pop", &[("pop", "for i = 1, #gone do forget(gone[i]) end", "")]),
@@ -63,8 +67,8 @@ const BUGS: &[(&str, &[Patch])] = &[
     ("a finished id is forgotten", &[("finish", "call('ZADD', GONE, ms(now + tonumber(ARGV[1])), id)", "")]),
     ("a finished id is added again", &[("add", "if until_ms and tonumber(until_ms) > now then letter = 'g' end", "")]),
     ("a due time in the past is kept", &[("add", "elseif due < now then due = now end", "end")]),
-    ("a release ignores its delay", &[("release", "now + tonumber(ARGV[i + 3])", "now")]),
-    ("a release does not count", &[("release", "if how == 'u' then s.attempts", "if true then s.attempts")]),
+    ("a release ignores its delay", &[("release", "now + (tonumber(ARGV[i + 3]) or 0)", "now")]),
+    ("a release does not count", &[("release", "if how == 'u' then\n", "if true then\n")]),
     ("a buried job stays reserved", &[("release", "    call('ZREM', RESERVED, id)\n    if letter", "    if letter")]),
     ("a touch does not last", &[("touch", "call('ZADD', RESERVED, ms(till), id)", "")]),
     ("only the first job of a call is touched", &[("touch", "for i = 1, #ARGV, 3 do", "for i = 1, 3, 3 do")]),
@@ -117,6 +121,17 @@ const BUGS: &[(&str, &[Patch])] = &[
             "call('UNLINK', unpack(KEYS))",
             "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, TOPIC)",
         )],
+    ),
+    ("a wait does not grow", &[("tick", "first * 2 ^ math.min(math.max(attempts - 1, 0), 52)", "first")]),
+    ("a wait grows for ever", &[("release", "return math.min(first * 2 ^", "return math.max(first * 2 ^")]),
+    ("a job that ran out does not wait", &[("pop", " + wait(s.attempts))", ")")]),
+    (
+        "a job that is released without a delay does not wait",
+        &[("release", "due = now + wait(s.attempts)", "due = now")],
+    ),
+    (
+        "a job waits after an attempt that does not count",
+        &[("release", "    elseif ARGV[i + 3] == '' then", "    end\n    if ARGV[i + 3] == '' then")],
     ),
     ("redrive leaves the job dead", &[("redrive", "    call('ZREM', DEAD, id)\n", "")]),
     (

@@ -81,8 +81,12 @@ impl<'a> History<'a> {
     pub(super) async fn begin(rig: &'a mut Rig, scripts: &'static Scripts, seed: u64) -> Self {
         let start = 1_800_000_000_000;
         rig.begin(start).await;
-        let model = Model { now: start, max_jobs: 12, dead_max: 4, remember: 60_000, ..Model::default() };
-        let clients = [rig.queue(settings(), scripts), rig.queue(settings(), scripts)];
+        let model =
+            Model { now: start, max_jobs: 12, dead_max: 4, remember: 60_000, backoff: (150, 400), ..Model::default() };
+        let mut settings = settings();
+        settings.defaults.backoff = Duration::from_millis(150);
+        settings.defaults.backoff_max = Duration::from_millis(400);
+        let clients = [rig.queue(settings.clone(), scripts), rig.queue(settings, scripts)];
         let random = fastrand::Rng::with_seed(seed);
         let (handed, lost, trace) = (Vec::new(), Vec::new(), Vec::new());
         History { rig, random, model, clients, handed, lost, older: None, refused: false, trace }
@@ -292,21 +296,22 @@ impl<'a> History<'a> {
 
     async fn release(&mut self) {
         let Some((id, token)) = self.holder() else { return };
-        let (delay, counted) = (self.random.u64(..3_000), self.random.u32(..3) > 0);
+        let (delay, counted) = (self.random.bool().then(|| self.random.u64(..3_000)), self.random.u32(..3) > 0);
         let how = if counted { Release::Counted } else { Release::Uncounted };
-        let result = self.client().release(&job_id(&id), token, Duration::from_millis(delay), how, "why").await;
+        let result = self.client().release(&job_id(&id), token, delay.map(Duration::from_millis), how, "why").await;
         let Some(result) = self.answered(result) else { return };
-        self.note(format!("release {id} {how:?} {delay} -> {result:?}"));
+        self.note(format!("release {id} {how:?} {delay:?} -> {result:?}"));
         let got = match &result {
-            Ok((Settled::Done, due)) => {
-                assert_eq!(*due, self.model.now + delay as i64);
-                Verdict::Done
-            }
+            Ok((Settled::Done, _)) => Verdict::Done,
             Ok((Settled::Dead, _)) => Verdict::Dead,
             Ok((Settled::Expired, _)) => Verdict::Expired,
             Err(_) => verdict(&result),
         };
-        assert_eq!(got, self.model.release(&id, token.as_str(), delay as i64, counted), "{:?}", self.trace);
+        let delay = delay.map(|delay| delay as i64);
+        assert_eq!(got, self.model.release(&id, token.as_str(), delay, counted), "{:?}", self.trace);
+        if let Ok((Settled::Done, due)) = &result {
+            assert_eq!(self.model.jobs[&id].place, Place::Due(*due), "{:?}", self.trace);
+        }
         if result.is_ok() && self.random.bool() {
             let again = self.client().release(&job_id(&id), token, Duration::ZERO, how, "why").await;
             assert!(matches!(again, Err(JobError::Conflict | JobError::NotFound)), "{again:?}");

@@ -126,7 +126,12 @@ impl History<'_> {
                         Ok((Settled::Expired, _)) => Verdict::Expired,
                         Err(_) => verdict(done),
                     };
-                    assert_eq!(got, self.model.release(id, token.as_str(), delay as i64, true), "{:?}", self.trace);
+                    assert_eq!(
+                        got,
+                        self.model.release(id, token.as_str(), Some(delay as i64), true),
+                        "{:?}",
+                        self.trace
+                    );
                 }
             }
         }

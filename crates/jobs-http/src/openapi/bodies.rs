@@ -97,7 +97,7 @@ pub struct ReleaseBody {
     /// The jobs, of any topics.
     #[schemars(length(min = 1, max = MAX_POP))]
     pub jobs: Vec<HeldJobBody>,
-    /// The delay until they are ready again, as a duration with its unit; 0 if left out.
+    /// The delay until they are ready again, as a duration with its unit; the topic's back-off if left out.
     pub delay: Option<String>,
     /// The same in milliseconds.
     pub delay_ms: Option<i64>,
@@ -138,6 +138,10 @@ pub struct LimitsBody {
     pub dead_max_len: Option<i64>,
     /// Time that a dead job is kept; 0 is for ever.
     pub dead_ttl_ms: Option<i64>,
+    /// Wait after a first attempt that ran out, or was released without a delay; it doubles with each further one.
+    pub backoff_ms: Option<i64>,
+    /// The longest such wait.
+    pub backoff_max_ms: Option<i64>,
 }
 
 /// Waiting jobs to remove.

@@ -37,6 +37,8 @@ pub async fn set(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
         max_body: fields.number("max_body")?,
         dead_max_len,
         dead_ttl: dead_ttl.map(|ttl| ttl.map(Duration::from_millis)),
+        backoff: fields.number("backoff_ms")?.map(Duration::from_millis),
+        backoff_max: fields.number("backoff_max_ms")?.map(Duration::from_millis),
     };
     fields.finish()?;
     api.may_make("set the limits", &call, &topic).await?;

@@ -46,7 +46,7 @@ pub async fn finish(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 pub async fn release(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let (id, token, said) = said(&mut call, &["delay", "delay_ms", "count_attempt", "reason"]).await?;
     let how = if said.count_attempt.unwrap_or(true) { Release::Counted } else { Release::Uncounted };
-    let released = api.queue.release(&id, token, said.delay.unwrap_or_default(), how, &said.reason).await;
+    let released = api.queue.release(&id, token, said.delay, how, &said.reason).await;
     let (settled, time_ms) = released.map_err(|error| problem("release the job", error))?;
     let (outcome, due_ms) = match settled {
         Settled::Done => ("released", Some(time_ms)),

@@ -86,7 +86,7 @@ pub async fn touch(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
 /// Jobs that a consumer has, and what it says of all of them.
 struct SaidOfJobs {
     jobs: Vec<(JobId, Token)>,
-    delay: Duration,
+    delay: Option<Duration>,
     ttr: Option<Duration>,
     count_attempt: bool,
     reason: String,
@@ -143,7 +143,7 @@ async fn said(call: &mut Call, names: &[&str]) -> Result<SaidOfJobs, Problem> {
     let items = fields.list("jobs", MAX_POP)?;
     let items = items.ok_or_else(|| fields.problem("`jobs` is missing: a list of jobs, each with `id` and `token`"))?;
     let has = |name| names.contains(&name);
-    let delay = if has("delay") { fields.time(DELAY)?.unwrap_or_default() } else { Duration::ZERO };
+    let delay = if has("delay") { fields.time(DELAY)? } else { None };
     let ttr = if has("ttr") { fields.time(TTR)? } else { None };
     let count_attempt = if has("count_attempt") { fields.flag("count_attempt")? } else { None }.unwrap_or(true);
     let reason = if has("reason") { fields.text("reason")? } else { None }.unwrap_or_default();

@@ -47,13 +47,24 @@ local function give_back(id, s, now, due)
   return 'y'
 end
 
--- Ends expired reservations, at most `most` of them: each job goes back, due at the end of its time to run, or is dead,
--- gone, or set aside. `counts` is {back, dead, expired, not touched here, set aside}.
+-- Returns the function of the wait after an attempt: `first`, doubled with each further attempt, and at most `max`. Limits
+-- in the topic's hash override both.
+local function waits(first, max)
+  local set = call('HMGET', TOPIC, 'backoff', 'backoff_max')
+  first, max = limit(set[1], first) or 0, limit(set[2], max) or 0
+  return function(attempts)
+    return math.min(first * 2 ^ math.min(math.max(attempts - 1, 0), 52), max)
+  end
+end
+
+-- Ends expired reservations, at most `most` of them: each job goes back, due at the end of its time to run and of the wait
+-- after it (`first` and `max`), or is dead, gone, or set aside. `counts` is {back, dead, expired, not touched here, set aside}.
 local PLACES = {y = 1, d = 2, x = 3, a = 5}
-local function come_back(now, most, counts)
+local function come_back(now, most, counts, first, max)
   local rows = call('ZRANGEBYSCORE', RESERVED, '-inf', ms(now), 'WITHSCORES', 'LIMIT', 0, most)
   if not rows[1] then return end
   open()
+  local wait = waits(first, max)
   for i = 1, #rows, 2 do
     local id, text, letter = rows[i], call('HGET', STATE, rows[i]), 'x'
     -- Without a record the job was removed by hand.
@@ -69,7 +80,7 @@ local function come_back(now, most, counts)
       end
       if s then
         s.reason = 'ttr'
-        letter = give_back(id, s, now, tonumber(rows[i + 1]))
+        letter = give_back(id, s, now, tonumber(rows[i + 1]) + wait(s.attempts))
       else
         set_aside(id, now)
         letter = 'a'

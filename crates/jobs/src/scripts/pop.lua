@@ -1,7 +1,8 @@
 -- Reserves the jobs that have been due longest, after expired reservations have come back.
 --
 -- ARGV 1 not_after (ms), 2 token (new for every call), 3 maximum number of jobs, 4 maximum size in bytes, 5 time to run
---      (ms) that replaces the jobs' own, or '', 6 exact length to which the dead jobs are trimmed, or ''
+--      (ms) that replaces the jobs' own, or '', 6 exact length to which the dead jobs are trimmed, or '', 7 wait after a
+--      first attempt that ran out (ms), 8 the longest such wait
 -- Returns {'late', now} if it ran after not_after; else {'ok', now, {id, record, attempt, tries, time to run, its end,
 --      end of the time to live, ...}, due time of the first remaining job or '', end of the first reservation or '',
 --      {came back, died, expired, trimmed, set aside, without a record}, 1 if the topic is paused}. Jobs set aside are
@@ -28,7 +29,7 @@ if bad then return bad end
 if over[1] and tonumber(over[2]) <= now then
   local wrong, _, _, trim_dead, come_back = aged()
   if wrong then return wrong end
-  come_back(now, 2 * most + 10, counts)
+  come_back(now, 2 * most + 10, counts, ARGV[7], ARGV[8])
   if counts[2] > 0 then counts[4] = trim_dead(ARGV[6]) end
   over = call('ZRANGE', RESERVED, 0, 0, 'WITHSCORES')
 end

@@ -1,7 +1,8 @@
 -- Applies time limits, once a second: reservations and times to live end, dead jobs and remembered ids expire.
 --
 -- ARGV 1 maximum number of each kind, 2 exact length to which the dead jobs are trimmed, or '', 3 time for which dead
---      jobs are kept (ms), or '', 4 name of the topic
+--      jobs are kept (ms), or '', 4 name of the topic, 5 wait after a first attempt that ran out (ms), 6 the longest such
+--      wait
 -- Returns {now, {came back, died, expired, trimmed, set aside}, delay, ready, reserved, dead, due time of the first
 --      waiting job or '', 1 if there was more to do than `most`, 1 if the topic is paused}.
 --
@@ -16,7 +17,7 @@ local wrong = wrong_type()
 if wrong then return wrong end
 
 local most, counts, more = tonumber(ARGV[1]), {0, 0, 0, 0, 0}, 0
-come_back(now, most, counts)
+come_back(now, most, counts, ARGV[5], ARGV[6])
 if counts[1] + counts[2] + counts[3] + counts[5] >= most then more = 1 end
 if counts[1] > 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[4]) end
 
