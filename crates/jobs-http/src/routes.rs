@@ -36,12 +36,13 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
             .takes::<NewJobBody>()
             .returns::<AddedShape>(201, "It was added")
             .returns::<AddedShape>(200, "A job with this id is there, or was finished lately; nothing was changed")
-            .problems(&[ProblemKind::IdTaken]);
+            .problems(&[ProblemKind::IdTaken, ProblemKind::NotFound]);
     POST "/v1/topics/{topic}/jobs/batch" add_batch => v1::add::batch,
         Operation::new("Add many jobs: all of them, or none")
             .about("The answer has a job for each of the request, in the same order.")
             .takes::<NewJobsBody>()
-            .returns::<AddedShapes>(200, "They are there");
+            .returns::<AddedShapes>(200, "They are there")
+            .problems(&[ProblemKind::NotFound]);
     GET "/v1/topics/{topic}/jobs" peek => v1::topics::peek,
         Operation::new("Look at jobs of one state, in the order of their times")
             .query(&["state", "skip", "limit"])
@@ -102,7 +103,8 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
     PUT "/v1/topics/{topic}/pause" pause => v1::topics::pause,
         Operation::new("Hand out no jobs of the topic")
             .about("Jobs may be added, and what is reserved may be finished.")
-            .empty(204, "It is paused");
+            .empty(204, "It is paused")
+            .problems(&[ProblemKind::NotFound]);
     PUT "/v1/topics/{topic}/resume" resume => v1::topics::resume,
         Operation::new("Hand out jobs of the topic again").empty(204, "It is not paused");
     GET "/v1/topics/{topic}/limits" limits => v1::limits::get,
@@ -113,7 +115,8 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
                 that of the configuration. `ttr_ms`, `tries` and `ttl_ms` are for jobs that are added from now on and do not have \
                 their own.")
             .takes::<LimitsBody>()
-            .returns::<Allowed>(200, "The limits in effect");
+            .returns::<Allowed>(200, "The limits in effect")
+            .problems(&[ProblemKind::NotFound]);
     GET "/v1/topics/{topic}/dead" dead => v1::dead::list,
         Operation::new("Look at dead jobs, the oldest first")
             .query(&["skip", "limit"])

@@ -3,16 +3,17 @@
 use serde_json::{Map, Value};
 
 use super::name::Topic;
-use super::settings::{JobSettings, MAX_DELAY, MAX_TTR, TopicSettings, topic};
+use super::settings::{JobSettings, MAX_DELAY, MAX_TTR, TopicSettings, UnknownTopics, topic};
 use delaybridge_settings::Settings;
 use delaybridge_settings::keys::{Group, Key, Kind, Table, count_or, key};
 use delaybridge_settings::reader::Section;
+use delaybridge_settings::words::word;
 
 /// Every table of topics.
 pub static TABLES: &[&Table] = &[&topic::TABLE];
 
 /// The keys under `jobs:` about topics.
-pub const KEYS: &[Group] = &[Group { of: None, keys: &[DEFAULTS, TOPICS, MAX_TOPICS] }];
+pub const KEYS: &[Group] = &[Group { of: None, keys: &[DEFAULTS, TOPICS, MAX_TOPICS, UNKNOWN_TOPICS] }];
 /// The name under `topics` that means the defaults.
 const DEFAULT: &str = "default";
 const DEFAULTS: Key = key("defaults", Kind::Section(&topic::TABLE), "Default settings of topics.");
@@ -28,6 +29,13 @@ const MAX_TOPICS: Key = key(
     "Maximum number of topics that are not listed under `topics`. A job for a further topic is refused. A topic without jobs is removed after ten minutes.",
 )
 .default("10000");
+
+const UNKNOWN_TOPICS: Key = key(
+    "unknown_topics",
+    word::<UnknownTopics>(),
+    "`create`: a job for a topic that is not listed under `topics` creates the topic. `refuse`: it is refused.",
+)
+.default("create");
 
 /// Reads the section `jobs`.
 pub fn read(section: &Section<'_>) -> JobSettings {
@@ -52,7 +60,8 @@ pub fn read(section: &Section<'_>) -> JobSettings {
         Some((name.parse().ok()?, settings))
     });
     let topics = topics.collect();
-    JobSettings { defaults, topics, max_topics: section.count(&MAX_TOPICS) }
+    let unknown_topics = section.one_of::<UnknownTopics>(&UNKNOWN_TOPICS).unwrap_or(UnknownTopics::Create);
+    JobSettings { defaults, topics, max_topics: section.count(&MAX_TOPICS), unknown_topics }
 }
 
 fn topic(section: &Section<'_>, base: &TopicSettings) -> TopicSettings {
@@ -88,6 +97,7 @@ impl JobSettings {
             ("defaults".to_owned(), self.defaults.shown().into()),
             ("topics".to_owned(), topics.collect::<Map<_, Value>>().into()),
             ("max_topics".to_owned(), self.max_topics.map_or("none".into(), Value::from)),
+            ("unknown_topics".to_owned(), self.unknown_topics.as_str().into()),
         ])
     }
 }

@@ -46,6 +46,12 @@ pub enum JobError {
         /// The number of jobs that a queue delivers.
         forwarding: u64,
     },
+    /// The topic is not in the configuration, and only those may have jobs; nothing was done.
+    #[error("topic {topic} is not listed in the configuration, which refuses others")]
+    UnknownTopic {
+        /// The topic.
+        topic: Topic,
+    },
     /// The maximum number of topics is reached; nothing was added.
     #[error("there are {limit} topics, which is as many as there may be")]
     TooManyTopics {

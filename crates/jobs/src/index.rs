@@ -6,6 +6,7 @@ use super::error::JobError;
 use super::keys::{Keys, TOPICS};
 use super::name::Topic;
 use super::queue::JobQueue;
+use super::settings::UnknownTopics;
 use delaybridge_link::Fields;
 
 impl JobQueue {
@@ -73,12 +74,17 @@ impl JobQueue {
         }
     }
 
-    /// Refuses a new topic if the maximum number is reached.
+    /// Refuses a topic that is not in the configuration if only those are allowed, and a new topic if the maximum number is
+    /// reached.
     ///
     /// # Errors
     ///
-    /// Returns [`JobError::TooManyTopics`], or an error of the connection.
+    /// Returns [`JobError::UnknownTopic`], [`JobError::TooManyTopics`], or an error of the connection.
     pub(super) async fn check_topics(&self, topic: &Topic) -> Result<(), JobError> {
+        let settings = self.settings();
+        if settings.unknown_topics == UnknownTopics::Refuse && !settings.topics.contains_key(topic) {
+            return Err(JobError::UnknownTopic { topic: topic.clone() });
+        }
         let Some(limit) = self.settings().max_topics else { return Ok(()) };
         if self.has_topic(topic).await? || self.count_topics("").await? < limit {
             return Ok(());

@@ -54,5 +54,5 @@ pub use record::Record;
 pub use reserve::{MAX_POP, Popped, Release};
 pub use rights::rights;
 pub use scripts::{Patch, SCRIPTS, Scripts};
-pub use settings::{JobSettings, MAX_DELAY, MAX_TRIES, MAX_TTR, TopicSettings};
+pub use settings::{JobSettings, MAX_DELAY, MAX_TRIES, MAX_TTR, TopicSettings, UnknownTopics};
 pub use tokens::{MadeToken, TokenLimits};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::error::JobError;
 use super::name::Topic;
+use delaybridge_settings::words::words;
 use delaybridge_settings::{Settings, defaults};
 
 /// Maximum time to run.
@@ -58,8 +59,18 @@ impl Default for TopicSettings {
     }
 }
 
+words! {
+    /// The treatment of a job for a topic that is not listed in the configuration.
+    pub enum UnknownTopics {
+        /// The topic is created.
+        Create = "create",
+        /// The job is refused.
+        Refuse = "refuse",
+    }
+}
+
 /// The settings of all topics.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobSettings {
     /// The settings of topics without their own.
     pub defaults: TopicSettings,
@@ -67,6 +78,19 @@ pub struct JobSettings {
     pub topics: BTreeMap<Topic, TopicSettings>,
     /// Maximum number of topics, not counting those with settings of their own; `None` is no limit.
     pub max_topics: Option<u64>,
+    /// Whether jobs of other topics than those with settings of their own are added.
+    pub unknown_topics: UnknownTopics,
+}
+
+impl Default for JobSettings {
+    fn default() -> Self {
+        JobSettings {
+            defaults: TopicSettings::default(),
+            topics: BTreeMap::new(),
+            max_topics: None,
+            unknown_topics: UnknownTopics::Create,
+        }
+    }
 }
 
 impl JobSettings {

@@ -116,6 +116,23 @@ async fn a_waiting_job_is_changed_on_the_command_line() {
 }
 
 #[tokio::test]
+async fn topics_that_are_not_listed_are_refused_on_request() {
+    let server = RedisServer::start().await;
+    let yaml = |more: &str| {
+        let jobs = "{ topics: { small: {} }, unknown_topics: refuse }";
+        ConfigFile::new(&format!("http: none\nredis: {{ url: {} }}\njobs: {jobs}\n{more}", server.url()))
+    };
+    let config = yaml("");
+    ask(&config, &["add", "small", "--body", "x"]).code(0);
+    let refused = ask(&config, &["add", "samll", "--body", "x"]).code(2);
+    assert!(refused.contains("topic samll is not listed") && refused.contains("jobs.topics"), "{refused}");
+    assert!(!ask(&config, &["topics"]).code(0).contains("samll"));
+    let input = yaml("inputs: { in: { kafka: { brokers: ['127.0.0.1:9092'], topics: [x] }, topic: other } }\n");
+    let checked = Answer(cli(&input, &["check"])).code(2);
+    assert!(checked.contains("refuses the topic `other` of input `in`"), "{checked}");
+}
+
+#[tokio::test]
 async fn limits_are_refused_in_words() {
     let server = RedisServer::start().await;
     let config = config(&server);

@@ -6,7 +6,7 @@ use super::queue::QueueDraft;
 use crate::input_kinds::KINDS;
 use crate::tables::{QUEUE_OPTIONS, TO, inputs, jobs, queue, source, top};
 use delaybridge_input::InputConnector;
-use delaybridge_jobs::{JobSettings, MAX_DELAY, Topic};
+use delaybridge_jobs::{JobSettings, MAX_DELAY, Topic, UnknownTopics};
 use delaybridge_model::{InputRules, InputSpec};
 use delaybridge_settings::Settings;
 use delaybridge_settings::node::{Name, Node, Value};
@@ -60,6 +60,21 @@ fn one(name: &str, section: &Section<'_>) -> Option<InputSpec> {
 /// The settings of the job queue of a file that has inputs and says nothing else about jobs.
 pub(super) fn job_settings(inputs: &[InputSpec]) -> Option<JobSettings> {
     (!inputs.is_empty()).then(JobSettings::default)
+}
+
+/// Refuses inputs whose jobs the job queue would refuse.
+pub(super) fn check_topics(top: &Section<'_>, inputs: &[InputSpec], jobs: Option<&JobSettings>) {
+    let refuses = |jobs: &&JobSettings| jobs.unknown_topics == UnknownTopics::Refuse;
+    let Some(jobs) = jobs.filter(refuses) else { return };
+    for input in inputs.iter().filter(|input| !jobs.topics.contains_key(&input.topic)) {
+        let (name, topic) = (&input.name, &input.topic);
+        let message = format!("`jobs.unknown_topics` refuses the topic `{topic}` of input `{name}`");
+        top.cx.report.problem(
+            &top.spot(&top::INPUTS),
+            message,
+            format!("list it: `jobs: {{ topics: {{ {topic}: {{}} }} }}`"),
+        );
+    }
 }
 
 /// The queues of inputs that say where their messages go, as if they were written under `queues:`, with their names.

@@ -86,6 +86,7 @@ pub(super) fn config(cx: &Context<'_>, tree: &Node) -> Option<Config> {
     let jobs_redis = jobs.as_ref().and_then(|section| jobs_redis(section, redis.as_ref()));
     let jobs_redis = jobs_redis.or_else(|| redis.as_ref()?.iter().next().map(|(name, _)| name.clone()));
     let jobs = jobs.map(|section| job_queue::read(&section)).or_else(|| inputs::job_settings(&inputs));
+    inputs::check_topics(&top, &inputs, jobs.as_ref());
     cross_checks::topics(&mut queues, jobs.as_ref(), jobs_redis.as_deref());
     if written && !top.has(&top::QUEUES) && jobs.is_none() {
         cx.report.problem(&top.spot, format!("`{}` is missing", top::QUEUES.name), top::QUEUES.help);

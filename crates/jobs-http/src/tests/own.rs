@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::World;
-use delaybridge_jobs::{JobSettings, TopicSettings};
+use delaybridge_jobs::{JobSettings, TopicSettings, UnknownTopics};
 
 /// Pops one job and answers its id and token.
 async fn pop(world: &World, topic: &str) -> (String, String) {
@@ -208,6 +208,29 @@ async fn a_large_topic_is_emptied_in_slices() {
     let emptied = world.queue.empty(&topic, 2_100).await.unwrap();
     assert_eq!((emptied.removed, emptied.left), (2_100, 400));
     assert_eq!(world.ask("POST", "/v1/topics/large/empty", "").await.json(), json!({ "count": 400, "left": 0 }));
+}
+
+#[tokio::test]
+async fn topics_that_are_not_listed_are_refused_on_request() {
+    let settings = JobSettings {
+        topics: [("known".parse().unwrap(), TopicSettings::default())].into(),
+        unknown_topics: UnknownTopics::Refuse,
+        ..JobSettings::default()
+    };
+    let world = World::with(|_| {}, settings).await;
+    assert_eq!(world.add("known", r#"{"body":"x"}"#).await.status, 201);
+    for (method, path, body) in [
+        ("POST", "/v1/topics/knwon/jobs", r#"{"body":"x"}"#),
+        ("POST", "/v1/topics/knwon/jobs/batch", r#"{"jobs":[{"body":"x"}]}"#),
+        ("PUT", "/v1/topics/knwon/pause", ""),
+        ("PUT", "/v1/topics/knwon/limits", "{}"),
+    ] {
+        let (status, kind, detail) = world.ask(method, path, body).await.problem();
+        assert_eq!((status, kind.as_str()), (404, "not-found"), "{path}");
+        assert!(detail.contains("topic knwon is not listed"), "{detail}");
+    }
+    assert_eq!(world.sizes("knwon").await, [0; 4]);
+    assert_eq!(world.queue.topics(None, 10).await.unwrap(), ["known".parse().unwrap()]);
 }
 
 #[tokio::test]

@@ -216,6 +216,7 @@ pub fn failed(what: &str, error: &JobError) -> Error {
         }
         JobError::NotFound => ": it was never added, or it is finished, deleted or past its time to live",
         JobError::NotWaiting { .. } => ", and only a job that waits can be changed: try again if it waits again",
+        JobError::UnknownTopic { .. } => ": use a listed topic, or list this one under `jobs.topics`",
         JobError::InUse { .. } => ": wait until these are finished, or remove them too with --force",
         JobError::OtherDue { .. } => ": look at the job, and give the due time that it has now",
         JobError::Conflict => "; its time to run was over, and it was given back or handed to another consumer",
@@ -228,7 +229,9 @@ pub fn failed(what: &str, error: &JobError) -> Error {
         JobError::Conflict | JobError::NotWaiting { .. } | JobError::OtherDue { .. } | JobError::Fixed(_) => {
             Error::conflict(message)
         }
-        JobError::Invalid(_) | JobError::Name(_) | JobError::TooLarge { .. } => Error::invalid(message),
+        JobError::Invalid(_) | JobError::Name(_) | JobError::TooLarge { .. } | JobError::UnknownTopic { .. } => {
+            Error::invalid(message)
+        }
         _ => Error::failed(message),
     }
 }
