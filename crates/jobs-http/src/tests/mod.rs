@@ -1,5 +1,6 @@
 //! The API over real connections and a real Redis.
 
+mod changes;
 mod handover;
 mod limits;
 mod lmstfy;
