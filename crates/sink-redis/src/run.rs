@@ -75,7 +75,7 @@ impl RunSender<'_> {
     async fn push(&self, conn: &Conn, part: &[Outbound], what: &str) -> Result<Vec<Outcome>, Failure> {
         let [first, others @ ..] = part else { return Ok(Vec::new()) };
         let destination = &first.destination;
-        let is_stream = !command::is_of_many(destination);
+        let is_stream = !command::is_of_many(first);
         if is_stream && !others.is_empty() {
             return self.add(conn, part, what).await;
         }
