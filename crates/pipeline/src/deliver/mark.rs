@@ -16,7 +16,7 @@ use delaybridge_sink::{AttemptId, DeliveryMark, Destination, Suspicion};
 
 /// The history of an element, as far as it says which attempts may have left a copy.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct History {
+pub(super) struct ElementHistory {
     /// Whether a sink may have the element from an earlier attempt.
     pub(super) may_repeat: bool,
     /// Whether the source never uses an id again.
@@ -41,11 +41,13 @@ pub(super) struct Marked<'a> {
 }
 
 /// The mark of an attempt under this claim.
-pub(super) fn mark(marked: &Marked<'_>, claim: Writer, history: History) -> DeliveryMark {
+pub(super) fn mark(marked: &Marked<'_>, claim: Writer, history: ElementHistory) -> DeliveryMark {
     let suspicion = match history {
-        History { may_repeat: false, .. } => Suspicion::Nothing,
-        History { unique: true, .. } => Suspicion::Anyone,
-        History { writer, .. } => writer.map_or(Suspicion::Nothing, |writer| Suspicion::Attempt(attempt(writer))),
+        ElementHistory { may_repeat: false, .. } => Suspicion::Nothing,
+        ElementHistory { unique: true, .. } => Suspicion::Anyone,
+        ElementHistory { writer, .. } => {
+            writer.map_or(Suspicion::Nothing, |writer| Suspicion::Attempt(attempt(writer)))
+        }
     };
     let since_ms = match history.first_attempt_ms {
         0 => history.claimable_ms,
@@ -87,9 +89,10 @@ mod tests {
 
     const CLAIM: Writer = Writer { owner: [1; 8], claim: 7, place: 3 };
     const BEFORE: Writer = Writer { owner: [2; 8], claim: 4, place: 1 };
-    const NEW: History =
-        History { may_repeat: false, unique: true, writer: None, first_attempt_ms: 0, claimable_ms: 1_000 };
-    const AGAIN: History = History { may_repeat: true, writer: Some(BEFORE), first_attempt_ms: 1_500, ..NEW };
+    const NEW: ElementHistory =
+        ElementHistory { may_repeat: false, unique: true, writer: None, first_attempt_ms: 0, claimable_ms: 1_000 };
+    const AGAIN: ElementHistory =
+        ElementHistory { may_repeat: true, writer: Some(BEFORE), first_attempt_ms: 1_500, ..NEW };
 
     fn marked<T>(change: impl FnOnce(Marked<'_>) -> T) -> T {
         let (id, destination) = (MessageId([9; 8]).into(), StdoutDestination.into());
@@ -97,7 +100,7 @@ mod tests {
         change(Marked { queue, sink, destination: &destination, id: &id, due_ms, payload })
     }
 
-    fn at(history: History) -> DeliveryMark {
+    fn at(history: ElementHistory) -> DeliveryMark {
         marked(|marked| mark(&marked, CLAIM, history))
     }
 
@@ -107,10 +110,10 @@ mod tests {
         let rows = [
             ("a first attempt", NEW, false),
             ("a second one", AGAIN, true),
-            ("taken over from a dead process", History { may_repeat: true, ..NEW }, true),
-            ("an id that may have been used before", History { unique: false, ..AGAIN }, true),
-            ("the same, after another claim", History { unique: false, writer: Some(CLAIM), ..AGAIN }, false),
-            ("the same, from a dead process", History { may_repeat: true, unique: false, ..NEW }, false),
+            ("taken over from a dead process", ElementHistory { may_repeat: true, ..NEW }, true),
+            ("an id that may have been used before", ElementHistory { unique: false, ..AGAIN }, true),
+            ("the same, after another claim", ElementHistory { unique: false, writer: Some(CLAIM), ..AGAIN }, false),
+            ("the same, from a dead process", ElementHistory { may_repeat: true, unique: false, ..NEW }, false),
         ];
         for (what, history, expected) in rows {
             assert_eq!(at(history).is_copy(&left), expected, "{what}");
@@ -142,6 +145,6 @@ mod tests {
 
     #[test]
     fn the_search_begins_at_the_first_attempt_or_when_there_could_be_one() {
-        assert_eq!((at(AGAIN).since_ms, at(History { may_repeat: true, ..NEW }).since_ms), (1_500, 1_000));
+        assert_eq!((at(AGAIN).since_ms, at(ElementHistory { may_repeat: true, ..NEW }).since_ms), (1_500, 1_000));
     }
 }

@@ -9,7 +9,7 @@ use redisson_codecs::{DecodeError, Payload};
 
 use crate::claim::element::ElementState;
 use crate::claim::record::Claim;
-use crate::deliver::mark::{self, History, Marked};
+use crate::deliver::mark::{self, ElementHistory, Marked};
 use crate::deliver::understand::{self, Understood, dead, routed, understand_by};
 pub use crate::deliver::understand::{skipped, unroutable};
 use crate::limits::large::{LargeTurn, SMALL};
@@ -110,7 +110,7 @@ impl<'a> ElementView<'a> {
         let payload = self.payload.as_ref().map_or(&[][..], |payload| &payload[..]);
         let marked = Marked { queue: &queue.spec.id, sink, destination, id: self.id, due_ms: self.due_ms, payload };
         let header = self.element.header.as_deref();
-        let history = History {
+        let history = ElementHistory {
             may_repeat: self.doubt || claim.may_repeat || claim.name.expiries > 0,
             unique: queue.spec.source.has_unique_ids(),
             writer: header.map(|header| header.writer),

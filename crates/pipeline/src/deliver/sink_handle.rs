@@ -297,7 +297,7 @@ impl SinkHandle {
     }
 
     /// Waits for a delivery, and gives an answer to each element that has none from it.
-    async fn answered(&self, delivered: BoxFuture<'_, ()>, answers: &Answers) {
+    async fn answered(&self, delivered: impl Future<Output = ()>, answers: &Answers) {
         match self.in_time(AssertUnwindSafe(delivered).catch_unwind()).await {
             Some(Ok(())) => {}
             Some(Err(_panic)) => answers.open().into_iter().for_each(|place| answers.put_panic(place)),

@@ -73,11 +73,11 @@ impl Wanted {
 }
 
 /// The consumer of a search.
-pub(super) type Reader = BaseConsumer<BacklogListener>;
+pub(super) type SearchConsumer = BaseConsumer<BacklogListener>;
 
 /// The settings of a search.
 #[derive(Debug, Clone)]
-pub(super) struct Search {
+pub(super) struct RecordSearch {
     pub(super) spec: Arc<KafkaSpec>,
     pub(super) timeout: Duration,
     pub(super) tokens: Option<Arc<LoginTokens>>,
@@ -99,13 +99,13 @@ struct Range {
 type Ranges = HashMap<(Arc<str>, i32), Range>;
 
 /// The answers so far; `None` while a range with the record is not read.
-type Answers = Vec<Option<Result<bool, Failure>>>;
+type SearchAnswers = Vec<Option<Result<bool, Failure>>>;
 
-impl Search {
+impl RecordSearch {
     /// Searches with the consumer of the search before, and leaves it for the next. Blocks for the time-out of the sink at most.
-    pub(super) fn run(&self, kept: &mut Option<Reader>, wanted: &[Wanted]) -> Vec<Result<bool, Failure>> {
+    pub(super) fn run(&self, kept: &mut Option<SearchConsumer>, wanted: &[Wanted]) -> Vec<Result<bool, Failure>> {
         let deadline = Instant::now().after(self.timeout);
-        let mut found: Answers = vec![None; wanted.len()];
+        let mut found: SearchAnswers = vec![None; wanted.len()];
         let reader = match kept.take() {
             Some(reader) => Ok(reader),
             None => consumer(&self.spec, GROUP, SETTINGS, self.tokens.as_ref(), self.timeout / 2),
@@ -121,7 +121,12 @@ impl Search {
     }
 }
 
-fn search(consumer: &Reader, wanted: &[Wanted], deadline: Instant, found: &mut Answers) -> Result<(), Failure> {
+fn search(
+    consumer: &SearchConsumer,
+    wanted: &[Wanted],
+    deadline: Instant,
+    found: &mut SearchAnswers,
+) -> Result<(), Failure> {
     let mut ranges = ranges(consumer, wanted, deadline, found);
     bounds(consumer, wanted, &mut ranges, deadline)?;
     settle(&ranges, found);
@@ -132,7 +137,7 @@ fn search(consumer: &Reader, wanted: &[Wanted], deadline: Instant, found: &mut A
 }
 
 /// The partitions to read. A topic that cannot be asked for is the failure of its records.
-fn ranges(consumer: &Reader, wanted: &[Wanted], deadline: Instant, found: &mut Answers) -> Ranges {
+fn ranges(consumer: &SearchConsumer, wanted: &[Wanted], deadline: Instant, found: &mut SearchAnswers) -> Ranges {
     let mut counts: HashMap<Arc<str>, Result<u32, Failure>> = HashMap::new();
     let mut ranges = Ranges::new();
     for (place, one) in wanted.iter().enumerate() {
@@ -150,7 +155,7 @@ fn ranges(consumer: &Reader, wanted: &[Wanted], deadline: Instant, found: &mut A
 }
 
 /// The number of partitions of a topic.
-fn partitions(consumer: &Reader, topic: &str, deadline: Instant) -> Result<u32, Failure> {
+fn partitions(consumer: &SearchConsumer, topic: &str, deadline: Instant) -> Result<u32, Failure> {
     let what = format!("look for records in topic {topic}");
     let asked = consumer.fetch_metadata(Some(topic), deadline.since(Instant::now()));
     let metadata = asked.map_err(|error| failure(&what, &error))?;
@@ -163,7 +168,7 @@ fn partitions(consumer: &Reader, topic: &str, deadline: Instant) -> Result<u32, 
 }
 
 /// Asks where each range begins, by the time of its oldest record, and where it ends now.
-fn bounds(consumer: &Reader, wanted: &[Wanted], ranges: &mut Ranges, deadline: Instant) -> Result<(), Failure> {
+fn bounds(consumer: &SearchConsumer, wanted: &[Wanted], ranges: &mut Ranges, deadline: Instant) -> Result<(), Failure> {
     for is_end in [false, true] {
         let mut list = TopicPartitionList::new();
         for ((topic, partition), range) in ranges.iter() {
@@ -196,8 +201,8 @@ fn bounds(consumer: &Reader, wanted: &[Wanted], ranges: &mut Ranges, deadline: I
     Ok(())
 }
 
-/// Answers for the records whose ranges are all read: they are not there. Where one could not be read, that is not known.
-fn settle(ranges: &Ranges, found: &mut Answers) {
+/// SearchAnswers for the records whose ranges are all read: they are not there. Where one could not be read, that is not known.
+fn settle(ranges: &Ranges, found: &mut SearchAnswers) {
     let mut rest = vec![Some(Ok(false)); found.len()];
     for range in ranges.values() {
         for place in &range.wanted {
@@ -224,7 +229,7 @@ fn by_element(wanted: &[Wanted]) -> HashMap<u128, Vec<usize>> {
 
 /// The reading of the ranges.
 struct Reading<'a> {
-    consumer: &'a Reader,
+    consumer: &'a SearchConsumer,
     wanted: &'a [Wanted],
     by_element: HashMap<u128, Vec<usize>>,
     ranges: Ranges,
@@ -234,7 +239,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Reads the ranges of a topic until each of its records has an answer.
-    fn read(&mut self, topic: &Arc<str>, found: &mut Answers) -> Result<(), Failure> {
+    fn read(&mut self, topic: &Arc<str>, found: &mut SearchAnswers) -> Result<(), Failure> {
         let what = format!("look for records in topic {topic}");
         self.assign(topic).map_err(|error| failure(&what, &error))?;
         let mut trouble = String::new();
@@ -285,7 +290,7 @@ impl Reading<'_> {
     }
 
     /// Notes the records of which this one is a copy.
-    fn compare(&self, topic: &Arc<str>, message: &impl Message, found: &mut Answers) {
+    fn compare(&self, topic: &Arc<str>, message: &impl Message, found: &mut SearchAnswers) {
         let Some(text) = mark_of(message) else { return };
         let places = element_of(text).and_then(|element| self.by_element.get(&element));
         for place in places.into_iter().flatten() {
@@ -342,7 +347,7 @@ mod tests {
     fn a_record_is_absent_only_if_all_its_partitions_were_read() {
         let range = |is_read| Range { end: 9, wanted: vec![0], is_read, ..Range::default() };
         let mut ranges = Ranges::from([(("t".into(), 0), range(true)), (("t".into(), 1), range(false))]);
-        let mut found: Answers = vec![None];
+        let mut found: SearchAnswers = vec![None];
         settle(&ranges, &mut found);
         assert_eq!(found, [None]);
         ranges.values_mut().for_each(|range| range.is_read = true);
@@ -350,7 +355,7 @@ mod tests {
         assert_eq!(found, [Some(Ok(false))]);
         let unread = failed("no leader".to_owned());
         ranges.values_mut().next().expect("two").failure = Some(unread.clone());
-        let mut found: Answers = vec![None];
+        let mut found: SearchAnswers = vec![None];
         settle(&ranges, &mut found);
         assert_eq!(found, [Some(Err(unread))]);
     }

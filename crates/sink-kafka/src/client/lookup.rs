@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use super::look::{Search, Wanted};
+use super::look::{RecordSearch, Wanted};
 use super::{producer, record};
 use crate::tokens::LoginTokens;
 use crate::{KafkaDestination, KafkaSpec, NAME};
@@ -25,19 +25,19 @@ pub(super) struct KafkaLookup {
     spec: Arc<KafkaSpec>,
     timeout: Duration,
     tokens: Option<Arc<LoginTokens>>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<LookupQueue>,
 }
 
 /// The elements that wait for the next search.
 #[derive(Debug, Default)]
-struct Waiting {
-    state: Mutex<WaitingState>,
+struct LookupQueue {
+    state: Mutex<LookupState>,
     /// Knocks when there is one more.
     more: Notify,
 }
 
 #[derive(Debug, Default)]
-struct WaitingState {
+struct LookupState {
     asked: Vec<Asked>,
     /// A task searches for them.
     is_searching: bool,
@@ -65,7 +65,7 @@ impl KafkaLookup {
         state.asked.push((wanted, reply));
         self.waiting.more.notify_one();
         if !std::mem::replace(&mut state.is_searching, true) {
-            let search = Search { spec: self.spec.clone(), timeout: self.timeout, tokens: self.tokens.clone() };
+            let search = RecordSearch { spec: self.spec.clone(), timeout: self.timeout, tokens: self.tokens.clone() };
             tokio::spawn(search_all(search, self.waiting.clone()));
         }
         answer
@@ -83,7 +83,7 @@ impl Lookup for KafkaLookup {
 }
 
 /// Searches until nobody has waited for a while.
-async fn search_all(search: Search, waiting: Arc<Waiting>) {
+async fn search_all(search: RecordSearch, waiting: Arc<LookupQueue>) {
     let mut reader = None;
     loop {
         // Those that have given up meanwhile are not looked for.
