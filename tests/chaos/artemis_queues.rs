@@ -20,7 +20,7 @@ pub struct ArtemisQueues {
 impl ArtemisQueues {
     /// Starts the broker, with a queue for each queue.
     pub async fn start() -> Arc<ArtemisQueues> {
-        let options = ArtemisOptions { queues: QUEUES.map(place).to_vec(), ..ArtemisOptions::default() };
+        let options = ArtemisOptions { queues: QUEUES.map(place).to_vec(), times: true, ..ArtemisOptions::default() };
         Arc::new(ArtemisQueues { artemis: blocking(move || Artemis::start_with(&options)).await })
     }
 

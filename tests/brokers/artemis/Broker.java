@@ -133,7 +133,8 @@ public final class Broker {
         lines.append(coded(String.valueOf(properties.getContentType()))).append(' ');
         lines.append(coded(String.valueOf(properties.getTo()))).append(' ');
         lines.append(coded(application.toString())).append(' ');
-        lines.append(coded(String.valueOf(message.getIngressTimestamp()))).append(' ');
+        Long arrived = message.getIngressTimestamp();
+        lines.append(coded(String.valueOf(arrived == null ? 0 : arrived))).append(' ');
         lines.append(Base64.getEncoder().encodeToString(body)).append('\n');
       }
       if (taken) {

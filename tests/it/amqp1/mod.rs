@@ -18,7 +18,7 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 
 fn start(queues: &[&str]) -> Artemis {
     let queues = queues.iter().map(|&queue| queue.to_owned()).collect();
-    let options = ArtemisOptions { queues, acceptor: "amqpCredits=100;amqpLowCredits=30".to_owned() };
+    let options = ArtemisOptions { queues, acceptor: "amqpCredits=100;amqpLowCredits=30".to_owned(), times: false };
     blocking(|| Artemis::start_with(&options).unwrap_or_else(|e| panic!("start Artemis: {e}")))
 }
 

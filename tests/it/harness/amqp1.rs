@@ -39,7 +39,7 @@ fn delivery(message: ArtemisMessage, queue: &str) -> Delivery {
         queue: name,
         due_ms: due.map(|due| due.parse().expect("a due time is a number")),
         attempt: attempt.map(|attempt| attempt.parse().expect("an attempt is a number")),
-        arrived_ms: Some(message.arrived_ms),
+        arrived_ms: Some(message.arrived_ms).filter(|ms| *ms > 0),
         headers,
         key: Some(queue.as_bytes().to_vec()),
         ..Delivery::default()

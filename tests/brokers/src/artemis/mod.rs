@@ -35,11 +35,13 @@ pub struct ArtemisOptions {
     pub queues: Vec<String>,
     /// Further parameters of the acceptor, as `amqpCredits=10;amqpLowCredits=5`.
     pub acceptor: String,
+    /// Whether messages get the time of their arrival. Then a full address stays full when its messages are gone.
+    pub times: bool,
 }
 
 impl Default for ArtemisOptions {
     fn default() -> Self {
-        ArtemisOptions { queues: vec!["orders".to_owned()], acceptor: String::new() }
+        ArtemisOptions { queues: vec!["orders".to_owned()], acceptor: String::new(), times: false }
     }
 }
 
@@ -70,7 +72,7 @@ impl Artemis {
             let port = free_port();
             let folder = scratch.path().display().to_string();
             let config = CONFIG.replace("FOLDER", &folder).replace("PORT", &port.to_string());
-            let config = config.replace("OPTIONS", &options.acceptor);
+            let config = config.replace("OPTIONS", &options.acceptor).replace("TIMES", &options.times.to_string());
             std::fs::write(scratch.path().join("broker.xml"), config).during("write broker.xml")?;
             let log = Log::new(scratch.path().join("log"));
             let artemis = Artemis { broker: Mutex::new(None), port, http: free_port(), log, scratch };

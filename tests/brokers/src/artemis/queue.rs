@@ -19,7 +19,7 @@ pub struct ArtemisMessage {
     pub to: String,
     /// Application properties, sorted.
     pub properties: Vec<(String, String)>,
-    /// The time at which the broker took it, in ms.
+    /// The time at which the broker took it, in ms; 0 without [`ArtemisOptions::times`](super::ArtemisOptions::times).
     pub arrived_ms: i64,
     /// The body.
     pub body: Vec<u8>,

@@ -22,7 +22,7 @@ struct ArtemisServer(Arc<Artemis>);
 impl ArtemisServer {
     async fn start(queues: &[&str], acceptor: &str) -> ArtemisServer {
         let queues = queues.iter().map(|&queue| queue.to_owned()).collect();
-        let options = ArtemisOptions { queues, acceptor: acceptor.to_owned() };
+        let options = ArtemisOptions { queues, acceptor: acceptor.to_owned(), times: false };
         let artemis = tokio::task::spawn_blocking(move || Artemis::start_with(&options)).await.unwrap().unwrap();
         ArtemisServer(Arc::new(artemis))
     }
