@@ -308,12 +308,11 @@ fn release_arguments(
     Ok([text(id.as_str()), text(token.as_str()), text(how), or_empty(delay.map(millis)), text(&reason[..end])])
 }
 
+/// The outcome of one job of several, with its time in ms.
+type TimedOutcome = Result<(Settled, i64), JobError>;
+
 /// Reads a letter and a time for each job.
-fn timed(
-    script: &'static str,
-    jobs: usize,
-    fields: &mut Fields,
-) -> Result<Vec<Result<(Settled, i64), JobError>>, JobError> {
+fn timed(script: &'static str, jobs: usize, fields: &mut Fields) -> Result<Vec<TimedOutcome>, JobError> {
     let (letters, mut times) = (fields.bytes()?, fields.array()?);
     if letters.len() != jobs {
         return Err(BadReply { script, expected: "a letter for each job" }.into());

@@ -113,7 +113,7 @@ fn a_destination_behind_one_that_takes_all_for_the_sink_is_refused() {
     for second in ["", other] {
         let config = load(&of(when, second)).unwrap_or_else(|errors| panic!("{errors}")).config;
         assert_eq!(config.queues[0].to.len(), 2);
-        let errors = load(&of("", second)).err().expect("nothing would come there").to_string();
+        let errors = load(&of("", second)).expect_err("nothing would come there").to_string();
         assert!(errors.contains("no element comes here") && errors.contains("to[1].sink"), "{errors}");
     }
 }

@@ -109,8 +109,11 @@ pub(crate) fn has_brokers(body: &Bytes) -> Result<bool, NotRemoting> {
     table.members(MAX_BROKERS).map(|brokers| !brokers.is_empty()).map_err(|_| unreadable)
 }
 
+/// A broker with the address of its master.
+type BrokerMaster = (Arc<str>, Option<Arc<str>>);
+
 /// The brokers with the addresses of their masters.
-fn masters(route: &[(String, Json)]) -> Result<Vec<(Arc<str>, Option<Arc<str>>)>, NotRemoting> {
+fn masters(route: &[(String, Json)]) -> Result<Vec<BrokerMaster>, NotRemoting> {
     let unreadable = NotRemoting("a broker that cannot be read");
     let read = |broker: Json| {
         let broker = members(&broker)?;
