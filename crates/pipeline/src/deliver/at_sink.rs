@@ -160,13 +160,14 @@ impl AtSink {
         let (answers, now_ms) = (Answers::new(messages.len()), first.now_ms);
         let destinations = messages.iter().map(|message| message.destination.clone()).collect();
         let (at, into) = (handle.clone(), answers.clone());
-        let mut delivering = async move {
-            match in_run {
-                true => at.deliver_run(messages, &into).await,
-                false => look::deliver_all(&at, messages, &into).await,
+        // A future for each way: one for all would be as large as the largest.
+        let mut delivering = match in_run {
+            true => async move { at.deliver_run(messages, &into).await }.boxed(),
+            false if look::is_needed(&at, &messages) => {
+                async move { look::deliver(&at, messages, &into).await }.boxed()
             }
-        }
-        .boxed();
+            false => async move { at.deliver_all(messages, &into).await }.boxed(),
+        };
         let sent = Instant::now();
         // Unconstrained: the runtime would let only so many of them get anywhere.
         let is_over = tokio::task::unconstrained(&mut delivering).now_or_never().is_some();

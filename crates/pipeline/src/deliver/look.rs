@@ -11,25 +11,24 @@ use delaybridge_core::message::{Class, Failure};
 use delaybridge_sink::{Answers, Lookup, Outbound};
 use delaybridge_telemetry::labels::LookResult;
 
-/// Delivers a batch, and looks before for those of its elements that are suspect.
-pub(super) async fn deliver_all(handle: &SinkHandle, batch: Vec<Outbound>, answers: &Answers) {
-    match handle.lookup().filter(|_| batch.iter().any(is_suspect)) {
-        Some(lookup) => Box::pin(look_and_deliver(handle, lookup, batch, answers)).await,
-        None => handle.deliver_all(batch, answers).await,
-    }
+/// Whether elements of the batch are looked for before they are sent.
+pub(super) fn is_needed(handle: &SinkHandle, batch: &[Outbound]) -> bool {
+    batch.iter().any(is_suspect) && handle.lookup().is_some()
 }
 
 fn is_suspect(message: &Outbound) -> bool {
     message.mark.as_ref().is_some_and(|mark| mark.is_suspect())
 }
 
-async fn look_and_deliver(handle: &SinkHandle, lookup: &dyn Lookup, batch: Vec<Outbound>, answers: &Answers) {
+/// Delivers a batch, and looks before for those of its elements that are suspect.
+pub(super) async fn deliver(handle: &SinkHandle, batch: Vec<Outbound>, answers: &Answers) {
+    let Some(lookup) = handle.lookup() else { return handle.deliver_all(batch, answers).await };
     let (suspects, others): (Vec<_>, Vec<_>) =
         batch.into_iter().enumerate().partition(|(_, message)| is_suspect(message));
     // The others first: they are on their way when this is polled first.
-    tokio::join!(deliver(handle, others, answers), async {
+    tokio::join!(send(handle, others, answers), async {
         let absent = look(handle, lookup, suspects, answers).await;
-        deliver(handle, absent, answers).await;
+        send(handle, absent, answers).await;
     });
 }
 
@@ -73,7 +72,7 @@ fn limit(timeout: Duration, messages: &[Outbound]) -> Duration {
 }
 
 /// Delivers elements of a batch, and gives their answers the places that they have there.
-async fn deliver(handle: &SinkHandle, part: Vec<(usize, Outbound)>, answers: &Answers) {
+async fn send(handle: &SinkHandle, part: Vec<(usize, Outbound)>, answers: &Answers) {
     if part.is_empty() {
         return;
     }

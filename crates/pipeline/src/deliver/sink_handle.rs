@@ -284,16 +284,21 @@ impl SinkHandle {
 
     /// Hands elements to the sink in their order, see [`RunSink`](delaybridge_sink::RunSink), and puts the answer of each into
     /// `answers`.
-    pub(super) async fn deliver_run(&self, run: Vec<Outbound>, answers: &Answers) {
-        match self.sink.runs() {
-            Some(sink) => self.answered(sink.deliver_run(run, answers), answers).await,
-            None => self.deliver_all(run, answers).await,
-        }
+    pub(super) fn deliver_run<'a>(&'a self, run: Vec<Outbound>, answers: &'a Answers) -> impl Future<Output = ()> + 'a {
+        let delivered = match self.sink.runs() {
+            Some(sink) => sink.deliver_run(run, answers),
+            None => self.sink.deliver_all(run, answers),
+        };
+        self.answered(delivered, answers)
     }
 
     /// Hands a batch to the sink and puts the answer of each element into `answers`.
-    pub(super) async fn deliver_all(&self, batch: Vec<Outbound>, answers: &Answers) {
-        self.answered(self.sink.deliver_all(batch, answers), answers).await;
+    pub(super) fn deliver_all<'a>(
+        &'a self,
+        batch: Vec<Outbound>,
+        answers: &'a Answers,
+    ) -> impl Future<Output = ()> + 'a {
+        self.answered(self.sink.deliver_all(batch, answers), answers)
     }
 
     /// Waits for a delivery, and gives an answer to each element that has none from it.
