@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    JobId, JobQueue, JobSettings, JobState, Limits, NewJob, Release, Reserved, SCRIPTS, Token, Topic, Which,
+    JobChange, JobId, JobQueue, JobSettings, JobState, Limits, NewJob, Release, Reserved, SCRIPTS, Token, Topic, Which,
 };
 
 use super::*;
@@ -154,6 +154,35 @@ async fn single_large_jobs() {
         let id = added(&queue, 1, MIB).await.remove(0);
         reset_counts(rig).await;
         queue.delete(&id).await.unwrap();
+        0
+    })
+    .await;
+    within_the_limit(script!("change"), "1 MiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        let id = added(&queue, 1, MIB).await.remove(0);
+        let change = JobChange { body: Some(vec![8; MIB].into()), ..JobChange::default() };
+        reset_counts(rig).await;
+        assert!(queue.change(&id, &change).await.unwrap().changed);
+        MIB
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_large_jobs_are_removed() {
+    within_the_limit(script!("empty"), "300 of 64 KiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        added(&queue, 300, KIB_64).await;
+        reset_counts(rig).await;
+        assert_eq!(queue.empty(&topic(), 1_000).await.unwrap().removed, 300);
+        0
+    })
+    .await;
+    within_the_limit(script!("destroy"), "300 of 64 KiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        added(&queue, 300, KIB_64).await;
+        reset_counts(rig).await;
+        assert_eq!(queue.destroy(&topic(), false).await.unwrap(), 300);
         0
     })
     .await;

@@ -47,8 +47,8 @@ local function give_back(id, s, now, due)
   return 'y'
 end
 
--- Returns the function of the wait after an attempt: `first`, doubled with each further attempt, and at most `max`. Limits
--- in the topic's hash override both.
+-- The wait after an attempt, as a function: `first`, doubled with each further attempt, and at most `max`. Limits in the
+-- topic's hash override both.
 local function waits(first, max)
   local set = call('HMGET', TOPIC, 'backoff', 'backoff_max')
   first, max = limit(set[1], first) or 0, limit(set[2], max) or 0
