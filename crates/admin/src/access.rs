@@ -234,7 +234,7 @@ impl AdminAccess {
     }
 }
 
-/// The refusal of somebody who is known, and whose role or queues are not enough.
+/// The refusal of a known caller whose role or queue patterns do not allow the request.
 fn lacks(caller: &AdminCaller, grant: &Grantee, role: AccessRole, of: Option<&str>) -> Problem {
     let subject = of.map_or_else(|| "every queue".to_owned(), |of| format!("`{}`", clip(of)));
     let (name, roles) = (clip(&grant.name), grant.roles());

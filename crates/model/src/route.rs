@@ -13,9 +13,9 @@ use delaybridge_sink::{Destination, Target};
 words! {
     /// Handling of a delivery that an earlier attempt may have made already.
     pub enum Duplicates {
-        /// It is made again.
+        /// The delivery is made again.
         Allow = "allow",
-        /// It is made again only if the destination does not have it, as far as that can be seen.
+        /// The delivery is made again only if the destination does not have it, as far as that can be seen.
         Look = "look",
     }
 }
@@ -29,7 +29,7 @@ pub struct RouteSpec {
     pub target: Arc<dyn Target>,
     /// Body and headers.
     pub message: MessageSpec,
-    /// What few destinations have; most have none.
+    /// The rules about its elements; most destinations have none.
     pub rules: Option<Arc<RouteRules>>,
 }
 

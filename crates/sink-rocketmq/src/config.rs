@@ -61,9 +61,9 @@ pub struct RocketMqSpec {
 words! {
     /// The fate of a message that only the master has, although it waits for a slave.
     pub enum SlaveNotAvailable {
-        /// It is sent again.
+        /// The message is sent again.
         Retry = "retry",
-        /// It counts as delivered.
+        /// The message counts as delivered.
         Accept = "accept",
     }
 }

@@ -19,7 +19,7 @@ pub enum Recognition {
     None,
     /// The server drops what comes again within some time.
     Window,
-    /// What is suspect is looked for before it is sent again, by the sink's [`Lookup`].
+    /// The sink looks for suspect elements before they are sent again, by its [`Lookup`].
     Lookup,
 }
 
@@ -39,7 +39,7 @@ pub struct AttemptId(pub u64);
 pub enum Suspicion {
     /// None: no sink can have had the element, or which attempt it was is not known.
     Nothing,
-    /// This one alone: the same id may have had another life before, with the same due time and bytes.
+    /// The named attempt alone: the same id may have had another life before, with the same due time and bytes.
     Attempt(AttemptId),
     /// Every attempt: no other element has this id.
     Anyone,

@@ -39,9 +39,9 @@ words! {
 words! {
     /// The result of a look for an element that its destination may have.
     LookResult {
-        /// It is there, and not sent again.
+        /// The element is there, and not sent again.
         There = "there",
-        /// It is not there, and sent again.
+        /// The element is not there, and is sent again.
         Absent = "absent",
         /// The look failed or ended at its bounds; the element is sent again.
         Unknown = "unknown",

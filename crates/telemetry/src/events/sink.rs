@@ -82,7 +82,7 @@ impl SinkEvents {
         }
     }
 
-    /// What a sink may have could not be looked for, and is sent again.
+    /// Logs that a look for an element failed, so that the element is sent again.
     pub fn look_failed(&self, failure: &Failure) {
         if !self.is_retired()
             && let Some(left_out) = self.quiet.admit(Instant::now(), 1)
