@@ -1,7 +1,7 @@
 //! The messages: body, properties, headers; and elements that no queue accepts.
 
 use super::*;
-use crate::faults::rig::tolerate_stalls;
+use crate::faults::rig::{patient, tolerate_stalls};
 use crate::harness::redisson::Element;
 
 fn text<'a>(delivery: &'a Delivery, name: &str) -> Option<&'a str> {
@@ -17,7 +17,7 @@ async fn a_message_carries_what_is_known_of_the_element() {
         "sink: out, headers: { tenant: '${payload.tenant:-none}' }, \
          properties: { content_type: application/json, priority: '5', correlation_id: '${payload.order}' }",
     );
-    let mut daemon = Daemon::start(&yaml).await;
+    let mut daemon = Daemon::start(&patient(&yaml)).await;
     tolerate_stalls(&mut daemon);
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;

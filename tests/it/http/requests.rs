@@ -7,7 +7,7 @@ use hyper::Version;
 
 use super::receiver::Received;
 use super::*;
-use crate::faults::rig::tolerate_stalls;
+use crate::faults::rig::{patient, tolerate_stalls};
 use crate::harness::daemon::cli;
 use crate::harness::redisson::Element;
 
@@ -39,7 +39,7 @@ async fn a_request_carries_what_is_known_of_the_element_and_is_signed() {
         );
         let to = "sink: out, path: '/orders/${payload.order}?n=${attempt}', headers: { x-tenant: '${payload.tenant:-none}' }";
         let yaml = yaml(&server, &receiver, &http, ", codec: json").replace("sink: out", to);
-        let mut daemon = Daemon::start(&yaml).await;
+        let mut daemon = Daemon::start(&patient(&yaml)).await;
         tolerate_stalls(&mut daemon);
         let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
         let now = redis_now_ms(&mut redis).await;

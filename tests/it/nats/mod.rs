@@ -5,7 +5,7 @@ use std::time::Duration;
 use brokers::Nats;
 use serde_json::json;
 
-use crate::faults::rig::{PATIENCE, assert_complete, elements, metric, pass, settled, tolerate_stalls};
+use crate::faults::rig::{PATIENCE, assert_complete, elements, metric, pass, patient, settled, tolerate_stalls};
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::nats::{make_stream, read_stream};
 use crate::harness::redisson::{Element, redis_now_ms};
@@ -63,7 +63,7 @@ async fn a_message_carries_what_is_known_of_the_element_to_the_subject_of_its_pa
     let (server, nats) = (RedisServer::start().await, start());
     let yaml = yaml(&server, &nats, "orders.${payload.region}", "codec: json")
         .replace("sink: out }", "sink: out, headers: { tenant: '${payload.tenant:-none}' } }");
-    let mut daemon = Daemon::start(&yaml).await;
+    let mut daemon = Daemon::start(&patient(&yaml)).await;
     tolerate_stalls(&mut daemon);
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brokers::{RocketMq, RocketMqMessage};
 
-use crate::faults::rig::{PATIENCE, assert_complete, elements, metric, pass, settled, tolerate_stalls};
+use crate::faults::rig::{PATIENCE, assert_complete, elements, metric, pass, patient, settled, tolerate_stalls};
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::redisson::{Element, redis_now_ms};
 use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
@@ -80,7 +80,7 @@ async fn a_message_carries_what_is_known_of_the_element_to_the_queue_of_its_key(
     let (server, cluster) = (RedisServer::start().await, start());
     let route = "sink: out, sharding_key: '${payload.customer}', tags: '${payload.kind}', headers: { tenant: none } }";
     let yaml = yaml(&server, &cluster, "orders", "codec: json, order: key").replace("sink: out }", route);
-    let mut daemon = Daemon::start(&yaml).await;
+    let mut daemon = Daemon::start(&patient(&yaml)).await;
     tolerate_stalls(&mut daemon);
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;

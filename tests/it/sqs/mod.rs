@@ -6,7 +6,7 @@ use std::time::Duration;
 use brokers::ElasticMq;
 use tempfile::NamedTempFile;
 
-use crate::faults::rig::{PATIENCE, assert_complete, elements, metric, pass, settled, tolerate_stalls};
+use crate::faults::rig::{PATIENCE, assert_complete, elements, metric, pass, patient, settled, tolerate_stalls};
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::redisson::{Element, redis_now_ms};
 use crate::harness::sqs::{credentials, make_queue, take};
@@ -75,7 +75,7 @@ async fn a_message_carries_what_is_known_of_the_element() {
         "sink: out }",
         "sink: out, headers: { tenant: '${payload.tenant:-none}', 'x y': '1', a: '1', b: '2', c: '3', d: '4', e: '5' } }",
     );
-    let mut daemon = Daemon::start(&yaml).await;
+    let mut daemon = Daemon::start(&patient(&yaml)).await;
     tolerate_stalls(&mut daemon);
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;

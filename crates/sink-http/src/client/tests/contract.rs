@@ -26,6 +26,10 @@ impl Rig for HttpRig {
         self.sink.clone()
     }
 
+    fn patient(&self) -> Arc<dyn Sink> {
+        Arc::new(HttpSink::new(self.server.spec(), Duration::from_mins(1)))
+    }
+
     fn destination(&self) -> Destination {
         to("/orders?from=queue")
     }
