@@ -6,7 +6,7 @@ CARGO ?= cargo
 threads := $(shell n=$$(nproc); echo $$((n < 8 ? 8 : n)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs docs-versions image-test demo demo-kafka demo-amqp bench deb deb-test audit audit-tool release sign draft cluster-test demo-all
+.PHONY: help setup build test test-clients fuzz chaos chaos-plant chaos-forget chaos-others check docs docs-versions image-test demo demo-kafka demo-amqp bench deb deb-test rpm rpm-test audit audit-tool release sign draft cluster-test demo-all
 
 help: ## this text
 	@echo "delaybridge: forwards due elements of Redisson delayed queues, and loses none"
@@ -125,7 +125,13 @@ deb: ## the Debian package, target/deb/*.deb
 deb-test: deb ## installs, upgrades, removes and purges the package in a fresh Debian; as root
 	@scripts/release/deb-test.sh
 
-release: audit ## archive, package, bill of materials and checksums of a commit, in dist/
+rpm: deb ## the same files as an rpm package, target/rpm/*.rpm
+	@scripts/release/rpm.sh
+
+rpm-test: rpm ## installs, verifies, upgrades and removes the rpm package below a folder
+	@scripts/release/rpm-test.sh
+
+release: audit ## archive, packages, bill of materials and checksums of a commit, in dist/
 	@scripts/setup.sh build release
 	@scripts/release/gather.sh
 

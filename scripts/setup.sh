@@ -229,6 +229,7 @@ fi
 if [[ $parts == *" release "* ]]; then
   need dh debhelper
   need dpkg-buildpackage dpkg-dev
+  need rpmbuild rpm
   need jq jq
   # Make and boot the Debian that the package is tried in.
   need debootstrap debootstrap

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gathers a release in dist/: archive, Debian package, bills of materials, provenance, checksums. The same commit gives the same files.
+# Gathers a release in dist/: archive, packages for Debian and Fedora, bills of materials, provenance, checksums. The same commit gives the same files.
 . "$(dirname "$0")/common.sh"
 
 # What is not committed would be in the binary and nowhere else.
@@ -12,6 +12,7 @@ scripts/release/build.sh
 rm -rf dist
 mkdir dist
 cp "$(scripts/release/deb.sh)" dist/
+cp "$(scripts/release/rpm.sh)" dist/
 
 name=delaybridge-$version-$arch-linux
 folder=target/dist/$name
