@@ -1,6 +1,7 @@
 //! The examples in README and docs: every block of commands is run, every configuration passes `check`, or a comment
 //! before the block says why not. `docs/migrating.md` has a test of its own (`moving/guide.rs`).
 
+mod crates;
 mod links;
 pub mod page;
 mod walk;
