@@ -113,7 +113,7 @@ impl fmt::Display for Orders {
 }
 
 /// The first arrival of an element of a line.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct First {
     n: u64,
     due_ms: i64,
@@ -121,6 +121,9 @@ struct First {
     /// be overtaken.
     there_ms: Option<i64>,
     at_ms: i64,
+    /// The way in which it came: more than 1 if it was claimed before.
+    attempt: u32,
+    life: usize,
 }
 
 /// An element that arrived after a later one.
@@ -130,8 +133,9 @@ struct Overtaken {
     due_ms: i64,
     there_ms: i64,
     at_ms: i64,
-    by: u64,
-    by_due_ms: i64,
+    attempt: u32,
+    life: usize,
+    by: First,
 }
 
 /// Checks the rule `order`.
@@ -140,7 +144,7 @@ pub fn judge(evidence: &Evidence, found: &mut Found) {
     let dead: HashSet<u64> = evidence.dead.iter().filter_map(|dead| dead.n).collect();
     let mut seen = HashSet::new();
     let mut lines: HashMap<(usize, u64), Vec<First>> = HashMap::new();
-    for Arrival { queue, n, at_ms, .. } in in_turn(evidence) {
+    for Arrival { queue, n, at_ms, attempt, life, .. } in in_turn(evidence) {
         let Some(n) = *n else { continue };
         let offer = usize::try_from(n).ok().and_then(|n| evidence.offers.get(n));
         let Some(offer) = offer.filter(|offer| matches!(offer.kind, Kind::Good | Kind::Large)) else { continue };
@@ -148,7 +152,8 @@ pub fn judge(evidence: &Evidence, found: &mut Found) {
         // A dead letter lets the next one go, and so does a withdrawn element: a delivery under way may arrive later.
         let certain = offer.taken == Answer::Yes && offer.withdrawn.is_none() && !dead.contains(&n);
         let there_ms = certain.then(|| latest(&evidence.clock, offer.answered_ms).max(offer.due_ms));
-        lines.entry(line).or_default().push(First { n, due_ms: offer.due_ms, there_ms, at_ms: *at_ms });
+        let first = First { n, due_ms: offer.due_ms, there_ms, at_ms: *at_ms, attempt: *attempt, life: *life };
+        lines.entry(line).or_default().push(first);
     }
     let mut lines: Vec<_> = lines.into_iter().collect();
     lines.sort_by_key(|(line, _)| *line);
@@ -174,11 +179,11 @@ fn overtaken(line: &[First]) -> Vec<Overtaken> {
     let mut latest: Option<First> = None;
     let mut overtaken = Vec::new();
     for first in line {
-        let First { n, due_ms, there_ms, at_ms } = *first;
+        let First { n, due_ms, there_ms, at_ms, attempt, life } = *first;
         if let (Some(by), Some(there_ms)) = (latest, there_ms)
             && by.due_ms > there_ms
         {
-            overtaken.push(Overtaken { n, due_ms, there_ms, at_ms, by: by.n, by_due_ms: by.due_ms });
+            overtaken.push(Overtaken { n, due_ms, there_ms, at_ms, attempt, life, by });
         }
         if latest.is_none_or(|latest| latest.due_ms < due_ms) {
             latest = Some(*first);
@@ -189,8 +194,8 @@ fn overtaken(line: &[First]) -> Vec<Overtaken> {
 
 #[test]
 fn what_was_there_in_time_is_overtaken_by_nothing() {
-    let first = |n, due_ms, there_ms| First { n, due_ms, there_ms, at_ms: 0 };
-    let who = |line: &[First]| overtaken(line).into_iter().map(|one| (one.n, one.by)).collect::<Vec<_>>();
+    let first = |n, due_ms, there_ms| First { n, due_ms, there_ms, at_ms: 0, attempt: 1, life: 1 };
+    let who = |line: &[First]| overtaken(line).into_iter().map(|one| (one.n, one.by.n)).collect::<Vec<_>>();
     let there = |n, due_ms| first(n, due_ms, Some(due_ms));
     assert_eq!(who(&[there(1, 10), there(2, 20), there(3, 20), there(4, 30)]), []);
     assert_eq!(who(&[there(1, 10), there(3, 30), there(2, 20), there(4, 40)]), [(2, 3)]);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::forgets::{How, forget};
+use crate::offers::now_ms;
 use crate::options::{Options, VARIABLE};
 use crate::others;
 use crate::plan::Plan;
@@ -36,7 +37,8 @@ async fn asked() {
     if options.plan {
         return;
     }
-    let name = format!("seed-{}", options.seed);
+    // A run that breaks a rule under load may not do so again: another run does not replace its files.
+    let name = format!("seed-{}-{}-{}", options.seed, options.profile, now_ms());
     let outcome = play(&options, &plan, &name).await;
     let Some(first) = outcome.violations.first() else { return };
     let few = shrink(&plan, first.rule, options.lie.as_deref(), &outcome.folder, options.shrink).await;
