@@ -30,12 +30,12 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
         Operation::new("Add a job")
             .about("With settings in the query, or with a media type other than `application/json`, the request's body is the \
                 job's body. The settings are `id`, `delay` or `delay_ms`, `due` or `due_ms`, `ttr` or `ttr_ms`, `tries`, `ttl` or \
-                `ttl_ms`. With an id of the client's own a second request adds nothing, so that it may be sent again after an \
-                unknown outcome.")
+                `ttl_ms`, and `unique` with `unique_for` or `unique_for_ms`, and `unique_until`. With an id of the client's own, or \
+                a unique key, a second request adds nothing, so that it may be sent again after an unknown outcome.")
             .unlisted(&v1::add::SETTINGS)
             .takes::<NewJobBody>()
             .returns::<AddedShape>(201, "It was added")
-            .returns::<AddedShape>(200, "A job with this id is there, or was finished lately; nothing was changed")
+            .returns::<AddedShape>(200, "A job with this id is there, or was finished lately, or `existing` holds its unique key; nothing was changed")
             .problems(&[ProblemKind::IdTaken, ProblemKind::NotFound]);
     POST "/v1/topics/{topic}/jobs/batch" add_batch => v1::add::batch,
         Operation::new("Add many jobs: all of them, or none")
@@ -158,7 +158,7 @@ const CHANGE: Operation = Operation::new("Change the due time or the body of a j
     .about(
         "What is left out stays as it is. A job that is reserved, dead or being delivered is refused with its `state`. With \
          `if_due_ms` a job with another due time is refused, and the answer has its `due_ms`. A second request finds the job as \
-         wanted, and answers `changed: false`; only a delay begins anew.",
+         wanted, and answers `changed: false`; only a delay starts again.",
     )
     .takes::<ChangeBody>()
     .returns::<ChangedJob>(200, "The job is as wanted")

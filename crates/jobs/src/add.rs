@@ -7,22 +7,26 @@ use super::job::{Added, Due, JobState, NewJob};
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::settings::{MAX_DELAY, MAX_TRIES, check_ttr};
+use super::unique::Unique;
 use delaybridge_link::{BadReply, Fields};
 
 /// Maximum number of jobs in one call.
 pub const MAX_BATCH: usize = 1_000;
 /// The last due time, in ms since 1970: scores are exact up to here.
 const LAST_DUE_MS: i64 = 1 << 52;
+/// Number of arguments of a job; the last is its unique key.
+const PER_JOB: usize = 10;
 
 impl JobQueue {
     /// Adds jobs: all of them, or none.
     ///
     /// If it is repeated after an unknown outcome, jobs with ids of their own are added once, because a finished one is
-    /// remembered for `remember`. Jobs without an id are added twice.
+    /// remembered for `remember`, and so are jobs with unique keys, while these are held. Other jobs without an id are added
+    /// twice.
     ///
     /// # Errors
     ///
-    /// [`JobError::Full`], [`JobError::TooLarge`] and [`JobError::Invalid`] add nothing, and neither does a call that
+    /// [`JobError::Full`], [`JobError::TooManyKeys`], [`JobError::TooLarge`] and [`JobError::Invalid`] add nothing, and neither does a call that
     /// was not sent.
     pub async fn add(&self, topic: &Topic, jobs: Vec<NewJob>) -> Result<Vec<Added>, JobError> {
         if jobs.is_empty() {
@@ -31,7 +35,7 @@ impl JobQueue {
         if jobs.len() > MAX_BATCH {
             return Err(JobError::Invalid(format!("{} jobs at once: at most {MAX_BATCH}", jobs.len())));
         }
-        let (mut ids, mut args) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(6 + 9 * jobs.len()));
+        let (mut ids, mut args) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(6 + PER_JOB * jobs.len()));
         for job in jobs {
             let own = job.id.is_some();
             let id = job.id.clone().unwrap_or_else(|| self.new_id());
@@ -54,7 +58,9 @@ impl JobQueue {
         let (ids, args): (Vec<_>, Vec<_>) = jobs.iter().cloned().unzip();
         match self.add_all(topic, ids, args.concat()).await {
             Ok(added) => added.into_iter().map(Ok).collect(),
-            Err(JobError::Full { .. } | JobError::TooLarge { .. } | JobError::Invalid(_)) if jobs.len() > 1 => {
+            Err(
+                JobError::Full { .. } | JobError::TooManyKeys { .. } | JobError::TooLarge { .. } | JobError::Invalid(_),
+            ) if jobs.len() > 1 => {
                 let mut answers = Vec::with_capacity(jobs.len());
                 for (id, args) in jobs {
                     let added = self.add_all(topic, vec![id], args).await;
@@ -74,13 +80,24 @@ impl JobQueue {
         let settings = self.settings().of(topic);
         let mut args = vec![or_empty(settings.max_jobs.map(number)), text(topic.as_str()), number(settings.max_body)];
         args.extend([millis(settings.ttr), number(settings.tries), millis(settings.ttl.unwrap_or_default())]);
+        let script = &self.shared.scripts.add;
+        let unique = jobs.iter().skip(PER_JOB - 1).step_by(PER_JOB).any(|key| !key.is_empty());
         args.extend(jobs);
-        let reply = self.run(&self.shared.scripts.add, topic, &args).await?;
+        let reply = match unique {
+            true => self.run_on_all(script, topic, &args).await?,
+            false => self.run(script, topic, &args).await?,
+        };
         let mut fields = Fields::of("jobs_add", reply)?;
         let word = fields.text()?;
         let now = self.observe(&mut fields)?;
         if word == "full" {
             return Err(JobError::Full { topic: topic.clone(), limit: u64::try_from(fields.int()?).unwrap_or(0) });
+        }
+        if word == "keys" {
+            return Err(JobError::TooManyKeys {
+                topic: topic.clone(),
+                limit: u64::try_from(fields.int()?).unwrap_or(0),
+            });
         }
         if word == "large" {
             let limit = u64::try_from(fields.int()?).unwrap_or(0);
@@ -92,27 +109,30 @@ impl JobQueue {
         }
         let letters = fields.bytes()?;
         let mut dues = fields.array()?;
+        let (is_new, mut holders) = (fields.int()? == 1, fields.array()?);
         if letters.len() != ids.len() {
             return Err(BadReply { script: "jobs_add", expected: "a letter for each job" }.into());
         }
         let mut added = Vec::with_capacity(ids.len());
         for (local, letter) in ids.into_iter().zip(letters) {
             let due_ms = if dues.is_empty() { None } else { Some(dues.int()?) };
-            let (created, differs) = match letter {
-                b'y' => (true, false),
-                b'o' | b'g' => (false, false),
-                b'b' => (false, true),
-                _ => return Err(BadReply { script: "jobs_add", expected: "y, o, b or g" }.into()),
+            let (created, differs, held) = match letter {
+                b'y' => (true, false, false),
+                b'o' | b'g' => (false, false, false),
+                b'b' => (false, true, false),
+                b'u' => (false, false, true),
+                _ => return Err(BadReply { script: "jobs_add", expected: "y, o, b, g or u" }.into()),
             };
+            let local = if held { LocalId::shown(&holders.bytes()?) } else { local };
             let id = JobId { topic: topic.clone(), local };
             let due_ms = due_ms.filter(|_| created);
             let state = due_ms.map(|due| if due > now { JobState::Delay } else { JobState::Ready });
-            added.push(Added { id, created, differs, due_ms, state });
+            added.push(Added { id, created, held, differs, due_ms, state });
         }
         if added.iter().any(|added| added.created) {
             self.tell(topic);
         }
-        if fields.int()? == 1 {
+        if is_new {
             // The topic may have been removed from the index after this process entered it.
             self.enter(topic, true).await?;
         }
@@ -134,7 +154,8 @@ fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Res
     let (word, due) = due_arguments(job.due)?;
     let (ttr, tries, ttl) = (job.ttr.map(millis), job.tries.map(number), job.ttl.map(millis));
     args.extend([text(id.as_str()), text(if own { "1" } else { "0" }), text(word), due]);
-    args.extend([or_empty(ttr), or_empty(tries), or_empty(ttl), text(&job.content_type), job.body]);
+    let unique = job.unique.as_ref().map(Unique::argument).transpose()?;
+    args.extend([or_empty(ttr), or_empty(tries), or_empty(ttl), text(&job.content_type), job.body, or_empty(unique)]);
     Ok(())
 }
 

@@ -35,7 +35,7 @@ pub struct ChangeOutcome {
 }
 
 impl JobQueue {
-    /// Changes a job that waits. A second call finds the job as wanted, whatever its condition; only a delay begins anew.
+    /// Changes a job that waits. A second call finds the job as wanted, whatever its condition; only a delay starts again.
     /// The limit of the body's size is that of `add`, and the time to live stays.
     ///
     /// # Errors

@@ -95,7 +95,9 @@ impl JobQueue {
             moved += of(b'y');
             stay += if named { 0 } else { of(b'u') };
             left = left.saturating_sub(letters.len() as u64 - if named { 0 } else { of(b'u') });
-            if letters.is_empty() {
+            let dead = u64::try_from(fields.int()?).unwrap_or(0);
+            // A further call would find none, and might be refused while the slot moves.
+            if letters.is_empty() || !named && dead <= stay {
                 break;
             }
             if named {
@@ -181,7 +183,7 @@ impl JobQueue {
     /// Returns [`JobError::InUse`], or an error of the connection.
     pub async fn destroy(&self, topic: &Topic, force: bool) -> Result<u64, JobError> {
         let args = [text(if force { "1" } else { "" })];
-        let reply = self.run(&self.shared.scripts.destroy, topic, &args).await?;
+        let reply = self.run_on_all(&self.shared.scripts.destroy, topic, &args).await?;
         let mut fields = Fields::of("jobs_destroy", reply)?;
         let word = fields.text()?;
         self.observe(&mut fields)?;
@@ -291,7 +293,7 @@ impl JobQueue {
             millis(settings.backoff),
             millis(settings.backoff_max),
         ];
-        let reply = self.run(&self.shared.scripts.tick, topic, &args).await?;
+        let reply = self.run_on_all(&self.shared.scripts.tick, topic, &args).await?;
         let mut fields = Fields::of("jobs_tick", reply)?;
         let now = self.observe(&mut fields)?;
         let aged = Aged::of(&mut fields.array()?)?;

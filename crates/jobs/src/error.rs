@@ -36,6 +36,14 @@ pub enum JobError {
         /// The `max_jobs` of the topic.
         limit: u64,
     },
+    /// The topic has its maximum number of unique keys; nothing was added.
+    #[error("topic {topic} holds {limit} unique keys, which is as many as there may be")]
+    TooManyKeys {
+        /// The topic.
+        topic: Topic,
+        /// The maximum number.
+        limit: u64,
+    },
     /// The topic has jobs that a consumer or a queue has; nothing was removed.
     #[error("topic {topic} is in use: {reserved} jobs are reserved, and a queue delivers {forwarding}")]
     InUse {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::name::{JobId, LocalId, Token};
+use super::unique::Unique;
 use delaybridge_link::{BadReply, Fields};
 
 /// The state of a job.
@@ -64,6 +65,8 @@ pub struct NewJob {
     pub content_type: String,
     /// The body.
     pub body: Bytes,
+    /// A key of the client's: while another job holds it, this one is not added.
+    pub unique: Option<Unique>,
 }
 
 impl NewJob {
@@ -77,6 +80,7 @@ impl NewJob {
             ttl: None,
             content_type: String::new(),
             body: body.into(),
+            unique: None,
         }
     }
 }
@@ -84,11 +88,13 @@ impl NewJob {
 /// The outcome of adding a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Added {
-    /// The id of the job.
+    /// The id of the job; that of the holder if another job holds its unique key.
     pub id: JobId,
-    /// Whether it was added; false if a job with the client's own id exists or was finished recently, and nothing was
-    /// changed.
+    /// Whether it was added; false if a job with the client's own id exists or was finished recently, or another job holds
+    /// its unique key, and nothing was changed.
     pub created: bool,
+    /// Whether another job holds its unique key.
+    pub held: bool,
     /// Whether the existing job has another body; this body is not kept anywhere.
     pub differs: bool,
     /// The due time, in ms since 1970; `None` if it was not added.

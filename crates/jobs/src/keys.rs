@@ -15,11 +15,14 @@ pub const WAKE: &str = "delaybridge:jobs:wake";
 /// The keys of one topic, in the order in which every script takes them.
 #[derive(Debug, Clone)]
 pub struct Keys {
-    all: [Bytes; 8],
+    all: [Bytes; 10],
 }
 
+/// The number of kinds that every script takes; the others are of scripts that need them.
+const OF_JOBS: usize = 8;
+
 /// The kinds of keys, each with its word in the name and its type.
-pub const KINDS: [(&str, &str); 8] = [
+pub const KINDS: [(&str, &str); 10] = [
     ("due", "zset"),
     ("reserved", "zset"),
     ("records", "hash"),
@@ -28,6 +31,8 @@ pub const KINDS: [(&str, &str); 8] = [
     ("expiry", "zset"),
     ("gone", "zset"),
     ("topic", "hash"),
+    ("unique", "zset"),
+    ("holders", "hash"),
 ];
 
 impl Keys {
@@ -81,8 +86,13 @@ impl Keys {
         &self.all[7]
     }
 
+    /// The keys with the states of jobs, and the topic's own: the first eight of [`KINDS`].
+    pub fn of_jobs(&self) -> &[Bytes] {
+        &self.all[..OF_JOBS]
+    }
+
     /// All keys, in the order of [`KINDS`].
-    pub fn all(&self) -> &[Bytes; 8] {
+    pub fn all(&self) -> &[Bytes] {
         &self.all
     }
 }

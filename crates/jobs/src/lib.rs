@@ -38,6 +38,7 @@ mod settings;
 mod tests;
 mod together;
 mod tokens;
+mod unique;
 
 pub use add::MAX_BATCH;
 pub use change::{ChangeOutcome, JobChange};
@@ -56,3 +57,4 @@ pub use rights::rights;
 pub use scripts::{Patch, SCRIPTS, Scripts};
 pub use settings::{JobSettings, MAX_DELAY, MAX_TRIES, MAX_TTR, TopicSettings, UnknownTopics};
 pub use tokens::{MadeToken, TokenLimits};
+pub use unique::{Unique, UniqueKey, UniqueUntil};

@@ -119,8 +119,20 @@ impl JobQueue {
         self.shared.redis.command_timeout()
     }
 
-    /// Runs a script on a topic's keys. The first field of its reply is Redis's time, or the second one after a word.
+    /// Runs a script on a topic's keys with the states of jobs. The first field of its reply is Redis's time, or the second one
+    /// after a word.
     pub(super) async fn run(&self, script: &Script, topic: &Topic, args: &[Bytes]) -> Result<Value, JobError> {
+        let keys = Keys::of(topic);
+        self.run_on(script, topic, keys.of_jobs(), args).await
+    }
+
+    /// Runs a script on all keys of a topic.
+    pub(super) async fn run_on_all(&self, script: &Script, topic: &Topic, args: &[Bytes]) -> Result<Value, JobError> {
+        let keys = Keys::of(topic);
+        self.run_on(script, topic, keys.all(), args).await
+    }
+
+    async fn run_on(&self, script: &Script, topic: &Topic, keys: &[Bytes], args: &[Bytes]) -> Result<Value, JobError> {
         let scripts = self.shared.scripts;
         if ![&scripts.tick, &scripts.get, &scripts.peek, &scripts.stats]
             .into_iter()
@@ -128,9 +140,8 @@ impl JobQueue {
         {
             self.stir(topic);
         }
-        let keys = Keys::of(topic);
-        let conn = self.conn(keys.topic()).await?;
-        Ok(conn.script(script, keys.all(), args).await?)
+        let conn = self.conn(Keys::of(topic).topic()).await?;
+        Ok(conn.script(script, keys, args).await?)
     }
 
     /// Records that a topic has changes.

@@ -27,6 +27,8 @@ const DEAD: usize = 4;
 const EXPIRY: usize = 5;
 const GONE: usize = 6;
 const TOPIC: usize = 7;
+const UNIQUE: usize = 8;
+const HOLDERS: usize = 9;
 
 fn tokens() -> Vec<Pattern> {
     let pattern = Pattern::around([Some(format!("{PREFIX}tokens:{{")), None, Some("}".to_owned())]);
@@ -37,7 +39,14 @@ fn tokens() -> Vec<Pattern> {
 pub fn rights() -> Vec<Grant> {
     let index = || [Pattern::exact(TOPICS)];
     vec![
-        Grant::on(keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC]), [EVALSHA, EXISTS, TYPE, UNLINK]),
+        Grant::on(
+            keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC, UNIQUE, HOLDERS]),
+            [EVALSHA, TYPE, UNLINK],
+        ),
+        Grant::on(keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE]), [EXISTS]),
+        Grant::on(keys(&[TOPIC]), [EXISTS]),
+        Grant::on(keys(&[UNIQUE]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZREMRANGEBYRANK, ZSCORE]),
+        Grant::on(keys(&[HOLDERS]), [HDEL, HGET, HSET]),
         Grant::on(keys(&[DUE, RESERVED, DEAD]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZREM, ZSCORE]),
         Grant::on(keys(&[RESERVED, DEAD]), [ZRANGEBYSCORE]),
         Grant::on(keys(&[RESERVED]), [ZREMRANGEBYRANK]),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use delaybridge_jobs::{JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_TTR, Token, Topic};
+use delaybridge_jobs::{
+    JobId, JobState, Limits, LocalId, MAX_DELAY, MAX_TTR, Token, Topic, Unique, UniqueKey, UniqueUntil,
+};
 use delaybridge_ops::jobs::LONGEST_WAIT;
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -70,8 +72,8 @@ pub struct OfTopic {
 
 /// Add a job, or one for each line of a text.
 ///
-/// What is left out comes from the topic's settings. With an id of your own the command may be run again: the job that is
-/// there stays as it is.
+/// What is left out comes from the topic's settings. With an id of your own, or a unique key, the command may be run again: the
+/// job that is there stays as it is.
 #[derive(Debug, Args)]
 #[command(after_help = ADD)]
 #[command(group(ArgGroup::new("what").required(true).args(["body", "file", "stdin"])))]
@@ -97,6 +99,15 @@ pub struct AddArgs {
     /// An id of your own: letters, digits, `_`, `.`, `:`, `~`, `-`
     #[arg(long, value_name = "ID", conflicts_with = "lines")]
     pub id: Option<LocalId>,
+    /// A key of your own: while another job of the topic holds it, this one is not added
+    #[arg(long, value_name = "KEY", requires = "unique_for", conflicts_with = "lines")]
+    pub unique: Option<UniqueKey>,
+    /// The time for which it holds the key
+    #[arg(long, value_name = "DURATION", value_parser = delay, requires = "unique")]
+    pub unique_for: Option<Duration>,
+    /// The end of the key, if it comes before the end of that time
+    #[arg(long, value_enum, value_name = "END", default_value_t = UniqueUntilArg::Finished, requires = "unique")]
+    pub unique_until: UniqueUntilArg,
     /// Content type of the body, for its consumer
     #[arg(long, value_name = "TYPE", default_value = "")]
     pub content_type: String,
@@ -114,10 +125,31 @@ pub struct AddArgs {
     pub lines: bool,
 }
 
+/// The end of a unique key as an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UniqueUntilArg {
+    /// The job is gone: finished, deleted, purged, or past its time to live.
+    Finished,
+    /// The key is held for all of its time.
+    Expired,
+}
+
+impl AddArgs {
+    /// The unique key, if there is one.
+    pub(super) fn unique(&self) -> Option<Unique> {
+        let until = match self.unique_until {
+            UniqueUntilArg::Finished => UniqueUntil::Finished,
+            UniqueUntilArg::Expired => UniqueUntil::Expired,
+        };
+        Some(Unique { key: self.unique.clone()?, lasts: self.unique_for?, until })
+    }
+}
+
 const ADD: &str = "\
 Examples:
   delaybridge jobs add orders --delay 30m --body '{\"orderId\":4711}'
   delaybridge jobs add orders --id 4711 --at 2027-01-31T09:00:00Z --file order.json
+  delaybridge jobs add mails --unique 'welcome ada' --unique-for 1h --body Welcome
   seq 1000 | delaybridge jobs add numbers --lines -
 
 Exit codes: 0 added or there already, 1 failed or unknown, 2 wrong arguments or a body that is too large";

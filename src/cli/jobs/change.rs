@@ -15,7 +15,7 @@ use delaybridge_jobs::{Due, JobChange, JobId};
 /// Change the due time or the body of a job that waits.
 ///
 /// What is left out stays as it is. A job that is reserved, dead or being delivered by a queue is not changed. The command may be
-/// run again: a job that is as wanted stays, only a delay begins anew.
+/// run again: a job that is as wanted stays, only a delay starts again.
 ///
 /// job: delay | ready -> delay | ready
 #[derive(Debug, Args)]

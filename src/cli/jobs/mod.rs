@@ -153,6 +153,7 @@ async fn add(global: &Global, args: &AddArgs, out: &mut dyn Write) -> Result<(),
         ttl: args.ttl,
         content_type: args.content_type.clone(),
         body,
+        unique: args.unique(),
     };
     let jobs = open(global).await?;
     let mut added = delaybridge_ops::jobs::AddedJobs { jobs: Vec::new() };

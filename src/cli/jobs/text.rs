@@ -15,6 +15,7 @@ pub(super) fn added(added: &AddedJobs) -> String {
     let line = |job: &delaybridge_ops::jobs::AddedJob| match job.due_ms {
         Some(due) => format!("{} added, due {}\n", job.id, show::absolute(due)),
         None if job.conflict => format!("{} is there with another body; nothing was added\n", job.id),
+        None if job.existing.is_some() => format!("{} holds the unique key; nothing was added\n", job.id),
         None => format!("{} was there already, or was finished lately\n", job.id),
     };
     added.jobs.iter().map(line).collect()

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    JobChange, JobId, JobQueue, JobSettings, JobState, Limits, NewJob, Release, Reserved, SCRIPTS, Token, Topic, Which,
+    JobChange, JobId, JobQueue, JobSettings, JobState, Limits, NewJob, Release, Reserved, SCRIPTS, Token, Topic,
+    Unique, UniqueUntil, Which,
 };
 
 use super::*;
@@ -83,6 +84,28 @@ async fn jobs_come() {
         })
         .await;
     }
+    within_the_limit(
+        script!("add"),
+        "1,000 with unique keys, after 1,000 whose time is over",
+        async |rig: &mut Rig| {
+            let queue = jobs(rig);
+            let unique = |n: usize, lasts| {
+                let key = format!("{n:0>255}").parse().unwrap();
+                let unique = Some(Unique { key, lasts: Duration::from_millis(lasts), until: UniqueUntil::Finished });
+                NewJob { unique, ..NewJob::new(vec![7; 1 << 10]) }
+            };
+            queue.add(&topic(), (1_000..2_000).map(|n| unique(n, 1)).collect()).await.unwrap();
+            let over_ms = server_ms(rig).await + 1;
+            while server_ms(rig).await <= over_ms {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            reset_counts(rig).await;
+            let added = queue.add(&topic(), (0..1_000).map(|n| unique(n, 60_000)).collect()).await.unwrap();
+            assert!(added.iter().all(|added| added.created));
+            1_000 << 10
+        },
+    )
+    .await;
     within_the_limit(script!("limits"), "all", async |rig: &mut Rig| {
         let queue = jobs(rig);
         reset_counts(rig).await;

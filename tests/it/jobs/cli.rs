@@ -42,6 +42,13 @@ async fn a_job_goes_through_its_life_on_the_command_line() {
     let again = ask(&config, &["add", "orders", "--id", "4711", "--body", "{}"]).code(0);
     assert!(again.contains("was there already"), "{again}");
     ask(&config, &["add", "orders", "--delay", "1h", "--body", "later"]).code(0);
+    let unique = ["add", "mails", "--unique", "welcome ada", "--unique-for", "1h", "--body", "x", "--output", "json"];
+    let first = ask(&config, &unique).json()["jobs"][0].clone();
+    let second = ask(&config, &unique).json()["jobs"][0].clone();
+    assert_eq!((&second["existing"], &second["created"]), (&first["id"], &false.into()));
+    assert!(ask(&config, &unique[..8]).code(0).contains("holds the unique key; nothing was added"));
+    ask(&config, &unique[..4]).code(2);
+    ask(&config, &["destroy", "mails", "--yes"]).code(0);
 
     let topics = ask(&config, &["topics", "--output", "json"]).json();
     let orders = &topics["topics"].as_array().expect("topics")[0];

@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    Due, JobChange, JobError, JobId, JobState, LocalId, MAX_BATCH, NewJob, SCRIPTS, Token, TopicSettings, Which,
+    Due, JobChange, JobError, JobId, JobState, LocalId, MAX_BATCH, NewJob, SCRIPTS, Scripts, Token, TopicSettings,
+    Unique, UniqueKey, UniqueUntil, Which,
 };
+use delaybridge_link::Clock;
 use futures_util::StreamExt;
 use redis::AsyncCommands;
 
@@ -224,6 +226,81 @@ async fn batches_and_bodies_have_limits() {
         (seen, calls) = (seen + popped.len(), calls + 1);
     }
     assert!(calls >= 2);
+}
+
+#[tokio::test]
+async fn unique_keys_have_limits_and_damage_to_them_holds_nobody_off() {
+    let mut rig = Rig::start().await;
+    rig.begin(NOW).await;
+    let few = Box::leak(Box::new(Scripts::patched(Clock::Test, &[("add", "MAX_KEYS = 1000000", "MAX_KEYS = 3")])));
+    let jobs = rig.queue(unlimited(), few);
+    let unique = |key: &str, lasts| {
+        let key = key.parse().expect("a key");
+        NewJob { unique: Some(Unique { key, lasts, until: UniqueUntil::Finished }), ..job("x") }
+    };
+    let (minute, long) = (Duration::from_secs(60), Duration::from_secs(11 * 365 * 86_400));
+    for lasts in [Duration::ZERO, long] {
+        let refused = jobs.add(&topic(), vec![unique("a", lasts)]).await.expect_err("it is refused");
+        assert!(refused.to_string().contains("1 ms to ten years"), "{refused}");
+    }
+    assert!("".parse::<UniqueKey>().is_err() && "a\nb".parse::<UniqueKey>().is_err());
+    assert!("x".repeat(256).parse::<UniqueKey>().is_err() && "x".repeat(255).parse::<UniqueKey>().is_ok());
+    let three: Vec<_> = ["a", "b b", "\u{e9}"].map(|key| unique(key, minute)).into();
+    let ids: Vec<_> = jobs.add(&topic(), three.clone()).await.expect("add").into_iter().map(|added| added.id).collect();
+    let again = jobs.add(&topic(), three.clone()).await.expect("add again");
+    assert_eq!(
+        again.iter().map(|added| (&added.id, added.held)).collect::<Vec<_>>(),
+        ids.iter().map(|id| (id, true)).collect::<Vec<_>>()
+    );
+    let full = jobs.add(&topic(), vec![job("y"), unique("d", minute)]).await.expect_err("there are three");
+    assert!(matches!(full, JobError::TooManyKeys { limit: 3, .. }), "{full}");
+    assert_eq!(rig.snapshot().await.records.len(), 3, "all or none");
+    // Single jobs that are sent together do not keep each other out.
+    let orders = topic();
+    let (plain, refused) =
+        tokio::join!(jobs.add(&orders, vec![job("z")]), jobs.add(&orders, vec![unique("d", minute)]));
+    assert!(plain.is_ok() && matches!(refused, Err(JobError::TooManyKeys { .. })));
+    // Keys whose time is over make room, also before a tick has removed them.
+    rig.set_clock(NOW + 60_000).await;
+    assert!(jobs.add(&topic(), vec![unique("d", minute)]).await.expect("add")[0].created);
+    let seen = rig.snapshot().await;
+    assert_eq!((seen.unique.len(), seen.holders.len()), (2, 2), "two were removed for one: {seen:?}");
+    // A lost holder, and one of a version to come.
+    let _: () = rig.redis.hdel(key("holders"), "d").await.expect("hdel");
+    assert!(jobs.add(&topic(), vec![unique("d", minute)]).await.expect("add")[0].created);
+    let _: () = rig.redis.hset(key("holders"), "d", "?later").await.expect("hset");
+    assert!(jobs.add(&topic(), vec![unique("d", minute)]).await.expect("add")[0].held, "it may be held");
+}
+
+#[tokio::test]
+async fn unique_keys_in_a_key_of_another_program_are_not_touched() {
+    let mut rig = Rig::start().await;
+    let jobs = rig.queue(unlimited(), on_test_clock());
+    for word in ["unique", "holders"] {
+        rig.begin(NOW).await;
+        let unique = |key: &str| Unique {
+            key: key.parse().expect("a key"),
+            lasts: Duration::from_secs(60),
+            until: UniqueUntil::Finished,
+        };
+        jobs.add(&topic(), vec![NewJob { unique: Some(unique("a")), ..job("x") }]).await.expect("add");
+        let _: () = rig.redis.del(key(word)).await.expect("delete");
+        let _: () = rig.redis.set(key(word), "theirs").await.expect("set");
+        let before: Vec<Vec<u8>> = dump(&mut rig).await;
+        let errors = [
+            jobs.add(&topic(), vec![NewJob { unique: Some(unique("b")), ..job("x") }]).await.err(),
+            jobs.tick(&topic(), 10).await.err(),
+            jobs.destroy(&topic(), true).await.err(),
+        ];
+        for error in errors {
+            let error = error.unwrap_or_else(|| panic!("{word}: it was accepted"));
+            assert!(
+                matches!(&error, JobError::Unavailable(error) if error.code() == Some("WRONGKEY")),
+                "{word}: {error}"
+            );
+        }
+        assert_eq!(dump(&mut rig).await, before, "{word}");
+    }
 }
 
 #[tokio::test]

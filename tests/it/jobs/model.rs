@@ -30,6 +30,8 @@ pub struct Job {
     /// Whether it has been reserved or redriven, and so has a state.
     pub touched: bool,
     pub body: String,
+    /// Its unique key, the time for which it is held, and whether it is free as soon as the job is gone.
+    pub unique: Option<(String, i64, bool)>,
 }
 
 /// The topic.
@@ -38,6 +40,8 @@ pub struct Model {
     pub now: i64,
     pub jobs: BTreeMap<String, Job>,
     pub gone: BTreeMap<String, i64>,
+    /// The unique keys: the end of the time, whether the key is free as soon as the job is gone, the job.
+    pub keys: BTreeMap<String, (i64, bool, String)>,
     pub paused: bool,
     pub max_jobs: usize,
     pub dead_max: usize,
@@ -62,6 +66,15 @@ pub enum Verdict {
     Expired,
     Conflict,
     NotFound,
+}
+
+/// The outcome of adding a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddVerdict {
+    Created,
+    There,
+    /// Another job holds its unique key.
+    Held(String),
 }
 
 /// The outcome of a change: with the due time, and whether anything was changed.
@@ -142,29 +155,58 @@ impl Model {
         aged
     }
 
-    /// Adds jobs; returns whether each was created, or `None` if the topic is full.
-    pub fn add(&mut self, jobs: &[(String, Job)]) -> Option<Vec<bool>> {
+    /// The job that holds a unique key.
+    fn holder(&self, key: &str) -> Option<String> {
+        let (until, finished, id) = self.keys.get(key)?;
+        (*until > self.now && (!finished || self.jobs.contains_key(id))).then(|| id.clone())
+    }
+
+    /// Removes unique keys whose time is over, the oldest first.
+    fn free(&mut self, most: usize) {
+        let mut over: Vec<_> = self.keys.iter().filter(|(_, (until, ..))| *until <= self.now).collect();
+        over.sort_by_key(|(key, (until, ..))| (*until, key.as_str()));
+        let over: Vec<String> = over.into_iter().take(most).map(|(key, _)| key.clone()).collect();
+        self.keys.retain(|key, _| !over.contains(key));
+    }
+
+    /// Adds jobs; returns the outcome of each, or `None` if the topic is full.
+    pub fn add(&mut self, jobs: &[(String, Job)]) -> Option<Vec<AddVerdict>> {
         let mut seen = std::collections::BTreeSet::new();
-        let new: Vec<bool> = jobs
-            .iter()
-            .map(|(id, job)| {
-                let known =
-                    self.jobs.contains_key(id) || job.own && self.gone.get(id).is_some_and(|until| *until > self.now);
-                seen.insert(id.clone()) && !known
-            })
-            .collect();
-        let count = new.iter().filter(|new| **new).count();
+        let mut keys: BTreeMap<&String, (i64, bool, String)> = BTreeMap::new();
+        let mut verdicts = Vec::new();
+        for (id, job) in jobs {
+            let known = self.jobs.contains_key(id)
+                || seen.contains(id)
+                || job.own && self.gone.get(id).is_some_and(|until| *until > self.now);
+            let key = job.unique.as_ref();
+            let holder =
+                key.and_then(|(key, ..)| keys.get(key).map(|(.., id)| id.clone()).or_else(|| self.holder(key)));
+            verdicts.push(match holder {
+                _ if known => AddVerdict::There,
+                Some(holder) => AddVerdict::Held(holder),
+                None => {
+                    seen.insert(id.clone());
+                    keys.extend(key.map(|(key, lasts, finished)| (key, (self.now + lasts, *finished, id.clone()))));
+                    AddVerdict::Created
+                }
+            });
+        }
+        let count = seen.len();
         let there = self.jobs.values().filter(|job| !matches!(job.place, Place::Dead(_))).count();
         if count > 0 && there + count > self.max_jobs {
             return None;
         }
-        for ((id, job), new) in jobs.iter().zip(&new) {
-            if *new {
+        if !keys.is_empty() {
+            self.free(2 * keys.len());
+        }
+        self.keys.extend(keys.into_iter().map(|(key, held)| (key.clone(), held)));
+        for ((id, job), verdict) in jobs.iter().zip(&verdicts) {
+            if *verdict == AddVerdict::Created {
                 self.jobs.insert(id.clone(), job.clone());
                 self.added += 1;
             }
         }
-        Some(new)
+        Some(verdicts)
     }
 
     /// Reserves jobs; returns them, and the numbers of jobs changed by time limits.
@@ -311,6 +353,7 @@ impl Model {
         self.deleted += removed;
         self.jobs.clear();
         self.gone.clear();
+        self.keys.clear();
         self.paused = false;
         Some(removed as u64)
     }
@@ -336,6 +379,7 @@ impl Model {
         }
         aged.0[3] = self.trim();
         self.forget(10 * most);
+        self.free(most);
         aged
     }
 
@@ -380,6 +424,13 @@ impl Model {
         assert_eq!(seen.reserved, map(self.reserved()), "reserved");
         assert_eq!(seen.dead, map(self.dead()), "dead");
         assert_eq!(seen.gone, self.gone, "remembered");
+        let ends = self.keys.iter().map(|(key, (until, ..))| (key.clone(), *until)).collect();
+        assert_eq!(seen.unique, ends, "unique keys");
+        let letter = |finished: &bool| if *finished { 'f' } else { 'e' };
+        let held = |(key, (_, finished, id)): (&String, &(i64, bool, String))| {
+            (key.clone(), format!("{}{id}", letter(finished)).into_bytes())
+        };
+        assert_eq!(seen.holders, self.keys.iter().map(held).collect(), "holders of unique keys");
         let expiry =
             self.jobs.iter().filter_map(|(id, job)| Some((id.clone(), job.expiry?))).collect::<BTreeMap<_, _>>();
         assert_eq!(seen.expiry, expiry, "times to live");

@@ -122,6 +122,33 @@ const BUGS: &[(&str, &[Patch])] = &[
             "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, TOPIC)",
         )],
     ),
+    ("a unique key holds nobody off", &[("add", "or holder_of(key)", "")]),
+    ("a unique key holds nobody off within a call", &[("add", "holder_of_new[key] or ", "")]),
+    ("a unique key is held for ever", &[("add", " or tonumber(ends) <= now then", " then")]),
+    ("a unique key outlives its job", &[("add", "if string.byte(text) == 102 and", "if false and")]),
+    ("a unique key ends with its job, whatever was asked for", &[("add", "string.byte(text) == 102 and ", "")]),
+    (
+        "a held unique key is told by another id",
+        &[("add", "local id = string.sub(text, 2)", "local id = string.sub(text, 1)")],
+    ),
+    ("a unique key is only said", &[("add", "call('ZADD', UNIQUE, unpack(ends_of_keys))", "")]),
+    ("a unique key is not free in time", &[("tick", "local ended = math.min(", "local ended = math.min(0, ")]),
+    (
+        "a unique key leaves its holder",
+        &[("tick", "call('HDEL', HOLDERS, unpack(call('ZRANGE', UNIQUE, 0, ended - 1)))", "")],
+    ),
+    (
+        "a unique key is free too early",
+        &[("tick", "call('ZCOUNT', UNIQUE, '-inf', ms(now))", "call('ZCOUNT', UNIQUE, '-inf', ms(now + 5000))")],
+    ),
+    (
+        "unique keys outlive their topic",
+        &[(
+            "destroy",
+            "call('UNLINK', unpack(KEYS))",
+            "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC)",
+        )],
+    ),
     ("a wait does not grow", &[("tick", "first * 2 ^ math.min(math.max(attempts - 1, 0), 52)", "first")]),
     ("a wait grows for ever", &[("release", "return math.min(first * 2 ^", "return math.max(first * 2 ^")]),
     ("a job that ran out does not wait", &[("pop", " + wait(s.attempts))", ")")]),

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    Due, JobError, JobId, JobQueue, JobSettings, LocalId, NewJob, Release, Scripts, Settled, Token, TopicSettings,
-    Which,
+    Added, Due, JobError, JobId, JobQueue, JobSettings, LocalId, NewJob, Release, Scripts, Settled, Token,
+    TopicSettings, Unique, UniqueUntil, Which,
 };
 use delaybridge_link::LinkError;
 
-use super::model::{Aged, Job, Model, Place, Verdict};
+use super::model::{AddVerdict, Aged, Job, Model, Place, Verdict};
 use super::rig::{Dump, Rig, on_test_clock, topic};
 
 /// Number of steps in a history.
@@ -193,7 +193,9 @@ impl<'a> History<'a> {
             let ttr = (self.random.bool()).then(|| Duration::from_millis(self.random.u64(1..6_000)));
             let tries = (self.random.bool()).then(|| self.random.u32(1..4));
             let body = format!("body {}", self.random.u32(..));
-            jobs.push(NewJob { id, due, ttr, tries, ttl, content_type: "text/plain".to_owned(), body: body.into() });
+            let unique = (self.random.u32(..3) == 0).then(|| self.unique());
+            let content_type = "text/plain".to_owned();
+            jobs.push(NewJob { id, due, ttr, tries, ttl, content_type, body: body.into(), unique });
         }
         let client = self.client();
         let Some(result) = self.answered(client.add(&topic(), jobs.clone()).await) else { return };
@@ -217,20 +219,37 @@ impl<'a> History<'a> {
                 expiry: Some(expires).filter(|at| *at > 0),
                 touched: false,
                 body: String::from_utf8(job.body.to_vec()).expect("text"),
+                unique: job.unique.as_ref().map(|unique| {
+                    let lasts = unique.lasts.as_millis() as i64;
+                    (unique.key.to_string(), lasts, unique.until == UniqueUntil::Finished)
+                }),
             };
             (id, job)
         };
         match result {
             Ok(added) => {
-                let ids = added.iter().map(|added| added.id.local.to_string());
-                let wanted: Vec<_> = jobs.iter().zip(ids).map(made).collect();
-                let created: Vec<_> = added.iter().map(|added| added.created).collect();
-                self.note(format!("add {:?} -> {created:?}", wanted.iter().map(|(id, _)| id).collect::<Vec<_>>()));
-                assert_eq!(self.model.add(&wanted), Some(created.clone()), "{:?}", self.trace);
-                // The reply was lost, and the client sends its own ids again.
-                if self.random.u32(..4) == 0 && jobs.iter().all(|job| job.id.is_some()) {
+                // The id that was generated for a job that was not added is not known.
+                let id = |(n, (job, added)): (usize, (&NewJob, &Added))| match (&job.id, added.held) {
+                    (Some(own), true) => own.to_string(),
+                    (None, true) => format!("unknown-{n}"),
+                    (_, false) => added.id.local.to_string(),
+                };
+                let ids: Vec<_> = jobs.iter().zip(&added).enumerate().map(id).collect();
+                let wanted: Vec<_> = jobs.iter().zip(ids.clone()).map(made).collect();
+                let verdict = |added: &Added| match (added.created, added.held) {
+                    (true, _) => AddVerdict::Created,
+                    (false, true) => AddVerdict::Held(added.id.local.to_string()),
+                    (false, false) => AddVerdict::There,
+                };
+                let verdicts: Vec<_> = added.iter().map(verdict).collect();
+                let keys: Vec<_> = wanted.iter().map(|(_, job)| &job.unique).collect();
+                self.note(format!("add {ids:?} {keys:?} -> {verdicts:?}"));
+                assert_eq!(self.model.add(&wanted), Some(verdicts), "{:?}", self.trace);
+                // The reply was lost, and the client sends its own ids, or unique keys, again.
+                if self.random.u32(..4) == 0 && jobs.iter().all(|job| job.id.is_some() || job.unique.is_some()) {
                     let again = client.add(&topic(), jobs).await.expect("add again");
-                    assert!(again.iter().all(|added| !added.created), "the same ids are the same jobs");
+                    assert!(again.iter().all(|added| !added.created), "the same ids and keys are the same jobs");
+                    assert!(again.iter().zip(&ids).all(|(again, id)| again.held || again.id.local.as_str() == id));
                 }
             }
             Err(JobError::Full { .. }) => {
@@ -243,6 +262,13 @@ impl<'a> History<'a> {
             }
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// A unique key, of few, for a time that the clock often passes.
+    fn unique(&mut self) -> Unique {
+        let until = if self.random.u32(..3) > 0 { UniqueUntil::Finished } else { UniqueUntil::Expired };
+        let key = format!("key {}", self.random.u32(..5)).parse().expect("a key");
+        Unique { key, lasts: Duration::from_millis(self.random.u64(1..30_000)), until }
     }
 
     async fn pop(&mut self) {

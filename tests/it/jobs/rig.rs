@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub dead: BTreeMap<String, i64>,
     pub expiry: BTreeMap<String, i64>,
     pub gone: BTreeMap<String, i64>,
+    pub unique: BTreeMap<String, i64>,
+    pub holders: BTreeMap<String, Vec<u8>>,
 }
 
 /// The topic of all histories, in the same slot as the test's clock, because scripts read both.
@@ -139,18 +141,20 @@ impl Rig {
 
     pub async fn snapshot(&mut self) -> Snapshot {
         let mut pipe = redis::pipe();
-        for word in ["due", "reserved", "dead", "expiry", "gone"] {
+        for word in ["due", "reserved", "dead", "expiry", "gone", "unique"] {
             pipe.cmd("ZRANGE").arg(key(word)).arg(0).arg(-1).arg("WITHSCORES");
         }
-        pipe.hgetall(key("records")).hgetall(key("state"));
+        pipe.hgetall(key("records")).hgetall(key("state")).hgetall(key("holders"));
         type Scores = Vec<(String, i64)>;
         type Fields = BTreeMap<String, Vec<u8>>;
-        let (due, reserved, dead, expiry, gone, records, state): (
+        let (due, reserved, dead, expiry, gone, unique, records, state, holders): (
             Scores,
             Scores,
             Scores,
             Scores,
             Scores,
+            Scores,
+            Fields,
             Fields,
             Fields,
         ) = pipe.query_async(&mut self.redis).await.expect("read the keys");
@@ -163,6 +167,8 @@ impl Rig {
             dead: map(dead),
             expiry: map(expiry),
             gone: map(gone),
+            unique: map(unique),
+            holders,
         }
     }
 }

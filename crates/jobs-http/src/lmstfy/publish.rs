@@ -108,6 +108,7 @@ impl PublishSettings {
         }
         let (body, content_type) = envelope(body, attributes);
         Ok(NewJob {
+            unique: None,
             due: Due::After(self.delay),
             ttl: Some(self.ttl),
             tries: Some(self.tries.into()),

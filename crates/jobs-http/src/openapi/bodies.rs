@@ -37,6 +37,15 @@ pub struct NewJobBody {
     pub ttl: Option<String>,
     /// The same in milliseconds; 0 is never.
     pub ttl_ms: Option<i64>,
+    /// A key of the client's, 1 to 255 bytes: while another job of the topic holds it, this one is not added.
+    pub unique: Option<String>,
+    /// The time for which it holds the key, as a duration with its unit; needed with `unique`.
+    pub unique_for: Option<String>,
+    /// The same in milliseconds.
+    pub unique_for_ms: Option<i64>,
+    /// `finished`: the key is free as soon as the job is gone; so if left out. `expired`: it is held for all of its time.
+    #[schemars(extend("enum" = ["finished", "expired"]))]
+    pub unique_until: Option<String>,
 }
 
 /// A change of a job that waits. What is left out stays as it is.

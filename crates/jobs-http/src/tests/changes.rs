@@ -45,6 +45,42 @@ async fn a_job_is_changed_while_it_waits() {
 }
 
 #[tokio::test]
+async fn a_job_with_a_unique_key_is_added_once_and_the_answer_names_it() {
+    let world = World::start().await;
+    let job = r#"{"unique":"welcome ada","unique_for":"1h","delay":"1h","body":"a"}"#;
+    let first = world.add("mails", job).await;
+    assert_eq!((first.status, first.json().get("existing")), (201, None));
+    let (id, due_ms) = (first.json()["id"].clone(), first.json()["due_ms"].clone());
+    let there = json!({ "id": id, "created": false, "existing": id, "due_ms": due_ms, "state": "delay" });
+    let again = world.add("mails", job).await;
+    assert_eq!((again.status, again.json()), (200, there));
+    // In the query, and in a batch.
+    let query = "/v1/topics/mails/jobs?unique=welcome+ada&unique_for_ms=1000&unique_until=expired";
+    let again = world.ask("POST", query, "text").await;
+    assert_eq!((again.status, &again.json()["existing"]), (200, &id));
+    let batch = format!(
+        r#"{{"jobs":[{job},{{"unique":"b","unique_for":"1h","body":1}},{{"unique":"b","unique_for":"1h","body":2}}]}}"#
+    );
+    let jobs = world.ask("POST", "/v1/topics/mails/jobs/batch", &batch).await.json()["jobs"].clone();
+    assert_eq!((&jobs[0]["existing"], &jobs[1]["created"]), (&id, &json!(true)));
+    assert_eq!((&jobs[2]["existing"], &jobs[2]["id"]), (&jobs[1]["id"], &jobs[1]["id"]));
+    // Another topic has keys of its own; a job that is gone holds none.
+    assert_eq!(world.add("others", job).await.status, 201);
+    world.ask("DELETE", &format!("/v1/jobs/{}", id.as_str().unwrap()), "").await;
+    assert_eq!(world.add("mails", job).await.status, 201);
+    for (wanted, words) in [
+        (r#"{"unique":"a","body":1}"#, "send `unique_for` too"),
+        (r#"{"unique_for":"1s","body":1}"#, "send `unique` too"),
+        (r#"{"unique":"a","unique_for":"1s","unique_until":"now","body":1}"#, "`finished` or `expired`"),
+        (r#"{"unique":"","unique_for":"1s","body":1}"#, "1 to 255 bytes"),
+        (r#"{"unique":"a","unique_for":"0s","body":1}"#, "1 ms to ten years"),
+    ] {
+        let problem = world.add("mails", wanted).await.problem();
+        assert!(problem.0 == 400 && problem.2.contains(words), "{problem:?}");
+    }
+}
+
+#[tokio::test]
 async fn jobs_of_several_topics_are_settled_at_once_and_each_has_its_outcome() {
     let world = World::start().await;
     let mut held = Vec::new();

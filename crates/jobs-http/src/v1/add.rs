@@ -22,13 +22,27 @@ use crate::problem::{Problem, ProblemKind};
 use crate::reply::Reply;
 use crate::text::moment;
 use delaybridge_core::json::Json;
-use delaybridge_jobs::{Due, NewJob};
+use delaybridge_jobs::{Due, NewJob, Unique, UniqueUntil};
 
 /// Most jobs of one request.
 pub const BATCH: usize = 1000;
 /// The settings of a job, as its query may have them.
-pub const SETTINGS: [&str; 10] =
-    ["id", "delay", "delay_ms", "due", "due_ms", "ttr", "ttr_ms", "tries", "ttl", "ttl_ms"];
+pub const SETTINGS: [&str; 14] = [
+    "id",
+    "delay",
+    "delay_ms",
+    "due",
+    "due_ms",
+    "ttr",
+    "ttr_ms",
+    "tries",
+    "ttl",
+    "ttl_ms",
+    "unique",
+    "unique_for",
+    "unique_for_ms",
+    "unique_until",
+];
 /// The fields of a job that are its body.
 const BODY: [&str; 2] = ["body", "body_base64"];
 /// The field of a job that says what its body is.
@@ -202,5 +216,25 @@ fn with_settings(job: NewJob, from: &mut impl SettingsSource) -> Result<NewJob, 
     let tries = from.whole("tries")?.map(u32::try_from).transpose();
     let tries = tries.map_err(|_| from.refused("`tries` is larger than any number of tries"))?;
     let ttl = from.time(["ttl", "ttl_ms"])?;
-    Ok(NewJob { id, due, ttr, tries, ttl, ..job })
+    let unique = unique(from)?;
+    Ok(NewJob { id, due, ttr, tries, ttl, unique, ..job })
+}
+
+/// The unique key, if there is one.
+fn unique(from: &mut impl SettingsSource) -> Result<Option<Unique>, Problem> {
+    let key = from.word("unique")?.map(|key| key.parse()).transpose();
+    let key = key.map_err(|error: delaybridge_jobs::InvalidName| from.refused(&format!("`unique`: {error}")))?;
+    let (lasts, until) = (from.time(["unique_for", "unique_for_ms"])?, from.word("unique_until")?);
+    let until = match until.as_deref() {
+        None => None,
+        Some("finished") => Some(UniqueUntil::Finished),
+        Some("expired") => Some(UniqueUntil::Expired),
+        Some(_) => return Err(from.refused("`unique_until` is `finished` or `expired`")),
+    };
+    match (key, lasts) {
+        (Some(key), Some(lasts)) => Ok(Some(Unique { key, lasts, until: until.unwrap_or(UniqueUntil::Finished) })),
+        (Some(_), None) => Err(from.refused("`unique` needs a time: send `unique_for` too")),
+        (None, None) if until.is_none() => Ok(None),
+        (None, _) => Err(from.refused("`unique_for` and `unique_until` need a key: send `unique` too")),
+    }
 }

@@ -37,6 +37,9 @@ pub fn problem(what: &str, error: JobError) -> Problem {
             ProblemKind::TooMany,
             "nothing was added; wait until consumers have caught up, or raise the topic's max_jobs",
         ),
+        JobError::TooManyKeys { .. } => {
+            (ProblemKind::TooMany, "nothing was added; wait until the times of some are over, or use shorter times")
+        }
         JobError::UnknownTopic { .. } => {
             (ProblemKind::NotFound, "nothing was done; use a listed topic, or list this one under jobs.topics")
         }

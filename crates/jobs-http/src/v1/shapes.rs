@@ -12,10 +12,14 @@ use delaybridge_jobs::{Added, JobInfo, JobState, Reserved};
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "AddedJob")]
 pub struct AddedShape {
-    /// The job's id.
+    /// The job's id; that of the existing job if it was not added because of its unique key.
     pub id: String,
-    /// False if a job with the client's own id was there already, or was finished lately.
+    /// False if a job with the client's own id was there already, or was finished lately, or if another job holds its unique
+    /// key.
     pub created: bool,
+    /// The id of the job that holds its unique key, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub existing: Option<String>,
     /// In a batch: a job with this id and another body is there; nothing was added.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub conflict: bool,
@@ -33,6 +37,7 @@ impl From<Added> for AddedShape {
         AddedShape {
             id: added.id.to_string(),
             created: added.created,
+            existing: added.held.then(|| added.id.to_string()),
             conflict: added.differs,
             due_ms: added.due_ms,
             state: added.state.map(|state| state.as_str()),
@@ -41,7 +46,7 @@ impl From<Added> for AddedShape {
 }
 
 impl AddedShape {
-    /// Of a job that was not added, because this one has its id; `None`: it had.
+    /// Of a job that was not added, because this one has its id or holds its unique key; `None`: it had.
     pub fn of_one_that_was_there(added: Added, there: Option<&JobInfo>) -> AddedShape {
         let waits = |job: &&JobInfo| matches!(job.state, JobState::Delay | JobState::Ready);
         AddedShape {

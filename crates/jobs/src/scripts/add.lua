@@ -3,20 +3,25 @@
 -- ARGV 1 maximum number of jobs of the topic that are not dead, or '', 2 name of the topic, 3 maximum size of a body in
 --      bytes, 4 time to run (ms), 5 tries, 6 time to live (ms, 0 is unlimited) of jobs without their own; limits in the
 --      topic's hash override 1 and 3 to 6. Then for each job: id, 1 if the client chose the id, 'a' or 't', the delay
---      or the due time (ms), time to run, tries and time to live, or '' each, content type, body
--- Returns {'full', now, limit}; {'large', now, limit, size of the body}; {'short', now} if a time to live ends before
---      its job is due; or {'ok', now, letters, {due time, ...}, 1 if the topic is new} with a letter for each job: y
---      added; o a job with this id and this body exists; b one with this id and another body exists; g a job with this
---      id was finished recently, of which only the id is known. Only y has changed something.
+--      or the due time (ms), time to run, tries and time to live, or '' each, content type, body, and '' or its unique key:
+--      f or e, time for which no other job is added with it (ms), a space, key
+-- Returns {'full', now, limit}; {'keys', now, limit} if there are too many unique keys; {'large', now, limit, size of the
+--      body}; {'short', now} if a time to live ends before its job is due; or {'ok', now, letters, {due time, ...}, 1 if the
+--      topic is new, {id of the holder, ... of each u}} with a letter for each job: y added; o a job with this id and this
+--      body exists; b one with this id and another body exists; g a job with this id was finished recently, of which only
+--      the id is known; u another job holds its unique key. Only y has changed something.
 --
 -- Repeated: the ids exist with these bodies, and the second run returns o. A job with a generated id may have been
 -- finished in between, and would be added again, so the daemon sends such a job once. Clients' ids are remembered for a
--- while.
+-- while. A job with a unique key and a generated id exists, and the second run returns u with its id.
 --
 -- The due entry is written before the record: an entry without a record is no job, and pop removes it, while a record
 -- alone would stay.
 
 --#include limit.lua
+
+-- The most unique keys of a topic.
+local MAX_KEYS = 1000000
 
 local now = clock()
 local known = typed(TOPIC, 'HMGET', 'created', 'max_jobs', 'max_body', 'ttr', 'tries', 'ttl')
@@ -31,8 +36,18 @@ local function has_body(id, body)
   local record = typed(RECORDS, 'HGET', id)
   return string.byte(record) == 1 and string.sub(record, 28 + string.byte(record, 27)) == body
 end
+-- The id of the job that holds a unique key, if any does.
+local function holder_of(key)
+  local ends = typed(UNIQUE, 'ZSCORE', key)
+  local text = typed(HOLDERS, 'HGET', key)
+  if not ends or not text or tonumber(ends) <= now then return nil end
+  local id = string.sub(text, 2)
+  if string.byte(text) == 102 and typed(RECORDS, 'HEXISTS', id) == 0 then return nil end
+  return id
+end
 local letters, dues, seen, new, earliest = {}, {}, {}, 0, nil
-for i = 7, #ARGV, 9 do
+local holders, keys, ends_of_keys, holder_of_new = {}, {}, {}, {}
+for i = 7, #ARGV, 10 do
   local id, letter, due, lives = ARGV[i], 'y', tonumber(ARGV[i + 3]), tonumber(ARGV[i + 6]) or ttl
   if #ARGV[i + 8] > largest then return {'large', now, largest, #ARGV[i + 8]} end
   if ARGV[i + 2] == 'a' then due = now + due elseif due < now then due = now end
@@ -45,6 +60,17 @@ for i = 7, #ARGV, 9 do
   elseif ARGV[i + 1] == '1' then
     local until_ms = typed(GONE, 'ZSCORE', id)
     if until_ms and tonumber(until_ms) > now then letter = 'g' end
+  end
+  if letter == 'y' and ARGV[i + 9] ~= '' then
+    local mode, lasts, key = string.match(ARGV[i + 9], '^([ef])(%d+) (.+)$')
+    local holder = holder_of_new[key] or holder_of(key)
+    if holder then
+      letter, holders[#holders + 1] = 'u', holder
+    else
+      holder_of_new[key] = id
+      ends_of_keys[#ends_of_keys + 1], ends_of_keys[#ends_of_keys + 2] = ms(now + tonumber(lasts)), key
+      keys[#keys + 1], keys[#keys + 2] = key, mode .. id
+    end
   end
   if letter == 'y' then
     seen[id] = ARGV[i + 8]
@@ -60,14 +86,17 @@ if new > 0 and most then
   if bad then return bad end
   if held - dead + new > most then return {'full', now, most} end
 end
-if new == 0 then return {'ok', now, table.concat(letters), {}, 0} end
+if new == 0 then return {'ok', now, table.concat(letters), {}, 0, holders} end
+-- Keys whose time is over, of which twice as many are removed as are added.
+local over = keys[1] and typed(UNIQUE, 'ZCOUNT', '-inf', ms(now)) or 0
+if keys[1] and typed(UNIQUE, 'ZCARD') - over + #keys / 2 > MAX_KEYS then return {'keys', now, MAX_KEYS} end
 -- A count costs a third of reading the first job with its score.
 local before = typed(DUE, 'ZCOUNT', '-inf', ms(earliest))
 if bad then return bad end
 
 local waits, ends, records = {}, {}, {}
 for n = 1, #letters do
-  local i = 7 + (n - 1) * 9
+  local i = 7 + (n - 1) * 10
   local id, due = ARGV[i], dues[n]
   if letters[n] == 'y' then
     local lives = tonumber(ARGV[i + 6]) or ttl
@@ -79,9 +108,19 @@ for n = 1, #letters do
   end
 end
 if not known[1] then call('HSET', TOPIC, 'created', ms(now)) end
+if keys[1] then
+  call('HSET', TOPIC, 'unique', '1')
+  over = math.min(over, #keys)
+  if over > 0 then
+    call('HDEL', HOLDERS, unpack(call('ZRANGE', UNIQUE, 0, over - 1)))
+    call('ZREMRANGEBYRANK', UNIQUE, 0, over - 1)
+  end
+  call('ZADD', UNIQUE, unpack(ends_of_keys))
+  call('HSET', HOLDERS, unpack(keys))
+end
 call('ZADD', DUE, unpack(waits))
 if ends[1] then call('ZADD', EXPIRY, unpack(ends)) end
 call('HSET', RECORDS, unpack(records))
 -- Wakes consumers of other daemons that wait for the first job. While a job is ready, none waits.
 if before == 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[2]) end
-return {'ok', now, table.concat(letters), dues, known[1] and 0 or 1}
+return {'ok', now, table.concat(letters), dues, known[1] and 0 or 1, holders}

@@ -10,7 +10,7 @@
 --      {'k', now} it has the content type 3, {'u', now} it is unreadable for this version, {'e', now} the topic is paused
 --      and being exported: a copy with the old body may have been made.
 --
--- Repeated: a job that is as wanted already stays, whatever 5 says. Only a delay begins anew.
+-- Repeated: a job that is as wanted already stays, whatever 5 says. Only a delay starts again.
 
 --#include types.lua
 --#include state.lua

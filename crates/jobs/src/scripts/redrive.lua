@@ -2,7 +2,7 @@
 --
 -- ARGV 1 name of the topic, 2 time to live from now on (ms, 0 is unlimited), or '' for the previous one, 3 maximum
 --      number of jobs, 4 number of the oldest to skip, then ids
--- Returns {now, letters}: y ready now, n no such dead job, u unreadable for this version and unchanged. Without ids
+-- Returns {now, letters, number of dead jobs that are left}: y ready now, n no such dead job, u unreadable for this version and unchanged. Without ids
 --      there is a letter for each job that was looked at. There are fewer letters than jobs after 512 KiB of records:
 --      call again for the rest, and skip those that stay.
 --
@@ -54,4 +54,4 @@ for i = 1, #ids do
   letters[i] = letter
 end
 if moved > 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[1]) end
-return {now, table.concat(letters)}
+return {now, table.concat(letters), call('ZCARD', DEAD)}

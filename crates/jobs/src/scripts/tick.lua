@@ -1,4 +1,4 @@
--- Applies time limits, once a second: reservations and times to live end, dead jobs and remembered ids expire.
+-- Applies time limits, once a second: reservations and times to live end, dead jobs, remembered ids and unique keys expire.
 --
 -- ARGV 1 maximum number of each kind, 2 exact length to which the dead jobs are trimmed, or '', 3 time for which dead
 --      jobs are kept (ms), or '', 4 name of the topic, 5 wait after a first attempt that ran out (ms), 6 the longest such
@@ -50,7 +50,16 @@ if kept then
 end
 local over = call('ZCOUNT', GONE, '-inf', ms(now))
 if over > 0 then call('ZREMRANGEBYRANK', GONE, 0, math.min(over, 10 * most) - 1) end
+local topic = call('HMGET', TOPIC, 'paused', 'unique')
+if topic[2] then
+  local ended = math.min(call('ZCOUNT', UNIQUE, '-inf', ms(now)), most)
+  if ended > 0 then
+    call('HDEL', HOLDERS, unpack(call('ZRANGE', UNIQUE, 0, ended - 1)))
+    call('ZREMRANGEBYRANK', UNIQUE, 0, ended - 1)
+  end
+  if call('ZCARD', UNIQUE) == 0 then call('HDEL', TOPIC, 'unique') end
+end
 
 local ready, head = call('ZCOUNT', DUE, '-inf', ms(now)), call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
 return {now, counts, call('ZCARD', DUE) - ready, ready, call('ZCARD', RESERVED), call('ZCARD', DEAD), head[2] or '', more,
-  call('HGET', TOPIC, 'paused') and 1 or 0}
+  topic[1] and 1 or 0}

@@ -103,8 +103,11 @@ pub struct AddedJobs {
 pub struct AddedJob {
     /// `TOPIC~ID`.
     pub id: String,
-    /// False if a job with this id was there, or was finished lately.
+    /// False if a job with this id was there, or was finished lately, or if another job holds its unique key.
     pub created: bool,
+    /// The id of the job that holds its unique key, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub existing: Option<String>,
     /// A job of this id is there with another body; of this one nothing is kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub conflict: bool,
@@ -203,7 +206,13 @@ impl AddedJobs {
 
 impl From<Added> for AddedJob {
     fn from(added: Added) -> Self {
-        AddedJob { id: added.id.to_string(), created: added.created, conflict: added.differs, due_ms: added.due_ms }
+        AddedJob {
+            id: added.id.to_string(),
+            created: added.created,
+            existing: added.held.then(|| added.id.to_string()),
+            conflict: added.differs,
+            due_ms: added.due_ms,
+        }
     }
 }
 

@@ -149,7 +149,7 @@ impl Search for JobsSource {
 
 impl Repair for JobsSource {
     fn typed_keys(&self) -> Vec<(Bytes, &'static str)> {
-        self.keys.all().iter().cloned().zip(KINDS.map(|(_, kind)| kind)).collect()
+        self.keys.of_jobs().iter().cloned().zip(KINDS.map(|(_, kind)| kind)).collect()
     }
 }
 
