@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::resting::Resting;
 use super::tasks::named;
 use delaybridge_core::clock::Instant;
-use delaybridge_jobs::{Aged, Dispenser, JobQueue, SCRIPTS, Tick, Topic, WAKE};
+use delaybridge_jobs::{Aged, Dispenser, Fired, JobQueue, SCRIPTS, Tick, Topic, WAKE};
 use delaybridge_link::{Redis, Subscriber};
 use delaybridge_model::Config;
 use delaybridge_pipeline::process::Process;
@@ -100,7 +100,7 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
             seen.unreadable += unreadable;
             seen.index = problem;
             resting.stir(&queue.stirred());
-            let queue = &queue;
+            let (queue, events) = (&queue, &events);
             let now = Instant::now();
             let (due, rested): (Vec<_>, Vec<_>) = topics.iter().cloned().partition(|topic| resting.is_due(topic, now));
             seen.total += rested.len();
@@ -108,7 +108,7 @@ async fn clock(queue: JobQueue, events: JobEvents, process: Arc<Process>, heartb
                 .extend(rested.iter().filter(|topic| resting.is_paused(topic)).map(|topic| topic.as_str().into()));
             let mut looks = futures_util::stream::iter(due)
                 .map(|topic| async move {
-                    let looked = look(queue, &topic).await;
+                    let looked = look(queue, &topic, events).await;
                     (topic, looked)
                 })
                 .buffer_unordered(SIDE_BY_SIDE);
@@ -196,7 +196,7 @@ impl Index {
     }
 }
 
-async fn look(queue: &JobQueue, topic: &Topic) -> Result<Tick, String> {
+async fn look(queue: &JobQueue, topic: &Topic, events: &JobEvents) -> Result<Tick, String> {
     let mut tick = queue.tick(topic, AT_ONCE).await.map_err(|error| error.to_string())?;
     for _ in 0..IN_A_ROW {
         if !tick.more {
@@ -204,7 +204,29 @@ async fn look(queue: &JobQueue, topic: &Topic) -> Result<Tick, String> {
         }
         tick = queue.tick(topic, AT_ONCE).await.map_err(|error| error.to_string())?;
     }
+    if tick.next_firing.is_some_and(|firing| firing.is_zero()) {
+        fire(queue, topic, events).await?;
+    }
     Ok(tick)
+}
+
+/// Fires the recurring jobs of a topic that are due. One that cannot be fired does not keep the others from it.
+async fn fire(queue: &JobQueue, topic: &Topic, events: &JobEvents) -> Result<(), String> {
+    let due = queue.due_recurring(topic).await.map_err(|error| format!("read the recurring jobs: {error}"))?;
+    let mut problem = match due.unreadable {
+        0 => None,
+        n => Some(format!("{n} recurring jobs are of another version, which alone can fire them")),
+    };
+    for firing in due.firings {
+        match queue.fire(topic, &firing).await {
+            Ok(Fired::Done { added, skipped }) => {
+                events.fired(topic.as_str(), firing.name.as_str(), added, skipped);
+            }
+            Ok(Fired::Elsewhere) => {}
+            Err(error) => problem = Some(format!("fire the recurring job {}: {error}; it stays due", firing.name)),
+        }
+    }
+    problem.map_or(Ok(()), Err)
 }
 
 fn sizes(tick: &Tick) -> JobSizes {

@@ -48,8 +48,9 @@ impl Resting {
             _ if tick.ready > 0 => unchanged.min(LONGEST_READY),
             _ => unchanged.min(LONGEST),
         };
+        let wait = tick.next_firing.map_or(wait, |firing| wait.min(firing));
         self.0.insert(topic.clone(), Seen { sizes, paused: tick.paused, since, next: now.after(wait) });
-        sizes == [0; 4] && !tick.paused && unchanged >= EMPTY
+        sizes == [0; 4] && !tick.paused && tick.next_firing.is_none() && unchanged >= EMPTY
     }
 
     /// Resets the schedule of topics with changes.
@@ -70,7 +71,17 @@ mod tests {
 
     fn tick(sizes: [u64; 4]) -> Tick {
         let [delay, ready, reserved, dead] = sizes;
-        Tick { aged: Aged::default(), delay, ready, reserved, dead, oldest_ready_ms: None, more: false, paused: false }
+        Tick {
+            aged: Aged::default(),
+            delay,
+            ready,
+            reserved,
+            dead,
+            oldest_ready_ms: None,
+            more: false,
+            paused: false,
+            next_firing: None,
+        }
     }
 
     /// Looks at a topic with these sizes for an hour; returns the number of looks and whether it is forgotten.

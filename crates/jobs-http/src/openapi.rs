@@ -100,6 +100,7 @@ const ABOUT: ApiDescription = ApiDescription {
         milliseconds since 1970 by the clock of Redis.",
     parameters: &[
         parameter("topic", name, "Name of the topic"),
+        parameter("name", recurring_name, "Name of the recurring job"),
         parameter("id", || json!({ "type": "string", "minLength": 3 }), "The job's id"),
         parameter("token", token, "The token that `pop` answered with the job").required(),
         parameter("count", count, "Maximum number of jobs; 1 if left out"),
@@ -119,13 +120,17 @@ const ABOUT: ApiDescription = ApiDescription {
         parameter("skip", || millis(0), "Jobs to pass over"),
         parameter("limit", limit, "Maximum number; 100 if left out"),
         parameter("force", || json!({ "type": "boolean" }), "Whether jobs in use are removed too; false if left out"),
-        parameter("after", name, "Only topics after this name"),
+        parameter("after", name, "Only those after this name"),
     ],
 };
 
 /// A topic, or several with commas between.
 fn name() -> Value {
     json!({ "type": "string", "minLength": 1 })
+}
+
+fn recurring_name() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": 100 })
 }
 
 fn token() -> Value {

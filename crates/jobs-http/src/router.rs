@@ -54,7 +54,7 @@ impl<R: Endpoint> Router<R> {
                 found.value.iter().map(|route| route.method().as_str()).collect::<Vec<_>>().join(", "),
             ));
         };
-        let names = ["topic", "id", "namespace", "queue", "token", "sink", "file"];
+        let names = ["topic", "id", "namespace", "queue", "token", "sink", "file", "name"];
         let part = |name: &'static str| found.params.get(name).map(|value| (name, decode(value)));
         Ok((route, names.into_iter().filter_map(part).collect()))
     }

@@ -4,14 +4,15 @@ use hyper::Method;
 use serde_json::{Map, Value};
 
 use super::openapi::bodies::{
-    ChangeBody, EmptyBody, FinishBody, LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RedriveBody, ReleaseBody,
-    TouchBody,
+    ChangeBody, EmptyBody, FinishBody, LimitsBody, NewJobBody, NewJobsBody, PurgeBody, RecurringBody, RedriveBody,
+    ReleaseBody, TouchBody,
 };
 use super::openapi::operation::Operation;
 use super::problem::ProblemKind;
 use super::route::{ApiDialect, ApiRoute, routes};
 use super::v1::change::ChangedJob;
 use super::v1::jobs::JobShape;
+use super::v1::recurring::{RecurringList, RecurringShape, SetRecurringShape, SwitchedRecurring};
 use super::v1::settle::{ReleasedJob, TouchedJob};
 use super::v1::settle_many::SettledJobs;
 use super::v1::shapes::{AddedShape, AddedShapes, Count, PoppedJobs};
@@ -89,7 +90,7 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
         Operation::new("Look at a topic").returns::<TopicShape>(200, "The topic");
     DELETE "/v1/topics/{topic}" destroy => v1::topics::destroy,
         Operation::new("Remove a topic with all of its jobs")
-            .about("Its dead jobs, remembered ids, limits and pause are removed too. While jobs are reserved or being delivered by a \
+            .about("Its dead jobs, remembered ids, unique keys, recurring jobs, limits and pause are removed too. While jobs are reserved or being delivered by a \
                 queue, it is refused with their numbers, unless `force` is true. A second request answers 0.")
             .query(&["force"])
             .returns::<Count>(200, "The number of jobs")
@@ -127,6 +128,37 @@ pub static OWN: &[ApiRoute] = routes! { ApiDialect::Own;
             .returns::<Count>(200, "The number of jobs");
     POST "/v1/topics/{topic}/dead/purge" purge => v1::dead::purge,
         Operation::new("Remove dead jobs for good").takes::<PurgeBody>().returns::<Count>(200, "The number of jobs");
+    GET "/v1/topics/{topic}/recurring" list_recurring => v1::recurring::list,
+        Operation::new("List the recurring jobs of a topic, in alphabetical order")
+            .about("Without their bodies. `next` is there if there are more: ask for those after it.")
+            .query(&["after", "limit"])
+            .returns::<RecurringList>(200, "A page of recurring jobs");
+    GET "/v1/topics/{topic}/recurring/{name}" get_recurring => v1::recurring::get,
+        Operation::new("Look at a recurring job")
+            .returns::<RecurringShape>(200, "The recurring job")
+            .problems(&[ProblemKind::NotFound]);
+    PUT "/v1/topics/{topic}/recurring/{name}" set_recurring => v1::recurring::set,
+        Operation::new("Add a recurring job, or change the one of this name")
+            .about("At each firing a job with the id `NAME:2027-01-31T09:00:00Z`, the time of the firing, is added. All of the \
+                definition is replaced; a pause stays. A second request finds it as wanted, and answers `changed: false`.")
+            .takes::<RecurringBody>()
+            .returns::<SetRecurringShape>(201, "It was added")
+            .returns::<SetRecurringShape>(200, "It is as wanted")
+            .problems(&[ProblemKind::NotFound, ProblemKind::Conflict]);
+    DELETE "/v1/topics/{topic}/recurring/{name}" delete_recurring => v1::recurring::delete,
+        Operation::new("Remove a recurring job")
+            .about("Jobs that it has added stay. A second request answers 404.")
+            .empty(204, "It is gone")
+            .problems(&[ProblemKind::NotFound]);
+    PUT "/v1/topics/{topic}/recurring/{name}/pause" pause_recurring => v1::recurring::pause,
+        Operation::new("Pause a recurring job")
+            .returns::<SwitchedRecurring>(200, "It is paused")
+            .problems(&[ProblemKind::NotFound, ProblemKind::Conflict]);
+    PUT "/v1/topics/{topic}/recurring/{name}/resume" resume_recurring => v1::recurring::resume,
+        Operation::new("Let a recurring job fire again")
+            .about("Firings during the pause are not made up for.")
+            .returns::<SwitchedRecurring>(200, "It is not paused")
+            .problems(&[ProblemKind::NotFound, ProblemKind::Conflict]);
 };
 
 const FINISH: Operation = Operation::new("The job is done")

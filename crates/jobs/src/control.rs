@@ -54,6 +54,8 @@ pub struct Tick {
     pub more: bool,
     /// Whether the topic is paused.
     pub paused: bool,
+    /// Time until the next firing of a recurring job; zero if one is due.
+    pub next_firing: Option<Duration>,
 }
 
 impl JobQueue {
@@ -302,7 +304,9 @@ impl JobQueue {
         let (delay, ready, reserved, dead) = (count()?, count()?, count()?, count()?);
         let oldest_ready_ms = fields.time_ms()?.filter(|head| *head <= now).map(|head| now.saturating_sub(head));
         let (more, paused) = (fields.int()? == 1, fields.int()? == 1);
-        Ok(Tick { aged, delay, ready, reserved, dead, oldest_ready_ms, more, paused })
+        let until = |at: i64| Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0));
+        let next_firing = fields.time_ms()?.map(until);
+        Ok(Tick { aged, delay, ready, reserved, dead, oldest_ready_ms, more, paused, next_firing })
     }
 }
 

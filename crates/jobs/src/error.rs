@@ -44,6 +44,17 @@ pub enum JobError {
         /// The maximum number.
         limit: u64,
     },
+    /// The topic has its maximum number of recurring jobs; nothing was added.
+    #[error("topic {topic} has {limit} recurring jobs, which is as many as there may be")]
+    TooManyRecurring {
+        /// The topic.
+        topic: Topic,
+        /// The maximum number.
+        limit: u64,
+    },
+    /// There is no recurring job of this name.
+    #[error("there is no recurring job of this name")]
+    NoRecurring,
     /// The topic has jobs that a consumer or a queue has; nothing was removed.
     #[error("topic {topic} is in use: {reserved} jobs are reserved, and a queue delivers {forwarding}")]
     InUse {

@@ -15,14 +15,14 @@ pub const WAKE: &str = "delaybridge:jobs:wake";
 /// The keys of one topic, in the order in which every script takes them.
 #[derive(Debug, Clone)]
 pub struct Keys {
-    all: [Bytes; 10],
+    all: [Bytes; 12],
 }
 
 /// The number of kinds that every script takes; the others are of scripts that need them.
 const OF_JOBS: usize = 8;
 
 /// The kinds of keys, each with its word in the name and its type.
-pub const KINDS: [(&str, &str); 10] = [
+pub const KINDS: [(&str, &str); 12] = [
     ("due", "zset"),
     ("reserved", "zset"),
     ("records", "hash"),
@@ -33,6 +33,8 @@ pub const KINDS: [(&str, &str); 10] = [
     ("topic", "hash"),
     ("unique", "zset"),
     ("holders", "hash"),
+    ("firings", "zset"),
+    ("recurring", "hash"),
 ];
 
 impl Keys {

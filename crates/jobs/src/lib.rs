@@ -30,6 +30,7 @@ mod look;
 mod name;
 mod queue;
 mod record;
+mod recurring;
 mod reserve;
 mod rights;
 mod scripts;
@@ -49,9 +50,13 @@ pub use job::{Added, Aged, Due, JobState, NewJob, Reserved, Settled};
 pub use keys::{KINDS, Keys, PREFIX, TOPICS, WAKE};
 pub use limits::{Allowed, Limits};
 pub use look::{JobInfo, MAX_PAGE, Sizes, TopicsPage};
-pub use name::{InvalidName, JobId, LocalId, Token, Topic};
+pub use name::{InvalidName, JobId, LocalId, RecurringName, Token, Topic};
 pub use queue::JobQueue;
 pub use record::Record;
+pub use recurring::{
+    CronSchedule, DueRecurring, Fired, MAX_MADE_UP, MAX_RECURRING, MAX_RECURRING_BODY, MissedFirings, PlannedFiring,
+    Recurring, RecurringPage, RecurringState, SetRecurring,
+};
 pub use reserve::{MAX_POP, Popped, Release};
 pub use rights::rights;
 pub use scripts::{Patch, SCRIPTS, Scripts};

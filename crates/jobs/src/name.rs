@@ -17,6 +17,8 @@ pub struct InvalidName {
 
 const TOPIC: InvalidName =
     InvalidName { what: "invalid topic", rule: "use 1 to 255 letters, digits, `_`, `.`, `:` or `-`" };
+const RECURRING: InvalidName =
+    InvalidName { what: "invalid name", rule: "use 1 to 100 letters, digits, `_`, `.`, `:` or `-`" };
 const LOCAL: InvalidName =
     InvalidName { what: "invalid id", rule: "use 1 to 128 letters, digits, `_`, `.`, `:`, `~` or `-`" };
 const JOB: InvalidName = InvalidName { what: "invalid job id", rule: "it is TOPIC~ID, as the answer to `add` has it" };
@@ -47,6 +49,35 @@ impl FromStr for Topic {
 }
 
 impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of a recurring job within its topic.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RecurringName(Box<str>);
+
+impl RecurringName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for RecurringName {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-');
+        match (1..=100).contains(&text.len()) && text.bytes().all(allowed) {
+            true => Ok(RecurringName(text.into())),
+            false => Err(RECURRING),
+        }
+    }
+}
+
+impl fmt::Display for RecurringName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

@@ -134,7 +134,7 @@ impl JobQueue {
 
     async fn run_on(&self, script: &Script, topic: &Topic, keys: &[Bytes], args: &[Bytes]) -> Result<Value, JobError> {
         let scripts = self.shared.scripts;
-        if ![&scripts.tick, &scripts.get, &scripts.peek, &scripts.stats]
+        if ![&scripts.tick, &scripts.get, &scripts.peek, &scripts.stats, &scripts.recurring_list]
             .into_iter()
             .any(|look| std::ptr::eq(look, script))
         {

@@ -29,6 +29,8 @@ const GONE: usize = 6;
 const TOPIC: usize = 7;
 const UNIQUE: usize = 8;
 const HOLDERS: usize = 9;
+const FIRINGS: usize = 10;
+const RECURRING: usize = 11;
 
 fn tokens() -> Vec<Pattern> {
     let pattern = Pattern::around([Some(format!("{PREFIX}tokens:{{")), None, Some("}".to_owned())]);
@@ -40,13 +42,15 @@ pub fn rights() -> Vec<Grant> {
     let index = || [Pattern::exact(TOPICS)];
     vec![
         Grant::on(
-            keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC, UNIQUE, HOLDERS]),
+            keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC, UNIQUE, HOLDERS, FIRINGS, RECURRING]),
             [EVALSHA, TYPE, UNLINK],
         ),
         Grant::on(keys(&[DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE]), [EXISTS]),
         Grant::on(keys(&[TOPIC]), [EXISTS]),
         Grant::on(keys(&[UNIQUE]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZREMRANGEBYRANK, ZSCORE]),
         Grant::on(keys(&[HOLDERS]), [HDEL, HGET, HSET]),
+        Grant::on(keys(&[FIRINGS]), [ZADD, ZRANGE, ZRANGEBYSCORE, ZREM, ZSCORE]),
+        Grant::on(keys(&[RECURRING]), [HDEL, HGET, HKEYS, HLEN, HSET, HSTRLEN]),
         Grant::on(keys(&[DUE, RESERVED, DEAD]), [ZADD, ZCARD, ZCOUNT, ZRANGE, ZREM, ZSCORE]),
         Grant::on(keys(&[RESERVED, DEAD]), [ZRANGEBYSCORE]),
         Grant::on(keys(&[RESERVED]), [ZREMRANGEBYRANK]),

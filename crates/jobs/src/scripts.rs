@@ -25,6 +25,10 @@ pub struct Scripts {
     pub(super) limits: Script,
     pub(super) unreadable: Script,
     pub(super) forget: Script,
+    pub(super) recurring_set: Script,
+    pub(super) recurring_switch: Script,
+    pub(super) recurring_list: Script,
+    pub(super) recurring_fire: Script,
 }
 
 /// The scripts with Redis's clock.
@@ -36,15 +40,16 @@ pub type Patch<'a> = (&'a str, &'a str, &'a str);
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 
 /// The parts that scripts include: the line that includes one, and its text.
-const INCLUDES: [(&str, &str); 4] = [
+const INCLUDES: [(&str, &str); 5] = [
     ("--#include types.lua", include_str!("scripts/types.lua")),
     ("--#include state.lua", include_str!("scripts/state.lua")),
     ("--#include moves.lua", include_str!("scripts/moves.lua")),
     // After moves.lua, which includes it.
     ("--#include limit.lua", include_str!("scripts/limit.lua")),
+    ("--#include recurring.lua", include_str!("scripts/recurring.lua")),
 ];
 
-const TEXTS: [(&str, &str); 19] = [
+const TEXTS: [(&str, &str); 23] = [
     ("add", include_str!("scripts/add.lua")),
     ("change", include_str!("scripts/change.lua")),
     ("pop", include_str!("scripts/pop.lua")),
@@ -64,6 +69,10 @@ const TEXTS: [(&str, &str); 19] = [
     ("limits", include_str!("scripts/limits.lua")),
     ("unreadable", include_str!("scripts/unreadable.lua")),
     ("forget", include_str!("scripts/forget.lua")),
+    ("recurring_set", include_str!("scripts/recurring_set.lua")),
+    ("recurring_switch", include_str!("scripts/recurring_switch.lua")),
+    ("recurring_list", include_str!("scripts/recurring_list.lua")),
+    ("recurring_fire", include_str!("scripts/recurring_fire.lua")),
 ];
 
 impl Scripts {
@@ -114,11 +123,15 @@ impl Scripts {
             limits: script("limits"),
             unreadable: script("unreadable"),
             forget: script("forget"),
+            recurring_set: script("recurring_set"),
+            recurring_switch: script("recurring_switch"),
+            recurring_list: script("recurring_list"),
+            recurring_fire: script("recurring_fire"),
         }
     }
 
     /// All scripts, which are loaded when a connection is made.
-    pub fn all(&self) -> [&Script; 19] {
+    pub fn all(&self) -> [&Script; 23] {
         let Scripts {
             add,
             change,
@@ -139,10 +152,35 @@ impl Scripts {
             limits,
             unreadable,
             forget,
+            recurring_set,
+            recurring_switch,
+            recurring_list,
+            recurring_fire,
         } = self;
         [
-            add, pop, finish, release, touch, delete, empty, destroy, get, peek, stats, redrive, purge, tick, recover,
-            limits, unreadable, forget, change,
+            add,
+            pop,
+            finish,
+            release,
+            touch,
+            delete,
+            empty,
+            destroy,
+            get,
+            peek,
+            stats,
+            redrive,
+            purge,
+            tick,
+            recover,
+            limits,
+            unreadable,
+            forget,
+            change,
+            recurring_set,
+            recurring_switch,
+            recurring_list,
+            recurring_fire,
         ]
     }
 }

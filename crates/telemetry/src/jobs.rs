@@ -7,7 +7,7 @@ use std::time::Duration;
 use delaybridge_core::log;
 use parking_lot::Mutex;
 
-use super::labels::{JobEnd, JobPlace};
+use super::labels::{FiringEnd, JobEnd, JobPlace};
 use super::metrics::Metrics;
 use super::throttle::Throttle;
 use delaybridge_core::clock::Instant;
@@ -36,6 +36,7 @@ struct Inner {
     shown: Mutex<HashSet<Box<str>>>,
     failures: Throttle,
     unreadable: Throttle,
+    missed: Throttle,
     /// Number of invalid names in the index at its last successful read; `None` if the last read failed.
     index: Mutex<Option<u64>>,
 }
@@ -43,9 +44,9 @@ struct Inner {
 impl JobEvents {
     pub(super) fn new(metrics: Metrics) -> Self {
         let throttle = || Throttle::new(Duration::from_secs(10));
-        let (failures, unreadable) = (throttle(), throttle());
+        let (failures, unreadable, missed) = (throttle(), throttle(), throttle());
         let index = Mutex::new(Some(0));
-        JobEvents(Arc::new(Inner { metrics, shown: Mutex::default(), failures, unreadable, index }))
+        JobEvents(Arc::new(Inner { metrics, shown: Mutex::default(), failures, unreadable, missed, index }))
     }
 
     /// Gives series to the topics of the configuration, however many others there are.
@@ -101,6 +102,27 @@ impl JobEvents {
         if n > 0 {
             let counter = &self.0.metrics.families().jobs_ended;
             counter.with_label_values(&[self.label(topic), how.as_str()]).inc_by(n);
+        }
+    }
+
+    /// Counts firings of a recurring job, and logs those that were missed without a job.
+    pub fn fired(&self, topic: &str, name: &str, added: u64, skipped: u64) {
+        let counter = &self.0.metrics.families().firings;
+        for (outcome, n) in [(FiringEnd::Fired, added), (FiringEnd::Skipped, skipped)] {
+            if n > 0 {
+                counter.with_label_values(&[self.label(topic), outcome.as_str()]).inc_by(n);
+            }
+        }
+        if skipped > 0
+            && let Some(left_out) = self.0.missed.admit(Instant::now(), skipped)
+        {
+            log::warn!(
+                topic,
+                recurring = name,
+                skipped,
+                left_out,
+                "firings of a recurring job were missed, and no jobs are added for them"
+            );
         }
     }
 

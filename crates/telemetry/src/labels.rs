@@ -63,6 +63,16 @@ words! {
 }
 
 words! {
+    /// The outcome of a firing of a recurring job.
+    FiringEnd {
+        /// A job was added.
+        Fired = "fired",
+        /// It was missed, and no job was added for it.
+        Skipped = "skipped",
+    }
+}
+
+words! {
     /// The end of a time limit of a job.
     JobEnd {
         /// The time to run ended, and the job is ready again.

@@ -25,7 +25,7 @@ pub(super) fn delay(text: &str) -> Result<Duration, String> {
     at_most(text, MAX_DELAY)
 }
 
-fn ttr(text: &str) -> Result<Duration, String> {
+pub(super) fn ttr(text: &str) -> Result<Duration, String> {
     at_most(text, MAX_TTR)
 }
 

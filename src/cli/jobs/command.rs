@@ -8,6 +8,7 @@ use super::args::{
 };
 use super::change::ChangeArgs;
 use super::dead::DeadJobsCommand;
+use super::recurring::RecurringCommand;
 use super::remove::{DestroyArgs, EmptyArgs};
 
 /// Use the job queue: add, take and settle jobs.
@@ -40,6 +41,8 @@ pub enum JobsCommand {
     Peek(PeekJobsArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Dead(DeadJobsCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Recurring(RecurringCommand),
     /// Hand out no more jobs of a topic
     ///
     /// What is reserved may be finished, and jobs may be added.

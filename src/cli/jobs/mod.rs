@@ -5,6 +5,7 @@ mod change;
 mod command;
 mod dead;
 mod open;
+mod recurring;
 mod remove;
 mod text;
 
@@ -83,6 +84,7 @@ pub(super) async fn run(global: &Global, command: &JobsCommand, out: &mut dyn Wr
             answer(global, out, &found, text::list)?;
         }
         JobsCommand::Dead(command) => dead::run(global, command, out).await?,
+        JobsCommand::Recurring(command) => recurring::run(global, command, out).await?,
         JobsCommand::Pause(args) => {
             let result = open(global).await?.queue.pause(&args.topic).await;
             result.map_err(|error| failed(&format!("pause topic {}", args.topic), &error))?;

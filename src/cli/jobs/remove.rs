@@ -31,7 +31,7 @@ Example:
 
 /// Remove a topic with all of its jobs.
 ///
-/// They are lost: no other copy exists. Remembered ids, limits and a pause are removed too. While jobs are reserved or being
+/// They are lost: no other copy exists. Remembered ids, unique keys, recurring jobs, limits and a pause are removed too. While jobs are reserved or being
 /// delivered by a queue, nothing is removed, unless it is forced.
 #[derive(Debug, Args)]
 #[command(after_help = DESTROY)]

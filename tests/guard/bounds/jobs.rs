@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    JobChange, JobId, JobQueue, JobSettings, JobState, Limits, NewJob, Release, Reserved, SCRIPTS, Token, Topic,
-    Unique, UniqueUntil, Which,
+    CronSchedule, Fired, JobChange, JobId, JobQueue, JobSettings, JobState, Limits, MAX_RECURRING, MAX_RECURRING_BODY,
+    MissedFirings, NewJob, Recurring, RecurringName, Release, Reserved, SCRIPTS, Token, Topic, Unique, UniqueUntil,
+    Which,
 };
 
 use super::*;
@@ -209,6 +210,90 @@ async fn many_large_jobs_are_removed() {
         0
     })
     .await;
+}
+
+/// The name of a recurring job.
+fn named(n: usize) -> RecurringName {
+    format!("r{n:0>99}").parse().unwrap()
+}
+
+/// Adds recurring jobs with the largest definitions.
+async fn recurring(jobs: &JobQueue, count: usize) {
+    let recurring = Recurring {
+        schedule: CronSchedule::new("* * * * *", "America/Argentina/ComodRivadavia").unwrap(),
+        missed: MissedFirings::All,
+        ttr: None,
+        tries: None,
+        ttl: None,
+        content_type: "x".repeat(255),
+    };
+    for n in 0..count {
+        let body = vec![7; MAX_RECURRING_BODY].into();
+        assert!(jobs.set_recurring(&topic(), &named(n), &recurring, &body).await.unwrap().created);
+    }
+}
+
+/// Makes all of them due, a hundred firings ago and more.
+async fn make_due(rig: &mut Rig, count: usize) {
+    let due_ms = server_ms(rig).await - 200 * 60_000;
+    for n in 0..count {
+        let key = "delaybridge:jobs:firings:{orders}";
+        redis::cmd("ZADD").arg(key).arg(due_ms).arg(named(n).as_str()).exec_async(&mut rig.redis).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_topic_is_full_of_recurring_jobs() {
+    within_the_limit(script!("recurring_set"), "one of 64 KiB beside others", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        recurring(&queue, 10).await;
+        reset_counts(rig).await;
+        recurring_again(&queue).await;
+        MAX_RECURRING_BODY
+    })
+    .await;
+    within_the_limit(script!("recurring_switch"), "one of 64 KiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        recurring(&queue, 1).await;
+        reset_counts(rig).await;
+        assert!(queue.pause_recurring(&topic(), &named(0)).await.unwrap());
+        0
+    })
+    .await;
+    within_the_limit(script!("recurring_list"), "a page of all", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        recurring(&queue, MAX_RECURRING).await;
+        reset_counts(rig).await;
+        assert!(queue.recurring_page(&topic(), None, 100).await.unwrap().more);
+        0
+    })
+    .await;
+    within_the_limit(script!("recurring_list"), "all are due", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        recurring(&queue, MAX_RECURRING).await;
+        make_due(rig, MAX_RECURRING).await;
+        reset_counts(rig).await;
+        assert_eq!(queue.due_recurring(&topic()).await.unwrap().firings.len(), MAX_RECURRING);
+        0
+    })
+    .await;
+    within_the_limit(script!("recurring_fire"), "a hundred of 64 KiB", async |rig: &mut Rig| {
+        let queue = jobs(rig);
+        recurring(&queue, 1).await;
+        make_due(rig, 1).await;
+        let due = queue.due_recurring(&topic()).await.unwrap().firings.remove(0);
+        reset_counts(rig).await;
+        assert!(matches!(queue.fire(&topic(), &due).await.unwrap(), Fired::Done { added: 100, .. }));
+        100 * MAX_RECURRING_BODY
+    })
+    .await;
+}
+
+/// Changes the first one.
+async fn recurring_again(jobs: &JobQueue) {
+    let state = jobs.recurring(&topic(), &named(0)).await.unwrap();
+    let recurring = Recurring { tries: Some(3), ..state.definition.unwrap() };
+    assert!(jobs.set_recurring(&topic(), &named(0), &recurring, &state.body.unwrap()).await.unwrap().changed);
 }
 
 #[tokio::test]

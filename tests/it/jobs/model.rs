@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::model_recurring::Recurring;
 use super::rig::Snapshot;
 
 /// The place of a job.
@@ -42,6 +43,9 @@ pub struct Model {
     pub gone: BTreeMap<String, i64>,
     /// The unique keys: the end of the time, whether the key is free as soon as the job is gone, the job.
     pub keys: BTreeMap<String, (i64, bool, String)>,
+    pub recurring: BTreeMap<String, Recurring>,
+    /// Number of definitions so far.
+    pub generations: u64,
     pub paused: bool,
     pub max_jobs: usize,
     pub dead_max: usize,
@@ -354,6 +358,7 @@ impl Model {
         self.jobs.clear();
         self.gone.clear();
         self.keys.clear();
+        self.recurring.clear();
         self.paused = false;
         Some(removed as u64)
     }
@@ -431,6 +436,14 @@ impl Model {
             (key.clone(), format!("{}{id}", letter(finished)).into_bytes())
         };
         assert_eq!(seen.holders, self.keys.iter().map(held).collect(), "holders of unique keys");
+        let firings = self.recurring.iter().filter_map(|(name, recurring)| Some((name.clone(), recurring.next?)));
+        assert_eq!(seen.firings, firings.collect(), "firings");
+        assert_eq!(seen.recurring.len(), 2 * self.recurring.len(), "recurring jobs");
+        for (name, recurring) in &self.recurring {
+            assert_eq!(seen.recurring[name][9] == 1, recurring.next.is_none(), "whether {name} is paused");
+            let body = recurring.definition.body.as_bytes();
+            assert_eq!(seen.recurring[&format!("={name}")], body, "the body of {name}");
+        }
         let expiry =
             self.jobs.iter().filter_map(|(id, job)| Some((id.clone(), job.expiry?))).collect::<BTreeMap<_, _>>();
         assert_eq!(seen.expiry, expiry, "times to live");

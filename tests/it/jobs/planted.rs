@@ -149,6 +149,65 @@ const BUGS: &[(&str, &[Patch])] = &[
             "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC)",
         )],
     ),
+    ("a firing is fired twice", &[("recurring_fire", "tonumber(next_ms) ~= firing or ", "")]),
+    ("a firing comes again", &[("recurring_fire", "else call('ZADD', FIRINGS, ARGV[9], name) end", "end")]),
+    ("a firing is early", &[("recurring_fire", " or firing > now then", " then")]),
+    (
+        "a firing is due when it is late",
+        &[("recurring_fire", "call('ZADD', DUE, dues[i], ids[i])", "call('ZADD', DUE, ms(now), ids[i])")],
+    ),
+    ("a full topic takes a firing", &[("recurring_fire", "+ #ids > most", "> most")]),
+    (
+        "a firing leaves its job without a time to live",
+        &[("recurring_fire", "if expires > 0 then call('ZADD', EXPIRY", "if false then call('ZADD', EXPIRY")],
+    ),
+    ("a firing forgets its own tries", &[("recurring_fire", "if tries == 0 then", "if true then")]),
+    ("a pause leaves the firing", &[("recurring_switch", "call('ZREM', FIRINGS, name)\nif paused", "if paused")]),
+    (
+        "a pause is not kept",
+        &[(
+            "recurring_switch",
+            "struct.pack('<BI8B', 1, head.revision, paused)",
+            "struct.pack('<BI8B', 1, head.revision, 0)",
+        )],
+    ),
+    (
+        "a resumed job never fires",
+        &[("recurring_switch", "if paused == 0 then call('ZADD', FIRINGS, ARGV[5], name) end", "")],
+    ),
+    (
+        "a removed job leaves its body",
+        &[("recurring_switch", "call('HDEL', RECURRING, name, '=' .. name)", "call('HDEL', RECURRING, name)")],
+    ),
+    (
+        "a removed job goes on firing",
+        &[("recurring_switch", "  call('ZREM', FIRINGS, name)\n  call('HDEL'", "  call('HDEL'")],
+    ),
+    (
+        "a change ends the pause of a recurring job",
+        &[("recurring_set", "local paused = head and head.paused or 0", "local paused = 0")],
+    ),
+    (
+        "another body is no change",
+        &[(
+            "recurring_set",
+            "head.tail == ARGV[3] and call('HGET', RECURRING, '=' .. name) == ARGV[4]",
+            "head.tail == ARGV[3]",
+        )],
+    ),
+    (
+        "a repeated call moves the next firing",
+        &[("recurring_set", "and (next_ms or paused == 1) then", "and false then")],
+    ),
+    ("the next firing is not told", &[("tick", "call('ZRANGE', FIRINGS, 0, 0, 'WITHSCORES')[2]", "nil")]),
+    (
+        "recurring jobs outlive their topic",
+        &[(
+            "destroy",
+            "call('UNLINK', unpack(KEYS))",
+            "call('UNLINK', DUE, RESERVED, RECORDS, STATE, DEAD, EXPIRY, GONE, TOPIC, UNIQUE, HOLDERS)",
+        )],
+    ),
     ("a wait does not grow", &[("tick", "first * 2 ^ math.min(math.max(attempts - 1, 0), 52)", "first")]),
     ("a wait grows for ever", &[("release", "return math.min(first * 2 ^", "return math.max(first * 2 ^")]),
     ("a job that ran out does not wait", &[("pop", " + wait(s.attempts))", ")")]),

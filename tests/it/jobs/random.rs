@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    Added, Due, JobError, JobId, JobQueue, JobSettings, LocalId, NewJob, Release, Scripts, Settled, Token,
-    TopicSettings, Unique, UniqueUntil, Which,
+    Added, Due, JobError, JobId, JobQueue, JobSettings, LocalId, NewJob, PlannedFiring, Release, Scripts, Settled,
+    Token, TopicSettings, Unique, UniqueUntil, Which,
 };
 use delaybridge_link::LinkError;
 
 use super::model::{AddVerdict, Aged, Job, Model, Place, Verdict};
+use super::model_recurring::Decision;
 use super::rig::{Dump, Rig, on_test_clock, topic};
 
 /// Number of steps in a history.
@@ -42,6 +43,8 @@ pub struct History<'a> {
     clients: [JobQueue; 2],
     handed: Handed,
     lost: Vec<Token>,
+    /// Decisions about firings, of a daemon that was slow, or that sends them again.
+    pub(super) decided: Vec<(PlannedFiring, Decision)>,
     /// An earlier state of Redis and the model.
     older: Option<(Model, Dump)>,
     /// Whether a node has refused the last call because the slot was being moved.
@@ -88,8 +91,8 @@ impl<'a> History<'a> {
         settings.defaults.backoff_max = Duration::from_millis(400);
         let clients = [rig.queue(settings.clone(), scripts), rig.queue(settings, scripts)];
         let random = fastrand::Rng::with_seed(seed);
-        let (handed, lost, trace) = (Vec::new(), Vec::new(), Vec::new());
-        History { rig, random, model, clients, handed, lost, older: None, refused: false, trace }
+        let (handed, lost, decided, trace) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        History { rig, random, model, clients, handed, lost, decided, older: None, refused: false, trace }
     }
 
     /// Checks that Redis and the model agree.
@@ -119,7 +122,7 @@ impl<'a> History<'a> {
     }
 
     pub(super) async fn step(&mut self) {
-        match self.random.u32(..100) {
+        match self.random.u32(..110) {
             0..13 => self.clock().await,
             13..14 => self.destroy().await,
             14..16 => self.older().await,
@@ -127,7 +130,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Makes one call of a client: the one with this number, from 16 to 99.
+    /// Makes one call of a client: the one with this number, from 16 to 109.
     pub(super) async fn call(&mut self, call: u32) {
         match call {
             ..38 => self.add().await,
@@ -146,7 +149,8 @@ impl<'a> History<'a> {
                 false => self.empty().await,
             },
             96..98 => self.pause().await,
-            _ => self.recover().await,
+            98..100 => self.recover().await,
+            _ => self.recurring().await,
         }
     }
 
@@ -160,7 +164,7 @@ impl<'a> History<'a> {
             }
             Some((model, keys)) => {
                 self.note("Redis falls back to the copy".to_owned());
-                self.model = Model { now: self.model.now, ..model };
+                self.model = Model { now: self.model.now, generations: self.model.generations, ..model };
                 self.rig.restore(&keys, self.model.now).await;
             }
         }
@@ -377,10 +381,14 @@ impl<'a> History<'a> {
         let most = self.random.usize(1..20);
         let ticked = self.client().tick(&topic(), most).await;
         let Some(ticked) = self.answered(ticked) else { return };
-        let seen = ticked.expect("tick").aged;
+        let ticked = ticked.expect("tick");
+        let seen = ticked.aged;
         self.note(format!("tick {most} -> {seen:?}"));
         let aged = Aged([seen.came_back, seen.died, seen.expired, seen.trimmed]);
         assert_eq!(aged, self.model.tick(most), "{:?}", self.trace);
+        let next = self.model.recurring.values().filter_map(|recurring| recurring.next).min();
+        let until = next.map(|next| Duration::from_millis(next.saturating_sub(self.model.now).max(0) as u64));
+        assert_eq!(ticked.next_firing, until, "{:?}", self.trace);
     }
 
     /// The oldest dead jobs, or some that may be dead.

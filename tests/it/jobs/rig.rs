@@ -35,6 +35,8 @@ pub struct Snapshot {
     pub gone: BTreeMap<String, i64>,
     pub unique: BTreeMap<String, i64>,
     pub holders: BTreeMap<String, Vec<u8>>,
+    pub firings: BTreeMap<String, i64>,
+    pub recurring: BTreeMap<String, Vec<u8>>,
 }
 
 /// The topic of all histories, in the same slot as the test's clock, because scripts read both.
@@ -141,19 +143,22 @@ impl Rig {
 
     pub async fn snapshot(&mut self) -> Snapshot {
         let mut pipe = redis::pipe();
-        for word in ["due", "reserved", "dead", "expiry", "gone", "unique"] {
+        for word in ["due", "reserved", "dead", "expiry", "gone", "unique", "firings"] {
             pipe.cmd("ZRANGE").arg(key(word)).arg(0).arg(-1).arg("WITHSCORES");
         }
         pipe.hgetall(key("records")).hgetall(key("state")).hgetall(key("holders"));
+        pipe.hgetall(key("recurring"));
         type Scores = Vec<(String, i64)>;
         type Fields = BTreeMap<String, Vec<u8>>;
-        let (due, reserved, dead, expiry, gone, unique, records, state, holders): (
+        let (due, reserved, dead, expiry, gone, unique, firings, records, state, holders, recurring): (
             Scores,
             Scores,
             Scores,
             Scores,
             Scores,
             Scores,
+            Scores,
+            Fields,
             Fields,
             Fields,
             Fields,
@@ -169,6 +174,8 @@ impl Rig {
             gone: map(gone),
             unique: map(unique),
             holders,
+            firings: map(firings),
+            recurring,
         }
     }
 }

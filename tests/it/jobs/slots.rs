@@ -136,7 +136,7 @@ impl<'a> History<'a> {
                 0 => history.move_slot(seed, &mut calls).await,
                 // Not the step that restores an older state, which is tested on one server.
                 _ => {
-                    let call = history.random.u32(16..100);
+                    let call = history.random.u32(16..110);
                     history.call(call).await;
                 }
             }
@@ -160,7 +160,7 @@ impl<'a> History<'a> {
             let port = self.rig.ports()[1];
             migrate(&mut self.rig.redis, port, &keys).await;
             self.trace.push(format!("{} keys go over", keys.len()));
-            let (before, call) = (self.rig.dump().await, self.random.u32(16..100));
+            let (before, call) = (self.rig.dump().await, self.random.u32(16..110));
             self.refused = false;
             self.call(call).await;
             let after = self.rig.dump().await;

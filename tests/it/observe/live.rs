@@ -137,6 +137,16 @@ fn add_jobs(api: u16) {
     let _ = std::process::Command::new("curl").args(["-sS", "--json", jobs, &url]).output().expect("run curl");
 }
 
+/// Sets a recurring job that fires now.
+async fn fire(api: u16, redis: &mut MultiplexedConnection) {
+    let recurring = r#"{"cron":"* * * * *","body":"x"}"#;
+    let url = format!("http://127.0.0.1:{api}/v1/topics/observed/recurring/minutely");
+    let arguments = ["-sS", "-X", "PUT", "--json", recurring, &url];
+    let _ = std::process::Command::new("curl").args(arguments).output().expect("run curl");
+    let due_ms = redis_now_ms(redis).await - 1_000;
+    let _: () = redis.zadd("delaybridge:jobs:firings:{observed}", "minutely", due_ms).await.expect("make it due");
+}
+
 /// Closes the daemon's subscription, like a proxy that considers it idle.
 async fn lose_the_subscription(redis: &mut MultiplexedConnection) {
     let _: u32 =
@@ -235,6 +245,7 @@ async fn every_panel_shows_data_and_every_rule_is_evaluated() {
     eventually("every panel to show something", PATIENCE, async || {
         offer(&mut redis.clone()).await;
         add_jobs(api);
+        fire(api, &mut redis.clone()).await;
         schedule(&mut redis.clone()).await;
         // One wake-up serves many reasons: on a busy machine a reconnection can be hidden by another reason, so cut
         // repeatedly.

@@ -149,6 +149,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             }
             @if view.tokens && view.name.is_none() { p.muted { "Jobs are shown after a login." } }
         }
+        @if !found.recurring.is_empty() { (recurring(&found)) }
         section aria-labelledby="limits" {
             h2 #limits { "Limits" }
             div.scroll { table.settings { tbody { (settings("", &limits)) } } }
@@ -180,6 +181,37 @@ fn numbers(found: &TopicDetail) -> Markup {
             (tile("Reserved", of(sizes.reserved), ""))
             (tile("Dead", of(sizes.dead), if sizes.dead > 0 { "bad" } else { "" }))
             (tile("Next due", first(&found.state, found.now_ms), ""))
+        }
+    }
+}
+
+/// The recurring jobs.
+fn recurring(found: &TopicDetail) -> Markup {
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "of another version".to_owned());
+    html! {
+        section aria-labelledby="recurring" {
+            h2 #recurring { "Recurring jobs" }
+            div.scroll {
+                table.queues {
+                    thead { tr { @for name in ["Name", "Cron", "Time zone", "Missed", "Next"] { th scope="col" { (name) } } } }
+                    tbody {
+                        @for one in &found.recurring {
+                            tr {
+                                th scope="row" { (one.name) }
+                                td data-label="Cron" { code { (text(&one.cron)) } }
+                                td data-label="Time zone" { (text(&one.zone)) }
+                                td data-label="Missed" { (text(&one.missed)) }
+                                td data-label="Next" {
+                                    @match one.next_ms {
+                                        Some(next) => (when(next, found.now_ms)),
+                                        None => span.badge.warn { "paused" },
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
 }

@@ -162,6 +162,36 @@ pub struct EmptyBody {
     pub limit: Option<i64>,
 }
 
+/// A recurring job.
+#[derive(JsonSchema)]
+#[schemars(rename = "NewRecurringJob", extend("required" = ["cron"]))]
+pub struct RecurringBody {
+    /// The cron expression: minute, hour, day of the month, month, day of the week, as in `30 4 * * MON-FRI`.
+    pub cron: String,
+    /// The time zone of the expression, as the IANA database names it; `UTC` if left out.
+    pub zone: Option<String>,
+    /// What becomes of firings that no daemon was there for: `skip` adds no job, `once` adds one for all of them, `all` adds one
+    /// for each, the latest 100 at most; `once` if left out.
+    #[schemars(extend("enum" = ["skip", "once", "all"]))]
+    pub missed: Option<String>,
+    /// The body: a text, or any other JSON value, whose JSON is the body. At most 64 KiB.
+    pub body: Option<Value>,
+    /// The body in base64, for bytes that are no text.
+    pub body_base64: Option<String>,
+    /// The content type of the body; handed out with it.
+    pub content_type: Option<String>,
+    /// A consumer's time to run, as a duration with its unit; that of the topic if left out.
+    pub ttr: Option<String>,
+    /// The time to run in milliseconds.
+    pub ttr_ms: Option<i64>,
+    /// Attempts before a job is dead.
+    pub tries: Option<i64>,
+    /// The time after which a job is dropped if it is not finished, as a duration with its unit.
+    pub ttl: Option<String>,
+    /// The same in milliseconds; 0 is never.
+    pub ttl_ms: Option<i64>,
+}
+
 /// Dead jobs to redrive.
 #[derive(JsonSchema)]
 #[schemars(rename = "Redrive", extend("required" = []))]

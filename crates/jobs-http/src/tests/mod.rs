@@ -6,6 +6,7 @@ mod limits;
 mod lmstfy;
 mod ouqiang;
 mod own;
+mod recurring;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -40,6 +40,8 @@ pub fn problem(what: &str, error: JobError) -> Problem {
         JobError::TooManyKeys { .. } => {
             (ProblemKind::TooMany, "nothing was added; wait until the times of some are over, or use shorter times")
         }
+        JobError::TooManyRecurring { .. } => (ProblemKind::TooMany, "nothing was added; delete some of them first"),
+        JobError::NoRecurring => (ProblemKind::NotFound, "it was never added, or it was deleted"),
         JobError::UnknownTopic { .. } => {
             (ProblemKind::NotFound, "nothing was done; use a listed topic, or list this one under jobs.topics")
         }

@@ -8,6 +8,7 @@ pub mod jobs;
 pub mod limits;
 pub mod meta;
 pub mod pop;
+pub mod recurring;
 pub mod settle;
 pub mod settle_many;
 pub mod shapes;

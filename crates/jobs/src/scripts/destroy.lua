@@ -1,4 +1,4 @@
--- Removes a topic with all of its jobs, remembered ids, unique keys, limits and its pause.
+-- Removes a topic with all of its jobs, remembered ids, unique keys, recurring jobs, limits and its pause.
 --
 -- ARGV 1 '1' whatever the states of its jobs, '' only if none is reserved or being delivered by a queue
 -- Returns {'y', now, number of removed jobs}, or {'b', now, reserved jobs, jobs that a queue delivers} and nothing was

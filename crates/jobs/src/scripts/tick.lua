@@ -4,7 +4,8 @@
 --      jobs are kept (ms), or '', 4 name of the topic, 5 wait after a first attempt that ran out (ms), 6 the longest such
 --      wait
 -- Returns {now, {came back, died, expired, trimmed, set aside}, delay, ready, reserved, dead, due time of the first
---      waiting job or '', 1 if there was more to do than `most`, 1 if the topic is paused}.
+--      waiting job or '', 1 if there was more to do than `most`, 1 if the topic is paused, next firing of a
+--      recurring job or ''}.
 --
 -- Repeated, or by several daemons: the second run continues.
 
@@ -50,7 +51,7 @@ if kept then
 end
 local over = call('ZCOUNT', GONE, '-inf', ms(now))
 if over > 0 then call('ZREMRANGEBYRANK', GONE, 0, math.min(over, 10 * most) - 1) end
-local topic = call('HMGET', TOPIC, 'paused', 'unique')
+local topic = call('HMGET', TOPIC, 'paused', 'unique', 'recurring')
 if topic[2] then
   local ended = math.min(call('ZCOUNT', UNIQUE, '-inf', ms(now)), most)
   if ended > 0 then
@@ -60,6 +61,7 @@ if topic[2] then
   if call('ZCARD', UNIQUE) == 0 then call('HDEL', TOPIC, 'unique') end
 end
 
+local firing = topic[3] and call('ZRANGE', FIRINGS, 0, 0, 'WITHSCORES')[2] or ''
 local ready, head = call('ZCOUNT', DUE, '-inf', ms(now)), call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
 return {now, counts, call('ZCARD', DUE) - ready, ready, call('ZCARD', RESERVED), call('ZCARD', DEAD), head[2] or '', more,
-  topic[1] and 1 or 0}
+  topic[1] and 1 or 0, firing}

@@ -101,6 +101,7 @@ commands! {
     HGET = one("hget", READS, &["f"]);
     HGETALL = one("hgetall", READS, &[]);
     HINCRBY = one("hincrby", BOTH, &["f", "1"]);
+    HKEYS = one("hkeys", READS, &[]);
     HLEN = one("hlen", LOOKS, &[]);
     HMGET = one("hmget", READS, &["f"]);
     HSCAN = one("hscan", READS, &["0"]);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{FoundJobs, Jobs, TopicLimits, TopicState, failed};
+use super::{FoundJobs, Jobs, RecurringDetail, TopicLimits, TopicState, failed};
 use crate::Error;
 use delaybridge_jobs::{JobError, JobState, Topic};
 
@@ -35,6 +35,8 @@ pub struct TopicDetail {
     /// The limits.
     #[schemars(with = "Map<String, Value>")]
     pub limits: TopicLimits,
+    /// The recurring jobs, without their bodies.
+    pub recurring: Vec<RecurringDetail>,
 }
 
 /// Every state that a job of a topic can be looked at in.
@@ -90,7 +92,8 @@ impl Jobs {
         if !state.sizes.exists && !self.queue.settings().topics.contains_key(&name) {
             return Err(Error::not_found(format!("look at topic {name}: no job was ever added to it")));
         }
-        Ok(TopicDetail { now_ms: found.now_ms, state, limits })
+        let recurring = self.all_recurring(&name).await?.recurring;
+        Ok(TopicDetail { now_ms: found.now_ms, state, limits, recurring })
     }
 
     /// Jobs of a state, the first in time first.

@@ -5,6 +5,7 @@ mod copies;
 mod export;
 mod moving;
 mod pools;
+mod recurring;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ pub use self::by_name::{TOPICS_MOST, TopicDetail, TopicPage, states};
 pub use self::copies::ImportedElements;
 pub use self::export::{ExportTarget, ExportedJobs, export};
 pub use self::moving::import;
+pub use self::recurring::{RecurringDetail, RecurringDetails};
 use super::content::Content;
 use super::error::Error;
 use super::session::{Session, connected, redis};
@@ -233,7 +235,7 @@ pub fn failed(what: &str, error: &JobError) -> Error {
     };
     let message = format!("{what}: {error}{help}");
     match error {
-        JobError::NotFound => Error::not_found(message),
+        JobError::NotFound | JobError::NoRecurring => Error::not_found(message),
         JobError::InUse { .. } => Error::conflict(message),
         JobError::Conflict | JobError::NotWaiting { .. } | JobError::OtherDue { .. } | JobError::Fixed(_) => {
             Error::conflict(message)

@@ -1,0 +1,251 @@
+//! Adding, changing, pausing and listing recurring jobs.
+
+use bytes::Bytes;
+
+use super::record::{read, tail};
+use super::{MAX_RECURRING, MAX_RECURRING_BODY, Recurring, RecurringState};
+use crate::add::check_content_type;
+use crate::error::JobError;
+use crate::name::{RecurringName, Topic};
+use crate::queue::{JobQueue, number, text};
+use crate::settings::{MAX_DELAY, MAX_TRIES, check_ttr};
+use delaybridge_link::{BadReply, Fields};
+
+/// The outcome of setting a recurring job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetRecurring {
+    /// Whether there was none of this name.
+    pub created: bool,
+    /// False if it was as wanted already.
+    pub changed: bool,
+    /// The next firing, in ms since 1970; `None` while it is paused.
+    pub next_ms: Option<i64>,
+}
+
+/// A page of recurring jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecurringPage {
+    /// The recurring jobs, without their bodies.
+    pub recurring: Vec<RecurringState>,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+/// A change of whether a recurring job fires.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Switch {
+    Pause,
+    Resume { revision: u64, next_ms: i64 },
+    Remove,
+}
+
+/// The selection of a list.
+pub(super) enum Wanted<'a> {
+    Due,
+    After(Option<&'a RecurringName>),
+    One(&'a RecurringName),
+}
+
+/// What a list found.
+pub(super) struct Listed {
+    pub(super) now_ms: i64,
+    pub(super) recurring: Vec<RecurringState>,
+    pub(super) more: bool,
+}
+
+impl JobQueue {
+    /// Adds a recurring job, or changes the one of this name. A pause stays. A second call finds it as wanted, and its next
+    /// firing stays too.
+    ///
+    /// # Errors
+    ///
+    /// With any of these nothing was changed: [`JobError::TooManyRecurring`], [`JobError::TooLarge`],
+    /// [`JobError::Invalid`], [`JobError::Fixed`], and those of a new topic.
+    pub async fn set_recurring(
+        &self,
+        topic: &Topic,
+        name: &RecurringName,
+        recurring: &Recurring,
+        body: &Bytes,
+    ) -> Result<SetRecurring, JobError> {
+        self.check_recurring(topic, recurring, body).await?;
+        let none = || JobError::Invalid("the cron expression never fires".to_owned());
+        let next_ms = recurring.schedule.after(self.redis_ms(topic).await?).ok_or_else(none)?;
+        self.enter(topic, false).await?;
+        let args = [
+            text(topic.as_str()),
+            text(name.as_str()),
+            Bytes::from(tail(recurring)),
+            body.clone(),
+            number(next_ms),
+            number(MAX_RECURRING as u64),
+            // Exact in a script.
+            number(fastrand::u64(1..1 << 53)),
+        ];
+        let reply = self.run_on_all(&self.shared.scripts.recurring_set, topic, &args).await?;
+        let mut fields = Fields::of("jobs_recurring_set", reply)?;
+        let letter = fields.text()?;
+        self.observe(&mut fields)?;
+        let (created, changed) = match letter.as_str() {
+            "y" => (true, true),
+            "c" => (false, true),
+            "s" => (false, false),
+            "l" => return Err(JobError::TooManyRecurring { topic: topic.clone(), limit: MAX_RECURRING as u64 }),
+            "u" => {
+                return Err(JobError::Fixed("another version wrote the recurring job of this name: delete it first"));
+            }
+            _ => {
+                return Err(BadReply { script: "jobs_recurring_set", expected: "a letter of recurring_set.lua" }.into());
+            }
+        };
+        let next_ms = fields.time_ms()?;
+        if fields.int()? == 1 {
+            // The topic may have been removed from the index after this process entered it.
+            self.enter(topic, true).await?;
+        }
+        Ok(SetRecurring { created, changed, next_ms })
+    }
+
+    async fn check_recurring(&self, topic: &Topic, recurring: &Recurring, body: &Bytes) -> Result<(), JobError> {
+        let invalid = |problem: &str| Err(JobError::Invalid(problem.to_owned()));
+        check_content_type(&recurring.content_type)?;
+        recurring.ttr.map_or(Ok(()), check_ttr)?;
+        if recurring.tries.is_some_and(|tries| !(1..=MAX_TRIES).contains(&tries)) {
+            return invalid("tries must be 1 to 1000000");
+        }
+        if recurring.ttl.is_some_and(|ttl| ttl > MAX_DELAY) {
+            return invalid("the time to live is above ten years; 0 is for ever");
+        }
+        let limit = self.limits(topic).await?.shown(self.settings().of(topic)).max_body;
+        let limit = limit.min(MAX_RECURRING_BODY as u64);
+        match body.len() as u64 > limit {
+            true => Err(JobError::TooLarge { topic: topic.clone(), size: body.len(), limit }),
+            false => Ok(()),
+        }
+    }
+
+    /// Pauses a recurring job; returns whether it was not. A second call finds it paused.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`JobError::NoRecurring`], [`JobError::Fixed`], or an error of the connection.
+    pub async fn pause_recurring(&self, topic: &Topic, name: &RecurringName) -> Result<bool, JobError> {
+        self.switch(topic, name, Switch::Pause).await
+    }
+
+    /// Resumes a recurring job; returns whether it was paused. Firings during the pause are not made up for. A second call
+    /// finds it as wanted.
+    ///
+    /// # Errors
+    ///
+    /// As [`pause_recurring`](JobQueue::pause_recurring).
+    pub async fn resume_recurring(&self, topic: &Topic, name: &RecurringName) -> Result<bool, JobError> {
+        let Listed { now_ms, mut recurring, .. } = self.list_recurring(topic, Wanted::One(name), 1).await?;
+        let state = recurring.pop().ok_or(JobError::NoRecurring)?;
+        let definition = state.definition.ok_or(UNREADABLE)?;
+        let next_ms = definition.schedule.after(now_ms);
+        let next_ms = next_ms.ok_or_else(|| JobError::Invalid("the cron expression never fires again".to_owned()))?;
+        self.switch(topic, name, Switch::Resume { revision: state.revision, next_ms }).await
+    }
+
+    /// Removes a recurring job. Jobs that it has added stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`pause_recurring`](JobQueue::pause_recurring). A second call finds none.
+    pub async fn delete_recurring(&self, topic: &Topic, name: &RecurringName) -> Result<(), JobError> {
+        self.switch(topic, name, Switch::Remove).await.map(drop)
+    }
+
+    async fn switch(&self, topic: &Topic, name: &RecurringName, switch: Switch) -> Result<bool, JobError> {
+        let mut args = vec![text(topic.as_str()), text(name.as_str())];
+        match switch {
+            Switch::Pause => args.push(text("p")),
+            Switch::Resume { revision, next_ms } => args.extend([text("r"), number(revision), number(next_ms)]),
+            Switch::Remove => args.push(text("d")),
+        }
+        let reply = self.run_on_all(&self.shared.scripts.recurring_switch, topic, &args).await?;
+        let mut fields = Fields::of("jobs_recurring_switch", reply)?;
+        let letter = fields.text()?;
+        self.observe(&mut fields)?;
+        match letter.as_str() {
+            "y" => Ok(true),
+            "s" => Ok(false),
+            "n" => Err(JobError::NoRecurring),
+            "u" => Err(UNREADABLE),
+            "c" => Err(JobError::Fixed("the recurring job was changed at the same moment: try again")),
+            _ => Err(BadReply { script: "jobs_recurring_switch", expected: "y, s, n, u or c" }.into()),
+        }
+    }
+
+    /// Returns a recurring job with its body.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`JobError::NoRecurring`], or an error of the connection.
+    pub async fn recurring(&self, topic: &Topic, name: &RecurringName) -> Result<RecurringState, JobError> {
+        let mut listed = self.list_recurring(topic, Wanted::One(name), 1).await?;
+        listed.recurring.pop().ok_or(JobError::NoRecurring)
+    }
+
+    /// Returns recurring jobs of a topic in alphabetical order, from behind a name.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn recurring_page(
+        &self,
+        topic: &Topic,
+        after: Option<&RecurringName>,
+        most: usize,
+    ) -> Result<RecurringPage, JobError> {
+        let Listed { recurring, more, .. } = self.list_recurring(topic, Wanted::After(after), most).await?;
+        Ok(RecurringPage { recurring, more })
+    }
+
+    pub(super) async fn list_recurring(
+        &self,
+        topic: &Topic,
+        wanted: Wanted<'_>,
+        most: usize,
+    ) -> Result<Listed, JobError> {
+        let (letter, name, with_body) = match wanted {
+            Wanted::Due => ("d", "", false),
+            Wanted::After(name) => ("a", name.map_or("", RecurringName::as_str), false),
+            Wanted::One(name) => ("o", name.as_str(), true),
+        };
+        let args = [text(letter), text(name), number(most as u64)];
+        let reply = self.run_on_all(&self.shared.scripts.recurring_list, topic, &args).await?;
+        let mut fields = Fields::of("jobs_recurring_list", reply)?;
+        let now_ms = self.observe(&mut fields)?;
+        let mut rows = fields.array()?;
+        let mut recurring = Vec::new();
+        while !rows.is_empty() {
+            let (name, next_ms, definition) = (rows.text()?, rows.time_ms()?, rows.bytes()?);
+            let size = u64::try_from(rows.int()?).unwrap_or(0);
+            // A name of another program is no recurring job, and neither is one that is only in the set.
+            let Ok(name) = name.parse() else { continue };
+            if definition.is_empty() {
+                continue;
+            }
+            let (definition, paused, revision) = match read(&definition) {
+                Some(read) => (Some(read.recurring), read.paused, read.revision),
+                None => (None, next_ms.is_none(), 0),
+            };
+            recurring.push(RecurringState { name, definition, next_ms, paused, size, body: None, revision });
+        }
+        let more = fields.int()? == 1;
+        if let Some(one) = recurring.first_mut().filter(|_| with_body) {
+            one.body = Some(fields.bytes()?);
+        }
+        Ok(Listed { now_ms, recurring, more })
+    }
+
+    /// The time of Redis, in ms since 1970.
+    async fn redis_ms(&self, topic: &Topic) -> Result<i64, JobError> {
+        Ok(self.list_recurring(topic, Wanted::Due, 0).await?.now_ms)
+    }
+}
+
+const UNREADABLE: JobError =
+    JobError::Fixed("another version wrote the recurring job of this name: use that version, or delete it");

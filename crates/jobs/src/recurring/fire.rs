@@ -1,0 +1,118 @@
+//! Firing recurring jobs.
+
+use super::MAX_RECURRING;
+use super::calls::{Listed, Wanted};
+use super::plan::{FiringPlan, plan};
+use crate::error::JobError;
+use crate::name::{RecurringName, Topic};
+use crate::queue::{JobQueue, millis, number, or_empty, text};
+use delaybridge_link::{BadReply, Fields};
+
+/// A due firing of a recurring job, and the decision about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedFiring {
+    /// The recurring job.
+    pub name: RecurringName,
+    /// The firing that was due, in ms since 1970.
+    pub due_ms: i64,
+    revision: u64,
+    plan: FiringPlan,
+}
+
+/// The due firings of a topic.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DueRecurring {
+    /// The firings, the earliest first.
+    pub firings: Vec<PlannedFiring>,
+    /// The number of due recurring jobs that this version cannot read; the version that wrote them fires them.
+    pub unreadable: u64,
+}
+
+/// The outcome of firing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fired {
+    /// This call fired it.
+    Done {
+        /// Number of added jobs.
+        added: u64,
+        /// Number of firings that were missed, and for which no job was added.
+        skipped: u64,
+    },
+    /// Another daemon has fired it, or it was changed, paused or removed meanwhile. Nothing was done.
+    Elsewhere,
+}
+
+impl JobQueue {
+    /// Returns the firings of a topic that are due, with the decision about each.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the connection.
+    pub async fn due_recurring(&self, topic: &Topic) -> Result<DueRecurring, JobError> {
+        let Listed { now_ms, recurring, .. } = self.list_recurring(topic, Wanted::Due, MAX_RECURRING).await?;
+        let mut due = DueRecurring::default();
+        for state in recurring {
+            match (state.definition, state.next_ms) {
+                (Some(definition), Some(due_ms)) => due.firings.push(PlannedFiring {
+                    plan: plan(&definition.schedule, definition.missed, due_ms, now_ms),
+                    name: state.name,
+                    due_ms,
+                    revision: state.revision,
+                }),
+                _ => due.unreadable += 1,
+            }
+        }
+        Ok(due)
+    }
+
+    /// Fires a recurring job as it was decided. A second call, from this daemon or another one, does nothing.
+    ///
+    /// # Errors
+    ///
+    /// With [`JobError::Full`] nothing was done, and the firing stays due.
+    pub async fn fire(&self, topic: &Topic, firing: &PlannedFiring) -> Result<Fired, JobError> {
+        let PlannedFiring { name, due_ms, revision, plan } = firing;
+        let settings = self.settings().of(topic);
+        let mut args = vec![or_empty(settings.max_jobs.map(number)), text(topic.as_str())];
+        args.extend([millis(settings.ttr), number(settings.tries), millis(settings.ttl.unwrap_or_default())]);
+        args.extend([text(name.as_str()), number(*due_ms), number(*revision), or_empty(plan.next_ms.map(number))]);
+        args.extend(plan.fires.iter().flat_map(|at| [text(&job_id(name, *at)), number(*at)]));
+        let reply = self.run_on_all(&self.shared.scripts.recurring_fire, topic, &args).await?;
+        let mut fields = Fields::of("jobs_recurring_fire", reply)?;
+        let word = fields.text()?;
+        self.observe(&mut fields)?;
+        let mut count = || Ok::<_, BadReply>(u64::try_from(fields.int()?).unwrap_or(0));
+        match word.as_str() {
+            "y" => {
+                let added = count()?;
+                if added > 0 {
+                    self.tell(topic);
+                }
+                Ok(Fired::Done { added, skipped: plan.skipped })
+            }
+            "n" => Ok(Fired::Elsewhere),
+            "full" => Err(JobError::Full { topic: topic.clone(), limit: count()? }),
+            _ => Err(BadReply { script: "jobs_recurring_fire", expected: "y, n or full" }.into()),
+        }
+    }
+}
+
+/// The id of the job of a firing, behind its topic: `NAME:2027-01-31T09:00:00Z`.
+fn job_id(name: &RecurringName, at_ms: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
+    format!("{name}:{at}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::LocalId;
+
+    #[test]
+    fn the_id_of_a_firing_is_an_id_of_a_job_however_long_the_name() {
+        let name: RecurringName = "x".repeat(100).parse().unwrap();
+        let id = job_id(&name, 1_801_386_000_000);
+        assert!(id.ends_with(":2027-01-31T09:00:00Z") && id.parse::<LocalId>().is_ok(), "{id}");
+        assert!("x".repeat(101).parse::<RecurringName>().is_err());
+    }
+}

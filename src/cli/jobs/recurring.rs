@@ -1,0 +1,243 @@
+//! `jobs recurring`: jobs that are added at the times of a cron expression.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+
+use super::args::{OfTopic, delay, ttr};
+use super::open::open;
+use crate::cli::table::TextTable;
+use crate::cli::{Failed, Global, answer, input, show};
+use delaybridge_jobs::{CronSchedule, MissedFirings, Recurring, RecurringName, Topic};
+use delaybridge_ops::jobs::{RecurringDetail, RecurringDetails};
+
+/// Add a job again and again, at the times of a cron expression.
+///
+/// The daemons add the jobs, each firing once however many daemons run. The id of such a job is the name and the time of the
+/// firing: `nightly:2027-01-31T03:00:00Z`.
+#[derive(Debug, Subcommand)]
+#[command(after_help = AFTER)]
+pub enum RecurringCommand {
+    /// List the recurring jobs of a topic
+    #[command(after_help = LS)]
+    Ls(OfTopic),
+    /// Show one with its body
+    #[command(after_help = SHOW)]
+    Show(NamedRecurring),
+    Set(SetRecurringArgs),
+    /// Let it fire no more until it is resumed
+    #[command(after_help = PAUSE)]
+    Pause(NamedRecurring),
+    /// Let it fire again; firings during the pause are not made up for
+    #[command(after_help = RESUME)]
+    Resume(NamedRecurring),
+    /// Remove it; jobs that it has added stay
+    #[command(after_help = DELETE)]
+    Delete(NamedRecurring),
+}
+
+const AFTER: &str = "\
+Examples:
+  delaybridge jobs recurring set reports nightly --cron '0 3 * * *' --zone Europe/Berlin --body '{\"report\":\"sales\"}'
+  delaybridge jobs recurring ls reports";
+const LS: &str = "\
+Example:
+  delaybridge jobs recurring ls reports --output json";
+const SHOW: &str = "\
+Example:
+  delaybridge jobs recurring show reports nightly";
+const PAUSE: &str = "\
+Example:
+  delaybridge jobs recurring pause reports nightly";
+const RESUME: &str = "\
+Example:
+  delaybridge jobs recurring resume reports nightly";
+const DELETE: &str = "\
+Example:
+  delaybridge jobs recurring delete reports nightly";
+
+/// A recurring job.
+#[derive(Debug, Args)]
+pub struct NamedRecurring {
+    /// The topic
+    #[arg(value_name = "TOPIC")]
+    topic: Topic,
+    /// The name
+    #[arg(value_name = "NAME")]
+    name: RecurringName,
+}
+
+/// Add a recurring job, or change the one of this name.
+///
+/// All of its definition is replaced; a pause stays. The command may be run again.
+#[derive(Debug, Args)]
+#[command(after_help = SET)]
+#[command(group(ArgGroup::new("what").required(true).args(["body", "file", "stdin"])))]
+pub struct SetRecurringArgs {
+    /// The recurring job.
+    #[command(flatten)]
+    of: NamedRecurring,
+    /// The cron expression: minute, hour, day of the month, month, day of the week
+    #[arg(long, value_name = "EXPRESSION")]
+    cron: String,
+    /// The time zone of the expression, as the IANA database names it
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    zone: String,
+    /// What becomes of firings that no daemon was there for
+    #[arg(long, value_enum, value_name = "RULE", default_value_t = MissedArg::Once)]
+    missed: MissedArg,
+    /// Time to run: how long a consumer may have a job
+    #[arg(long, value_name = "DURATION", value_parser = ttr)]
+    ttr: Option<Duration>,
+    /// Times that a job is handed out
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    tries: Option<u32>,
+    /// Time to live: a job is dropped if it is not finished by then (0s is for ever)
+    #[arg(long, value_name = "DURATION", value_parser = delay)]
+    ttl: Option<Duration>,
+    /// Content type of the body, for its consumer
+    #[arg(long, value_name = "TYPE", default_value = "")]
+    content_type: String,
+    /// The body
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    body: Option<String>,
+    /// A file with the body
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Read the body from standard input
+    #[arg(value_name = "-", value_parser = ["-"], allow_hyphen_values = true)]
+    stdin: Option<String>,
+}
+
+const SET: &str = "\
+Examples:
+  delaybridge jobs recurring set reports nightly --cron '0 3 * * *' --zone Europe/Berlin --body '{\"report\":\"sales\"}'
+  delaybridge jobs recurring set reports hourly --cron '@hourly' --missed skip --body x
+
+Exit codes: 0 it is as wanted, 1 failed or unknown, 2 wrong arguments, an expression or a zone that is none, or a body that is too large";
+
+/// The rule for missed firings as an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MissedArg {
+    /// No job is added.
+    Skip,
+    /// One job is added for all of them.
+    Once,
+    /// A job is added for each, the latest 100 at most.
+    All,
+}
+
+/// The outcome of a change.
+#[derive(serde::Serialize)]
+struct ChangedRecurring {
+    topic: String,
+    name: String,
+    done: &'static str,
+    changed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_ms: Option<i64>,
+}
+
+impl ChangedRecurring {
+    fn new(of: &NamedRecurring, done: &'static str, changed: bool) -> Self {
+        ChangedRecurring { topic: of.topic.to_string(), name: of.name.to_string(), done, changed, next_ms: None }
+    }
+}
+
+fn words(done: &ChangedRecurring) -> String {
+    let what = if done.changed { done.done } else { "was so already" };
+    let next = done.next_ms.map(|ms| format!(", fires next {}", show::absolute(ms))).unwrap_or_default();
+    format!("{} of {} {what}{next}\n", done.name, done.topic)
+}
+
+/// Runs a command on recurring jobs.
+pub(super) async fn run(global: &Global, command: &RecurringCommand, out: &mut dyn Write) -> Result<(), Failed> {
+    let done = match command {
+        RecurringCommand::Ls(OfTopic { topic }) => {
+            return answer(global, out, &open(global).await?.all_recurring(topic).await?, list);
+        }
+        RecurringCommand::Show(NamedRecurring { topic, name }) => {
+            return answer(global, out, &open(global).await?.recurring(topic, name).await?, one);
+        }
+        RecurringCommand::Set(args) => set(global, args).await?,
+        RecurringCommand::Pause(of) => {
+            let changed = open(global).await?.switch_recurring(&of.topic, &of.name, true).await?;
+            ChangedRecurring::new(of, "paused", changed)
+        }
+        RecurringCommand::Resume(of) => {
+            let changed = open(global).await?.switch_recurring(&of.topic, &of.name, false).await?;
+            ChangedRecurring::new(of, "resumed", changed)
+        }
+        RecurringCommand::Delete(of) => {
+            open(global).await?.delete_recurring(&of.topic, &of.name).await?;
+            ChangedRecurring::new(of, "deleted", true)
+        }
+    };
+    answer(global, out, &done, words)
+}
+
+async fn set(global: &Global, args: &SetRecurringArgs) -> Result<ChangedRecurring, Failed> {
+    let NamedRecurring { topic, name } = &args.of;
+    let schedule = CronSchedule::new(&args.cron, &args.zone)
+        .map_err(|rule| Failed::usage(format!("set the recurring job {name} of topic {topic}: {rule}")))?;
+    let body = match &args.body {
+        Some(body) => Bytes::from(body.clone()),
+        None => input("body", args.file.as_deref())?,
+    };
+    let missed = match args.missed {
+        MissedArg::Skip => MissedFirings::Skip,
+        MissedArg::Once => MissedFirings::Once,
+        MissedArg::All => MissedFirings::All,
+    };
+    let (ttr, tries, ttl, content_type) = (args.ttr, args.tries, args.ttl, args.content_type.clone());
+    let recurring = Recurring { schedule, missed, ttr, tries, ttl, content_type };
+    let set = open(global).await?.set_recurring(topic, name, &recurring, &body).await?;
+    let done = if set.created { "added" } else { "changed" };
+    Ok(ChangedRecurring { next_ms: set.next_ms, ..ChangedRecurring::new(&args.of, done, set.changed) })
+}
+
+/// The next firing as a person reads it.
+fn next(recurring: &RecurringDetail) -> String {
+    match (recurring.paused, recurring.next_ms) {
+        (true, _) => "paused".to_owned(),
+        (false, Some(ms)) => show::absolute(ms),
+        (false, None) => "never".to_owned(),
+    }
+}
+
+fn list(found: &RecurringDetails) -> String {
+    if found.recurring.is_empty() {
+        return "no recurring jobs\n".to_owned();
+    }
+    let mut table = TextTable::new("NAME|CRON|ZONE|MISSED|NEXT|>SIZE");
+    for recurring in &found.recurring {
+        let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
+        table.row([
+            recurring.name.clone(),
+            text(&recurring.cron),
+            text(&recurring.zone),
+            text(&recurring.missed),
+            next(recurring),
+            show::size(usize::try_from(recurring.size).unwrap_or(usize::MAX)),
+        ]);
+    }
+    table.render()
+}
+
+fn one(found: &RecurringDetails) -> String {
+    let line = |recurring: &RecurringDetail| {
+        let mut text = String::new();
+        let mut line = |name: &str, value: &str| text.push_str(&format!("{name:<13} {value}\n"));
+        line("name", &recurring.name);
+        for (name, value) in [("cron", &recurring.cron), ("zone", &recurring.zone), ("missed", &recurring.missed)] {
+            line(name, value.as_deref().unwrap_or("of another version"));
+        }
+        line("next", &next(recurring));
+        recurring.body.iter().for_each(|body| line("body", &body.preview(usize::MAX)));
+        text
+    };
+    found.recurring.iter().map(line).collect()
+}
