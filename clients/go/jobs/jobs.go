@@ -71,30 +71,26 @@ type New struct {
 	TTR   time.Duration
 	Tries int
 	TTL   time.Duration
+	// Unique is a key: while another job of the topic holds it, nothing is added, and the id is that of the other job.
+	Unique string
+	// UniqueFor is how long the key is held.
+	UniqueFor time.Duration
+	// UniqueUntil is finished, so that the key is free as soon as the job is gone, or expired; empty is finished.
+	UniqueUntil string
 }
 
 // Add adds a job and returns its id.
 func (c *Client) Add(ctx context.Context, topic string, job New) (string, error) {
 	fields := map[string]any{}
-	if raw, ok := job.Body.([]byte); ok {
-		fields["body_base64"] = raw
-	} else {
-		fields["body"] = job.Body
-	}
-	if job.ID != "" {
-		fields["id"] = job.ID
-	}
+	setBody(fields, job.Body)
+	setTexts(fields, map[string]string{"id": job.ID, "unique": job.Unique, "unique_until": job.UniqueUntil})
 	if job.Tries != 0 {
 		fields["tries"] = job.Tries
 	}
-	for name, d := range map[string]time.Duration{"delay_ms": job.Delay, "ttr_ms": job.TTR, "ttl_ms": job.TTL} {
-		if d != 0 {
-			fields[name] = ms(d)
-		}
-	}
-	if !job.Due.IsZero() {
-		fields["due_ms"] = job.Due.Add(time.Millisecond - 1).UnixMilli()
-	}
+	setTimes(fields, map[string]time.Duration{
+		"delay_ms": job.Delay, "ttr_ms": job.TTR, "ttl_ms": job.TTL, "unique_for_ms": job.UniqueFor,
+	})
+	setDue(fields, "due_ms", job.Due)
 	var added struct {
 		ID string `json:"id"`
 	}

@@ -20,6 +20,14 @@ function ms(duration) {
   return duration === undefined ? undefined : Math.ceil(duration);
 }
 
+function given(body) {
+  return body instanceof Uint8Array ? { body_base64: Buffer.from(body).toString("base64") } : { body };
+}
+
+function recurringPath(topic, name) {
+  return `/v1/topics/${encodeURIComponent(topic)}/recurring/${encodeURIComponent(name)}`;
+}
+
 export class Jobs {
   #url;
   #headers;
@@ -31,11 +39,21 @@ export class Jobs {
     this.#timeout = timeout;
   }
 
-  async add(topic, body, { id, delay, due, ttr, tries, ttl } = {}) {
-    const given = body instanceof Uint8Array ? { body_base64: Buffer.from(body).toString("base64") } : { body };
+  async add(topic, body, { id, delay, due, ttr, tries, ttl, unique, uniqueFor, uniqueUntil } = {}) {
     const times = { delay_ms: ms(delay), due_ms: ms(due?.valueOf()), ttr_ms: ms(ttr), ttl_ms: ms(ttl) };
-    const fields = defined({ ...given, id, tries, ...times });
+    const held = { unique, unique_for_ms: ms(uniqueFor), unique_until: uniqueUntil };
+    const fields = defined({ ...given(body), id, tries, ...times, ...held });
     return (await this.#request("POST", `/v1/topics/${encodeURIComponent(topic)}/jobs`, fields)).id;
+  }
+
+  async change(id, { body, delay, due, ifDue } = {}) {
+    const times = { delay_ms: ms(delay), due_ms: ms(due?.valueOf()), if_due_ms: ms(ifDue?.valueOf()) };
+    const fields = defined({ ...(body !== undefined && given(body)), ...times });
+    return (await this.#request("PATCH", `/v1/jobs/${encodeURIComponent(id)}`, fields)).changed;
+  }
+
+  async delete(id) {
+    await this.#request("DELETE", `/v1/jobs/${encodeURIComponent(id)}`);
   }
 
   async pop(topics, { count = 1, wait = 0, ttr } = {}) {
@@ -68,6 +86,61 @@ export class Jobs {
 
   async bury(job, { reason } = {}) {
     await this.#verdict(job, "bury", { reason });
+  }
+
+  finishAll(jobs) {
+    return this.#verdicts(jobs, "finish", {});
+  }
+
+  releaseAll(jobs, { delay, countAttempt, reason } = {}) {
+    return this.#verdicts(jobs, "release", { delay_ms: ms(delay), count_attempt: countAttempt, reason });
+  }
+
+  touchAll(jobs, { ttr } = {}) {
+    return this.#verdicts(jobs, "touch", { ttr_ms: ms(ttr) });
+  }
+
+  async empty(topic, { limit } = {}) {
+    return this.#request("POST", `/v1/topics/${encodeURIComponent(topic)}/empty`, defined({ limit }));
+  }
+
+  async destroy(topic, { force = false } = {}) {
+    const path = `/v1/topics/${encodeURIComponent(topic)}${force ? "?force=true" : ""}`;
+    return (await this.#request("DELETE", path)).count;
+  }
+
+  async setRecurring(topic, name, body, { cron, zone, missed, ttr, tries, ttl }) {
+    const fields = defined({ cron, zone, missed, tries, ttr_ms: ms(ttr), ttl_ms: ms(ttl), ...given(body) });
+    return (await this.#request("PUT", recurringPath(topic, name), fields)).next_ms;
+  }
+
+  async recurring(topic) {
+    const found = [];
+    for (let after = ""; ; ) {
+      const page = await this.#request("GET", `/v1/topics/${encodeURIComponent(topic)}/recurring${after}`);
+      found.push(...page.recurring);
+      if (page.next === undefined) return found;
+      after = `?${new URLSearchParams({ after: page.next })}`;
+    }
+  }
+
+  async pauseRecurring(topic, name) {
+    await this.#request("PUT", `${recurringPath(topic, name)}/pause`);
+  }
+
+  async resumeRecurring(topic, name) {
+    await this.#request("PUT", `${recurringPath(topic, name)}/resume`);
+  }
+
+  async deleteRecurring(topic, name) {
+    await this.#request("DELETE", recurringPath(topic, name));
+  }
+
+  async #verdicts(jobs, verdict, fields) {
+    const held = jobs.map(({ id, token }) => ({ id, token }));
+    if (held.length === 0) return [];
+    const answer = await this.#request("POST", `/v1/jobs/${verdict}`, defined({ jobs: held, ...fields }));
+    return answer.jobs.map(({ outcome }) => outcome);
   }
 
   async #verdict(job, verdict, fields) {

@@ -93,3 +93,57 @@ test("a lost job ends its work", async () => {
   await worker.run();
   assert.equal(aborted, true);
 });
+
+test("waiting jobs are changed, jobs are settled together, and topics are emptied", async () => {
+  answers["t~1"] = [[200, { changed: true }], [200, { changed: false }], [204]];
+  assert.equal(await jobs.change("t~1", { body: null, delay: 1.5, ifDue: new Date(7) }), true);
+  assert.equal(await jobs.change("t~1", { due: 9 }), false);
+  await jobs.delete("t~1");
+  const held = [1, 2].map((n) => ({ ...POPPED, id: `t~${n}` }));
+  for (const [word, outcome] of Object.entries({ finish: "finished", release: "released", touch: "touched" })) {
+    answers[word] = [[200, { jobs: [{ id: "t~1", outcome }, { id: "t~2", outcome: "not-yours" }] }]];
+  }
+  assert.deepEqual(await jobs.finishAll(held), ["finished", "not-yours"]);
+  assert.deepEqual(await jobs.releaseAll(held, { delay: 2000, reason: "r" }), ["released", "not-yours"]);
+  assert.deepEqual(await jobs.touchAll(held, { ttr: 1000 }), ["touched", "not-yours"]);
+  assert.deepEqual(await jobs.finishAll([]), []);
+  answers.empty = [[200, { count: 3, left: 1 }]];
+  assert.deepEqual(await jobs.empty("t", { limit: 3 }), { count: 3, left: 1 });
+  answers.t = [[200, { count: 4 }]];
+  assert.equal(await jobs.destroy("t", { force: true }), 4);
+  const both = '"jobs":[{"id":"t~1","token":"k"},{"id":"t~2","token":"k"}]';
+  assert.deepEqual(requests, [
+    'PATCH /v1/jobs/t~1 {"body":null,"delay_ms":2,"if_due_ms":7} Bearer s',
+    'PATCH /v1/jobs/t~1 {"due_ms":9} Bearer s',
+    "DELETE /v1/jobs/t~1  Bearer s",
+    `POST /v1/jobs/finish {${both}} Bearer s`,
+    `POST /v1/jobs/release {${both},"delay_ms":2000,"reason":"r"} Bearer s`,
+    `POST /v1/jobs/touch {${both},"ttr_ms":1000} Bearer s`,
+    'POST /v1/topics/t/empty {"limit":3} Bearer s',
+    "DELETE /v1/topics/t?force=true  Bearer s",
+  ]);
+});
+
+test("unique and recurring jobs are added", async () => {
+  answers.jobs = [[200, { id: "t~1", created: false, existing: "t~1" }]];
+  assert.equal(await jobs.add("t", "x", { unique: "a b", uniqueFor: 60_000, uniqueUntil: "expired" }), "t~1");
+  answers.r = [[201, { next_ms: 5 }], [200, {}], [204]];
+  assert.equal(await jobs.setRecurring("t", "r", [1], { cron: "0 3 * * *", zone: "Europe/Berlin", ttl: 1000 }), 5);
+  assert.equal(await jobs.setRecurring("t", "r", Uint8Array.of(255), { cron: "@daily", missed: "all" }), undefined);
+  await jobs.pauseRecurring("t", "r");
+  await jobs.resumeRecurring("t", "r");
+  await jobs.deleteRecurring("t", "r");
+  answers.recurring = [[200, { recurring: [{ name: "a" }], next: "a" }], [200, { recurring: [{ name: "b" }] }]];
+  assert.deepEqual((await jobs.recurring("t")).map(({ name }) => name), ["a", "b"]);
+  const path = "/v1/topics/t/recurring/r";
+  assert.deepEqual(requests, [
+    'POST /v1/topics/t/jobs {"body":"x","unique":"a b","unique_for_ms":60000,"unique_until":"expired"} Bearer s',
+    `PUT ${path} {"cron":"0 3 * * *","zone":"Europe/Berlin","ttl_ms":1000,"body":[1]} Bearer s`,
+    `PUT ${path} {"cron":"@daily","missed":"all","body_base64":"/w=="} Bearer s`,
+    `PUT ${path}/pause  Bearer s`,
+    `PUT ${path}/resume  Bearer s`,
+    `DELETE ${path}  Bearer s`,
+    "GET /v1/topics/t/recurring  Bearer s",
+    "GET /v1/topics/t/recurring?after=a  Bearer s",
+  ]);
+});

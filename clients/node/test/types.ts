@@ -26,4 +26,12 @@ new DelayedQueue(createCluster({ rootNodes: [] }), "q");
 new DelayedQueue(createSentinel({ name: "m", sentinelRootNodes: [] }), "q");
 
 const jobs = new Jobs("http://127.0.0.1:7777");
-new Worker(jobs, ["a"], async (job) => jobs.touch(job, { ttr: 1 }), { concurrency: 2 }).stop();
+const changed: boolean = await jobs.change("t~1", { body: null, ifDue: new Date() });
+const id: string = await jobs.add("t", { changed }, { unique: "k", uniqueFor: 1000, uniqueUntil: "expired" });
+const next: number | undefined = await jobs.setRecurring("t", "nightly", id, { cron: "@daily", missed: "skip" });
+// @ts-expect-error: without an expression
+await jobs.setRecurring("t", "nightly", next, { zone: "UTC" });
+const names: string[] = (await jobs.recurring("t")).map(({ name }) => name);
+const { left }: { left: number } = await jobs.empty("t", { limit: names.length });
+const outcomes: string[] = await jobs.finishAll(await jobs.pop("t", { count: left }));
+new Worker(jobs, ["a"], async (job) => jobs.touch(job, { ttr: 1 }), { concurrency: outcomes.length }).stop();

@@ -36,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_PUT = do_POST
+    do_PUT = do_PATCH = do_DELETE = do_GET = do_POST
 
     def log_message(self, *_):
         pass
@@ -118,3 +118,62 @@ def test_a_worker_touches_while_it_works_and_stops_in_order(server, fails):
     assert server.requests[-1][1] == "/v1/jobs/t~1" + verdict
     time.sleep(0.2)
     assert len(server.seen("/pop")) == taken
+
+
+def test_waiting_jobs_are_changed_and_topics_are_emptied(server):
+    jobs = client(server)
+    server.answers["t~1"] = [(200, {"changed": True}), (200, {"changed": False}), (204, None)]
+    assert jobs.change("t~1", None, delay=1.5, if_due=7) is True
+    assert jobs.change("t~1", due=9) is False
+    jobs.delete("t~1")
+    server.answers["empty"] = [(200, {"count": 3, "left": 1})]
+    assert jobs.empty("t", limit=3) == (3, 1)
+    server.answers["t"] = [(200, {"count": 4}), (409, {"type": "x#conflict", "detail": "in use"})]
+    assert jobs.destroy("t", force=True) == 4
+    with pytest.raises(JobError) as refused:
+        jobs.destroy("t")
+    assert refused.value.kind == "conflict"
+    assert [request[:3] for request in server.requests] == [
+        ("PATCH", "/v1/jobs/t~1", {"delay_ms": 1500, "if_due_ms": 7, "body": None}),
+        ("PATCH", "/v1/jobs/t~1", {"due_ms": 9}),
+        ("DELETE", "/v1/jobs/t~1", None),
+        ("POST", "/v1/topics/t/empty", {"limit": 3}),
+        ("DELETE", "/v1/topics/t?force=true", None),
+        ("DELETE", "/v1/topics/t", None),
+    ]
+
+
+def test_jobs_are_settled_together_and_unique_and_recurring_ones_are_added(server):
+    jobs = client(server)
+    held = [Job._of({**POPPED, "id": f"t~{n}"}) for n in (1, 2)]
+    for word, outcome in (("finish", "finished"), ("release", "released"), ("touch", "touched")):
+        server.answers[word] = [(200, {"jobs": [{"id": "t~1", "outcome": outcome}, {"id": "t~2", "outcome": "not-yours"}]})]
+    assert jobs.finish_all(held) == ["finished", "not-yours"]
+    assert jobs.release_all(held, delay=2, reason="r") == ["released", "not-yours"]
+    assert jobs.touch_all(held, ttr=1) == ["touched", "not-yours"]
+    assert jobs.finish_all([]) == [], "nothing is asked"
+    server.answers["jobs"] = [(200, {"id": "t~1", "created": False, "existing": "t~1"})]
+    assert jobs.add("t", "x", unique="a b", unique_for=60, unique_until="expired") == "t~1"
+    server.answers["r"] = [(201, {"next_ms": 5}), (200, {}), (204, None)]
+    assert jobs.set_recurring("t", "r", [1], cron="0 3 * * *", zone="Europe/Berlin", ttl=1) == 5
+    assert jobs.set_recurring("t", "r", b"\xff", cron="@daily", missed="all") is None
+    jobs.pause_recurring("t", "r")
+    jobs.resume_recurring("t", "r")
+    jobs.delete_recurring("t", "r")
+    server.answers["recurring"] = [(200, {"recurring": [{"name": "a"}], "next": "a"}), (200, {"recurring": [{"name": "b"}]})]
+    assert [one["name"] for one in jobs.recurring("t")] == ["a", "b"]
+    held_fields = [{"id": "t~1", "token": "k"}, {"id": "t~2", "token": "k"}]
+    path = "/v1/topics/t/recurring/r"
+    assert [request[:3] for request in server.requests] == [
+        ("POST", "/v1/jobs/finish", {"jobs": held_fields}),
+        ("POST", "/v1/jobs/release", {"jobs": held_fields, "delay_ms": 2000, "reason": "r"}),
+        ("POST", "/v1/jobs/touch", {"jobs": held_fields, "ttr_ms": 1000}),
+        ("POST", "/v1/topics/t/jobs", {"unique": "a b", "unique_until": "expired", "unique_for_ms": 60000, "body": "x"}),
+        ("PUT", path, {"cron": "0 3 * * *", "zone": "Europe/Berlin", "missed": "once", "ttl_ms": 1000, "body": [1]}),
+        ("PUT", path, {"cron": "@daily", "zone": "UTC", "missed": "all", "body_base64": "/w=="}),
+        ("PUT", path + "/pause", None),
+        ("PUT", path + "/resume", None),
+        ("DELETE", path, None),
+        ("GET", "/v1/topics/t/recurring", None),
+        ("GET", "/v1/topics/t/recurring?after=a", None),
+    ]

@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
 from urllib.parse import quote, urlencode, urlsplit
 
 from ._layout import Delay, due_ms, milliseconds
@@ -59,6 +59,24 @@ class Job:
         return cls(body=body, ttr=ttr, **rest)  # type: ignore[arg-type]
 
 
+#: The body of a job that is not changed; ``None`` is a body.
+_UNCHANGED: Any = object()
+
+
+def _body(body: Any) -> Dict[str, Any]:
+    if isinstance(body, bytes):
+        return {"body_base64": base64.b64encode(body).decode()}
+    return {"body": body}
+
+
+def _times(**durations: Optional[Delay]) -> Dict[str, Any]:
+    return {name: None if time is None else milliseconds(time) for name, time in durations.items()}
+
+
+def _given(fields: Dict[str, Any]) -> Dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 class Jobs:
     """The job queue at an address, as ``http://127.0.0.1:7777``. A request is sent once, and never repeated here."""
 
@@ -85,21 +103,41 @@ class Jobs:
         ttr: Optional[Delay] = None,
         tries: Optional[int] = None,
         ttl: Optional[Delay] = None,
+        unique: Optional[str] = None,
+        unique_for: Optional[Delay] = None,
+        unique_until: Optional[str] = None,
     ) -> str:
-        """Adds a job; returns its id. ``body`` is a text, bytes, or anything that JSON can express. With an ``id`` the call
-        can be repeated."""
-        wanted: Dict[str, Any] = {"id": id, "tries": tries}
-        if isinstance(body, bytes):
-            wanted["body_base64"] = base64.b64encode(body).decode()
-        else:
-            wanted["body"] = body
-        for name, duration in (("delay_ms", delay), ("ttr_ms", ttr), ("ttl_ms", ttl)):
-            wanted[name] = None if duration is None else milliseconds(duration)
+        """Adds a job; returns its id. ``body`` is a text, bytes, or anything that JSON can express. With an ``id``, or a
+        ``unique`` key, the call can be repeated. While another job holds the key, nothing is added, and the id is that of
+        the other job."""
+        wanted = {"id": id, "tries": tries, "unique": unique, "unique_until": unique_until}
+        wanted.update(_times(delay_ms=delay, ttr_ms=ttr, ttl_ms=ttl, unique_for_ms=unique_for))
         wanted["due_ms"] = None if due is None else due_ms(due)
-        # A body may be null.
-        fields = {name: value for name, value in wanted.items() if value is not None or name == "body"}
+        fields = {**_given(wanted), **_body(body)}
         added: str = self._request("POST", f"/v1/topics/{quote(topic, safe='')}/jobs", fields)["id"]
         return added
+
+    def change(
+        self,
+        id: str,
+        body: Any = _UNCHANGED,
+        *,
+        delay: Optional[Delay] = None,
+        due: Union[datetime, int, None] = None,
+        if_due: Union[datetime, int, None] = None,
+    ) -> bool:
+        """Changes the due time or the body of a job that waits; returns whether anything was changed. With ``if_due``, a job
+        that has another due time is refused. The call can be repeated; only a delay starts again."""
+        wanted = _times(delay_ms=delay)
+        wanted["due_ms"] = None if due is None else due_ms(due)
+        wanted["if_due_ms"] = None if if_due is None else due_ms(if_due)
+        fields = {**_given(wanted), **({} if body is _UNCHANGED else _body(body))}
+        changed: bool = self._request("PATCH", f"/v1/jobs/{quote(id, safe='~')}", fields)["changed"]
+        return changed
+
+    def delete(self, id: str) -> None:
+        """Removes a job for good, whatever its state."""
+        self._request("DELETE", f"/v1/jobs/{quote(id, safe='~')}")
 
     def pop(self, *topics: str, count: int = 1, wait: Delay = 0, ttr: Optional[Delay] = None) -> List[Job]:
         """Takes up to ``count`` due jobs, and waits for the first of them."""
@@ -129,9 +167,95 @@ class Jobs:
         """Makes a job dead."""
         self._verdict(job, "bury", reason=reason)
 
+    def finish_all(self, jobs: Iterable[Job]) -> List[str]:
+        """Ends up to 100 jobs; returns the outcome of each: ``finished``, or the kind of a problem."""
+        return self._verdicts(jobs, "finish", {})
+
+    def release_all(
+        self,
+        jobs: Iterable[Job],
+        *,
+        delay: Optional[Delay] = None,
+        count_attempt: Optional[bool] = None,
+        reason: Optional[str] = None,
+    ) -> List[str]:
+        """Schedules up to 100 jobs again; returns the outcome of each: ``released``, ``dead``, ``expired``, or the kind of a
+        problem."""
+        fields = {**_times(delay_ms=delay), "count_attempt": count_attempt, "reason": reason}
+        return self._verdicts(jobs, "release", fields)
+
+    def touch_all(self, jobs: Iterable[Job], *, ttr: Optional[Delay] = None) -> List[str]:
+        """Restarts the time to run of up to 100 jobs; returns the outcome of each: ``touched``, or the kind of a problem."""
+        return self._verdicts(jobs, "touch", _times(ttr_ms=ttr))
+
+    def empty(self, topic: str, *, limit: Optional[int] = None) -> Tuple[int, int]:
+        """Removes waiting jobs of a topic for good; returns how many, and how many still wait."""
+        answer = self._request("POST", f"/v1/topics/{quote(topic, safe='')}/empty", _given({"limit": limit}))
+        return answer["count"], answer["left"]
+
+    def destroy(self, topic: str, *, force: bool = False) -> int:
+        """Removes a topic with all of its jobs; returns their number. Jobs in use keep it, unless it is forced."""
+        path = f"/v1/topics/{quote(topic, safe='')}" + ("?force=true" if force else "")
+        count: int = self._request("DELETE", path)["count"]
+        return count
+
+    def set_recurring(
+        self,
+        topic: str,
+        name: str,
+        body: Any,
+        *,
+        cron: str,
+        zone: str = "UTC",
+        missed: str = "once",
+        ttr: Optional[Delay] = None,
+        tries: Optional[int] = None,
+        ttl: Optional[Delay] = None,
+    ) -> Optional[int]:
+        """Adds a recurring job, or changes the one of this name; returns its next firing in milliseconds since 1970, or
+        ``None`` while it is paused. ``missed`` is ``skip``, ``once`` or ``all``. The call can be repeated."""
+        wanted = {"cron": cron, "zone": zone, "missed": missed, "tries": tries, **_times(ttr_ms=ttr, ttl_ms=ttl)}
+        answer = self._request("PUT", self._recurring(topic, name), {**_given(wanted), **_body(body)})
+        next_ms: Optional[int] = answer.get("next_ms")
+        return next_ms
+
+    def recurring(self, topic: str) -> List[Dict[str, Any]]:
+        """The recurring jobs of a topic, without their bodies, as the API shows them."""
+        found: List[Dict[str, Any]] = []
+        after = ""
+        while True:
+            page = self._request("GET", f"/v1/topics/{quote(topic, safe='')}/recurring{after}")
+            found += page["recurring"]
+            if "next" not in page:
+                return found
+            after = "?" + urlencode({"after": page["next"]})
+
+    def pause_recurring(self, topic: str, name: str) -> None:
+        """Lets a recurring job fire no more until it is resumed."""
+        self._request("PUT", self._recurring(topic, name) + "/pause")
+
+    def resume_recurring(self, topic: str, name: str) -> None:
+        """Lets a recurring job fire again. Firings during the pause are not made up for."""
+        self._request("PUT", self._recurring(topic, name) + "/resume")
+
+    def delete_recurring(self, topic: str, name: str) -> None:
+        """Removes a recurring job; jobs that it has added stay."""
+        self._request("DELETE", self._recurring(topic, name))
+
+    @staticmethod
+    def _recurring(topic: str, name: str) -> str:
+        return f"/v1/topics/{quote(topic, safe='')}/recurring/{quote(name, safe='')}"
+
+    def _verdicts(self, jobs: Iterable[Job], verdict: str, settings: Dict[str, Any]) -> List[str]:
+        held = [{"id": job.id, "token": job.token} for job in jobs]
+        if not held:
+            return []
+        answer = self._request("POST", f"/v1/jobs/{verdict}", {"jobs": held, **_given(settings)})
+        return [job["outcome"] for job in answer["jobs"]]
+
     def _verdict(self, job: Job, verdict: str, **settings: Any) -> None:
-        fields = {name: value for name, value in settings.items() if value is not None}
-        self._request("PUT", f"/v1/jobs/{quote(job.id, safe='~')}/{verdict}", {"token": job.token, **fields})
+        fields = {"token": job.token, **_given(settings)}
+        self._request("PUT", f"/v1/jobs/{quote(job.id, safe='~')}/{verdict}", fields)
 
     def _request(self, method: str, path: str, fields: Any = None, wait: float = 0) -> Any:
         connection = getattr(self._local, "connection", None)

@@ -10,6 +10,7 @@ import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
@@ -17,6 +18,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 
 /**
  * The job queue of delaybridge over HTTP. Threads may share an instance. A request is sent once, and never repeated here.
@@ -88,7 +90,7 @@ public final class Jobs {
 
     /** Adds a job; returns its id. If the job has an id of the caller's, the call can be repeated. */
     public String add(String topic, NewJob job) {
-        return (String) request("POST", "/v1/topics/" + encoded(topic) + "/jobs", Json.write(job.fields), Duration.ZERO).get("id");
+        return (String) request("POST", topic(topic) + "/jobs", Json.write(job.fields), Duration.ZERO).get("id");
     }
 
     /** Takes one due job, or none. */
@@ -132,6 +134,116 @@ public final class Jobs {
     /** Makes a job dead. */
     public void bury(Job job, String reason) {
         verdict(job, "bury", Collections.singletonMap("reason", reason));
+    }
+
+    /** Changes a job that waits; returns whether anything was changed. It can be repeated; only a delay starts again. */
+    public boolean change(String id, JobChange change) {
+        return (Boolean) request("PATCH", "/v1/jobs/" + encoded(id), Json.write(change.fields), Duration.ZERO).get("changed");
+    }
+
+    /** Removes a job for good, whatever its state. */
+    public void delete(String id) {
+        request("DELETE", "/v1/jobs/" + encoded(id), null, Duration.ZERO);
+    }
+
+    /** Ends up to 100 jobs; returns the outcome of each: {@code finished}, or the kind of a problem. */
+    public List<String> finishAll(Collection<Job> jobs) {
+        return verdicts(jobs, "finish", Collections.emptyMap());
+    }
+
+    /**
+     * Schedules up to 100 jobs again, after a delay; returns the outcome of each: {@code released}, {@code dead}, {@code
+     * expired}, or the kind of a problem.
+     */
+    public List<String> releaseAll(Collection<Job> jobs, Duration delay, String reason) {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        fields.put("delay_ms", millis(delay));
+        fields.put("reason", reason);
+        return verdicts(jobs, "release", fields);
+    }
+
+    /** Restarts the time to run of up to 100 jobs; returns the outcome of each: {@code touched}, or the kind of a problem. */
+    public List<String> touchAll(Collection<Job> jobs) {
+        return verdicts(jobs, "touch", Collections.emptyMap());
+    }
+
+    /** Removes waiting jobs of a topic for good, at most {@code limit}. */
+    public Emptied empty(String topic, int limit) {
+        String body = Json.write(Collections.singletonMap("limit", limit));
+        Map<?, Object> answer = request("POST", topic(topic) + "/empty", body, Duration.ZERO);
+        return new Emptied(((Number) answer.get("count")).longValue(), ((Number) answer.get("left")).longValue());
+    }
+
+    /** Removes a topic with all of its jobs; returns their number. Jobs in use keep it, unless it is forced. */
+    public long destroy(String topic, boolean force) {
+        String path = topic(topic) + (force ? "?force=true" : "");
+        return ((Number) request("DELETE", path, null, Duration.ZERO).get("count")).longValue();
+    }
+
+    /** Adds a recurring job, or changes the one of this name; returns its next firing, unless it is paused. It can be repeated. */
+    public Optional<Instant> setRecurring(String topic, String name, Recurring recurring) {
+        return RecurringJob.next(request("PUT", recurring(topic, name), Json.write(recurring.fields), Duration.ZERO));
+    }
+
+    /** The recurring jobs of a topic. */
+    public List<RecurringJob> recurring(String topic) {
+        List<RecurringJob> found = new ArrayList<>();
+        String after = "";
+        while (true) {
+            Map<?, Object> page = request("GET", topic(topic) + "/recurring" + after, null, Duration.ZERO);
+            for (Object fields : (List<?>) page.get("recurring")) {
+                found.add(new RecurringJob((Map<?, ?>) fields));
+            }
+            if (page.get("next") == null) {
+                return found;
+            }
+            after = "?after=" + encoded((String) page.get("next"));
+        }
+    }
+
+    /** Lets a recurring job fire no more until it is resumed. */
+    public void pauseRecurring(String topic, String name) {
+        request("PUT", recurring(topic, name) + "/pause", null, Duration.ZERO);
+    }
+
+    /** Lets a recurring job fire again. Firings during the pause are not made up for. */
+    public void resumeRecurring(String topic, String name) {
+        request("PUT", recurring(topic, name) + "/resume", null, Duration.ZERO);
+    }
+
+    /** Removes a recurring job. Jobs that it has added stay. */
+    public void deleteRecurring(String topic, String name) {
+        request("DELETE", recurring(topic, name), null, Duration.ZERO);
+    }
+
+    private static String topic(String topic) {
+        return "/v1/topics/" + encoded(topic);
+    }
+
+    private static String recurring(String topic, String name) {
+        return topic(topic) + "/recurring/" + encoded(name);
+    }
+
+    private List<String> verdicts(Collection<Job> jobs, String verdict, Map<String, ?> settings) {
+        List<String> outcomes = new ArrayList<>();
+        if (jobs.isEmpty()) {
+            return outcomes;
+        }
+        List<String> held = new ArrayList<>();
+        for (Job job : jobs) {
+            Map<String, Object> one = new LinkedHashMap<>();
+            one.put("id", job.id());
+            one.put("token", job.token());
+            held.add(Json.write(one));
+        }
+        Map<String, Object> fields = new LinkedHashMap<>();
+        fields.put("jobs", new Json.Raw("[" + String.join(",", held) + "]"));
+        fields.putAll(settings);
+        Map<?, Object> answer = request("POST", "/v1/jobs/" + verdict, Json.write(fields), Duration.ZERO);
+        for (Object job : (List<?>) answer.get("jobs")) {
+            outcomes.add((String) ((Map<?, ?>) job).get("outcome"));
+        }
+        return outcomes;
     }
 
     private void verdict(Job job, String verdict, Map<String, ?> settings) {

@@ -43,7 +43,7 @@ public final class NewJob {
     }
 
     public NewJob due(Instant due) {
-        return with("due_ms", due.plusNanos(999_999).toEpochMilli());
+        return with("due_ms", JobChange.millis(due));
     }
 
     /** How long a consumer has the job, without a touch. */
@@ -59,6 +59,19 @@ public final class NewJob {
     /** How long the job exists. */
     public NewJob ttl(Duration ttl) {
         return with("ttl_ms", Jobs.millis(ttl));
+    }
+
+    /**
+     * A key: while another job of the topic holds it, nothing is added, and the id is that of the other job. It is held for this
+     * long, or until the job is gone.
+     */
+    public NewJob unique(String key, Duration lasts) {
+        return with("unique", key).with("unique_for_ms", Jobs.millis(lasts));
+    }
+
+    /** The unique key is held for all of its time. */
+    public NewJob uniqueUntilExpired() {
+        return with("unique_until", "expired");
     }
 
     private NewJob with(String name, Object value) {

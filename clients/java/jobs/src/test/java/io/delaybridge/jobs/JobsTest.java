@@ -13,6 +13,7 @@ import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
+import java.time.ZoneId;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -116,6 +117,87 @@ class JobsTest {
                         "PUT /v1/jobs/t%7E1/bury {\"token\":\"k\",\"reason\":\"x\"} Bearer s",
                         "PUT /v1/jobs/t%7E1/finish {\"token\":\"k\"} Bearer s"),
                 requests);
+    }
+
+    private static String both(String outcome) {
+        return "{\"jobs\":[{\"id\":\"t~1\",\"outcome\":\"" + outcome + "\"},{\"id\":\"t~2\",\"outcome\":\"not-yours\"}]}";
+    }
+
+    @Test
+    void waitingJobsAreChangedAndJobsAreSettledTogetherAndTopicsAreEmptied() {
+        will("t%7E1", "{\"changed\":true}", "{\"changed\":false}");
+        assertTrue(jobs.change("t~1", JobChange.delay(Duration.ofMillis(2)).text("b").ifDue(Instant.ofEpochMilli(7))));
+        assertEquals(false, jobs.change("t~1", JobChange.due(Instant.ofEpochMilli(9))));
+        jobs.delete("t~1");
+        will("pop", "{\"jobs\":[" + POPPED + "," + POPPED.replace("t~1", "t~2") + "]}");
+        List<Job> held = jobs.pop(Arrays.asList("t"), 2, Duration.ZERO);
+        will("finish", both("finished"));
+        will("release", both("released"));
+        will("touch", both("touched"));
+        assertEquals(Arrays.asList("finished", "not-yours"), jobs.finishAll(held));
+        assertEquals(Arrays.asList("released", "not-yours"), jobs.releaseAll(held, Duration.ofSeconds(2), "r"));
+        assertEquals(Arrays.asList("touched", "not-yours"), jobs.touchAll(held));
+        assertEquals(Collections.emptyList(), jobs.finishAll(Collections.emptyList()));
+        will("empty", "{\"count\":3,\"left\":1}");
+        Emptied emptied = jobs.empty("t", 3);
+        assertEquals("3, 1", emptied.count() + ", " + emptied.left());
+        will("t", "{\"count\":4}");
+        assertEquals(4, jobs.destroy("t", true));
+        String both = "\"jobs\":[{\"id\":\"t~1\",\"token\":\"k\"},{\"id\":\"t~2\",\"token\":\"k\"}]";
+        requests.removeIf(request -> request.contains("/pop?"));
+        assertEquals(
+                Arrays.asList(
+                        "PATCH /v1/jobs/t%7E1 {\"delay_ms\":2,\"body\":\"b\",\"if_due_ms\":7} Bearer s",
+                        "PATCH /v1/jobs/t%7E1 {\"due_ms\":9} Bearer s",
+                        "DELETE /v1/jobs/t%7E1  Bearer s",
+                        "POST /v1/jobs/finish {" + both + "} Bearer s",
+                        "POST /v1/jobs/release {" + both + ",\"delay_ms\":2000,\"reason\":\"r\"} Bearer s",
+                        "POST /v1/jobs/touch {" + both + "} Bearer s",
+                        "POST /v1/topics/t/empty {\"limit\":3} Bearer s",
+                        "DELETE /v1/topics/t?force=true  Bearer s"),
+                requests);
+    }
+
+    @Test
+    void uniqueAndRecurringJobsAreAdded() {
+        will("jobs", "{\"id\":\"t~1\",\"created\":false,\"existing\":\"t~1\"}");
+        assertEquals("t~1", jobs.add("t", NewJob.text("x").unique("a b", Duration.ofMinutes(1)).uniqueUntilExpired()));
+        will("r", "{\"next_ms\":5}", "{}");
+        Recurring nightly = Recurring.of("0 3 * * *", NewJob.json("[1]").ttl(Duration.ofSeconds(1)));
+        assertEquals(
+                Optional.of(Instant.ofEpochMilli(5)),
+                jobs.setRecurring("t", "r", nightly.zone(ZoneId.of("Europe/Berlin")).skipMissed()));
+        Recurring daily = Recurring.of("@daily", NewJob.bytes(new byte[] {-1})).makeUpForMissed();
+        assertEquals(Optional.empty(), jobs.setRecurring("t", "r", daily));
+        jobs.pauseRecurring("t", "r");
+        jobs.resumeRecurring("t", "r");
+        jobs.deleteRecurring("t", "r");
+        will(
+                "recurring",
+                "{\"recurring\":[{\"name\":\"a\",\"cron\":\"@daily\",\"paused\":true}],\"next\":\"a\"}",
+                "{\"recurring\":[{\"name\":\"b\",\"paused\":false,\"next_ms\":7}]}");
+        List<RecurringJob> found = jobs.recurring("t");
+        assertEquals("a b", found.get(0).name() + " " + found.get(1).name());
+        assertTrue(found.get(0).isPaused() && found.get(0).next().isEmpty() && !found.get(1).isPaused());
+        assertEquals(Optional.of("@daily"), found.get(0).cron());
+        assertEquals(Optional.of(Instant.ofEpochMilli(7)), found.get(1).next());
+        String path = "/v1/topics/t/recurring/r";
+        assertEquals(8, requests.size(), requests.toString());
+        assertEquals(
+                "POST /v1/topics/t/jobs {\"body\":\"x\",\"unique\":\"a b\",\"unique_for_ms\":60000,\"unique_until\":\"expired\"} Bearer s",
+                requests.get(0));
+        assertEquals(
+                "PUT " + path + " {\"body\":[1],\"ttl_ms\":1000,\"cron\":\"0 3 * * *\",\"zone\":\"Europe/Berlin\",\"missed\":\"skip\"} Bearer s",
+                requests.get(1));
+        assertEquals("PUT " + path + " {\"body_base64\":\"/w==\",\"cron\":\"@daily\",\"missed\":\"all\"} Bearer s", requests.get(2));
+        assertEquals(
+                Arrays.asList(
+                        "PUT " + path + "/pause  Bearer s",
+                        "PUT " + path + "/resume  Bearer s",
+                        "DELETE " + path + "  Bearer s",
+                        "GET /v1/topics/t/recurring  Bearer s",
+                        "GET /v1/topics/t/recurring?after=a  Bearer s"),
+                requests.subList(3, 8));
     }
 
     @Test
