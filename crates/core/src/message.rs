@@ -289,6 +289,9 @@ impl Failure {
     /// The code of an element that found no connection.
     pub const NOT_CONNECTED: FailureCode = FailureCode { text: "not_connected", sent: Sent::No };
 
+    /// The code of an element that was not sent because it could not be asked whether its destination has it already.
+    pub const NOT_LOOKED: FailureCode = FailureCode { text: "not_looked", sent: Sent::No };
+
     /// The code of an element that was sent behind another one without an answer.
     pub const BEHIND: FailureCode = FailureCode { text: "behind_another", sent: Sent::Behind };
 
@@ -348,6 +351,7 @@ mod tests {
         }
         check(Failure::new(Class::Transient, Failure::NOT_SENT, ""), true, false);
         check(Failure::new(Class::Transient, Failure::NOT_CONNECTED, ""), true, false);
+        check(Failure::new(Class::Transient, Failure::NOT_LOOKED, ""), true, false);
         check(Failure::stale(), false, true);
         check(Failure::new(Class::Transient, "timeout", ""), false, false);
     }

@@ -186,7 +186,7 @@ pub(super) fn documented() -> Vec<Entry> {
 pub(super) const CODES: &[Entry] = &[
     code(
         "look",
-        "A search for records of earlier attempts (`duplicates: look`) did not reach the end of the topic. The elements are sent again.",
+        "A search for records of earlier attempts (`duplicates: look`) did not reach the end of the topic. Its elements are looked for again; behind 64 MiB, and after five minutes, they are sent.",
         "The message says what ended it. With more than 64 MiB since the first attempt, use more partitions and a `key`.",
     ),
     code(

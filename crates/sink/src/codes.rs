@@ -25,6 +25,11 @@ const CODES: &[Code] = &[
          records that are larger than the topic allows.",
     ),
     code("not_connected", "There is no connection.", "`/readyz` has the reason. The sink reconnects by itself."),
+    code(
+        "not_looked",
+        "With `duplicates: look`, the destination could not be asked whether it has the element. It was not sent, and is looked for again.",
+        "The message has the reason. Check the destination, and the right to read it. After five minutes the element is sent again.",
+    ),
     code("connection_lost", "The connection broke before the answer. It may have arrived.", AGAIN),
     code(
         "closed",

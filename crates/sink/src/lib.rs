@@ -37,7 +37,7 @@ pub use self::backlog::{Backlog, BacklogMessage};
 pub use self::destination::{Destination, SinkAddress};
 pub use self::kind::{ReadTarget, RouteSite, SinkKind, SinkSettings};
 pub use self::redis_write::{MARKS, RedisCommand, RedisWrite, SinkRedis};
-pub use self::repeats::{AttemptId, DeliveryMark, Lookup, Recognition, Suspicion};
+pub use self::repeats::{AttemptId, CopyMark, DeliveryMark, Lookup, Recognition, Suspicion};
 pub use self::spec::{Connector, Fixed, RouteHeaders, SinkSpec, Target};
 use delaybridge_core::carried::Carried;
 use delaybridge_core::clock::Instant;

@@ -9,7 +9,7 @@ use std::fmt;
 
 use futures_util::future::BoxFuture;
 
-use crate::Outbound;
+use crate::{Destination, Outbound};
 use delaybridge_core::message::Failure;
 
 /// The way in which a destination recognises an element that it has already.
@@ -26,8 +26,11 @@ pub enum Recognition {
 /// A sink that looks for what earlier attempts have left.
 pub trait Lookup: Send + Sync {
     /// Looks for elements at their destinations: for each, in their order, whether a [copy](DeliveryMark::is_copy) is there. A
-    /// failure means that nothing is known, and that the element is sent again. The caller bounds the time. Cancel safe.
+    /// failure means that nothing is known. The caller bounds the time. Cancel safe.
     fn look<'a>(&'a self, suspects: &'a [Outbound]) -> BoxFuture<'a, Vec<Result<bool, Failure>>>;
+
+    /// Asks whether a look at these destinations could work now (`check --live`). It ends within the time-out of the sink.
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>>;
 }
 
 /// An attempt to deliver: a hash of its claim, its process and its place in the claim, which no other attempt has.
@@ -43,6 +46,28 @@ pub enum Suspicion {
     Attempt(AttemptId),
     /// Every attempt: no other element has this id.
     Anyone,
+}
+
+/// The mark of a copy, as its message has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyMark {
+    /// The hash of the element.
+    pub element: u128,
+    /// The attempt that has left the copy.
+    pub attempt: AttemptId,
+}
+
+impl CopyMark {
+    /// The mark in the text that a message was [written](fmt::Display) with.
+    pub fn read(text: &str) -> Option<CopyMark> {
+        let (element, attempt) = text.split_once('.')?;
+        let hex = |digits: &str, count| digits.len() == count && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if !hex(element, 32) || !hex(attempt, 16) {
+            return None;
+        }
+        let element = u128::from_str_radix(element, 16).ok()?;
+        Some(CopyMark { element, attempt: AttemptId(u64::from_str_radix(attempt, 16).ok()?) })
+    }
 }
 
 /// The mark of an element's copies at one destination.
@@ -67,14 +92,15 @@ impl DeliveryMark {
 
     /// Whether the text that a message was [written](fmt::Display) with makes it a copy that an earlier attempt has left.
     pub fn is_copy(&self, text: &str) -> bool {
-        let Some((element, attempt)) = text.split_once('.') else { return false };
-        let hex = |digits: &str, count| digits.len() == count && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let is_whole = hex(element, 32) && hex(attempt, 16);
-        is_whole
-            && u128::from_str_radix(element, 16) == Ok(self.element)
+        CopyMark::read(text).is_some_and(|copy| self.recognises(copy))
+    }
+
+    /// Whether this is the mark of a copy that an earlier attempt has left.
+    pub fn recognises(&self, copy: CopyMark) -> bool {
+        self.element == copy.element
             && match self.suspicion {
                 Suspicion::Nothing => false,
-                Suspicion::Attempt(AttemptId(id)) => u64::from_str_radix(attempt, 16) == Ok(id),
+                Suspicion::Attempt(attempt) => attempt == copy.attempt,
                 Suspicion::Anyone => true,
             }
     }

@@ -138,7 +138,8 @@ catalogue! {
         "Elements that their destination had already, so that they are not there twice: what was found there with `duplicates: look`, or what NATS recognised within a stream's duplicate_window.";
     lookups: IntCounterVec, "delaybridge_lookups_total", "elements", ["sink", "result"], &[],
         "Elements that were looked for at their destination before they were sent again (`duplicates: look`), by result: \
-         there, absent, or unknown, if the look failed or ended at its bounds. Only those that are there are not sent.";
+         there, absent, held, or failed. Those that are there are not sent. Held ones wait, because the destination could not be \
+         asked; failed ones are sent, because that has lasted for five minutes or cannot end by itself.";
     leases_expired: IntCounterVec, "delaybridge_leases_expired_total", "elements", ["queue"], &[],
         "Claimed elements with an expired lease: their daemon died or stalled.";
     stale_acks: IntCounterVec, "delaybridge_stale_acks_total", "elements", ["queue"], &[],

@@ -43,8 +43,10 @@ words! {
         There = "there",
         /// The element is not there, and is sent again.
         Absent = "absent",
-        /// The look failed or ended at its bounds; the element is sent again.
-        Unknown = "unknown",
+        /// The destination could not be asked; the element waits, and is looked for again.
+        Held = "held",
+        /// The look failed, and waiting cannot help or has lasted too long; the element is sent again.
+        Failed = "failed",
     }
 }
 

@@ -57,7 +57,10 @@ impl ElementState {
         let mut header = element.header();
         // The entry keeps that when the claim is gone.
         header.doubt |= claim.may_repeat;
-        header.writer = claim.writer(place);
+        // Else it names the last attempt that a sink may have had, for a look at what that has left.
+        if element.header.is_none() {
+            header.writer = claim.writer(place);
+        }
         Some(ElementState {
             claim: claim.clone(),
             place,
@@ -72,6 +75,11 @@ impl ElementState {
             growth: None,
             isolation,
         })
+    }
+
+    /// Notes that a sink may have the element from this attempt: a later look looks for what this one has left.
+    pub fn has_left(&mut self) {
+        self.header.writer = self.claim.writer(self.place);
     }
 
     /// The context of the queue.

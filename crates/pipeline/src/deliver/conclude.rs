@@ -49,6 +49,7 @@ pub(super) fn decided(held: &mut ClaimedElement, verdict: &Verdict) {
 /// Judges what the sinks answered. The caller settles the element, or tries it again.
 pub(super) fn judge(mut round: ElementRound) -> (ClaimedElement, Verdict) {
     let Judged { mut verdict, confirmed, possible_duplicate } = judged(&mut round);
+    let (attempted, has_left) = (!round.asked.is_empty() || round.panicked, may_have_left(&round));
     let state = round.element.state();
     let queue = state.queue().clone();
     if possible_duplicate {
@@ -68,7 +69,7 @@ pub(super) fn judge(mut round: ElementRound) -> (ClaimedElement, Verdict) {
         state.sent_to = round.destinations.iter().filter_map(shown).collect();
     }
     if verdict != Verdict::Confirm || recorded {
-        record(state, &confirmed, !round.asked.is_empty() || round.panicked);
+        record(state, &confirmed, attempted, has_left);
     }
     (round.element, verdict)
 }
@@ -118,8 +119,18 @@ fn judged(round: &mut ElementRound) -> Judged {
     }
 }
 
+/// Whether any of it may have left this process in this round.
+fn may_have_left(round: &ElementRound) -> bool {
+    let stayed =
+        |answer: &SinkAnswer| answer.outcome.as_ref().is_err_and(|failure| failure.is_unsent() || failure.is_stale());
+    round.panicked || round.given_up || !round.answers.iter().all(stayed)
+}
+
 /// Notes the result of this round in the entry, for every verdict that keeps or reports the entry.
-fn record(state: &mut ElementState, confirmed: &[bool], attempted: bool) {
+fn record(state: &mut ElementState, confirmed: &[bool], attempted: bool, has_left: bool) {
+    if has_left {
+        state.has_left();
+    }
     let now_ms = state.queue().home().now_ms();
     let queue = state.queue().clone();
     let header = &mut state.header;
@@ -128,7 +139,10 @@ fn record(state: &mut ElementState, confirmed: &[bool], attempted: bool) {
     }
     if attempted {
         header.last_attempt_ms = now_ms;
-        header.first_attempt_ms = if header.first_attempt_ms == 0 { now_ms } else { header.first_attempt_ms };
+    }
+    // What did not leave the process is no attempt that anything can be left of.
+    if has_left && header.first_attempt_ms == 0 {
+        header.first_attempt_ms = now_ms;
     }
 }
 

@@ -344,6 +344,8 @@ impl ClaimDelivery {
             for answer in round.answers.iter().filter(|answer| answer.outcome.is_ok()) {
                 state.header.confirm(state.claim.queue.routes[answer.sink].handle.hash);
             }
+            // Those that have not answered may have it.
+            state.has_left();
             // Its answer needs no action: after a refusal, the verdict is refused and counted as well.
             drop(round.element.note_header());
         }

@@ -125,7 +125,9 @@ impl Drop for Elements {
     fn drop(&mut self) {
         for element in 0..self.sent.len() {
             if let Some(mut round) = self.take(element) {
-                round.element.state().header.doubt = true;
+                let state = round.element.state();
+                state.header.doubt = true;
+                state.has_left();
             }
         }
     }

@@ -1,7 +1,11 @@
 //! A look before what is suspect is sent again (`duplicates: look`): elements that their destination has are confirmed, and
 //! the others are sent. Elements of the batch that are not suspect do not wait for it.
 //!
-//! A look confirms nothing by default: one that fails, or takes too long, has found nothing, and the element is sent.
+//! A look confirms nothing by default. One that fails because the destination is away, or takes too long, is an outage of the
+//! destination: the element is not sent, and looked for again when it comes back, for so long as [`LookOutages`] says. A look that
+//! fails for another reason has found nothing, and the element is sent.
+//!
+//! [`LookOutages`]: crate::deliver::look_outages::LookOutages
 
 use std::time::Duration;
 
@@ -9,7 +13,6 @@ use crate::deliver::sink_handle::SinkHandle;
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
 use delaybridge_sink::{Answers, Lookup, Outbound};
-use delaybridge_telemetry::labels::LookResult;
 
 /// Whether elements of the batch are looked for before they are sent.
 pub(super) fn is_needed(handle: &SinkHandle, batch: &[Outbound]) -> bool {
@@ -45,23 +48,34 @@ async fn look(
         let text = format!("look for copies at sink {}: no answer within {limit:?}", handle.name);
         vec![Err(Failure::new(Class::Transient, "timeout", text)); messages.len()]
     });
-    // What a sink says nothing about, it has not found.
-    let found = found.into_iter().map(Some).chain(std::iter::repeat(None));
+    let mut found = found.into_iter();
     let mut absent = Vec::new();
-    for ((place, message), found) in places.into_iter().zip(messages).zip(found) {
-        match found {
-            Some(Ok(true)) => {
-                handle.looked(LookResult::There);
-                answers.put_known(place);
+    for (place, message) in places.into_iter().zip(messages) {
+        let silent =
+            || Err(Failure::new(Class::Unknown, "look", "look for copies: the sink says nothing of an element"));
+        match found.next().unwrap_or_else(silent) {
+            Ok(is_there) => {
+                handle.looked(&message.destination, is_there);
+                if is_there {
+                    answers.put_known(place);
+                    continue;
+                }
+            }
+            Err(failure) if handle.look_failed(&message.destination, &failure) => {
+                answers.put(place, Err(not_looked(failure)));
                 continue;
             }
-            Some(Ok(false)) => handle.looked(LookResult::Absent),
-            Some(Err(failure)) => handle.look_failed(&failure),
-            None => handle.looked(LookResult::Unknown),
+            Err(_) => {}
         }
         absent.push((place, message));
     }
     absent
+}
+
+/// The answer to an element that is not sent, because it is not known whether it is there.
+fn not_looked(failure: Failure) -> Failure {
+    let text = format!("send again: not sent, because a look for it failed: {} ({})", failure.message, failure.code);
+    Failure::new(Class::Transient, Failure::NOT_LOOKED, text).about(failure.about)
 }
 
 /// The time for a look: it leaves as much for the delivery.

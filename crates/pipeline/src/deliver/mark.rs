@@ -21,9 +21,9 @@ pub(super) struct ElementHistory {
     pub(super) may_repeat: bool,
     /// Whether the source never uses an id again.
     pub(super) unique: bool,
-    /// The writer of the header, if the element has one: the claim of the last attempt that was judged.
+    /// The writer of the header, if the element has one: the claim of the last attempt that may have left the process.
     pub(super) writer: Option<Writer>,
-    /// The end of the first attempt that was judged, in Redis ms; 0 for none.
+    /// The end of the first attempt that was judged and may have left the process, in Redis ms; 0 for none.
     pub(super) first_attempt_ms: i64,
     /// The time from which the element could be claimed, in Redis ms.
     pub(super) claimable_ms: i64,

@@ -14,6 +14,7 @@ mod elements;
 mod in_order;
 pub mod key_queues;
 mod look;
+mod look_outages;
 mod mark;
 mod one_by_one;
 pub mod outbound;

@@ -115,7 +115,8 @@ impl<'a> ElementView<'a> {
             unique: queue.spec.source.has_unique_ids(),
             writer: header.map(|header| header.writer),
             first_attempt_ms: header.map_or(0, |header| header.first_attempt_ms),
-            claimable_ms: self.element.score_ms,
+            // The score of a retry is its own time.
+            claimable_ms: self.due_ms.unwrap_or(i64::MAX).min(self.element.score_ms),
         };
         mark::mark(&marked, claim.writer(self.place), history)
     }

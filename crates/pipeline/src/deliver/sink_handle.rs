@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::deliver::blame::{Breaker, Concern, concerns_destination, concerns_sink};
 use crate::deliver::destinations::{Admission, Ask, DestinationKey, DestinationTrouble, SinkDestinations};
+use crate::deliver::look_outages::LookOutages;
 use crate::deliver::redact::{name, redacted};
 use crate::limits::budget::Room;
 use crate::limits::circuit::{Allow, LONGEST_WAIT, OpenReason, Transition};
@@ -38,6 +39,8 @@ pub struct SinkHandle {
     breaker: Mutex<Breaker>,
     destinations: Mutex<SinkDestinations>,
     rate: Option<Mutex<Bucket>>,
+    /// The destinations that cannot be asked what they have.
+    looks: Mutex<LookOutages>,
     /// Redis ms of the last element that the sink confirmed.
     confirmed_ms: AtomicI64,
     /// Answers to elements so far, those about the sink only.
@@ -82,6 +85,7 @@ impl SinkHandle {
             breaker: Mutex::new(Breaker::new()),
             destinations: Mutex::new(SinkDestinations::new(Instant::now())),
             rate: max_rate.map(|rate| Mutex::new(Bucket::new(rate, Instant::now()))),
+            looks: Mutex::default(),
             confirmed_ms: AtomicI64::new(i64::MIN),
             answers: AtomicU64::new(0),
             known_up: false.into(),
@@ -271,15 +275,18 @@ impl SinkHandle {
         self.sink.timeout()
     }
 
-    /// Counts the result of a look for an element.
-    pub(super) fn looked(&self, result: LookResult) {
-        self.events.metrics().looked(result);
+    /// A look has said whether the destination has an element.
+    pub(super) fn looked(&self, destination: &Destination, is_there: bool) {
+        self.looks.lock().is_over(self.lane(destination));
+        self.events.metrics().looked(if is_there { LookResult::There } else { LookResult::Absent });
     }
 
-    /// A look for an element has failed, and it is sent again.
-    pub(super) fn look_failed(&self, failure: &Failure) {
-        self.looked(LookResult::Unknown);
-        self.events.look_failed(failure);
+    /// A look for an element has failed. Returns whether the element waits for the next one, and is not sent meanwhile.
+    pub(super) fn look_failed(&self, destination: &Destination, failure: &Failure) -> bool {
+        let waits = self.looks.lock().waits(self.lane(destination), failure.class, Instant::now());
+        self.events.metrics().looked(if waits { LookResult::Held } else { LookResult::Failed });
+        self.events.look_failed(failure, waits);
+        waits
     }
 
     /// Hands elements to the sink in their order, see [`RunSink`](delaybridge_sink::RunSink), and puts the answer of each into

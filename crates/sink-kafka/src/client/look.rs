@@ -1,35 +1,33 @@
-//! One search for records that earlier attempts may have left: the partition of each key is read from the time of the first
-//! attempt to its end, or all partitions of the topic for records without a key.
+//! One search for records that earlier attempts may have left: the partition of each key is [read](super::reading) from the time of
+//! the first attempt to its end, or all partitions of the topic for records without a key. What was read before is
+//! [remembered](super::seen).
 //!
-//! "It is not there" needs the whole range. Whatever keeps a part of it from being read makes the answer a failure.
+//! "It is not there" needs the whole range. Whatever keeps a part of it from being read makes the answer a failure. Each answer is
+//! given as soon as it is known, so that a broker that does not answer holds up only what may be there.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
-use rdkafka::message::{Headers, Message};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka::{Offset, TopicPartitionList};
+use tokio::sync::oneshot;
 
 use super::backlog::{BacklogListener, consumer, failure};
 use super::partitions::partition;
+use super::reading::{self, Reading};
+use super::seen::{SeenMark, SeenMarks, TopicPartition};
 use crate::tokens::LoginTokens;
 use crate::{KafkaSpec, errors};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_sink::DeliveryMark;
-use delaybridge_sink::headers::MARK;
+use delaybridge_sink::{DeliveryMark, together};
 
-/// Bytes of records that one search reads. Behind them, nothing is known.
-const MOST_BYTES: usize = 64 << 20;
 /// The age of the oldest records that are read, by the time of Redis.
 const MOST_AGE: Duration = Duration::from_secs(900);
 /// The difference that is allowed between the clock of Redis and the time of a record: that of this machine, or the broker's.
 const SKEW: Duration = Duration::from_secs(10);
-/// One wait for a record.
-const POLL: Duration = Duration::from_millis(100);
 /// The name of the consumers' group, in which nothing is committed.
 const GROUP: &str = "delaybridge-look";
 /// The settings of the consumer: what is no part of a transaction is there, whatever others have under way; and an end is reported
@@ -72,6 +70,9 @@ impl Wanted {
     }
 }
 
+/// An element that is looked for, and its waiting caller.
+pub(super) type Asked = (Wanted, oneshot::Sender<Result<bool, Failure>>);
+
 /// The consumer of a search.
 pub(super) type SearchConsumer = BaseConsumer<BacklogListener>;
 
@@ -83,243 +84,298 @@ pub(super) struct RecordSearch {
     pub(super) tokens: Option<Arc<LoginTokens>>,
 }
 
-/// A part of a topic, while it is read.
+/// What a search leaves for the next one.
 #[derive(Debug, Default)]
-struct Range {
-    from: i64,
-    end: i64,
-    /// The records that may be there.
-    wanted: Vec<usize>,
-    is_read: bool,
-    /// The reason why it cannot be read: what is found elsewhere is there, and of the rest nothing is known.
-    failure: Option<Failure>,
+pub(super) struct SearchMemory {
+    pub(super) seen: SeenMarks,
+    /// The brokers that did not answer: they are asked after all others.
+    silent: BTreeSet<i32>,
 }
 
-/// The ranges to read, by topic and partition.
-type Ranges = HashMap<(Arc<str>, i32), Range>;
+/// A partition that may have records.
+#[derive(Debug)]
+pub(super) struct Range {
+    /// The offset from which it is read.
+    pub(super) from: i64,
+    /// The time of the oldest record that can be one of them, in ms.
+    pub(super) from_ms: i64,
+    /// The offset behind its last record.
+    pub(super) end: i64,
+    /// The records that may be there.
+    wanted: Vec<usize>,
+    /// Whether nothing more is to be found out about it.
+    is_over: bool,
+}
 
-/// The answers so far; `None` while a range with the record is not read.
-type SearchAnswers = Vec<Option<Result<bool, Failure>>>;
+/// The answers of a search, which are sent as soon as they are known, and the partitions that they need.
+pub(super) struct Search {
+    wanted: Vec<Wanted>,
+    replies: Vec<Option<oneshot::Sender<Result<bool, Failure>>>>,
+    /// The places of records by the hashes of their elements.
+    by_element: HashMap<u128, Vec<usize>>,
+    /// The partitions of each that are not read, and why one cannot be.
+    left: Vec<(usize, Option<Failure>)>,
+    pub(super) ranges: HashMap<TopicPartition, Range>,
+    /// Of some record nothing is known.
+    has_failed: bool,
+}
 
 impl RecordSearch {
     /// Searches with the consumer of the search before, and leaves it for the next. Blocks for the time-out of the sink at most.
-    pub(super) fn run(&self, kept: &mut Option<SearchConsumer>, wanted: &[Wanted]) -> Vec<Result<bool, Failure>> {
+    pub(super) fn run(&self, kept: &mut Option<SearchConsumer>, memory: &mut SearchMemory, asked: Vec<Asked>) {
         let deadline = Instant::now().after(self.timeout);
-        let mut found: SearchAnswers = vec![None; wanted.len()];
+        let mut search = Search::new(asked);
+        memory.seen.begin();
+        search.remember(&memory.seen);
+        if search.is_over() {
+            return;
+        }
         let reader = match kept.take() {
             Some(reader) => Ok(reader),
             None => consumer(&self.spec, GROUP, SETTINGS, self.tokens.as_ref(), self.timeout / 2),
         };
         let end = reader.and_then(|reader| {
-            search(&reader, wanted, deadline, &mut found)?;
+            let brokers = search.find_partitions(&reader, deadline);
+            bounds(&mut search, &reader, memory, brokers, deadline);
+            Reading { consumer: &reader, seen: &mut memory.seen, bytes: 0, deadline }.read(&mut search)?;
             // One that has failed may be the reason.
-            *kept = Some(reader);
+            if !search.has_failed {
+                *kept = Some(reader);
+            }
             Ok(())
         });
-        let rest = end.err().unwrap_or_else(|| failed("the search has ended before its time".to_owned()));
-        found.into_iter().map(|answer| answer.unwrap_or_else(|| Err(rest.clone()))).collect()
+        search.end(&end.err().unwrap_or_else(|| failed("the search has ended before its time".to_owned())));
     }
 }
 
-fn search(
-    consumer: &SearchConsumer,
-    wanted: &[Wanted],
-    deadline: Instant,
-    found: &mut SearchAnswers,
-) -> Result<(), Failure> {
-    let mut ranges = ranges(consumer, wanted, deadline, found);
-    bounds(consumer, wanted, &mut ranges, deadline)?;
-    settle(&ranges, found);
-    // One topic after the other: the event of an end names none.
-    let topics: BTreeSet<_> = wanted.iter().map(|one| one.topic.clone()).collect();
-    let mut reading = Reading { consumer, wanted, by_element: by_element(wanted), ranges, bytes: 0, deadline };
-    topics.iter().try_for_each(|topic| reading.read(topic, found))
+impl RecordSearch {
+    /// Reads the end of each of these topics, where a search has to.
+    pub(super) fn check(&self, topics: &[Arc<str>]) -> Result<(), Failure> {
+        let deadline = Instant::now().after(self.timeout);
+        let consumer = consumer(&self.spec, GROUP, SETTINGS, self.tokens.as_ref(), self.timeout / 2)?;
+        let checked = topics.iter().map(|topic| {
+            leaders(&consumer, topic, deadline)?;
+            reading::read_end(&consumer, topic, deadline)
+        });
+        together(checked.filter_map(Result::err).collect())
+    }
 }
 
-/// The partitions to read. A topic that cannot be asked for is the failure of its records.
-fn ranges(consumer: &SearchConsumer, wanted: &[Wanted], deadline: Instant, found: &mut SearchAnswers) -> Ranges {
-    let mut counts: HashMap<Arc<str>, Result<u32, Failure>> = HashMap::new();
-    let mut ranges = Ranges::new();
-    for (place, one) in wanted.iter().enumerate() {
-        let count = counts.entry(one.topic.clone()).or_insert_with(|| partitions(consumer, &one.topic, deadline));
-        match count {
-            Ok(count) => {
-                for partition in one.partitions(*count) {
-                    ranges.entry((one.topic.clone(), partition)).or_default().wanted.push(place);
-                }
-            }
-            Err(failure) => found[place] = Some(Err(failure.clone())),
+impl Search {
+    fn new(asked: Vec<Asked>) -> Search {
+        let (wanted, replies): (Vec<Wanted>, Vec<_>) = asked.into_iter().map(|(one, reply)| (one, Some(reply))).unzip();
+        let mut by_element: HashMap<u128, Vec<usize>> = HashMap::new();
+        for (place, one) in wanted.iter().enumerate() {
+            by_element.entry(one.mark.element).or_default().push(place);
+        }
+        let left = vec![(0, None); wanted.len()];
+        Search { wanted, replies, by_element, left, ranges: HashMap::new(), has_failed: false }
+    }
+
+    /// The topics in which something is still looked for.
+    pub(super) fn topics(&self) -> BTreeSet<Arc<str>> {
+        let open = self.wanted.iter().zip(&self.replies).filter(|(_, reply)| reply.is_some());
+        open.map(|(one, _)| one.topic.clone()).collect()
+    }
+
+    /// Whether each record has its answer.
+    pub(super) fn is_over(&self) -> bool {
+        self.replies.iter().all(Option::is_none)
+    }
+
+    fn answer(&mut self, place: usize, answer: Result<bool, Failure>) {
+        if let Some(reply) = self.replies[place].take() {
+            self.has_failed |= answer.is_err();
+            // No caller waits any more.
+            let _sent = reply.send(answer);
         }
     }
-    ranges
+
+    /// The answer to all that have none.
+    fn end(&mut self, failure: &Failure) {
+        (0..self.replies.len()).for_each(|place| self.answer(place, Err(failure.clone())));
+    }
+
+    /// Finds what earlier searches have seen.
+    fn remember(&mut self, seen: &SeenMarks) {
+        for topic in self.topics() {
+            seen.of_topic(&topic).for_each(|seen| self.compare(&topic, seen));
+        }
+    }
+
+    /// Answers for the records of which this one is a copy.
+    pub(super) fn compare(&mut self, topic: &str, seen: &SeenMark) {
+        let Some(places) = self.by_element.get(&seen.mark.element) else { return };
+        let is_one = |place: &usize| {
+            let one = &self.wanted[*place];
+            let is_old = seen.time_ms.is_some_and(|time_ms| time_ms < one.from_ms);
+            *one.topic == *topic && one.mark.recognises(seen.mark) && !is_old
+        };
+        let found: Vec<usize> = places.iter().copied().filter(is_one).collect();
+        found.into_iter().for_each(|place| self.answer(place, Ok(true)));
+    }
+
+    /// Takes in that a partition was read to its end, or why it cannot be. What is in none of its partitions is not there; where one
+    /// could not be read, that is not known.
+    pub(super) fn is_read(&mut self, place: &TopicPartition, read: Result<(), Failure>) {
+        let Some(range) = self.ranges.get_mut(place).filter(|range| !range.is_over) else { return };
+        range.is_over = true;
+        for one in range.wanted.clone() {
+            let (left, trouble) = &mut self.left[one];
+            *left -= 1;
+            if let Err(failure) = &read {
+                trouble.get_or_insert_with(|| failure.clone());
+            }
+            if *left == 0 {
+                let answer = trouble.take().map_or(Ok(false), Err);
+                self.answer(one, answer);
+            }
+        }
+    }
+
+    /// The partitions of a topic that are still to be read.
+    pub(super) fn unread(&self, topic: &str) -> Vec<TopicPartition> {
+        let unread = self.ranges.iter().filter(|((of, _), range)| **of == *topic && !range.is_over);
+        unread.map(|(place, _)| place.clone()).collect()
+    }
+
+    /// Finds the partitions that may have the records, and returns them by the brokers that lead them. A topic that cannot be asked for is
+    /// the failure of its records.
+    fn find_partitions(&mut self, consumer: &SearchConsumer, deadline: Instant) -> BTreeMap<i32, Vec<TopicPartition>> {
+        let mut brokers: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
+        for topic in self.topics() {
+            let leaders = leaders(consumer, &topic, deadline);
+            for place in 0..self.wanted.len() {
+                let one = &self.wanted[place];
+                if one.topic != topic || self.replies[place].is_none() {
+                    continue;
+                }
+                let leaders = match &leaders {
+                    Ok(leaders) => leaders,
+                    Err(failure) => {
+                        self.answer(place, Err(failure.clone()));
+                        continue;
+                    }
+                };
+                let partitions = one.partitions(u32::try_from(leaders.len()).unwrap_or(u32::MAX));
+                self.left[place].0 = partitions.len();
+                for partition in partitions {
+                    let from_ms = one.from_ms;
+                    let new = || Range { from: 0, from_ms, end: 0, wanted: Vec::new(), is_over: false };
+                    let range = self.ranges.entry((topic.clone(), partition)).or_insert_with(new);
+                    range.from_ms = range.from_ms.min(from_ms);
+                    range.wanted.push(place);
+                }
+            }
+            for place in self.unread(&topic) {
+                let leader = leaders.as_ref().ok().and_then(|leaders| leaders.get(&place.1));
+                brokers.entry(leader.copied().unwrap_or(-1)).or_default().push(place);
+            }
+        }
+        brokers
+    }
 }
 
-/// The number of partitions of a topic.
-fn partitions(consumer: &SearchConsumer, topic: &str, deadline: Instant) -> Result<u32, Failure> {
+/// The leaders of the partitions of a topic.
+fn leaders(consumer: &SearchConsumer, topic: &str, deadline: Instant) -> Result<HashMap<i32, i32>, Failure> {
     let what = format!("look for records in topic {topic}");
-    let asked = consumer.fetch_metadata(Some(topic), deadline.since(Instant::now()));
+    let ask = |part| consumer.fetch_metadata(Some(topic), deadline.since(Instant::now()) / part);
+    // Any broker is asked, also one that does not answer any more.
+    let asked = ask(4).or_else(|_| ask(2));
     let metadata = asked.map_err(|error| failure(&what, &error))?;
     let found = metadata.topics().iter().find(|found| found.name() == topic);
-    match found.map(|found| (found.error(), found.partitions().len())) {
-        Some((None, count)) if count > 0 => Ok(u32::try_from(count).unwrap_or(u32::MAX)),
+    match found.map(|found| (found.error(), found.partitions())) {
+        Some((None, partitions)) if !partitions.is_empty() => {
+            Ok(partitions.iter().map(|one| (one.id(), one.leader())).collect())
+        }
         Some((Some(error), _)) => Err(errors::failure(&what, error.into())),
         Some((None, _)) | None => Err(errors::failure(&what, Code::UnknownTopicOrPartition)),
     }
 }
 
-/// Asks where each range begins, by the time of its oldest record, and where it ends now.
-fn bounds(consumer: &SearchConsumer, wanted: &[Wanted], ranges: &mut Ranges, deadline: Instant) -> Result<(), Failure> {
-    for is_end in [false, true] {
-        let mut list = TopicPartitionList::new();
-        for ((topic, partition), range) in ranges.iter() {
-            let from_ms = range.wanted.iter().map(|place| wanted[*place].from_ms).min().unwrap_or_default();
-            let at = if is_end { Offset::End } else { Offset::Offset(from_ms) };
-            let added = list.add_partition_offset(topic, *partition, at);
-            added.map_err(|error| failure("look for records", &error))?;
-        }
-        let asked = consumer.offsets_for_times(list, deadline.since(Instant::now()));
-        let asked = asked.map_err(|error| failure("ask for the offsets of a time", &error))?;
-        for element in asked.elements() {
-            let what = || format!("ask for the offsets of topic {}", element.topic());
-            let Some(range) = ranges.get_mut(&(element.topic().into(), element.partition())) else { continue };
-            if let Err(error) = element.error() {
-                range.failure = Some(failure(&what(), &error));
-                continue;
-            }
-            match (element.offset(), is_end) {
-                (Offset::Offset(offset), false) => range.from = offset,
-                (Offset::Offset(offset), true) => range.end = offset,
-                // No record is as young.
-                (Offset::End, false) => range.from = i64::MAX,
-                _ => range.failure = Some(failed(format!("{}: the broker names none", what()))),
+/// Asks where each partition ends, and where it begins by the time of its oldest record, if that is not known. Brokers that did not
+/// answer before are asked last, so that others do not wait for them.
+fn bounds(
+    search: &mut Search,
+    consumer: &SearchConsumer,
+    memory: &mut SearchMemory,
+    brokers: BTreeMap<i32, Vec<TopicPartition>>,
+    deadline: Instant,
+) {
+    let mut brokers: Vec<_> = brokers.into_iter().collect();
+    brokers.sort_by_key(|(broker, _)| memory.silent.contains(broker));
+    let mut left = u32::try_from(brokers.len()).unwrap_or(u32::MAX);
+    for (broker, places) in brokers {
+        let until = Instant::now().after(deadline.since(Instant::now()) / (left + 1));
+        left -= 1;
+        // The ends first: a record that comes meanwhile is behind them.
+        let answered = ask(search, consumer, &places, until, |_| Some(Offset::End), |range, end| range.end = end)
+            .and_then(|()| {
+                let seen = &memory.seen;
+                places.iter().for_each(|place| {
+                    let Some(range) = search.ranges.get_mut(place) else { return };
+                    range.from = seen.begins(place, range.from_ms).unwrap_or(-1);
+                });
+                let unknown = |range: &Range| (range.from < 0).then_some(Offset::Offset(range.from_ms));
+                ask(search, consumer, &places, until, unknown, |range, from| range.from = from.min(range.end))
+            });
+        match answered {
+            Ok(()) => drop(memory.silent.remove(&broker)),
+            Err(failure) => {
+                memory.silent.insert(broker);
+                places.iter().for_each(|place| search.is_read(place, Err(failure.clone())));
             }
         }
     }
-    for range in ranges.values_mut() {
-        range.is_read = range.failure.is_some() || range.from >= range.end;
+}
+
+/// Asks for an offset in each of these partitions; without a question, nothing is asked.
+fn ask(
+    search: &mut Search,
+    consumer: &SearchConsumer,
+    places: &[TopicPartition],
+    until: Instant,
+    question: impl Fn(&Range) -> Option<Offset>,
+    answer: impl Fn(&mut Range, i64),
+) -> Result<(), Failure> {
+    let mut list = TopicPartitionList::new();
+    for place in places {
+        let Some(range) = search.ranges.get(place).filter(|range| !range.is_over) else { continue };
+        let Some(question) = question(range) else { continue };
+        let added = list.add_partition_offset(&place.0, place.1, question);
+        added.map_err(|error| failure("look for records", &error))?;
+    }
+    if list.count() == 0 {
+        return Ok(());
+    }
+    let asked = consumer.offsets_for_times(list, until.since(Instant::now()));
+    let asked = asked.map_err(|error| failure("ask for the offsets of a time", &error))?;
+    for element in asked.elements() {
+        let what = || format!("ask for the offsets of topic {}", element.topic());
+        let place: TopicPartition = (element.topic().into(), element.partition());
+        let answered = match (element.error(), element.offset()) {
+            (Err(error), _) => Err(failure(&what(), &error)),
+            (Ok(()), Offset::Offset(offset)) => Ok(offset),
+            // No record is as young.
+            (Ok(()), Offset::End) => Ok(i64::MAX),
+            (Ok(()), _) => Err(failed(format!("{}: the broker names none", what()))),
+        };
+        match answered {
+            Ok(offset) => search.ranges.get_mut(&place).into_iter().for_each(|range| answer(range, offset)),
+            Err(failure) => search.is_read(&place, Err(failure)),
+        }
     }
     Ok(())
 }
 
-/// SearchAnswers for the records whose ranges are all read: they are not there. Where one could not be read, that is not known.
-fn settle(ranges: &Ranges, found: &mut SearchAnswers) {
-    let mut rest = vec![Some(Ok(false)); found.len()];
-    for range in ranges.values() {
-        for place in &range.wanted {
-            rest[*place] = match (range.is_read, &range.failure, &rest[*place]) {
-                (false, ..) | (true, _, None) => None,
-                (true, Some(failure), Some(_)) => Some(Err(failure.clone())),
-                (true, None, Some(answer)) => Some(answer.clone()),
-            };
-        }
-    }
-    for (answer, rest) in found.iter_mut().zip(rest).filter(|(answer, _)| answer.is_none()) {
-        *answer = rest;
-    }
-}
-
-/// The places of records in the order in which they were asked for, by the hashes of their elements.
-fn by_element(wanted: &[Wanted]) -> HashMap<u128, Vec<usize>> {
-    let mut places: HashMap<u128, Vec<usize>> = HashMap::new();
-    for (place, one) in wanted.iter().enumerate() {
-        places.entry(one.mark.element).or_default().push(place);
-    }
-    places
-}
-
-/// The reading of the ranges.
-struct Reading<'a> {
-    consumer: &'a SearchConsumer,
-    wanted: &'a [Wanted],
-    by_element: HashMap<u128, Vec<usize>>,
-    ranges: Ranges,
-    bytes: usize,
-    deadline: Instant,
-}
-
-impl Reading<'_> {
-    /// Reads the ranges of a topic until each of its records has an answer.
-    fn read(&mut self, topic: &Arc<str>, found: &mut SearchAnswers) -> Result<(), Failure> {
-        let what = format!("look for records in topic {topic}");
-        self.assign(topic).map_err(|error| failure(&what, &error))?;
-        let mut trouble = String::new();
-        while self.wanted.iter().zip(&*found).any(|(one, answer)| one.topic == *topic && answer.is_none()) {
-            if Instant::now() >= self.deadline {
-                return Err(failed(format!("topic {topic} was not read to its end in time{trouble}")));
-            }
-            if self.bytes > MOST_BYTES {
-                let most = MOST_BYTES >> 20;
-                return Err(failed(format!("topic {topic} has more than {most} MiB since the first attempt")));
-            }
-            let ended = match self.consumer.poll(POLL) {
-                Some(Ok(message)) if message.topic() == &**topic => {
-                    self.bytes += message.payload_len() + message.key_len();
-                    self.compare(topic, &message, found);
-                    let place = (topic.clone(), message.partition());
-                    let is_last = |range: &Range| message.offset() + 1 >= range.end;
-                    self.ranges.get(&place).is_some_and(is_last).then_some(message.partition())
-                }
-                // It was asked for after the end of the range was.
-                Some(Err(KafkaError::PartitionEOF(ended))) => Some(ended),
-                Some(Err(error)) => {
-                    let code = error.rdkafka_error_code();
-                    if code.is_some_and(|code| errors::is_about_topic(code) || code == Code::AutoOffsetReset) {
-                        return Err(failure(&what, &error));
-                    }
-                    trouble = format!("; {error}");
-                    None
-                }
-                Some(Ok(_)) | None => None,
-            };
-            if let Some(range) = ended.and_then(|ended| self.ranges.get_mut(&(topic.clone(), ended))) {
-                range.is_read = true;
-                settle(&self.ranges, found);
-            }
-        }
-        Ok(())
-    }
-
-    fn assign(&self, topic: &Arc<str>) -> Result<(), KafkaError> {
-        let mut list = TopicPartitionList::new();
-        for ((of, partition), range) in &self.ranges {
-            if of == topic && !range.is_read {
-                list.add_partition_offset(topic, *partition, Offset::Offset(range.from))?;
-            }
-        }
-        self.consumer.assign(&list)
-    }
-
-    /// Notes the records of which this one is a copy.
-    fn compare(&self, topic: &Arc<str>, message: &impl Message, found: &mut SearchAnswers) {
-        let Some(text) = mark_of(message) else { return };
-        let places = element_of(text).and_then(|element| self.by_element.get(&element));
-        for place in places.into_iter().flatten() {
-            let one = &self.wanted[*place];
-            if one.topic == *topic && one.mark.is_copy(text) {
-                found[*place] = Some(Ok(true));
-            }
-        }
-    }
-}
-
-/// The mark of a record: the first header with its name, which the daemon writes before all that others may have given it.
-fn mark_of(message: &impl Message) -> Option<&str> {
-    let header = message.headers()?.iter().find(|header| header.key == MARK)?;
-    std::str::from_utf8(header.value?).ok()
-}
-
-fn element_of(text: &str) -> Option<u128> {
-    u128::from_str_radix(text.split_once('.')?.0, 16).ok()
-}
-
-fn failed(why: String) -> Failure {
+pub(super) fn failed(why: String) -> Failure {
     Failure::new(Class::Transient, "look", format!("look for records: {why}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use delaybridge_sink::{AttemptId, Suspicion};
+    use delaybridge_sink::{AttemptId, CopyMark, Suspicion};
 
     fn wanted(key: Option<&str>, since_ms: i64, now_ms: i64) -> Wanted {
         let mark = DeliveryMark { element: 1, attempt: AttemptId(1), suspicion: Suspicion::Anyone, since_ms };
@@ -343,20 +399,55 @@ mod tests {
         assert_eq!(wanted(None, 0, 0).from_ms, 0);
     }
 
+    /// A search for one record in two partitions, and its answer.
+    fn search() -> (Search, oneshot::Receiver<Result<bool, Failure>>) {
+        let (reply, answer) = oneshot::channel();
+        let mut search = Search::new(vec![(wanted(None, 1_000_000, 1_000_000), reply)]);
+        for partition in 0..2 {
+            let range = Range { from: 0, from_ms: 0, end: 9, wanted: vec![0], is_over: false };
+            search.ranges.insert(("t".into(), partition), range);
+        }
+        search.left[0].0 = 2;
+        (search, answer)
+    }
+
     #[test]
     fn a_record_is_absent_only_if_all_its_partitions_were_read() {
-        let range = |is_read| Range { end: 9, wanted: vec![0], is_read, ..Range::default() };
-        let mut ranges = Ranges::from([(("t".into(), 0), range(true)), (("t".into(), 1), range(false))]);
-        let mut found: SearchAnswers = vec![None];
-        settle(&ranges, &mut found);
-        assert_eq!(found, [None]);
-        ranges.values_mut().for_each(|range| range.is_read = true);
-        settle(&ranges, &mut found);
-        assert_eq!(found, [Some(Ok(false))]);
+        let (mut search, mut answer) = search();
+        search.is_read(&("t".into(), 0), Ok(()));
+        search.is_read(&("t".into(), 0), Ok(()));
+        assert!(answer.try_recv().is_err(), "one is not read");
+        search.is_read(&("t".into(), 1), Ok(()));
+        assert_eq!(answer.try_recv(), Ok(Ok(false)));
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_record_where_a_partition_cannot_be_read() {
         let unread = failed("no leader".to_owned());
-        ranges.values_mut().next().expect("two").failure = Some(unread.clone());
-        let mut found: SearchAnswers = vec![None];
-        settle(&ranges, &mut found);
-        assert_eq!(found, [Some(Err(unread))]);
+        let (mut search, mut answer) = search();
+        search.is_read(&("t".into(), 0), Err(unread.clone()));
+        search.is_read(&("t".into(), 1), Ok(()));
+        assert_eq!(answer.try_recv(), Ok(Err(unread)));
+    }
+
+    #[test]
+    fn a_copy_counts_where_the_search_would_have_read_it() {
+        let copy = |element, time_ms| {
+            let mark = CopyMark { element, attempt: AttemptId(7) };
+            SeenMark { mark, time_ms }
+        };
+        // It begins ten seconds and two time-outs before.
+        let rows = [
+            ("t", copy(1, None), true),
+            ("t", copy(1, Some(970_000)), true),
+            ("t", copy(1, Some(969_999)), false),
+            ("t", copy(2, None), false),
+            ("u", copy(1, None), false),
+        ];
+        for (topic, seen, expected) in rows {
+            let (mut search, mut answer) = search();
+            search.compare(topic, &seen);
+            assert_eq!(answer.try_recv().is_ok(), expected, "{topic} {seen:?}");
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! Gathers the elements that are to be looked for: one search reads a partition for all of them. While it runs, others wait
-//! for the next.
+//! for the next, which reads only what this one has not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,12 @@ use futures_util::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use super::look::{RecordSearch, Wanted};
+use super::look::{Asked, RecordSearch, SearchMemory, Wanted};
 use super::{producer, record};
 use crate::tokens::LoginTokens;
 use crate::{KafkaDestination, KafkaSpec, NAME};
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_sink::{Lookup, Outbound};
-
-/// An element that is looked for, and its waiting caller.
-type Asked = (Wanted, oneshot::Sender<Result<bool, Failure>>);
+use delaybridge_sink::{Destination, Lookup, Outbound};
 
 /// The searches of a sink.
 #[derive(Debug)]
@@ -41,6 +38,8 @@ struct LookupState {
     asked: Vec<Asked>,
     /// A task searches for them.
     is_searching: bool,
+    /// What the searches so far have left, while none runs.
+    memory: SearchMemory,
 }
 
 /// The time for which a consumer is kept after a search: one that is connected answers in milliseconds.
@@ -80,6 +79,17 @@ impl Lookup for KafkaLookup {
         });
         join_all(asked.collect::<Vec<_>>()).boxed()
     }
+
+    fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
+        let search = RecordSearch { spec: self.spec.clone(), timeout: self.timeout, tokens: self.tokens.clone() };
+        async move {
+            let topics = destinations.iter().map(|to| to.of_kind::<KafkaDestination>(NAME).map(|to| to.topic.clone()));
+            let topics = topics.collect::<Result<Vec<_>, _>>()?;
+            let read = producer::blocking(move || search.check(&topics)).await;
+            read.unwrap_or_else(|| Err(failure("no thread to read from")))
+        }
+        .boxed()
+    }
 }
 
 /// Searches until nobody has waited for a while.
@@ -100,19 +110,16 @@ async fn search_all(search: RecordSearch, waiting: Arc<LookupQueue>) {
             }
             continue;
         }
-        let (wanted, replies): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let (run, mut kept) = (search.clone(), reader.take());
+        let mut memory = std::mem::take(&mut waiting.state.lock().memory);
         let searched = producer::blocking(move || {
-            let found = run.run(&mut kept, &wanted);
-            (found, kept)
+            run.run(&mut kept, &mut memory, asked);
+            (kept, memory)
         });
         // Without a thread, or after a panic in it, the replies are dropped, and each caller learns that.
-        let Some((found, kept)) = searched.await else { continue };
+        let Some((kept, memory)) = searched.await else { continue };
         reader = kept;
-        for (reply, found) in replies.into_iter().zip(found) {
-            // No caller waits any more.
-            let _sent = reply.send(found);
-        }
+        waiting.state.lock().memory = memory;
     }
     // Its end waits for the threads of the client.
     producer::blocking(move || drop(reader)).await;

@@ -82,18 +82,25 @@ impl SinkEvents {
         }
     }
 
-    /// Logs that a look for an element failed, so that the element is sent again.
-    pub fn look_failed(&self, failure: &Failure) {
-        if !self.is_retired()
-            && let Some(left_out) = self.quiet.admit(Instant::now(), 1)
-        {
-            warn!(
-                sink = &**self.metrics.name(),
-                code = failure.code,
-                problem = failure.message,
+    /// Logs that a look for an element failed. `waits`: it is looked for again, else sent again.
+    pub fn look_failed(&self, failure: &Failure, waits: bool) {
+        if self.is_retired() {
+            return;
+        }
+        let Some(left_out) = self.quiet.admit(Instant::now(), 1) else { return };
+        let (sink, code, problem) = (&**self.metrics.name(), failure.code, &failure.message);
+        match waits {
+            true => warn!(
+                sink,
+                code,
+                problem,
                 left_out,
-                "cannot look whether the destination has an element already; it is sent again"
-            );
+                "cannot look whether the destination has an element already; it waits for the next look"
+            ),
+            false => warn!(
+                sink,
+                code, problem, left_out, "cannot look whether the destination has an element already; it is sent again"
+            ),
         }
     }
 

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Class, Failure, MessageId, Outcome};
-use delaybridge_sink::{Answers, Destination, Lookup, Outbound, RunSink, Sink, behind};
+use delaybridge_sink::{Answers, DeliveryMark, Destination, Lookup, Outbound, RunSink, Sink, behind};
 
 /// A reaction of the sink to one delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +68,8 @@ struct FakeScript {
     blind: Option<Failure>,
     /// The number of elements that it was asked to look for.
     looked: usize,
+    /// The marks of these elements, in order.
+    marks: Vec<DeliveryMark>,
 }
 
 impl std::fmt::Debug for FakeScript {
@@ -127,6 +129,11 @@ impl FakeSink {
     /// The number of elements that it was asked to look for.
     pub fn looked(&self) -> usize {
         self.script().looked
+    }
+
+    /// The marks of the elements that it was asked to look for, in order.
+    pub fn marks(&self) -> Vec<DeliveryMark> {
+        self.script().marks.clone()
     }
 
     /// While stalled, a delivery waits before it looks at its step.
@@ -291,7 +298,7 @@ impl Sink for FakeSink {
 
     fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {
         self.script().probes += 1;
-        Some(self.check(&[]).map_ok(drop).boxed())
+        Some(Sink::check(self, &[]).map_ok(drop).boxed())
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {
@@ -324,6 +331,7 @@ impl Lookup for FakeSink {
     fn look<'a>(&'a self, suspects: &'a [Outbound]) -> BoxFuture<'a, Vec<Result<bool, Failure>>> {
         let mut script = self.script();
         script.looked += suspects.len();
+        script.marks.extend(suspects.iter().filter_map(|message| message.mark.as_deref().cloned()));
         let is_there = |message: &Outbound| {
             let mark = message.mark.as_ref()?;
             let mut left = script.taken.iter().filter(|taken| taken.destination == message.destination);
@@ -331,6 +339,10 @@ impl Lookup for FakeSink {
         };
         let look = |message| script.blind.clone().map_or_else(|| Ok(is_there(message).is_some()), Err);
         std::future::ready(suspects.iter().map(look).collect()).boxed()
+    }
+
+    fn check<'a>(&'a self, _destinations: &'a [Destination]) -> BoxFuture<'a, Result<(), Failure>> {
+        std::future::ready(self.script().blind.clone().map_or(Ok(()), Err)).boxed()
     }
 }
 

@@ -279,7 +279,7 @@ impl Sink for SinkOfProcess {
     }
 
     fn check<'a>(&'a self, destinations: &'a [Destination]) -> BoxFuture<'a, Result<Vec<String>, Failure>> {
-        self.sink.check(destinations)
+        Sink::check(&*self.sink, destinations)
     }
 
     fn probe(&self) -> Option<BoxFuture<'_, Result<(), Failure>>> {

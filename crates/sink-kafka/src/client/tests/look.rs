@@ -83,12 +83,48 @@ async fn a_topic_that_cannot_be_read_is_no_answer_and_spoils_none() {
     let lookup = sink.lookup().expect("Kafka has one");
     let failure = lookup.look(&suspect).await.remove(0).expect_err("the user may not read");
     assert_eq!(failure.code, errors::name(Code::TopicAuthorizationFailed), "{failure}");
+    let topics = [suspect[0].destination.clone()];
+    let failure = lookup.check(&topics).await.expect_err("the user may not read");
+    let expected = format!("read topic {name} for `duplicates: look`");
+    assert!(failure.message.starts_with(&expected) && failure.message.contains("READ the topic"), "{failure}");
     // With the right to read, and none to the group, in which nothing is committed.
     kafka.add_acl("alice", Resource::Topic(&name), &[Operation::Read]).expect("a rule");
     while found(&sink, &suspect).await != [Some(true)] {
         assert!(begun.elapsed() < PATIENCE, "the record is not found");
     }
+    lookup.check(&topics).await.expect("the user may read");
     let missing = marked(1, &unique("missing"), None, Suspicion::Anyone);
     assert_eq!(found(&sink, &[missing, suspect[0].clone()]).await[0], None);
     sink.close().await;
+}
+
+#[tokio::test]
+async fn a_later_search_finds_what_came_since_and_what_is_older_than_the_one_before() {
+    let kafka = Shared::get();
+    let name = unique("again");
+    kafka.create_topic(&name, 2, &[]).expect("the topic is created");
+    let sink = sink(plain(&kafka));
+    let put = async |n| sink.deliver(marked(n, &name, None, Suspicion::Nothing)).await.expect("the topic takes it");
+    let first_ms = now_ms();
+    put(1).await;
+    // The records before are older than the skew of clocks that a search allows.
+    let later_ms = first_ms + 1_000_000;
+    let at = |n, now_ms: i64| {
+        let mut one = marked(n, &name, None, Suspicion::Anyone);
+        one.now_ms = now_ms;
+        one.mark.as_mut().expect("a mark").since_ms = now_ms;
+        one
+    };
+    assert_eq!(found(&sink, &[at(1, later_ms)]).await, [Some(false)], "nothing is as young");
+    for n in 2..20 {
+        put(n).await;
+        assert_eq!(found(&sink, &[at(n, first_ms), at(n + 1, first_ms)]).await, [Some(true), Some(false)], "{n}");
+    }
+    assert_eq!(found(&sink, &[at(1, first_ms), at(1, later_ms)]).await, [Some(true), Some(false)]);
+    sink.close().await;
+}
+
+fn now_ms() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    i64::try_from(now.as_millis()).expect("fits")
 }
