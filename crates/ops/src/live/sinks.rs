@@ -4,7 +4,7 @@ use super::super::acl;
 use super::super::session::{first, redis};
 use super::{Health, LiveFinding, finding, remedy};
 use delaybridge_link::{Conn, Redis, missing_rights, whoami};
-use delaybridge_model::Config;
+use delaybridge_model::{Config, RouteSpec};
 use delaybridge_sink::{Fixed, SinkRedis, SinkSpec};
 
 /// Looks at one sink.
@@ -27,7 +27,14 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, sourc
     let destinations = destinations(config, spec);
     let sink = spec.connect_to_check(source);
     let wanted: Vec<_> = destinations.iter().map(|fixed| fixed.destination.clone()).collect();
-    let checked = sink.check(&wanted).await;
+    let mut checked = sink.check(&wanted).await;
+    if let (Ok(_), Some(lookup)) = (&checked, sink.lookup()) {
+        // A look that fails makes duplicates, and nobody would know before the first of them.
+        let looking: Vec<_> = looking(config, spec).into_iter().map(|fixed| fixed.destination).collect();
+        if let (false, Err(failure)) = (looking.is_empty(), lookup.check(&looking).await) {
+            checked = Err(failure);
+        }
+    }
     let drawbacks = match &checked {
         Ok(_) => sink.drawbacks(&wanted).await,
         Err(_) => Vec::new(),
@@ -84,9 +91,18 @@ fn asked(spec: &SinkSpec, destinations: &[Fixed], undeclared: &[String]) -> Stri
 
 /// Destinations in the sink that are the same for every element, each once; those of dead letters too.
 fn destinations(config: &Config, spec: &SinkSpec) -> Vec<Fixed> {
+    fixed(config.queues.iter().flat_map(|queue| queue.routes()).filter(|route| route.sink == spec.name))
+}
+
+/// Those of them that are asked for what they have already.
+fn looking(config: &Config, spec: &SinkSpec) -> Vec<Fixed> {
     let routes = config.queues.iter().flat_map(|queue| queue.routes());
+    fixed(routes.filter(|route| route.sink == spec.name && route.looks()))
+}
+
+fn fixed<'a>(routes: impl Iterator<Item = &'a RouteSpec>) -> Vec<Fixed> {
     let mut all = Vec::new();
-    for fixed in routes.filter(|route| route.sink == spec.name).filter_map(|route| route.target.fixed()) {
+    for fixed in routes.filter_map(|route| route.target.fixed()) {
         if !all.contains(&fixed) {
             all.push(fixed);
         }
@@ -114,6 +130,20 @@ queues:
         };
         assert_eq!(asked(0), ["list all", "list dead"]);
         assert_eq!(asked(1), ["stream s"]);
+    }
+
+    #[test]
+    fn destinations_that_are_asked_for_what_they_have_are_known() {
+        let text = "
+redis: { url: 'redis://h' }
+sinks: { k: { kafka: { brokers: [k] } } }
+queues:
+  a: { source: { redisson: { name: a } }, to: [{ sink: k, topic: t, duplicates: look }] }
+  b: { source: { redisson: { name: b } }, to: [{ sink: k, topic: u }], dead_letter: { sink: k, topic: dead } }
+";
+        let config = load_str(text, "c.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
+        let looking: Vec<_> = looking(&config, &config.sinks[0]).into_iter().map(|fixed| fixed.name).collect();
+        assert_eq!(looking, ["topic t"]);
     }
 
     #[test]
