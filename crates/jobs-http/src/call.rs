@@ -255,6 +255,11 @@ impl Query {
         self.pairs.iter().find(|(pair, _)| pair == name).map(|(_, value)| value.as_str())
     }
 
+    /// All pairs, in their order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()

@@ -5,6 +5,7 @@ mod clients;
 mod command_line;
 mod fleet;
 mod forecast;
+mod keyboard;
 mod login_proxy;
 mod page;
 mod socket;

@@ -1,5 +1,5 @@
 // Looks again every few seconds and puts the new content in place of the old one. Without this script the browser loads the whole
-// page again (noscript in its head). Fetches only the page that it is on, and runs nothing of what it gets.
+// page again, if it was asked to (noscript in its head). Fetches only the page that it is on, and runs nothing of what it gets.
 (() => {
   "use strict";
   const main = document.querySelector("main[data-every]");

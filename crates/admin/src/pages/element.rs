@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::elements::word;
 use super::layout::{View, encoded, page, see_other};
+use super::list_place::{LIST, ListPlace};
 use super::show::{number, payload, when as distance};
 use super::why::{attempts, explanation};
 use crate::Admin;
@@ -23,16 +24,16 @@ use delaybridge_ops::peek::PeekState;
 
 /// Sends the browser to the element of this id.
 pub async fn find(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["id"])?;
+    call.query.only(&["id", LIST])?;
     let id = call.query.text("id").unwrap_or_default().trim();
     admin.known_id(&admin.queue(&call).await?, id)?;
-    Ok(see_other(&format!("elements/{}", encoded(id))))
+    Ok(see_other(&format!("elements/{}{}", encoded(id), ListPlace::carried(&call.query).behind('?'))))
 }
 
 /// One element, or why there is none.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["whole"])?;
-    let asked = call.part("id");
+    call.query.only(&["whole", LIST])?;
+    let (asked, place) = (call.part("id"), ListPlace::carried(&call.query));
     let queue = admin.queue(&call).await?;
     let (why, element) = admin.why(&queue, asked).await?;
     let name = queue.id();
@@ -41,7 +42,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let most = if call.query.text("whole").is_some() { usize::MAX } else { SHOWN };
     let body = html! {
         nav.crumbs aria-label="Where you are" {
-            a href=(view.up) { "Queues" } " / " a href={ "../../" (encoded(name)) } { (name) } " / " span aria-current="page" { (asked) }
+            a href=(place.address(&view.up)) { "Queues" } " / " a href={ "../../" (encoded(name)) (place.behind('?')) } { (name) } " / " span aria-current="page" { (asked) }
         }
         h1.mono { (asked) }
         (explanation(&why))
@@ -50,7 +51,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             (deeds(element, asked, &view, name))
             h2 { "Payload " span.muted { (number(element.size)) " bytes, " (element.layout) } }
             @if let Some(problem) = &element.problem { p.problem { (problem) } }
-            (payload(&element.content, most, Some("?whole=1")))
+            (payload(&element.content, most, Some(&format!("?whole=1{}", place.behind('&')))))
         }
         (attempts(&why))
     };

@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 
 use super::layout::{View, encoded, page};
+use super::list_place::{LIST, ListPlace};
 use super::show::{number, payload, when};
 use crate::Admin;
 use crate::access::AdminCaller;
@@ -18,30 +19,30 @@ use delaybridge_ops::peek::{Peek, PeekState, PeekedElement, peek};
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["state", "still", "after"])?;
+    call.query.only(&["state", "still", "reload", "after", LIST])?;
     let (state, first) = (state(&call)?, first(&call)?);
-    let queue = admin.queue(&call).await?;
+    let (queue, place) = (admin.queue(&call).await?, ListPlace::carried(&call.query));
     let ask = Peek { state, first, limit: PAGE, payload_bytes: Some(SHOWN), routes: false };
     let found = peek(&queue, &ask).await.map_err(|error| problem(&error))?;
     let id = queue.id();
     let mut view = View::of(&format!("/queues/{}/elements", encoded(id)), &call.caller, admin.access.has_tokens());
-    view.live = call.query.text("still").is_none();
+    view.watch(&call.query);
     let word = word(state);
     let body = html! {
         nav.crumbs aria-label="Where you are" {
-            a href=(view.up) { "Queues" } " / " a href={ "../" (encoded(id)) } { (id) } " / " span aria-current="page" { (word) }
+            a href=(place.address(&view.up)) { "Queues" } " / " a href={ "../" (encoded(id)) (place.behind('?')) } { (id) } " / " span aria-current="page" { (word) }
         }
         h1 { (id) ": " (word) }
-        p.muted { (place(first, found.elements.len())) " of " (number(found.total)) "." }
+        p.muted { (range(first, found.elements.len())) " of " (number(found.total)) "." }
         @if found.elements.is_empty() { p.empty { "There are none." } }
-        @for element in &found.elements { (one(element, found.now_ms)) }
-        @if let Some(next) = &found.next { p { a href={ "elements?state=" (call.query.text("state").unwrap_or("scheduled")) "&after=" (next) } { "Next page" } } }
+        @for element in &found.elements { (one(element, found.now_ms, &place)) }
+        @if let Some(next) = &found.next { p { a href={ "elements?state=" (call.query.text("state").unwrap_or("scheduled")) "&after=" (next) (place.behind('&')) } { "Next page" } } }
     };
     Ok(page(StatusCode::OK, &view, &format!("{id}: {word}"), &body))
 }
 
 /// The range of elements on a page.
-fn place(first: usize, count: usize) -> String {
+fn range(first: usize, count: usize) -> String {
     match first {
         0 => format!("The first {count}"),
         _ => format!("{} to {}", first + 1, first + count),
@@ -60,12 +61,12 @@ pub fn word(state: PeekState) -> &'static str {
 }
 
 /// One element of a list.
-pub fn one(element: &PeekedElement, now_ms: i64) -> Markup {
+pub fn one(element: &PeekedElement, now_ms: i64, place: &ListPlace) -> Markup {
     html! {
         article.element {
             header {
                 @match &element.id {
-                    Some(id) => a.mono href={ "elements/" (encoded(&id.to_string())) } { strong { (id) } },
+                    Some(id) => a.mono href={ "elements/" (encoded(&id.to_string())) (place.behind('?')) } { strong { (id) } },
                     None => span.muted { "no id" },
                 }
                 @if let Some(due) = element.due_ms { span { "due " (when(due, now_ms)) } }

@@ -27,6 +27,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let after = last.last().map_or(0, |event| event.number);
     let mut view = View::of("/events", &call.caller, admin.access.has_tokens());
     view.follows = call.query.text("still").is_none();
+    view.keep(&call.query);
     let (queue, fate) = (call.query.text("queue").unwrap_or_default(), call.query.text("fate").unwrap_or_default());
     let feed = format!("v1/events?after={after}&queue={}&fate={}", encoded(queue), encoded(fate));
     let payloads = call.caller.grant.is_some();

@@ -17,10 +17,10 @@ use delaybridge_ops::plural::{count, duration};
 
 /// The page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["still"])?;
+    call.query.only(&["still", "reload"])?;
     let (found, own) = (admin.fleet().await?, admin.status.look().owner);
     let mut view = View::of("/fleet", &call.caller, admin.access.has_tokens());
-    view.live = call.query.text("still").is_none();
+    view.watch(&call.query);
     let body = html! {
         h1 { "Daemons" }
         p.muted {

@@ -5,6 +5,7 @@ use hyper::{StatusCode, header};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::access::AdminCaller;
+use delaybridge_jobs_http::call::Query;
 use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::room::MaybeNamed;
 use delaybridge_model::role::{AccessRole, Grantee};
@@ -12,6 +13,10 @@ use delaybridge_model::role::{AccessRole, Grantee};
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// Seconds between two looks of a page that watches.
 const EVERY: u32 = 5;
+/// The parameter of a page that does not look again.
+const STILL: &str = "still";
+/// The parameter of a page that is loaded again without a script too.
+const RELOAD: &str = "reload";
 
 /// The person who looks at a page, and the place of the page.
 #[derive(Debug, Clone, Default)]
@@ -28,8 +33,13 @@ pub struct View {
     pub tokens: bool,
     /// Whether the page looks again by itself.
     pub live: bool,
-    /// Whether a person writes on the page: then it looks again only by its script, which leaves alone what is being written.
-    pub writes: bool,
+    /// Whether it is also loaded again without a script, because the person asked for it: a reload takes away what is being
+    /// written, and sends the keyboard back to the begin of the page.
+    reloads: bool,
+    /// Whether it has a list of queues, behind filters that a keyboard need not go through.
+    pub lists: bool,
+    /// The pairs of its address, for a link to the same page.
+    pairs: Vec<(String, String)>,
     /// Whether it follows the events.
     pub follows: bool,
     /// The path of this page from the first one, for the way back after a login.
@@ -44,7 +54,28 @@ impl View {
         let here = path.trim_start_matches('/').to_owned();
         let name = caller.name().map(|name| (**name).to_owned());
         let (grant, by_proxy) = (caller.grant.clone(), caller.by_proxy);
-        View { up, name, grant, by_proxy, tokens, live: false, writes: false, follows: false, here }
+        View { up, name, grant, by_proxy, tokens, here, ..View::default() }
+    }
+
+    /// Whether a page may look again by itself, by its address: with a script unless it says `still`, without one only if it
+    /// says `reload`.
+    pub fn watch(&mut self, query: &Query) {
+        self.live = query.text(STILL).is_none();
+        self.reloads = self.live && query.text(RELOAD).is_some();
+        self.keep(query);
+    }
+
+    /// Keeps the address of the page for its links.
+    pub fn keep(&mut self, query: &Query) {
+        let other = |name: &str| ![STILL, RELOAD].contains(&name);
+        self.pairs = query.pairs().filter(|(name, _)| other(name)).map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
+    }
+
+    /// The address of this page with one parameter more, or as it looks by itself.
+    fn same(&self, more: Option<&str>) -> String {
+        let pairs = self.pairs.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+        let all: Vec<_> = pairs.chain(more.map(|name| format!("{name}=1"))).collect();
+        format!("?{}", all.join("&"))
     }
 
     /// Whether the person may do this with a queue or topic.
@@ -67,13 +98,14 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                 link rel="icon" href={ (up) "assets/icon.svg" } type="image/svg+xml";
                 link rel="stylesheet" href={ (up) "assets/style.css" };
                 @if view.live || view.follows {
-                    // Without a script the browser loads the page again.
-                    @if !view.writes { noscript { meta http-equiv="refresh" content=(EVERY); } }
+                    // Without a script the browser loads the page again, if it was asked to.
+                    @if view.follows || view.reloads { noscript { meta http-equiv="refresh" content=(EVERY); } }
                     script src={ (up) "assets/" (if view.live { "live.js" } else { "events.js" }) } defer {}
                 }
             }
             body {
                 a.skip href="#main" { "Skip to the content" }
+                @if view.lists { a.skip href="#list" { "Skip to the list" } }
                 header.top {
                     a.brand href=(up) { "delaybridge" }
                     nav aria-label="Pages" {
@@ -104,16 +136,17 @@ pub fn page(status: StatusCode, view: &View, title: &str, body: &Markup) -> Repl
                 }
                 main #main tabindex="-1" data-every=[view.live.then_some(EVERY)] { (body) }
                 footer {
-                    @if view.live && view.writes {
-                        span data-state="" { "This page looks again every " (EVERY) " seconds, with JavaScript. " }
-                        a href="?still=1" { "Keep it still" }
-                    } @else if view.live {
+                    @if view.live && view.reloads {
                         span data-state="" { "This page looks again every " (EVERY) " seconds. " }
-                        a href="?still=1" { "Keep it still" }
+                        a href=(view.same(None)) { "Do not reload it" }
+                    } @else if view.live {
+                        span data-state="" { "This page looks again every " (EVERY) " seconds, with JavaScript. " }
+                        a href=(view.same(Some(STILL))) { "Keep it still" }
+                        noscript { a href=(view.same(Some(RELOAD))) { "Reload it every " (EVERY) " seconds" } }
                     }
                     @if view.follows {
                         span data-state="" { "New events are added as they happen. " }
-                        a href="?still=1" { "Keep it still" }
+                        a href=(view.same(Some(STILL))) { "Keep it still" }
                     }
                     span.version { "delaybridge " (env!("CARGO_PKG_VERSION")) }
                 }

@@ -14,6 +14,7 @@ pub mod elements;
 pub mod events;
 pub mod fleet;
 mod layout;
+mod list_place;
 pub mod login;
 pub mod overview;
 pub mod past;

@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 
 use super::layout::{View, encoded, page};
+use super::list_place::ListPlace;
 use super::show::{at_least, count, late, number, obstacles, rate, when};
 use super::topics;
 use crate::Admin;
@@ -21,12 +22,13 @@ use delaybridge_telemetry::status::Look;
 
 /// The first page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["after", "limit", "like", "still", "sort", "show"])?;
+    call.query.only(&["after", "limit", "like", "still", "reload", "sort", "show"])?;
     let which = which(&call, QueueOrder::Trouble)?;
     let found = admin.overview(which.clone()).await?;
     let (mut sinks, look) = (admin.sinks(), admin.status.look());
     let mut view = View::of("/", &call.caller, admin.access.has_tokens());
-    view.live = call.query.text("still").is_none();
+    view.watch(&call.query);
+    view.lists = true;
     let topics = topics::section(&admin).await;
     sinks.sinks.sort_by_key(|sink| !sink.is_in_trouble() && sink.destinations.is_empty());
     let body = html! {
@@ -44,7 +46,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
                 }
             }
             (filters(&found, &which))
-            (queues(&found, &sinks, &which))
+            (queues(&found, &sinks, &which, &ListPlace::of(&which, call.query.text("limit"))))
             nav.pages aria-label="Further queues" {
                 @if which.after.is_some() { a href=(address(&which)) { "First page" } }
                 @if let Some(next) = &found.next { a rel="next" href={ (address(&which)) "&after=" (encoded(next)) } { "Next page" } }
@@ -137,7 +139,7 @@ fn sums(found: &Overview, which: &QueuePage) -> Markup {
     }
 }
 
-fn queues(found: &Overview, sinks: &SinkList, which: &QueuePage) -> Markup {
+fn queues(found: &Overview, sinks: &SinkList, which: &QueuePage, place: &ListPlace) -> Markup {
     let title = "over the last minute, by this daemon";
     html! {
         div.scroll {
@@ -155,14 +157,14 @@ fn queues(found: &Overview, sinks: &SinkList, which: &QueuePage) -> Markup {
                         (head("Next due", QueueOrder::Overdue, "", which))
                     }
                 }
-                tbody {
+                tbody #list tabindex="-1" {
                     @for error in &found.errors {
                         tr.trouble {
-                            th scope="row" { a href={ "queues/" (encoded(&error.queue)) } { (error.queue) } }
+                            th scope="row" { a href={ "queues/" (encoded(&error.queue)) (place.behind('?')) } { (error.queue) } }
                             td.why colspan="9" { span.badge.bad { "not read" } " " (error.message) }
                         }
                     }
-                    @for row in &found.queues { (queue(row, sinks)) }
+                    @for row in &found.queues { (queue(row, sinks, place)) }
                     @if found.queues.is_empty() && found.errors.is_empty() {
                         tr { td.empty colspan="10" { (nothing(which)) } }
                     }
@@ -188,7 +190,7 @@ fn nothing(which: &QueuePage) -> &'static str {
     }
 }
 
-fn queue(row: &QueueRow, sinks: &SinkList) -> Markup {
+fn queue(row: &QueueRow, sinks: &SinkList, place: &ListPlace) -> Markup {
     let s = &row.state;
     let here = row.here.clone().unwrap_or_default();
     let obstacles = obstacles(row, sinks);
@@ -196,7 +198,7 @@ fn queue(row: &QueueRow, sinks: &SinkList) -> Markup {
     html! {
         tr class=[(!obstacles.is_empty()).then_some("noted")] {
             th scope="row" {
-                a href={ "queues/" (encoded(&s.queue)) } { (s.queue) }
+                a href={ "queues/" (encoded(&s.queue)) (place.behind('?')) } { (s.queue) }
                 span.to { "→ " (row.state.destinations()) }
             }
             (count("Scheduled", s.scheduled, "n"))

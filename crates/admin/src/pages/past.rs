@@ -116,11 +116,11 @@ fn chart(name: &str, kind: &ChartKind, spans: &[PastSpan], seconds: u64, age: u6
 
 /// The page of a sink.
 pub async fn of_sink(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["still"])?;
+    call.query.only(&["still", "reload"])?;
     let name = call.part("sink");
     known_sink(&admin, name)?;
     let mut view = View::of(&format!("/sinks/{}", encoded(name)), &call.caller, admin.access.has_tokens());
-    view.live = call.query.text("still").is_none();
+    view.watch(&call.query);
     let sinks = admin.sinks();
     let sink = sinks.sinks.iter().find(|sink| sink.sink == name);
     let queues: Vec<_> = admin.session().config.queues.clone();

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::ahead::ahead;
 use super::bars::schedule;
 use super::layout::{View, encoded, page, see_other};
+use super::list_place::{LIST, ListPlace};
 use super::past::of_queue;
 use super::search::search_form;
 use super::show::{at_least, late, number, obstacles, rate, when};
@@ -30,7 +31,8 @@ use delaybridge_ops::plural::{self, duration};
 
 /// One queue.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["still"])?;
+    call.query.only(&["still", "reload", LIST])?;
+    let place = ListPlace::carried(&call.query);
     let queue = admin.queue(&call).await?;
     let day = ForecastAsk::new(UNTIL, UNTIL, None).map_err(|error| problem(&error))?;
     let (found, forecast) = tokio::join!(whole(&admin, &queue), admin.forecast(&queue, &day));
@@ -38,17 +40,16 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let charts = charts(&queue, forecast.now_ms).await.map_err(|error| problem(&error))?;
     let id = queue.id();
     let mut view = View::of(&format!("/queues/{}", encoded(id)), &call.caller, admin.access.has_tokens());
-    view.live = call.query.text("still").is_none();
-    view.writes = true;
+    view.watch(&call.query);
     let mut sinks = admin.sinks();
     sinks.sinks.retain(|sink| found.row.state.sinks.contains(&sink.sink));
     let body = html! {
-        nav.crumbs aria-label="Where you are" { a href=(view.up) { "Queues" } " / " span aria-current="page" { (id) } }
+        nav.crumbs aria-label="Where you are" { a href=(place.address(&view.up)) { "Queues" } " / " span aria-current="page" { (id) } }
         h1 { (id) }
         (in_the_way(&found.row, &sinks))
         (numbers(&found.row))
-        (elements(&view, &found.row))
-        (pauses(&view, &found.row))
+        (elements(&view, &found.row, &place))
+        (pauses(&view, &found.row, &place))
         section aria-labelledby="schedule" {
             h2 #schedule { "What falls due when" }
             (ahead(&forecast, &charts))
@@ -67,22 +68,23 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 /// Pauses it, and shows it again.
 pub async fn pause(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
-    fields.only(&["why", "for"])?;
+    fields.only(&["why", "for", LIST])?;
     let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
     let why = text("why")
         .ok_or_else(|| Problem::bad("read the form: say why, for everybody who wonders why nothing moves"))?;
     let wish = PauseRequest { by: None, why: Some(why.to_owned()), end: end(text("for"), None)? };
     let queue = call.part("queue").to_owned();
     admin.pause(PauseSubject::Queue(queue.clone()), wish, Asker::of(&call)).await?;
-    Ok(see_other(&format!("../{}", encoded(&queue))))
+    Ok(see_other(&format!("../{}{}", encoded(&queue), ListPlace::carried(&fields).behind('?'))))
 }
 
 /// Resumes it, and shows it again.
 pub async fn resume(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    form(&mut call).await?.only(&[])?;
+    let fields = form(&mut call).await?;
+    fields.only(&[LIST])?;
     let queue = call.part("queue").to_owned();
     admin.resume(PauseSubject::Queue(queue.clone()), Asker::of(&call)).await?;
-    Ok(see_other(&format!("../{}", encoded(&queue))))
+    Ok(see_other(&format!("../{}{}", encoded(&queue), ListPlace::carried(&fields).behind('?'))))
 }
 
 /// Everything that keeps its elements from moving.
@@ -115,13 +117,13 @@ fn numbers(row: &QueueRow) -> Markup {
 }
 
 /// Pause or resume.
-fn pauses(view: &View, row: &QueueRow) -> Markup {
+fn pauses(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
     let queue = encoded(&row.state.queue);
     let paused = row.state.paused.iter().any(|pause| pause.sink.is_none());
     html! {
         @if view.may(AccessRole::Operator, &row.state.queue) {
             @if paused {
-                form.act method="post" action={ (queue) "/resume" } { button type="submit" { "Resume" } }
+                form.act method="post" action={ (queue) "/resume" } { (place.field()) button type="submit" { "Resume" } }
             } @else {
                 details.act #pause {
                     summary { "Pause …" }
@@ -130,6 +132,7 @@ fn pauses(view: &View, row: &QueueRow) -> Markup {
                         label { "Why " input name="why" required maxlength="200" size="40" autocomplete="off"; }
                         label { "For " input name="for" size="8" placeholder="2h 30m" autocomplete="off" aria-describedby="for-help"; }
                         span.muted #for-help { "empty: until it is resumed" }
+                        (place.field())
                         button type="submit" { "Pause the queue" }
                     }
                 }
@@ -139,7 +142,7 @@ fn pauses(view: &View, row: &QueueRow) -> Markup {
 }
 
 /// Ways to the elements.
-fn elements(view: &View, row: &QueueRow) -> Markup {
+fn elements(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
     let queue = encoded(&row.state.queue);
     let s = &row.state;
     let states =
@@ -149,7 +152,7 @@ fn elements(view: &View, row: &QueueRow) -> Markup {
             h2 #elements { "Elements" }
             ul.links {
                 @for (state, count) in states {
-                    li { a href={ (queue) "/elements?state=" (state) } { (state.replace('_', " ")) } " " span.muted { (number(count)) } }
+                    li { a href={ (queue) "/elements?state=" (state) (place.behind('&')) } { (state.replace('_', " ")) } " " span.muted { (number(count)) } }
                 }
                 li { a href={ (queue) "/dead" } { "dead letters" } " " span.muted { (number(s.dead)) } }
             }
@@ -157,9 +160,10 @@ fn elements(view: &View, row: &QueueRow) -> Markup {
                 form.find method="get" action={ (queue) "/element" } {
                     label for="id" { "Id" }
                     input #id name="id" required maxlength="256" size="30" autocomplete="off" spellcheck="false";
+                    (place.field())
                     button type="submit" { "Why is it there?" }
                 }
-                (search_form(&format!("{queue}/search"), ""))
+                (search_form(&format!("{queue}/search"), "", place))
             }
             @if view.tokens && view.name.is_none() { p.muted { "Payloads are shown after a login." } }
             @if let (Some(next), now) = (s.next_due_ms, s.now_ms) {

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 
 use super::elements::one;
 use super::layout::{View, encoded, page};
+use super::list_place::{LIST, ListPlace};
 use super::show::number;
 use crate::Admin;
 use crate::access::AdminCaller;
@@ -40,11 +41,12 @@ impl ProgressWatch for Until {
 }
 
 /// The form; `action` is the way to this page.
-pub fn search_form(action: &str, field: &str) -> Markup {
+pub fn search_form(action: &str, field: &str, place: &ListPlace) -> Markup {
     html! {
         form.find method="get" action=(action) role="search" {
             label for="field" { "Field" }
             input #field name="field" value=(field) required maxlength="500" size="30" placeholder="orderId=7" autocomplete="off" spellcheck="false";
+            (place.field())
             button type="submit" { "Search payloads" }
         }
     }
@@ -52,7 +54,7 @@ pub fn search_form(action: &str, field: &str) -> Markup {
 
 /// The elements that fit, of the next some thousand.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["field", "after", "seen"])?;
+    call.query.only(&["field", "after", "seen", LIST])?;
     let field = call.query.text("field").unwrap_or_default().trim();
     let wanted = read_field(field)?;
     let after = call.query.text("after").filter(|after| !after.is_empty()).map(|after| after.parse()).transpose();
@@ -65,23 +67,23 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     for element in &mut hits.elements {
         element.content = std::mem::take(&mut element.content).shortened(SHOWN);
     }
-    let id = queue.id();
+    let (id, place) = (queue.id(), ListPlace::carried(&call.query));
     let view = View::of(&format!("/queues/{}/search", encoded(id)), &call.caller, admin.access.has_tokens());
     let seen = before.saturating_add(hits.examined);
     let body = html! {
         nav.crumbs aria-label="Where you are" {
-            a href=(view.up) { "Queues" } " / " a href={ "../" (encoded(id)) } { (id) } " / " span aria-current="page" { "search" }
+            a href=(place.address(&view.up)) { "Queues" } " / " a href={ "../" (encoded(id)) (place.behind('?')) } { (id) } " / " span aria-current="page" { "search" }
         }
         h1 { (id) ": search" }
-        (search_form("search", field))
+        (search_form("search", field, &place))
         p.muted role="status" {
             "Looked at " (number(seen)) " of " (number(hits.total.max(seen))) " elements. "
             progress max=(hits.total.max(seen).max(1)) value=(seen) {}
         }
         @if hits.elements.is_empty() { p.empty { @if hits.next.is_some() { "None of these fits." } @else { "None fits." } } }
-        @for element in &hits.elements { (one(element, hits.now_ms)) }
+        @for element in &hits.elements { (one(element, hits.now_ms, &place)) }
         @if let Some(next) = &hits.next {
-            p { a.button rel="next" href={ "search?field=" (encoded(field)) "&after=" (encoded(next)) "&seen=" (seen) } { "Search on" } }
+            p { a.button rel="next" href={ "search?field=" (encoded(field)) "&after=" (encoded(next)) "&seen=" (seen) (place.behind('&')) } { "Search on" } }
         }
     };
     Ok(page(StatusCode::OK, &view, &format!("{id}: search"), &body))

@@ -27,13 +27,14 @@ const SOME: usize = 10;
 
 /// Every topic.
 pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["after", "limit", "still"])?;
+    call.query.only(&["after", "limit", "still", "reload"])?;
     let mut view = View::of("/topics", &call.caller, admin.access.has_tokens());
     let found = match topics::page(&admin, &call).await {
         Err(problem) if problem.kind == ProblemKind::NotFound => None,
         found => Some(found?),
     };
-    view.live = call.query.text("still").is_none() && found.is_some();
+    view.watch(&call.query);
+    view.live &= found.is_some();
     let body = html! {
         h1 { "Topics" }
         @match &found {
@@ -126,11 +127,11 @@ fn first(topic: &TopicState, now_ms: i64) -> Markup {
 
 /// One topic.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["still"])?;
+    call.query.only(&["still", "reload"])?;
     let found = admin.jobs()?.detail(call.part("topic")).await.map_err(|error| problem(&error))?;
     let name = &found.state.topic;
     let mut view = View::of(&format!("/topics/{}", encoded(name)), &call.caller, admin.access.has_tokens());
-    view.live = call.query.text("still").is_none();
+    view.watch(&call.query);
     let limits = serde_json::to_value(&found.limits.limits).unwrap_or_default();
     let body = html! {
         nav.crumbs aria-label="Where you are" { a href={ (view.up) "topics" } { "Topics" } " / " span aria-current="page" { (name) } }
@@ -231,11 +232,11 @@ fn pauses(view: &View, found: &TopicDetail) -> Markup {
 
 /// The first jobs of a topic in a state.
 pub async fn jobs(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["state", "still"])?;
+    call.query.only(&["state", "still", "reload"])?;
     let topic = call.part("topic");
     let (state, found) = topics::found(&admin, &call).await?;
     let mut view = View::of(&format!("/topics/{}/jobs", encoded(topic)), &call.caller, admin.access.has_tokens());
-    view.live = call.query.text("still").is_none();
+    view.watch(&call.query);
     let body = html! {
         nav.crumbs aria-label="Where you are" {
             a href={ (view.up) "topics" } { "Topics" } " / " a href={ "../" (encoded(topic)) } { (topic) } " / "
