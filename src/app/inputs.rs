@@ -5,17 +5,29 @@ use std::sync::Arc;
 use redisson_codecs::Payload;
 use tokio::task::JoinSet;
 
+use super::group::options;
 use super::tasks::named;
 use delaybridge_core::message::{Identity, MessageId};
 use delaybridge_core::route::ElementInfo;
 use delaybridge_input::{Arrival, InputRefusal, IntakeRules, JobIntake, RedeliveryPlace};
 use delaybridge_jobs::JobQueue;
+use delaybridge_link::{Durability, DurableRedis, Redis};
 use delaybridge_model::{Config, InputSpec, QueueSpec};
 use delaybridge_pipeline::process::Process;
 
 /// Starts all inputs, which add jobs to this queue.
-pub(super) fn start(config: &Arc<Config>, jobs: &JobQueue, process: &Arc<Process>, tasks: &mut JoinSet<&'static str>) {
+pub(super) fn start(
+    config: &Arc<Config>,
+    (redis, jobs): (&Redis, &JobQueue),
+    process: &Arc<Process>,
+    tasks: &mut JoinSet<&'static str>,
+) {
     for spec in &config.inputs {
+        let jobs = match durability(config, spec) {
+            // Connections of its own: no other call waits behind its `WAIT`.
+            Some(need) => jobs.clone().durable(DurableRedis::beside(redis, options(config, redis.name()), need)),
+            None => jobs.clone(),
+        };
         let rules = IntakeRules {
             topic: spec.topic.clone(),
             max_delay: spec.rules.max_delay,
@@ -26,10 +38,15 @@ pub(super) fn start(config: &Arc<Config>, jobs: &JobQueue, process: &Arc<Process
                 Box::new(move |arrival| address(&config, &spec, arrival))
             },
         };
-        let intake = JobIntake::new(rules, jobs.clone(), process.events.input(&spec.name));
+        let intake = JobIntake::new(rules, jobs, process.events.input(&spec.name));
         let (input, stop) = (spec.connector.input(), process.stopping.clone());
         tasks.spawn(named("input", async move { input.run(&intake, stop).await }));
     }
+}
+
+/// The durability of the jobs of an input, which is that of its queue.
+fn durability(config: &Config, input: &InputSpec) -> Option<Durability> {
+    config.queues.iter().find(|queue| queue.id == input.name)?.durability.as_deref().copied()
 }
 
 /// Whether the queue of an input has a destination for a message, and one from which it does not come back. Jobs of an input

@@ -145,7 +145,7 @@ impl App {
         let jobs = jobs::start(config, of_jobs, &process, &mut tasks, stuck(of_jobs));
         if let Some(jobs) = &jobs {
             api::start(&config.api, jobs, &process, &mut tasks)?;
-            inputs::start(config, &jobs.queue, &process, &mut tasks);
+            inputs::start(config, (of_jobs, &jobs.queue), &process, &mut tasks);
         }
         Ok(App { servers, process, groups: Arc::new(groups), sinks, _jobs: jobs, traces, tasks })
     }

@@ -201,7 +201,8 @@ pub(super) struct QueueKeys {
     #[settings(keys(DEAD_LETTER, AUDIT))]
     #[key(duration(0), default = "0s")]
     pub(super) claim_ahead: Duration,
-    /// Replicas or disks that must have a claim before its elements are delivered. Default: none.
+    /// Replicas or disks that must have a claim before its elements are delivered, and the job of a message before its input
+    /// acknowledges it. Default: none.
     #[key(Kind::Section(&durability::keys::TABLE), read = durability_of, hidden)]
     pub(super) durability: Option<Durability>,
     /// Use of due elements. `deliver`: they are claimed and delivered. `shadow`: nothing is claimed, and nothing is
@@ -220,6 +221,7 @@ pub(super) const QUEUE_OPTIONS: &[Key] = &[
     queue::MAX_IN_FLIGHT_BYTES,
     queue::ORDER,
     queue::ORDER_KEY,
+    queue::DURABILITY,
     queue::MAX_RATE,
     queue::UNROUTABLE_AFTER,
     queue::ON_UNROUTABLE,

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::error::JobError;
 use super::job::{Added, Due, JobState, NewJob};
+use super::keys::Keys;
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::settings::{MAX_DELAY, MAX_TRIES, check_ttr};
@@ -35,7 +36,7 @@ impl JobQueue {
         if jobs.len() > MAX_BATCH {
             return Err(JobError::Invalid(format!("{} jobs at once: at most {MAX_BATCH}", jobs.len())));
         }
-        let (mut ids, mut args) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(6 + PER_JOB * jobs.len()));
+        let (mut ids, mut args) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(7 + PER_JOB * jobs.len()));
         for job in jobs {
             let own = job.id.is_some();
             let id = job.id.clone().unwrap_or_else(|| self.new_id());
@@ -44,6 +45,7 @@ impl JobQueue {
         }
         self.enter(topic, false).await?;
         match <[LocalId; 1]>::try_from(ids) {
+            Ok([id]) if self.durable.is_some() => self.add_all(topic, vec![id], args).await,
             Ok([id]) => {
                 let (queue, name, bytes) = (self.clone(), topic.clone(), args.iter().map(Bytes::len).sum());
                 let send = move |jobs: Vec<_>| async move { Ok(queue.add_each(&name, jobs).await) };
@@ -80,13 +82,12 @@ impl JobQueue {
         let settings = self.settings().of(topic);
         let mut args = vec![or_empty(settings.max_jobs.map(number)), text(topic.as_str()), number(settings.max_body)];
         args.extend([millis(settings.ttr), number(settings.tries), millis(settings.ttl.unwrap_or_default())]);
-        let script = &self.shared.scripts.add;
         let unique = jobs.iter().skip(PER_JOB - 1).step_by(PER_JOB).any(|key| !key.is_empty());
+        args.push(text(if self.durable.is_some() { "1" } else { "0" }));
         args.extend(jobs);
-        let reply = match unique {
-            true => self.run_on_all(script, topic, &args).await?,
-            false => self.run(script, topic, &args).await?,
-        };
+        let keys = Keys::of(topic);
+        let keys = if unique { keys.all() } else { keys.of_jobs() };
+        let reply = self.run_add(&self.shared.scripts.add, topic, keys, &args).await?;
         let mut fields = Fields::of("jobs_add", reply)?;
         let word = fields.text()?;
         let now = self.observe(&mut fields)?;

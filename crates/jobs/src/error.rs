@@ -2,7 +2,7 @@
 
 use super::job::JobState;
 use super::name::{InvalidName, Topic};
-use delaybridge_link::{BadReply, LinkError};
+use delaybridge_link::{BadReply, LinkError, Shortfall};
 
 /// The reason why a call has no result.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -99,6 +99,12 @@ pub enum JobError {
         /// The maximum number.
         limit: usize,
     },
+    /// The jobs are in Redis, and not on as many replicas or disks as is needed; repeating the call adds nothing twice.
+    #[error("it is not durable: {shortfall}")]
+    NotDurable {
+        /// What is missing.
+        shortfall: Shortfall,
+    },
     /// Redis did not reply, or replied with an error. See [`outcome_unknown`](JobError::outcome_unknown).
     #[error(transparent)]
     Unavailable(#[from] LinkError),
@@ -111,6 +117,11 @@ impl JobError {
     /// Whether the call may have taken effect nevertheless: true unless the server answered that it did not, or nothing
     /// was sent. Each call documents what repeating it does.
     pub fn outcome_unknown(&self) -> bool {
-        matches!(self, JobError::Unavailable(LinkError::Unknown { .. } | LinkError::Malformed(_)) | JobError::Reply(_))
+        matches!(
+            self,
+            JobError::Unavailable(LinkError::Unknown { .. } | LinkError::Malformed(_))
+                | JobError::Reply(_)
+                | JobError::NotDurable { .. }
+        )
     }
 }

@@ -21,6 +21,7 @@ mod change;
 pub mod config;
 mod control;
 mod dispenser;
+mod durable;
 mod error;
 mod index;
 mod job;

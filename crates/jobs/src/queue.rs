@@ -18,7 +18,7 @@ use super::scripts::Scripts;
 use super::settings::JobSettings;
 use super::together::Together;
 use delaybridge_core::clock::RedisClock;
-use delaybridge_link::{BadReply, Conn, Fields, LinkError, Redis, Script};
+use delaybridge_link::{BadReply, Conn, DurableRedis, Fields, LinkError, Redis, Script};
 
 /// Maximum number of changed topics that are remembered until the next look.
 const MOST_STIRRED: usize = 10_000;
@@ -32,6 +32,8 @@ type Observer = Box<dyn Fn(&Topic, &Aged) + Send + Sync>;
 #[derive(Clone)]
 pub struct JobQueue {
     pub(super) shared: Arc<Shared>,
+    /// The connections for jobs that have to be durable.
+    pub(super) durable: Option<DurableRedis>,
 }
 
 pub(super) struct Shared {
@@ -71,7 +73,7 @@ impl JobQueue {
             stirred: Mutex::default(),
             listener: Mutex::new(None),
         };
-        JobQueue { shared: Arc::new(shared) }
+        JobQueue { shared: Arc::new(shared), durable: None }
     }
 
     /// Sets the observer, which gets the numbers of jobs that came back, died or expired after each call. Only the
@@ -132,7 +134,14 @@ impl JobQueue {
         self.run_on(script, topic, keys.all(), args).await
     }
 
-    async fn run_on(&self, script: &Script, topic: &Topic, keys: &[Bytes], args: &[Bytes]) -> Result<Value, JobError> {
+    /// Runs a script on these keys of a topic.
+    pub(super) async fn run_on(
+        &self,
+        script: &Script,
+        topic: &Topic,
+        keys: &[Bytes],
+        args: &[Bytes],
+    ) -> Result<Value, JobError> {
         let scripts = self.shared.scripts;
         if ![&scripts.tick, &scripts.get, &scripts.peek, &scripts.stats, &scripts.recurring_list]
             .into_iter()

@@ -46,6 +46,10 @@ fn one(name: &str, section: &Section<'_>) -> Option<InputSpec> {
     }
     // Those are read with the queue.
     let _written = [TO].iter().chain(QUEUE_OPTIONS).filter(|key| section.has(key)).count();
+    if section.has(&queue::DURABILITY) && !section.has(&TO) {
+        let message = "`durability` of an input takes `to`: it is also that of the queue that delivers its jobs";
+        report.problem(&section.spot(&queue::DURABILITY), message, "write `to: { sink: NAME }`, or remove it");
+    }
     let topic = section.text(&inputs::TOPIC)?;
     let topic = match topic.value.parse::<Topic>() {
         Ok(topic) => topic,

@@ -2,7 +2,8 @@
 --
 -- ARGV 1 maximum number of jobs of the topic that are not dead, or '', 2 name of the topic, 3 maximum size of a body in
 --      bytes, 4 time to run (ms), 5 tries, 6 time to live (ms, 0 is unlimited) of jobs without their own; limits in the
---      topic's hash override 1 and 3 to 6. Then for each job: id, 1 if the client chose the id, 'a' or 't', the delay
+--      topic's hash override 1 and 3 to 6, 7 '1' if a call that adds nothing has to write, so that a WAIT behind it also
+--      speaks of the writes before. Then for each job: id, 1 if the client chose the id, 'a' or 't', the delay
 --      or the due time (ms), time to run, tries and time to live, or '' each, content type, body, and '' or its unique key:
 --      f or e, time for which no other job is added with it (ms), a space, key
 -- Returns {'full', now, limit}; {'keys', now, limit} if there are too many unique keys; {'large', now, limit, size of the
@@ -47,7 +48,7 @@ local function holder_of(key)
 end
 local letters, dues, seen, new, earliest = {}, {}, {}, 0, nil
 local holders, keys, ends_of_keys, holder_of_new = {}, {}, {}, {}
-for i = 7, #ARGV, 10 do
+for i = 8, #ARGV, 10 do
   local id, letter, due, lives = ARGV[i], 'y', tonumber(ARGV[i + 3]), tonumber(ARGV[i + 6]) or ttl
   if #ARGV[i + 8] > largest then return {'large', now, largest, #ARGV[i + 8]} end
   if ARGV[i + 2] == 'a' then due = now + due elseif due < now then due = now end
@@ -86,7 +87,11 @@ if new > 0 and most then
   if bad then return bad end
   if held - dead + new > most then return {'full', now, most} end
 end
-if new == 0 then return {'ok', now, table.concat(letters), {}, 0, holders} end
+if new == 0 then
+  -- The value that it has: a write for the replicas, and no change.
+  if ARGV[7] == '1' and known[1] then call('HSET', TOPIC, 'created', known[1]) end
+  return {'ok', now, table.concat(letters), {}, 0, holders}
+end
 -- Keys whose time is over, of which twice as many are removed as are added.
 local over = keys[1] and typed(UNIQUE, 'ZCOUNT', '-inf', ms(now)) or 0
 if keys[1] and typed(UNIQUE, 'ZCARD') - over + #keys / 2 > MAX_KEYS then return {'keys', now, MAX_KEYS} end
@@ -96,7 +101,7 @@ if bad then return bad end
 
 local waits, ends, records = {}, {}, {}
 for n = 1, #letters do
-  local i = 7 + (n - 1) * 10
+  local i = 8 + (n - 1) * 10
   local id, due = ARGV[i], dues[n]
   if letters[n] == 'y' then
     local lives = tonumber(ARGV[i + 6]) or ttl

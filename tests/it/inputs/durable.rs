@@ -1,0 +1,111 @@
+//! Inputs with `durability`: a message is acknowledged only when the replicas have its job.
+
+use lapin::BasicProperties;
+use lapin::types::AMQPValue;
+use redis::AsyncCommands;
+
+use super::publisher::Publisher;
+use crate::amqp::{start, url};
+use crate::faults::rig::PATIENCE;
+use crate::harness::amqp::Rabbits;
+use crate::harness::{Daemon, RedisServer, ServerOptions, eventually};
+
+/// The key with the jobs of the input.
+const RECORDS: &str = "delaybridge:jobs:records:{late}";
+
+/// Waits until the replica follows.
+async fn follows(master: &RedisServer) {
+    eventually("the replica", PATIENCE, async || {
+        let info = master.replication().await?;
+        if info.contains("state=online") { Ok(()) } else { Err(info) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_message_is_acknowledged_before_the_replica_has_its_job() {
+    let mut master = RedisServer::start().await;
+    let options = ServerOptions::default().line("replicaof", &format!("127.0.0.1 {}", master.port()));
+    let mut replica = RedisServer::start_with(options).await;
+    follows(&master).await;
+    let rabbit = start();
+    let url = url(&rabbit);
+    let publisher = Publisher::connect(&url).await.expect("connect");
+    publisher.declare("delay-in", &["orders"]).await;
+    let publish = async |name: &str| {
+        let headers = [("x-delay", AMQPValue::LongInt(3_600_000))];
+        let properties = BasicProperties::default().with_message_id(name.into());
+        publisher.publish(("delayed", "orders"), properties, &headers, name).await.expect("publish");
+    };
+    let yaml = format!(
+        "redis: {{ url: '{}', command_timeout: 3s }}\n\
+         sinks: {{ shop: {{ amqp: {{ url: '{url}' }} }} }}\n\
+         inputs: {{ late: {{ amqp: {{ url: '{url}', queue: delay-in }}, topic: late, to: {{ sink: shop }}, \
+         durability: {{ replicas: 1, timeout: 300ms }} }} }}\n",
+        master.url()
+    );
+    let start_daemon = async || {
+        let mut daemon = Daemon::start(&yaml).await;
+        daemon.expect_log("input waits").expect_log("queue on hold").expect_log("input down");
+        daemon
+    };
+    let mut daemon = start_daemon().await;
+    let scheduled = async |daemon: &Daemon, count: f64| {
+        eventually("scheduled and known messages", PATIENCE, async || {
+            let all = daemon.metric("delaybridge_input_messages_total{input=\"late\"}").await;
+            if all == count { Ok(()) } else { Err(format!("{all}")) }
+        })
+        .await;
+    };
+    for n in 0..10 {
+        publish(&format!("a-{n}")).await;
+    }
+    scheduled(&daemon, 10.0).await;
+
+    // The replica is cut off: messages are taken, and none is acknowledged.
+    replica.pause();
+    for n in 0..10 {
+        publish(&format!("b-{n}")).await;
+    }
+    let asked = master.calls("wait").await;
+    eventually("the reason", PATIENCE, async || {
+        let body = daemon.get("/readyz").await?.body;
+        if body.contains("add jobs to topic late: it is not durable: 0 of 1 replicas have it") { Ok(()) } else { Err(body) }
+    })
+    .await;
+    eventually("several looks for the replica", PATIENCE, async || match master.calls("wait").await - asked {
+        looks if looks >= 4 => Ok(()),
+        looks => Err(format!("{looks} looks")),
+    })
+    .await;
+    assert_eq!(daemon.metric("delaybridge_input_messages_total{input=\"late\"}").await, 10.0);
+    daemon.kill();
+    eventually("the messages that were not acknowledged", PATIENCE, async || {
+        let back = Rabbits::connect(&url).await?.count("delay-in").await;
+        if back == 10 { Ok(()) } else { Err(format!("{back} messages")) }
+    })
+    .await;
+
+    // Another daemon, whose connections have written none of the jobs that the master has: they are known, and yet not on the
+    // replica.
+    let mut daemon = start_daemon().await;
+    eventually("its reason", PATIENCE, async || {
+        let body = daemon.get("/readyz").await?.body;
+        if body.contains("replicas have it") { Ok(()) } else { Err(body) }
+    })
+    .await;
+    assert_eq!(daemon.metric("delaybridge_input_messages_total{input=\"late\"}").await, 0.0);
+
+    // When it is back, everything is acknowledged, and what was is there after the loss of the master.
+    replica.resume();
+    scheduled(&daemon, 10.0).await;
+    eventually("an empty queue", PATIENCE, async || {
+        let left = Rabbits::connect(&url).await?.count("delay-in").await;
+        if left == 0 { Ok(()) } else { Err(format!("{left} messages")) }
+    })
+    .await;
+    daemon.stop().await;
+    master.kill();
+    let records: usize = replica.client().await.hlen(RECORDS).await.expect("the records of the jobs");
+    assert_eq!(records, 20, "the replica has lost jobs of acknowledged messages");
+}
