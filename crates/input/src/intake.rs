@@ -59,6 +59,11 @@ impl JobIntake {
         JobIntake { rules, jobs, events }
     }
 
+    /// The size of the largest body that is not refused, in bytes.
+    pub fn max_body(&self) -> u64 {
+        self.jobs.settings().of(&self.rules.topic).max_body
+    }
+
     /// The events of the input.
     pub fn events(&self) -> &InputEvents {
         &self.events

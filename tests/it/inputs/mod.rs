@@ -4,4 +4,5 @@ mod amqp;
 mod durable;
 #[cfg(feature = "kafka")]
 mod kafka;
+mod large;
 mod publisher;

@@ -1,17 +1,21 @@
 //! Takes messages of a queue and settles them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
-use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions, QueueDeclareOptions};
+use lapin::options::{
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions, QueueDeclareOptions,
+};
 use lapin::types::{FieldTable, ShortString};
 use lapin::{Acker, Channel, Consumer};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::arrival::arrival;
+use super::window::Window;
 use super::{AmqpInputSpec, DeadLetterExchange, dead_lettering};
 use crate::client::{AmqpSession, ConnectionState, channels, supervisor};
 use crate::errors;
@@ -93,10 +97,19 @@ impl AmqpInput {
             DeadLetterExchange::Argument => dead_lettering::ask(session, &self.spec.queue, self.time()).await,
         };
         let mut held = Vec::new();
-        let mut consumer = self.begin(&channel).await?;
+        let mut window = Window::new(self.spec.prefetch, self.spec.prefetch_bytes, intake.max_body());
+        let mut consumer = self.begin(&channel, window.open()).await?;
         intake.events().up(&self.address());
         let mut look = tokio::time::interval(LOOK);
+        // The messages of a consumer that was ended, and the window of the next one.
+        let (mut ahead, mut next_window) = (VecDeque::new(), None);
         loop {
+            // A broker applies a window only to new consumers.
+            if ahead.is_empty()
+                && let Some(count) = next_window.take()
+            {
+                consumer = self.begin(&channel, count).await?;
+            }
             // All of them can be dropped at any time: the consumer keeps what has come.
             let first = tokio::select! {
                 biased;
@@ -105,6 +118,7 @@ impl AmqpInput {
                     drop(tokio::time::timeout(CLOSE, channel.close(200, "closed".into())).await);
                     return Err(End::Stopped);
                 }
+                Some(next) = std::future::ready(ahead.pop_front()) => next,
                 next = consumer.next() => self.delivered(next)?,
                 _ = look.tick() => {
                     if !session.is_up() || !channel.status().connected() {
@@ -118,9 +132,11 @@ impl AmqpInput {
             let mut next = Some(first);
             while let Some((acker, arrival)) = next {
                 bytes += arrival.size();
+                window.note(arrival.size());
                 ackers.push(acker);
                 arrivals.push(arrival);
                 next = match arrivals.len() < BATCH && bytes < BATCH_BYTES {
+                    true if next_window.is_some() => ahead.pop_front(),
                     true => consumer.next().now_or_never().map(|next| self.delivered(next)).transpose()?,
                     false => None,
                 };
@@ -139,16 +155,31 @@ impl AmqpInput {
                     }
                 }
             }
+            if let (Some(count), None) = (window.changed(), next_window) {
+                ahead = self.end(&channel, &mut consumer).await?;
+                next_window = Some(count);
+            }
+        }
+    }
+
+    /// Ends a consumer; returns the messages that it had been given, which are settled before another one begins.
+    async fn end(&self, channel: &Channel, consumer: &mut Consumer) -> Result<VecDeque<(Acker, Arrival)>, Failure> {
+        self.in_time(channel.basic_cancel(consumer.tag(), BasicCancelOptions::default())).await?;
+        let mut ahead = VecDeque::new();
+        loop {
+            match tokio::time::timeout(self.time(), consumer.next()).await {
+                Ok(None) => return Ok(ahead),
+                Ok(next) => ahead.push_back(self.delivered(next)?),
+                Err(_) => return Err(self.lost("the consumer did not end")),
+            }
         }
     }
 
     /// Begins to consume.
-    async fn begin(&self, channel: &Channel) -> Result<Consumer, Failure> {
+    async fn begin(&self, channel: &Channel, count: u16) -> Result<Consumer, Failure> {
         let begin = async {
             let queue = short(&self.spec.queue);
-            channel
-                .basic_qos(u16::try_from(self.spec.prefetch).unwrap_or(u16::MAX), BasicQosOptions::default())
-                .await?;
+            channel.basic_qos(count, BasicQosOptions::default()).await?;
             channel.basic_consume(queue, "".into(), BasicConsumeOptions::default(), FieldTable::default()).await
         };
         self.in_time(begin).await

@@ -1,13 +1,14 @@
 //! The input `amqp`: the messages of one queue.
 //!
-//! `arrival` reads a delivery, `consumer` takes and settles them on a connection of the sink's supervisor, `dead_lettering` asks
-//! whether the broker keeps what is rejected.
+//! `arrival` reads a delivery, `consumer` takes and settles them on a connection of the sink's supervisor, `window` says how many
+//! at a time, `dead_lettering` asks whether the broker keeps what is rejected.
 
 mod arrival;
 mod consumer;
 mod dead_lettering;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::sync::Arc;
 
@@ -43,9 +44,13 @@ pub struct AmqpInputSpec {
     /// The queue. It must exist.
     #[key(Kind::Text, required)]
     pub queue: String,
-    /// Unacknowledged messages, which are held in memory.
+    /// Unacknowledged messages at most, which are held in memory.
     #[key(count(1, 65_535), default = "500")]
     pub prefetch: u32,
+    /// Bytes of unacknowledged messages, about: fewer messages are taken while they are large. It goes by the largest of the last
+    /// 1,000 messages, and begins with `max_body` of the topic. A single message may be larger.
+    #[key(Kind::Size, default = "64MiB")]
+    pub prefetch_bytes: u64,
     /// Origin of the dead-letter exchange of the queue. `argument`: the queue was declared with `x-dead-letter-exchange`. The
     /// input asks for it, and holds refused messages if there is none, because the broker would drop them. `policy`: a
     /// policy of the broker sets it, which the input cannot see.

@@ -41,6 +41,7 @@ impl InputRig for RabbitInputRig {
         let spec = AmqpInputSpec {
             queue: self.queue.clone(),
             prefetch: 100,
+            prefetch_bytes: 64 << 20,
             dead_letter_exchange: DeadLetterExchange::Argument,
             broker: Arc::new(self.node.spec()),
         };
