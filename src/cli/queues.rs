@@ -115,14 +115,16 @@ fn text(found: &Queues) -> String {
     }
 }
 
-/// Why nothing is claimed from a queue, a line for each reason.
+/// Why nothing is claimed from a queue, a line for each reason, and its input.
 fn obstacles(row: &QueueRow) -> String {
     let s = &row.state;
     let held = row.here.iter().filter_map(|here| here.held.as_ref());
     let held =
         held.map(|hold| format!("{}: on hold for {}: {}\n", s.queue, lasted(hold.seconds), escaped(&hold.reason)));
     let paused = s.paused.iter().map(|pause| format!("{}: {}\n", s.queue, pause.line(s.now_ms)));
-    held.chain(paused).collect()
+    let input = row.here.iter().filter_map(|here| here.input.as_ref());
+    let input = input.map(|input| format!("{}: {}; {}\n", s.queue, escaped(&input.words()), input.numbers()));
+    held.chain(paused).chain(input).collect()
 }
 
 fn in_trouble(sink: &SinkRow) -> String {
@@ -148,7 +150,7 @@ fn lasted(seconds: u64) -> String {
 mod tests {
     use super::*;
     use delaybridge_ops::QueueError;
-    use delaybridge_ops::overview::{ClockSkew, Here, Hold};
+    use delaybridge_ops::overview::{ClockSkew, Here, Hold, InputRow};
     use delaybridge_ops::queue_state::QueueState;
 
     fn cells(found: &Queues) -> (Vec<Vec<String>>, Vec<String>) {
@@ -202,8 +204,20 @@ mod tests {
         };
         let hold = Hold { reason: "sink events: no\ntopic".to_owned(), seconds: 240 };
         let here = Here { held: Some(hold), ..Here::default() };
-        let free =
-            QueueRow { state: QueueState { queue: "b".to_owned(), ..state.clone() }, here: Some(Here::default()) };
+        let input = InputRow {
+            state: "down".to_owned(),
+            reason: Some("no\nbroker".to_owned()),
+            seconds: 60,
+            received: 9,
+            scheduled: 6,
+            duplicates: 2,
+            refused: 1,
+            lag: 4,
+        };
+        let free = QueueRow {
+            state: QueueState { queue: "b".to_owned(), ..state.clone() },
+            here: Some(Here { input: Some(input), ..Here::default() }),
+        };
         let sink = |name: &str, state: &str, reason: Option<&str>| SinkRow {
             sink: name.to_owned(),
             state: state.to_owned(),
@@ -222,6 +236,7 @@ mod tests {
         assert_eq!(cells[1][9..], ["-", "6s", "1", "-"]);
         let expected = [
             r"a: on hold for 4m: sink events: no\ntopic",
+            r"b: input down for 1m: no\nbroker; 9 received, 6 scheduled, 2 known already, 1 refused, 4 wait at the broker",
             "sink events: down for 3s: no broker",
             "sink partly, list due:${payload.shop} (3 of them): in trouble for 1m: NOPERM",
             "clock of the daemon's machine: 1h ahead of that of Redis `default`, by which elements are due; check the time \

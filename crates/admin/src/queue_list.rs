@@ -39,6 +39,7 @@ fn standing(spec: &QueueSpec, sinks: &SinkList, look: &Look, lately: Option<&Lat
     Standing {
         held: look.held.contains_key(&spec.id),
         sink: spec.to.iter().any(|to| bad(&to.sink)),
+        input: look.inputs.get(&spec.id).is_some_and(|input| !matches!(input.state, "up" | "unknown")),
         paused: look.paused.contains(&spec.id),
         overdue_ms: lately.look.overdue_ms,
         due: lately.look.due,

@@ -18,6 +18,7 @@ use delaybridge_telemetry::attempts::Attempts;
 use delaybridge_telemetry::events::Events;
 use delaybridge_telemetry::events::admin::AdminEvents;
 use delaybridge_telemetry::history::{HistoryArchive, MINUTE};
+use delaybridge_telemetry::metrics::Metrics;
 use delaybridge_telemetry::recent::{Recent, STEP};
 use delaybridge_telemetry::status::Status;
 use delaybridge_telemetry::tail::Tail;
@@ -42,6 +43,8 @@ pub struct Admin {
     pub(super) cache: OverviewCache,
     /// The board of the daemon.
     pub(super) status: Status,
+    /// The counters of the daemon.
+    pub(super) metrics: Metrics,
     /// The recent work of the daemon.
     pub(super) recent: Recent,
     /// The last hour and day of the daemon.
@@ -84,6 +87,7 @@ impl Admin {
             memory: BodyMemory::new(MAX_BODY, ROOM),
             cache: OverviewCache::default(),
             status: events.status().clone(),
+            metrics: events.metrics().clone(),
             recent: Recent::new(events.metrics().clone()),
             history: HistoryArchive::new(events.metrics().clone()),
             tail: events.tail().clone(),

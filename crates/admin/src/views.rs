@@ -8,10 +8,11 @@ use super::v1::errors::problem;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_ops::jobs::TopicPage;
 use delaybridge_ops::overview::{
-    ClockSkew, DestinationTrouble, Here, Hold, Overview, QueuePage, QueueRow, SinkList, SinkRow, overview_of,
+    ClockSkew, DestinationTrouble, Here, Hold, InputRow, Overview, QueuePage, QueueRow, SinkList, SinkRow, overview_of,
 };
 use delaybridge_telemetry::recent::Lately;
-use delaybridge_telemetry::status::{self, Look};
+use delaybridge_telemetry::events::inputs::InputCounts;
+use delaybridge_telemetry::status::{self, InputLook, Look};
 
 impl Admin {
     /// A page of queues, at most a second old.
@@ -29,7 +30,7 @@ impl Admin {
             page.clocks = look.clocks.iter().map(clock).collect();
             page.fit = fit;
             for row in &mut page.queues {
-                row.add(here(&row.state.queue, &look, lately.get(row.state.queue.as_str()).copied()));
+                row.add(self.here(&row.state.queue, &look, lately.get(row.state.queue.as_str()).copied()));
             }
             Ok(page)
         };
@@ -53,7 +54,7 @@ impl Admin {
     pub async fn row(&self, queue: &delaybridge_ops::Queue) -> Result<QueueRow, Problem> {
         let mut row = delaybridge_ops::overview::row_of(queue).await.map_err(|error| problem(&error))?;
         let lately = self.recent.lately().get(queue.id()).copied();
-        row.add(here(queue.id(), &self.status.look(), lately));
+        row.add(self.here(queue.id(), &self.status.look(), lately));
         Ok(row)
     }
 
@@ -88,7 +89,30 @@ impl Admin {
     }
 }
 
-/// The state and the recent work of this daemon at a queue.
+impl Admin {
+    /// The state and the recent work of this daemon at a queue.
+    fn here(&self, queue: &str, look: &Look, lately: Option<Lately>) -> Here {
+        let input = look.inputs.get(queue).map(|seen| input(seen, &self.metrics.input(queue)));
+        Here { input, ..here(queue, look, lately) }
+    }
+}
+
+/// An input, as the board and the counters have it.
+fn input(seen: &InputLook, counts: &InputCounts) -> InputRow {
+    let InputCounts { scheduled, duplicates, refused, lag } = *counts;
+    InputRow {
+        state: seen.state.to_owned(),
+        reason: seen.reason.clone(),
+        seconds: seen.seconds,
+        received: scheduled + duplicates + refused,
+        scheduled,
+        duplicates,
+        refused,
+        lag,
+    }
+}
+
+/// The work of this daemon at a queue.
 fn here(queue: &str, look: &Look, lately: Option<Lately>) -> Here {
     let held = look.held.get(queue).map(|(reason, seconds)| Hold { reason: reason.clone(), seconds: *seconds });
     let lately = lately.unwrap_or_default();
@@ -101,5 +125,6 @@ fn here(queue: &str, look: &Look, lately: Option<Lately>) -> Here {
         lateness_p50_ms: lately.late_p50.map(ms),
         lateness_p99_ms: lately.late_p99.map(ms),
         in_flight_oldest_due_age_ms: (lately.oldest_in_flight * 1_000.0) as u64,
+        input: None,
     }
 }

@@ -114,6 +114,54 @@ pub struct Here {
     /// Time since the due time of the oldest element that this daemon has in flight; 0 if none is.
     #[serde(default)]
     pub in_flight_oldest_due_age_ms: u64,
+    /// The input whose messages the queue delivers, if it is that of an input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputRow>,
+}
+
+/// An input as one daemon sees it, with the messages since the start of the daemon.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Input")]
+pub struct InputRow {
+    /// The state. `waiting`: Redis does not take the jobs, so no more messages are taken. `holding`: messages are taken, and
+    /// refused ones are held that cannot be given away.
+    #[schemars(extend("enum" = ["unknown", "up", "waiting", "holding", "down"]))]
+    pub state: String,
+    /// The reason why it takes no messages, or holds some.
+    pub reason: Option<String>,
+    /// Seconds since the state began.
+    pub seconds: u64,
+    /// Messages that were received and decided.
+    pub received: u64,
+    /// Messages that became jobs.
+    pub scheduled: u64,
+    /// Messages that had arrived before.
+    pub duplicates: u64,
+    /// Messages that can never be scheduled.
+    pub refused: u64,
+    /// Messages that wait at the broker, as it was last asked.
+    pub lag: u64,
+}
+
+impl InputRow {
+    /// Whether a person has to look: it takes no messages, or holds some.
+    pub fn is_in_trouble(&self) -> bool {
+        matches!(self.state.as_str(), "waiting" | "holding" | "down")
+    }
+
+    /// The numbers in words.
+    pub fn numbers(&self) -> String {
+        let InputRow { received, scheduled, duplicates, refused, lag, .. } = self;
+        format!(
+            "{received} received, {scheduled} scheduled, {duplicates} known already, {refused} refused, {lag} wait at the broker"
+        )
+    }
+
+    /// The state, with its reason and its age.
+    pub fn words(&self) -> String {
+        let reason = self.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        format!("input {} for {}{reason}", self.state, super::plural::duration(self.seconds.saturating_mul(1_000)))
+    }
 }
 
 /// A queue on hold.

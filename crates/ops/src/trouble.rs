@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::overview::{QueueRow, SinkList, SinkRow};
+use super::overview::{InputRow, QueueRow, SinkList, SinkRow};
 use super::queue_order::{QueueFilter, QueueOrder};
 
 /// Lateness from which a queue counts as overdue.
@@ -15,6 +15,8 @@ pub enum QueueTrouble {
     Held,
     /// A sink of it is down or full.
     Sink,
+    /// Its input takes no messages, or holds some.
+    Input,
     /// Elements are overdue.
     Overdue,
     /// Attempts fail.
@@ -34,6 +36,8 @@ pub struct Standing {
     pub held: bool,
     /// Whether a sink of it is down or full.
     pub sink: bool,
+    /// Whether its input takes no messages, or holds some.
+    pub input: bool,
     /// Whether it, or a sink of it, is paused.
     pub paused: bool,
     /// Time since the oldest element was due.
@@ -56,6 +60,7 @@ impl Standing {
         Standing {
             held: here.is_some_and(|here| here.held.is_some()),
             sink: sinks.is_some_and(|sinks| sinks.trouble(&state.sinks)),
+            input: here.and_then(|here| here.input.as_ref()).is_some_and(InputRow::is_in_trouble),
             paused: !state.paused.is_empty(),
             overdue_ms: state.oldest_overdue_ms.unwrap_or(0),
             due: count(state.due),
@@ -70,6 +75,7 @@ impl Standing {
         match self {
             Standing { held: true, .. } => QueueTrouble::Held,
             Standing { sink: true, .. } => QueueTrouble::Sink,
+            Standing { input: true, .. } => QueueTrouble::Input,
             // What waits for a person's pause is not the queue's fault.
             Standing { paused: true, .. } => QueueTrouble::Paused,
             Standing { overdue_ms: LATE_MS.., .. } => QueueTrouble::Overdue,
@@ -189,9 +195,15 @@ mod tests {
             dead: 3,
             ..QueueState::default()
         };
-        let here =
-            Here { held: Some(Hold::default()), delivered_per_second: 1.5, failed_per_second: 0.5, ..Here::default() };
-        let row = QueueRow { state, here: Some(here) };
+        let input = |state: &str| Some(InputRow { state: state.to_owned(), ..InputRow::default() });
+        let here = Here {
+            held: Some(Hold::default()),
+            delivered_per_second: 1.5,
+            failed_per_second: 0.5,
+            input: input("waiting"),
+            ..Here::default()
+        };
+        let mut row = QueueRow { state, here: Some(here) };
         let sink =
             |name: &str, state: &str| SinkRow { sink: name.to_owned(), state: state.to_owned(), ..SinkRow::default() };
         let sinks = |a: &str| SinkList { sinks: vec![sink("a", a), sink("b", "down")] };
@@ -199,6 +211,7 @@ mod tests {
         let expected = Standing {
             held: true,
             sink: true,
+            input: true,
             paused: true,
             overdue_ms: 7,
             due: 2,
@@ -208,5 +221,8 @@ mod tests {
         };
         assert_eq!(found, expected);
         assert!(!Standing::of(&row, Some(&sinks("up"))).sink && !Standing::of(&row, None).sink);
+        row.here = Some(Here { input: input("up"), ..Here::default() });
+        assert!(!Standing::of(&row, None).input);
+        assert_eq!(Standing { input: true, ..Standing::default() }.trouble(), QueueTrouble::Input);
     }
 }

@@ -28,6 +28,7 @@ use self::destinations::Destinations;
 pub use self::destinations::Trouble;
 use self::holds::Holds;
 pub(super) use self::holds::LeftOut;
+pub use self::inputs::InputLook;
 pub(crate) use self::inputs::InputState;
 use self::inputs::Inputs;
 pub use self::look::{Away, Look, SinkLook};

@@ -8,7 +8,7 @@ use super::every;
 use super::screen::{KeyAction, Screen, ScreenMode};
 use super::view::draw;
 use delaybridge_ops::QueueError;
-use delaybridge_ops::overview::{Here, Hold, Overview, QueueRow, SinkList, SinkRow};
+use delaybridge_ops::overview::{Here, Hold, InputRow, Overview, QueueRow, SinkList, SinkRow};
 use delaybridge_ops::pause::PauseState;
 use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 use delaybridge_ops::queue_state::QueueState;
@@ -197,6 +197,21 @@ fn a_long_reason_has_more_lines_and_a_long_name_fewer_letters() {
         assert!(lines[2].contains("WHY NOT"), "{lines:?}");
     }
     assert!(lines(&screen, 60)[3].starts_with("a_queue_with_a_na…"), "{:?}", lines(&screen, 60)[3]);
+}
+
+#[test]
+fn an_input_says_why_it_takes_nothing_and_what_it_took() {
+    let mut screen = screen();
+    let (state, reason) = ("waiting".to_owned(), Some("0 of 1 replicas have it".to_owned()));
+    let input = InputRow { state, reason, seconds: 5, received: 7, scheduled: 7, lag: 3, ..InputRow::default() };
+    let mut late = row("late", 1, 0);
+    late.state.sinks.clear();
+    late.here = Some(Here { input: Some(input), ..Here::default() });
+    screen.found.queues = vec![late];
+    assert!(lines(&screen, 160)[3].ends_with("input waiting for 5s: 0 of 1 replicas have it"), "{:?}", lines(&screen, 160));
+    press(&mut screen, "\n");
+    let opened = lines(&screen, 160).join("\n");
+    assert!(opened.contains("7 received, 7 scheduled, 0 known already, 0 refused, 3 wait at the broker"), "{opened}");
 }
 
 #[test]

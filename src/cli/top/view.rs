@@ -103,7 +103,9 @@ fn obstacle(row: &QueueRow, sinks: Option<&SinkList>) -> (String, Style) {
     let held = row.here.as_ref().and_then(|here| here.held.as_ref());
     let mut of_queue = sinks.iter().flat_map(|sinks| &sinks.sinks).filter(|sink| row.state.sinks.contains(&sink.sink));
     let bad = of_queue.find(|sink| sink.is_in_trouble());
+    let input = row.here.as_ref().and_then(|here| here.input.as_ref()).filter(|input| input.is_in_trouble());
     match (held, row.state.paused.first(), bad) {
+        (None, None, None) if input.is_some() => (input.map(|input| escaped(&input.words())).unwrap_or_default(), BAD),
         (Some(hold), ..) => (format!("held: {}", escaped(&hold.reason)), BAD),
         (None, Some(pause), _) => (escaped(&pause.line(row.state.now_ms)), WARN),
         (None, None, Some(sink)) => {
@@ -267,6 +269,10 @@ fn queue(frame: &mut Frame<'_>, area: Rect, screen: &Screen, row: &QueueRow) {
             format!("held for {}: {}", duration(hold.seconds.saturating_mul(1_000)), escaped(&hold.reason)),
             BAD,
         ));
+    }
+    if let Some(input) = &here.input {
+        let style = if input.is_in_trouble() { BAD } else { Style::new() };
+        lines.push(Line::styled(format!("{}; {}", escaped(&input.words()), input.numbers()), style));
     }
     lines.extend(s.paused.iter().map(|pause| Line::styled(escaped(&pause.line(s.now_ms)), WARN)));
     let sinks = screen.sinks.iter().flat_map(|sinks| &sinks.sinks).filter(|sink| row.state.sinks.contains(&sink.sink));

@@ -1,10 +1,12 @@
 //! The page without a script, by keyboard alone, with more queues than fit on a screen.
 
+use std::time::Duration;
+
 use redis::AsyncCommands;
 
 use super::browser::Browser;
-use crate::harness::RedisServer;
 use crate::harness::daemon::Daemon;
+use crate::harness::{RedisServer, eventually, http};
 
 /// Whether what has the keyboard is outlined and on the screen. The browser itself has it behind the last element.
 const VISIBLE: &str = "(() => { const at = document.activeElement, style = getComputedStyle(at), box = at.getBoundingClientRect(); \
@@ -61,8 +63,10 @@ async fn an_operator_without_script_and_mouse_finds_repairs_and_comes_back() {
              to: [{{ sink: out }}] }}\n"
         )
     };
+    // With rights for each of ten thousand queues, the server would look through all of them at each command.
+    let login = if count > 1_000 { ", username: default, password: '${DELAYBRIDGE_TEST_PASSWORD}'" } else { "" };
     let yaml = format!(
-        "redis: {{ url: \"{}\" }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\nqueues:\n{}",
+        "redis: {{ url: \"{}\"{login} }}\nsinks: {{ out: {{ redis: {{ list: done }} }} }}\nqueues:\n{}",
         redis.url(),
         (0..count).map(queue).collect::<String>()
     );
@@ -73,6 +77,10 @@ async fn an_operator_without_script_and_mouse_finds_repairs_and_comes_back() {
     }
     let (mut daemon, port) = Daemon::start_for_operators(&yaml).await;
     let page = format!("http://127.0.0.1:{port}/");
+    eventually("the listener, which starts last", Duration::from_secs(60), async || {
+        http::get(port, "/v1/queues?limit=1", Duration::from_secs(30)).await.map(drop)
+    })
+    .await;
     let mut browser = Browser::start();
     browser.call("Emulation.setScriptExecutionDisabled", serde_json::json!({ "value": true }));
     let mut told = Vec::new();

@@ -5,4 +5,5 @@ mod durable;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod large;
+mod people;
 mod publisher;

@@ -113,6 +113,9 @@ fn numbers(row: &QueueRow) -> Markup {
             (tile("Late p99", late(here.lateness_p99_ms), ""))
             (tile("Delivered", rate(here.delivered_per_second), ""))
         }
+        @if let Some(input) = &here.input {
+            p { strong { "Input " (input.state) } ", since the start of this daemon: " (input.numbers()) "." }
+        }
     }
 }
 

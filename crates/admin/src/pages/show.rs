@@ -82,6 +82,15 @@ pub fn obstacles(row: &QueueRow, sinks: &SinkList) -> Vec<(&'static str, &'stati
             (sink.reason.as_deref().unwrap_or("no answer yet"), duration(sink.seconds.saturating_mul(1_000)));
         all.push((class, word, format!("{}: {reason} (for {time})", sink.sink)));
     }
+    if let Some(input) = row.here.as_ref().and_then(|here| here.input.as_ref()) {
+        match input.state.as_str() {
+            "down" => all.push(("bad", "input down", input.words())),
+            "waiting" => all.push(("bad", "input waits", input.words())),
+            "holding" => all.push(("warn", "input holds", input.words())),
+            "unknown" => all.push(("info", "input unknown", input.words())),
+            _ => {}
+        }
+    }
     for pause in &row.state.paused {
         let what = if pause.sink.is_some() { "sink paused" } else { "paused" };
         all.push(("warn", what, pause.words(row.state.now_ms)));

@@ -8,7 +8,9 @@ use delaybridge_telemetry::metrics::QueueSizes;
 /// The queues of an answer or a page, in their order.
 async fn names(world: &World, path: &str) -> Vec<&'static str> {
     let text = world.ask("GET", path, "").await.text();
-    let places = ["orders", "mails"].map(|name| (text.find(&format!("\"queues/{name}\"")), name));
+    // A list that is not the usual one is carried along.
+    let place = |name: &str, end: &str| text.find(&format!("\"queues/{name}{end}"));
+    let places = ["orders", "mails"].map(|name| (place(name, "\"").or_else(|| place(name, "?list=")), name));
     let mut found: Vec<_> = places.into_iter().filter_map(|(at, name)| Some((at?, name))).collect();
     found.sort_unstable();
     found.into_iter().map(|(_, name)| name).collect()
@@ -41,6 +43,13 @@ async fn queues_in_trouble_are_first_and_can_be_all_that_is_listed() {
         async |path: &str| world.ask("GET", path, "").await.text().contains("The 1 queue of this page together:");
     assert!(sums("/?limit=1").await && sums("/?limit=1&after=mails").await && !sums("/?limit=2").await);
     assert_eq!(world.get("/v1/queues?show=dead").await["queues"].as_array().unwrap().len(), 1);
+    // From a queue the list is found again as it was, and so is the page that looks again.
+    let listed = world.ask("GET", "/?like=MAI&show=dead&still=1", "").await.text();
+    let from = listed.find("queues/mails?list=").expect("a link with the list");
+    let queue = listed[from..].split('"').next().unwrap();
+    let shown = world.ask("GET", &format!("/{queue}"), "").await.text();
+    assert!(shown.contains("<a href=\"../?like=MAI&amp;show=dead\">Queues</a>"), "{shown}");
+    assert!(world.ask("GET", "/?like=MAI", "").await.text().contains("href=\"?like=MAI&amp;still=1\""));
     let (_, kind, detail) = world.ask("GET", "/v1/queues?sort=size", "").await.problem();
     assert!(kind == "bad-request" && detail.contains("trouble, configuration, name"), "{detail}");
 }

@@ -36,6 +36,33 @@ impl Events {
     }
 }
 
+/// The messages of one input that this process has counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InputCounts {
+    /// Messages that became jobs.
+    pub scheduled: u64,
+    /// Messages that had arrived before.
+    pub duplicates: u64,
+    /// Messages that can never be scheduled.
+    pub refused: u64,
+    /// Messages that waited at the broker when it was last asked.
+    pub lag: u64,
+}
+
+impl Metrics {
+    /// The counts of the input with this name.
+    pub fn input(&self, input: &str) -> InputCounts {
+        let families = self.families();
+        let of = |result: InputResult| families.input_messages.with_label_values(&[input, result.as_str()]).get();
+        InputCounts {
+            scheduled: of(InputResult::Scheduled),
+            duplicates: of(InputResult::Duplicate),
+            refused: of(InputResult::Refused),
+            lag: u64::try_from(families.input_lag.with_label_values(&[input]).get()).unwrap_or(0),
+        }
+    }
+}
+
 impl InputEvents {
     fn set(&self, state: InputState) -> bool {
         let up = matches!(state, InputState::Up | InputState::Holding(_));

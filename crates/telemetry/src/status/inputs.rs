@@ -24,7 +24,7 @@ pub(crate) enum InputState {
 }
 
 impl InputState {
-    fn word(&self) -> &'static str {
+    pub(super) fn word(&self) -> &'static str {
         match self {
             InputState::Unknown => "unknown",
             InputState::Up => "up",
@@ -34,13 +34,24 @@ impl InputState {
         }
     }
 
-    fn reason(&self) -> &str {
+    pub(super) fn reason(&self) -> &str {
         match self {
             InputState::Unknown => "no answer yet",
             InputState::Up => "",
             InputState::Waiting(reason) | InputState::Down(reason) | InputState::Holding(reason) => reason,
         }
     }
+}
+
+/// An input on the board.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputLook {
+    /// `unknown`, `up`, `waiting`, `holding` or `down`.
+    pub state: &'static str,
+    /// The reason why it takes no messages, or holds some.
+    pub reason: Option<String>,
+    /// The age of this state, in seconds.
+    pub seconds: u64,
 }
 
 /// The states of all inputs.
@@ -76,6 +87,14 @@ impl Inputs {
         news
     }
 
+    /// The states of all inputs, for a person.
+    pub(super) fn looks(&self) -> impl Iterator<Item = (Arc<str>, InputLook)> {
+        self.0.iter().map(|(input, (state, since))| {
+            let reason = Some(state.reason()).filter(|reason| !reason.is_empty()).map(str::to_owned);
+            (input.clone(), InputLook { state: state.word(), reason, seconds: age(*since) })
+        })
+    }
+
     /// The state of an input.
     pub(super) fn state(&self, input: &Arc<str>) -> Option<&InputState> {
         self.0.get(input).map(|(state, _)| state)
@@ -99,5 +118,8 @@ mod tests {
         assert!(!status.input(&late, InputState::Down("another reason".to_owned())));
         assert_eq!((&inputs(&status)["not_up"], &inputs(&status)["total"]), (&json!(1), &json!(2)));
         assert_eq!(inputs(&status)["reasons"]["late"]["reason"], "another reason");
+        let looks = status.look().inputs;
+        assert_eq!((looks["late"].state, looks["late"].reason.as_deref()), ("down", Some("another reason")));
+        assert_eq!((looks["logs"].state, looks["logs"].reason.as_deref()), ("up", None));
     }
 }

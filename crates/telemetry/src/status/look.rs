@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::answer::age;
-use super::{Redis, SinkState, Status, Trouble};
+use super::{InputLook, Redis, SinkState, Status, Trouble};
 
 /// A snapshot of the board for operators.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +29,8 @@ pub struct Look {
     pub paused: BTreeSet<Arc<str>>,
     /// The sinks, by name.
     pub sinks: BTreeMap<Arc<str>, SinkLook>,
+    /// The inputs, by name.
+    pub inputs: BTreeMap<Arc<str>, InputLook>,
     /// The first destinations in trouble.
     pub destinations: Vec<Trouble>,
 }
@@ -85,6 +87,7 @@ impl Status {
             held: held.collect(),
             paused: board.paused.keys().cloned().collect(),
             sinks: sinks.collect(),
+            inputs: board.inputs.looks().collect(),
             destinations: board.destinations.listed().0,
         }
     }
