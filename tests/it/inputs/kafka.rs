@@ -139,7 +139,8 @@ async fn two_daemons_that_come_and_go_lose_no_record_and_deliver_none_early() {
     let kafka = cluster();
     let bootstrap = kafka.bootstrap();
     let yaml = yaml(&server, &bootstrap, ", dead_letter_topic: refused");
-    let count = 5_000;
+    let (count, patience) =
+        if std::env::var_os("DELAYBRIDGE_LONG").is_some() { (100_000, 5 * PATIENCE) } else { (5_000, 2 * PATIENCE) };
     let start_daemon = async || {
         let mut daemon = Daemon::start(&yaml).await;
         tolerate_stalls(&mut daemon);
@@ -169,7 +170,11 @@ async fn two_daemons_that_come_and_go_lose_no_record_and_deliver_none_early() {
         }
     }
     first.stop().await;
-    eventually("every record to arrive", 2 * PATIENCE, async || {
+    eventually("every record to arrive", patience, async || {
+        let written = count_topic(&bootstrap, "events").await?;
+        if written < count {
+            return Err(format!("{written} of {count}"));
+        }
         let there: std::collections::HashSet<_> =
             read_topic(&bootstrap, "events").await?.into_iter().map(|event| event.payload).collect();
         if there.len() == count { Ok(()) } else { Err(format!("{} of {count}", there.len())) }

@@ -6,4 +6,6 @@ mod durable;
 mod kafka;
 mod large;
 mod people;
+#[cfg(feature = "kafka")]
+mod programs;
 mod publisher;
