@@ -81,11 +81,12 @@ impl JobQueue {
     ///
     /// # Errors
     ///
-    /// Returns an error of the connection. With ids it may be repeated.
+    /// Returns an error of the connection; with large jobs some may have been made ready. With ids it may be repeated.
     pub async fn redrive(&self, topic: &Topic, which: Which<'_>, ttl: Option<Duration>) -> Result<u64, JobError> {
         let (most, mut ids) = which.arguments()?;
         let (named, mut left, mut moved, mut stay) = (!ids.is_empty(), most.max(ids.len() as u64), 0, 0);
-        // A script reads at most 512 KiB of records; each continues after the last.
+        // A script reads at most 512 KiB of records; each continues after the last. Not after the end: a call that is refused there
+        // would not say what was moved before it.
         while left > 0 && stay < MAX_UNREADABLE {
             let mut args = vec![text(topic.as_str()), or_empty(ttl.map(millis)), number(left), number(stay)];
             args.extend(ids.iter().cloned());
@@ -93,13 +94,13 @@ impl JobQueue {
             let mut fields = Fields::of("jobs_redrive", reply)?;
             self.observe(&mut fields)?;
             let letters = fields.bytes()?;
+            let looked = letters.len() as u64;
+            let is_all = fields.int()? == 0 && (named || looked < left);
             let of = |letter: u8| letters.iter().filter(|known| **known == letter).count() as u64;
             moved += of(b'y');
             stay += if named { 0 } else { of(b'u') };
-            left = left.saturating_sub(letters.len() as u64 - if named { 0 } else { of(b'u') });
-            let dead = u64::try_from(fields.int()?).unwrap_or(0);
-            // A further call would find none, and might be refused while the slot moves.
-            if letters.is_empty() || !named && dead <= stay {
+            left = left.saturating_sub(looked - if named { 0 } else { of(b'u') });
+            if is_all {
                 break;
             }
             if named {

@@ -16,6 +16,9 @@ use crate::harness::eventually;
 /// Number of steps in a history, and of histories in the usual run.
 const STEPS: u32 = 60;
 const SEEDS: u64 = 12;
+/// Seeds that found something. 294: a redrive of the only dead job asked once more, was refused where no key of the dead ones was
+/// left, and did not say what it had moved.
+const FOUND: [u64; 1] = [294];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn ask<T: FromRedisValue>(node: &mut MultiplexedConnection, words: &[&[u8]]) -> T {
@@ -186,15 +189,15 @@ impl<'a> History<'a> {
 #[tokio::test]
 async fn calls_that_are_refused_while_the_slot_moves_change_nothing() {
     let mut rig = Rig::on_two_nodes().await;
-    let seeds = match number("DELAYBRIDGE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("DELAYBRIDGE_SEEDS").unwrap_or(SEEDS),
+    let seeds: Vec<u64> = match number("DELAYBRIDGE_SEED") {
+        Some(seed) => vec![seed],
+        None => FOUND.into_iter().chain(0..number("DELAYBRIDGE_SEEDS").unwrap_or(SEEDS)).collect(),
     };
     let mut all = Calls::default();
-    for seed in seeds.clone() {
+    for &seed in &seeds {
         let Calls { refused, ran } = History::run_moving(&mut rig, on_test_clock(), seed).await;
         all = Calls { refused: all.refused + refused, ran: all.ran + ran };
     }
-    println!("{} seeds while the slot moves: {all:?}", seeds.count());
+    println!("{} seeds while the slot moves: {all:?}", seeds.len());
     assert!(all.refused > 0 && all.ran > 0, "{all:?}");
 }

@@ -2,8 +2,8 @@
 --
 -- ARGV 1 name of the topic, 2 time to live from now on (ms, 0 is unlimited), or '' for the previous one, 3 maximum
 --      number of jobs, 4 number of the oldest to skip, then ids
--- Returns {now, letters, number of dead jobs that are left}: y ready now, n no such dead job, u unreadable for this version and unchanged. Without ids
---      there is a letter for each job that was looked at. There are fewer letters than jobs after 512 KiB of records:
+-- Returns {now, letters, more}: y ready now, n no such dead job, u unreadable for this version and unchanged. Without ids
+--      there is a letter for each job that was looked at. `more` is 1 if 512 KiB of records ended it before it had looked at all:
 --      call again for the rest, and skip those that stay.
 --
 -- Repeated: the jobs are not dead any more. Without ids the second run moves the next ones, as a second call should,
@@ -17,7 +17,7 @@ local now = clock()
 local wrong = wrong_type()
 if wrong then return wrong end
 
-local ids, letters, moved, bytes_left = {}, {}, 0, 524288
+local ids, letters, moved, bytes_left, more = {}, {}, 0, 524288, 0
 if ARGV[5] then
   for i = 5, #ARGV do ids[#ids + 1] = ARGV[i] end
 else
@@ -30,7 +30,10 @@ for i = 1, #ids do
   if call('ZSCORE', DEAD, id) then
     -- The record is read for its version and its time to live, which costs 5 ms per MB because of the body.
     local size = call('HSTRLEN', RECORDS, id)
-    if i > 1 and size > bytes_left then break end
+    if i > 1 and size > bytes_left then
+      more = 1
+      break
+    end
     bytes_left = bytes_left - size
     local record, text = call('HGET', RECORDS, id), call('HGET', STATE, id)
     if not record then
@@ -54,4 +57,4 @@ for i = 1, #ids do
   letters[i] = letter
 end
 if moved > 0 then call('PUBLISH', 'delaybridge:jobs:wake', ARGV[1]) end
-return {now, table.concat(letters), call('ZCARD', DEAD)}
+return {now, table.concat(letters), more}
