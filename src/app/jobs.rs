@@ -11,12 +11,12 @@ use tokio::task::JoinSet;
 use super::resting::Resting;
 use super::tasks::named;
 use delaybridge_core::clock::Instant;
-use delaybridge_jobs::{Aged, Dispenser, Fired, JobQueue, SCRIPTS, Tick, Topic, WAKE};
+use delaybridge_jobs::{Aged, Dispenser, Fired, JobOperation, JobQueue, SCRIPTS, Tick, Topic, WAKE};
 use delaybridge_link::{Redis, Subscriber};
 use delaybridge_model::Config;
 use delaybridge_pipeline::process::Process;
 use delaybridge_telemetry::jobs::{JobEvents, JobSizes};
-use delaybridge_telemetry::labels::JobEnd;
+use delaybridge_telemetry::labels::{JobAction, JobEnd};
 use delaybridge_telemetry::status::{Heartbeat, Topics};
 
 /// Interval between two rounds over all topics.
@@ -57,13 +57,28 @@ pub(super) fn start(
         let events = events.clone();
         move |topic: &Topic, aged: &Aged| count(&events, topic, aged)
     };
-    let queue = JobQueue::new(redis, settings, &SCRIPTS).observed_by(observer);
+    let counter = {
+        let events = events.clone();
+        move |topic: &Topic, operation, jobs| events.did(topic.as_str(), action(operation), jobs)
+    };
+    let queue = JobQueue::new(redis, settings, &SCRIPTS).observed_by(observer).counted_by(counter);
     let (subscriber, heard) = Subscriber::start(redis.locator(), vec![WAKE.into()]);
     let (dispenser, dispensing) = Dispenser::new(queue.clone());
     let heartbeat = process.events.status().heartbeat("job clock", stuck);
     tasks.spawn(named("job dispenser", dispensing.run(heard, process.stopping.clone())));
     tasks.spawn(named("job clock", clock(queue.clone(), events, process.clone(), heartbeat)));
     Some(Jobs { queue, dispenser, _subscriber: subscriber })
+}
+
+fn action(operation: JobOperation) -> JobAction {
+    match operation {
+        JobOperation::Added => JobAction::Added,
+        JobOperation::Taken => JobAction::Taken,
+        JobOperation::Finished => JobAction::Finished,
+        JobOperation::Released => JobAction::Released,
+        JobOperation::Buried => JobAction::Buried,
+        JobOperation::Deleted => JobAction::Deleted,
+    }
 }
 
 fn count(events: &JobEvents, topic: &Topic, aged: &Aged) {
@@ -205,7 +220,10 @@ async fn look(queue: &JobQueue, topic: &Topic, events: &JobEvents) -> Result<Tic
         tick = queue.tick(topic, AT_ONCE).await.map_err(|error| error.to_string())?;
     }
     if tick.next_firing.is_some_and(|firing| firing.is_zero()) {
-        fire(queue, topic, events).await?;
+        // The topic is looked at all the same: its firing stays due.
+        if let Err(problem) = fire(queue, topic, events).await {
+            events.look_failed(topic.as_str(), &problem);
+        }
     }
     Ok(tick)
 }

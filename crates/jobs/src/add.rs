@@ -1,14 +1,16 @@
 //! Adding jobs.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::error::JobError;
-use super::job::{Added, Due, JobState, NewJob};
+use super::job::{Added, Due, JobOperation, JobState, NewJob};
 use super::keys::Keys;
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::settings::{MAX_DELAY, MAX_TRIES, check_ttr};
-use super::unique::Unique;
+use super::unique::{Unique, UniqueUntil};
 use delaybridge_link::{BadReply, Fields};
 
 /// Maximum number of jobs in one call.
@@ -130,7 +132,9 @@ impl JobQueue {
             let state = due_ms.map(|due| if due > now { JobState::Delay } else { JobState::Ready });
             added.push(Added { id, created, held, differs, due_ms, state });
         }
-        if added.iter().any(|added| added.created) {
+        let created = added.iter().filter(|added| added.created).count() as u64;
+        if created > 0 {
+            self.counted(topic, JobOperation::Added, created);
             self.tell(topic);
         }
         if is_new {
@@ -155,9 +159,22 @@ fn arguments(id: &LocalId, own: bool, job: NewJob, args: &mut Vec<Bytes>) -> Res
     let (word, due) = due_arguments(job.due)?;
     let (ttr, tries, ttl) = (job.ttr.map(millis), job.tries.map(number), job.ttl.map(millis));
     args.extend([text(id.as_str()), text(if own { "1" } else { "0" }), text(word), due]);
-    let unique = job.unique.as_ref().map(Unique::argument).transpose()?;
+    let unique = job.unique.as_ref().map(unique_argument).transpose()?;
     args.extend([or_empty(ttr), or_empty(tries), or_empty(ttl), text(&job.content_type), job.body, or_empty(unique)]);
     Ok(())
+}
+
+/// A unique key as an argument of the script; returns an error if its time is out of bounds.
+fn unique_argument(unique: &Unique) -> Result<Bytes, JobError> {
+    let Unique { key, lasts, until } = unique;
+    if !(Duration::from_millis(1)..=MAX_DELAY).contains(lasts) {
+        return Err(JobError::Invalid("the time of a unique key must be 1 ms to ten years".to_owned()));
+    }
+    let mode = match until {
+        UniqueUntil::Finished => 'f',
+        UniqueUntil::Expired => 'e',
+    };
+    Ok(Bytes::from(format!("{mode}{} {key}", lasts.as_millis())))
 }
 
 /// Checks the length of a content type.

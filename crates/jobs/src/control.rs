@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::error::JobError;
-use super::job::Aged;
+use super::job::{Aged, JobOperation};
 use super::keys::Keys;
 use super::name::{JobId, LocalId, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
@@ -70,7 +70,10 @@ impl JobQueue {
         let mut fields = Fields::of("jobs_delete", reply)?;
         self.observe(&mut fields)?;
         match &fields.bytes()?[..] {
-            b"w" | b"r" | b"d" | b"f" => Ok(()),
+            b"w" | b"r" | b"d" | b"f" => {
+                self.counted(&id.topic, JobOperation::Deleted, 1);
+                Ok(())
+            }
             b"n" => Err(JobError::NotFound),
             _ => Err(BadReply { script: "jobs_delete", expected: "w, r, d, f or n" }.into()),
         }
@@ -166,6 +169,7 @@ impl JobQueue {
             let mut fields = Fields::of("jobs_empty", reply)?;
             self.observe(&mut fields)?;
             let removed = u64::try_from(fields.int()?).unwrap_or(0);
+            self.counted(topic, JobOperation::Deleted, removed);
             let first = emptied.removed == 0 && left == most;
             emptied.removed += removed;
             emptied.left = u64::try_from(fields.int()?).unwrap_or(0);
@@ -194,6 +198,7 @@ impl JobQueue {
         match word.as_str() {
             "y" => {
                 let removed = count()?;
+                self.counted(topic, JobOperation::Deleted, removed);
                 self.leave(topic).await?;
                 Ok(removed)
             }

@@ -139,6 +139,23 @@ pub enum Settled {
     Expired,
 }
 
+/// An operation on jobs that this process has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobOperation {
+    /// Jobs were added, by clients or by the firings of recurring jobs.
+    Added,
+    /// Jobs were handed out.
+    Taken,
+    /// Jobs were finished.
+    Finished,
+    /// Jobs were released; those whose tries were used up or whose time to live had ended too.
+    Released,
+    /// Jobs were buried.
+    Buried,
+    /// Jobs were deleted, alone or with others of their topic.
+    Deleted,
+}
+
 /// Numbers of jobs whose time limits have ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Aged {

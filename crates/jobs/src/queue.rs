@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::error::JobError;
 use super::job::Added;
-use super::job::Aged;
+use super::job::{Aged, JobOperation};
 use super::keys::{Keys, TOPICS};
 use super::name::{LocalId, Token, Topic};
 use super::scripts::Scripts;
@@ -26,6 +26,7 @@ const MOST_STIRRED: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 type Observer = Box<dyn Fn(&Topic, &Aged) + Send + Sync>;
+type Counter = Box<dyn Fn(&Topic, JobOperation, u64) + Send + Sync>;
 
 /// The job queue. Clones share everything. Each call is one script, or one command, and is sent at most once; its
 /// documentation says what repeating it does. Dropping a call abandons its reply: it may have run.
@@ -47,6 +48,8 @@ pub(super) struct Shared {
     last_id: Mutex<(i64, u128)>,
     /// Called with the numbers of jobs that came back, died or expired.
     observer: OnceLock<Observer>,
+    /// Called with the numbers of jobs that an operation was done with.
+    counter: OnceLock<Counter>,
     /// Batches of single jobs that are added at the same time.
     pub(super) adds: Arc<Together<(LocalId, Vec<Bytes>), Added>>,
     /// Batches of jobs that are finished at the same time.
@@ -68,6 +71,7 @@ impl JobQueue {
             entered: Mutex::default(),
             last_id: Mutex::new((0, 0)),
             observer: OnceLock::new(),
+            counter: OnceLock::new(),
             adds: Together::new(),
             finishes: Together::new(),
             stirred: Mutex::default(),
@@ -83,6 +87,21 @@ impl JobQueue {
         // A second observer is a programming mistake; it only misses counts.
         let _ = self.shared.observer.set(Box::new(observer));
         self
+    }
+
+    /// Sets the counter, which gets the number of jobs after each operation that was answered. Only the first counter is
+    /// kept.
+    #[must_use]
+    pub fn counted_by(self, counter: impl Fn(&Topic, JobOperation, u64) + Send + Sync + 'static) -> JobQueue {
+        // As for the observer.
+        let _ = self.shared.counter.set(Box::new(counter));
+        self
+    }
+
+    pub(super) fn counted(&self, topic: &Topic, operation: JobOperation, jobs: u64) {
+        if let Some(counter) = self.shared.counter.get().filter(|_| jobs > 0) {
+            counter(topic, operation, jobs);
+        }
     }
 
     pub(super) fn observed(&self, topic: &Topic, aged: &Aged) {

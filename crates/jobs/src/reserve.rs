@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::error::JobError;
-use super::job::{Aged, Reserved, Settled};
+use super::job::{Aged, JobOperation, Reserved, Settled};
 use super::name::{JobId, LocalId, Token, Topic};
 use super::queue::{JobQueue, millis, number, or_empty, text};
 use super::record::Record;
@@ -97,6 +97,7 @@ impl JobQueue {
             if word != "late" {
                 let popped = popped(topic, token, &mut fields)?;
                 self.observed(topic, &popped.aged);
+                self.counted(topic, JobOperation::Taken, popped.jobs.len() as u64);
                 // All checked jobs may be unreadable. Then nothing is reserved under this token.
                 let hidden = popped.jobs.is_empty() && popped.aged.set_aside > 0;
                 if hidden && passed < PASSED && popped.next_ms.is_some_and(|next| next <= self.now_ms()) {
@@ -141,7 +142,9 @@ impl JobQueue {
         if letters.len() != jobs.len() {
             return Err(BadReply { script: "jobs_finish", expected: "a letter for each job" }.into());
         }
-        Ok(letters.iter().map(|letter| settled("jobs_finish", *letter).map(drop)).collect())
+        let answers: Vec<_> = letters.iter().map(|letter| settled("jobs_finish", *letter).map(drop)).collect();
+        self.counted(topic, JobOperation::Finished, done(&answers));
+        Ok(answers)
     }
 
     /// Releases a job, which is ready again after `delay`, or without one after the topic's back-off, if the attempt
@@ -181,7 +184,8 @@ impl JobQueue {
         reason: &str,
     ) -> Result<(Settled, i64), JobError> {
         let job = release_arguments((&id.local, token), how, delay, reason)?;
-        let mut answers = self.release_with(&id.topic, job.into()).await?;
+        let operation = if how == "b" { JobOperation::Buried } else { JobOperation::Released };
+        let mut answers = self.release_with(&id.topic, operation, job.into()).await?;
         answers.pop().unwrap_or(Err(JobError::NotFound))
     }
 
@@ -200,7 +204,7 @@ impl JobQueue {
     ) -> Result<Vec<Result<(Settled, i64), JobError>>, JobError> {
         let (delay, reason) = (delay.into(), if reason.is_empty() { "released" } else { reason });
         let args = jobs.iter().map(|(id, token)| release_arguments((id, *token), how.word(), delay, reason));
-        self.release_with(topic, args.collect::<Result<Vec<_>, _>>()?.concat()).await
+        self.release_with(topic, JobOperation::Released, args.collect::<Result<Vec<_>, _>>()?.concat()).await
     }
 
     /// Releases jobs at once without counting the attempt, because no client received them.
@@ -208,12 +212,13 @@ impl JobQueue {
         let one = |(id, token): &(LocalId, Token)| {
             [text(id.as_str()), text(token.as_str()), text("u"), number(0), text("no client received it")]
         };
-        self.release_with(topic, jobs.iter().flat_map(one).collect()).await.map(drop)
+        self.release_with(topic, JobOperation::Released, jobs.iter().flat_map(one).collect()).await.map(drop)
     }
 
     async fn release_with(
         &self,
         topic: &Topic,
+        operation: JobOperation,
         jobs: Vec<Bytes>,
     ) -> Result<Vec<Result<(Settled, i64), JobError>>, JobError> {
         let count = jobs.len() / RELEASE_ARGUMENTS;
@@ -224,7 +229,9 @@ impl JobQueue {
         let reply = self.run(&self.shared.scripts.release, topic, &args).await?;
         let mut fields = Fields::of("jobs_release", reply)?;
         self.observe(&mut fields)?;
-        timed("jobs_release", count, &mut fields)
+        let answers = timed("jobs_release", count, &mut fields)?;
+        self.counted(topic, operation, done(&answers));
+        Ok(answers)
     }
 
     /// Restarts the time to run, which `ttr` replaces. Returns its new end. A second call restarts it once more.
@@ -323,6 +330,11 @@ fn timed(script: &'static str, jobs: usize, fields: &mut Fields) -> Result<Vec<T
         answers.push(settled(script, letter).map(|settled| (settled, time)));
     }
     Ok(answers)
+}
+
+/// The number of jobs that the operation was done with.
+fn done<T>(answers: &[Result<T, JobError>]) -> u64 {
+    answers.iter().filter(|answer| answer.is_ok()).count() as u64
 }
 
 fn settled(script: &'static str, letter: u8) -> Result<Settled, JobError> {

@@ -4,11 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use bytes::Bytes;
-
-use super::error::JobError;
 use super::name::InvalidName;
-use super::settings::MAX_DELAY;
 use delaybridge_settings::words::words;
 
 const KEY: InvalidName =
@@ -52,25 +48,6 @@ pub struct Unique {
     pub key: UniqueKey,
     /// The time for which it is held, from now on.
     pub lasts: Duration,
-    /// What ends it earlier.
+    /// The earlier end, if there is one.
     pub until: UniqueUntil,
-}
-
-impl Unique {
-    /// The argument of `add.lua`.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`JobError::Invalid`] for a time that is out of bounds.
-    pub(super) fn argument(&self) -> Result<Bytes, JobError> {
-        let Unique { key, lasts, until } = self;
-        if !(Duration::from_millis(1)..=MAX_DELAY).contains(lasts) {
-            return Err(JobError::Invalid("the time of a unique key must be 1 ms to ten years".to_owned()));
-        }
-        let mode = match until {
-            UniqueUntil::Finished => 'f',
-            UniqueUntil::Expired => 'e',
-        };
-        Ok(Bytes::from(format!("{mode}{} {key}", lasts.as_millis())))
-    }
 }

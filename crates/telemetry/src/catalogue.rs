@@ -204,6 +204,8 @@ catalogue! {
         "Time since the first ready job became ready; 0 when none is. It grows while no consumer takes jobs. Read from Redis, the same for all daemons: aggregate with max by (topic).";
     jobs_ended: IntCounterVec, "delaybridge_jobs_ended_total", "jobs", ["topic", "how"], &[],
         "Jobs whose time was over: their consumer took too long, their last try failed that way, their time to live ended, or they were dead for too long or too many. And jobs that this version could not read: they are dead, with their bytes.";
+    job_operations: IntCounterVec, "delaybridge_jobs_operations_total", "jobs", ["topic", "operation"], &[],
+        "What this daemon did with jobs of the job queue: added, taken (handed out), finished, released, buried, deleted. Of 200 topics at most, as for delaybridge_jobs.";
     firings: IntCounterVec, "delaybridge_jobs_firings_total", "firings", ["topic", "outcome"], &[],
         "Firings of recurring jobs by this daemon: a job was added, or the firing was missed and the rule of the recurring job adds none for it.";
     unreadable_topics: IntGaugeVec, "delaybridge_jobs_unreadable_topics", "members", [], &[],
@@ -304,7 +306,7 @@ mod tests {
              shadow_messages_total rescued_messages_total \
              unknown_entries unknown_claims slot_migrations_total queue_held queue_paused queue_active sink_up sink_blocked sink_destinations_in_trouble sink_ack_duration_seconds \
              script_duration_seconds offered_overdue_seconds clock_skew_seconds \
-             jobs jobs_oldest_ready_age_seconds jobs_ended_total jobs_firings_total jobs_unreadable_topics \
+             jobs jobs_oldest_ready_age_seconds jobs_ended_total jobs_operations_total jobs_firings_total jobs_unreadable_topics \
              input_messages_total input_up input_lag_messages redis_up \
              api_requests_total api_request_duration_seconds api_connections \
              config_last_reload_successful config_last_reload_success_timestamp_seconds trace_spans_total build_info";

@@ -7,7 +7,7 @@ use std::time::Duration;
 use delaybridge_core::log;
 use parking_lot::Mutex;
 
-use super::labels::{FiringEnd, JobEnd, JobPlace};
+use super::labels::{FiringEnd, JobAction, JobEnd, JobPlace};
 use super::metrics::Metrics;
 use super::throttle::Throttle;
 use delaybridge_core::clock::Instant;
@@ -103,6 +103,12 @@ impl JobEvents {
             let counter = &self.0.metrics.families().jobs_ended;
             counter.with_label_values(&[self.label(topic), how.as_str()]).inc_by(n);
         }
+    }
+
+    /// Counts `n` jobs that this daemon did something with.
+    pub fn did(&self, topic: &str, action: JobAction, n: u64) {
+        let counter = &self.0.metrics.families().job_operations;
+        counter.with_label_values(&[self.label(topic), action.as_str()]).inc_by(n);
     }
 
     /// Counts firings of a recurring job, and logs those that were missed without a job.

@@ -65,11 +65,29 @@ words! {
 }
 
 words! {
+    /// An operation of the job queue on jobs.
+    JobAction {
+        /// Added, by clients or by recurring jobs.
+        Added = "added",
+        /// Handed out.
+        Taken = "taken",
+        /// Finished.
+        Finished = "finished",
+        /// Given back.
+        Released = "released",
+        /// Made dead by a consumer.
+        Buried = "buried",
+        /// Removed for good.
+        Deleted = "deleted",
+    }
+}
+
+words! {
     /// The outcome of a firing of a recurring job.
     FiringEnd {
-        /// A job was added.
+        /// A firing with a job.
         Fired = "fired",
-        /// It was missed, and no job was added for it.
+        /// A missed firing without a job.
         Skipped = "skipped",
     }
 }

@@ -86,7 +86,7 @@ pub struct SetRecurringArgs {
     /// The time zone of the expression, as the IANA database names it
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     zone: String,
-    /// What becomes of firings that no daemon was there for
+    /// The treatment of firings that no daemon was there for
     #[arg(long, value_enum, value_name = "RULE", default_value_t = MissedArg::Once)]
     missed: MissedArg,
     /// Time to run: how long a consumer may have a job

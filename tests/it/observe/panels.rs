@@ -168,6 +168,7 @@ pub fn rows() -> Vec<Row> {
                 gauge("Jobs by topic and place", "jobs", &["topic", "place"]),
                 gauge("Oldest ready job", "jobs_oldest_ready_age_seconds", &["topic"]),
                 total("Jobs whose time was over", "jobs_ended_total", &["topic", "how"]),
+                rate("Jobs by operation", "jobs_operations_total", &["topic", "operation"]),
                 total("Firings of recurring jobs", "jobs_firings_total", &["topic", "outcome"]),
                 lines("Unreadable names of topics", "jobs_unreadable_topics", "short", &["instance"])
                     .ask("max by (instance) ({})", "{{instance}}"),

@@ -170,7 +170,7 @@ pub struct RecurringBody {
     pub cron: String,
     /// The time zone of the expression, as the IANA database names it; `UTC` if left out.
     pub zone: Option<String>,
-    /// What becomes of firings that no daemon was there for: `skip` adds no job, `once` adds one for all of them, `all` adds one
+    /// The treatment of firings that no daemon was there for: `skip` adds no job, `once` adds one for all of them, `all` adds one
     /// for each, the latest 100 at most; `once` if left out.
     #[schemars(extend("enum" = ["skip", "once", "all"]))]
     pub missed: Option<String>,

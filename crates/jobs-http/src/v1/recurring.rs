@@ -33,7 +33,7 @@ pub struct RecurringShape {
     /// The time zone of the expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     zone: Option<String>,
-    /// What becomes of missed firings.
+    /// The treatment of missed firings.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["skip", "once", "all"]))]
     missed: Option<&'static str>,

@@ -33,21 +33,21 @@ pub struct RecurringPage {
 
 /// A change of whether a recurring job fires.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Switch {
+enum RecurringSwitch {
     Pause,
     Resume { revision: u64, next_ms: i64 },
     Remove,
 }
 
 /// The selection of a list.
-pub(super) enum Wanted<'a> {
+pub(super) enum RecurringSelection<'a> {
     Due,
     After(Option<&'a RecurringName>),
     One(&'a RecurringName),
 }
 
-/// What a list found.
-pub(super) struct Listed {
+/// The result of a list.
+pub(super) struct ListedRecurring {
     pub(super) now_ms: i64,
     pub(super) recurring: Vec<RecurringState>,
     pub(super) more: bool,
@@ -130,7 +130,7 @@ impl JobQueue {
     ///
     /// Returns [`JobError::NoRecurring`], [`JobError::Fixed`], or an error of the connection.
     pub async fn pause_recurring(&self, topic: &Topic, name: &RecurringName) -> Result<bool, JobError> {
-        self.switch(topic, name, Switch::Pause).await
+        self.switch(topic, name, RecurringSwitch::Pause).await
     }
 
     /// Resumes a recurring job; returns whether it was paused. Firings during the pause are not made up for. A second call
@@ -140,12 +140,13 @@ impl JobQueue {
     ///
     /// As [`pause_recurring`](JobQueue::pause_recurring).
     pub async fn resume_recurring(&self, topic: &Topic, name: &RecurringName) -> Result<bool, JobError> {
-        let Listed { now_ms, mut recurring, .. } = self.list_recurring(topic, Wanted::One(name), 1).await?;
+        let ListedRecurring { now_ms, mut recurring, .. } =
+            self.list_recurring(topic, RecurringSelection::One(name), 1).await?;
         let state = recurring.pop().ok_or(JobError::NoRecurring)?;
         let definition = state.definition.ok_or(UNREADABLE)?;
         let next_ms = definition.schedule.after(now_ms);
         let next_ms = next_ms.ok_or_else(|| JobError::Invalid("the cron expression never fires again".to_owned()))?;
-        self.switch(topic, name, Switch::Resume { revision: state.revision, next_ms }).await
+        self.switch(topic, name, RecurringSwitch::Resume { revision: state.revision, next_ms }).await
     }
 
     /// Removes a recurring job. Jobs that it has added stay.
@@ -154,15 +155,17 @@ impl JobQueue {
     ///
     /// As [`pause_recurring`](JobQueue::pause_recurring). A second call finds none.
     pub async fn delete_recurring(&self, topic: &Topic, name: &RecurringName) -> Result<(), JobError> {
-        self.switch(topic, name, Switch::Remove).await.map(drop)
+        self.switch(topic, name, RecurringSwitch::Remove).await.map(drop)
     }
 
-    async fn switch(&self, topic: &Topic, name: &RecurringName, switch: Switch) -> Result<bool, JobError> {
+    async fn switch(&self, topic: &Topic, name: &RecurringName, switch: RecurringSwitch) -> Result<bool, JobError> {
         let mut args = vec![text(topic.as_str()), text(name.as_str())];
         match switch {
-            Switch::Pause => args.push(text("p")),
-            Switch::Resume { revision, next_ms } => args.extend([text("r"), number(revision), number(next_ms)]),
-            Switch::Remove => args.push(text("d")),
+            RecurringSwitch::Pause => args.push(text("p")),
+            RecurringSwitch::Resume { revision, next_ms } => {
+                args.extend([text("r"), number(revision), number(next_ms)])
+            }
+            RecurringSwitch::Remove => args.push(text("d")),
         }
         let reply = self.run_on_all(&self.shared.scripts.recurring_switch, topic, &args).await?;
         let mut fields = Fields::of("jobs_recurring_switch", reply)?;
@@ -184,7 +187,7 @@ impl JobQueue {
     ///
     /// Returns [`JobError::NoRecurring`], or an error of the connection.
     pub async fn recurring(&self, topic: &Topic, name: &RecurringName) -> Result<RecurringState, JobError> {
-        let mut listed = self.list_recurring(topic, Wanted::One(name), 1).await?;
+        let mut listed = self.list_recurring(topic, RecurringSelection::One(name), 1).await?;
         listed.recurring.pop().ok_or(JobError::NoRecurring)
     }
 
@@ -199,20 +202,21 @@ impl JobQueue {
         after: Option<&RecurringName>,
         most: usize,
     ) -> Result<RecurringPage, JobError> {
-        let Listed { recurring, more, .. } = self.list_recurring(topic, Wanted::After(after), most).await?;
+        let ListedRecurring { recurring, more, .. } =
+            self.list_recurring(topic, RecurringSelection::After(after), most).await?;
         Ok(RecurringPage { recurring, more })
     }
 
     pub(super) async fn list_recurring(
         &self,
         topic: &Topic,
-        wanted: Wanted<'_>,
+        wanted: RecurringSelection<'_>,
         most: usize,
-    ) -> Result<Listed, JobError> {
+    ) -> Result<ListedRecurring, JobError> {
         let (letter, name, with_body) = match wanted {
-            Wanted::Due => ("d", "", false),
-            Wanted::After(name) => ("a", name.map_or("", RecurringName::as_str), false),
-            Wanted::One(name) => ("o", name.as_str(), true),
+            RecurringSelection::Due => ("d", "", false),
+            RecurringSelection::After(name) => ("a", name.map_or("", RecurringName::as_str), false),
+            RecurringSelection::One(name) => ("o", name.as_str(), true),
         };
         let args = [text(letter), text(name), number(most as u64)];
         let reply = self.run_on_all(&self.shared.scripts.recurring_list, topic, &args).await?;
@@ -238,12 +242,12 @@ impl JobQueue {
         if let Some(one) = recurring.first_mut().filter(|_| with_body) {
             one.body = Some(fields.bytes()?);
         }
-        Ok(Listed { now_ms, recurring, more })
+        Ok(ListedRecurring { now_ms, recurring, more })
     }
 
     /// The time of Redis, in ms since 1970.
     async fn redis_ms(&self, topic: &Topic) -> Result<i64, JobError> {
-        Ok(self.list_recurring(topic, Wanted::Due, 0).await?.now_ms)
+        Ok(self.list_recurring(topic, RecurringSelection::Due, 0).await?.now_ms)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Firing recurring jobs.
 
 use super::MAX_RECURRING;
-use super::calls::{Listed, Wanted};
+use super::calls::{ListedRecurring, RecurringSelection};
 use super::plan::{FiringPlan, plan};
 use crate::error::JobError;
+use crate::job::JobOperation;
 use crate::name::{RecurringName, Topic};
 use crate::queue::{JobQueue, millis, number, or_empty, text};
 use delaybridge_link::{BadReply, Fields};
@@ -49,7 +50,8 @@ impl JobQueue {
     ///
     /// Returns an error of the connection.
     pub async fn due_recurring(&self, topic: &Topic) -> Result<DueRecurring, JobError> {
-        let Listed { now_ms, recurring, .. } = self.list_recurring(topic, Wanted::Due, MAX_RECURRING).await?;
+        let ListedRecurring { now_ms, recurring, .. } =
+            self.list_recurring(topic, RecurringSelection::Due, MAX_RECURRING).await?;
         let mut due = DueRecurring::default();
         for state in recurring {
             match (state.definition, state.next_ms) {
@@ -86,6 +88,7 @@ impl JobQueue {
             "y" => {
                 let added = count()?;
                 if added > 0 {
+                    self.counted(topic, JobOperation::Added, added);
                     self.tell(topic);
                 }
                 Ok(Fired::Done { added, skipped: plan.skipped })

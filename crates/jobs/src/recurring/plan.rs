@@ -10,7 +10,7 @@ const ON_TIME_MS: i64 = 60_000;
 /// Maximum number of missed firings that are counted.
 const MAX_COUNTED: u64 = 10_000;
 
-/// What is to be done about a due firing.
+/// The decision about a due firing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FiringPlan {
     /// The firings for which a job is added, the earliest first, in ms since 1970.

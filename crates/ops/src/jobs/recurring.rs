@@ -19,7 +19,7 @@ pub struct RecurringDetail {
     pub cron: Option<String>,
     /// The time zone of the expression.
     pub zone: Option<String>,
-    /// What becomes of missed firings: `skip`, `once` or `all`.
+    /// The treatment of missed firings: `skip`, `once` or `all`.
     pub missed: Option<String>,
     /// Whether it is paused.
     pub paused: bool,
