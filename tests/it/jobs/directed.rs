@@ -1,11 +1,12 @@
 //! Situations that a random schedule seldom reaches: a full server, foreign keys, late calls, manual damage, batches at
 //! their limits.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delaybridge_jobs::{
-    Due, JobChange, JobError, JobId, JobState, LocalId, MAX_BATCH, NewJob, SCRIPTS, Scripts, Token, TopicSettings,
-    Unique, UniqueKey, UniqueUntil, Which,
+    Due, JobChange, JobError, JobId, JobState, LocalId, MAX_BATCH, NewJob, Release, SCRIPTS, Scripts, Token, Topic,
+    TopicSettings, Unique, UniqueKey, UniqueUntil, Which,
 };
 use delaybridge_link::Clock;
 use futures_util::StreamExt;
@@ -58,7 +59,7 @@ async fn a_full_server_takes_no_job_and_lets_all_out() {
         for (n, job) in popped.iter().enumerate() {
             match n {
                 0 if released < 20 => {
-                    let how = delaybridge_jobs::Release::Uncounted;
+                    let how = Release::Uncounted;
                     jobs.release(&job.id, job.token, Duration::ZERO, how, "").await.expect("release");
                     released += 1;
                 }
@@ -226,6 +227,33 @@ async fn batches_and_bodies_have_limits() {
         (seen, calls) = (seen + popped.len(), calls + 1);
     }
     assert!(calls >= 2);
+}
+
+#[tokio::test]
+async fn each_job_is_counted_where_something_was_done_with_it() {
+    use delaybridge_jobs::JobOperation::{Added, Buried, Deleted, Finished, Released, Taken};
+    let mut rig = Rig::start().await;
+    rig.begin(NOW).await;
+    let counts = Arc::new(Mutex::new(Vec::new()));
+    let kept = counts.clone();
+    let count = move |_: &Topic, operation, jobs| kept.lock().expect("counts").push((operation, jobs));
+    let jobs = rig.queue(unlimited(), on_test_clock()).counted_by(count);
+    let own = || NewJob { id: "own".parse().ok(), ..job("x") };
+    jobs.add(&topic(), vec![own(), own(), job("a"), job("b"), job("c"), job("d")]).await.expect("add");
+    jobs.add(&topic(), vec![own()]).await.expect("add what is there");
+    let held = jobs.pop_now(&topic(), 4, None).await.expect("pop").jobs;
+    jobs.finish(&held[0].id, held[0].token).await.expect("finish");
+    jobs.finish(&held[0].id, held[0].token).await.expect_err("it is gone");
+    jobs.release(&held[1].id, held[1].token, None, Release::Counted, "").await.expect("release");
+    jobs.bury(&held[2].id, held[2].token, "").await.expect("bury");
+    jobs.touch(&held[3].id, held[3].token, None).await.expect("touch");
+    jobs.delete(&held[3].id).await.expect("delete");
+    jobs.empty(&topic(), 1).await.expect("empty");
+    jobs.destroy(&topic(), false).await.expect("destroy");
+    jobs.pop_now(&topic(), 4, None).await.expect("nothing is there");
+    let expected =
+        [(Added, 5), (Taken, 4), (Finished, 1), (Released, 1), (Buried, 1), (Deleted, 1), (Deleted, 1), (Deleted, 2)];
+    assert_eq!(*counts.lock().expect("counts"), expected);
 }
 
 #[tokio::test]
