@@ -7,7 +7,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use super::real::{login, sink};
 use super::rig::{PATIENCE, Shared, new_topic, plain, unique};
 use crate::{KafkaDestination, SaslMechanism, errors};
-use delaybridge_core::clock::Instant;
+use delaybridge_core::clock::{Instant, RedisClock};
 use delaybridge_sink::{AttemptId, DeliveryMark, Outbound, Sink, Suspicion};
 use delaybridge_testing::sink::outbound;
 
@@ -105,7 +105,7 @@ async fn a_later_search_finds_what_came_since_and_what_is_older_than_the_one_bef
     kafka.create_topic(&name, 2, &[]).expect("the topic is created");
     let sink = sink(plain(&kafka));
     let put = async |n| sink.deliver(marked(n, &name, None, Suspicion::Nothing)).await.expect("the topic takes it");
-    let first_ms = now_ms();
+    let first_ms = RedisClock::new().now_ms();
     put(1).await;
     // The records before are older than the skew of clocks that a search allows.
     let later_ms = first_ms + 1_000_000;
@@ -122,9 +122,4 @@ async fn a_later_search_finds_what_came_since_and_what_is_older_than_the_one_bef
     }
     assert_eq!(found(&sink, &[at(1, first_ms), at(1, later_ms)]).await, [Some(true), Some(false)]);
     sink.close().await;
-}
-
-fn now_ms() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-    i64::try_from(now.as_millis()).expect("fits")
 }
