@@ -10,8 +10,8 @@ use delaybridge_ops::jobs::TopicPage;
 use delaybridge_ops::overview::{
     ClockSkew, DestinationTrouble, Here, Hold, InputRow, Overview, QueuePage, QueueRow, SinkList, SinkRow, overview_of,
 };
-use delaybridge_telemetry::recent::Lately;
 use delaybridge_telemetry::events::inputs::InputCounts;
+use delaybridge_telemetry::recent::Lately;
 use delaybridge_telemetry::status::{self, InputLook, Look};
 
 impl Admin {

@@ -208,7 +208,11 @@ fn an_input_says_why_it_takes_nothing_and_what_it_took() {
     late.state.sinks.clear();
     late.here = Some(Here { input: Some(input), ..Here::default() });
     screen.found.queues = vec![late];
-    assert!(lines(&screen, 160)[3].ends_with("input waiting for 5s: 0 of 1 replicas have it"), "{:?}", lines(&screen, 160));
+    assert!(
+        lines(&screen, 160)[3].ends_with("input waiting for 5s: 0 of 1 replicas have it"),
+        "{:?}",
+        lines(&screen, 160)
+    );
     press(&mut screen, "\n");
     let opened = lines(&screen, 160).join("\n");
     assert!(opened.contains("7 received, 7 scheduled, 0 known already, 0 refused, 3 wait at the broker"), "{opened}");

@@ -154,7 +154,10 @@ async fn an_operator_without_script_and_mouse_finds_repairs_and_comes_back() {
     until_at(&mut browser, "reload=1");
     assert_eq!(browser.eval(refresh), "5");
     assert_eq!(browser.eval("document.querySelector('#like').value"), &troubled[..6]);
-    browser.until("the reload", "performance.getEntriesByType('navigation')[0].type === 'reload' || performance.now() > 7000");
+    browser.until(
+        "the reload",
+        "performance.getEntriesByType('navigation')[0].type === 'reload' || performance.now() > 7000",
+    );
     assert_eq!(browser.eval("document.querySelector('#like').value"), &troubled[..6]);
     drop(browser);
     assert_eq!(daemon.stop().await, 0);

@@ -70,7 +70,11 @@ async fn no_message_is_acknowledged_before_the_replica_has_its_job() {
     let asked = master.calls("wait").await;
     eventually("the reason", PATIENCE, async || {
         let body = daemon.get("/readyz").await?.body;
-        if body.contains("add jobs to topic late: it is not durable: 0 of 1 replicas have it") { Ok(()) } else { Err(body) }
+        if body.contains("add jobs to topic late: it is not durable: 0 of 1 replicas have it") {
+            Ok(())
+        } else {
+            Err(body)
+        }
     })
     .await;
     eventually("several looks for the replica", PATIENCE, async || match master.calls("wait").await - asked {

@@ -59,7 +59,10 @@ async fn the_memory_for_large_messages_is_bounded_while_redis_does_not_answer() 
     })
     .await;
     let peak = daemon.usage().peak / MIB;
-    println!("{} of {COUNT} in hand without Redis: {held} MiB, idle {idle}; with Redis at most {peak} MiB", COUNT - waiting);
+    println!(
+        "{} of {COUNT} in hand without Redis: {held} MiB, idle {idle}; with Redis at most {peak} MiB",
+        COUNT - waiting
+    );
     assert!(COUNT - waiting <= 5, "{} messages of 4 MiB are in hand", COUNT - waiting);
     assert!(held < idle + 80 && peak < idle + 160, "{idle}, {held} and {peak} MiB");
     assert_eq!(Rabbits::connect(&url).await.expect("connect").count("delay-in").await, 0);

@@ -56,7 +56,11 @@ async fn a_message_is_found_moved_and_cancelled_by_its_id() {
     let rows = http::get(page, "/v1/queues", Duration::from_secs(10)).await.expect("the queues").body;
     let rows: serde_json::Value = serde_json::from_str(&rows).expect("JSON");
     let input = &rows["queues"][0]["here"]["input"];
-    assert_eq!((&input["state"], &input["scheduled"], &input["refused"]), (&"up".into(), &4.into(), &0.into()), "{rows}");
+    assert_eq!(
+        (&input["state"], &input["scheduled"], &input["refused"]),
+        (&"up".into(), &4.into(), &0.into()),
+        "{rows}"
+    );
     let html = http::get(page, "/queues/late", Duration::from_secs(10)).await.expect("the page").body;
     assert!(html.contains("4 received, 4 scheduled, 0 known already"), "{html}");
 
