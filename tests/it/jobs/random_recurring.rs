@@ -15,7 +15,7 @@ impl History<'_> {
             0..3 => self.set_recurring(&name).await,
             3 => self.switch_recurring(&name).await,
             4 if self.random.bool() => self.delete_recurring(&name).await,
-            4..6 => self.to_the_next_firing().await,
+            4..6 => self.reach_next_firing().await,
             6 => self.fire_again().await,
             _ => self.fire_due().await,
         }
@@ -78,7 +78,7 @@ impl History<'_> {
     }
 
     /// Sets the clock to a firing, or to right before it.
-    async fn to_the_next_firing(&mut self) {
+    async fn reach_next_firing(&mut self) {
         let next = self.model.recurring.values().filter_map(|recurring| recurring.next).min();
         if let Some(next) = next.filter(|next| *next > self.model.now) {
             self.model.now = next - i64::from(self.random.u32(..3) == 0);

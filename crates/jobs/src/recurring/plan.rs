@@ -49,8 +49,8 @@ pub(super) fn plan(schedule: &CronSchedule, missed: MissedFirings, due_ms: i64, 
 mod tests {
     use super::*;
 
-    /// Minutes since an hour.
-    const HOUR: i64 = 1_800_000_000_000 - 1_800_000_000_000 % 3_600_000;
+    /// An hour, in ms since 1970.
+    const HOUR: i64 = 1_800_000_000_000;
 
     fn minutes(minutes: &[i64]) -> Vec<i64> {
         minutes.iter().map(|minute| HOUR + minute * 60_000).collect()

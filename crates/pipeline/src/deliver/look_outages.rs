@@ -59,7 +59,7 @@ mod tests {
         let (mut outages, start) = (LookOutages::default(), Instant::now());
         let after = |time: Duration| start.after(time);
         assert!(outages.waits(lane(1), Class::Transient, start));
-        assert!(outages.waits(lane(1), Class::Ambiguous, after(WAIT - Duration::from_secs(1))));
+        assert!(outages.waits(lane(1), Class::Ambiguous, after(WAIT * 9 / 10)));
         assert!(!outages.waits(lane(1), Class::Transient, after(WAIT)));
         assert!(outages.waits(lane(2), Class::Transient, after(WAIT)), "another destination");
         outages.is_over(lane(1));
