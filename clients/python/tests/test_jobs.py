@@ -177,3 +177,13 @@ def test_jobs_are_settled_together_and_unique_and_recurring_ones_are_added(serve
         ("GET", "/v1/topics/t/recurring", None),
         ("GET", "/v1/topics/t/recurring?after=a", None),
     ]
+
+
+def test_a_client_that_found_no_server_asks_again(server):
+    jobs = client(server)
+    away = Jobs("http://127.0.0.1:1")
+    for _ in range(2):
+        with pytest.raises(JobError) as silent:
+            away.pop("t")
+        assert silent.value.kind == "no-answer"
+    assert jobs.pop("t") == []

@@ -265,6 +265,7 @@ class Jobs:
             connection = None
         if connection is None:
             connection = self._local.connection = self._connect()
+            self._local.used = time.monotonic()
         try:
             if connection.sock is None:
                 connection.connect()
