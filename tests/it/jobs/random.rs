@@ -49,6 +49,8 @@ pub struct History<'a> {
     older: Option<(Model, Dump)>,
     /// Whether a node has refused the last call because the slot was being moved.
     pub(super) refused: bool,
+    /// Whether the slot is being moved: then both nodes have a clock, which does not change.
+    pub(super) moving: bool,
     pub(super) trace: Vec<String>,
 }
 
@@ -92,7 +94,19 @@ impl<'a> History<'a> {
         let clients = [rig.queue(settings.clone(), scripts), rig.queue(settings, scripts)];
         let random = fastrand::Rng::with_seed(seed);
         let (handed, lost, decided, trace) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        History { rig, random, model, clients, handed, lost, decided, older: None, refused: false, trace }
+        History {
+            rig,
+            random,
+            model,
+            clients,
+            handed,
+            lost,
+            decided,
+            older: None,
+            refused: false,
+            moving: false,
+            trace,
+        }
     }
 
     /// Checks that Redis and the model agree.

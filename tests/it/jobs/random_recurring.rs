@@ -80,7 +80,7 @@ impl History<'_> {
     /// Sets the clock to a firing, or to right before it.
     async fn reach_next_firing(&mut self) {
         let next = self.model.recurring.values().filter_map(|recurring| recurring.next).min();
-        if let Some(next) = next.filter(|next| *next > self.model.now) {
+        if let Some(next) = next.filter(|next| *next > self.model.now && !self.moving) {
             self.model.now = next - i64::from(self.random.u32(..3) == 0);
             self.note("the clock is at a firing".to_owned());
             self.rig.set_clock(self.model.now).await;

@@ -156,6 +156,7 @@ impl<'a> History<'a> {
     /// Moves the slot, or begins and reverts that, with calls meanwhile.
     async fn move_slot(&mut self, seed: u64, calls: &mut Calls) {
         let moving = self.rig.set_out().await;
+        self.moving = true;
         self.trace.push("the slot sets out".to_owned());
         for _ in 0..self.random.usize(1..8) {
             let (mut keys, share) = (keys_at(&mut self.rig.redis).await, self.random.f64());
@@ -177,6 +178,7 @@ impl<'a> History<'a> {
             let both = after.iter().find(|(at, key, _)| !at && there.contains(&key));
             assert!(both.is_none(), "seed {seed}: {both:?} is on both nodes after {call}; {:#?}", self.trace);
         }
+        self.moving = false;
         let arrives = self.random.bool();
         self.trace.push(format!("the slot arrives: {arrives}"));
         match arrives {
