@@ -39,6 +39,8 @@ pub(super) fn start(
             },
         };
         let intake = JobIntake::new(rules, jobs, process.events.input(&spec.name));
+        #[cfg(debug_assertions)]
+        let intake = intake.hasty(delaybridge_pipeline::fault_injection::acknowledges_before_redis());
         let (input, stop) = (spec.connector.input(), process.stopping.clone());
         tasks.spawn(named("input", async move { input.run(&intake, stop).await }));
     }

@@ -33,6 +33,7 @@ tools! {
     oracle "../it/harness/oracle.rs",
     ports "../it/harness/ports.rs",
     proxy "../it/harness/proxy.rs",
+    publisher "../it/inputs/publisher.rs",
     redis_server "../it/harness/redis_server.rs",
     redisson "../it/harness/redisson.rs",
     resp "../it/harness/resp.rs",
@@ -50,6 +51,7 @@ mod evidence;
 mod faults;
 mod foreign;
 mod forgets;
+mod gateway;
 mod jobs;
 mod judge;
 mod life;

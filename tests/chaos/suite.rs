@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::forgets::{How, forget};
+use crate::gateway::{self, GatewayPlan};
 use crate::offers::now_ms;
 use crate::options::{Options, VARIABLE};
 use crate::others;
@@ -50,6 +51,23 @@ async fn asked() {
         few.join(","),
         outcome.folder.display()
     );
+}
+
+/// `make chaos PROFILE=gateway`: the way in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "make chaos PROFILE=gateway"]
+async fn the_way_in() {
+    let text = std::env::var(VARIABLE).unwrap_or_default();
+    let options = Options::parse(&text).unwrap_or_else(|e| panic!("{VARIABLE}={text:?}: {e}"));
+    let plan = GatewayPlan::new(options.seed, options.length, options.only.as_ref());
+    println!("{plan}");
+    if options.plan {
+        return;
+    }
+    let folder = folder(&format!("gateway-{}", options.seed));
+    let broken = gateway::play(&plan, options.lie.as_deref(), &folder).await;
+    let lines: Vec<String> = broken.iter().map(ToString::to_string).collect();
+    assert!(broken.is_empty(), "seed {} (files in {}):\n{}", options.seed, folder.display(), lines.join("\n"));
 }
 
 /// One fixed seed.

@@ -33,10 +33,12 @@ pub enum Lie {
     OvertakenInRun,
     /// The last confirmation of a claim removes it by its name whatever has left it, and it is not compared after a failover.
     NeighbourTakenAlong,
+    /// A message of an input is acknowledged before Redis has its job.
+    AckBeforeRedis,
 }
 
 /// The lies by their names in the variable, as the documentation has them.
-const LIES: [(&str, Lie); 15] = [
+const LIES: [(&str, Lie); 16] = [
     ("settle_before_ack", Lie::SettleBeforeAck),
     ("ack_on_drop", Lie::AckOnDrop),
     ("claim_without_fence", Lie::ClaimWithoutFence),
@@ -52,6 +54,7 @@ const LIES: [(&str, Lie); 15] = [
     ("overtaken_retry", Lie::OvertakenRetry),
     ("overtaken_in_run", Lie::OvertakenInRun),
     ("neighbour_taken_along", Lie::NeighbourTakenAlong),
+    ("ack_before_redis", Lie::AckBeforeRedis),
 ];
 
 /// The lie that this process tells.

@@ -42,6 +42,12 @@ pub fn takes_neighbours_along() -> bool {
     planted() == Some(Lie::NeighbourTakenAlong)
 }
 
+/// Whether inputs acknowledge messages before Redis has their jobs. It is told in front of an intake, which the pipeline does not
+/// know.
+pub fn acknowledges_before_redis() -> bool {
+    planted() == Some(Lie::AckBeforeRedis)
+}
+
 /// The configuration of a queue, or another one, if this process lies.
 pub fn spec(spec: &Arc<QueueSpec>) -> Arc<QueueSpec> {
     let mut other = (**spec).clone();
