@@ -9,7 +9,8 @@ use futures_util::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use super::look::{Asked, RecordSearch, SearchMemory, Wanted};
+use super::look::{RecordSearch, SearchMemory};
+use super::search::{Asked, Wanted};
 use super::{producer, record};
 use crate::tokens::LoginTokens;
 use crate::{KafkaDestination, KafkaSpec, NAME};

@@ -17,6 +17,7 @@ pub(crate) mod proof;
 mod reading;
 mod record;
 mod reports;
+mod search;
 mod seen;
 pub(crate) mod settings;
 mod slot;

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdkafka::consumer::Consumer;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Headers, Message};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::backlog::failure;
-use super::look::{Search, SearchConsumer, failed};
+use super::backlog::{BacklogListener, failure};
+use super::search::{Search, failed};
 use super::seen::{Gap, SeenMark, SeenMarks, TopicPartition};
 use crate::errors;
 use delaybridge_core::clock::Instant;
@@ -25,6 +25,9 @@ const MOST_BYTES: usize = 64 << 20;
 const RECORD: usize = 100;
 /// One wait for a record.
 const POLL: Duration = Duration::from_millis(100);
+
+/// The consumer of a search.
+pub(super) type SearchConsumer = BaseConsumer<BacklogListener>;
 
 /// The reading of a search.
 pub(super) struct Reading<'a> {
