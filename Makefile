@@ -55,15 +55,15 @@ fuzz: ## damaged and made-up input: payloads of every codec, elements, keys, fil
 docs: ## the documentation as a site with search, target/docs/site; fetches mdBook the first time
 	@scripts/docs.sh
 
-# Random faults on real daemons and servers. PROFILE=sentinel (cluster, kafka, amqp, nats, amqp1, sqs, webhook, jobs, jobs-sentinel, clock, older) takes other servers, hostile and hostile-jobs add strangers in every key, ONLY=3,7 makes
+# Random faults on real daemons and servers. PROFILE=sentinel (cluster, kafka, amqp, nats, amqp1, sqs, rocketmq, webhook, jobs, jobs-sentinel, clock, older) takes other servers, hostile and hostile-jobs add strangers in every key, ONLY=3,7 makes
 # some faults of the schedule alone, FAULTS=kill,stop some kinds, PLAN=1 prints the schedule, OLD=path another binary to upgrade from; docs/chaos.md has the rest.
 SEED ?= 1
 chaos: setup ## random faults by SEED=1 for MINUTES=10, and an oracle; PROFILE=sentinel ONLY=3,7 FAULTS=kill,stop PLAN=1 OLD=path/to/delaybridge
 	DELAYBRIDGE_CHAOS="--seed $(SEED) --minutes $(MINUTES) $(if $(filter-out gateway,$(PROFILE)),--profile $(PROFILE)) $(if $(ORDER),--order $(ORDER)) \
-		$(if $(DURABLE),--durable $(DURABLE)) $(if $(FAILS),--fails $(FAILS)) $(if $(DUPLICATES),--duplicates $(DUPLICATES)) $(if $(ONLY),--only $(ONLY)) $(if $(FAULTS),--faults $(FAULTS)) \
+		$(if $(DURABLE),--durable $(DURABLE)) $(if $(FAILS),--fails $(FAILS)) $(if $(DUPLICATES),--duplicates $(DUPLICATES)) $(if $(TRAIL),--trail $(TRAIL)) $(if $(ONLY),--only $(ONLY)) $(if $(FAULTS),--faults $(FAULTS)) \
 		$(if $(PLAN),--plan) $(if $(OLD),--old $(OLD)) $(if $(LIE),--lie $(LIE))" $(CARGO) test --locked --test chaos -- --exact $(if $(filter gateway,$(PROFILE)),suite::the_way_in,suite::asked) --ignored --nocapture
 
-chaos-plant: setup ## fifteen daemons that lie, and the rule that notices each; fifteen minutes; LIE=early tells one
+chaos-plant: setup ## seventeen daemons that lie, and the rule that notices each; fifteen minutes; LIE=early tells one
 	DELAYBRIDGE_CHAOS="$(if $(LIE),--lie $(LIE))" $(CARGO) test --locked --test chaos -- --exact suite::every_lie_is_noticed_by_its_rule --ignored --nocapture
 
 chaos-forget: setup ## servers that lose what they had confirmed: what they lose, and what we lose

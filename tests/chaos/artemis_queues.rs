@@ -52,9 +52,12 @@ impl ArtemisQueues {
             }
             Ailment::Full => self.each(Artemis::fill, lasts, Artemis::empty).await,
             Ailment::Rights => self.each(Artemis::deny, lasts, Artemis::allow).await,
-            Ailment::Disconnect | Ailment::Disk | Ailment::Gone | Ailment::Half { .. } | Ailment::Refuse => {
-                panic!("a fault of another broker, for AMQP 1.0")
-            }
+            Ailment::Disconnect
+            | Ailment::Disk
+            | Ailment::Gone
+            | Ailment::Half { .. }
+            | Ailment::NameServer
+            | Ailment::Refuse => panic!("a fault of another broker, for AMQP 1.0"),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::fates::{Record, Route};
 use crate::jobs::Handed;
 use crate::offers::Offer;
 use crate::plan::{Fault, Plan};
@@ -26,6 +27,8 @@ pub struct Arrival {
     pub whole: bool,
     /// Whether the destination confirmed it.
     pub confirmed: bool,
+    /// The destination, of those of its queue.
+    pub route: Route,
 }
 
 /// A dead letter.
@@ -105,6 +108,8 @@ pub struct Evidence {
     pub handed: Vec<Handed>,
     /// The dead letters.
     pub dead: Vec<Dead>,
+    /// The records of fates.
+    pub records: Vec<Record>,
     /// The faults that struck.
     pub struck: Vec<Struck>,
     /// The processes of the daemons.

@@ -125,6 +125,10 @@ fn of_target(profile: Profile) -> Vec<What> {
         }
         Profile::Amqp1 => [Ailment::Freeze, Ailment::Kill, Ailment::Full, Ailment::Rights].map(What::Broker).to_vec(),
         Profile::Sqs => [Ailment::Freeze, Ailment::Kill].map(What::Broker).to_vec(),
+        Profile::RocketMq => {
+            let all = [Ailment::Freeze, Ailment::Freeze, Ailment::Kill, Ailment::Kill, Ailment::NameServer];
+            all.map(What::Broker).to_vec()
+        }
         Profile::Jobs | Profile::JobsSentinel | Profile::HostileJobs => vec![What::Consumers],
         Profile::Webhook => [
             Manner::Slow { ms: 0, nth: 0 },
@@ -239,6 +243,8 @@ pub fn recovers(what: What) -> Duration {
         What::Broker(Ailment::Kill | Ailment::Refuse | Ailment::Disk | Ailment::Half { killed: true, .. }) => {
             Duration::from_secs(6)
         }
+        // A broker registers every ten seconds, and there is a rest behind that.
+        What::Broker(Ailment::NameServer) => Duration::from_secs(24),
         _ => Duration::ZERO,
     }
 }

@@ -115,7 +115,7 @@ pub async fn forget(how: How, seed: u64) -> Forgot {
     let until = Instant::now() + plan.bound() + Duration::from_secs(30);
     let mut clients = Clients(vec![redis.clone(), redis.clone(), redis.clone()]);
     quiet::settled(&mut clients, until).await.unwrap_or_else(|left| panic!("not settled: {left}"));
-    let arrivals = quiet::arrivals(&target, seed, &book).await;
+    let arrivals = quiet::arrivals(&target, seed, &book, false).await;
     let dead = quiet::dead_letters(&mut clients).await;
     seat.terminate().await;
 
@@ -145,7 +145,7 @@ pub async fn forget(how: How, seed: u64) -> Forgot {
 }
 
 async fn arrived(target: &Target, seed: u64, book: &Book) -> HashSet<u64> {
-    quiet::arrivals(target, seed, book).await.into_iter().filter_map(|arrival| arrival.n).collect()
+    quiet::arrivals(target, seed, book, false).await.into_iter().filter_map(|arrival| arrival.n).collect()
 }
 
 /// The numbers of all elements of the first queue that are in Redis: scheduled, in flight, or waiting for a retry.

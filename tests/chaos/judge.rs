@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::clock::latest;
 use crate::evidence::{Arrival, Evidence, LeftClaim};
+use crate::fates;
 use crate::jobs;
 use crate::offers::{Answer, Kind};
 use crate::order::{self, Order};
@@ -40,6 +41,10 @@ pub enum Rule {
     Unannounced,
     /// In a queue with order, first deliveries are in the order of the due times.
     Order,
+    /// With conditions, each element takes its own route, or none.
+    Route,
+    /// With an audit trail, each element has the record of its fate.
+    Trail,
     /// A job belongs to one consumer at a time, and is finished once.
     TwoOwners,
     /// A dead letter has a cause, and its attempts are used up.
@@ -70,6 +75,8 @@ impl Rule {
             Rule::Early => "early",
             Rule::Unannounced => "unannounced",
             Rule::Order => "order",
+            Rule::Route => "route",
+            Rule::Trail => "trail",
             Rule::TwoOwners => "two_owners",
             Rule::DeadLetterCause => "dead_letter_cause",
             Rule::AttemptsBurnt => "attempts_burnt",
@@ -108,6 +115,7 @@ pub fn judge(evidence: &Evidence) -> Vec<Violation> {
         lost(evidence, &arrived, &mut found);
         unannounced(evidence, &arrived, &mut found);
         order::judge(evidence, &mut found);
+        fates::judge(evidence, &mut found);
         dead_letters(evidence, &mut found);
         attempts(evidence, &arrived, &mut found);
         counters(evidence, &arrived, &mut found);
@@ -156,7 +164,8 @@ fn lost(evidence: &Evidence, arrived: &ByNumber<'_>, found: &mut Found) {
     // Elements that are still stuck are not lost.
     let missing = all.filter(|(offer, n)| {
         let withdrawn = matches!(offer.withdrawn, Some(Answer::Yes | Answer::Unknown));
-        offer.taken == Answer::Yes && !withdrawn && !here(*n)
+        let skipped = evidence.plan.settings.trail && fates::route(*n).is_none();
+        offer.taken == Answer::Yes && !withdrawn && !skipped && !here(*n)
     });
     let missing: Vec<_> = missing.map(|(offer, n)| (n, offer)).collect();
     match evidence.stuck {

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 
 use crate::daemon::ConfigFile;
 use crate::evidence::Lived;
+use crate::fates;
 use crate::http;
 use crate::jobs::TRIES;
 use crate::least::PASSWORD;
@@ -336,22 +337,27 @@ fn yaml(plan: &Plan, port: u16, source: &str, target: &Target, link: Option<&Pro
         let route = sink.route(QUEUES[place]);
         let (key, order) = settings.orders.yaml(place, sink);
         let looks = if settings.looks { ", duplicates: look" } else { "" };
+        let more = format!("{looks}, headers: {{ life: \"${{CHAOS_LIFE:-0}}\" }}");
+        let to = match settings.trail {
+            true => fates::destinations(QUEUES[place], &more),
+            false => format!("to: [{{ sink: out, {route}{key}{more} }}]"),
+        };
         format!(
-            "{{ source: {source}, codec: json, lease: {lease}ms, {durable}{order}max_in_flight: {}, \
-             to: [{{ sink: out, {route}{key}{looks}, headers: {{ life: \"${{CHAOS_LIFE:-0}}\" }} }}] }}",
+            "{{ source: {source}, codec: json, lease: {lease}ms, {durable}{order}max_in_flight: {}, {to} }}",
             settings.max_in_flight
         )
     };
+    let out = sink.sink(link, timeout);
+    let trail = if settings.trail { format!(", {}", fates::sink(&out)) } else { String::new() };
     format!(
         "http: {{ listen: 127.0.0.1:{port} }}\n\
          shutdown_timeout: 4s\n\
          limits: {{ in_flight_bytes: {}MiB }}\n\
          redis: {{ {source}, connect_timeout: 1s, command_timeout: {command}ms }}\n\
          retry: {{ default: {{ max_attempts: 6, initial_interval: {retry}, max_interval: 2s }} }}\n\
-         sinks: {{ out: {{ {} }} }}\n\
+         sinks: {{ out: {{ {out} }}{trail} }}\n\
          queues:\n  orders: {}\n  due: {}\n  pool: {}\n",
         settings.in_flight_mib.unwrap_or(64),
-        sink.sink(link, timeout),
         queue(0, "{ redisson: { name: orders, ghost_max_age: 1s } }"),
         queue(1, "{ zset: { key: due, score: ms, id: \"${payload.n}\" } }"),
         queue(

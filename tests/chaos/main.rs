@@ -37,6 +37,7 @@ tools! {
     redis_server "../it/harness/redis_server.rs",
     redisson "../it/harness/redisson.rs",
     resp "../it/harness/resp.rs",
+    rocketmq "../it/harness/rocketmq.rs",
     sentinels "../it/harness/sentinels.rs",
     sqs "../it/harness/sqs.rs",
     tls "../it/harness/tls.rs",
@@ -48,6 +49,7 @@ mod artemis_queues;
 mod clock;
 mod disk;
 mod evidence;
+mod fates;
 mod faults;
 mod foreign;
 mod forgets;
@@ -70,6 +72,7 @@ mod quiet;
 mod receiver;
 mod report;
 mod rights;
+mod rocketmq_topics;
 mod run;
 mod shrink;
 mod source;

@@ -121,7 +121,7 @@ impl NatsStreams {
                 sleep(lasts).await;
                 self.work(|nats| nats.reload(&users(""))).await;
             }
-            Ailment::Disconnect | Ailment::Disk | Ailment::Half { .. } | Ailment::Refuse => {
+            Ailment::Disconnect | Ailment::Disk | Ailment::Half { .. } | Ailment::NameServer | Ailment::Refuse => {
                 panic!("a fault of another broker, for NATS")
             }
         }

@@ -33,6 +33,8 @@ pub struct Options {
     pub fails: Option<bool>,
     /// Whether daemons look for what may be at its destination already, before they send it again.
     pub looks: bool,
+    /// Whether queues have destinations with conditions, and an audit trail.
+    pub trail: bool,
     /// Whether faults that need a file system of their own are included. Not every machine allows that.
     pub disks: bool,
     /// Whether to print the schedule only.
@@ -57,6 +59,7 @@ impl Default for Options {
             durable: None,
             fails: None,
             looks: false,
+            trail: false,
             disks: false,
             plan: false,
             shrink: Duration::from_secs(1_200),
@@ -68,7 +71,7 @@ impl Default for Options {
 
 impl Options {
     /// Parses `--seed 7 --profile sentinel --minutes 10 --only 3,5 --faults kill,stop --order key --durable yes
-    /// --fails no --duplicates look --plan --shrink MINUTES --lie NAME --old PATH`.
+    /// --fails no --duplicates look --trail yes --plan --shrink MINUTES --lie NAME --old PATH`.
     pub fn parse(text: &str) -> Result<Options, String> {
         let mut options = Options { disks: true, ..Options::default() };
         let mut words = text.split_whitespace();
@@ -91,12 +94,13 @@ impl Options {
                 "--order" => options.order = Some(Order::named(value)?),
                 "--durable" => options.durable = Some(yes(word, value)?),
                 "--fails" => options.fails = Some(yes(word, value)?),
+                "--trail" => options.trail = yes(word, value)?,
                 "--duplicates" => options.looks = looks(word, value)?,
                 "--lie" => options.lie = Some(value.to_owned()),
                 "--old" => options.old = Some(binary(value)?),
                 _ => {
                     return Err(format!(
-                        "{word}: unknown; there are --seed, --profile, --minutes, --only, --faults, --order, --durable, --fails, --duplicates, --plan, --shrink, --lie, --old"
+                        "{word}: unknown; there are --seed, --profile, --minutes, --only, --faults, --order, --durable, --fails, --duplicates, --trail, --plan, --shrink, --lie, --old"
                     ));
                 }
             }
@@ -152,6 +156,7 @@ fn arguments_are_read_and_wrong_ones_are_named() {
         ("--order all", "there are none, queue, key"),
         ("--durable 1", "there are yes, no"),
         ("--duplicates never", "there are allow, look"),
+        ("--trail 1", "there are yes, no"),
         ("--seed", "a value is missing"),
         ("--seed x", "--seed x"),
         ("--sead 7", "unknown"),

@@ -44,6 +44,8 @@ pub struct Settings {
     pub fails: bool,
     /// Whether daemons look for what may be at its destination already.
     pub looks: bool,
+    /// Whether queues have two destinations with conditions, which some elements do not meet, and an audit trail.
+    pub trail: bool,
     /// The order of each queue.
     pub orders: Orders,
     /// A binary of another version, which daemons run for some time.
@@ -130,6 +132,8 @@ pub enum Ailment {
     },
     /// A topic of Kafka requires more replicas than exist, and refuses all records.
     Refuse,
+    /// The name server of RocketMQ is killed, and started again.
+    NameServer,
 }
 
 /// A kind of fault, with its target.
@@ -233,6 +237,7 @@ impl What {
             What::Broker(Ailment::Rights) => "broker-rights",
             What::Broker(Ailment::Refuse) => "broker-refuse",
             What::Broker(Ailment::Half { .. }) => "broker-half",
+            What::Broker(Ailment::NameServer) => "name-server",
             What::Broker(Ailment::Disk) => "broker-disk",
             What::Receiver(Manner::Slow { .. }) => "hook-slow",
             What::Receiver(Manner::Fail { .. }) => "hook-fail",
@@ -436,10 +441,13 @@ impl Settings {
             in_flight_mib: [None, None, Some(2), Some(8)][Rng::with_seed(seed.wrapping_mul(139)).usize(..4)],
             fails,
             looks: options.looks && !fails && profile.tells_what_is_there(),
+            trail: options.trail && !fails && profile.has_streams(),
             rate: if max_in_flight < 3 { 8 } else { random.u32(15..=40) },
             // A generator of its own, as above.
             orders: match options.order {
                 _ if !profile.delivers() || !profile.keeps_order() => Orders::NONE,
+                // A queue with two destinations has no order of its own.
+                _ if options.trail => Orders::NONE,
                 Some(order) => Orders([order; QUEUES.len()]),
                 None => Orders::random(seed),
             },
@@ -467,6 +475,7 @@ impl fmt::Display for Plan {
             rate,
             fails,
             looks,
+            trail,
             orders,
             old,
         } = &self.settings;
@@ -479,10 +488,11 @@ impl fmt::Display for Plan {
         )?;
         writeln!(
             f,
-            "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}{}{}{}{}{}",
+            "{profile}, {daemons} daemons, lease {lease:?}, max_in_flight {max_in_flight}, {rate} elements/s to each queue{}{}{}{}{}{}{}",
             in_flight_mib.map(|mib| format!(", {mib} MiB in flight")).unwrap_or_default(),
             if *durable { ", durable claims" } else { "" },
             if *looks { ", a look before what may be there is sent again" } else { "" },
+            if *trail { ", conditions and an audit trail" } else { "" },
             if *fails { ", a webhook that fails three of ten and is late with every second" } else { "" },
             orders,
             old.as_ref().map(|old| format!(", upgrades from {}", old.display())).unwrap_or_default()

@@ -26,7 +26,7 @@ pub struct Planted {
 }
 
 /// All lies.
-pub const ALL: [Planted; 15] = [
+pub const ALL: [Planted; 17] = [
     planted("settle_before_ack", &["sink-kill", "link-refuse"], Rule::Lost),
     planted("ack_on_drop", &["rolling", "latency", "lose-claims"], Rule::Lost),
     planted("claim_without_fence", &["latency"], Rule::Unannounced),
@@ -40,6 +40,8 @@ pub const ALL: [Planted; 15] = [
     planted("endless_lease", &["kill"], Rule::Stuck),
     planted("resent_script", &["lose-claims"], Rule::AttemptsBurnt),
     planted("overtaken_retry", &["link-drop", "link-refuse", "sink-wrong-type"], Rule::Order),
+    planted("wrong_route", &["latency"], Rule::Route),
+    planted("dropped_record", &["latency"], Rule::Trail),
     planted("overtaken_in_run", &["rolling", "latency"], Rule::Order),
     Planted { profile: Profile::Older, ..planted("neighbour_taken_along", &["redis-older"], Rule::Lost) },
 ];
@@ -50,8 +52,9 @@ const fn planted(lie: &'static str, kinds: &'static [&'static str], rule: Rule) 
 
 fn plan(planted: &Planted) -> Plan {
     let kinds = planted.kinds.iter().map(|kind| (*kind).to_owned()).collect();
-    let options =
-        Options { seed: 12, length: Duration::from_secs(12), kinds, profile: planted.profile, ..Options::default() };
+    let trail = matches!(planted.rule, Rule::Route | Rule::Trail);
+    let (length, profile) = (Duration::from_secs(12), planted.profile);
+    let options = Options { seed: 12, length, kinds, profile, trail, ..Options::default() };
     let mut plan = Plan::new(&options);
     // Data that a server forgot comes back while a claim lives.
     plan.settings.lease = Duration::from_secs(if planted.profile.forgets() { 5 } else { 3 });

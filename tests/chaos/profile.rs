@@ -22,6 +22,8 @@ pub enum Profile {
     Amqp1,
     /// One Redis with the queues, and a server that behaves as SQS with the destinations.
     Sqs,
+    /// One Redis with the queues, and a RocketMQ with the destinations.
+    RocketMq,
     /// One Redis with the queues, and an HTTP server that receives requests.
     Webhook,
     /// One Redis with topics of the job queue, and HTTP clients of the daemons.
@@ -39,7 +41,7 @@ pub enum Profile {
 }
 
 /// The names of all profiles, as in `--profile`.
-const NAMES: [(&str, Profile); 15] = [
+const NAMES: [(&str, Profile); 16] = [
     ("fixed", Profile::Fixed),
     ("sentinel", Profile::Sentinel),
     ("cluster", Profile::Cluster),
@@ -48,6 +50,7 @@ const NAMES: [(&str, Profile); 15] = [
     ("nats", Profile::Nats),
     ("amqp1", Profile::Amqp1),
     ("sqs", Profile::Sqs),
+    ("rocketmq", Profile::RocketMq),
     ("webhook", Profile::Webhook),
     ("jobs", Profile::Jobs),
     ("jobs-sentinel", Profile::JobsSentinel),
@@ -85,7 +88,8 @@ impl Profile {
 
     /// Whether the destinations are at a broker.
     pub fn has_broker(self) -> bool {
-        matches!(self, Profile::Kafka | Profile::Amqp | Profile::Nats | Profile::Amqp1 | Profile::Sqs)
+        use Profile::{Amqp, Amqp1, Kafka, Nats, RocketMq, Sqs};
+        matches!(self, Kafka | Amqp | Nats | Amqp1 | Sqs | RocketMq)
     }
 
     /// Whether daemons deliver elements of queues to destinations; jobs are fetched by consumers.

@@ -7,6 +7,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
 use crate::evidence::{Arrival, Dead, LeftClaim};
+use crate::fates::{Route, second};
 use crate::offers::{Book, Kind, QUEUES, now_ms};
 use crate::payload::{number, payload};
 use crate::receiver::is_confirmed;
@@ -154,11 +155,16 @@ pub async fn claims_of(redis: &mut Clients, owner: &str, least: i64) -> redis::R
     Ok(found)
 }
 
-/// The arrivals, compared with the offers.
-pub async fn arrivals(target: &Target, seed: u64, book: &Book) -> Vec<Arrival> {
+/// The arrivals, compared with the offers. `has_routes`: each queue has two destinations.
+pub async fn arrivals(target: &Target, seed: u64, book: &Book, has_routes: bool) -> Vec<Arrival> {
     let mut arrivals = Vec::new();
     for queue in 0..QUEUES.len() {
-        for delivery in target.deliveries(queue).await {
+        let first = target.deliveries(queue).await.into_iter().map(|delivery| (delivery, Route::First));
+        let second = match has_routes {
+            true => target.stream(&second(QUEUES[queue])).await,
+            false => Vec::new(),
+        };
+        for (delivery, route) in first.chain(second.into_iter().map(|delivery| (delivery, Route::Second))) {
             let n = number(&delivery.payload);
             let offer = n.and_then(|n| book.get(n));
             let made = offer.filter(|offer| matches!(offer.kind, Kind::Good | Kind::Large)).zip(n);
@@ -175,6 +181,7 @@ pub async fn arrivals(target: &Target, seed: u64, book: &Book) -> Vec<Arrival> {
                 at_ms: delivery.arrived_ms.unwrap_or(0),
                 life: life.unwrap_or(0),
                 whole,
+                route,
             });
         }
     }

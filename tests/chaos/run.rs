@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::evidence::Evidence;
+use crate::fates;
 use crate::foreign;
 use crate::jobs::{self, Crowd};
 use crate::judge::{Violation, judge};
@@ -138,10 +139,14 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
     }
     let (arrivals, dead) = match delivers {
         true => {
-            let arrivals = quiet::arrivals(&*stage.target.lock().await, plan.seed, &book).await;
+            let arrivals = quiet::arrivals(&*stage.target.lock().await, plan.seed, &book, plan.settings.trail).await;
             (arrivals, quiet::dead_letters(&mut redis).await)
         }
         false => (jobs::judge::arrivals(&handed), died),
+    };
+    let records = match plan.settings.trail {
+        true => fates::records(&*stage.target.lock().await).await,
+        false => Vec::new(),
     };
     let (lives, struck, stalls) = stage.take_seen();
     let clock = stage.clock.as_ref().map(Clock::history).unwrap_or_default();
@@ -157,6 +162,7 @@ pub async fn run(plan: &Plan, lie: Option<&str>, folder: &Path) -> Outcome {
         arrivals,
         handed,
         dead,
+        records,
         struck,
         lives,
         stalls,

@@ -1,5 +1,5 @@
-//! The destinations: streams of a Redis or a NATS, topics of a Kafka, queues of a RabbitMQ, of a broker of AMQP 1.0 or of SQS, or
-//! paths of a webhook. Jobs have none.
+//! The destinations: streams of a Redis or a NATS, topics of a Kafka or a RocketMQ, queues of a RabbitMQ, of a broker of AMQP 1.0 or
+//! of SQS, or paths of a webhook. Jobs have none.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use crate::plan::Ailment;
 use crate::profile::Profile;
 use crate::receiver::Receiver;
 use crate::redis_server::{RedisServer, ServerOptions};
+use crate::rocketmq_topics::RocketMqTopics;
 use crate::sqs_queues::SqsQueues;
 use crate::topics::Topics;
 
@@ -44,6 +45,8 @@ pub enum Target {
     Amqp1(Arc<ArtemisQueues>),
     /// Queues of SQS.
     Sqs(Arc<SqsQueues>),
+    /// Topics of RocketMQ.
+    RocketMq(Arc<RocketMqTopics>),
     /// Paths.
     Webhook(Arc<Receiver>),
     /// None: consumers fetch the jobs.
@@ -82,6 +85,7 @@ impl Target {
             Profile::Nats => Target::Nats(NatsStreams::start().await),
             Profile::Amqp1 => Target::Amqp1(ArtemisQueues::start().await),
             Profile::Sqs => Target::Sqs(SqsQueues::start().await),
+            Profile::RocketMq => Target::RocketMq(RocketMqTopics::start().await),
             Profile::Webhook => Target::Webhook(Arc::new(Receiver::start().await)),
             Profile::Jobs | Profile::JobsSentinel | Profile::HostileJobs => Target::Consumers,
             _ => Target::Redis(Box::new(RedisServer::start_with(ServerOptions::default().append_only()).await)),
@@ -98,6 +102,7 @@ impl Target {
             | Target::Nats(_)
             | Target::Amqp1(_)
             | Target::Sqs(_)
+            | Target::RocketMq(_)
             | Target::Consumers => None,
         }
     }
@@ -124,6 +129,9 @@ impl Target {
                 format!("amqp1: {{ {}, timeout: {timeout}ms, connect_timeout: 2s, heartbeat: 2s }}", queues.login())
             }
             Target::Sqs(queues) => format!("sqs: {{ {}, timeout: {timeout}ms }}", queues.login()),
+            Target::RocketMq(topics) => {
+                format!("rocketmq: {{ {}, timeout: {timeout}ms, heartbeat: 1s }}", topics.login())
+            }
             Target::Consumers => panic!("jobs are not delivered"),
             Target::Webhook(receiver) => {
                 let (port, connect) = (link.unwrap_or(receiver.port()), timeout * 4 / 7);
@@ -145,6 +153,7 @@ impl Target {
             Target::Nats(_) => format!("subject: {place}"),
             Target::Amqp1(_) => format!("address: {place}"),
             Target::Sqs(queues) => queues.route(queue),
+            Target::RocketMq(_) => format!("topic: {place}"),
             Target::Webhook(_) => format!("path: /{place}"),
             Target::Consumers => panic!("jobs are not delivered"),
         }
@@ -176,6 +185,7 @@ impl Target {
             (Target::Nats(streams), _) => streams.suffer(ailment, lasts).await,
             (Target::Amqp1(queues), _) => queues.suffer(ailment, lasts).await,
             (Target::Sqs(queues), _) => queues.suffer(ailment, lasts).await,
+            (Target::RocketMq(topics), _) => topics.suffer(ailment, lasts).await,
             (Target::Amqp(rabbit, _), Ailment::Freeze) => {
                 rabbit.freeze();
                 sleep(lasts).await;
@@ -208,8 +218,8 @@ impl Target {
                 sleep(lasts).await;
                 blocking(move || then.set_permissions("/", "guest", [".*", ".*", ".*"])).await;
             }
-            (Target::Amqp(..), Ailment::Refuse | Ailment::Half { .. } | Ailment::Disk) => {
-                panic!("a fault of Kafka, for RabbitMQ")
+            (Target::Amqp(..), Ailment::Refuse | Ailment::Half { .. } | Ailment::Disk | Ailment::NameServer) => {
+                panic!("a fault of another broker, for RabbitMQ")
             }
             (Target::Amqp(rabbit, _), Ailment::Disconnect) => {
                 let rabbit = rabbit.clone();
@@ -245,6 +255,14 @@ impl Target {
         }))
     }
 
+    /// What is in a stream of the only server, a Redis.
+    pub async fn stream(&self, name: &str) -> Vec<Delivery> {
+        match self {
+            Target::Redis(server) => read_stream(&mut server.client().await, name).await,
+            _ => panic!("a stream of a Redis, at another destination"),
+        }
+    }
+
     /// The arrivals from this queue; for a RabbitMQ, after [`collect`](Target::collect) has ended.
     pub async fn deliveries(&self, queue: usize) -> Vec<Delivery> {
         let place = place(QUEUES[queue]);
@@ -254,6 +272,7 @@ impl Target {
             Target::Nats(streams) => streams.deliveries(queue).await,
             Target::Amqp1(queues) => queues.deliveries(queue).await,
             Target::Sqs(queues) => queues.deliveries(queue).await,
+            Target::RocketMq(topics) => topics.deliveries(queue).await,
             Target::Amqp(_, taken) => std::mem::take(&mut taken.lock().await.arrived[queue]),
             Target::Consumers => Vec::new(),
             Target::Webhook(receiver) => receiver.deliveries(&format!("/{place}")),

@@ -109,7 +109,7 @@ impl Topics {
             Ailment::Gone => self.lose_topics(lasts).await,
             Ailment::Refuse => self.refuse(lasts).await,
             Ailment::Disk => return self.fill(lasts).await,
-            Ailment::Full | Ailment::Disconnect => panic!("a fault of RabbitMQ, for Kafka"),
+            Ailment::Full | Ailment::Disconnect | Ailment::NameServer => panic!("a fault of another broker, for Kafka"),
         }
         1
     }

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Handed, TRIES, Way};
 use crate::evidence::{Arrival, Dead, Evidence};
+use crate::fates::Route;
 use crate::judge::{Found, Rule};
 use crate::offers::Answer;
 
 /// The jobs that consumers got, as arrivals.
 pub fn arrivals(handed: &[Handed]) -> Vec<Arrival> {
     let arrival = |handed: &Handed| Arrival {
+        route: Route::First,
         queue: handed.topic,
         n: handed.n,
         id: handed.id.clone(),

@@ -29,6 +29,7 @@ pub mod proxy;
 pub mod redis_server;
 pub mod redisson;
 pub mod resp;
+pub mod rocketmq;
 pub mod sentinels;
 pub mod servers;
 pub mod sqs;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use brokers::{RocketMq, RocketMqMessage};
+use brokers::RocketMq;
 
 use crate::faults::rig::{PATIENCE, assert_complete, elements, metric, pass, patient, settled, tolerate_stalls};
 use crate::harness::daemon::{ConfigFile, cli};
 use crate::harness::redisson::{Element, redis_now_ms};
+use crate::harness::rocketmq::delivery;
 use crate::harness::{Daemon, Delivery, Oracle, RedisServer, RedissonQueue, eventually};
 
 /// Runs blocking code without blocking the other tasks of the test.
@@ -31,24 +32,6 @@ fn yaml(server: &RedisServer, cluster: &RocketMq, topic: &str, queue: &str) -> S
         server.url(),
         cluster.name_server()
     )
-}
-
-fn delivery(message: RocketMqMessage) -> Delivery {
-    let mut headers: BTreeMap<String, String> = message.properties.into_iter().collect();
-    let mut take = |name: &str| headers.remove(name);
-    let (id, queue, key) = (take("delaybridge-id"), take("delaybridge-queue"), take("__SHARDINGKEY"));
-    let (due, attempt) = (take("delaybridge-due-ms"), take("delaybridge-attempt"));
-    Delivery {
-        id,
-        payload: message.body,
-        queue,
-        due_ms: due.map(|due| due.parse().expect("a due time is a number")),
-        attempt: attempt.map(|attempt| attempt.parse().expect("an attempt is a number")),
-        headers: headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect(),
-        key: key.map(String::into_bytes),
-        partition: i32::try_from(message.queue).ok(),
-        ..Delivery::default()
-    }
 }
 
 fn read(cluster: &RocketMq, topic: &str) -> Result<Vec<Delivery>, String> {

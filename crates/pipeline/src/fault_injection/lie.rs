@@ -27,6 +27,10 @@ pub enum Lie {
     EndlessLease,
     /// A claim without an answer is made again under another name, and not looked for.
     ResentScript,
+    /// The first two destinations of a queue have changed their conditions.
+    WrongRoute,
+    /// Records of the audit trail are confirmed and not sent.
+    DroppedRecord,
     /// In a queue in order, no element waits for another.
     OvertakenRetry,
     /// The first element of a run is not sent, and those behind it are.
@@ -38,7 +42,7 @@ pub enum Lie {
 }
 
 /// The lies by their names in the variable, as the documentation has them.
-const LIES: [(&str, Lie); 16] = [
+const LIES: [(&str, Lie); 18] = [
     ("settle_before_ack", Lie::SettleBeforeAck),
     ("ack_on_drop", Lie::AckOnDrop),
     ("claim_without_fence", Lie::ClaimWithoutFence),
@@ -51,6 +55,8 @@ const LIES: [(&str, Lie); 16] = [
     ("dropped_attempt", Lie::DroppedAttempt),
     ("endless_lease", Lie::EndlessLease),
     ("resent_script", Lie::ResentScript),
+    ("wrong_route", Lie::WrongRoute),
+    ("dropped_record", Lie::DroppedRecord),
     ("overtaken_retry", Lie::OvertakenRetry),
     ("overtaken_in_run", Lie::OvertakenInRun),
     ("neighbour_taken_along", Lie::NeighbourTakenAlong),

@@ -55,6 +55,11 @@ pub fn spec(spec: &Arc<QueueSpec>) -> Arc<QueueSpec> {
         Some(Lie::DeadAtFirstFailure) => other.retry = RetryPolicy { max_attempts: 1, ..*spec.retry }.into(),
         // Where no record has a key, each element has one of its own.
         Some(Lie::OvertakenRetry) => other.order = spec.order.as_ref().map(|_| Ordered::Key(None).into()),
+        Some(Lie::WrongRoute) => {
+            if let [first, second, ..] = &mut other.to[..] {
+                std::mem::swap(&mut first.rules, &mut second.rules);
+            }
+        }
         _ => return spec.clone(),
     }
     Arc::new(other)

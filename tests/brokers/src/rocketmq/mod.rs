@@ -171,7 +171,7 @@ impl RocketMq {
     }
 
     /// Waits until the name server knows a topic at every broker.
-    fn wait_for(&self, topic: &str) -> Result<()> {
+    pub fn wait_for(&self, topic: &str) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
             let route = RocketWire::connect(self.port()).and_then(|mut wire| wire.route(topic));

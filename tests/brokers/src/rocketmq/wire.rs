@@ -26,6 +26,8 @@ pub struct RocketMqMessage {
     pub properties: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+    /// The time at which the broker stored it, in ms, where the protocol was read.
+    pub stored_ms: Option<i64>,
 }
 
 impl RocketMqMessage {
@@ -168,7 +170,8 @@ fn message(rest: &mut &[u8], broker: usize, queue: u32) -> Option<RocketMqMessag
         *rest = others;
         Some(taken)
     };
-    take(84)?;
+    let head = take(84)?;
+    let stored_ms = head.get(56..64).and_then(|time| time.try_into().ok()).map(i64::from_be_bytes);
     let length = u32::from_be_bytes(take(4)?.try_into().ok()?);
     let body = take(length as usize)?.to_vec();
     let length = take(1)?[0];
@@ -179,5 +182,5 @@ fn message(rest: &mut &[u8], broker: usize, queue: u32) -> Option<RocketMqMessag
     let mut properties: Vec<(String, String)> =
         pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     properties.sort();
-    Some(RocketMqMessage { broker, queue, properties, body })
+    Some(RocketMqMessage { broker, queue, properties, body, stored_ms })
 }

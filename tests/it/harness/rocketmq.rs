@@ -1,0 +1,27 @@
+//! Messages of RocketMQ as deliveries.
+
+use std::collections::BTreeMap;
+
+use brokers::RocketMqMessage;
+
+use super::oracle::Delivery;
+
+/// The delivery that a message is.
+pub fn delivery(message: RocketMqMessage) -> Delivery {
+    let mut headers: BTreeMap<String, String> = message.properties.into_iter().collect();
+    let mut take = |name: &str| headers.remove(name);
+    let (id, queue, key) = (take("delaybridge-id"), take("delaybridge-queue"), take("__SHARDINGKEY"));
+    let (due, attempt) = (take("delaybridge-due-ms"), take("delaybridge-attempt"));
+    Delivery {
+        id,
+        payload: message.body,
+        queue,
+        due_ms: due.map(|due| due.parse().expect("a due time is a number")),
+        attempt: attempt.map(|attempt| attempt.parse().expect("an attempt is a number")),
+        headers: headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect(),
+        key: key.map(String::into_bytes),
+        arrived_ms: message.stored_ms,
+        partition: i32::try_from(message.queue).ok(),
+        ..Delivery::default()
+    }
+}
