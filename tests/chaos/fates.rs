@@ -106,10 +106,10 @@ pub fn judge(evidence: &Evidence, found: &mut Found) {
             continue;
         }
         let expected = match (offer.withdrawn, route(n)) {
-            (Some(_), _) => None,
+            (Some(Answer::Yes), _) => None,
             _ if dead.contains(&n) => Some("dead"),
-            (None, Some(_)) => Some("delivered"),
-            (None, None) => Some("skipped"),
+            (_, Some(_)) => Some("delivered"),
+            (_, None) => Some("skipped"),
         };
         let is_right = match expected {
             None => known.is_empty(),
