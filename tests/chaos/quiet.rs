@@ -158,10 +158,10 @@ pub async fn claims_of(redis: &mut Clients, owner: &str, least: i64) -> redis::R
 /// The arrivals, compared with the offers. `has_routes`: each queue has two destinations.
 pub async fn arrivals(target: &Target, seed: u64, book: &Book, has_routes: bool) -> Vec<Arrival> {
     let mut arrivals = Vec::new();
-    for queue in 0..QUEUES.len() {
+    for (queue, name) in QUEUES.iter().enumerate() {
         let first = target.deliveries(queue).await.into_iter().map(|delivery| (delivery, Route::First));
         let second = match has_routes {
-            true => target.stream(&second(QUEUES[queue])).await,
+            true => target.stream(&second(name)).await,
             false => Vec::new(),
         };
         for (delivery, route) in first.chain(second.into_iter().map(|delivery| (delivery, Route::Second))) {
