@@ -62,7 +62,7 @@ pub struct Struck {
 /// A claim of a process that has ended.
 #[derive(Debug, Clone)]
 pub struct LeftClaim {
-    /// Its name and queue.
+    /// The name and the queue.
     pub claim: String,
     /// The number of its elements.
     pub elements: usize,

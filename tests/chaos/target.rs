@@ -255,7 +255,7 @@ impl Target {
         }))
     }
 
-    /// What is in a stream of the only server, a Redis.
+    /// The elements in a stream of the only server, a Redis.
     pub async fn stream(&self, name: &str) -> Vec<Delivery> {
         match self {
             Target::Redis(server) => read_stream(&mut server.client().await, name).await,

@@ -102,7 +102,7 @@ pub enum JobError {
     /// The jobs are in Redis, and not on as many replicas or disks as is needed; repeating the call adds nothing twice.
     #[error("it is not durable: {shortfall}")]
     NotDurable {
-        /// What is missing.
+        /// The durability that is missing.
         shortfall: Shortfall,
     },
     /// Redis did not reply, or replied with an error. See [`outcome_unknown`](JobError::outcome_unknown).

@@ -15,7 +15,7 @@ pub enum QueueTrouble {
     Held,
     /// A sink of it is down or full.
     Sink,
-    /// Its input takes no messages, or holds some.
+    /// The input takes no messages, or holds some.
     Input,
     /// Elements are overdue.
     Overdue,

@@ -39,7 +39,7 @@ pub enum Way {
 pub struct Published {
     /// The broker.
     pub way: Way,
-    /// Its due time is at this time or later, in ms: the one that it was given, or the time before it was first sent and its delay.
+    /// The earliest due time, in ms: the one that it was given, or the time before it was first sent and its delay.
     /// Later, because a delay counts from the arrival, and what arrives too late is due at once.
     pub from_ms: i64,
     /// Whether the broker has confirmed it.

@@ -11,7 +11,7 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// Daemons of a run.
 pub const DAEMONS: usize = 2;
 
-/// What is struck.
+/// The server or daemon that is struck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Struck {
     /// A daemon.
@@ -24,7 +24,7 @@ pub enum Struck {
     Kafka,
 }
 
-/// What happens to it.
+/// The fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blow {
     /// SIGKILL, and a new start at the end.

@@ -46,13 +46,15 @@ impl GatewayStage {
     /// Starts everything.
     pub async fn start(lie: Option<&str>) -> GatewayStage {
         let redis = RedisServer::start_with(ServerOptions::default().append_only()).await;
-        let brokers = || (Rabbit::start_with(RabbitOptions::default()), Kafka::start_with(KafkaOptions::default()));
-        let (rabbit, kafka) = tokio::task::block_in_place(brokers);
-        let rabbit = Arc::new(rabbit.unwrap_or_else(|e| panic!("start RabbitMQ: {e}")));
-        let kafka = Arc::new(kafka.unwrap_or_else(|e| panic!("start Kafka: {e}")));
-        for (topic, partitions) in [("delay-in", 4), ("events", 2), ("refused", 1)] {
-            tokio::task::block_in_place(|| kafka.create_topic(topic, partitions, &[])).expect("create a topic");
-        }
+        let brokers = || {
+            let rabbit = Rabbit::start_with(RabbitOptions::default()).unwrap_or_else(|e| panic!("start RabbitMQ: {e}"));
+            let kafka = Kafka::start_with(KafkaOptions::default()).unwrap_or_else(|e| panic!("start Kafka: {e}"));
+            for (topic, partitions) in [("delay-in", 4), ("events", 2), ("refused", 1)] {
+                kafka.create_topic(topic, partitions, &[]).expect("create a topic");
+            }
+            (Arc::new(rabbit), Arc::new(kafka))
+        };
+        let (rabbit, kafka) = tokio::task::spawn_blocking(brokers).await.expect("no panic");
         let url = format!("amqp://127.0.0.1:{}", rabbit.port());
         Publisher::connect(&url).await.expect("connect").declare("delay-in", &["orders"]).await;
         let (bootstrap, redis_url) = (kafka.bootstrap(), redis.url());

@@ -31,7 +31,7 @@ pub struct Job {
     /// Whether it has been reserved or redriven, and so has a state.
     pub touched: bool,
     pub body: String,
-    /// Its unique key, the time for which it is held, and whether it is free as soon as the job is gone.
+    /// The unique key, the time for which it is held, and whether it is free as soon as the job is gone.
     pub unique: Option<(String, i64, bool)>,
 }
 

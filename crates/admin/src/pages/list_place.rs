@@ -47,7 +47,7 @@ impl ListPlace {
         if self.0.is_empty() { up.to_owned() } else { format!("{up}?{}", self.0) }
     }
 
-    /// What is added to the address of a page below, behind `?` or `&`; empty without a place.
+    /// The part that the address of a page below gets, behind `?` or `&`; empty without a place.
     pub fn behind(&self, mark: char) -> String {
         if self.0.is_empty() { String::new() } else { format!("{mark}{LIST}={}", encoded(&self.0)) }
     }

@@ -94,7 +94,7 @@ fn destinations(config: &Config, spec: &SinkSpec) -> Vec<Fixed> {
     fixed(config.queues.iter().flat_map(|queue| queue.routes()).filter(|route| route.sink == spec.name))
 }
 
-/// Those of them that are asked for what they have already.
+/// The sinks that are asked for what they have already.
 fn looking(config: &Config, spec: &SinkSpec) -> Vec<Fixed> {
     let routes = config.queues.iter().flat_map(|queue| queue.routes());
     fixed(routes.filter(|route| route.sink == spec.name && route.looks()))

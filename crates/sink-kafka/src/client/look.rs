@@ -37,7 +37,7 @@ pub(super) struct RecordSearch {
     pub(super) tokens: Option<Arc<LoginTokens>>,
 }
 
-/// What a search leaves for the next one.
+/// The records that a search leaves for the next one.
 #[derive(Debug, Default)]
 pub(super) struct SearchMemory {
     pub(super) seen: SeenMarks,

@@ -39,7 +39,7 @@ struct LookupState {
     asked: Vec<Asked>,
     /// A task searches for them.
     is_searching: bool,
-    /// What the searches so far have left, while none runs.
+    /// The records that the searches so far have left, while none runs.
     memory: SearchMemory,
 }
 

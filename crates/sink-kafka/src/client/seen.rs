@@ -30,11 +30,11 @@ pub(super) struct Gap {
     pub(super) from: i64,
     /// The first offset that is no part of it.
     pub(super) to: i64,
-    /// It is before what was read, else behind it.
+    /// Whether it is before the range that was read; else it is behind.
     is_before: bool,
 }
 
-/// What was read of a partition.
+/// The range that was read of a partition.
 #[derive(Debug, Default)]
 struct SeenRange {
     from: i64,
@@ -80,7 +80,7 @@ impl SeenMarks {
         (range.from_ms? <= from_ms).then_some(range.from)
     }
 
-    /// What is still to be read of a partition, from this offset to this end of it; one part at a time.
+    /// The range of a partition that is still to be read, from this offset to this end; one part at a time.
     pub(super) fn gap(&mut self, place: &TopicPartition, from: i64, end: i64) -> Option<Gap> {
         // A range that the log does not reach is one of another log, and one that ends before would leave a hole.
         if self.ranges.get(place).is_some_and(|range| range.to > end || range.to < from) {
