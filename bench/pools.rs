@@ -97,6 +97,7 @@ pub(crate) async fn drain(
             bytes: 1 << 20,
             rotation: number,
             hints: Hints::default(),
+            back_before_ms: None,
         };
         let ClaimReply::Claimed(claimed) = store.claim(&request).await? else { bail!("a claim did not run") };
         ensure!(!claimed.elements.is_empty(), "a claim took nothing");

@@ -124,6 +124,7 @@ impl Rig {
             bytes: MIB,
             rotation: 0,
             hints: Hints::default(),
+            back_before_ms: None,
         };
         match self.queue.claims().claim(&self.conn, &request).await.unwrap() {
             ClaimReply::Claimed(claimed) => {

@@ -108,6 +108,7 @@ async fn many_due_ids() {
             bytes: MIB,
             rotation: 0,
             hints: Hints::default(),
+            back_before_ms: None,
         };
         reset_counts(rig).await;
         match pool.claims().claim(&rig.conn, &request).await.unwrap() {

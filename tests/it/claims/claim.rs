@@ -44,6 +44,7 @@ impl World<'_> {
             bytes,
             rotation: name.number,
             hints: d.hints.clone(),
+            back_before_ms: None,
         }
     }
 

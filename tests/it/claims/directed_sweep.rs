@@ -33,6 +33,7 @@ async fn claim(rig: &Rig, source: &Redisson, number: u64, most: usize) -> Claime
         bytes: 1 << 20,
         rotation: number,
         hints: Hints::default(),
+        back_before_ms: None,
     };
     match source.claims().claim(&rig.conn, &request).await.unwrap() {
         ClaimReply::Claimed(claimed) => claimed,

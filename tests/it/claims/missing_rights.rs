@@ -138,6 +138,7 @@ impl Flow {
             bytes: 1 << 20,
             rotation: number,
             hints: Hints::default(),
+            back_before_ms: None,
         }
     }
 

@@ -87,6 +87,7 @@ impl Queue {
             bytes: 1 << 20,
             rotation: 1,
             hints: Hints::default(),
+            back_before_ms: None,
         }
     }
 

@@ -28,6 +28,7 @@ async fn let_die(server: &RedisServer) -> Vec<Element> {
         bytes: 1 << 20,
         rotation: 1,
         hints: Hints::default(),
+        back_before_ms: None,
     };
     let ClaimReply::Claimed(claimed) = queue.claims().claim(&conn, &request).await.unwrap() else { panic!("too late") };
     let entries = claimed.elements;

@@ -264,6 +264,7 @@ async fn an_element_of_ours_is_claimed_whatever_is_beside_it() {
                 bytes: 1 << 20,
                 rotation: number,
                 hints: Hints::default(),
+                back_before_ms: None,
             };
             match store.claim(&request).await.expect("a claim beside strangers") {
                 ClaimReply::Claimed(claimed) => found.extend(claimed.elements.iter().map(|element| element.bytes())),

@@ -100,6 +100,7 @@ impl Rig {
             bytes: 1 << 20,
             rotation: 0,
             hints: Hints::default(),
+            back_before_ms: None,
         }
     }
 

@@ -96,6 +96,7 @@ impl ClaimScripts<'_> {
             text(request.rotation % 12), // Divides by two, three and four places alike.
         ];
         args.extend(self.source.claim_args(hints, request.ahead));
+        args.extend(self.ordered.then(|| request.back_before_ms.map(text).unwrap_or_default()));
         let (script, keys) = self.fenced(&self.scripts.claim, &self.scripts.in_order.claim, keys);
         let answer = conn.script(script, &keys, &args).await?;
         Ok(reply::claim(self.source, answer, hints, request.ahead)?)

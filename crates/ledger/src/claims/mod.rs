@@ -53,6 +53,9 @@ pub struct ClaimRequest {
     pub rotation: u64,
     /// Hints of earlier claims.
     pub hints: Hints,
+    /// Redis time in ms, for a queue in order: while claims wait to be taken over, what has gone back and is due before this is
+    /// claimed, and nothing else.
+    pub back_before_ms: Option<i64>,
 }
 
 /// The answer to a claim.

@@ -47,6 +47,7 @@ impl Claimer {
             bytes: BATCH_BYTES,
             rotation: self.number,
             hints: self.hints.clone(),
+            back_before_ms: None,
         };
         match queue.claims().claim(conn, &request).await? {
             ClaimReply::Claimed(claimed) => {

@@ -103,6 +103,7 @@ pub(super) async fn import(
             bytes: BATCH_BYTES,
             rotation: 0,
             hints: Hints::default(),
+            back_before_ms: None,
         };
         let again = || format!("{what} ({} moved before; run it again in a minute to go on)", done.moved);
         let claimed = match queue.ledger.claim(&queue.conn, &request).await.attempt(&again())? {

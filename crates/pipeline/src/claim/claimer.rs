@@ -167,8 +167,13 @@ impl Claimer {
     /// The claim of another process to take over in this turn.
     fn next_takeover(&mut self) -> Option<ClaimName> {
         let Some(order) = &mut self.order else { return self.expired.next(self.pace.turns, self.pace.backlog) };
-        order.alone |= self.expired.is_first_suspect();
-        self.expired.first()
+        let first = self.expired.first()?;
+        if first.is_suspect() && !order.is_cleared(&self.expired) {
+            // The next claim sees whether something that is due before it has gone back.
+            return None;
+        }
+        order.alone |= first.is_suspect();
+        Some(first.name)
     }
 
     /// Expects another element for a while.
@@ -293,6 +298,7 @@ impl Claimer {
                     bytes,
                     rotation: self.pace.rotation,
                     hints: queue.hints().clone(),
+                    back_before_ms: self.expired.first_suspect().and_then(|first| first.comes_after_ms()),
                 })
             }
         };

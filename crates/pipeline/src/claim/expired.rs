@@ -10,7 +10,7 @@ use crate::leases::Leases;
 use crate::leases::keeper;
 use crate::queue::Queue;
 use delaybridge_core::clock::Instant;
-use delaybridge_ledger::claims::{ClaimName, EXPIRED_SHOWN};
+use delaybridge_ledger::claims::{Buried, ClaimName, EXPIRED_SHOWN};
 
 /// Names that one look reads, where a claim shows that there may be more than it shows.
 const PAGE: usize = 1_000;
@@ -22,30 +22,83 @@ const SUSPECTS_EVERY: u64 = 4;
 /// Claims of other processes that are to be taken over.
 #[derive(Debug, Default)]
 pub struct Expired {
-    names: VecDeque<ClaimName>,
+    claims: VecDeque<ExpiredClaim>,
     /// Before this point no look goes behind names that cannot be read: they are there with each claim.
     look_from: Option<Instant>,
 }
 
+/// A claim that is to be taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpiredClaim {
+    /// The name of the claim.
+    pub name: ClaimName,
+    /// What falls due first in it, as far as that was asked.
+    pub head: ClaimHead,
+}
+
+/// The element of a claim that falls due first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClaimHead {
+    /// Not known: it was not asked, or there was no answer.
+    Unread,
+    /// Its due time, in Redis ms.
+    At(i64),
+    /// There is none with a due time.
+    Without,
+}
+
+/// The claims that a claim of this process has met.
+#[derive(Debug)]
+pub struct MetClaims {
+    /// Own ones that are not here: their elements were dropped here, or their replies were lost.
+    pub strays: Vec<ClaimName>,
+    /// Whether these are all that there are: none is hidden by names that cannot be read.
+    pub are_all: bool,
+}
+
+impl ExpiredClaim {
+    /// Whether it may kill the process that takes it over.
+    pub fn is_suspect(&self) -> bool {
+        self.name.taken_over_by([0; 8], 0).is_suspect()
+    }
+
+    /// Due time in Redis ms of its first element, if that has one and is known.
+    pub fn due_ms(&self) -> Option<i64> {
+        match self.head {
+            ClaimHead::At(due_ms) => Some(due_ms),
+            ClaimHead::Unread | ClaimHead::Without => None,
+        }
+    }
+
+    /// The Redis time in ms before which everything else is due that comes before it, if that is known.
+    pub fn comes_after_ms(&self) -> Option<i64> {
+        match self.head {
+            ClaimHead::Unread => None,
+            ClaimHead::At(due_ms) => Some(due_ms),
+            ClaimHead::Without => Some(i64::MAX),
+        }
+    }
+}
+
 impl Expired {
     /// Takes over what the last claim met: the names of other processes are noted. Own ones that are here are extended, the others
-    /// returned: their elements were dropped here, or their replies were lost. `unknown` names that cannot be read were met
-    /// as well: they are reported, and hide no others.
-    pub async fn met(&mut self, leases: &Leases, shown: Vec<ClaimName>, unknown: u64) -> Vec<ClaimName> {
+    /// returned. `unknown` names that cannot be read were met as well: they are reported, and hide no others.
+    pub async fn met(&mut self, leases: &Leases, shown: Vec<ClaimName>, unknown: u64) -> MetClaims {
         let queue = leases.queue();
         let all = shown.len() + usize::try_from(unknown).unwrap_or(EXPIRED_SHOWN) < EXPIRED_SHOWN;
-        let names = if all {
+        let (names, are_all) = if all {
             queue.events.unknown_claims(unknown);
-            shown
+            (shown, true)
         } else if unknown == 0 || self.look_from.is_none_or(|from| from <= Instant::now()) {
             self.page(queue, shown).await
         } else {
             // What the last look found behind them is still to be taken over.
-            let known: Vec<_> = self.names.drain(..).filter(|name| !shown.contains(name)).collect();
-            shown.into_iter().chain(known).collect()
+            let known = self.claims.drain(..).map(|claim| claim.name);
+            let known: Vec<_> = known.filter(|name| !shown.contains(name)).collect();
+            (shown.into_iter().chain(known).collect(), false)
         };
         let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.owner == queue.store.owner());
-        self.names = others.into();
+        self.claims = others.into_iter().map(|name| ExpiredClaim { name, head: ClaimHead::Unread }).collect();
         if queue.spec.order.is_some() {
             self.sort(queue).await;
         }
@@ -53,72 +106,81 @@ impl Expired {
         if !here.is_empty() {
             keeper::extend(leases).await;
         }
-        strays
+        MetClaims { strays, are_all }
     }
 
-    /// A queue in order: what falls due first was claimed first, whatever process took it over since.
+    /// A queue in order: what falls due first was claimed first, whatever process took it over since. Names without elements are
+    /// removed: they would count as what may kill the process.
     async fn sort(&mut self, queue: &Queue) {
-        let mut by_due = Vec::with_capacity(self.names.len());
-        for name in self.names.drain(..) {
-            let first = match queue.store.contents(name).await {
-                Ok(contents) => contents.elements.iter().filter_map(|element| element.due_ms()).min(),
-                Err(_) => None,
-            };
-            by_due.push((first, name));
+        let mut empty = Vec::new();
+        for claim in &mut self.claims {
+            let Ok(contents) = queue.store.contents(claim.name).await else { continue };
+            let first = contents.elements.iter().filter_map(|element| element.due_ms()).min();
+            claim.head = first.map_or(ClaimHead::Without, ClaimHead::At);
+            if contents.elements.is_empty() && contents.damaged.is_empty() && contents.unknown == 0 {
+                empty.push(claim.name);
+            }
         }
-        by_due.sort();
-        self.names = by_due.into_iter().map(|(_, name)| name).collect();
+        if !empty.is_empty() {
+            let left = removed(queue, empty.clone()).await;
+            self.claims.retain(|claim| !empty.contains(&claim.name) || left.contains(&claim.name));
+        }
+        self.claims.make_contiguous().sort_by_key(|claim| (claim.head, claim.name));
     }
 
     /// The first of them, for a queue in order. It stays the first until it is [taken over](Expired::taken_over).
-    pub fn first(&self) -> Option<ClaimName> {
-        self.names.front().copied()
+    pub fn first(&self) -> Option<ExpiredClaim> {
+        self.claims.front().copied()
+    }
+
+    /// The first, if it may kill the process.
+    pub fn first_suspect(&self) -> Option<ExpiredClaim> {
+        self.first().filter(ExpiredClaim::is_suspect)
     }
 
     /// Nothing is left of it.
     pub fn taken_over(&mut self, name: ClaimName) {
-        self.names.retain(|other| *other != name);
+        self.claims.retain(|other| other.name != name);
     }
 
     /// Forgets them until a claim meets them again.
     pub fn forget(&mut self) {
-        self.names.clear();
+        self.claims.clear();
     }
 
-    /// Whether the first may kill the process.
-    pub fn is_first_suspect(&self) -> bool {
-        self.names.front().is_some_and(|name| name.taken_over_by([0; 8], 0).is_suspect())
-    }
-
-    /// Reads all of them. After a crash many are empty, and would hide what is in the others: those are buried.
-    async fn page(&mut self, queue: &Queue, shown: Vec<ClaimName>) -> Vec<ClaimName> {
+    /// Reads all of them, and whether it could. After a crash many are empty, and would hide what is in the others: those are buried.
+    async fn page(&mut self, queue: &Queue, shown: Vec<ClaimName>) -> (Vec<ClaimName>, bool) {
         let (began, now_ms) = (Instant::now(), queue.home().now_ms());
         let read = queue.store.expired(now_ms, PAGE).await;
         let (least, times) = PAST_UNREADABLE;
         self.look_from = Some(Instant::now().after(began.elapsed().saturating_mul(times).max(least)));
-        let Ok((names, unknown)) = read else { return shown };
+        let Ok((names, unknown)) = read else { return (shown, false) };
         queue.events.unknown_claims(unknown);
-        // A lease outlasts the time in which its claim can run.
-        match queue.store.bury(0, &names).await {
-            Ok(delaybridge_ledger::claims::Buried::Done { kept, .. }) => {
-                names.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(name, _)| name).collect()
-            }
-            _ => names,
-        }
+        (removed(queue, names).await, true)
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.claims.is_empty()
     }
 
     /// The one to take over in this turn, if it is time for one. `busy`: there is something else to claim.
     pub fn next(&mut self, turn: u64, busy: bool) -> Option<ClaimName> {
-        let next_is_suspect = |name: &ClaimName| name.taken_over_by([0; 8], 0).is_suspect();
         let suspects = !busy || turn % SUSPECTS_EVERY == SUSPECTS_EVERY - 1;
         let others = !busy || turn % 2 == 1;
-        let find = |suspect: bool| self.names.iter().position(|name| next_is_suspect(name) == suspect);
+        let find = |suspect: bool| self.claims.iter().position(|claim| claim.is_suspect() == suspect);
         let place = if others { find(false) } else { None }.or_else(|| if suspects { find(true) } else { None })?;
-        self.names.remove(place)
+        self.claims.remove(place).map(|claim| claim.name)
+    }
+}
+
+/// Removes those of these names of claims that hold nothing; returns the others.
+async fn removed(queue: &Queue, names: Vec<ClaimName>) -> Vec<ClaimName> {
+    // A lease outlasts the time in which its claim can run.
+    match queue.store.bury(0, &names).await {
+        Ok(Buried::Done { kept, .. }) => {
+            names.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(name, _)| name).collect()
+        }
+        _ => names,
     }
 }

@@ -57,6 +57,14 @@ impl ClaimCall {
         }
     }
 
+    /// Redis time in ms before which it also claims what has gone back, while claims wait to be taken over.
+    pub fn back_before_ms(&self) -> Option<i64> {
+        match self {
+            ClaimCall::Claim(request) => request.back_before_ms,
+            ClaimCall::TakeOver(_) => None,
+        }
+    }
+
     /// Most elements.
     pub fn most(&self) -> usize {
         match self {

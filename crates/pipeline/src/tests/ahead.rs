@@ -80,6 +80,7 @@ async fn an_element_that_must_be_alone_does_not_wait_for_those_that_wait_for_it(
         bytes: 1 << 20,
         rotation: 0,
         hints: Hints::default(),
+        back_before_ms: None,
     };
     dead.claim(&request).await.unwrap();
     tokio::time::sleep(2 * SECOND).await;

@@ -334,6 +334,7 @@ async fn what_was_confirmed_and_comes_back_in_its_claim_is_announced() {
         bytes: 1 << 20,
         rotation: 0,
         hints,
+        back_before_ms: None,
     };
     world.server.store("q", name.owner).claim(&request).await.unwrap();
     within(2 * MINUTE, "all to be delivered again", || sink.taken().len() == 20).await;

@@ -206,6 +206,7 @@ async fn queues_that_wait_for_each_others_room_go_on() {
         bytes: 1 << 20,
         rotation: 0,
         hints: Hints::default(),
+        back_before_ms: None,
     };
     dead.claim(&request).await.unwrap();
     tokio::time::sleep(2 * SECOND).await;

@@ -20,6 +20,7 @@ mod on_redis;
 mod order;
 mod order_random;
 mod order_runs;
+mod order_suspects;
 mod outages;
 mod outcomes;
 mod outlook;

@@ -56,8 +56,8 @@ async fn a_retry_is_not_overtaken() {
     assert_eq!(bridge.metric(ACTIVE), 1.0);
 }
 
-/// Leaves claims of these elements behind, each of three, as a process does that dies. They were offered just before each claim.
-async fn left_behind(world: &World, claims: &[[u64; 3]]) {
+/// Leaves claims of these elements behind, as a process does that dies. They were offered just before each claim.
+pub(super) async fn left_behind(world: &World, claims: &[&[u64]]) {
     let dead = world.server.store("q", [7; 8]);
     for (number, ids) in (1..).zip(claims) {
         ids.iter().for_each(|n| offer_keys(world, *n, &["a"]));
@@ -66,10 +66,11 @@ async fn left_behind(world: &World, claims: &[[u64; 3]]) {
             not_after_ms: i64::MAX,
             lease: LEASE,
             ahead: Duration::ZERO,
-            most: 3,
+            most: ids.len(),
             bytes: 1 << 20,
             rotation: 0,
             hints: Default::default(),
+            back_before_ms: None,
         };
         dead.claim(&request).await.unwrap();
     }
@@ -80,7 +81,7 @@ async fn left_behind(world: &World, claims: &[[u64; 3]]) {
 #[tokio::test(start_paused = true)]
 async fn what_several_claims_left_is_delivered_in_its_order() {
     let (world, sink) = (world(), sink());
-    left_behind(&world, &[[3, 5, 9], [1, 7, 8], [2, 4, 6]]).await;
+    left_behind(&world, &[&[3, 5, 9], &[1, 7, 8], &[2, 4, 6]]).await;
     let sinks = [("s", sink.clone())];
     let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(4), ..in_order(&sinks, Ordered::Queue) };
     let _bridge = world.bridge_with(1, &sinks, spec);
@@ -94,7 +95,7 @@ async fn what_several_claims_left_goes_back_and_keeps_its_order() {
     for seconds in [1, 5, 40] {
         let (world, sink) = (world(), sink());
         sink.outage(Some(failure(Class::Transient, "down")));
-        left_behind(&world, &[[3, 5, 9], [1, 7, 8], [2, 4, 6]]).await;
+        left_behind(&world, &[&[3, 5, 9], &[1, 7, 8], &[2, 4, 6]]).await;
         let sinks = [("s", sink.clone())];
         let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(4), ..in_order(&sinks, Ordered::Queue) };
         let _bridge = world.bridge_with(1, &sinks, spec);
@@ -112,7 +113,7 @@ async fn what_several_claims_left_goes_back_and_keeps_its_order() {
 async fn what_is_taken_over_without_its_body_holds_nothing_up() {
     for unread in 1..=9 {
         let (world, sink) = (world(), sink());
-        left_behind(&world, &[[3, 5, 9], [1, 7, 8], [2, 4, 6]]).await;
+        left_behind(&world, &[&[3, 5, 9], &[1, 7, 8], &[2, 4, 6]]).await;
         let sinks = [("s", sink.clone())];
         let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(4), ..in_order(&sinks, Ordered::Queue) };
         let bridge = world.bridge_with(1, &sinks, spec);
@@ -126,7 +127,7 @@ async fn what_is_taken_over_without_its_body_holds_nothing_up() {
 #[tokio::test(start_paused = true)]
 async fn what_may_kill_the_process_is_not_overtaken() {
     let (world, sink) = (world(), sink());
-    left_behind(&world, &[[1, 2, 3], [4, 5, 6]]).await;
+    left_behind(&world, &[&[1, 2, 3], &[4, 5, 6]]).await;
     let mut old = ClaimName::new([7; 8], 1);
     for owner in 8..10 {
         tokio::time::sleep(2 * LEASE).await;

@@ -312,6 +312,16 @@ impl MemoryStore {
         self.with(|queue| queue.not_lists.insert(Bytes::copy_from_slice(key)));
     }
 
+    /// Adds a name to the leases, as another program does.
+    pub fn add_lease(&self, name: &str, end_ms: i64) {
+        self.with(|queue| queue.leases.add(end_ms, Bytes::copy_from_slice(name.as_bytes())));
+    }
+
+    /// Adds a member to what waits for another attempt, as another program does.
+    pub fn add_waiting(&self, member: Bytes, at_ms: i64) {
+        self.with(|queue| queue.retry.add(at_ms, member));
+    }
+
     /// Pauses the queue or a sink of it, or ends that, without an announcement.
     pub fn set_pause(&self, subject: Subject<'_>, pause: Option<Pause>) {
         self.with(|queue| match pause {

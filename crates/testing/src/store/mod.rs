@@ -268,6 +268,7 @@ pub fn request(owner: u8, number: u64) -> ClaimRequest {
         bytes: 1 << 20,
         rotation: 0,
         hints: Hints::default(),
+        back_before_ms: None,
     }
 }
 
@@ -380,6 +381,7 @@ macro_rules! store_contract_tests {
             leases::elements_in_flight_are_counted_over_all_processes,
             order::one_process_delivers_in_order,
             order::names_that_cannot_be_read_stop_nothing_and_hide_nothing,
+            order::what_has_gone_back_may_go_before_what_is_to_be_taken_over,
             lost::a_claim_with_a_lost_reply_is_found_by_its_name,
             lost::a_lost_claim_that_did_not_run_holds_nothing_and_runs_no_more,
             takeovers::a_whole_claim_is_taken_over,

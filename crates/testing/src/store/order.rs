@@ -85,3 +85,45 @@ pub async fn names_that_cannot_be_read_stop_nothing_and_hide_nothing(mut rig: im
     let next = claimed(&a, &one(2)).await;
     assert_eq!((next.elements.len(), next.expired), (0, vec![name(A, 1)]));
 }
+
+pub async fn what_has_gone_back_may_go_before_what_is_to_be_taken_over(mut rig: impl Rig) {
+    let (a, b) = (rig.store_in_order(A), rig.store_in_order(B));
+    let began_ms = rig.now_ms();
+    for n in 1..=5 {
+        let element = element(&rig, n);
+        rig.offer(&element, began_ms - 10 + i64::try_from(n).expect("small")).await;
+    }
+    let due_ms = |n: i64| began_ms - 10 + n;
+    let held = claimed(&a, &ClaimRequest { most: 4, ..request(A, 1) }).await.elements;
+    let back: Vec<_> = [0, 1, 3].map(|at| SettleCommand::release(name(A, 1), 1, at, &held[at])).into_iter().collect();
+    a.settle(&back, None, None).await.expect("the verdicts are written");
+    rig.advance(LEASE).await;
+
+    // The third is to be taken over. Without a time nothing is claimed, else what is due before it, and nothing of the source.
+    let before = |number, back_before_ms| ClaimRequest { back_before_ms, ..request(B, number) };
+    for (number, back_before_ms, most, expected) in [
+        (1, None, 9, &[][..]),
+        (2, Some(due_ms(1)), 9, &[]),
+        (3, Some(due_ms(3)), 1, &[0]),
+        (4, Some(due_ms(3)), 9, &[1]),
+        (5, Some(due_ms(3)), 9, &[]),
+        (6, Some(due_ms(9)), 9, &[3]),
+        (7, Some(i64::MAX), 9, &[]),
+    ] {
+        let got = claimed(&b, &ClaimRequest { most, ..before(number, back_before_ms) }).await;
+        let expected: Vec<_> = expected.iter().map(|at: &usize| held[*at].bytes()).collect();
+        assert_eq!(got.elements.iter().map(Element::bytes).collect::<Vec<_>>(), expected, "claim {number}");
+        assert_eq!(got.expired, [name(A, 1)], "claim {number}");
+    }
+
+    // A member of another program is moved on, and says that there may be more.
+    rig.add_waiting(&Bytes::from_static(b"foreign"), due_ms(0)).await;
+    let met = claimed(&b, &before(8, Some(due_ms(3)))).await;
+    assert_eq!((met.elements.len(), met.unknown), (0, 1));
+    let after = claimed(&b, &before(9, Some(due_ms(3)))).await;
+    assert_eq!((after.elements.len(), after.unknown), (0, 0));
+
+    // When nothing is to be taken over, the time means nothing.
+    assert!(matches!(b.take_over(&takeover(name(A, 1), B, 10)).await.expect("an answer"), TakeOverReply::Taken { .. }));
+    assert_eq!(claimed(&b, &before(11, Some(due_ms(3)))).await.elements.len(), 1, "of the source");
+}

@@ -22,8 +22,8 @@
 --   move    writes: what was read goes to D or H, then away from its place
 --   finish  brings `added` up to date
 --
--- For a queue in order (order/*.lua), the last of KEYS is the state hash, and {'standby', now, time} is returned while another
--- daemon has the order until then.
+-- For a queue in order (order/*.lua), the last of KEYS is the state hash, the last of ARGV is in order/claim.lua, and
+-- {'standby', now, time} is returned while another daemon has the order until then.
 
 --#order keys
 local LEASES, D, H, RETRY = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{BUSY, Claimer};
+use crate::claim::expired::{ClaimHead, ExpiredClaim};
 use crate::claim::lost::Lost;
 use crate::claim::outstanding::{ClaimAnswer, ClaimCall, ClaimReplied, PendingClaim};
 use crate::claim::record::ClaimContents;
@@ -28,6 +29,7 @@ impl Claimer {
         self.pace.backlog = false;
         if let ClaimCall::TakeOver(request) = &claim.request {
             self.goes_on_after(request.old, &answer);
+            self.look_for_gap(&answer);
         }
         match answer {
             Ok(
@@ -54,6 +56,7 @@ impl Claimer {
                 // What was gathered is that daemon's now.
                 if let Some(order) = &mut self.order {
                     order.gathering = false;
+                    order.forget_next();
                 }
                 self.expired.forget();
                 queue.stands_by(until_ms);
@@ -116,6 +119,18 @@ impl Claimer {
             // The next claim meets what is left, in its place.
             _ if self.order.is_some() => self.expired.forget(),
             _ => {}
+        }
+    }
+
+    /// A queue in order: what may kill the process was the first in its claim. Its former owner may have returned it since then,
+    /// and what was taken instead must not overtake it.
+    fn look_for_gap(&mut self, answer: &Result<ClaimReplied, StoreError>) {
+        let Some(order) = &mut self.order else { return };
+        let Some(first_ms) = order.forget_next().and_then(|first| first.due_ms()) else { return };
+        if let Ok(ClaimReplied::TakeOver(TakeOverReply::Taken { elements, .. })) = answer
+            && elements.iter().any(|element| element.due_ms() > Some(first_ms))
+        {
+            order.queues.return_all();
         }
     }
 
@@ -184,6 +199,9 @@ impl Claimer {
         let (most, probing) = (claim.request.most(), claim.probe.is_some());
         let (taken, more_due) = (claimed.elements.len(), reply::more_is_due(&claimed));
         reply::note(&queue, &claimed);
+        let before_ms = claim.request.back_before_ms();
+        // What it cannot read may have hidden others.
+        let saw_first = taken > 0 || claimed.unknown == 0;
         *queue.hints() = claimed.hints;
         if let Some(order) = self.order.as_ref().filter(|order| order.gathering)
             && claimed.elements.iter().any(|element| order.queues.hold_later_than(element.due_ms()))
@@ -193,14 +211,21 @@ impl Claimer {
         }
         queue.alarm.next(claimed.next_ms, taken > 0);
         self.hand_over(claimed.elements, claimed.retried, claimed.unreadable > 0, claim);
-        let strays = self.expired.met(&queue.leases, claimed.expired, claimed.unknown_names).await;
+        let met = self.expired.met(&queue.leases, claimed.expired, claimed.unknown_names).await;
         if let Some(order) = &mut self.order {
-            order.gathering = !(self.expired.is_empty() && strays.is_empty());
-            order.alone |= order.gathering && strays.iter().any(|name| name.is_suspect());
+            let is_unsure = order.gathering && !saw_first && !order.queues.is_empty();
+            order.met(&self.expired, &met, before_ms.filter(|_| saw_first), taken == 0);
+            order.gathering |= is_unsure;
             // Before anything is found: it would be delivered.
-            order.gather(&self.expired);
+            order.gather();
         }
-        self.look_for(strays, claimed.now_ms);
+        let is_hidden = |first: ExpiredClaim| !met.are_all || first.head == ClaimHead::Unread;
+        let hidden = self.order.is_some() && self.expired.first_suspect().is_some_and(is_hidden);
+        self.look_for(met.strays, claimed.now_ms);
+        if hidden {
+            // There may be something before it that could not be read: it waits until that can be.
+            self.pause(BUSY).await;
+        }
         // A probe that found nothing but expired leases waits for the safety poll: the gate would let it through again at
         // once.
         let left = taken >= most || claimed.more;

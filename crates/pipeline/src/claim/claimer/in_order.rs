@@ -18,25 +18,27 @@ impl Claimer {
     }
 
     /// Whether the next claim may be made. Not before everything that goes back is written; and what may kill the process is
-    /// alone, so it waits for what is before it.
+    /// alone, so it waits for what is before it, and what is behind it waits for it.
     pub(super) async fn may_claim_in_order(&mut self) -> bool {
         let queue = self.queue.clone();
         let Some(order) = &mut self.order else { return true };
         let queues = order.queues.clone();
         // What may kill the process waits until nothing else is in hand, and everything else waits for it.
         order.alone &= !(self.outstanding.is_empty() && queue.dispatch.is_idle() && queues.is_empty());
-        order.gather(&self.expired);
+        order.gather();
         if queues.returns() && queues.is_gathering() {
             // What came before waits for the end of the takeover, which waits for it.
             queues.return_all();
         }
         let returning = queues.returns();
         if returning {
+            order.forget_next();
             self.receive_all().await;
         }
         // What was claimed last may not have come to its key yet.
         let settled = || queue.dispatch.is_idle() && queues.is_empty() && queue.settler.is_idle();
-        let waits = if returning { !settled() } else { self.expired.is_first_suspect() && !queues.is_empty() };
+        let is_alone = self.order.as_ref().is_some_and(|order| order.alone || order.is_cleared(&self.expired));
+        let waits = if returning { !settled() } else { is_alone && !queues.is_empty() };
         if waits && !queue.stopping.is_cancelled() {
             self.pulse.rest();
             // A lost claim is looked for first: it holds room and isolation for which what is in hand may wait.
@@ -55,8 +57,10 @@ impl Claimer {
         if compares && self.unknown_order().is_some() && !self.look_for_returned(returning).await {
             return false;
         }
-        // Until everything is found and taken over, it goes back as well: it would be behind what has gone back.
-        let gathering = self.order.as_ref().is_some_and(|order| order.gathering);
+        // Until everything is found and taken over, it goes back as well: it would be behind what has gone back. What may kill the
+        // process is not taken over before that is delivered.
+        let gathering =
+            self.order.as_ref().is_some_and(|order| order.gathering) && self.expired.first_suspect().is_none();
         if returning && !waits && !gathering && self.lost.is_empty() {
             queues.returned_all();
             queue.alarm.ring(Wakeup::More);

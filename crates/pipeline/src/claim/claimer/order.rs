@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::active::ActiveQueue;
-use crate::claim::expired::Expired;
+use crate::claim::expired::{Expired, ExpiredClaim, MetClaims};
 use crate::claim::returned::ReturnedClaims;
 use crate::deliver::key_queues::KeyQueues;
 
@@ -15,18 +15,56 @@ pub(super) struct ClaimOrder {
     pub(super) gathering: bool,
     /// The element that was taken over last may kill the process, and is delivered before anything else is taken over.
     pub(super) alone: bool,
+    /// What is in hand comes before everything else, also while there are claims to be taken over.
+    pub(super) is_first: bool,
+    /// The claim that is next and may kill the process, once everything that is due before it is in hand.
+    pub(super) cleared: Option<ExpiredClaim>,
     /// The elements that a failover may have brought back.
     pub(super) returned: ReturnedClaims,
 }
 
 impl ClaimOrder {
     pub(super) fn new(queues: Arc<KeyQueues>) -> ClaimOrder {
-        ClaimOrder { queues, gathering: false, alone: false, returned: ReturnedClaims::default() }
+        ClaimOrder {
+            queues,
+            gathering: false,
+            alone: false,
+            is_first: false,
+            cleared: None,
+            returned: ReturnedClaims::default(),
+        }
     }
 
     /// Lets what comes wait until everything is taken over, or not.
-    pub(super) fn gather(&self, expired: &Expired) {
-        self.queues.gather(self.gathering && !self.alone && !expired.is_first_suspect());
+    pub(super) fn gather(&self) {
+        self.queues.gather(self.gathering && !self.alone && !self.is_first);
+    }
+
+    /// Whether the first of these may kill the process, and everything that is due before it is in hand.
+    pub(super) fn is_cleared(&self, expired: &Expired) -> bool {
+        expired.first_suspect().is_some_and(|first| self.cleared == Some(first))
+    }
+
+    /// Notes what a claim has met, that may have taken what has gone back and was due before this time. `seen_all`: there was
+    /// nothing.
+    pub(super) fn met(&mut self, expired: &Expired, met: &MetClaims, before_ms: Option<i64>, seen_all: bool) {
+        self.gathering = !(expired.is_empty() && met.strays.is_empty());
+        self.alone |= self.gathering && met.strays.iter().any(|name| name.is_suspect());
+        let is_next = |first: &ExpiredClaim| first.comes_after_ms().is_some_and(|due_ms| Some(due_ms) <= before_ms);
+        let next = expired.first_suspect().filter(|first| met.strays.is_empty() && met.are_all && is_next(first));
+        if next.is_some_and(|first| self.queues.hold_later_than(first.due_ms())) {
+            // Some of what is in hand comes behind it.
+            self.queues.return_all();
+        }
+        let next = next.filter(|_| !self.queues.returns());
+        self.is_first = next.is_some();
+        self.cleared = next.filter(|_| seen_all);
+    }
+
+    /// Forgets what is next: something else may come before it.
+    pub(super) fn forget_next(&mut self) -> Option<ExpiredClaim> {
+        self.is_first = false;
+        self.cleared.take()
     }
 }
 

@@ -80,7 +80,15 @@ impl Queue {
             // Behind those that cannot be read.
             expired = self.expired(now_ms, 1).0;
         }
-        if self.fence.on && !expired.is_empty() {
+        let mut most = request.most.min(BATCH_ENTRIES);
+        let mut due_retries = self.retry.until(now_ms).count();
+        let waits = self.fence.on && !expired.is_empty();
+        if waits {
+            let before = request.back_before_ms.map_or(0, |before_ms| self.retry.until(before_ms - 1).count());
+            due_retries = due_retries.min(before);
+            most = most.min(due_retries);
+        }
+        if waits && most == 0 {
             // What was in flight comes first.
             return ClaimReply::Claimed(Claimed {
                 now_ms,
@@ -92,8 +100,7 @@ impl Queue {
         }
         let ahead_ms = millis(request.ahead);
         let horizon_ms = now_ms.saturating_add(ahead_ms);
-        let most = request.most.min(BATCH_ENTRIES);
-        let due = [self.retry.until(now_ms).count(), self.ready.len(), self.scheduled.until(horizon_ms).count()];
+        let due = [due_retries, self.ready.len(), self.scheduled.until(horizon_ms).count()];
         let first = if self.fence.on { 0 } else { (request.rotation % PLACES as u64) as usize };
         let order = [0, 1, 2].map(|turn| (turn + first) % PLACES);
         let mut quotas = quotas(due, most, order);

@@ -31,6 +31,7 @@ fn request(number: u64) -> ClaimRequest {
         bytes: 1 << 20,
         rotation: 0,
         hints: delaybridge_ledger::Hints::default(),
+        back_before_ms: None,
     }
 }
 
