@@ -32,7 +32,7 @@ pub struct Expired {
 pub struct ExpiredClaim {
     /// The name of the claim.
     pub name: ClaimName,
-    /// What falls due first in it, as far as that was asked.
+    /// The element that falls due first in it, as far as that was asked.
     pub head: ClaimHead,
 }
 
@@ -41,9 +41,9 @@ pub struct ExpiredClaim {
 pub enum ClaimHead {
     /// Not known: it was not asked, or there was no answer.
     Unread,
-    /// Its due time, in Redis ms.
+    /// Due time in Redis ms.
     At(i64),
-    /// There is none with a due time.
+    /// No element with a due time.
     Without,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct ClaimOrder {
     pub(super) gathering: bool,
     /// The element that was taken over last may kill the process, and is delivered before anything else is taken over.
     pub(super) alone: bool,
-    /// What is in hand comes before everything else, also while there are claims to be taken over.
+    /// Whether what is in hand comes before everything else, also before the claims that are to be taken over.
     pub(super) is_first: bool,
     /// The claim that is next and may kill the process, once everything that is due before it is in hand.
     pub(super) cleared: Option<ExpiredClaim>,
