@@ -360,3 +360,24 @@ async fn what_a_failover_brings_back_while_a_process_stops_is_not_overtaken() {
     world.until_empty().await;
     assert_eq!(first_taken(&sink, |message| message.body == "b"), [1, 2, 3, 4, 5]);
 }
+
+/// What is taken over fills the room, and comes to its keys in another task than the claimer's: the next claim, which ends the
+/// takeover, must not wait for that room.
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_over_and_fills_the_room_is_delivered() {
+    for (many, suspect) in [(20, false), (19, false), (20, true)] {
+        let (world, sink) = (world(), sink());
+        let mut all: Vec<u64> = (0..many).collect();
+        left_behind(&world, &[&all]).await;
+        if suspect {
+            super::order_suspects::dies_twice(&world, 1).await;
+        }
+        let sinks = [("s", sink.clone())];
+        let spec = QueueSpec { max_in_flight: MaxInFlight::Fixed(19), ..in_order(&sinks, Ordered::Queue) };
+        let _bridge = world.bridge_with(1, &sinks, spec);
+        let (what, count) = (format!("{many} to arrive, suspect: {suspect}"), all.len() + 3);
+        within(5 * LEASE, &what, || first_taken(&sink, |_| true).len() == count).await;
+        all.extend([20, 21, 22]);
+        assert_eq!(first_taken(&sink, |_| true), all, "of {many}, suspect: {suspect}");
+    }
+}

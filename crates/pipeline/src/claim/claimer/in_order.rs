@@ -38,7 +38,9 @@ impl Claimer {
         // What was claimed last may not have come to its key yet.
         let settled = || queue.dispatch.is_idle() && queues.is_empty() && queue.settler.is_idle();
         let is_alone = self.order.as_ref().is_some_and(|order| order.alone || order.is_cleared(&self.expired));
-        let waits = if returning { !settled() } else { is_alone && !queues.is_empty() };
+        // Until it has, the next claim would wait for the room that this fills, and would not be compared with it.
+        let is_coming = self.order.as_ref().is_some_and(|order| order.gathering) && !queue.dispatch.is_idle();
+        let waits = if returning { !settled() } else { is_coming || is_alone && !queues.is_empty() };
         if waits && !queue.stopping.is_cancelled() {
             self.pulse.rest();
             // A lost claim is looked for first: it holds room and isolation for which what is in hand may wait.
