@@ -278,7 +278,7 @@ impl Claimer {
         let most = most.min(BATCH_ENTRIES as u64) as usize;
         let (lease, bytes, number) = (queue.spec.lease, bytes as usize, process.next_claim());
         let request = match take_over {
-            Some(old) => ClaimCall::TakeOver(TakeOverRequest {
+            Some(old) => ClaimCall::TakeOver(Box::new(TakeOverRequest {
                 old,
                 new: old.taken_over_by(queue.store.owner(), number),
                 not_after_ms,
@@ -286,10 +286,10 @@ impl Claimer {
                 most: if matches!(isolation, Isolation::Alone(_)) { 1 } else { most },
                 bytes,
                 largest: queue.hints().largest(),
-            }),
+            })),
             None => {
                 self.pace.rotation += 1;
-                ClaimCall::Claim(ClaimRequest {
+                ClaimCall::Claim(Box::new(ClaimRequest {
                     name: ClaimName::new(queue.store.owner(), number),
                     not_after_ms,
                     lease,
@@ -299,7 +299,7 @@ impl Claimer {
                     rotation: self.pace.rotation,
                     hints: queue.hints().clone(),
                     back_before_ms: self.expired.first_suspect().and_then(|first| first.comes_after_ms()),
-                })
+                }))
             }
         };
         let nothing_due_ms = queue.nothing_due_ms();

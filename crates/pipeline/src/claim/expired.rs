@@ -90,7 +90,8 @@ impl Expired {
             queue.events.unknown_claims(unknown);
             (shown, true)
         } else if unknown == 0 || self.look_from.is_none_or(|from| from <= Instant::now()) {
-            self.page(queue, shown).await
+            // Boxed, as the sort below: both are rare, and the claimer's future would have room for them all the time.
+            Box::pin(self.page(queue, shown)).await
         } else {
             // What the last look found behind them is still to be taken over.
             let known = self.claims.drain(..).map(|claim| claim.name);
@@ -100,7 +101,7 @@ impl Expired {
         let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.owner == queue.store.owner());
         self.claims = others.into_iter().map(|name| ExpiredClaim { name, head: ClaimHead::Unread }).collect();
         if queue.spec.order.is_some() {
-            self.sort(queue).await;
+            Box::pin(self.sort(queue)).await;
         }
         let (here, strays): (Vec<_>, Vec<_>) = own.into_iter().partition(|name| leases.contains(*name));
         if !here.is_empty() {

@@ -26,10 +26,10 @@ use delaybridge_source::StoreError;
 
 /// The call that is sent.
 pub enum ClaimCall {
-    /// Claims what is due.
-    Claim(ClaimRequest),
+    /// Claims what is due. Boxed, as the other: it is moved from future to future, each of which has room for it.
+    Claim(Box<ClaimRequest>),
     /// Takes over a claim with an expired lease.
-    TakeOver(TakeOverRequest),
+    TakeOver(Box<TakeOverRequest>),
 }
 
 /// The reply of Redis to a call.

@@ -224,7 +224,7 @@ impl Claimer {
         self.look_for(met.strays, claimed.now_ms);
         if hidden {
             // There may be something before it that could not be read: it waits until that can be.
-            self.pause(BUSY).await;
+            Box::pin(self.pause(BUSY)).await;
         }
         // A probe that found nothing but expired leases waits for the safety poll: the gate would let it through again at
         // once.
