@@ -13,7 +13,7 @@
 //! It does not depend on HTTP, the pipeline or sinks.
 //!
 //! R2, R3 and R8 hold for jobs as for elements. A `pop` is never sent again: `not_after` says when it can run no more, then
-//! `recover` returns the jobs that it reserved, by its token. The record is what `add` was given, which only `change` writes anew;
+//! `recover` returns the jobs that it reserved, by its token. The record is what `add` was given, which only `change` replaces;
 //! what a consumer changes (attempts, token, times, reason) is stored beside it.
 
 mod add;

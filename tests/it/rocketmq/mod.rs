@@ -22,6 +22,12 @@ fn start() -> RocketMq {
     blocking(|| RocketMq::start().unwrap_or_else(|e| panic!("start RocketMQ: {e}")))
 }
 
+/// Expects the lines of a busy machine: the broker refuses what has waited for 200 ms.
+fn tolerate_busy(daemon: &mut Daemon) {
+    tolerate_stalls(daemon);
+    daemon.expect_log("sink full");
+}
+
 /// A queue `q` to the topic.
 fn yaml(server: &RedisServer, cluster: &RocketMq, topic: &str, queue: &str) -> String {
     format!(
@@ -64,9 +70,7 @@ async fn a_message_carries_what_is_known_of_the_element_to_the_queue_of_its_key(
     let route = "sink: out, sharding_key: '${payload.customer}', tags: '${payload.kind}', headers: { tenant: none } }";
     let yaml = yaml(&server, &cluster, "orders", "codec: json, order: key").replace("sink: out }", route);
     let mut daemon = Daemon::start(&patient(&yaml)).await;
-    tolerate_stalls(&mut daemon);
-    // What waits at the broker for 200 ms is refused: a machine with much else to do.
-    daemon.expect_log("sink full");
+    tolerate_busy(&mut daemon);
     let (mut redis, queue) = (server.client().await, RedissonQueue::new("q"));
     let now = redis_now_ms(&mut redis).await;
     let offered: Vec<Element> = (0..300)
@@ -95,7 +99,7 @@ async fn a_message_carries_what_is_known_of_the_element_to_the_queue_of_its_key(
 async fn a_broker_that_is_frozen_and_killed_loses_nothing() {
     let (server, cluster) = (RedisServer::start().await, start());
     let mut daemon = Daemon::start(&yaml(&server, &cluster, "orders", "max_in_flight: 500")).await;
-    tolerate_stalls(&mut daemon);
+    tolerate_busy(&mut daemon);
     let mut oracle = Oracle::new();
     offer(&server, &mut oracle, "frozen", 2_000, Duration::from_secs(6)).await;
     pass(Duration::from_secs(1)).await;
@@ -123,7 +127,7 @@ async fn a_missing_topic_holds_the_queue_until_it_is_there() {
     let text = live();
     assert!(text.contains("rocketmq_no_topic") || text.contains("No topic route info"), "{text}");
     let mut daemon = Daemon::start(&yaml).await;
-    tolerate_stalls(&mut daemon);
+    tolerate_busy(&mut daemon);
     daemon.expect_log("queue on hold");
     let mut oracle = Oracle::new();
     offer(&server, &mut oracle, "held", 50, Duration::from_millis(100)).await;

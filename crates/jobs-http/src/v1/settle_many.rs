@@ -32,7 +32,7 @@ pub struct SettledJobs {
 pub struct SettledJob {
     /// The job's id.
     id: String,
-    /// The outcome; where it is the kind of a problem, nothing was done, except that nobody knows after `outcome-unknown`.
+    /// The outcome, or the kind of a problem: then nothing was done. After `outcome-unknown` it may have been done.
     #[schemars(extend("enum" = ["finished", "released", "dead", "expired", "touched", "no-such-job", "not-yours", "bad-request",
         "unexpected", "refused", "unavailable", "outcome-unknown"]))]
     outcome: &'static str,

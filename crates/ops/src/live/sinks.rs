@@ -29,7 +29,7 @@ pub(super) async fn look(config: &Config, spec: &SinkSpec, source: &Redis, sourc
     let wanted: Vec<_> = destinations.iter().map(|fixed| fixed.destination.clone()).collect();
     let mut checked = sink.check(&wanted).await;
     if let (Ok(_), Some(lookup)) = (&checked, sink.lookup()) {
-        // A look that fails makes duplicates, and nobody would know before the first of them.
+        // A look that fails makes duplicates. Without this check the first of them would be the first sign.
         let looking: Vec<_> = looking(config, spec).into_iter().map(|fixed| fixed.destination).collect();
         if let (false, Err(failure)) = (looking.is_empty(), lookup.check(&looking).await) {
             checked = Err(failure);

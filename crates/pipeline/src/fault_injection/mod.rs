@@ -42,8 +42,8 @@ pub fn takes_neighbours_along() -> bool {
     planted() == Some(Lie::NeighbourTakenAlong)
 }
 
-/// Whether inputs acknowledge messages before Redis has their jobs. It is told in front of an intake, which the pipeline does not
-/// know.
+/// Whether inputs acknowledge messages before Redis has their jobs. Asked where an intake is made, because the pipeline does not
+/// know it.
 pub fn acknowledges_before_redis() -> bool {
     planted() == Some(Lie::AckBeforeRedis)
 }

@@ -93,7 +93,7 @@ impl Lookup for KafkaLookup {
     }
 }
 
-/// Searches until nobody has waited for a while.
+/// Searches for all that wait, and ends when none has waited for a while.
 async fn search_all(search: RecordSearch, waiting: Arc<LookupQueue>) {
     let mut reader = None;
     loop {
