@@ -4,8 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# All failures of a run are reported, not only those of the first executable that has one.
 run() {
-    "${CARGO:-cargo}" test --locked --workspace "$@"
+    "${CARGO:-cargo}" test --locked --workspace --no-fail-fast "$@"
 }
 
 # One selection of packages everywhere: with another one, cargo would build the dependencies with other features.

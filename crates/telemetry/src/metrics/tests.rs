@@ -6,7 +6,7 @@ use super::super::catalogue::all;
 use super::shares::OWN;
 use super::*;
 use crate::jobs::{JobEvents, JobSizes};
-use crate::labels::{JobEnd, LookResult};
+use crate::labels::{JobAction, JobEnd, LookResult};
 use delaybridge_core::metric::testing::TERMS;
 
 fn exposed(metrics: &Metrics) -> BTreeSet<String> {
@@ -77,6 +77,8 @@ fn use_everything(metrics: &Metrics) {
     let jobs = JobEvents::new(metrics.clone());
     jobs.sizes("orders", &JobSizes { jobs: [1, 2, 3, 4], oldest_ready: Duration::from_millis(1500) });
     jobs.ended("orders", JobEnd::TimedOut, 2);
+    JobAction::ALL.iter().for_each(|&action| jobs.did("orders", action, 1));
+    jobs.fired("orders", "nightly", 1, 1);
     jobs.index_read(Ok(1));
     let api = metrics.api();
     api.answered("add", 201, Duration::from_millis(2));
