@@ -289,8 +289,12 @@ impl Claims for RedisStore {
 
     fn recover(&self, name: ClaimName, may_repeat: bool) -> Call<'_, claims::Contents> {
         async move {
-            // A server counts from the last command of a connection, reads among them.
             let conn = self.conn_for_claims().await?;
+            // The claim was made over another connection. A server waits only for what this one has written.
+            if self.durable.is_some() && !self.ledger.claims().touch(&conn, name).await? {
+                // Another daemon has taken it over, or it was settled.
+                return Ok(claims::Contents::default());
+            }
             let contents = self.ledger.contents(&conn, name).await?;
             self.make_durable(&conn, name, may_repeat, contents.elements.iter().chain(&contents.damaged)).await?;
             Ok(contents)

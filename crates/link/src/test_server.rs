@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::net::TcpListener;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +29,7 @@ static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 pub struct TestServer {
     port: u16,
     dir: TempDir,
+    program: PathBuf,
     args: Vec<String>,
     /// The rules of users by name, which a restarted server gets again.
     users: Mutex<BTreeMap<String, Vec<String>>>,
@@ -42,14 +44,22 @@ impl TestServer {
 
     /// Starts a server with additional arguments, such as `["--maxmemory", "1mb"]`.
     pub fn with(args: &[&str]) -> TestServer {
-        let dir = tempfile::tempdir().unwrap();
-        TestServer::in_dir(dir, args)
+        TestServer::of("redis-server", args)
+    }
+
+    /// Starts a server of another version.
+    pub fn of(program: impl Into<PathBuf>, args: &[&str]) -> TestServer {
+        TestServer::begin(program.into(), tempfile::tempdir().unwrap(), args)
     }
 
     /// Starts a server with its files in `dir`.
     pub fn in_dir(dir: TempDir, args: &[&str]) -> TestServer {
+        TestServer::begin("redis-server".into(), dir, args)
+    }
+
+    fn begin(program: PathBuf, dir: TempDir, args: &[&str]) -> TestServer {
         let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let mut server = TestServer { port: 0, dir, args, users: Mutex::default(), child: None };
+        let mut server = TestServer { port: 0, dir, program, args, users: Mutex::default(), child: None };
         // Another process may take the port before the server binds it.
         for _ in 0..10 {
             server.port = free_port();
@@ -154,7 +164,7 @@ impl TestServer {
         let port = self.port.to_string();
         let tls = self.args.iter().any(|arg| arg == "--tls-auth-clients");
         let _ = std::fs::remove_file(self.dir.path().join("log"));
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(&self.program);
         command.args(["--save", "", "--logfile", "log", "--dir"]).arg(self.dir.path());
         command.args(if tls { ["--port", "0", "--tls-port", &port] } else { ["--port", &port, "--tls-port", "0"] });
         for (user, rules) in self.users.lock().unwrap().iter() {

@@ -4,6 +4,7 @@
 use redis::aio::MultiplexedConnection;
 
 use super::on_redis::OnRedis;
+use super::servers::Servers;
 use super::walk::Walk;
 use super::*;
 use delaybridge_ledger::StoreError;
@@ -206,6 +207,38 @@ impl Walk {
         let forgotten: Vec<_> = self.delivered.iter().flat_map(|(_, elements)| elements).filter(fresh).collect();
         assert!(forgotten.is_empty(), "{forgotten:?} were delivered, and nothing says so; {what}; {:#?}", self.log);
     }
+}
+
+/// A claim that was made over a connection that is gone: whoever finds it by its name waits for the replica, as the claim itself
+/// would have. The replica of these servers is frozen, which a master notices only after a minute. `hasty` is the store of the same
+/// process without durability.
+pub async fn a_claim_that_is_found_by_its_name_waits_for_the_replica<R: Served>(
+    servers: &Servers,
+    mut rig: R,
+    hasty: Arc<dyn Store>,
+) {
+    let replica = &servers.all()[1];
+    offer(&mut rig, [1]).await;
+    rig.on().sync().await;
+    replica.freeze();
+    let gone_back = rig.store(A).claim(&request(A, 1)).await;
+    assert!(matches!(gone_back, Err(StoreError::NotDurable { released: 1, .. })), "{gone_back:?}");
+    // The next one has run, and its connections end before it is confirmed.
+    let made = hasty.claim(&request(A, 2)).await.expect("the server claims");
+    assert!(matches!(made, ClaimReply::Claimed(ref claimed) if claimed.elements.len() == 1), "{made:?}");
+    reconnected(&mut rig).await;
+    let found = rig.store(A).recover(name(A, 2), true).await;
+    replica.thaw();
+    match found {
+        Err(StoreError::NotDurable { released: 1, may_repeat: true, .. }) => {}
+        other => panic!("the replica does not have it: {other:?}"),
+    }
+    let (places, held) = (rig.places().await, rig.places().await.held(name(A, 2)));
+    assert!(held.bare.is_empty() && held.entries.is_empty(), "it has gone back: {places:?}");
+    rig.on().sync().await;
+    rig.advance(LEASE).await;
+    let found = rig.store(A).recover(name(A, 2), true).await;
+    assert!(matches!(found, Ok(ref contents) if contents.elements.is_empty()), "{found:?}");
 }
 
 /// Walks of these seeds, on a rig of its own each.

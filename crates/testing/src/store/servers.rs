@@ -1,5 +1,6 @@
 //! What a queue of a test on Redis is kept on: one server, a master with a replica, or two nodes of a cluster.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,10 +36,15 @@ impl Servers {
     }
 
     pub fn replicated() -> Self {
+        Servers::replicated_by(Path::new("redis-server"))
+    }
+
+    /// The same with servers of this program.
+    pub fn replicated_by(program: &Path) -> Self {
         const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
-        let master = TestServer::with(&AT_ONCE);
+        let master = TestServer::of(program, &AT_ONCE);
         let port = master.port().to_string();
-        let replica = TestServer::with(&[&AT_ONCE[..], &["--replicaof", "127.0.0.1", &port]].concat());
+        let replica = TestServer::of(program, &[&AT_ONCE[..], &["--replicaof", "127.0.0.1", &port]].concat());
         Servers::Replicated(Arc::new([master, replica]))
     }
 

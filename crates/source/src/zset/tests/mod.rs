@@ -4,6 +4,7 @@
 mod planted;
 mod walk;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,6 +184,20 @@ async fn what_was_confirmed_before_an_older_state_is_kept() {
 async fn what_a_replica_has_not_confirmed_is_not_delivered() {
     let servers = Servers::replicated();
     replica::claims_wait(seeds(3), async |seed| ZsetRig::seeded(&servers, seed).await).await;
+}
+
+/// Redis 7.2 and newer, and Valkey, wait for what a connection has written; before, for all that the server had.
+#[tokio::test]
+async fn a_claim_that_is_found_waits_for_the_replica_on_every_server() {
+    let cached = |version| brokers::redis_server(version).expect("make setup has it");
+    for program in
+        [PathBuf::from("redis-server"), cached("redis-8.2.3"), cached("valkey-8.1.8"), cached("valkey-9.1.2")]
+    {
+        let servers = Servers::replicated_by(&program);
+        let rig = ZsetRig::seeded(&servers, 0).await;
+        let hasty = Daemon { durable: None, ..rig.daemon.clone() }.store(rig.source.clone(), A);
+        replica::a_claim_that_is_found_by_its_name_waits_for_the_replica(&servers, rig, Arc::new(hasty)).await;
+    }
 }
 
 #[tokio::test]
