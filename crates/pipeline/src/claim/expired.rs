@@ -11,6 +11,7 @@ use crate::leases::keeper;
 use crate::queue::Queue;
 use delaybridge_core::clock::Instant;
 use delaybridge_ledger::claims::{Buried, ClaimName, EXPIRED_SHOWN};
+use delaybridge_source::StoreError;
 
 /// Names that one look reads, where a claim shows that there may be more than it shows.
 const PAGE: usize = 1_000;
@@ -23,6 +24,8 @@ const SUSPECTS_EVERY: u64 = 4;
 #[derive(Debug, Default)]
 pub struct Expired {
     claims: VecDeque<ExpiredClaim>,
+    /// A queue in order: the first claim that the last look could not read, and why.
+    unread: Option<(ClaimName, StoreError)>,
     /// Before this point no look goes behind names that cannot be read: they are there with each claim.
     look_from: Option<Instant>,
 }
@@ -114,8 +117,15 @@ impl Expired {
     /// removed: they would count as what may kill the process.
     async fn sort(&mut self, queue: &Queue) {
         let mut empty = Vec::new();
+        self.unread = None;
         for claim in &mut self.claims {
-            let Ok(contents) = queue.store.contents(claim.name).await else { continue };
+            let contents = match queue.store.contents(claim.name).await {
+                Ok(contents) => contents,
+                Err(problem) => {
+                    self.unread.get_or_insert((claim.name, problem));
+                    continue;
+                }
+            };
             let first = contents.elements.iter().filter_map(|element| element.due_ms()).min();
             claim.head = first.map_or(ClaimHead::Without, ClaimHead::At);
             if contents.elements.is_empty() && contents.damaged.is_empty() && contents.unknown == 0 {
@@ -132,6 +142,13 @@ impl Expired {
     /// The first of them, for a queue in order. It stays the first until it is [taken over](Expired::taken_over).
     pub fn first(&self) -> Option<ExpiredClaim> {
         self.claims.front().copied()
+    }
+
+    /// Why nothing of a queue in order can be taken over: Redis refuses to show what is in a claim, and will until somebody has
+    /// corrected that.
+    pub fn unreadable(&self) -> Option<String> {
+        let (name, problem) = self.unread.as_ref().filter(|(_, problem)| !problem.passes())?;
+        Some(format!("read claim {name}, whose lease is over, for its place in the order: {problem}"))
     }
 
     /// The first, if it may kill the process.

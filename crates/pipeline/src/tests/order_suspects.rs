@@ -101,6 +101,24 @@ async fn what_may_kill_the_process_waits_until_all_claims_can_be_read() {
     }
 }
 
+/// Nobody would know why nothing arrives.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_cannot_be_read_holds_the_queue_and_says_so_until_it_can() {
+    let world = world();
+    left_behind(&world, &[&[4, 5, 6], &[1, 2, 3]]).await;
+    let name = dies_twice(&world, 1).await;
+    world.server.fail(Op::Contents, vec![Fault::Refused("WRONGTYPE"); 60]);
+    let sink = sink();
+    let sinks = [("s", sink.clone())];
+    let bridge = world.bridge_with(1, &sinks, in_order(&sinks, Ordered::Queue));
+    within(LEASE, "the hold", || bridge.metric(HELD) == 1.0).await;
+    let reason = bridge.process.events.status().ready().body.to_string();
+    assert!(reason.contains(&name.to_string()) && reason.contains("WRONGTYPE"), "{reason}");
+    within(10 * LEASE, "everything to arrive", || first_taken(&sink, |_| true).len() == ALL.len()).await;
+    assert_eq!(first_taken(&sink, |_| true), ALL);
+    assert_eq!(bridge.metric(HELD), 0.0);
+}
+
 /// Names that cannot be read hide a claim that is due before, and a look behind them has no answer.
 #[tokio::test(start_paused = true)]
 async fn what_may_kill_the_process_overtakes_no_claim_that_is_hidden() {

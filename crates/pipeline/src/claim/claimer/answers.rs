@@ -222,6 +222,7 @@ impl Claimer {
         let is_hidden = |first: ExpiredClaim| !met.are_all || first.head == ClaimHead::Unread;
         let hidden = self.order.is_some() && self.expired.first_suspect().is_some_and(is_hidden);
         self.look_for(met.strays, claimed.now_ms);
+        self.report_unreadable(hidden);
         if hidden {
             // There may be something before it that could not be read: it waits until that can be.
             Box::pin(self.pause(BUSY)).await;
@@ -237,6 +238,18 @@ impl Claimer {
             // Another daemon was faster: not again in lockstep.
             tokio::time::sleep(Duration::from_millis(fastrand::u64(1..5))).await;
         }
+    }
+
+    /// A queue in order: says which claim cannot be read, while another one waits for that.
+    fn report_unreadable(&mut self, waits: bool) {
+        let Some(order) = &mut self.order else { return };
+        let reason = if waits { self.expired.unreadable() } else { None };
+        if let Some(reason) = &reason {
+            self.queue.events.on_hold(None, "claim", "", reason);
+        } else if order.reported {
+            self.queue.resume();
+        }
+        order.reported = reason.is_some();
     }
 
     /// Gives what was taken to the delivery. What was reserved for more is released.

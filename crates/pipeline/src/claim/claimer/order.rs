@@ -19,6 +19,8 @@ pub(super) struct ClaimOrder {
     pub(super) is_first: bool,
     /// The claim that is next and may kill the process, once everything that is due before it is in hand.
     pub(super) cleared: Option<ExpiredClaim>,
+    /// Whether a claim that cannot be read was reported.
+    pub(super) reported: bool,
     /// The elements that a failover may have brought back.
     pub(super) returned: ReturnedClaims,
 }
@@ -31,6 +33,7 @@ impl ClaimOrder {
             alone: false,
             is_first: false,
             cleared: None,
+            reported: false,
             returned: ReturnedClaims::default(),
         }
     }
