@@ -312,9 +312,17 @@ impl Claimer {
 
     /// Handles the answers of all outstanding claims.
     async fn receive_all(&mut self) {
+        let queue = self.queue.clone();
         while !self.outstanding.is_empty() {
-            let answered = self.outstanding.next().await;
-            Box::pin(self.receive(answered)).await;
+            // Order: an answer that has come counts, also when it is too late to wait for others.
+            tokio::select! {
+                biased;
+                answered = self.outstanding.next() => Box::pin(self.receive(answered)).await,
+                () = queue.give_up.cancelled() => {
+                    let now_ms = queue.home().now_ms();
+                    self.lost.extend(self.outstanding.give_up().map(|claim| Lost::forgotten(claim, now_ms)));
+                }
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use futures_util::future::{BoxFuture, MaybeDone, maybe_done};
 
 use crate::claim::isolation::Isolation;
 use crate::gate::GateProbe;
+use crate::leases::Forgotten;
 use crate::limits::reserved::RoomReserved;
 use crate::queue::Queue;
 use delaybridge_core::clock::Instant;
@@ -47,6 +48,12 @@ impl ClaimCall {
             ClaimCall::Claim(request) => request.name,
             ClaimCall::TakeOver(request) => request.new,
         }
+    }
+
+    /// The claim as it is to be looked for by its name. Nothing of it was delivered under that.
+    pub fn forget(&self) -> Forgotten {
+        let name = self.name();
+        Forgotten { name, not_after_ms: self.not_after_ms(), may_repeat: name.expiries > 0 }
     }
 
     /// Redis time in ms after which it does nothing.
@@ -107,12 +114,19 @@ pub struct ClaimAnswer {
 
 /// The outstanding claims of one queue.
 #[derive(Default)]
-pub struct OutstandingClaims(VecDeque<MaybeDone<BoxFuture<'static, Box<ClaimAnswer>>>>);
+pub struct OutstandingClaims(VecDeque<OutstandingClaim>);
+
+struct OutstandingClaim {
+    /// What is to be known of it if its answer is not waited for.
+    forgotten: Forgotten,
+    answered: MaybeDone<BoxFuture<'static, Box<ClaimAnswer>>>,
+}
 
 impl OutstandingClaims {
     /// Adds a claim behind the others. It is sent by the next poll of [`next`](Self::next), which sends in this order, and
     /// so one connection answers in this order too.
     pub fn push(&mut self, queue: Arc<Queue>, claim: PendingClaim) {
+        let forgotten = claim.request.forget();
         let answered = async move {
             let answer = match &claim.request {
                 ClaimCall::Claim(request) => queue.store.claim(request).await.map(ClaimReplied::Claim),
@@ -120,7 +134,7 @@ impl OutstandingClaims {
             };
             Box::new(ClaimAnswer { took: claim.sent.elapsed(), claim, answer })
         };
-        self.0.push_back(maybe_done(answered.boxed()));
+        self.0.push_back(OutstandingClaim { forgotten, answered: maybe_done(answered.boxed()) });
     }
 
     /// The answer to the oldest claim; pending for ever while there is none. Cancel safe: an answer stays until it is
@@ -129,9 +143,9 @@ impl OutstandingClaims {
         poll_fn(|cx| {
             for claim in &mut self.0 {
                 // Ready or not is seen below, of the first only.
-                let _ = claim.poll_unpin(cx);
+                let _ = claim.answered.poll_unpin(cx);
             }
-            match self.0.front_mut().and_then(|first| Pin::new(first).take_output()) {
+            match self.0.front_mut().and_then(|first| Pin::new(&mut first.answered).take_output()) {
                 Some(answered) => {
                     self.0.pop_front();
                     Poll::Ready(answered)
@@ -140,6 +154,11 @@ impl OutstandingClaims {
             }
         })
         .await
+    }
+
+    /// Waits for no answer any more: what these claims take is to be looked for by their names.
+    pub fn give_up(&mut self) -> impl Iterator<Item = Forgotten> {
+        self.0.drain(..).map(|outstanding| outstanding.forgotten)
     }
 
     /// The number of outstanding claims.

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use super::rest::Many;
 use super::*;
 use crate::retire;
+use crate::tests::world::Trouble;
 use delaybridge_model::Ordered;
 use delaybridge_testing::memory::{Fault, Op};
 
@@ -252,6 +253,28 @@ async fn a_claim_that_was_not_found_in_time_is_left_to_the_queue_that_follows() 
     assert_eq!(many.metric(REPEATS), 0.0);
     eventually("all to be settled", || many.in_flight() == (0, 0) && many.server.store("q0", [0; 8]).is_empty()).await;
     many.stop().await;
+}
+
+/// Redis is silent for longer than a change has time: the answer to a claim comes when the queue has ended.
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_answer_comes_after_a_change_is_left_to_the_queue_that_follows() {
+    for seed in 0..8 {
+        let (world, sink) = (World::seeded(seed), sink());
+        let bridge = world.bridge(1, &[("s", sink.clone())]);
+        bridge.offer([100]);
+        world.until_empty().await;
+        bridge.wire.trouble(Trouble { slow: 2 * SECOND, lost: 0.0 });
+        bridge.offer(0..5);
+        within(MINUTE, "the claim", || world.store.in_flight().len() == 5).await;
+        let began = Instant::now();
+        assert_eq!(retire::drain(&bridge.queue, SECOND / 50).await, 0, "none is known of");
+        assert!(began.elapsed() <= SECOND / 20, "{:?}", began.elapsed());
+        within(SECOND / 50, "it to be left", || bridge.queue.leases.forgotten() == 1).await;
+        let left = bridge.queue.leases.take_forgotten();
+        assert!(left.iter().all(|claim| !claim.may_repeat), "seed {seed}: {left:?}");
+        tokio::time::sleep(2 * MINUTE).await;
+        assert_eq!(sink.taken().len(), 1, "nothing is sent by a queue that has ended");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -263,7 +263,10 @@ impl Claimer {
         let unused = request.most().saturating_sub(elements.len());
         queue.refund_rate(u32::try_from(unused).unwrap_or(0));
         if queue.give_up.is_cancelled() {
-            // Too late to write a verdict: left to its lease, and not sent.
+            // Too late to write a verdict: it is not sent, and the queue that follows looks for it.
+            if !elements.is_empty() {
+                self.lost.push(Lost::forgotten(request.forget(), queue.home().now_ms()));
+            }
             return;
         }
         let deadline = sent.after(queue.spec.lease);
