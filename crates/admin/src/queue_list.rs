@@ -43,6 +43,7 @@ fn standing(spec: &QueueSpec, sinks: &SinkList, look: &Look, lately: Option<&Lat
         paused: look.paused.contains(&spec.id),
         overdue_ms: lately.look.overdue_ms,
         due: lately.look.due,
+        absurd: lately.look.absurd,
         dead: lately.look.dead,
         delivered_per_second: lately.delivered_per_second,
         failed_per_second: lately.failed_per_second,

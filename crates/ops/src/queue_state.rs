@@ -12,7 +12,7 @@ use delaybridge_model::QueueSpec;
 use delaybridge_source::{StoreError, millis};
 
 /// The numbers of one queue. Every element is in one state: a due element is not counted as scheduled.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueState {
     /// The queue's id in the configuration.
     pub queue: String,
@@ -45,6 +45,12 @@ pub struct QueueState {
     /// Time since the due time of the oldest element: scheduled, waiting for a retry (as far as was searched there), or in flight
     /// at the daemon that answers.
     pub oldest_overdue_ms: Option<u64>,
+    /// Elements with due times that are hardly meant: before 2001, or more than a year ahead.
+    #[serde(default)]
+    pub absurd_due: u64,
+    /// Elements per second that a daemon lets out of the queue at most; none without such a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_rate: Option<f64>,
     /// The mode: deliver, shadow or rescue.
     pub mode: String,
     /// The sinks that the queue delivers to.
@@ -63,6 +69,7 @@ pub(super) async fn state(queue: &Queue) -> Result<QueueState, StoreError> {
     let stats = queue.ledger.stats(&queue.conn).await?;
     Ok(QueueState {
         mode: queue.spec.mode.as_str().to_owned(),
+        max_rate: queue.spec.max_rate.as_deref().copied(),
         sinks: sinks(&queue.spec),
         conditions: conditions(&queue.spec),
         daemons: queue.ledger.daemons(&queue.conn).await.ok(),
@@ -121,6 +128,8 @@ impl QueueState {
             orphans: s.source.orphans,
             next_due_ms: s.source.head_ms,
             oldest_overdue_ms: s.oldest_overdue_ms(),
+            absurd_due: s.source.ahead.absurd.try_into().unwrap_or(0),
+            max_rate: None,
             mode: String::new(),
             sinks: Vec::new(),
             conditions: BTreeMap::new(),

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::overview::{InputRow, QueueRow, SinkList, SinkRow};
+use super::plural::{duration, number};
 use super::queue_order::{QueueFilter, QueueOrder};
 
 /// Lateness from which a queue counts as overdue.
@@ -23,6 +24,8 @@ pub enum QueueTrouble {
     Failing,
     /// The queue, or a sink of it, is paused.
     Paused,
+    /// Elements have due times that are hardly meant.
+    DueTimes,
     /// The queue has dead letters.
     Dead,
     /// None.
@@ -44,6 +47,8 @@ pub struct Standing {
     pub overdue_ms: u64,
     /// Elements that are due and not claimed.
     pub due: u64,
+    /// Elements with due times that are hardly meant.
+    pub absurd: u64,
     /// Dead letters.
     pub dead: u64,
     /// Delivered elements per second.
@@ -64,6 +69,7 @@ impl Standing {
             paused: !state.paused.is_empty(),
             overdue_ms: state.oldest_overdue_ms.unwrap_or(0),
             due: count(state.due),
+            absurd: state.absurd_due,
             dead: count(state.dead),
             delivered_per_second: here.map_or(0.0, |here| here.delivered_per_second),
             failed_per_second: here.map_or(0.0, |here| here.failed_per_second),
@@ -80,9 +86,34 @@ impl Standing {
             Standing { paused: true, .. } => QueueTrouble::Paused,
             Standing { overdue_ms: LATE_MS.., .. } => QueueTrouble::Overdue,
             Standing { failed_per_second, .. } if *failed_per_second > 0.0 => QueueTrouble::Failing,
+            Standing { absurd: 1.., .. } => QueueTrouble::DueTimes,
             Standing { dead: 1.., .. } => QueueTrouble::Dead,
             _ => QueueTrouble::None,
         }
+    }
+}
+
+impl QueueRow {
+    /// The words for a queue whose elements are overdue; none if they are not, and where a pause explains it.
+    pub fn behind(&self) -> Option<String> {
+        let overdue_ms = self.state.oldest_overdue_ms.filter(|ms| *ms >= LATE_MS)?;
+        if !self.state.paused.is_empty() {
+            return None;
+        }
+        let limit = self.state.max_rate.map(|rate| format!("; its max_rate lets {rate}/s out at each daemon"));
+        let waiting: i64 = [self.state.due, self.state.in_flight, self.state.retry].iter().sum();
+        Some(format!(
+            "{} due and not delivered, the oldest for {}{}",
+            number(waiting),
+            duration(overdue_ms),
+            limit.unwrap_or_default()
+        ))
+    }
+
+    /// The words for elements with due times that are hardly meant; none if there are none.
+    pub fn absurd(&self) -> Option<String> {
+        let n = i64::try_from(self.state.absurd_due).unwrap_or(i64::MAX);
+        (n > 0).then(|| format!("{} due before 2001, or more than a year ahead, which is hardly meant", number(n)))
     }
 }
 
@@ -145,6 +176,7 @@ mod tests {
         let mut all = vec![
             ("calm", calm),
             ("dead", Standing { dead: 9, delivered_per_second: 5.0, ..calm }),
+            ("odd", Standing { absurd: 1, ..calm }),
             ("late", Standing { overdue_ms: 60_000, due: 3, ..calm }),
             ("later", Standing { overdue_ms: 90_000, due: 2, ..calm }),
             ("soon", Standing { overdue_ms: 900, due: 1, ..calm }),
@@ -161,13 +193,13 @@ mod tests {
     #[test]
     fn those_in_trouble_are_first_the_worst_before_the_others() {
         for (order, expected) in [
-            (QueueOrder::File, "calm dead late later soon fails paused down held"),
-            (QueueOrder::Trouble, "held down later late fails paused dead soon calm"),
-            (QueueOrder::Name, "calm dead down fails held late later paused soon"),
-            (QueueOrder::Due, "late later soon calm dead fails paused down held"),
-            (QueueOrder::Overdue, "paused later late soon calm dead fails down held"),
-            (QueueOrder::Dead, "dead paused calm late later soon fails down held"),
-            (QueueOrder::Rate, "dead calm late later soon fails paused down held"),
+            (QueueOrder::File, "calm dead odd late later soon fails paused down held"),
+            (QueueOrder::Trouble, "held down later late fails paused odd dead soon calm"),
+            (QueueOrder::Name, "calm dead down fails held late later odd paused soon"),
+            (QueueOrder::Due, "late later soon calm dead odd fails paused down held"),
+            (QueueOrder::Overdue, "paused later late soon calm dead odd fails down held"),
+            (QueueOrder::Dead, "dead paused calm odd late later soon fails down held"),
+            (QueueOrder::Rate, "dead calm odd late later soon fails paused down held"),
         ] {
             assert_eq!(listed(order, QueueFilter::All), expected, "{order:?}");
         }
@@ -176,7 +208,7 @@ mod tests {
     #[test]
     fn a_filter_leaves_what_it_says() {
         for (only, expected) in [
-            (QueueFilter::Trouble, "dead late later fails paused down held"),
+            (QueueFilter::Trouble, "dead odd late later fails paused down held"),
             (QueueFilter::Paused, "paused held"),
             (QueueFilter::Overdue, "late later paused"),
             (QueueFilter::Dead, "dead paused"),
@@ -192,6 +224,7 @@ mod tests {
             paused: vec![PauseState::default()],
             oldest_overdue_ms: Some(7),
             due: 2,
+            absurd_due: 4,
             dead: 3,
             ..QueueState::default()
         };
@@ -215,6 +248,7 @@ mod tests {
             paused: true,
             overdue_ms: 7,
             due: 2,
+            absurd: 4,
             dead: 3,
             delivered_per_second: 1.5,
             failed_per_second: 0.5,
@@ -224,5 +258,30 @@ mod tests {
         row.here = Some(Here { input: input("up"), ..Here::default() });
         assert!(!Standing::of(&row, None).input);
         assert_eq!(Standing { input: true, ..Standing::default() }.trouble(), QueueTrouble::Input);
+    }
+
+    #[test]
+    fn a_queue_says_how_far_it_is_behind() {
+        let state = QueueState {
+            due: 3_586,
+            retry: 1,
+            oldest_overdue_ms: Some(43_000),
+            max_rate: Some(5.0),
+            absurd_due: 50,
+            ..QueueState::default()
+        };
+        let mut row = QueueRow { state, here: None };
+        let limited = "3,587 due and not delivered, the oldest for 43s; its max_rate lets 5/s out at each daemon";
+        assert_eq!(row.behind().as_deref(), Some(limited));
+        assert_eq!(
+            row.absurd().as_deref(),
+            Some("50 due before 2001, or more than a year ahead, which is hardly meant")
+        );
+        row.state.max_rate = None;
+        assert_eq!(row.behind().as_deref(), Some("3,587 due and not delivered, the oldest for 43s"));
+        row.state.paused = vec![PauseState::default()];
+        assert_eq!(row.behind(), None, "the pause says why");
+        row.state = QueueState { oldest_overdue_ms: Some(9_999), ..QueueState::default() };
+        assert_eq!((row.behind(), row.absurd()), (None, None));
     }
 }

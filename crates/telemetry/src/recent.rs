@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use crate::events::Events;
     use crate::labels::LateState;
-    use crate::metrics::QueueSizes;
+    use crate::metrics::{QueueAhead, QueueSizes};
 
     #[test]
     fn two_samples_tell_rate_and_lateness() {
@@ -195,12 +195,13 @@ mod tests {
             LateState::InFlight => Duration::from_secs(7),
             _ => Duration::from_secs(9),
         });
-        let sizes = QueueSizes { oldest, ..QueueSizes::default() };
+        let ahead = QueueAhead { absurd: 2, ..QueueAhead::default() };
+        let sizes = QueueSizes { oldest, ahead, ..QueueSizes::default() };
         let queue = events.metrics().queue(&"orders".into());
         queue.sizes(&QueueSizes { messages: [100, 1, 2, 3, 4], ..sizes });
         let found = recent.lately()["orders"];
         assert_eq!(found.oldest_in_flight, 7.0);
-        assert_eq!(found.look, LastLook { due: 1, backlog: 6, dead: 4, overdue_ms: 9_000 });
+        assert_eq!(found.look, LastLook { due: 1, backlog: 6, dead: 4, overdue_ms: 9_000, absurd: 2 });
         queue.clear_gauges(None);
         assert_eq!(recent.lately()["orders"].look, LastLook::default(), "an old number is no number");
     }

@@ -113,7 +113,9 @@ fn obstacle(row: &QueueRow, sinks: Option<&SinkList>) -> (String, Style) {
             (format!("sink {} {}: {}", sink.sink, sink.state, escaped(why)), BAD)
         }
         (None, None, None) if row.state.mode != "deliver" => (row.state.mode.clone(), QUIET),
-        (None, None, None) => (String::new(), Style::new()),
+        (None, None, None) => {
+            row.behind().or_else(|| row.absurd()).map_or((String::new(), Style::new()), |why| (why, WARN))
+        }
     }
 }
 

@@ -193,7 +193,9 @@ fn nothing(which: &QueuePage) -> &'static str {
 fn queue(row: &QueueRow, sinks: &SinkList, place: &ListPlace) -> Markup {
     let s = &row.state;
     let here = row.here.clone().unwrap_or_default();
-    let obstacles = obstacles(row, sinks);
+    let mut obstacles = obstacles(row, sinks);
+    // These keep no other element from moving; the page of the queue has them with its forecast.
+    obstacles.extend(row.absurd().map(|words| ("warn", "due times", words)));
     let next = s.next_due_ms.map(|ms| when(ms.max(s.now_ms), s.now_ms));
     html! {
         tr class=[(!obstacles.is_empty()).then_some("noted")] {

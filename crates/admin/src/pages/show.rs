@@ -91,6 +91,7 @@ pub fn obstacles(row: &QueueRow, sinks: &SinkList) -> Vec<(&'static str, &'stati
             _ => {}
         }
     }
+    all.extend(row.behind().map(|words| ("warn", "behind", words)));
     for pause in &row.state.paused {
         let what = if pause.sink.is_some() { "sink paused" } else { "paused" };
         all.push(("warn", what, pause.words(row.state.now_ms)));

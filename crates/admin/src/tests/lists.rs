@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::World;
-use delaybridge_telemetry::metrics::QueueSizes;
+use delaybridge_telemetry::metrics::{QueueAhead, QueueSizes};
 
 /// The queues of an answer or a page, in their order.
 async fn names(world: &World, path: &str) -> Vec<&'static str> {
@@ -23,6 +23,18 @@ async fn queues_in_trouble_are_first_and_can_be_all_that_is_listed() {
     assert!(world.ask("GET", "/?show=trouble", "").await.text().contains("No queue is in trouble."));
     let sizes = QueueSizes { messages: [0, 0, 0, 0, 4], ..QueueSizes::default() };
     world.events.metrics().queue(&"mails".into()).sizes(&sizes);
+    // Due times that are hardly meant are trouble too.
+    let ahead = QueueAhead { absurd: 3, ..QueueAhead::default() };
+    let odd = QueueSizes { ahead, ..QueueSizes::default() };
+    world.events.metrics().queue(&"orders".into()).sizes(&odd);
+    // Each page is kept for a second, so that each is asked for once.
+    assert_eq!(names(&world, "/?show=trouble&limit=8").await, ["orders", "mails"]);
+    world.redis(&["ZADD", "due", "1795626000", r#"{"id":"seconds"}"#]).await;
+    let listed = world.ask("GET", "/?limit=7", "").await.text();
+    assert!(listed.contains("1 due before 2001, or more than a year ahead"), "{listed}");
+    assert_eq!(world.get("/v1/queues/orders").await["absurd_due"], 1);
+    world.redis(&["DEL", "due"]).await;
+    world.events.metrics().queue(&"orders".into()).sizes(&QueueSizes::default());
     for (path, expected) in [
         ("/?limit=9", &["mails", "orders"][..]),
         ("/?show=trouble&limit=9", &["mails"]),

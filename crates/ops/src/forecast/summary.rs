@@ -35,8 +35,12 @@ pub(super) fn summary(found: &Forecast, by_daemon: bool, delivers: bool) -> Stri
     let rate = format!("at {rate}/s{from}");
     let backlog = match (found.backlog, found.worst) {
         (0, _) | (_, Some(ForecastWave { backlog: 1.., .. })) => String::new(),
-        (1, _) => "1 element is due now. ".to_owned(),
-        (waiting, _) => format!("{} are due now. ", number(waiting)),
+        (waiting, _) if found.due == 0 => {
+            let through =
+                found.through_ms.map(|ms| format!(", and will be through by {}, {rate}", at(ms, found.now_ms)));
+            format!("{}{}. ", are_due(waiting), through.unwrap_or_default())
+        }
+        (waiting, _) => format!("{}. ", are_due(waiting)),
     };
     let Some(wave) = found.worst.filter(|wave| wave.lateness_ms >= IN_TIME_MS) else {
         return match found.due {
@@ -58,6 +62,13 @@ pub(super) fn summary(found: &Forecast, by_daemon: bool, delivers: bool) -> Stri
         at(wave.through_ms, found.now_ms),
         duration(wave.lateness_ms)
     )
+}
+
+fn are_due(waiting: u64) -> String {
+    match waiting {
+        1 => "1 element is due now".to_owned(),
+        waiting => format!("{} are due now", number(waiting)),
+    }
 }
 
 fn fall_due(due: u64) -> String {
@@ -156,6 +167,12 @@ mod tests {
         check(
             Forecast { due: 0, backlog: 7, ..some() },
             "7 are due now. Nothing falls due until 17:00 UTC on 2026-11-26.",
+        );
+        let backlog = Forecast { due: 0, backlog: 3_586, rate_from: RateFrom::MaxRate, ..some() };
+        check(
+            Forecast { through_ms: Some(NOW + 65_000), ..backlog },
+            "3,586 are due now, and will be through by 17:01:05 UTC, at 55/s, its max_rate. Nothing falls due until 17:00 UTC on \
+             2026-11-26.",
         );
     }
 }

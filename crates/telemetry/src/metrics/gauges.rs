@@ -72,6 +72,7 @@ impl QueueMetrics {
             backlog: due.saturating_add(in_flight).saturating_add(retry),
             dead,
             overdue_ms: (oldest * 1_000.0) as u64,
+            absurd: ahead.absurd,
         });
         self.bound().has_gauges.store(true, Ordering::Relaxed);
     }

@@ -35,6 +35,8 @@ pub struct LastLook {
     pub dead: u64,
     /// Milliseconds since the oldest element was due.
     pub overdue_ms: u64,
+    /// Elements with due times that are hardly meant.
+    pub absurd: u64,
 }
 
 /// The values of a [`Tally`], in total or between two points in time.
