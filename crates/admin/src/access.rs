@@ -40,6 +40,8 @@ pub enum Need {
     ToLook,
     /// A token, because it reads everything that there is.
     ToSearch,
+    /// A viewer of any queue: the answer leaves out the queues that are not the caller's.
+    ToSearchOwn,
     /// A reader, because it shows payloads.
     ToSee,
     /// An operator, because it changes something that can be changed back.
@@ -53,7 +55,7 @@ impl Need {
     pub fn role(self) -> Option<AccessRole> {
         match self {
             Need::Nothing => None,
-            Need::ToLook | Need::ToSearch => Some(AccessRole::Viewer),
+            Need::ToLook | Need::ToSearch | Need::ToSearchOwn => Some(AccessRole::Viewer),
             Need::ToSee => Some(AccessRole::Reader),
             Need::ToOperate => Some(AccessRole::Operator),
             Need::ToAdminister => Some(AccessRole::Admin),
@@ -199,7 +201,7 @@ impl AdminAccess {
         let Some(role) = need.role() else { return Ok(()) };
         match &caller.grant {
             // Numbers are no secret to those who are let in.
-            Some(grant) if need == Need::ToLook && !grant.grants.is_empty() => Ok(()),
+            Some(grant) if matches!(need, Need::ToLook | Need::ToSearchOwn) && !grant.grants.is_empty() => Ok(()),
             Some(grant) if grant.may(role, of) => Ok(()),
             Some(grant) => Err(lacks(caller, grant, role, of)),
             None if need == Need::ToLook && is_called_by_address(headers) => Ok(()),
@@ -211,7 +213,7 @@ impl AdminAccess {
     pub fn refusal(&self, need: Need) -> Problem {
         let what = match need {
             Need::ToOperate | Need::ToAdminister => "this changes something",
-            Need::ToSearch => "this reads a whole queue",
+            Need::ToSearch | Need::ToSearchOwn => "this reads a whole queue",
             Need::ToLook => "a page of another site could have asked for this by a name that was pointed here",
             Need::Nothing | Need::ToSee => "this shows payloads",
         };
@@ -296,6 +298,9 @@ mod tests {
         check("ops.example", viewer(), Need::ToLook, Some("mails"), true);
         check("ops.example", viewer(), Need::ToSearch, Some("orders_eu"), true);
         check("ops.example", viewer(), Need::ToSearch, Some("mails"), false);
+        check("ops.example", viewer(), Need::ToSearchOwn, None, true);
+        check("127.0.0.1", None, Need::ToSearchOwn, None, false);
+        check("127.0.0.1", Some(Grantee::new("eve", [])), Need::ToSearchOwn, None, false);
         check("127.0.0.1", viewer(), Need::ToSee, Some("orders"), false);
         let operator = || Some(grant(AccessRole::Operator, "orders*"));
         check("127.0.0.1", operator(), Need::ToOperate, Some("orders"), true);

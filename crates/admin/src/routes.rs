@@ -210,9 +210,10 @@ pub static ROUTES: &[AdminRoute] = routes! {
             .about("The daemons with an admin listener and the same first Redis. Each reports every 10 seconds; `gone` are those \
                 that have not for 30 seconds. With the daemon that delivers each queue in order.")
             .returns::<Fleet>(200, "The daemons");
-    GET "/v1/audit" audit ToSearch => v1::audit::list,
+    GET "/v1/audit" audit ToSearchOwn => v1::audit::list,
         about_one("List the changes of operators, the latest first")
-            .about("By the command line over Redis, by this API and by the page; the last 1,000 of each queue are kept.")
+            .about("By the command line over Redis, by this API and by the page; the last 1,000 of each queue are kept. \
+                Without `queue`, those of every queue that the caller may view.")
             .query(&["queue", "limit"])
             .returns::<AuditTrail>(200, "The changes");
     GET "/v1/topics" topics ToLook => v1::topics::list,
@@ -266,7 +267,7 @@ pub static ROUTES: &[AdminRoute] = routes! {
     POST "/topics/{topic}/resume" page_resume_topic ToOperate => pages::topics::resume;
     GET "/events" page_events ToLook => pages::events::show;
     GET "/fleet" page_fleet ToLook => pages::fleet::show;
-    GET "/audit" page_audit ToSearch => pages::audit::show;
+    GET "/audit" page_audit ToSearchOwn => pages::audit::show;
     GET "/config" page_config ToSee => pages::config::show;
     GET "/login" page_login Nothing => pages::login::show;
     POST "/login" page_log_in Nothing => pages::login::log_in;

@@ -1,5 +1,7 @@
 //! Who did what when: the changes of operators that are kept beside the queues, over Redis and over daemons alike.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,6 +10,7 @@ use super::error::{Attempted, Error, QueueError};
 use super::note::OperatorNote;
 use super::session::{Queue, Session, find};
 use delaybridge_ledger::ChangeRecord;
+use delaybridge_model::QueueSpec;
 
 /// Queues that are read at the same time.
 const SIDE_BY_SIDE: usize = 64;
@@ -95,6 +98,11 @@ pub async fn audit(session: &Session, queue: Option<&str>, most: usize) -> Resul
         Some(queue) => vec![find(&session.config, queue)?],
         None => session.config.queues.clone(),
     };
+    Ok(audit_of(session, &wanted, most).await)
+}
+
+/// Reads the latest changes of these queues together.
+pub async fn audit_of(session: &Session, wanted: &[Arc<QueueSpec>], most: usize) -> AuditTrail {
     let mut trail = AuditTrail::default();
     for some in wanted.chunks(SIDE_BY_SIDE) {
         let read = some.iter().map(async |spec| session.queue(spec.clone()).await?.kept_changes(most).await);
@@ -109,5 +117,5 @@ pub async fn audit(session: &Session, queue: Option<&str>, most: usize) -> Resul
         trail.changes.sort_by_key(|change| std::cmp::Reverse(change.at_ms));
         trail.changes.truncate(most);
     }
-    Ok(trail)
+    trail
 }

@@ -69,12 +69,14 @@ impl OverRedis {
 }
 
 /// Notes a pause or its end for every queue that it changed.
-async fn tell_of(session: &Session, what: &str, changes: &PauseChanges, why: &str) {
+async fn tell_of(session: &Session, what: &str, changes: &PauseChanges) {
     for change in &changes.queues {
         let Ok(spec) = find(&session.config, &change.queue) else { continue };
         if let Ok(queue) = session.queue(spec).await {
-            let which = change.sink.as_deref().map(|sink| format!("sink {sink}")).unwrap_or_default();
-            let _ = queue.tell(what, &which, Ok(()), |()| why.to_owned()).await;
+            let which = change.sink.as_deref().map_or_else(|| "queue".to_owned(), |sink| format!("sink {sink}"));
+            let one = PauseChanges { queues: vec![change.clone()], errors: Vec::new() };
+            let words = one.words(queue.by.as_deref().unwrap_or_default());
+            let _ = queue.tell(what, &which, Ok(()), |()| words).await;
         }
     }
 }
@@ -186,7 +188,7 @@ impl Operator for OverRedis {
             check_target(&self.config, target)?;
             let session = self.session().await?;
             let changes = pause::pause(session, target, reason).await?;
-            tell_of(session, "pause", &changes, reason.why).await;
+            tell_of(session, "pause", &changes).await;
             Ok(changes)
         })
     }
@@ -196,7 +198,7 @@ impl Operator for OverRedis {
             check_target(&self.config, target)?;
             let session = self.session().await?;
             let changes = pause::resume(session, target).await?;
-            tell_of(session, "resume", &changes, "").await;
+            tell_of(session, "resume", &changes).await;
             Ok(changes)
         })
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,7 +13,7 @@ use super::plural;
 use super::session::{Queue, Session, find};
 use delaybridge_core::clock::utc;
 pub use delaybridge_ledger::PauseEnd;
-use delaybridge_ledger::{Changed, NewPause, Pause, Pauses, Subject};
+use delaybridge_ledger::{Changed, NewPause, Pause, Pauses, Subject, redis_now_ms};
 use delaybridge_model::{Config, QueueSpec};
 use delaybridge_source::StoreError;
 
@@ -64,6 +65,18 @@ pub struct PauseChange {
     pub before: Option<PauseState>,
     /// Whether the daemons were notified at once; else they see it within a minute.
     pub announced: bool,
+}
+
+impl PauseChanges {
+    /// The first change in words, for the audit of an actor: the reason and the end of a pause, or what was ended.
+    pub fn words(&self, actor: &str) -> String {
+        let Some(change) = self.queues.first() else { return "no queue was changed".to_owned() };
+        match (&change.pause, &change.before) {
+            (Some(pause), _) => pause.told(actor),
+            (None, Some(before)) => format!("resumed; it was paused by {}: {}", before.by, before.why),
+            (None, None) => "was not paused".to_owned(),
+        }
+    }
 }
 
 /// A pause of a queue, or of one of its sinks.
@@ -223,6 +236,48 @@ fn sinks_of(spec: &QueueSpec) -> Vec<Arc<str>> {
     spec.routes().map(|route| route.sink.clone()).collect()
 }
 
+/// The queues of a sink, and their pauses for it.
+#[derive(Debug, Clone, Default)]
+pub struct SinkPauses {
+    /// The pauses, each with its queue.
+    pub paused: Vec<(Arc<str>, PauseState)>,
+    /// The number of queues that were asked.
+    pub asked: usize,
+    /// Queues that could not be asked.
+    pub errors: Vec<QueueError>,
+    /// Redis time; none where nothing is paused.
+    pub now_ms: Option<i64>,
+}
+
+/// Reads whether a sink is paused for the first queues that deliver to it, at most so many.
+///
+/// # Errors
+///
+/// When no queue delivers to the sink.
+pub async fn sink_pauses(session: &Session, sink: &str, most: usize) -> Result<SinkPauses, Error> {
+    let queues = queues_of(&session.config, PauseTarget::Sink(sink))?;
+    let asked: Vec<_> = queues.into_iter().take(most).collect();
+    let one = async |spec: &Arc<QueueSpec>| {
+        let queue = session.queue(spec.clone()).await.map_err(|error| error.to_string())?;
+        paused(&queue).await.map_err(|error| explained(&error))
+    };
+    let now = async |spec: &Arc<QueueSpec>| redis_now_ms(&session.queue(spec.clone()).await.ok()?.conn).await.ok();
+    let mut found = SinkPauses { asked: asked.len(), ..SinkPauses::default() };
+    for (spec, answer) in asked.iter().zip(join_all(asked.iter().map(one)).await) {
+        match answer {
+            Ok(pauses) => {
+                let of_sink = pauses.into_iter().find(|pause| pause.sink.as_deref() == Some(sink));
+                if of_sink.is_some() && found.now_ms.is_none() {
+                    found.now_ms = now(spec).await;
+                }
+                found.paused.extend(of_sink.map(|pause| (spec.id.clone(), pause)));
+            }
+            Err(message) => found.errors.push(QueueError { queue: spec.id.to_string(), message }),
+        }
+    }
+    Ok(found)
+}
+
 /// Reads the pauses of a queue and of its sinks.
 pub(super) async fn paused(queue: &Queue) -> Result<Vec<PauseState>, StoreError> {
     let Pauses { queue: own, sinks, .. } = queue.ledger.pauses(&queue.conn, &sinks_of(&queue.spec)).await?;
@@ -253,10 +308,22 @@ impl PauseState {
         of_sink + &self.since(now_ms)
     }
 
-    fn since(&self, now_ms: i64) -> String {
+    /// `5m ago by ann: a deployment; until 2026-11-23T10:00:00Z`, without what is paused.
+    pub fn since(&self, now_ms: i64) -> String {
         let since = plural::duration(now_ms.abs_diff(self.since_ms));
-        let until = self.until_ms.map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {}", utc(at)));
-        format!("{since} ago by {}: {}; {until}", self.by, self.why)
+        format!("{since} ago by {}: {}; {}", self.by, self.why, self.end())
+    }
+
+    /// `paused: a deployment; until it is resumed`, with the person where that is not the actor.
+    fn told(&self, actor: &str) -> String {
+        // An actor of the command line has the host behind the name.
+        let same = actor.strip_prefix(&*self.by).is_some_and(|rest| rest.is_empty() || rest.starts_with('@'));
+        let by = if same { String::new() } else { format!(" by {}", self.by) };
+        format!("paused{by}: {}; {}", self.why, self.end())
+    }
+
+    fn end(&self) -> String {
+        self.until_ms.map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {}", utc(at)))
     }
 }
 
@@ -300,6 +367,8 @@ mod tests {
             until_ms: Some(1_795_251_632_252),
         };
         assert_eq!(pause.line(300_000), "paused 5m ago by ann: a deployment; until 2026-11-21T09:00:32Z");
+        assert_eq!(pause.told("ann@shell"), "paused: a deployment; until 2026-11-21T09:00:32Z");
+        assert_eq!(pause.told("ann2@shell"), "paused by ann: a deployment; until 2026-11-21T09:00:32Z");
         (pause.sink, pause.until_ms) = (Some("kafka".to_owned()), None);
         assert_eq!(pause.line(300_000), "sink kafka paused 5m ago by ann: a deployment; until it is resumed");
     }

@@ -23,7 +23,9 @@ async fn who_did_what_is_kept_whichever_way_it_was_done() {
         [&changes[at]["what"], &changes[at]["which"], &changes[at]["by"]].map(|text| text.as_str().unwrap())
     };
     assert_eq!(changes.len(), 5, "{found}");
-    assert_eq!(line(0), ["resume", "", "bob@shell"]);
+    assert_eq!(line(0), ["resume", "queue", "bob@shell"]);
+    assert_eq!(changes[0]["result"], "resumed; it was paused by ann: a deployment");
+    assert_eq!(changes[4]["result"], "paused: a deployment; until it is resumed");
     assert_eq!(line(1), ["pause", "sink out", "ann"]);
     assert_eq!(line(2), ["cancel", "a", "ann"]);
     assert!(
@@ -41,5 +43,13 @@ async fn who_did_what_is_kept_whichever_way_it_was_done() {
     let page = world.ask("GET", "/audit?queue=orders", "").await.text();
     assert!(page.contains("bob@shell") && page.contains("sink out") && page.contains("failed"), "{page}");
     assert_eq!(world.send("GET", "/v1/audit", &[], "").await.status, 401);
+    // A token for some queues sees the changes of those.
+    let of_orders = [("authorization", "Bearer reader0123456789")];
+    let own = world.send("GET", "/v1/audit", &of_orders, "").await.json();
+    let queues: Vec<_> = own["changes"].as_array().unwrap().iter().map(|change| &change["queue"]).collect();
+    assert_eq!(queues, vec![&json!("orders"); 5], "{own}");
+    assert_eq!(world.send("GET", "/audit", &of_orders, "").await.status, 200);
+    assert_eq!(world.send("GET", "/v1/audit?queue=orders", &of_orders, "").await.status, 200);
+    assert_eq!(world.send("GET", "/v1/audit?queue=mails", &of_orders, "").await.status, 403);
     assert_eq!(world.ask("GET", "/v1/audit?queue=gone", "").await.status, 404);
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 
-use super::errors::problem;
 use super::limit;
 use crate::Admin;
-use crate::access::AdminCaller;
+use crate::access::{AdminCaller, Need};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::{Problem, ProblemKind};
 use delaybridge_jobs_http::reply::Reply;
-use delaybridge_ops::audit::{AuditTrail, MOST, audit};
+use delaybridge_model::role::AccessRole;
+use delaybridge_ops::audit::{AuditTrail, MOST, audit_of};
 use delaybridge_ops::find;
 
 /// Changes of a page.
@@ -23,16 +23,24 @@ pub async fn list(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 }
 
 impl Admin {
-    /// The latest changes of the queue that the query names, or of all queues.
+    /// The latest changes of the queue that the query names, or of all queues that the caller may view.
     ///
     /// # Errors
-    /// There is no such queue, or Redis cannot be asked.
+    /// There is no such queue, or it is not for the caller.
     pub async fn audit(&self, call: &Call<AdminCaller>) -> Result<AuditTrail, Problem> {
         let queue = call.query.text("queue").filter(|queue| !queue.is_empty());
         let (most, session) = (limit(call, PAGE, MOST)?, self.session());
-        if let Some(queue) = queue {
-            find(&session.config, queue).map_err(|error| Problem::new(ProblemKind::NotFound, error.message))?;
-        }
-        audit(&session, queue, most).await.map_err(|error| problem(&error))
+        let wanted: Vec<_> = match queue {
+            Some(queue) => {
+                self.access.check(Need::ToSearch, &call.caller, &call.headers, Some(queue))?;
+                let found = find(&session.config, queue);
+                vec![found.map_err(|error| Problem::new(ProblemKind::NotFound, error.message))?]
+            }
+            None => {
+                let may = |id: &str| call.caller.may(AccessRole::Viewer, Some(id));
+                session.config.queues.iter().filter(|spec| may(&spec.id)).cloned().collect()
+            }
+        };
+        Ok(audit_of(&session, &wanted, most).await)
     }
 }

@@ -122,7 +122,8 @@ impl Admin {
         let work = async move {
             whole(pause::pause(&session, what.target(), &PauseReason { by: &by, why: &why, end }).await?, "pause")
         };
-        self.change(subject, asker, work, |_| "paused".to_owned()).await
+        let name = asker.name.clone();
+        self.change(subject, asker, work, move |changes: &PauseChanges| changes.words(&name)).await
     }
 
     /// Ends a pause.
@@ -133,7 +134,8 @@ impl Admin {
         let session = self.known(&what)?;
         let subject = subject("resume", &what);
         let work = async move { whole(pause::resume(&session, what.target()).await?, "resume") };
-        self.change(subject, asker, work, |_| "resumed".to_owned()).await
+        let name = asker.name.clone();
+        self.change(subject, asker, work, move |changes: &PauseChanges| changes.words(&name)).await
     }
 
     /// The session, if there is such a queue or sink.
