@@ -17,7 +17,7 @@ pub fn explanation(found: &ElementWhy) -> Markup {
         @if !found.waits_for.is_empty() {
             ul.notes {
                 @for obstacle in &found.waits_for {
-                    li class=(class(obstacle.kind)) { strong { "Waits for " (obstacle.kind.words()) } " " (obstacle.detail)
+                    li class=(class(obstacle.kind)) { strong { "Waits for " (obstacle.kind.words()) } ": " (obstacle.detail)
                         @if let Some(id) = &obstacle.element { " " a href=(encoded(id)) { "Why is that one there?" } }
                     }
                 }

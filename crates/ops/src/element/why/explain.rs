@@ -7,12 +7,16 @@ use super::facts::WhyFacts;
 use super::remedies::remedies;
 use crate::audit::OperatorChange;
 use crate::element::Detail;
+use crate::overview::{DestinationTrouble, SinkRow};
 use crate::peek::PeekState;
 use crate::plural::{count, duration, number};
 use delaybridge_core::clock::utc;
 
 /// Failed attempts may have times so far apart and be the same: a daemon notes the answer, the header the verdict.
 const SAME_ATTEMPT_MS: u64 = 1_000;
+
+/// Destinations in trouble that are named one by one.
+const DESTINATIONS: usize = 3;
 
 /// Explains an element.
 pub(super) fn explain(facts: &WhyFacts<'_>) -> ElementWhy {
@@ -204,7 +208,7 @@ impl WhyFacts<'_> {
             add(ObstacleKind::Pause, format!("{what}{}", pause.line(self.now_ms)), pause.until_ms);
         }
         if let Some(daemon) = self.daemon {
-            at_daemon(daemon, &detail.outstanding, &mut add);
+            at_daemon(daemon, detail, &mut add);
         }
         let waits = !matches!(state, Whereabouts::Scheduled | Whereabouts::InFlight);
         if waits && self.before > 0 {
@@ -309,7 +313,7 @@ impl WhyFacts<'_> {
 }
 
 /// Obstacles that a daemon knows, for an element that is to go to these sinks.
-fn at_daemon(daemon: &AtDaemon, outstanding: &[String], add: &mut impl FnMut(ObstacleKind, String, Option<i64>)) {
+fn at_daemon(daemon: &AtDaemon, detail: &Detail, add: &mut impl FnMut(ObstacleKind, String, Option<i64>)) {
     let lasts = |seconds: u64| duration(seconds.saturating_mul(1_000));
     if let Some(hold) = &daemon.held {
         add(
@@ -318,21 +322,45 @@ fn at_daemon(daemon: &AtDaemon, outstanding: &[String], add: &mut impl FnMut(Obs
             None,
         );
     }
-    for sink in daemon.sinks.iter().filter(|sink| outstanding.contains(&sink.sink)) {
+    for sink in daemon.sinks.iter().filter(|sink| detail.outstanding.contains(&sink.sink)) {
         if matches!(sink.state.as_str(), "down" | "blocked") {
             let why = sink.reason.as_deref().unwrap_or("no reason given");
             let detail = format!("sink {} is {} for {}: {why}", sink.sink, sink.state, lasts(sink.seconds));
             add(ObstacleKind::Sink, detail, None);
         }
-        for found in &sink.destinations {
-            let detail = format!(
-                "{} of sink {} is in trouble for {}, if the element goes there: {}",
-                found.destination,
-                sink.sink,
-                lasts(found.seconds),
-                found.reason
-            );
+        let (own, others) = destinations(sink, &detail.routes);
+        let doubt = if others { ", if the element goes there" } else { "" };
+        for found in own.iter().take(DESTINATIONS) {
+            let (name, since) = (&found.destination, lasts(found.seconds));
+            let detail = format!("{name} of sink {} is in trouble for {since}{doubt}: {}", sink.sink, found.reason);
             add(ObstacleKind::Destination, detail, None);
         }
+        if own.len() > DESTINATIONS {
+            let more = count(own.len() - DESTINATIONS, "further destination");
+            add(ObstacleKind::Destination, format!("{more} of sink {} in trouble{doubt}", sink.sink), None);
+        }
+    }
+}
+
+/// The destinations in trouble that an element with these routes goes to; where none of them is one of its routes, those that may
+/// be, and that it is not known.
+fn destinations<'a>(sink: &'a SinkRow, routes: &[String]) -> (Vec<&'a DestinationTrouble>, bool) {
+    let routes: Vec<_> =
+        routes.iter().filter_map(|route| route.strip_prefix(&*sink.sink)?.strip_prefix(": ")).collect();
+    // Some routes say more than the name: a key, a partition.
+    let is_own = |found: &&DestinationTrouble| {
+        let rests = routes.iter().filter_map(|route| route.strip_prefix(&*found.destination));
+        rests.into_iter().any(|rest| rest.is_empty() || rest.starts_with([',', ' ']))
+    };
+    // `path /a` is another place than `path /b`, but a template may be either.
+    let kind = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
+    let may_be = |found: &&DestinationTrouble| {
+        let name = &found.destination;
+        name.contains("${") || routes.iter().all(|route| !route.contains(' ') || kind(route) != kind(name))
+    };
+    let own: Vec<_> = sink.destinations.iter().filter(is_own).collect();
+    match own.is_empty() {
+        true => (sink.destinations.iter().filter(may_be).collect(), true),
+        false => (own, false),
     }
 }

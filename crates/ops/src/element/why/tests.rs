@@ -311,3 +311,49 @@ fn an_end_by_lateness_is_announced() {
     assert!(notes(scheduled(-70_000)).contains("expires already"));
     assert!(!notes(claimed(5)).contains("expires"));
 }
+
+#[test]
+fn of_many_destinations_in_trouble_those_are_named_that_the_element_goes_to() {
+    let troubled =
+        |name: String| DestinationTrouble { destination: name, reason: "410".to_owned(), ..Default::default() };
+    let named = |names: &dyn Fn(usize) -> String, routes: &[&str]| {
+        let destinations = (0..46).map(|n| troubled(names(n))).collect();
+        let row = Row {
+            daemon: Some(AtDaemon {
+                sinks: vec![SinkRow {
+                    sink: "events".to_owned(),
+                    state: "up".to_owned(),
+                    destinations,
+                    ..SinkRow::default()
+                }],
+                ..AtDaemon::default()
+            }),
+            ..row(Detail { routes: routes.iter().map(|&route| route.to_owned()).collect(), ..scheduled(-5_000) })
+        };
+        let found = explained(&row).waits_for;
+        found.into_iter().map(|obstacle| obstacle.detail).collect::<Vec<_>>()
+    };
+    let path = |n| format!("path /hook/{n}");
+    let own = "path /hook/7 of sink events is in trouble for 0ms: 410";
+    assert_eq!(named(&path, &["events: path /hook/7"]), [own]);
+    assert_eq!(named(&path, &["events: path /hook/7, 3 headers"]), [own], "a route may say more");
+    assert_eq!(named(&path, &["events: path /hook/99"]), Vec::<String>::new(), "it goes elsewhere");
+    let doubt = "path /hook/0 of sink events is in trouble for 0ms, if the element goes there: 410";
+    for (names, routes, first) in [
+        (&path as &dyn Fn(usize) -> String, &["nowhere: the payload cannot be read"][..], doubt),
+        (
+            &|n| format!("{n}"),
+            &["events: topic 7"],
+            "0 of sink events is in trouble for 0ms, if the element goes there: 410",
+        ),
+        (
+            &|_| "path /${payload.x}".to_owned(),
+            &["events: path /a"],
+            "path /${payload.x} of sink events is in trouble for 0ms, if the element goes there: 410",
+        ),
+    ] {
+        let found = named(names, routes);
+        assert_eq!((found.len(), found[0].as_str()), (4, first), "a page of them helps nobody");
+        assert_eq!(found[3], "43 further destinations of sink events in trouble, if the element goes there");
+    }
+}
