@@ -63,6 +63,7 @@ fn text(found: &Fleet) -> String {
         ]);
     }
     let mut text = table.render();
+    text.push_str(&format!("\n{}\n", found.sums().words()));
     if found.configurations.len() > 1 {
         let each = found.configurations.iter().map(|(hash, n)| format!("{} by {}", escaped(hash), count(*n, "daemon")));
         text.push_str(&format!(

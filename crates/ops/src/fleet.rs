@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Attempted, Error, QueueError};
+use super::plural::{count, duration};
 use super::session::{Queue, Session, at};
 use delaybridge_ledger::{FleetRecords, redis_now_ms};
 use delaybridge_link::Conn;
@@ -89,6 +90,49 @@ pub struct Fleet {
     pub orders: Vec<OrderHolder>,
     /// Queues whose holder could not be read.
     pub errors: Vec<QueueError>,
+}
+
+/// The work of the daemons that are not gone, together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FleetSums {
+    /// The daemons.
+    pub daemons: usize,
+    /// Elements in flight.
+    pub in_flight: u64,
+    /// Elements that were delivered by second, over the last minute.
+    pub delivered_per_second: f64,
+    /// Attempts that failed by second, over the last minute.
+    pub failed_per_second: f64,
+    /// The highest 99th percentile of the lateness of one of them.
+    pub lateness_p99_ms: Option<f64>,
+}
+
+impl Fleet {
+    /// The work of all daemons together, as each last reported it.
+    pub fn sums(&self) -> FleetSums {
+        self.daemons.iter().filter(|member| !member.gone).fold(FleetSums::default(), |sums, member| FleetSums {
+            daemons: sums.daemons + 1,
+            in_flight: sums.in_flight.saturating_add(member.in_flight),
+            delivered_per_second: sums.delivered_per_second + member.delivered_per_second,
+            failed_per_second: sums.failed_per_second + member.failed_per_second,
+            lateness_p99_ms: [sums.lateness_p99_ms, member.lateness_p99_ms].into_iter().flatten().reduce(f64::max),
+        })
+    }
+}
+
+impl FleetSums {
+    /// The sums in a sentence.
+    pub fn words(&self) -> String {
+        let late =
+            self.lateness_p99_ms.map_or_else(String::new, |ms| format!(", the highest p99 {}", duration(ms as u64)));
+        format!(
+            "{} together: {} in flight, {:.1}/s delivered, {:.1}/s failed{late}.",
+            count(self.daemons, "daemon"),
+            self.in_flight,
+            self.delivered_per_second,
+            self.failed_per_second
+        )
+    }
 }
 
 /// Tells the others of this daemon; removes the records of daemons that ended long ago.

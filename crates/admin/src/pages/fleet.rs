@@ -27,6 +27,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             "The daemons with an admin listener and the same Redis. Each reports every 10 seconds. Rates and lateness are of the "
             "last minute."
         }
+        p.forecast { (found.sums().words()) }
         @if found.configurations.len() > 1 {
             ul.notes { li.warn {
                 strong { (found.configurations.len()) " configurations" } " run. Compare when each was read: a daemon that has read its "
