@@ -1,6 +1,8 @@
 //! `GET /queues/{queue}/dead`: dead letters, by filter, page by page; and one of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use maud::{Markup, html};
@@ -8,6 +10,7 @@ use serde_json::Value;
 
 use super::element::line as attempt_line;
 use super::layout::{View, encoded, page};
+use super::search::Until;
 use super::show::{number, payload, when};
 use crate::Admin;
 use crate::access::AdminCaller;
@@ -22,20 +25,28 @@ use delaybridge_jobs_http::reply::Reply;
 use delaybridge_jobs_http::text::clip;
 use delaybridge_model::role::AccessRole;
 use delaybridge_ops::Queue;
-use delaybridge_ops::dead::{self, Letter, Letters, Summary};
+use delaybridge_ops::dead::{self, Counted, Filter, Letter, Letters, Summary, Total};
 use delaybridge_ops::element::KILLED;
 use delaybridge_telemetry::labels::DeadReason;
+
+/// Time to count letters by what they died of.
+const TIME: Duration = Duration::from_millis(500);
+/// Causes that are shown.
+const CAUSES: usize = 20;
 
 /// The list.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&[&NAMES[..], &["after", "done"]].concat())?;
     let filter = asked(&admin, &call)?;
     let queue = admin.queue(&call).await?;
+    let may_count = call.caller.may(AccessRole::Viewer, Some(queue.id()));
+    let causes = if may_count { causes(&queue).await? } else { None };
     let found = dead::page(&queue, &filter, PAGE, after(&call.query)?).await.map_err(|error| problem(&error))?;
     let id = queue.id();
     let view = View::of(&format!("/queues/{}/dead", encoded(id)), &call.caller, admin.access.has_tokens());
     let same = query_of(&call.query);
     let all = number(found.total);
+    let reads = view.may(AccessRole::Reader, id) || view.name.is_none();
     let body = html! {
         nav.crumbs aria-label="Where you are" {
             a href=(view.up) { "Queues" } " / " a href={ "../" (encoded(id)) } { (id) } " / " span aria-current="page" { "dead letters" }
@@ -43,7 +54,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         h1 { (id) ": dead letters" }
         @if let Some(done) = call.query.text("done") { ul.notes { li.good role="status" { (clip(done)) } } }
         // To find what fits, all letters are read.
-        @if view.may(AccessRole::Viewer, id) { (filters(&call.query, &queue)) }
+        @if may_count { (filters(&call.query, &queue, causes.as_ref())) }
+        @if let Some(causes) = &causes { (by_cause(causes, &call.query)) }
         div.head {
             p.muted { "The latest first. There are " (all) " in all." }
             @if view.may(AccessRole::Operator, id) && !found.dead_letters.is_empty() {
@@ -63,7 +75,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
                             th.n scope="col" { "Attempts" } th.n scope="col" { "Bytes" }
                         }
                     }
-                    tbody { @for letter in &found.dead_letters { (line(letter, found.now_ms)) } }
+                    tbody { @for letter in &found.dead_letters { (line(letter, found.now_ms, reads)) } }
                 }
             }
         }
@@ -80,13 +92,47 @@ pub fn query_of(query: &Query) -> String {
     pairs.map(|(name, text)| format!("{name}={}", encoded(text))).collect::<Vec<_>>().join("&")
 }
 
+/// The letters by what they died of, as far as they can be counted in the time of a page.
+async fn causes(queue: &Queue) -> Result<Option<Counted>, Problem> {
+    let counted =
+        dead::count(queue, &Filter::default(), &mut Until::after(TIME)).await.map_err(|error| problem(&error))?;
+    Ok(Some(counted).filter(|counted| counted.matched > 0))
+}
+
+/// The causes, each with the way to its letters.
+fn by_cause(causes: &Counted, query: &Query) -> Markup {
+    let chosen = |total: &Total| {
+        [("reason", &total.reason), ("code", &total.code), ("sink", &total.sink)]
+            .iter()
+            .all(|(name, value)| query.text(name).unwrap_or_default() == **value)
+    };
+    html! {
+        ul.links aria-label="By cause" {
+            @if causes.stopped { li.muted { "Of the first " (number(count(causes.examined))) ":" } }
+            @for total in causes.totals.iter().take(CAUSES) {
+                li {
+                    a href={ "dead?reason=" (encoded(&total.reason)) "&code=" (encoded(&total.code)) "&sink=" (encoded(&total.sink)) }
+                        aria-current=[chosen(total).then_some("true")] {
+                        (total.reason) " " (total.code) " " (total.sink)
+                    }
+                    " " span.muted { (number(count(total.count))) }
+                }
+            }
+        }
+    }
+}
+
+fn count(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
 /// The filters: a choice where the values are known.
-fn filters(query: &Query, queue: &Queue) -> Markup {
+fn filters(query: &Query, queue: &Queue, causes: Option<&Counted>) -> Markup {
     let hints = ["", "", "timeout", "", "2h", "1d", "", "orderId=7"];
     html! {
         form.filters method="get" action="dead" role="search" {
             @for (name, hint) in NAMES.iter().zip(hints) {
-                @let (value, known) = (query.text(name).unwrap_or_default(), known(name, queue));
+                @let (value, known) = (query.text(name).unwrap_or_default(), known(name, queue, causes));
                 label {
                     span { (name.replace('_', " ")) }
                     @if known.is_empty() {
@@ -107,8 +153,12 @@ fn filters(query: &Query, queue: &Queue) -> Markup {
 }
 
 /// The values that a filter can have, where they are known.
-fn known(name: &str, queue: &Queue) -> Vec<String> {
+fn known(name: &str, queue: &Queue, causes: Option<&Counted>) -> Vec<String> {
     match name {
+        "code" => {
+            let codes = causes.iter().flat_map(|causes| &causes.totals).map(|total| total.code.clone());
+            codes.filter(|code| !code.is_empty()).collect::<BTreeSet<_>>().into_iter().collect()
+        }
         "reason" => DeadReason::ALL.map(DeadReason::as_str).into_iter().chain([KILLED]).map(str::to_owned).collect(),
         "class" => Class::ALL.map(|class| class.as_str().to_owned()).into(),
         "sink" => queue.spec.to.iter().map(|to| to.sink.to_string()).collect(),
@@ -116,10 +166,12 @@ fn known(name: &str, queue: &Queue) -> Vec<String> {
     }
 }
 
-fn line(letter: &Summary, now_ms: i64) -> Markup {
+fn line(letter: &Summary, now_ms: i64, reads: bool) -> Markup {
     html! {
         tr {
-            th scope="row" { a.mono href={ "dead/" (encoded(&letter.stream_id)) } { (letter.id) } }
+            th scope="row" {
+                @if reads { a.mono href={ "dead/" (encoded(&letter.stream_id)) } { (letter.id) } } @else { span.mono { (letter.id) } }
+            }
             td data-label="Died" { @if let Some(died) = letter.died_ms { (when(died, now_ms)) } }
             td.why data-label="Reason" {
                 span.badge.bad { (letter.reason) } " "

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::elements::word;
 use super::layout::{View, encoded, page, see_other};
 use super::list_place::{LIST, ListPlace};
+use super::pausing::field_time;
 use super::show::{number, payload, when as distance};
 use super::why::{attempts, explanation};
 use crate::Admin;
@@ -46,7 +47,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         }
         h1.mono { (asked) }
         (explanation(&why))
-        @if let Some(element) = &element {
+        @if let Some(element) = element.as_ref().filter(|_| view.may(AccessRole::Reader, name)) {
             (facts(element, why.now_ms))
             (deeds(element, asked, &view, name))
             h2 { "Payload " span.muted { (number(element.size)) " bytes, " (element.layout) } }
@@ -62,11 +63,14 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 /// Does what the form says, and shows what became of it.
 pub async fn act(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
-    fields.only(&["deed", "in", "why"])?;
+    fields.only(&["deed", "in", "at", "why"])?;
     let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
     let deed = match text("deed") {
         Some("run-now") => ElementChange::Reschedule(When::Now),
-        Some("reschedule") => ElementChange::Reschedule(when(text("in"), None)?),
+        Some("reschedule") => {
+            let at = text("at").map(|at| field_time("at", at)).transpose()?;
+            ElementChange::Reschedule(when(text("in"), at)?)
+        }
         Some("kill") => ElementChange::Kill { by: None, why: text("why").unwrap_or("no reason given").to_owned() },
         _ => return Err(Problem::bad("read the form: it does not say what to do")),
     };
@@ -129,7 +133,8 @@ fn deeds(element: &Detail, id: &str, view: &View, queue: &str) -> Markup {
             div.deeds {
                 form method="post" action=(action) { button name="deed" value="run-now" type="submit" { "Run now" } }
                 form method="post" action=(action) {
-                    label { "In " input name="in" size="8" required placeholder="2h 30m" autocomplete="off"; }
+                    label { "In " input name="in" size="8" placeholder="2h 30m" autocomplete="off"; }
+                    label { "or at (UTC) " input name="at" type="datetime-local"; }
                     button name="deed" value="reschedule" type="submit" { "Reschedule" }
                 }
                 @if element.state != PeekState::Dead {

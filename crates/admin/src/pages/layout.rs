@@ -78,6 +78,11 @@ impl View {
         format!("?{}", all.join("&"))
     }
 
+    /// Whether the person may do this with what concerns every queue.
+    pub fn may_all(&self, role: AccessRole) -> bool {
+        self.grant.as_ref().is_some_and(|grant| grant.may(role, None))
+    }
+
     /// Whether the person may do this with a queue or topic.
     pub fn may(&self, role: AccessRole, of: &str) -> bool {
         self.grant.as_ref().is_some_and(|grant| grant.may(role, Some(of)))

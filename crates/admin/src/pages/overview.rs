@@ -20,6 +20,9 @@ use delaybridge_ops::plural::{count as count_of, duration};
 use delaybridge_ops::queue_order::{QueueFilter, QueueOrder};
 use delaybridge_telemetry::status::Look;
 
+/// Destinations of a sink in trouble that are named on the first page.
+const DESTINATIONS: usize = 3;
+
 /// The first page.
 pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
     call.query.only(&["after", "limit", "like", "still", "reload", "sort", "show"])?;
@@ -172,7 +175,8 @@ fn queues(found: &Overview, sinks: &SinkList, which: &QueuePage, place: &ListPla
             }
         }
         p.muted {
-            "Sorted by " (which.order.as_str()) ", as this daemon last saw each queue. "
+            "Sorted by " (which.order.as_str()) ", as this daemon last saw each queue. Rates and lateness are those of this daemon alone; "
+            a href="fleet" { "Daemons" } " has those of all. "
             @for (order, label) in [(QueueOrder::Trouble, "Trouble first"), (QueueOrder::File, "As in the configuration")] {
                 @if order != which.order { a href=(address(&QueuePage { order, ..which.clone() })) { (label) } " " }
             }
@@ -278,10 +282,14 @@ fn one_sink(sink: &SinkRow) -> Markup {
                     }
                     (None, None) => span.zero { "none since the start" },
                 }
-                @for found in &sink.destinations {
+                @for found in sink.destinations.iter().take(DESTINATIONS) {
                     br;
                     (found.destination) ": " (found.reason) " "
                     span.muted { (found.count) " in trouble for " (duration(found.seconds.saturating_mul(1_000))) }
+                }
+                @if let Some(more @ 1..) = sink.destinations.len().checked_sub(DESTINATIONS) {
+                    br;
+                    a href={ "sinks/" (encoded(&sink.sink)) } { (count_of(more, "further destination")) " in trouble" }
                 }
             }
         }

@@ -1,18 +1,10 @@
-//! The last hour and the last day of a queue or a sink: drawings, each with its numbers in words. And the page of a sink.
+//! The last hour and the last day of a queue or a sink: drawings, each with its numbers in words.
 
-use std::sync::Arc;
-
-use hyper::StatusCode;
 use maud::{Markup, html};
 
-use super::layout::{View, encoded, page};
+use super::layout::encoded;
 use super::show::{late, number, rate};
 use crate::Admin;
-use crate::access::AdminCaller;
-use crate::v1::history::known_sink;
-use delaybridge_jobs_http::call::Call;
-use delaybridge_jobs_http::problem::Problem;
-use delaybridge_jobs_http::reply::Reply;
 use delaybridge_ops::plural::duration;
 use delaybridge_telemetry::history::{Past, PastSpan};
 
@@ -52,7 +44,14 @@ fn in_ms(value: f64) -> String {
 
 /// The history of a queue.
 pub fn of_queue(admin: &Admin, queue: &str) -> Markup {
-    section(admin.history.queue(queue).as_ref(), link(admin.grafana.queue.as_deref(), "{queue}", queue).as_deref())
+    let link = link(admin.grafana.queue.as_deref(), "{queue}", queue);
+    section(admin.history.queue(queue).as_ref(), link.as_deref(), admin.began.elapsed().as_secs())
+}
+
+/// The history of a sink, over all of its queues.
+pub fn of_sink(admin: &Admin, sink: &str) -> Markup {
+    let link = link(admin.grafana.sink.as_deref(), "{sink}", sink);
+    section(admin.history.sink(sink).as_ref(), link.as_deref(), admin.began.elapsed().as_secs())
 }
 
 /// The link to Grafana for a name, if there is one.
@@ -60,11 +59,11 @@ fn link(template: Option<&str>, hole: &str, name: &str) -> Option<String> {
     template.map(|template| template.replace(hole, &encoded(name)))
 }
 
-fn section(past: Option<&Past>, link: Option<&str>) -> Markup {
+fn section(past: Option<&Past>, link: Option<&str>, up_seconds: u64) -> Markup {
     let kinds = &[&RATE, &P50, &P99, &BACKLOG, &FAILED];
     html! {
         section aria-labelledby="past" {
-            h2 #past { "What happened " span.muted { "as this daemon saw it, since its start" } }
+            h2 #past { "What happened " span.muted { "as this daemon saw it, since its start " (duration(up_seconds * 1_000)) " ago" } }
             @match past {
                 None => p.muted { "This daemon keeps the history of 2,000 queues, and has no room for this one." },
                 Some(past) if past.minutes.is_empty() => p.muted { "The first minute since the start of this daemon is not over." },
@@ -112,40 +111,6 @@ fn chart(name: &str, kind: &ChartKind, spans: &[PastSpan], seconds: u64, age: u6
             figcaption { strong { (kind.name) } " " (caption) }
         }
     }
-}
-
-/// The page of a sink.
-pub async fn of_sink(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
-    call.query.only(&["still", "reload"])?;
-    let name = call.part("sink");
-    known_sink(&admin, name)?;
-    let mut view = View::of(&format!("/sinks/{}", encoded(name)), &call.caller, admin.access.has_tokens());
-    view.watch(&call.query);
-    let sinks = admin.sinks();
-    let sink = sinks.sinks.iter().find(|sink| sink.sink == name);
-    let queues: Vec<_> = admin.session().config.queues.clone();
-    let queues: Vec<_> = queues.iter().filter(|queue| queue.to.iter().any(|to| *to.sink == *name)).take(50).collect();
-    let body = html! {
-        nav.crumbs aria-label="Where you are" { a href={ (view.up) "#sinks" } { "Sinks" } " / " span aria-current="page" { (name) } }
-        h1 { (name) }
-        @if let Some(sink) = sink {
-            ul.notes {
-                li class=(if sink.state == "up" { "good" } else if sink.is_in_trouble() { "bad" } else { "info" }) {
-                    strong { (sink.state) } " for " (duration(sink.seconds.saturating_mul(1_000)))
-                    @if let Some(reason) = &sink.reason { ": " (reason) }
-                }
-                @for found in &sink.destinations {
-                    li.warn { strong { (found.destination) } " " (found.reason) " (for " (duration(found.seconds.saturating_mul(1_000))) ")" }
-                }
-            }
-        }
-        (section(admin.history.sink(name).as_ref(), link(admin.grafana.sink.as_deref(), "{sink}", name).as_deref()))
-        section aria-labelledby="queues" {
-            h2 #queues { "Queues that deliver to it" }
-            ul.links { @for queue in &queues { li { a href={ "../queues/" (encoded(&queue.id)) } { (queue.id) } } } }
-        }
-    };
-    Ok(page(StatusCode::OK, &view, name, &body))
 }
 
 #[cfg(test)]

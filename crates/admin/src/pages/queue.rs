@@ -11,6 +11,7 @@ use super::bars::schedule;
 use super::layout::{View, encoded, page, see_other};
 use super::list_place::{LIST, ListPlace};
 use super::past::of_queue;
+use super::pausing::{FIELDS, pause_form, wanted};
 use super::search::search_form;
 use super::show::{at_least, late, number, obstacles, rate, when};
 use crate::Admin;
@@ -19,7 +20,7 @@ use crate::changes::Asker;
 use crate::forms::form;
 use crate::v1::errors::problem;
 use crate::v1::forecast::UNTIL;
-use crate::v1::pause::{PauseRequest, PauseSubject, end};
+use crate::v1::pause::PauseSubject;
 use crate::v1::queues::{QueueShape, whole};
 use delaybridge_jobs_http::call::Call;
 use delaybridge_jobs_http::problem::Problem;
@@ -68,11 +69,8 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
 /// Pauses it, and shows it again.
 pub async fn pause(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
     let fields = form(&mut call).await?;
-    fields.only(&["why", "for", LIST])?;
-    let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
-    let why = text("why")
-        .ok_or_else(|| Problem::bad("read the form: say why, for everybody who wonders why nothing moves"))?;
-    let wish = PauseRequest { by: None, why: Some(why.to_owned()), end: end(text("for"), None)? };
+    fields.only(&[&FIELDS[..], &[LIST]].concat())?;
+    let wish = wanted(&fields)?;
     let queue = call.part("queue").to_owned();
     admin.pause(PauseSubject::Queue(queue.clone()), wish, Asker::of(&call)).await?;
     Ok(see_other(&format!("../{}{}", encoded(&queue), ListPlace::carried(&fields).behind('?'))))
@@ -121,25 +119,11 @@ fn numbers(row: &QueueRow) -> Markup {
 
 /// Pause or resume.
 fn pauses(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
-    let queue = encoded(&row.state.queue);
-    let paused = row.state.paused.iter().any(|pause| pause.sink.is_none());
+    let effect = "Nothing more is claimed, by any daemon. What is in flight is finished, what falls due waits.";
+    let is_paused = row.state.paused.iter().any(|pause| pause.sink.is_none());
     html! {
         @if view.may(AccessRole::Operator, &row.state.queue) {
-            @if paused {
-                form.act method="post" action={ (queue) "/resume" } { (place.field()) button type="submit" { "Resume" } }
-            } @else {
-                details.act #pause {
-                    summary { "Pause …" }
-                    form method="post" action={ (queue) "/pause" } {
-                        p { "Nothing more is claimed, by any daemon. What is in flight is finished, what falls due waits." }
-                        label { "Why " input name="why" required maxlength="200" size="40" autocomplete="off"; }
-                        label { "For " input name="for" size="8" placeholder="2h 30m" autocomplete="off" aria-describedby="for-help"; }
-                        span.muted #for-help { "empty: until it is resumed" }
-                        (place.field())
-                        button type="submit" { "Pause the queue" }
-                    }
-                }
-            }
+            (pause_form(&encoded(&row.state.queue), "queue", effect, is_paused, place))
         }
     }
 }
@@ -150,22 +134,30 @@ fn elements(view: &View, row: &QueueRow, place: &ListPlace) -> Markup {
     let s = &row.state;
     let states =
         [("scheduled", s.scheduled + s.due), ("in_flight", s.in_flight), ("retry", s.retry), ("ready", s.ready)];
+    // Who has no name yet is asked to log in.
+    let reads = view.may(AccessRole::Reader, &s.queue) || view.name.is_none();
     html! {
         section aria-labelledby="elements" {
             h2 #elements { "Elements" }
             ul.links {
                 @for (state, count) in states {
-                    li { a href={ (queue) "/elements?state=" (state) (place.behind('&')) } { (state.replace('_', " ")) } " " span.muted { (number(count)) } }
+                    li {
+                        @if reads { a href={ (queue) "/elements?state=" (state) (place.behind('&')) } { (state.replace('_', " ")) } }
+                        @else { (state.replace('_', " ")) }
+                        " " span.muted { (number(count)) }
+                    }
                 }
                 li { a href={ (queue) "/dead" } { "dead letters" } " " span.muted { (number(s.dead)) } }
             }
-            @if view.may(AccessRole::Reader, &s.queue) {
+            @if view.may(AccessRole::Viewer, &s.queue) {
                 form.find method="get" action={ (queue) "/element" } {
                     label for="id" { "Id" }
                     input #id name="id" required maxlength="256" size="30" autocomplete="off" spellcheck="false";
                     (place.field())
                     button type="submit" { "Why is it there?" }
                 }
+            }
+            @if view.may(AccessRole::Reader, &s.queue) {
                 (search_form(&format!("{queue}/search"), "", place))
             }
             @if view.tokens && view.name.is_none() { p.muted { "Payloads are shown after a login." } }

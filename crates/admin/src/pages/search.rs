@@ -30,7 +30,14 @@ const MATCHES: usize = 20;
 const TIME: Duration = Duration::from_secs(5);
 
 /// Ends a search when its time is over.
-struct Until(Instant);
+pub struct Until(Instant);
+
+impl Until {
+    /// One that ends after this time.
+    pub fn after(time: Duration) -> Until {
+        Until(Instant::now().after(time))
+    }
+}
 
 impl ProgressWatch for Until {
     fn at(&mut self, _progress: Progress) {}
@@ -62,8 +69,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
     let before = call.query.number("seen")?.unwrap_or(0);
     let queue = admin.queue(&call).await?;
     let ask = Search { fields: vec![wanted], limit: LOOKED_AT, matches: MATCHES, after };
-    let mut hits =
-        search(&queue, &ask, &mut Until(Instant::now().after(TIME))).await.map_err(|error| problem(&error))?;
+    let mut hits = search(&queue, &ask, &mut Until::after(TIME)).await.map_err(|error| problem(&error))?;
     for element in &mut hits.elements {
         element.content = std::mem::take(&mut element.content).shortened(SHOWN);
     }

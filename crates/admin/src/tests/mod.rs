@@ -5,6 +5,7 @@ mod audit;
 mod events;
 mod fleet;
 mod lists;
+mod night;
 mod pages;
 mod proxy;
 mod roles;

@@ -1,0 +1,75 @@
+//! The form that pauses a queue or a sink, and what it says.
+
+use maud::{Markup, html};
+
+use super::list_place::ListPlace;
+use crate::v1::pause::{PauseRequest, end};
+use delaybridge_jobs_http::call::Query;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_ops::pause::point;
+
+/// The names of the fields.
+pub const FIELDS: [&str; 3] = ["why", "for", "until"];
+
+/// The form to pause, or to resume what is paused; `subject` is `queue` or `sink`, `path` the way to its page.
+pub fn pause_form(path: &str, subject: &str, effect: &str, is_paused: bool, place: &ListPlace) -> Markup {
+    html! {
+        @if is_paused {
+            form.act method="post" action={ (path) "/resume" } { (place.field()) button type="submit" { "Resume" } }
+        } @else {
+            details.act #pause {
+                summary { "Pause …" }
+                form method="post" action={ (path) "/pause" } {
+                    p { (effect) }
+                    label { "Why " input name="why" required maxlength="200" size="40" autocomplete="off"; }
+                    label { "For " input name="for" size="8" placeholder="2h 30m" autocomplete="off" aria-describedby="for-help"; }
+                    label { "or until (UTC) " input name="until" type="datetime-local" aria-describedby="for-help"; }
+                    span.muted #for-help { "both empty: until it is resumed" }
+                    (place.field())
+                    button type="submit" { "Pause the " (subject) }
+                }
+            }
+        }
+    }
+}
+
+/// The pause that a form asks for.
+///
+/// # Errors
+/// There is no reason, or no time that can be read.
+pub fn wanted(fields: &Query) -> Result<PauseRequest, Problem> {
+    let text = |name| fields.text(name).map(str::trim).filter(|text| !text.is_empty());
+    let why = text("why")
+        .ok_or_else(|| Problem::bad("read the form: say why, for everybody who wonders why nothing moves"))?;
+    let until = text("until").map(|until| field_time("until", until)).transpose()?;
+    Ok(PauseRequest { by: None, why: Some(why.to_owned()), end: end(text("for"), until)? })
+}
+
+/// The time in a field for date and time, in milliseconds since 1970: browsers write `2026-11-27T06:00`, and the page says that it
+/// is UTC.
+///
+/// # Errors
+/// What cannot be read.
+pub fn field_time(name: &str, text: &str) -> Result<u64, Problem> {
+    let whole = match text.len() {
+        16 => format!("{text}:00Z"),
+        _ => format!("{}Z", text.trim_end_matches('Z')),
+    };
+    let read = point(&whole).ok().and_then(|ms| u64::try_from(ms).ok());
+    read.ok_or_else(|| Problem::bad(format!("read `{name}`: write 2027-01-31T09:00, in UTC")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_for_date_and_time_is_read_as_browsers_write_it() {
+        for text in ["2027-01-31T09:00", "2027-01-31T09:00:00", "2027-01-31T09:00:00Z"] {
+            assert_eq!(field_time("until", text).ok(), Some(1_801_386_000_000), "{text}");
+        }
+        for text in ["09:00", "tomorrow", "2027-13-31T09:00", ""] {
+            assert!(field_time("until", text).unwrap_err().detail.contains("`until`"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `GET /sinks/{sink}`: its state, its pause, its last hour and day, and the queues that deliver to it.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use maud::{Markup, html};
+
+use super::layout::{View, encoded, page, see_other};
+use super::list_place::ListPlace;
+use super::past;
+use super::pausing::{FIELDS, pause_form, wanted};
+use crate::Admin;
+use crate::access::AdminCaller;
+use crate::changes::Asker;
+use crate::forms::form;
+use crate::v1::history::known_sink;
+use crate::v1::pause::PauseSubject;
+use delaybridge_jobs_http::call::Call;
+use delaybridge_jobs_http::problem::Problem;
+use delaybridge_jobs_http::reply::Reply;
+use delaybridge_model::role::AccessRole;
+use delaybridge_ops::overview::SinkRow;
+use delaybridge_ops::pause::{SinkPauses, sink_pauses};
+use delaybridge_ops::plural::{count, duration};
+
+/// Queues that are shown, and asked for their pauses; and destinations in trouble that are shown.
+const QUEUES: usize = 50;
+
+/// The page of a sink.
+pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    call.query.only(&["still", "reload"])?;
+    let name = call.part("sink");
+    known_sink(&admin, name)?;
+    let mut view = View::of(&format!("/sinks/{}", encoded(name)), &call.caller, admin.access.has_tokens());
+    view.watch(&call.query);
+    let (sinks, session) = (admin.sinks(), admin.session());
+    let sink = sinks.sinks.iter().find(|sink| sink.sink == name);
+    let delivers = |queue: &&Arc<delaybridge_model::QueueSpec>| queue.to.iter().any(|to| *to.sink == *name);
+    let queues: Vec<_> = session.config.queues.iter().filter(delivers).take(QUEUES).collect();
+    // A sink that no queue uses cannot be paused.
+    let pauses = sink_pauses(&session, name, QUEUES).await.ok();
+    let body = html! {
+        nav.crumbs aria-label="Where you are" { a href={ (view.up) "#sinks" } { "Sinks" } " / " span aria-current="page" { (name) } }
+        h1 { (name) }
+        @if let Some(sink) = sink { (state(sink, pauses.as_ref())) }
+        @if let Some(pauses) = pauses.as_ref().filter(|_| view.may_all(AccessRole::Operator)) {
+            (pause_form(&encoded(name), "sink", "Nothing is claimed that goes to it, by any daemon of this configuration.", !pauses.paused.is_empty(), &ListPlace::default()))
+        }
+        (past::of_sink(&admin, name))
+        section aria-labelledby="queues" {
+            h2 #queues { "Queues that deliver to it" }
+            ul.links { @for queue in &queues { li { a href={ "../queues/" (encoded(&queue.id)) } { (queue.id) } } } }
+        }
+    };
+    Ok(page(StatusCode::OK, &view, name, &body))
+}
+
+/// Everything that keeps elements from it.
+fn state(sink: &SinkRow, pauses: Option<&SinkPauses>) -> Markup {
+    html! {
+        ul.notes {
+            li class=(if sink.state == "up" { "good" } else if sink.is_in_trouble() { "bad" } else { "info" }) {
+                strong { (sink.state) } " for " (duration(sink.seconds.saturating_mul(1_000)))
+                @if let Some(reason) = &sink.reason { ": " (reason) }
+            }
+            @for found in sink.destinations.iter().take(QUEUES) {
+                li.warn { strong { (found.destination) } " " (found.reason) " (for " (duration(found.seconds.saturating_mul(1_000))) ")" }
+            }
+            @if let Some(more @ 1..) = sink.destinations.len().checked_sub(QUEUES) {
+                li.warn { (count(more, "further destination")) " in trouble" }
+            }
+            @if let Some((pauses, (_, pause))) = pauses.and_then(|pauses| Some((pauses, pauses.paused.first()?))) {
+                li.warn {
+                    strong { "paused" } " for " (pauses.paused.len()) " of " (count(pauses.asked, "queue")) ", "
+                    (pause.since(pauses.now_ms.unwrap_or(pause.since_ms)))
+                }
+            }
+        }
+        @for error in pauses.iter().flat_map(|pauses| &pauses.errors) { p.problem { (error.queue) ": " (error.message) } }
+    }
+}
+
+/// Pauses it for its queues, and shows it again.
+pub async fn pause(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    let fields = form(&mut call).await?;
+    fields.only(&FIELDS)?;
+    let sink = call.part("sink").to_owned();
+    admin.pause(PauseSubject::Sink(sink.clone()), wanted(&fields)?, Asker::of(&call)).await?;
+    Ok(see_other(&format!("../{}", encoded(&sink))))
+}
+
+/// Ends the pause, and shows it again.
+pub async fn resume(admin: Arc<Admin>, mut call: Call<AdminCaller>) -> Result<Reply, Problem> {
+    form(&mut call).await?.only(&[])?;
+    let sink = call.part("sink").to_owned();
+    admin.resume(PauseSubject::Sink(sink.clone()), Asker::of(&call)).await?;
+    Ok(see_other(&format!("../{}", encoded(&sink))))
+}

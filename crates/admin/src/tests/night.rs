@@ -1,0 +1,86 @@
+//! What an operator stumbled over who had only the pages: ways that were missing, and words that did not help.
+
+use super::{TOKEN, World};
+use delaybridge_jobs_http::testing::Answer;
+
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+const ORIGIN: (&str, &str) = ("origin", "http://localhost");
+
+/// Sends a form of a page as the owner of a token.
+async fn sent(world: &World, token: &str, path: &str, body: &str) -> Answer {
+    let bearer = format!("Bearer {token}");
+    world.send("POST", path, &[FORM, ORIGIN, ("authorization", &bearer)], body).await
+}
+
+#[tokio::test]
+async fn a_sink_is_paused_and_resumed_on_its_page() {
+    let world = World::start(true).await;
+    let page = async || world.ask("GET", "/sinks/out", "").await.text();
+    assert!(page().await.contains("Pause the sink"));
+    let of_some = world.send("GET", "/sinks/out", &[("authorization", "Bearer operator0123456789")], "").await.text();
+    assert!(!of_some.contains("Pause the sink"), "a sink is for operators of every queue: {of_some}");
+    assert_eq!(sent(&world, "operator0123456789", "/sinks/out/pause", "why=x").await.status, 403);
+    let answer = sent(&world, TOKEN, "/sinks/out/pause", "why=Kafka+upgrade&for=&until=2099-01-31T09:00").await;
+    assert_eq!((answer.status, answer.headers["location"].as_str()), (303, "../out"), "{}", answer.text());
+    let shown = page().await;
+    assert!(
+        shown.contains("for 2 of 2 queues, ") && shown.contains("by ann: Kafka upgrade; until 2099-01-31T09:00:00Z")
+    );
+    assert!(shown.contains("out/resume") && !shown.contains("Pause the sink"), "{shown}");
+    assert!(world.ask("GET", "/queues/orders", "").await.text().contains("out, "), "the queue says so too");
+    assert_eq!(sent(&world, TOKEN, "/sinks/out/resume", "").await.status, 303);
+    assert!(page().await.contains("Pause the sink"));
+    assert_eq!(world.get("/v1/queues/mails").await["paused"].as_array().unwrap().len(), 0);
+    assert_eq!(sent(&world, TOKEN, "/sinks/gone/pause", "why=x").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_time_of_day_is_chosen_and_what_cannot_be_read_leads_back() {
+    let world = World::start(true).await;
+    world.redis(&["ZADD", "due", "9999999999999", r#"{"id":"x"}"#]).await;
+    let act = async |body: &str| sent(&world, TOKEN, "/queues/orders/elements/x/act", body).await;
+    assert_eq!(act("deed=reschedule&in=&at=2099-01-31T09:00").await.status, 303);
+    assert_eq!(world.get("/v1/queues/orders/elements/x").await["elements"][0]["due_ms"], 4_073_533_200_000_i64);
+    let both = act("deed=reschedule&in=2h&at=2099-01-31T09:00").await;
+    assert!(both.status == 400 && both.text().contains("both"), "{}", both.text());
+    assert_eq!(act("deed=reschedule&in=&at=").await.status, 400);
+    let refused = sent(&world, TOKEN, "/queues/orders/pause", "why=x&for=06:00").await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("href=\"../../queues/orders\">Back</a>"), "{}", refused.text());
+    assert_eq!(sent(&world, TOKEN, "/queues/orders/pause", "why=x&for=&until=2099-01-31T09:00").await.status, 303);
+    assert_eq!(world.get("/v1/queues/orders").await["paused"][0]["until_ms"], 4_073_533_200_000_i64);
+}
+
+#[tokio::test]
+async fn dead_letters_of_one_cause_are_one_click_away() {
+    let world = World::start(true).await;
+    for n in 0..5 {
+        world.redis(&["ZADD", "due", "9999999999999", &format!(r#"{{"id":"x{n}"}}"#)]).await;
+        world.ask("POST", &format!("/v1/queues/orders/elements/x{n}/kill"), r#"{"why":"a test"}"#).await;
+    }
+    let page = async |path: &str| world.ask("GET", path, "").await.text();
+    let causes = page("/queues/orders/dead").await;
+    let from = causes.find("aria-label=\"By cause\"").unwrap_or_else(|| panic!("{causes}"));
+    let link = causes[from..].split("href=\"").nth(1).unwrap().split('"').next().unwrap().replace("&amp;", "&");
+    assert!(causes[from..].contains(">5</span>") && link.starts_with("dead?reason=killed&"), "{causes}");
+    let chosen = page(&format!("/queues/orders/{link}")).await;
+    assert!(chosen.contains("aria-current=\"true\"") && chosen.matches("<tr>").count() == 6, "{chosen}");
+    assert!(chosen.contains("dead/redrive/ask?reason=killed"), "{chosen}");
+    let bare = world.send("GET", "/queues/orders/dead", &[], "").await.text();
+    assert!(!bare.contains("By cause"), "it reads all letters: {bare}");
+}
+
+#[tokio::test]
+async fn a_queue_that_is_behind_says_so_and_whose_numbers_a_list_has() {
+    let world = World::start(true).await;
+    world.redis(&["ZADD", "due", "1300000000000", r#"{"id":"x"}"#]).await;
+    let shown = world.ask("GET", "/queues/orders", "").await.text();
+    assert!(
+        shown.contains("<strong>behind</strong> 1 due and not delivered, the oldest for")
+            && !shown.contains("Nothing is in the way")
+    );
+    let listed = world.ask("GET", "/", "").await.text();
+    assert!(listed.contains("badge warn\">behind") && listed.contains("of this daemon alone"), "{listed}");
+    let shown = world.ask("GET", "/queues/mails", "").await.text();
+    assert!(!shown.contains("<strong>behind"), "{shown}");
+}
