@@ -12,12 +12,14 @@
 //! of its own.
 
 mod arrival;
+mod check;
 pub mod due;
 pub mod identity;
 mod intake;
 mod kind;
 
 pub use self::arrival::{Arrival, InputRefusal, Verdict};
+pub use self::check::InputCheck;
 pub use self::intake::{IntakeRules, JobIntake, OnBadDelay};
 pub use self::kind::{InputConnector, InputKind, ReadInput, RedeliveryPlace};
 
@@ -42,9 +44,10 @@ pub trait Input: Send + Sync + 'static {
     /// Takes messages until `stop`.
     fn run<'a>(&'a self, intake: &'a JobIntake, stop: CancellationToken) -> BoxFuture<'a, ()>;
 
-    /// Asks whether it could work now, without taking anything (`check --live`). Returns what is worth a warning.
+    /// Asks whether it could work now, without taking anything (`check --live`): whether what it consumes is there and may be
+    /// read, and where refused messages go.
     ///
     /// # Errors
-    /// Why it could not, and what to do.
-    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Failure>>;
+    /// Everything that is missing, and what to do.
+    fn check(&self) -> BoxFuture<'_, Result<InputCheck, Failure>>;
 }

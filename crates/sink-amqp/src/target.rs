@@ -203,7 +203,7 @@ impl Target for AmqpTarget {
         // Whether an exchange is there does not depend on the routing key; the default exchange always is.
         let (routing_key, name) = match exchange.is_empty() {
             true => {
-                let queue = self.routing_key.static_shared()?.clone();
+                let queue = self.routing_key.usual_text()?;
                 let name = format!("queue {queue}");
                 (queue, name)
             }

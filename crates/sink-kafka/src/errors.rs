@@ -210,6 +210,11 @@ pub(super) const CODES: &[Entry] = &[
         "Check the provider, and that it may be reached from here.",
     ),
     code("unknown_code", "An unknown code of Kafka.", "The message has its number and text. Please report it."),
+    code(
+        "GROUP_AUTHORIZATION_FAILED",
+        "Broker: Group authorization failed: the user of an input may not be a member of its group.",
+        "Allow the user to READ the group.",
+    ),
     code("check", "`check --live` could not start its check.", "Check the limit of threads."),
 ];
 

@@ -129,7 +129,7 @@ impl Target for KafkaTarget {
     }
 
     fn fixed(&self) -> Option<Fixed> {
-        let destination = KafkaDestination { topic: self.topic.static_shared()?.clone(), key: None };
+        let destination = KafkaDestination { topic: self.topic.usual_text()?, key: None };
         Some(Fixed { name: destination.to_string(), destination: destination.into() })
     }
 

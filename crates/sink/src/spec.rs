@@ -148,7 +148,7 @@ pub trait Target: Any + fmt::Debug + Send + Sync {
     /// does not matter.
     fn place(&self) -> Option<String>;
 
-    /// The destination for [`Sink::check`], if it is the same for every element.
+    /// The destination for [`Sink::check`], if it is the same for every element, or for every one without an address of its own.
     fn fixed(&self) -> Option<Fixed>;
 
     /// Reports headers that the sink's messages cannot carry, or have already.

@@ -1,7 +1,8 @@
 //! A program that publishes delayed messages, as users write it, with confirmations.
 
 use lapin::options::{
-    BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+    BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions,
+    QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
@@ -56,6 +57,17 @@ impl Publisher {
             .queue_bind(input.into(), "delayed".into(), "#".into(), bind, FieldTable::default())
             .await
             .expect("bind");
+    }
+
+    /// Takes all messages of a queue; returns how many there were, and how many had been handed out before.
+    pub async fn take_all(&self, queue: &str) -> (usize, usize) {
+        let (mut all, mut handed_out) = (0, 0);
+        let no_ack = BasicGetOptions { no_ack: true };
+        while let Some(message) = self.channel.basic_get(queue.into(), no_ack).await.expect("take a message") {
+            all += 1;
+            handed_out += usize::from(message.redelivered);
+        }
+        (all, handed_out)
     }
 
     /// Publishes a message, and waits until the broker has it.

@@ -161,6 +161,17 @@ impl Template {
         }
     }
 
+    /// The text of every element that has no address of its own, if it is the same for all of these.
+    pub fn usual_text(&self) -> Option<Arc<str>> {
+        match &self.body {
+            Body::Static { text, .. } => Some(text.clone()),
+            Body::Dynamic(parts) => match &**parts {
+                [Part::Text(text)] => Some(text.as_str().into()),
+                _ => None,
+            },
+        }
+    }
+
     /// The same as [`static_text`](Template::static_text), as shared bytes.
     pub fn static_bytes(&self) -> Option<&Bytes> {
         match &self.body {

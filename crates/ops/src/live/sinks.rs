@@ -133,6 +133,28 @@ queues:
     }
 
     #[test]
+    fn the_address_of_messages_without_one_is_asked_for() {
+        let text = "
+redis: { url: 'redis://h' }
+sinks: { k: { kafka: { brokers: [k] } }, r: { amqp: { url: 'amqp://r' } } }
+inputs:
+  a: { kafka: { brokers: [k], topics: [in] }, topic: a, to: { sink: k, topic: events } }
+  b: { kafka: { brokers: [k], topics: [in] }, topic: b, to: { sink: k, topic: '${input.header.kind}' } }
+  c: { amqp: { url: 'amqp://r', queue: in }, topic: c, to: { sink: r, routing_key: orders } }
+  d: { amqp: { url: 'amqp://r', queue: in }, topic: d, to: { sink: r, exchange: due } }
+  e: { amqp: { url: 'amqp://r', queue: in }, topic: e, to: { sink: r } }
+";
+        let config = load_str(text, "c.yaml", &|_| None).unwrap_or_else(|errors| panic!("{errors}")).config;
+        let asked = |sink: usize| -> Vec<String> {
+            destinations(&config, &config.sinks[sink]).into_iter().map(|fixed| fixed.name).collect()
+        };
+        assert_eq!(
+            (asked(0), asked(1)),
+            (vec!["topic events".to_owned()], vec!["queue orders".to_owned(), "exchange due".to_owned()])
+        );
+    }
+
+    #[test]
     fn destinations_that_are_asked_for_what_they_have_are_known() {
         let text = "
 redis: { url: 'redis://h' }

@@ -9,7 +9,7 @@ use futures_util::{FutureExt, StreamExt};
 use lapin::options::{
     BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions, QueueDeclareOptions,
 };
-use lapin::types::{FieldTable, ShortString};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Acker, Channel, Consumer};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use super::{AmqpInputSpec, DeadLetterExchange, dead_lettering};
 use crate::client::{AmqpSession, ConnectionState, channels, supervisor};
 use crate::errors;
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_input::{Arrival, Input, JobIntake, Verdict};
+use delaybridge_input::{Arrival, Input, InputCheck, JobIntake, Verdict};
 use delaybridge_sink::Connector;
 
 /// Messages that are added to Redis in one call.
@@ -94,7 +94,7 @@ impl AmqpInput {
         self.look(&channel).await?;
         let rejects = match self.spec.dead_letter_exchange {
             DeadLetterExchange::Policy => Ok(()),
-            DeadLetterExchange::Argument => dead_lettering::ask(session, &self.spec.queue, self.time()).await,
+            DeadLetterExchange::Argument => dead_lettering::ask(session, &self.spec.queue, self.time()).await.map(drop),
         };
         let mut held = Vec::new();
         let mut window = Window::new(self.spec.prefetch, self.spec.prefetch_bytes, intake.max_body());
@@ -193,6 +193,32 @@ impl AmqpInput {
         Ok(queue.message_count())
     }
 
+    /// Asks whether the queue may be consumed, without a message of it: a broker looks at the rights before it refuses the
+    /// priority of a consumer that is no number.
+    async fn may_consume(&self, session: &Arc<AmqpSession>) -> Result<(), Failure> {
+        let channel = channels::open(session, self.time()).await?;
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-priority".into(), AMQPValue::LongString("none".into()));
+        let consume = async {
+            channel.basic_qos(1, BasicQosOptions::default()).await?;
+            let (queue, options) = (short(&self.spec.queue), BasicConsumeOptions::default());
+            channel.basic_consume(queue, "".into(), options, arguments).await
+        };
+        match tokio::time::timeout(self.time(), consume).await {
+            Err(_) => Err(self.lost(&format!("no answer within {:?}", self.time()))),
+            Ok(Err(error)) => match error.kind() {
+                lapin::ErrorKind::ProtocolError(refusal) if refusal.get_id() == errors::PRECONDITION_FAILED => Ok(()),
+                _ => Err(self.explain(&error)),
+            },
+            // Another broker may take it: a message that comes goes back with the channel.
+            Ok(Ok(consumer)) => {
+                drop(consumer);
+                drop(tokio::time::timeout(CLOSE, channel.close(200, "asked".into())).await);
+                Ok(())
+            }
+        }
+    }
+
     async fn in_time<T>(&self, asking: impl Future<Output = lapin::Result<T>>) -> Result<T, Failure> {
         match tokio::time::timeout(self.time(), asking).await {
             Ok(answer) => answer.map_err(|error| self.explain(&error)),
@@ -273,20 +299,30 @@ impl Input for AmqpInput {
         .boxed()
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
+    fn check(&self) -> BoxFuture<'_, Result<InputCheck, Failure>> {
         async move {
             let (sender, mut state) = watch::channel(ConnectionState::Connecting { failure: None });
             let end = CancellationToken::new();
             let _guard = end.clone().drop_guard();
             tokio::spawn(supervisor::run(self.spec.broker.clone(), sender, end));
             let session = supervisor::session(&mut state).await?;
-            let channel = channels::open(&session, self.time()).await?;
-            self.look(&channel).await?;
-            if self.spec.dead_letter_exchange == DeadLetterExchange::Policy {
-                return Ok(Vec::new());
+            let waiting = self.look(&channels::open(&session, self.time()).await?).await?;
+            self.may_consume(&session).await?;
+            let (messages, queue) = (if waiting == 1 { "message" } else { "messages" }, &self.spec.queue);
+            let found = vec![format!("queue {queue} with {waiting} {messages}"), "the right to consume it".to_owned()];
+            let mut check = InputCheck { found, drawbacks: Vec::new() };
+            match self.spec.dead_letter_exchange {
+                DeadLetterExchange::Policy => {
+                    check
+                        .found
+                        .push("a policy for rejected messages, as configured, which was not asked for".to_owned());
+                }
+                DeadLetterExchange::Argument => match dead_lettering::ask(&session, queue, self.time()).await {
+                    Ok(place) => check.found.push(format!("{place} for rejected messages")),
+                    Err(why) => check.drawbacks.push(why),
+                },
             }
-            let rejects = dead_lettering::ask(&session, &self.spec.queue, self.time()).await;
-            Ok(rejects.err().into_iter().collect())
+            Ok(check)
         }
         .boxed()
     }

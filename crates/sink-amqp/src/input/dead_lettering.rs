@@ -15,6 +15,8 @@ use delaybridge_core::message::Failure;
 
 /// A name that no exchange and no routing key has.
 const NOBODY: &str = "delaybridge asks";
+/// The beginning of a refusal of a user without the right.
+const NO_RIGHT: &str = "ACCESS_REFUSED";
 const EXCHANGE: &str = "x-dead-letter-exchange";
 const ROUTING_KEY: &str = "x-dead-letter-routing-key";
 /// Questions that are asked: the flags, and the arguments that a broker compares before these.
@@ -28,16 +30,23 @@ struct Differs {
     current: Option<(String, String)>,
 }
 
-/// Asks where rejected messages of a queue go.
+/// Asks where rejected messages of a queue go; returns the exchange or the queue.
 ///
 /// # Errors
 /// Why they must not be rejected, and what to do.
-pub(super) async fn ask(session: &AmqpSession, queue: &str, time: Duration) -> Result<(), String> {
+pub(super) async fn ask(session: &AmqpSession, queue: &str, time: Duration) -> Result<String, String> {
     let unknown = |why: &str| {
-        format!(
-            "where the rejected messages of queue {queue} go is not known ({why}): declare the queue with \
-             `x-dead-letter-exchange`, or write `dead_letter_exchange: policy` if a policy sets it"
-        )
+        let advice = match why.contains(NO_RIGHT) {
+            true => "give the user the right to configure it, or write `dead_letter_exchange: policy` if it has one",
+            false => {
+                "declare the queue with `x-dead-letter-exchange`, or write `dead_letter_exchange: policy` if a policy sets it"
+            }
+        };
+        format!("where the rejected messages of queue {queue} go is not known ({why}): {advice}")
+    };
+    let found = |there: Result<(), String>, what: &str, name: &str| match there {
+        Ok(()) => Ok(format!("{what} {name}")),
+        Err(why) => Err(unknown(&why)),
     };
     let mut options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
     let mut arguments = FieldTable::default();
@@ -63,9 +72,9 @@ pub(super) async fn ask(session: &AmqpSession, queue: &str, time: Duration) -> R
                 let exchange = exchange.unwrap_or_default();
                 return match (&*exchange, current) {
                     // Rejected messages keep their routing key there.
-                    ("", None) => Ok(()),
-                    ("", Some((name, _))) => there(session, &name, false, time).await.map_err(|why| unknown(&why)),
-                    (name, _) => there(session, name, true, time).await.map_err(|why| unknown(&why)),
+                    ("", None) => Ok("the queues that their routing keys name".to_owned()),
+                    ("", Some((name, _))) => found(there(session, &name, false, time).await, "queue", &name),
+                    (name, _) => found(there(session, name, true, time).await, "exchange", name),
                 };
             }
             (_, Some((value, of))) => {

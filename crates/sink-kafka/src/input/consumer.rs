@@ -20,11 +20,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::KafkaInputSpec;
+use super::errors::failure;
 use super::record::{RecordPlace, arrival};
 use crate::client::proof::Proof;
 use crate::client::settings::security;
-use crate::errors;
-use delaybridge_core::message::{Class, Failure};
+use delaybridge_core::message::Failure;
 use delaybridge_input::Arrival;
 use delaybridge_input::InputEvents;
 
@@ -350,34 +350,6 @@ fn client(spec: &KafkaInputSpec, address: &str, events: &InputEvents) -> Result<
     let listener =
         InputListener { proof, terms: PartitionTerms::default(), events: events.clone(), address: address.to_owned() };
     config.create_with_context(listener).map_err(|error| failure("start a consumer of Kafka", &error))
-}
-
-/// Asks for the topics, in a thread of its own.
-pub(super) async fn check(spec: Arc<KafkaInputSpec>) -> Result<(), Failure> {
-    let ask = move || {
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", spec.cluster.brokers.join(",")).set("allow.auto.create.topics", "false");
-        let proof = Proof::now(&spec.cluster, None, TIMEOUT)?;
-        security(&mut config, &spec.cluster, proof.password());
-        let consumer: BaseConsumer = config.create().map_err(|error| failure("start a consumer of Kafka", &error))?;
-        for topic in spec.topics.iter().chain(&spec.dead_letter_topic) {
-            let what = format!("ask for topic {topic}");
-            let found = consumer.fetch_metadata(Some(topic), TIMEOUT).map_err(|error| failure(&what, &error))?;
-            if let Some(code) = found.topics().iter().find_map(|topic| topic.error()) {
-                return Err(errors::failure(&what, code.into()));
-            }
-        }
-        Ok(())
-    };
-    let lost = || Failure::new(Class::Transient, "client_creation", "start a consumer of Kafka: no thread to do it");
-    crate::client::blocking(ask).await.unwrap_or_else(|| Err(lost()))
-}
-
-fn failure(what: &str, error: &KafkaError) -> Failure {
-    match error.rdkafka_error_code() {
-        Some(code) => errors::failure(what, code),
-        None => Failure::new(Class::TargetPermanent, "settings", format!("{what}: {error}")),
-    }
 }
 
 #[cfg(test)]

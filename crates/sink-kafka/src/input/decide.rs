@@ -10,13 +10,14 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::KafkaInputSpec;
+use super::check;
 use super::consumer::{self, RecordEnd, TakenRecords};
 use super::record::RecordPlace;
 use crate::{KafkaDestination, KafkaSink, NAME};
 use delaybridge_core::backoff::{Backoff, Jitter};
 use delaybridge_core::clock::Instant;
 use delaybridge_core::message::{Failure, Identity};
-use delaybridge_input::{Arrival, Input, InputRefusal, JobIntake, Verdict};
+use delaybridge_input::{Arrival, Input, InputCheck, InputRefusal, JobIntake, Verdict};
 use delaybridge_sink::{Connector, Outbound, Sink};
 
 /// The header with the reason why a record was refused.
@@ -152,13 +153,7 @@ impl Input for KafkaInput {
         .boxed()
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
-        let spec = self.spec.clone();
-        async move {
-            consumer::check(spec.clone()).await?;
-            let none = "refused records hold their partition: write `dead_letter_topic: NAME`".to_owned();
-            Ok(if spec.dead_letter_topic.is_none() { vec![none] } else { Vec::new() })
-        }
-        .boxed()
+    fn check(&self) -> BoxFuture<'_, Result<InputCheck, Failure>> {
+        check::check(self.spec.clone()).boxed()
     }
 }

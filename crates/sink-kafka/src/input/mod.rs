@@ -1,11 +1,14 @@
 //! The input `kafka`: records of topics, as a member of a consumer group.
 //!
-//! `record` reads a record, `consumer` is the thread with the client, `decide` says what becomes of its records.
+//! `record` reads a record, `consumer` is the thread with the client, `decide` says what becomes of its records, `check` asks
+//! before all of it.
 
+mod check;
 mod consumer;
 #[cfg(test)]
 mod contract;
 mod decide;
+mod errors;
 mod record;
 
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::InputRig;
 use delaybridge_core::carried::Carried;
 use delaybridge_core::message::{Class, Failure};
-use delaybridge_input::{Arrival, Input, JobIntake, Verdict};
+use delaybridge_input::{Arrival, Input, InputCheck, JobIntake, Verdict};
 
 /// Messages that are taken together.
 const PREFETCH: usize = 10;
@@ -63,9 +63,9 @@ impl Input for FakeInput {
         .boxed()
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
+    fn check(&self) -> BoxFuture<'_, Result<InputCheck, Failure>> {
         let answer = match self.first() {
-            Some(_) => Ok(Vec::new()),
+            Some(_) => Ok(InputCheck { found: vec!["the queue".to_owned()], drawbacks: Vec::new() }),
             None => Err(Failure::new(Class::Transient, Failure::NOT_CONNECTED, "the fake broker is away")),
         };
         std::future::ready(answer).boxed()
