@@ -24,7 +24,7 @@ use delaybridge_ops::{Operator, plural};
 /// connected. HOLD is for how long the daemon has held the queue.
 ///
 /// Only a daemon knows what it holds, and how old what it has in flight is: with --daemon both are shown, with the reasons and the
-/// sinks that are not up. Without it HOLD is `?`.
+/// sinks that are not up, and the inputs. Without it HOLD is `?`.
 ///
 /// SCHEDULED -> DUE -> IN FLIGHT -> gone | RETRY | DEAD; READY: by a Redisson client
 ///
@@ -106,11 +106,12 @@ fn text(found: &Queues) -> String {
     let troubled: String = found.sinks.iter().flatten().map(troubled).collect();
     let machine = if found.sinks.is_some() { "the daemon's machine" } else { "this machine" };
     let clocks: String = found.clocks.iter().map(|clock| format!("clock of {machine}: {}\n", clock.line())).collect();
-    let notes = obstacles + &sinks + &troubled + &clocks;
+    let inputs: String = found.inputs.iter().map(|input| format!("input {}\n", escaped(&input.line()))).collect();
+    let notes = obstacles + &inputs + &sinks + &troubled + &clocks;
     let notes = if notes.is_empty() { notes } else { format!("\n{notes}") };
     match &found.topics {
         None => table.render() + &notes,
-        Some(found) if rows == 0 => topics(found),
+        Some(found) if rows == 0 => topics(found) + &notes,
         Some(found) => format!("{}{notes}\n{}", table.render(), topics(found)),
     }
 }
@@ -150,7 +151,7 @@ fn lasted(seconds: u64) -> String {
 mod tests {
     use super::*;
     use delaybridge_ops::QueueError;
-    use delaybridge_ops::overview::{ClockSkew, Here, Hold, InputRow};
+    use delaybridge_ops::overview::{ClockSkew, Here, Hold, InputRow, TopicInput};
     use delaybridge_ops::queue_state::QueueState;
 
     fn cells(found: &Queues) -> (Vec<Vec<String>>, Vec<String>) {
@@ -185,7 +186,7 @@ mod tests {
         let many = QueueState { queue: "m".to_owned(), in_flight: 1_000, in_flight_at_least: true, ..ahead.clone() };
         let error = QueueError { queue: "c".to_owned(), message: "x".to_owned() };
         let queues = [ahead, late, many].map(|state| QueueRow { state, here: None }).into();
-        let (cells, _) = cells(&Queues { queues, topics: None, sinks: None, errors: vec![error], clocks: Vec::new() });
+        let (cells, _) = cells(&Queues { queues, errors: vec![error], ..Queues::default() });
         assert_eq!(cells[0], ["a", "3", "0", "0", "0", "0", "0", "0", "0", "in", "5s", "-", "?", "?"]);
         let (late, sinks) = cells[1].split_at(13);
         assert_eq!(late, ["b", "1", "2", "0", "0", "1", "0", "0", "0", "now", "6s", "2", "?"]);
@@ -214,6 +215,7 @@ mod tests {
             refused: 1,
             lag: 4,
         };
+        let inputs = vec![TopicInput { name: "in".to_owned(), topic: "mails".to_owned(), input: input.clone() }];
         let free = QueueRow {
             state: QueueState { queue: "b".to_owned(), ..state.clone() },
             here: Some(Here { input: Some(input), ..Here::default() }),
@@ -231,12 +233,13 @@ mod tests {
         let sinks = Some(vec![sink("events", "down", Some("no broker")), sink("good", "up", None), partly]);
         let queues = vec![QueueRow { state, here: Some(here) }, free];
         let clocks = vec![ClockSkew { redis: "default".to_owned(), ahead_seconds: 3_600.0 }];
-        let (cells, notes) = cells(&Queues { queues, topics: None, sinks, errors: Vec::new(), clocks });
+        let (cells, notes) = cells(&Queues { queues, sinks, clocks, inputs, ..Queues::default() });
         assert_eq!(cells[0][9..], ["-", "6s", "1", "4m"]);
         assert_eq!(cells[1][9..], ["-", "6s", "1", "-"]);
         let expected = [
             r"a: on hold for 4m: sink events: no\ntopic",
             r"b: input down for 1m: no\nbroker; 9 received, 6 scheduled, 2 known already, 1 refused, 4 wait at the broker",
+            r"input in, to topic mails: input down for 1m: no\nbroker; 9 received, 6 scheduled, 2 known already, 1 refused, 4 wait at the broker",
             "sink events: down for 3s: no broker",
             "sink partly, list due:${payload.shop} (3 of them): in trouble for 1m: NOPERM",
             "clock of the daemon's machine: 1h ahead of that of Redis `default`, by which elements are due; check the time \

@@ -8,7 +8,8 @@ use super::v1::errors::problem;
 use delaybridge_jobs_http::problem::Problem;
 use delaybridge_ops::jobs::TopicPage;
 use delaybridge_ops::overview::{
-    ClockSkew, DestinationTrouble, Here, Hold, InputRow, Overview, QueuePage, QueueRow, SinkList, SinkRow, overview_of,
+    ClockSkew, DestinationTrouble, Here, Hold, InputRow, Overview, QueuePage, QueueRow, SinkList, SinkRow, TopicInput,
+    overview_of,
 };
 use delaybridge_telemetry::events::inputs::InputCounts;
 use delaybridge_telemetry::recent::Lately;
@@ -29,6 +30,7 @@ impl Admin {
                 |(redis, ahead): &(Arc<str>, f64)| ClockSkew { redis: redis.to_string(), ahead_seconds: ahead.round() };
             page.clocks = look.clocks.iter().map(clock).collect();
             page.fit = fit;
+            page.inputs = self.inputs(&look);
             for row in &mut page.queues {
                 row.add(self.here(&row.state.queue, &look, lately.get(row.state.queue.as_str()).copied()));
             }
@@ -90,6 +92,18 @@ impl Admin {
 }
 
 impl Admin {
+    /// The inputs whose jobs no queue delivers, in the order of the file.
+    pub fn inputs(&self, look: &Look) -> Vec<TopicInput> {
+        let session = self.session();
+        let has_queue = |name: &str| session.config.queues.iter().any(|queue| *queue.id == *name);
+        let free = session.config.inputs.iter().filter(|spec| !has_queue(&spec.name));
+        let shown = free.filter_map(|spec| {
+            let input = input(look.inputs.get(&spec.name)?, &self.metrics.input(&spec.name));
+            Some(TopicInput { name: spec.name.to_string(), topic: spec.topic.to_string(), input })
+        });
+        shown.collect()
+    }
+
     /// The state and the recent work of this daemon at a queue.
     fn here(&self, queue: &str, look: &Look, lately: Option<Lately>) -> Here {
         let input = look.inputs.get(queue).map(|seen| input(seen, &self.metrics.input(queue)));

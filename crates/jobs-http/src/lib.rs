@@ -24,6 +24,7 @@ mod gzip;
 pub mod handover;
 pub mod listener;
 mod lmstfy;
+mod message;
 pub mod named;
 pub mod openapi;
 pub mod origin;

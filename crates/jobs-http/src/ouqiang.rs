@@ -15,6 +15,7 @@ use super::Api;
 use super::access::Right;
 use super::call::Call;
 use super::fields::JsonFields;
+use super::message::OpenBody;
 use super::problem::{Problem, ProblemKind};
 use super::reply::Reply;
 use super::route::{ApiDialect, ApiRoute, routes};
@@ -106,7 +107,7 @@ async fn pop(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
     let (jobs, reserved) = api.take(PopRequest { topics, count: 1, ttr: None, wait: WAIT }).await?;
     let data = jobs
         .first()
-        .map_or(Value::Null, |job| json!({ "id": job.id.local.as_str(), "body": String::from_utf8_lossy(&job.body) }));
+        .map_or(Value::Null, |job| json!({ "id": job.id.local.as_str(), "body": String::from_utf8_lossy(&OpenBody::of(&job.body, &job.content_type).body) }));
     Ok(answer(0, DONE, data).hands_over(reserved))
 }
 
@@ -133,7 +134,7 @@ async fn get(api: Arc<Api>, mut call: Call) -> Result<Reply, Problem> {
             "id": job.id.local.as_str(),
             "delay": job.time_ms / 1000,
             "ttr": job.ttr_ms.div_ceil(1000),
-            "body": String::from_utf8_lossy(&job.body),
+            "body": String::from_utf8_lossy(&OpenBody::of(&job.body, &job.content_type).body),
         })
     });
     Ok(answer(0, DONE, data))

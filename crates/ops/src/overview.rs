@@ -32,6 +32,9 @@ pub struct Overview {
     /// Clocks that are far from that of Redis.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<ClockSkew>,
+    /// Inputs whose jobs no queue delivers: clients of the job queue take them. Those of the daemon that answered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<TopicInput>,
     /// The queue after which the next page begins, if there are more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
@@ -141,6 +144,25 @@ pub struct InputRow {
     pub refused: u64,
     /// Messages that wait at the broker, as it was last asked.
     pub lag: u64,
+}
+
+/// An input whose jobs no queue delivers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TopicInput {
+    /// The input's name in the configuration.
+    pub name: String,
+    /// The topic of its jobs.
+    pub topic: String,
+    /// The state and the numbers.
+    pub input: InputRow,
+}
+
+impl TopicInput {
+    /// The state and the numbers, in one line.
+    pub fn line(&self) -> String {
+        let TopicInput { name, topic, input } = self;
+        format!("{name}, to topic {topic}: {}; {}", input.words(), input.numbers())
+    }
 }
 
 impl InputRow {
@@ -356,9 +378,11 @@ impl Overview {
         let errors = list("errors")?.iter().map(|error| QueueError::deserialize(error).ok()).collect::<Option<_>>()?;
         let clocks =
             list("clocks").into_iter().flatten().filter_map(|clock| ClockSkew::deserialize(clock).ok()).collect();
+        let inputs =
+            list("inputs").into_iter().flatten().filter_map(|input| TopicInput::deserialize(input).ok()).collect();
         let next = answer.get("next").and_then(Value::as_str).map(str::to_owned);
         let total = answer.get("total").and_then(Value::as_u64).and_then(|total| total.try_into().ok());
-        Some(Overview { queues, errors, clocks, next, total, ..Overview::default() })
+        Some(Overview { queues, errors, clocks, inputs, next, total, ..Overview::default() })
     }
 }
 
@@ -404,11 +428,13 @@ mod tests {
         let clocks = vec![ClockSkew { redis: "default".to_owned(), ahead_seconds: -3_600.0 }];
         assert!(clocks[0].line().starts_with("1h behind that of Redis `default`"), "{}", clocks[0].line());
         let next = Some("b".to_owned());
-        let page = Overview { queues: vec![row], errors: vec![error], clocks, next, ..Overview::default() };
+        let input = InputRow { state: "up".to_owned(), received: 7, ..InputRow::default() };
+        let inputs = vec![TopicInput { name: "late".to_owned(), topic: "mails".to_owned(), input }];
+        let page = Overview { queues: vec![row], errors: vec![error], clocks, inputs, next, ..Overview::default() };
         let text = serde_json::to_string(&page).unwrap();
         let read = Overview::read(&serde_json::from_str(&text).unwrap()).unwrap();
         assert_eq!((read.queues, read.errors, read.clocks), (page.queues, page.errors, page.clocks));
-        assert_eq!(read.next, page.next);
+        assert_eq!((read.next, read.inputs), (page.next, page.inputs));
         assert!(Overview::read(&serde_json::json!({ "queues": [7], "errors": [] })).is_none());
     }
 

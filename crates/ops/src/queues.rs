@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use super::error::QueueError;
 use super::jobs::TopicStates;
-use super::overview::{ClockSkew, QueueRow, SinkRow, row};
+use super::overview::{ClockSkew, QueueRow, SinkRow, TopicInput, row};
 use super::session::Session;
 use delaybridge_core::clock::{Asked, Skew, is_great_skew};
 
 /// Every queue of a configuration, in its order.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Queues {
     /// Queues that could be read.
     pub queues: Vec<QueueRow>,
@@ -27,12 +27,14 @@ pub struct Queues {
     /// Clocks that are far from Redis's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<ClockSkew>,
+    /// Inputs whose jobs no queue delivers, as the daemon that answered sees them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<TopicInput>,
 }
 
 /// Reads every queue; one that cannot be read does not keep the others from being read.
 pub async fn queues(session: &Session) -> Queues {
-    let (queues, errors, clocks) = Default::default();
-    let mut answer = Queues { queues, topics: None, sinks: None, errors, clocks };
+    let mut answer = Queues::default();
     let mut skews: BTreeMap<Arc<str>, Skew> = BTreeMap::new();
     for spec in &session.config.queues {
         let asked = Asked::now();

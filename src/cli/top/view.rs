@@ -9,7 +9,7 @@ use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState, Wrap};
 use super::screen::{KeyAction, Screen, ScreenMode};
 use crate::cli::show::{absolute, relative};
 use delaybridge_ops::content::escaped;
-use delaybridge_ops::overview::{QueueRow, SinkList, Sums};
+use delaybridge_ops::overview::{QueueRow, SinkList, Sums, TopicInput};
 use delaybridge_ops::plural::{count, duration};
 
 const BAD: Style = Style::new().fg(Color::Red);
@@ -21,7 +21,8 @@ const STRONG: Style = Style::new().add_modifier(Modifier::BOLD);
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     let sinks = screen.sinks.as_ref().map_or(0, |sinks| sinks.sinks.len());
-    let below = u16::try_from(sinks.min(6)).unwrap_or(6) + u16::from(sinks > 0);
+    let lines = sinks.min(6) + screen.found.inputs.len().min(3);
+    let below = u16::try_from(lines).unwrap_or(9) + u16::from(lines > 0);
     let [head, body, of_sinks, foot] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Min(3),
@@ -305,11 +306,18 @@ fn sinks_of(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
             last.unwrap_or_default(),
         ])
     };
+    let input = |input: &TopicInput| {
+        let style = if input.input.is_in_trouble() { BAD } else { Style::new() };
+        Line::styled(format!("input {}", escaped(&input.line())), style)
+    };
+    let mut inputs: Vec<_> = screen.found.inputs.iter().collect();
+    inputs.sort_by_key(|input| !input.input.is_in_trouble());
     let head = Line::styled(format!("{:<20} STATE", "SINK"), QUIET);
     // Those with a problem first: there may be more than there is room for.
     let mut sorted: Vec<_> = sinks.sinks.iter().collect();
     sorted.sort_by_key(|sink| sink.state == "up");
-    let lines: Vec<Line<'_>> = std::iter::once(head).chain(sorted.into_iter().map(line)).collect();
+    let inputs = inputs.into_iter().take(3).map(input);
+    let lines: Vec<Line<'_>> = inputs.chain([head]).chain(sorted.into_iter().map(line)).collect();
     frame.render_widget(Paragraph::new(lines), area);
 }
 

@@ -6,7 +6,7 @@ use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 
 use super::publisher::Publisher;
-use crate::amqp::{start, url};
+use crate::amqp::{blocking, start, url};
 use crate::faults::rig::PATIENCE;
 use crate::harness::amqp::Rabbits;
 use crate::harness::ports::free_port;
@@ -89,6 +89,74 @@ async fn a_message_is_found_moved_and_cancelled_by_its_id() {
     assert_eq!(bodies, ["order 4", "order-3"]);
     let (_, left) = run(&["peek", "late"]);
     assert!(!left.contains("late~order"), "{left}");
+    assert_eq!(daemon.stop().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_whose_jobs_clients_take_is_seen_as_the_others_are_and_gives_out_the_messages() {
+    let server = RedisServer::start().await;
+    let rabbit = start();
+    let url = url(&rabbit);
+    let publisher = Publisher::connect(&url).await.expect("connect");
+    publisher.declare("delay-in", &[]).await;
+    let (page, jobs) = (free_port(), free_port());
+    let yaml = format!(
+        "redis: {{ url: '{}' }}\n\
+         jobs: {{ listen: '127.0.0.1:{jobs}' }}\n\
+         inputs: {{ late: {{ amqp: {{ url: '{url}', queue: delay-in }}, topic: mails }} }}\n",
+        server.url()
+    );
+    let mut daemon = Daemon::start_for_operators_at(&format!("127.0.0.1:{page}"), &yaml).await;
+    daemon.expect_log("input down");
+    let headers = [("x-delay", AMQPValue::LongInt(200)), ("tenant", super::publisher::text("a"))];
+    let properties = BasicProperties::default()
+        .with_message_id("m-1".into())
+        .with_content_type("text/plain".into())
+        .with_priority(5);
+    publisher.publish(("delayed", "orders"), properties, &headers, "hello").await.expect("publish");
+    let pop = "/v1/topics/mails/pop?wait=30s";
+    let popped = http::send(jobs, "POST", pop, &[], b"", Duration::from_secs(40)).await.expect("an answer").body;
+    let popped: serde_json::Value = serde_json::from_str(&popped).expect("JSON");
+    let job = &popped["jobs"][0];
+    assert_eq!(
+        (&job["id"], &job["body"], &job["content_type"]),
+        (&"mails~m-1".into(), &"hello".into(), &"text/plain".into())
+    );
+    assert_eq!(
+        (&job["message"]["headers"]["tenant"], &job["message"]["properties"]["priority"]),
+        (&"a".into(), &"5".into())
+    );
+    assert_eq!(job["message"]["origin"]["routing_key"], "orders", "{popped}");
+
+    // The API, the command line and both pages.
+    let get = async |path: &str| http::get(page, path, Duration::from_secs(10)).await.expect("an answer").body;
+    let rows: serde_json::Value = serde_json::from_str(&get("/v1/queues").await).expect("JSON");
+    let input = &rows["inputs"][0];
+    assert_eq!((&input["name"], &input["topic"]), (&"late".into(), &"mails".into()), "{rows}");
+    assert_eq!((&input["input"]["state"], &input["input"]["scheduled"]), (&"up".into(), &1.into()), "{rows}");
+    let ask = || {
+        let output = daemon.beside(&["queues", "--daemon", &format!("http://127.0.0.1:{page}")]);
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let text = ask();
+    assert!(
+        text.contains("input late, to topic mails: input up for") && text.contains("1 received, 1 scheduled"),
+        "{text}"
+    );
+    let overview = get("/").await;
+    assert!(overview.contains("1 received, 1 scheduled") && overview.contains("topics/mails"), "{overview}");
+    let topic = get("/topics/mails").await;
+    assert!(topic.contains("Input late") && topic.contains("1 received, 1 scheduled"), "{topic}");
+
+    // And when it takes nothing.
+    blocking(|| rabbit.kill());
+    eventually("the input to be down", PATIENCE, async || match ask() {
+        text if text.contains("input late, to topic mails: input down for") => Ok(()),
+        text => Err(text),
+    })
+    .await;
+    let overview = get("/").await;
+    assert!(overview.contains("1 input down or unknown"), "{overview}");
     assert_eq!(daemon.stop().await, 0);
 }
 

@@ -13,6 +13,7 @@ pub mod element;
 pub mod elements;
 pub mod events;
 pub mod fleet;
+mod inputs;
 mod layout;
 mod list_place;
 pub mod login;

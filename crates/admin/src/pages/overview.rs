@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use maud::{Markup, html};
 
+use super::inputs;
 use super::layout::{View, encoded, page};
 use super::list_place::ListPlace;
 use super::show::{at_least, count, late, number, obstacles, rate, when};
@@ -56,6 +57,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
             }
         }
         (topics)
+        (inputs::section(&found.inputs))
         (of_sinks(&sinks))
     };
     Ok(page(StatusCode::OK, &view, "Queues", &body))
@@ -100,7 +102,12 @@ fn head(label: &str, order: QueueOrder, class: &str, which: &QueuePage) -> Marku
 fn state(look: &Look, found: &Overview) -> Markup {
     let down = look.sinks.values().filter(|sink| matches!(sink.state, "down" | "unknown")).count();
     let some = |count: usize, noun, state: &str| (count > 0).then(|| format!("{} {state}", count_of(count, noun)));
-    let why = [some(look.held.len(), "queue", "on hold"), some(down, "sink", "down or unknown")];
+    let lost = look.inputs.values().filter(|input| matches!(input.state, "down" | "unknown")).count();
+    let why = [
+        some(look.held.len(), "queue", "on hold"),
+        some(down, "sink", "down or unknown"),
+        some(lost, "input", "down or unknown"),
+    ];
     let why: Vec<String> = why.into_iter().flatten().collect();
     html! {
         h1.sr { "Overview" }

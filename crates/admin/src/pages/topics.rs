@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use maud::{Markup, html};
 
+use super::inputs;
 use super::layout::{View, encoded, page, see_other};
 use super::queue::settings;
 use super::show::{count, number, payload, when};
@@ -137,6 +138,7 @@ pub async fn show(admin: Arc<Admin>, call: Call<AdminCaller>) -> Result<Reply, P
         nav.crumbs aria-label="Where you are" { a href={ (view.up) "topics" } { "Topics" } " / " span aria-current="page" { (name) } }
         h1 { (name) }
         (numbers(&found))
+        (inputs::of_topic(&admin.inputs(&admin.status.look()), name))
         (pauses(&view, &found))
         section aria-labelledby="jobs" {
             h2 #jobs { "Jobs" }

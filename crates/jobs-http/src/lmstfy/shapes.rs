@@ -9,6 +9,7 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use serde_json::{Map, Value, json};
 
+use crate::message::OpenBody;
 use crate::problem::Problem;
 use delaybridge_core::json::Json;
 use delaybridge_jobs::{JobInfo, Reserved};
@@ -59,7 +60,7 @@ pub fn envelope(body: Bytes, attributes: &JobAttributes) -> (Bytes, &'static str
 /// may say so of any bytes.
 fn opened(body: &Bytes, content_type: &str) -> (String, Value) {
     let envelope = if content_type == ENVELOPE { read_envelope(body) } else { None };
-    envelope.unwrap_or_else(|| (STANDARD.encode(body), Value::Null))
+    envelope.unwrap_or_else(|| (STANDARD.encode(OpenBody::of(body, content_type).body), Value::Null))
 }
 
 fn read_envelope(body: &Bytes) -> Option<(String, Value)> {

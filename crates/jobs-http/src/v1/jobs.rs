@@ -74,7 +74,7 @@ impl From<JobInfo> for JobShape {
             tries: job.tries,
             ttr_ms: job.ttr_ms,
             reason: job.reason,
-            body: BodyShape::of(&job.body, job.content_type),
+            body: BodyShape::of(&job.body, &job.content_type),
         }
     }
 }

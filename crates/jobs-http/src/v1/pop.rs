@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, HeaderName, HeaderValue};
 
@@ -12,6 +11,7 @@ use super::shapes::{PoppedJob, PoppedJobs};
 use crate::Api;
 use crate::access::Right;
 use crate::call::Call;
+use crate::message::OpenBody;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use delaybridge_jobs::{MAX_POP, PopRequest, Reserved};
@@ -57,8 +57,9 @@ pub async fn pop(api: Arc<Api>, call: Call) -> Result<Reply, Problem> {
 /// The body of one job as it is, with its id and token in headers; no body and 204 if there is none.
 fn bytes(mut jobs: Vec<Reserved>) -> Reply {
     let Some(job) = jobs.pop() else { return Reply::empty(StatusCode::NO_CONTENT) };
-    let media_type = HeaderValue::try_from(job.content_type).ok().filter(|media_type| !media_type.is_empty());
-    Reply::bytes(StatusCode::OK, media_type.unwrap_or(BYTES), job.body as Bytes)
+    let OpenBody { body, content_type, .. } = OpenBody::of(&job.body, &job.content_type);
+    let media_type = HeaderValue::try_from(content_type).ok().filter(|media_type| !media_type.is_empty());
+    Reply::bytes(StatusCode::OK, media_type.unwrap_or(BYTES), body)
         .header(ID, job.id.to_string())
         .header(TOKEN, job.token.to_string())
         .header(ATTEMPT, job.attempt.to_string())

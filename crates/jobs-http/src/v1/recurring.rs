@@ -75,7 +75,7 @@ impl From<RecurringState> for RecurringShape {
             tries: of.and_then(|of| of.tries),
             ttl_ms: of.and_then(|of| of.ttl).map(millis),
             size,
-            body: body.map(|body| BodyShape::of(&body, content_type())),
+            body: body.map(|body| BodyShape::of(&body, &content_type())),
         }
     }
 }

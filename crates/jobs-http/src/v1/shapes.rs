@@ -6,6 +6,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::message::{MessageShape, OpenBody};
 use delaybridge_jobs::{Added, JobInfo, JobState, Reserved};
 
 /// The outcome of adding a job.
@@ -74,17 +75,21 @@ pub struct BodyShape {
     /// The body in base64, if it is no text.
     #[serde(skip_serializing_if = "Option::is_none")]
     body_base64: Option<String>,
-    /// The content type that the client gave.
+    /// The content type that the client, or the publisher of the message, gave.
     #[serde(skip_serializing_if = "String::is_empty")]
     content_type: String,
+    /// The rest of the message, if the job is one of an input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<MessageShape>,
 }
 
 impl BodyShape {
     /// Of these bytes.
-    pub fn of(body: &Bytes, content_type: String) -> BodyShape {
-        match std::str::from_utf8(body) {
-            Ok(text) => BodyShape { body: Some(text.to_owned()), body_base64: None, content_type },
-            Err(_) => BodyShape { body: None, body_base64: Some(STANDARD.encode(body)), content_type },
+    pub fn of(body: &Bytes, content_type: &str) -> BodyShape {
+        let OpenBody { body, content_type, message } = OpenBody::of(body, content_type);
+        match std::str::from_utf8(&body) {
+            Ok(text) => BodyShape { body: Some(text.to_owned()), body_base64: None, content_type, message },
+            Err(_) => BodyShape { body: None, body_base64: Some(STANDARD.encode(&body)), content_type, message },
         }
     }
 }
@@ -122,7 +127,7 @@ impl From<Reserved> for PoppedJob {
             topic: job.id.topic.to_string(),
             id: job.id.to_string(),
             token: job.token.to_string(),
-            body: BodyShape::of(&job.body, job.content_type),
+            body: BodyShape::of(&job.body, &job.content_type),
             attempt: job.attempt,
             tries_left: job.tries_left,
             ttr_ms: u64::try_from(job.ttr.as_millis()).unwrap_or(u64::MAX),

@@ -47,7 +47,7 @@ impl Daemon {
             let page = Overview::read(&answer).ok_or_else(|| self.strange())?;
             all.queues.extend(page.queues);
             all.errors.extend(page.errors);
-            all.clocks = page.clocks;
+            (all.clocks, all.inputs) = (page.clocks, page.inputs);
             match page.next {
                 Some(next) if all.queues.len() + all.errors.len() < QUEUES => after = part(&next),
                 next => {
@@ -96,8 +96,8 @@ impl Operator for Daemon {
 
     fn queues(&self) -> Asked<'_, Queues> {
         Box::pin(async {
-            let (Overview { queues, errors, clocks, .. }, SinkList { sinks }) = self.queues_and_sinks().await?;
-            Ok(Queues { queues, topics: None, sinks: Some(sinks), errors, clocks })
+            let (Overview { queues, errors, clocks, inputs, .. }, SinkList { sinks }) = self.queues_and_sinks().await?;
+            Ok(Queues { queues, topics: None, sinks: Some(sinks), errors, clocks, inputs })
         })
     }
 
