@@ -1,4 +1,4 @@
-//! Inputs with `durability`: a message is acknowledged only when the replicas have its job.
+//! Inputs with `durability`: a message is acknowledged only when the replicas, or the append-only file, have its job.
 
 use lapin::BasicProperties;
 use lapin::types::AMQPValue;
@@ -8,6 +8,7 @@ use super::publisher::Publisher;
 use crate::amqp::{start, url};
 use crate::faults::rig::PATIENCE;
 use crate::harness::amqp::Rabbits;
+use crate::harness::servers::{ALL, Version};
 use crate::harness::{Daemon, RedisServer, ServerOptions, eventually};
 
 /// The key with the jobs of the input.
@@ -112,4 +113,92 @@ async fn no_message_is_acknowledged_before_the_replica_has_its_job() {
     master.kill();
     let records: usize = replica.client().await.hlen(RECORDS).await.expect("the records of the jobs");
     assert_eq!(records, 20, "the replica has lost jobs of acknowledged messages");
+}
+
+/// Messages of a queue that wait, with those that a consumer has: asked while no consumer is there.
+async fn unacknowledged(url: &str) -> Result<u32, String> {
+    Ok(Rabbits::connect(url).await?.count("delay-in").await)
+}
+
+async fn with_a_file(version: Version) {
+    let mut server = RedisServer::start_with(version.options().append_only()).await;
+    let mut redis = server.client().await;
+    let rabbit = start();
+    let url = url(&rabbit);
+    let publisher = Publisher::connect(&url).await.expect("connect");
+    publisher.declare("delay-in", &["orders"]).await;
+    let publish = async |name: &str| {
+        let headers = [("x-delay", AMQPValue::LongInt(3_600_000))];
+        let properties = BasicProperties::default().with_message_id(name.into());
+        publisher.publish(("delayed", "orders"), properties, &headers, name).await.expect("publish");
+    };
+    let yaml = format!(
+        "redis: {{ url: '{}', command_timeout: 3s }}\n\
+         sinks: {{ shop: {{ amqp: {{ url: '{url}' }} }} }}\n\
+         inputs: {{ late: {{ amqp: {{ url: '{url}', queue: delay-in }}, topic: late, to: {{ sink: shop }}, \
+         durability: {{ replicas: 0, aof: true, timeout: 300ms }} }} }}\n",
+        server.url()
+    );
+    let start_daemon = async || {
+        let mut daemon = Daemon::start(&yaml).await;
+        daemon.expect_log("input waits").expect_log("queue on hold").expect_log("input down");
+        daemon
+    };
+    let mut daemon = start_daemon().await;
+    let scheduled = async |daemon: &Daemon, count: f64| {
+        eventually("scheduled and known messages", PATIENCE, async || {
+            let all = daemon.metric("delaybridge_input_messages_total{input=\"late\"}").await;
+            if all == count { Ok(()) } else { Err(format!("{all}")) }
+        })
+        .await;
+    };
+    for n in 0..10 {
+        publish(&format!("a-{n}")).await;
+    }
+    scheduled(&daemon, 10.0).await;
+    assert!(server.calls("waitaof").await > 0, "nothing waited for the file");
+
+    // Without a file the jobs are in memory, and no message is acknowledged.
+    let set = async |redis: &mut redis::aio::MultiplexedConnection, value: &str| {
+        redis::cmd("CONFIG").arg("SET").arg("appendonly").arg(value).exec_async(redis).await.expect("CONFIG SET");
+    };
+    set(&mut redis, "no").await;
+    for n in 0..10 {
+        publish(&format!("b-{n}")).await;
+    }
+    eventually("the reason", PATIENCE, async || {
+        let body = daemon.get("/readyz").await?.body;
+        if body.contains("add jobs to topic late") && body.contains("append") { Ok(()) } else { Err(body) }
+    })
+    .await;
+    let records: usize = redis.hlen(RECORDS).await.expect("the records of the jobs");
+    assert!(records > 10, "no job is in memory: {records}");
+    assert_eq!(daemon.metric("delaybridge_input_messages_total{input=\"late\"}").await, 10.0);
+    daemon.kill();
+    eventually("the messages that were not acknowledged", PATIENCE, async || match unacknowledged(&url).await? {
+        10 => Ok(()),
+        back => Err(format!("{back} messages")),
+    })
+    .await;
+
+    // The file is written again: a daemon that starts then finds all jobs, waits for the file, and acknowledges.
+    set(&mut redis, "yes").await;
+    let mut daemon = start_daemon().await;
+    scheduled(&daemon, 10.0).await;
+    eventually("an empty queue", PATIENCE, async || match unacknowledged(&url).await? {
+        0 => Ok(()),
+        left => Err(format!("{left} messages")),
+    })
+    .await;
+    daemon.stop().await;
+    server.kill();
+    server.restart().await;
+    let records: usize = server.client().await.hlen(RECORDS).await.expect("the records of the jobs");
+    assert_eq!(records, 20, "{}: the file has lost jobs of acknowledged messages", version.name);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_message_is_acknowledged_before_its_job_is_in_the_append_only_file() {
+    let version = ALL.into_iter().find(|version| version.name == "Redis 8.2").expect("a version with WAITAOF");
+    with_a_file(version).await;
 }
