@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use brokers::Rabbit;
+use futures_util::{FutureExt, StreamExt};
 use lapin::BasicProperties;
 use lapin::types::AMQPValue;
 
@@ -160,21 +161,47 @@ async fn a_refused_message_stays_in_a_queue_that_would_drop_it() {
     assert_eq!(rabbits.take_all("delay-in").await.expect("look").len(), 1, "the refused message is gone");
 }
 
+/// The messages that have arrived: body, time and attempt.
+type Seen = Arc<Mutex<Vec<(String, i64, u32)>>>;
+
 /// Takes what arrives in `orders`, and notes when: the time of Redis is that of this machine.
-async fn read_orders(url: String, redis: redis::aio::MultiplexedConnection, seen: Arc<Mutex<Vec<(String, i64, u32)>>>) {
+async fn read_orders(url: String, redis: redis::aio::MultiplexedConnection, seen: Seen) {
     loop {
-        if let Ok(rabbits) = Rabbits::connect(&url).await {
-            let mut redis = redis.clone();
-            let mut taken = Vec::new();
-            let _ended = rabbits.take_each("orders", |delivery| taken.push(delivery)).await;
-            // Later than the delivery: what is early here was early.
-            let now = redis_now_ms(&mut redis).await;
-            let text = |payload: Vec<u8>| String::from_utf8(payload).expect("text");
-            let noted = taken.into_iter().map(|order| (text(order.payload), now, order.attempt.unwrap_or(0)));
-            seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(noted);
-        }
+        // The broker is killed meanwhile; what was not acknowledged comes again.
+        let _ended = consume_orders(&url, redis.clone(), &seen).await;
         pass(Duration::from_millis(50)).await;
     }
+}
+
+async fn consume_orders(url: &str, mut redis: redis::aio::MultiplexedConnection, seen: &Seen) -> lapin::Result<()> {
+    let connection = lapin::Connection::connect(url, Default::default()).await?;
+    let channel = connection.create_channel().await?;
+    channel.basic_qos(500, Default::default()).await?;
+    let mut consumer =
+        channel.basic_consume("orders".into(), "".into(), Default::default(), Default::default()).await?;
+    while let Some(first) = consumer.next().await {
+        let mut batch = vec![first?];
+        while batch.len() < 500
+            && let Some(Some(next)) = consumer.next().now_or_never()
+        {
+            batch.push(next?);
+        }
+        // Later than each delivery, and not by much: what is early here was early.
+        let now = redis_now_ms(&mut redis).await;
+        for message in batch {
+            let attempt = match message.properties.headers().as_ref().map(|headers| headers.inner()) {
+                Some(headers) => match headers.get("delaybridge-attempt") {
+                    Some(AMQPValue::LongString(text)) => text.to_string().parse().expect("a number"),
+                    other => panic!("the attempt is {other:?}"),
+                },
+                None => panic!("a message without headers"),
+            };
+            let body = String::from_utf8(message.data.clone()).expect("text");
+            seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((body, now, attempt));
+            message.acker.ack(Default::default()).await?;
+        }
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,7 +220,7 @@ async fn killed_daemons_a_killed_broker_and_a_redis_that_is_away_lose_no_message
         daemon
     };
     let mut daemon = start_daemon().await;
-    let seen = Arc::new(Mutex::new(Vec::new()));
+    let seen = Seen::default();
     let clock = RedisServer::start().await;
     let reader = tokio::spawn(read_orders(url(&rabbit), clock.client().await, seen.clone()));
     let mut now = clock.client().await;

@@ -11,7 +11,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use crate::faults::rig::{PATIENCE, pass, tolerate_stalls};
 use crate::harness::kafka::{count_topic, read_topic};
 use crate::harness::redisson::redis_now_ms;
-use crate::harness::{Daemon, Delivery, RedisServer, eventually};
+use crate::harness::{Daemon, Delivery, RedisServer, ServerOptions, eventually};
 use crate::kafka::{blocking, start};
 
 /// A record for the topic of the input.
@@ -133,44 +133,72 @@ async fn a_refused_record_without_a_dead_letter_topic_holds_its_partition_and_no
     assert_eq!(arrived(&bootstrap, "events", 40).await.len(), 40);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn two_daemons_that_come_and_go_lose_no_record_and_deliver_none_early() {
-    let server = RedisServer::start().await;
+/// What happens after a round of records.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    None,
+    Daemon,
+    Broker,
+    Redis,
+    RedisStopped,
+}
+
+/// Writes records in ten rounds, with a fault behind each, and checks that every one arrives, none early, and no repetition without
+/// an announcement.
+async fn no_record_is_lost(count: usize, faults: [Fault; 10], mut server: RedisServer) {
     let kafka = cluster();
     let bootstrap = kafka.bootstrap();
     let yaml = yaml(&server, &bootstrap, ", dead_letter_topic: refused");
-    let (count, patience) =
-        if std::env::var_os("DELAYBRIDGE_LONG").is_some() { (100_000, 5 * PATIENCE) } else { (5_000, 2 * PATIENCE) };
     let start_daemon = async || {
-        let mut daemon = Daemon::start(&yaml).await;
+        let mut daemon = Daemon::spawn(&yaml);
         tolerate_stalls(&mut daemon);
+        daemon.expect_log("input down").expect_log("input waits").expect_log("queue on hold").expect_log("topic");
+        daemon.expect_log("destination in trouble");
         daemon
     };
     let mut first = start_daemon().await;
     let mut offered: HashMap<String, i64> = HashMap::new();
-    let mut redis = server.client().await;
-    let mut killed = 0;
+    // Another server's clock, which is the same and is there when the first is not.
+    let clock = RedisServer::start().await;
+    let mut now = clock.client().await;
     let mut second = start_daemon().await;
-    for round in 0..10 {
-        let now = redis_now_ms(&mut redis).await;
+    for (round, fault) in faults.into_iter().enumerate() {
+        let now_ms = redis_now_ms(&mut now).await;
         let records: Vec<_> = (0..count / 10)
             .map(|n| {
                 let (n, delay) = (round * count / 10 + n, i64::from(fastrand::u32(..3_000)));
-                offered.insert(format!("{n}"), now + delay);
-                let headers = vec![("x-due", (now + delay).to_string())];
+                offered.insert(format!("{n}"), now_ms + delay);
+                let headers = vec![("x-due", (now_ms + delay).to_string())];
                 Outgoing { key: format!("k-{n}"), headers, body: format!("{n}") }
             })
             .collect();
         blocking(|| produce(&bootstrap, &records));
         pass(Duration::from_millis(300)).await;
-        if round % 3 == 1 {
-            killed += 1;
-            second.kill();
-            second = start_daemon().await;
+        match fault {
+            Fault::None => {}
+            Fault::Daemon => {
+                second.kill();
+                second = start_daemon().await;
+            }
+            Fault::Broker => blocking(|| {
+                kafka.kill(1);
+                kafka.restart(1)
+            })
+            .expect("restart Kafka"),
+            Fault::Redis => {
+                server.kill();
+                pass(Duration::from_secs(2)).await;
+                server.restart().await;
+            }
+            Fault::RedisStopped => {
+                server.pause();
+                pass(Duration::from_secs(4)).await;
+                server.resume();
+            }
         }
     }
     first.stop().await;
-    eventually("every record to arrive", patience, async || {
+    eventually("every record to arrive", 4 * PATIENCE, async || {
         let written = count_topic(&bootstrap, "events").await?;
         if written < count {
             return Err(format!("{written} of {count}"));
@@ -186,7 +214,24 @@ async fn two_daemons_that_come_and_go_lose_no_record_and_deliver_none_early() {
         assert!(event.due_ms >= Some(offered[&body]), "{body} is early: {event:?}");
     }
     let twice = events.len() - count;
-    println!("{count} records, {killed} daemons killed: 0 lost, {twice} delivered twice");
+    let killed = faults.iter().filter(|fault| **fault == Fault::Daemon).count();
     let announced = events.iter().filter(|event| event.attempt.is_some_and(|attempt| attempt > 1)).count();
+    println!("{count} records, {killed} daemons killed: 0 lost, {twice} delivered twice, {announced} announced");
     assert!(twice <= announced, "{twice} delivered twice, {announced} announced");
+    assert_eq!(count_topic(&bootstrap, "refused").await, Ok(0), "a record was refused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_daemons_that_come_and_go_lose_no_record_and_deliver_none_early() {
+    use Fault::{Daemon, None};
+    let faults = [None, Daemon, None, None, Daemon, None, None, Daemon, None, None];
+    no_record_is_lost(5_000, faults, RedisServer::start().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_daemons_a_killed_broker_and_a_killed_redis_lose_no_record() {
+    use Fault::{Broker, Daemon, None, Redis, RedisStopped};
+    let count = if std::env::var_os("DELAYBRIDGE_LONG").is_some() { 100_000 } else { 5_000 };
+    let faults = [None, Daemon, None, Broker, RedisStopped, Daemon, Redis, Daemon, None, None];
+    no_record_is_lost(count, faults, RedisServer::start_with(ServerOptions::default().append_only()).await).await;
 }
