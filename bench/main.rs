@@ -42,8 +42,11 @@ mod depth;
 mod drain;
 mod end_to_end;
 mod fill;
+mod from_amqp;
+mod from_kafka;
 mod histogram;
 mod idle;
+mod intake;
 mod jobs;
 mod lateness;
 mod observed;
@@ -52,6 +55,7 @@ mod outage;
 mod passage;
 mod peer;
 mod peers;
+mod plugin;
 mod pools;
 mod queues;
 mod range;
@@ -71,7 +75,7 @@ mod zset;
 use report::{Findings, Table};
 
 /// The allowed names in `ROWS`, in the order of the report.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 25] = [
     "start",
     "idle",
     "lateness",
@@ -84,6 +88,8 @@ const NAMES: [&str; 23] = [
     "kafka",
     "amqp",
     "nats",
+    "inputs",
+    "plugin",
     "depth",
     "pools",
     "zset",
@@ -96,6 +102,13 @@ const NAMES: [&str; 23] = [
     "jobs",
     "peers",
 ];
+
+/// Measures the rows of `ROWS=inputs`.
+async fn inputs() -> Result<Vec<report::Row>> {
+    let mut rows = from_amqp::measure().await?;
+    rows.extend(from_kafka::measure().await?);
+    Ok(rows)
+}
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -120,6 +133,8 @@ async fn main() -> Result<()> {
             "kafka" => to_kafka::measure().await.map(Findings::from),
             "amqp" => to_amqp::measure().await.map(Findings::from),
             "nats" => to_nats::measure().await.map(Findings::from),
+            "inputs" => inputs().await.map(Findings::from),
+            "plugin" => plugin::measure().await.map(Findings::from),
             "depth" => depth::measure().await,
             "pools" => pools::measure().await.map(Findings::from),
             "zset" => zset::measure().await.map(Findings::from),

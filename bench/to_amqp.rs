@@ -84,6 +84,26 @@ pub async fn declare(channel: &Channel, name: &str, kind: &str) -> Result<()> {
 
 /// Measures the messages/s of a publisher that does nothing else.
 pub async fn bare(url: &str, queue: &str, count: usize, size: usize) -> Result<f64> {
+    publish(url, Publication { exchange: "", key: queue, mandatory: true }, (count, size), properties).await
+}
+
+/// The place where messages are published.
+pub struct Publication<'a> {
+    /// The exchange.
+    pub exchange: &'a str,
+    /// The routing key.
+    pub key: &'a str,
+    /// Whether a message that no queue takes is returned.
+    pub mandatory: bool,
+}
+
+/// The same with these properties of each message.
+pub async fn publish(
+    url: &str,
+    Publication { exchange, key, mandatory }: Publication<'_>,
+    (count, size): (usize, usize),
+    properties: impl Fn(usize) -> BasicProperties,
+) -> Result<f64> {
     let connection = Connection::connect(url, ConnectionProperties::default()).await.context("connect a publisher")?;
     let channel = connection.create_channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
@@ -93,9 +113,9 @@ pub async fn bare(url: &str, queue: &str, count: usize, size: usize) -> Result<f
         if under_way.len() >= WINDOW {
             confirmed(under_way.next().await)?;
         }
-        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let options = BasicPublishOptions { mandatory, ..BasicPublishOptions::default() };
         let body = payload(n, size);
-        let publish = channel.basic_publish("".into(), queue.into(), options, body.as_bytes(), properties(n));
+        let publish = channel.basic_publish(exchange.into(), key.into(), options, body.as_bytes(), properties(n));
         under_way.push(publish.await.context("publish")?);
     }
     while !under_way.is_empty() {

@@ -8,7 +8,9 @@ use anyhow::{Context, Result, ensure};
 use brokers::{Kafka, KafkaOptions};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
+use rdkafka::producer::{
+    BaseProducer, BaseRecord, DefaultProducerContext, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
+};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, ClientContext};
 
@@ -312,6 +314,16 @@ fn connected(bootstrap: &str, topic: &str) -> Result<Bare> {
     let producer: Bare = config.create_with_context(Reports::default())?;
     producer.client().fetch_metadata(Some(topic), Duration::from_secs(30)).context("connect a bare producer")?;
     Ok(producer)
+}
+
+/// A bare producer with a thread that polls it.
+pub fn threaded(bootstrap: &str) -> Result<ThreadedProducer<DefaultProducerContext>> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", bootstrap).set("linger.ms", LINGER_MS.to_string());
+    for (name, value) in SETTINGS {
+        config.set(name, value);
+    }
+    config.create().context("start a bare producer")
 }
 
 fn send(producer: &Bare, topic: &str, n: usize, size: usize) -> Result<()> {

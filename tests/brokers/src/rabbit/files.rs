@@ -42,6 +42,7 @@ pub(super) struct Files {
     pub(super) node: String,
     sbin: PathBuf,
     folder: PathBuf,
+    plugins_folder: Option<PathBuf>,
 }
 
 /// The folder of RabbitMQ's scripts. Debian's commands of the same names switch the user first.
@@ -67,7 +68,8 @@ impl Files {
         options: &RabbitOptions,
         certificates: Option<&Certificates>,
     ) -> Result<Self> {
-        let files = Files { ports, node, sbin, folder: folder.to_owned() };
+        let plugins_folder = options.plugins_folder.clone();
+        let files = Files { ports, node, sbin, folder: folder.to_owned(), plugins_folder };
         let write = |name: &str, text: &str| {
             let path = folder.join(name);
             fs::write(&path, text).during(format_args!("write {}", path.display()))
@@ -123,6 +125,10 @@ impl Files {
         command.env("RABBITMQ_CTL_DIST_PORT_MIN", self.ports.ctl.to_string());
         command.env("RABBITMQ_CTL_DIST_PORT_MAX", (self.ports.ctl + 20).to_string());
         command.env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", LOCAL).env("RABBITMQ_CTL_ERL_ARGS", LOCAL);
+        if let Some(further) = &self.plugins_folder {
+            let own = self.sbin.join("../plugins");
+            command.env("RABBITMQ_PLUGINS_DIR", format!("{}:{}", own.display(), further.display()));
+        }
         for (name, file) in [
             ("RABBITMQ_CONF_ENV_FILE", "rabbitmq-env.conf"),
             // RabbitMQ appends `.conf` and `.config`.

@@ -4,7 +4,7 @@ mod ctl;
 mod epmd;
 mod files;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,8 +39,10 @@ pub struct RabbitOptions {
     pub definitions: Option<String>,
     /// Further lines of `rabbitmq.conf`.
     pub config: Vec<(String, String)>,
-    /// Plugins of RabbitMQ's own that are on.
+    /// Plugins that are on: of RabbitMQ's own, or of `plugins_folder`.
     pub plugins: Vec<String>,
+    /// A folder with further plugins.
+    pub plugins_folder: Option<PathBuf>,
 }
 
 /// A running node.
