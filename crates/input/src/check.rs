@@ -3,8 +3,8 @@
 /// The findings of a check that has found nothing wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputCheck {
-    /// What is there, in the order in which it was asked for.
+    /// The things that are there, in the order in which they were asked for.
     pub found: Vec<String>,
-    /// What is worth a warning, with the advice.
+    /// The drawbacks, each with the advice.
     pub drawbacks: Vec<String>,
 }

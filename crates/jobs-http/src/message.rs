@@ -17,7 +17,7 @@ pub struct MessageShape {
     /// The address in its header `x-delay-to`.
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
-    /// Where it was published: `exchange` and `routing_key`, or `topic`, `partition` and `offset`.
+    /// The place where it was published: `exchange` and `routing_key`, or `topic`, `partition` and `offset`.
     origin: BTreeMap<String, String>,
     /// The key of its record, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,10 +1,11 @@
 //! The thread with the client: takes records, and commits the offsets of what is done.
 //!
-//! While a batch is decided the thread goes on polling, because a member of a group that does not is thrown out. Its partitions
+//! While a batch takes long the thread goes on polling, because a member of a group that does not is thrown out. Its partitions
 //! are paused then, so that nothing more is fetched.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -34,7 +35,9 @@ const BATCH: usize = 500;
 const BATCH_BYTES: usize = 4 << 20;
 /// One wait for records, and for the end of a batch.
 const POLL: Duration = Duration::from_millis(100);
-/// A shorter one while a batch is decided.
+/// The time that a batch may take before its partitions are paused, and the client is polled again.
+const UNPAUSED: Duration = Duration::from_secs(1);
+/// A shorter wait while a batch is decided.
 const SHORT: Duration = Duration::from_millis(5);
 /// The wait before the client is made again.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -55,7 +58,7 @@ pub(super) enum RecordEnd {
 /// Records that are decided together, and where their ends go.
 pub(super) struct TakenRecords {
     pub(super) records: Vec<(RecordPlace, Arrival)>,
-    pub(super) reply: oneshot::Sender<Vec<RecordEnd>>,
+    pub(super) reply: SyncSender<Vec<RecordEnd>>,
 }
 
 /// A partition of a topic.
@@ -160,7 +163,7 @@ type HeldPartitions = HashMap<Partition, (u64, String)>;
 /// A batch that is decided now.
 struct OpenBatch {
     places: Vec<RecordPlace>,
-    ends: oneshot::Receiver<Vec<RecordEnd>>,
+    ends: Receiver<Vec<RecordEnd>>,
     paused: bool,
 }
 
@@ -180,7 +183,8 @@ fn consume(
     let mut rest: VecDeque<(RecordPlace, Arrival)> = VecDeque::new();
     while !stop.is_cancelled() {
         if let Some(batch) = &mut waiting {
-            match batch.ends.try_recv() {
+            // A pause throws away what was fetched ahead: only a batch that takes long is worth one.
+            match batch.ends.recv_timeout(if batch.paused { Duration::ZERO } else { UNPAUSED }) {
                 Ok(ends) => {
                     finish(&consumer, events, &batch.places, ends, &mut held, CommitMode::Async);
                     if batch.paused {
@@ -188,8 +192,8 @@ fn consume(
                     }
                     waiting = None;
                 }
-                Err(oneshot::error::TryRecvError::Closed) => return Ok(()),
-                Err(oneshot::error::TryRecvError::Empty) => {
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {
                     if !batch.paused {
                         batch.paused = true;
                         pause(&consumer);
@@ -208,7 +212,7 @@ fn consume(
         if records.is_empty() {
             continue;
         }
-        let (reply, ends) = oneshot::channel();
+        let (reply, ends) = sync_channel(1);
         let places = records.iter().map(|(place, _)| place.clone()).collect();
         if batches.blocking_send(TakenRecords { records, reply }).is_err() {
             break;
@@ -217,7 +221,7 @@ fn consume(
     }
     // What is decided by now is committed.
     if let Some(OpenBatch { places, ends, .. }) = waiting
-        && let Ok(ends) = ends.blocking_recv()
+        && let Ok(ends) = ends.recv()
     {
         finish(&consumer, events, &places, ends, &mut held, CommitMode::Sync);
     }
